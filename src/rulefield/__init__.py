@@ -1,0 +1,35 @@
+"""Conditional random fields that follow your rules.
+
+Public names are imported on first use, so that ``import rulefield`` costs next to nothing and a script
+that labels sequences never loads the graph or Gaussian code.
+"""
+
+from importlib import import_module
+from typing import Any
+
+__version__ = "0.1.0"
+
+_PUBLIC = {
+    "ChainCRF": "rulefield.estimators.chain",
+    "Sequences": "rulefield.data.sequences",
+    "TokenFeatures": "rulefield.encode.tokens",
+    "load": "rulefield.estimators.files",
+}
+_MODULES = {"rules", "metrics", "datasets"}
+
+__all__ = ["__version__", *sorted(_PUBLIC), *sorted(_MODULES)]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _PUBLIC:
+        value = getattr(import_module(_PUBLIC[name]), name)
+    elif name in _MODULES:
+        value = import_module(f"rulefield.{name}")
+    else:
+        raise AttributeError(f"module 'rulefield' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

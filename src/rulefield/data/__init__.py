@@ -1,0 +1,1 @@
+"""Frozen containers: sequences, typed graphs, labels."""

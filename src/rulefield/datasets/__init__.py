@@ -1,0 +1,1 @@
+"""Generators of data, and readers of the public sets."""

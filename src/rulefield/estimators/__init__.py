@@ -1,0 +1,1 @@
+"""The scikit-learn classes that users meet."""

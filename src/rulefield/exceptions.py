@@ -1,0 +1,37 @@
+"""The errors and warnings that rulefield raises, one class for each kind of mistake.
+
+Every message is one sentence that names the thing, the rule it broke, the value that was given and
+the way out.
+"""
+
+
+class RulefieldError(Exception):
+    """Base of all errors raised on purpose by rulefield."""
+
+
+class InputError(RulefieldError, ValueError):
+    """The data that was given cannot be used."""
+
+
+class LabelError(InputError):
+    """A label is unknown, impossible under the scheme, or missing."""
+
+
+class RuleError(RulefieldError, ValueError):
+    """A rule is written wrongly, or names something that does not exist."""
+
+
+class InfeasibleError(RulefieldError):
+    """No labelling satisfies all hard rules; ``rules`` names a minimal set in conflict."""
+
+    def __init__(self, message: str, rules: tuple[str, ...] = ()):
+        super().__init__(message)
+        self.rules = rules
+
+
+class ModelFileError(RulefieldError, ValueError):
+    """A model file is damaged, foreign, or from a newer version."""
+
+
+class InterruptedFitWarning(UserWarning):
+    """Ctrl-C stopped a fit; the best model so far was kept."""

@@ -1,0 +1,1 @@
+"""Numba only: flat arrays in, flat arrays out; no classes, no checks."""

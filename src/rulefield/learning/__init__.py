@@ -1,0 +1,1 @@
+"""Objectives and the optimisers that minimise them."""

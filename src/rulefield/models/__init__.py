@@ -1,0 +1,1 @@
+"""Models turn weights and data into potentials, and pull gradients back."""

@@ -1,0 +1,151 @@
+"""Rules compiled for one chain: the forms that engines read. They know rules only by number.
+
+A rule says how much a labelling y breaks it: an *amount*, a whole number >= 0. The same amount is
+given in up to four forms, and an engine uses the one it likes:
+
+``tally``      the amount is a plain sum over nodes and edges (a local rule): add it to the potentials.
+``counters``   the amount is a sum of excesses max(0, tally - bound): what dual decomposition likes.
+``automaton``  the amount is read by a small state machine: what dynamic programming likes.
+``rows``       linear rows over parts, auxiliary 0/1 variables and slacks: what an ILP solver likes.
+
+Tables do not depend on the input and are shared by all inputs of one label set; what depends on the
+input is ``token_class``: the class (0, 1, ...) of each token as far as this rule can tell tokens apart.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rulefield.problem.chain import ChainPotentials
+
+
+@dataclass(frozen=True)
+class Tally:
+    """A sum over the labelling: sum_t node[c_t, y_t] + sum_{t>0} edge[c_t, y_{t-1}, y_t], c_t the token class.
+
+    Parameters
+    ----------
+    node : ndarray of int32, shape (n_classes, n_states)
+        What label y adds at a token of class c. The first token takes its ``first`` row instead.
+    edge : ndarray of int32, shape (n_classes, n_states, n_states), or None
+        What the step [from, to] adds when it arrives at a token of class c.
+    first : ndarray of int32, shape (n_classes, n_states), or None
+        Replaces ``node`` at the first token (a segment may start there that elsewhere needs an edge).
+    """
+
+    node: np.ndarray
+    edge: np.ndarray | None = None
+    first: np.ndarray | None = None
+
+
+@dataclass(frozen=True)
+class Counter:
+    """The amount max(0, tally - bound)."""
+
+    tally: Tally
+    bound: int
+
+
+@dataclass(frozen=True)
+class Automaton:
+    """An unambiguous weighted automaton: the amount of y is the amount of its only accepting run.
+
+    At token t it reads the letter ``letter[c_t, y_t]``. Its arcs from state s on letter a are
+    ``arc_ptr[s * n_letters + a] : arc_ptr[s * n_letters + a + 1]``; each goes to ``arc_to`` and adds ``arc_amount``.
+    Several arcs are a guess about the future that the run must make true (else it dies), so that
+    minima, sums and counts over runs equal those over labellings.
+
+    Parameters
+    ----------
+    letter : ndarray of uint16, shape (n_classes, n_labels)
+    n_letters : int
+    arc_ptr : ndarray of uint32, shape (n_states * n_letters + 1,)
+    arc_to : ndarray of uint32, shape (n_arcs,)
+    arc_amount : ndarray of int32, shape (n_arcs,)
+    initial, final : ndarray of int32, shape (n_states,)
+        Amount added by beginning or ending in a state; -1 where that is not allowed.
+    """
+
+    letter: np.ndarray
+    n_letters: int
+    arc_ptr: np.ndarray
+    arc_to: np.ndarray
+    arc_amount: np.ndarray
+    initial: np.ndarray
+    final: np.ndarray
+
+    @property
+    def n_states(self) -> int:
+        """Number of states."""
+        return len(self.initial)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Linear rows A·x <= bound + slack whose least total slack is the amount of the labelling.
+
+    Columns of x: the node part (t, l) is column ``t * m + l``; the edge part (t, l, k), label l at t and k at
+    t + 1, is column ``n * m + (t * m + l) * m + k``; then ``n_auxiliary`` free 0/1 variables.
+    The amount of y is the minimum over auxiliary values of the sum of slacks (whole numbers >= 0), where
+    only rows with ``may_slack`` have one.
+
+    Parameters
+    ----------
+    row, column : ndarray of int64, shape (n_entries,)
+    value : ndarray of float64, shape (n_entries,)
+    bound : ndarray of float64, shape (n_rows,)
+    may_slack : ndarray of bool, shape (n_rows,)
+    n_auxiliary : int
+    """
+
+    row: np.ndarray
+    column: np.ndarray
+    value: np.ndarray
+    bound: np.ndarray
+    may_slack: np.ndarray
+    n_auxiliary: int = 0
+
+
+@dataclass(frozen=True)
+class CompiledRule:
+    """One rule, ready for engines, for one input.
+
+    Parameters
+    ----------
+    rule : int
+        Its number in the user's list.
+    weight : float
+        What a unit of its amount costs; ``inf`` where it is hard.
+    once : bool
+        Pay ``weight`` once where the amount is positive, whatever the amount.
+    token_class : ndarray of uint16, shape (n_steps,)
+    tally : Tally or None
+        Where the amount is a plain sum (never negative for any labelling).
+    counters : tuple of Counter
+        Where the amount is a sum of excesses; empty where it is not.
+    automaton : Automaton or None
+        None only where ``tally`` or ``counters`` say everything.
+    max_amount : int
+        The amount never exceeds this on this input.
+    make_rows : callable
+        Builds the linear rows; a function, because few inputs ever need them.
+    """
+
+    rule: int
+    weight: float
+    once: bool
+    token_class: np.ndarray
+    tally: Tally | None
+    counters: tuple[Counter, ...]
+    automaton: Automaton | None
+    max_amount: int
+    make_rows: Callable[[], Rows]
+
+
+@dataclass(frozen=True)
+class ChainProblem:
+    """Potentials and rules of one chain: what a chain engine is given."""
+
+    potentials: ChainPotentials
+    rules: tuple[CompiledRule, ...] = ()

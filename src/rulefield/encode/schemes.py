@@ -1,0 +1,244 @@
+"""Label schemes: what a label such as ``B-title`` or ``I-authors/B-person/B-first`` says about segments.
+
+A label is a path of components, one for each level of a hierarchy, separated by ``/``; a component is a
+prefix and a type (``B-person``). ``O``, or an empty component, means that no segment covers the token at that
+level; components missing at the end mean the same, so leaves may have different depths.
+
+**What is possible.** A label sequence is possible under a scheme if its first level is a possible flat
+sequence, and inside every segment of that level (and every maximal run without one) the rest of the
+paths is possible in the same sense. So a segment never crosses the border of its parent, and under BIO a
+component may be ``I`` only if the token before has the same type at that level and all parents continue.
+
+Flat sequences, x a type:
+
+========  ==========================  ==================================  ==================
+scheme    a segment of x              ``B-x`` may follow                  may end after
+========  ==========================  ==================================  ==================
+BIO       ``B-x I-x ... I-x``         anything, or begin                  anything
+IOB1      ``I-x I-x ... I-x``         only ``B-x`` or ``I-x`` (it parts   anything
+                                      two neighbours of one type)
+BIOES     ``B-x I-x ... E-x``         what ends a segment (E, S, O)       ``E``, ``S``, ``O``
+          or ``S-x``
+BILOU     as BIOES, L = E and U = S
+none      a maximal run of one label  (every label may follow every label, also ``O``)
+========  ==========================  ==================================  ==================
+"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+
+from rulefield.exceptions import InputError, LabelError
+
+SEPARATOR = "/"
+OUTSIDE = "O"
+
+
+class Scheme(StrEnum):
+    """The label schemes that the library knows."""
+
+    none = "none"
+    bio = "BIO"
+    iob1 = "IOB1"
+    bioes = "BIOES"
+    bilou = "BILOU"
+
+
+class Component(NamedTuple):
+    """One level of a label; ``prefix`` is one of B, I, E, S whatever the scheme calls it ("" without a scheme)."""
+
+    prefix: str
+    type: str
+
+
+Path = tuple[Component | None, ...]
+
+_ALIASES = {"": Scheme.none, "IOB2": Scheme.bio, "IOB": Scheme.bio, "IOBES": Scheme.bioes}
+_PREFIXES: dict[Scheme, dict[str, str]] = {
+    Scheme.none: {},
+    Scheme.bio: {"B": "B", "I": "I"},
+    Scheme.iob1: {"B": "B", "I": "I"},
+    Scheme.bioes: {"B": "B", "I": "I", "E": "E", "S": "S"},
+    Scheme.bilou: {"B": "B", "I": "I", "L": "E", "U": "S"},
+}
+
+
+def as_scheme(scheme: str | None) -> Scheme:
+    """Turn a name, in any case, or None into a :class:`Scheme`."""
+    if scheme is None:
+        return Scheme.none
+    name = str(scheme).upper()
+    for known in Scheme:
+        if known.value.upper() == name:
+            return known
+    if name in _ALIASES:
+        return _ALIASES[name]
+    raise InputError(f"scheme must be one of {', '.join(s.value for s in Scheme)}; got {scheme!r}.")
+
+
+@lru_cache(maxsize=65536)
+def parse(label: str, scheme: str | None) -> Path:
+    """Split a label into its components, from the outermost level in; trailing empty levels are dropped.
+
+    Without a scheme a label is one component with prefix "" whose type is the label itself.
+    """
+    kind = as_scheme(scheme)
+    if kind is Scheme.none:
+        return (Component("", label),)
+    path = [_component(part, label, kind) for part in str(label).split(SEPARATOR)]
+    while path and path[-1] is None:
+        path.pop()
+    return tuple(path)
+
+
+def _component(part: str, label: str, scheme: Scheme) -> Component | None:
+    if part in ("", OUTSIDE):
+        return None
+    prefix, dash, name = part.partition("-")
+    roles = _PREFIXES[scheme]
+    if not dash or not name or prefix not in roles:
+        known = ", ".join(f"{p}-..." for p in roles)
+        raise LabelError(
+            f"label {label!r} does not fit scheme {scheme.value}: {part!r} must be O or begin with {known}; "
+            f"use scheme=None for plain labels."
+        )
+    return Component(roles[prefix], name)
+
+
+def format_path(path: Path, scheme: str | None) -> str:
+    """Write components as a label: the inverse of :func:`parse` (``O`` where nothing is left)."""
+    kind = as_scheme(scheme)
+    names = {role: prefix for prefix, role in _PREFIXES[kind].items()}
+    parts = [OUTSIDE if c is None else f"{names[c.prefix]}-{c.type}" if c.prefix else c.type for c in path]
+    return SEPARATOR.join(parts) if parts else OUTSIDE
+
+
+# --- one level ------------------------------------------------------------------------------
+
+
+def _joins(before: Component | None, now: Component | None) -> bool:
+    """Whether two neighbours lie in one segment (or one run without a segment) of their level."""
+    if before is None or now is None:
+        return before is now
+    if before.type != now.type:
+        return False
+    return now.prefix == "" or (now.prefix in "IE" and before.prefix in "BI")
+
+
+def _may_begin(now: Component | None, scheme: Scheme) -> bool:
+    if now is None or scheme is Scheme.none:
+        return True
+    return now.prefix in {Scheme.bio: "B", Scheme.iob1: "I"}.get(scheme, "BS")
+
+
+def _may_end(before: Component | None, scheme: Scheme) -> bool:
+    return before is None or scheme in (Scheme.none, Scheme.bio, Scheme.iob1) or before.prefix in "ES"
+
+
+def _may_follow(before: Component | None, now: Component | None, scheme: Scheme) -> bool:
+    if _joins(before, now):
+        return True
+    if scheme is Scheme.iob1 and now is not None and now.prefix == "B":
+        return before is not None and before.type == now.type
+    return _may_end(before, scheme) and _may_begin(now, scheme)
+
+
+# --- all levels -----------------------------------------------------------------------------
+
+
+def _level(path: Path, k: int) -> Component | None:
+    return path[k] if k < len(path) else None
+
+
+def _possible(before: Path, now: Path, scheme: Scheme) -> bool:
+    joined = True
+    for k in range(max(len(before), len(now))):
+        a, b = _level(before, k), _level(now, k)
+        if joined:
+            if not _may_follow(a, b, scheme):
+                return False
+            joined = _joins(a, b)
+        elif not (_may_end(a, scheme) and _may_begin(b, scheme)):
+            return False
+    return True
+
+
+def allowed_transitions(labels: Sequence[str], scheme: str | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Which labels may follow, begin and end under a scheme.
+
+    Parameters
+    ----------
+    labels : sequence of str, length m
+    scheme : str or None
+
+    Returns
+    -------
+    allowed : ndarray of bool, shape (m, m)
+        Indexed [from, to].
+    start, end : ndarray of bool, shape (m,)
+        Whether a sequence may begin or end with the label.
+
+    Notes
+    -----
+    O(m² depth); a sequence is possible exactly when its start, its end and all its steps are.
+    """
+    kind = as_scheme(scheme)
+    m = len(labels)
+    if kind is Scheme.none:
+        return np.ones((m, m), bool), np.ones(m, bool), np.ones(m, bool)
+    paths = [parse(label, kind) for label in labels]
+    allowed = np.array([[_possible(a, b, kind) for b in paths] for a in paths], dtype=bool).reshape(m, m)
+    start = np.array([all(_may_begin(c, kind) for c in path) for path in paths], dtype=bool)
+    end = np.array([all(_may_end(c, kind) for c in path) for path in paths], dtype=bool)
+    return allowed, start, end
+
+
+def depth(labels: Sequence[str], scheme: str | None) -> int:
+    """Levels of the deepest label (at least 1)."""
+    return max([1, *(len(parse(label, scheme)) for label in labels)])
+
+
+def segment_types(labels: Sequence[str], scheme: str | None) -> list[list[str | None]]:
+    """Type of the segment that each label lies in, ``[level][label]``; None where there is none."""
+    paths = [parse(label, scheme) for label in labels]
+    return [
+        [None if c is None else c.type for c in (_level(path, k) for path in paths)]
+        for k in range(depth(labels, scheme))
+    ]
+
+
+def segment_starts(labels: Sequence[str], scheme: str | None) -> np.ndarray:
+    """Which steps begin a new segment, at each level of the hierarchy.
+
+    Parameters
+    ----------
+    labels : sequence of str, length m
+    scheme : str or None
+
+    Returns
+    -------
+    ndarray of bool, shape (depth, m + 1, m)
+        Entry [k, i, j]: a token labelled j after a token labelled i begins a new segment at level k; row
+        i = m stands for "no token before". False where label j lies in no segment at that level.
+
+    Notes
+    -----
+    Steps that the scheme forbids have an answer too, the one of the conlleval script: a segment begins
+    wherever it does not continue. Without a scheme a segment is a maximal run of one label.
+    """
+    kind = as_scheme(scheme)
+    paths: list[Path] = [parse(label, kind) for label in labels]
+    m, levels = len(labels), depth(labels, kind)
+    starts = np.zeros((levels, m + 1, m), dtype=bool)
+    for j, now in enumerate(paths):
+        for i, before in enumerate(paths):
+            joined = True
+            for k, component in enumerate(now):
+                joined = joined and _joins(_level(before, k), component)
+                starts[k, i, j] = component is not None and not joined
+        for k, component in enumerate(now):
+            starts[k, m, j] = component is not None
+    return starts

@@ -1,0 +1,317 @@
+"""The linear chain: weights (theta) to potentials, and features of a labelling back to weights."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from rulefield.data.labels import Labels
+from rulefield.data.sequences import Sequences
+from rulefield.exceptions import InputError
+from rulefield.models.chain_structure import Structure, structure_of
+from rulefield.models.pairs import CsrRows, PairTable, csr_rows
+from rulefield.problem.chain import ChainPotentials
+
+
+@dataclass(frozen=True)
+class ThetaLayout:
+    """Where each kind of weight stands in the one flat vector theta: state, transition, start, end, step."""
+
+    n_state: int
+    n_transition: int
+    n_start: int
+    n_end: int
+    n_step: int
+
+    @property
+    def bounds(self) -> tuple[int, ...]:
+        """Boundaries of the five blocks, (6,)."""
+        sizes = (self.n_state, self.n_transition, self.n_start, self.n_end, self.n_step)
+        return (0, *np.cumsum(sizes).tolist())
+
+    @property
+    def size(self) -> int:
+        """Length of theta."""
+        return self.bounds[-1]
+
+    def _block(self, theta: np.ndarray, k: int) -> np.ndarray:
+        return theta[self.bounds[k] : self.bounds[k + 1]]
+
+    def state(self, theta: np.ndarray) -> np.ndarray:
+        """View of the weights of (feature, label) pairs, in the order of ``ChainModel.pairs``."""
+        return self._block(theta, 0)
+
+    def transition(self, theta: np.ndarray) -> np.ndarray:
+        """View of the weights of transitions ``transition_from[k] -> transition_to[k]``."""
+        return self._block(theta, 1)
+
+    def start(self, theta: np.ndarray) -> np.ndarray:
+        """View of the weights of beginning with ``start_label[k]``."""
+        return self._block(theta, 2)
+
+    def end(self, theta: np.ndarray) -> np.ndarray:
+        """View of the weights of ending with ``end_label[k]``."""
+        return self._block(theta, 3)
+
+    def step(self, theta: np.ndarray) -> np.ndarray:
+        """View of the weights of (feature, from * n_labels + to) pairs, in the order of ``ChainModel.step_pairs``."""
+        return self._block(theta, 4)
+
+
+@dataclass(frozen=True)
+class ChainModel:
+    r"""Structure of a linear-chain CRF: which weights exist and what is forbidden. It holds no weights.
+
+    A labelling y of a sequence x scores
+
+    .. math:: s_{y_1} + e_{y_n} + \sum_t \sum_f x_{tf} w_{f,y_t} + \sum_{t>1} a_{y_{t-1},y_t}
+              + \sum_{t>1} \sum_f x_{tf} b_{f,y_{t-1},y_t}
+
+    and :math:`-\infty` where the scheme forbids. Weights that do not exist count as 0. All weights are one
+    flat float64 vector theta, cut by ``layout``.
+
+    Parameters
+    ----------
+    n_labels, n_features : int
+    pairs : PairTable
+        (feature, label) pairs that have a state weight.
+    transition_from, transition_to : ndarray of uint32, shape (n_transitions,)
+        Transitions that have a weight, sorted by (from, to).
+    start_label, end_label : ndarray of uint32
+        Labels that have a start (end) weight, ascending.
+    allowed : ndarray of bool, shape (n_labels, n_labels)
+        [from, to]; False forbids.
+    allowed_start, allowed_end : ndarray of bool, shape (n_labels,)
+    step_pairs : PairTable
+        Observation-conditioned transitions: (feature of the token arrived at, from * n_labels + to) pairs that have
+        a weight. Empty where there are none.
+    """
+
+    n_labels: int
+    n_features: int
+    pairs: PairTable
+    transition_from: np.ndarray
+    transition_to: np.ndarray
+    start_label: np.ndarray
+    end_label: np.ndarray
+    allowed: np.ndarray
+    allowed_start: np.ndarray
+    allowed_end: np.ndarray
+    step_pairs: PairTable = field(repr=False)
+
+    @classmethod
+    def build(
+        cls,
+        sequences: Sequences,
+        labels: Labels,
+        *,
+        allowed: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None,
+        all_states: bool = False,
+        all_transitions: bool = False,
+        start_end: bool = True,
+        min_count: int = 1,
+        transition_features: np.ndarray | None = None,
+    ) -> "ChainModel":
+        """Choose the weights that a data set gives reason for.
+
+        Parameters
+        ----------
+        sequences, labels : training data
+        allowed : (transitions (n_labels, n_labels), start (n_labels,), end (n_labels,)) of bool, optional
+            What the label scheme permits; everything by default.
+        all_states : bool
+            A weight for every (feature, label) pair; otherwise for pairs seen in the data only.
+        all_transitions : bool
+            A weight for every permitted transition, start and end; otherwise for those seen only.
+        start_end : bool
+            Whether beginning and ending with a label have weights.
+        min_count : int
+            Pairs seen in fewer tokens get no weight (``all_states`` ignores it).
+        transition_features : ndarray of int, optional
+            Numbers of the features that also get observation-conditioned transition weights.
+
+        Notes
+        -----
+        *Partial labels.* A token that allows several labels counts as having seen each of them. A token about
+        which nothing is known says nothing about which pairs matter and counts for none, unless the data has no
+        known token at all: then it counts for all labels. For transitions, starts and ends, which are few, such a
+        token always counts for all labels.
+        """
+        structure = structure_of(
+            sequences,
+            labels,
+            allowed=allowed,
+            all_states=all_states,
+            all_transitions=all_transitions,
+            min_count=min_count,
+            transition_features=transition_features,
+        )
+        return cls._from_structure(structure, labels.n_labels, sequences.n_features, start_end)
+
+    @classmethod
+    def _from_structure(cls, s: Structure, n_labels: int, n_features: int, start_end: bool) -> "ChainModel":
+        none = np.zeros(0, np.uint32)
+        source, target = np.nonzero(s.transitions)
+        return cls(
+            n_labels=n_labels,
+            n_features=n_features,
+            pairs=s.pairs,
+            transition_from=source.astype(np.uint32),
+            transition_to=target.astype(np.uint32),
+            start_label=np.flatnonzero(s.start).astype(np.uint32) if start_end else none,
+            end_label=np.flatnonzero(s.end).astype(np.uint32) if start_end else none,
+            allowed=s.allowed[0],
+            allowed_start=s.allowed[1],
+            allowed_end=s.allowed[2],
+            step_pairs=s.step_pairs,
+        )
+
+    @cached_property
+    def layout(self) -> ThetaLayout:
+        """Blocks of theta."""
+        return ThetaLayout(
+            self.pairs.n_pairs,
+            len(self.transition_from),
+            len(self.start_label),
+            len(self.end_label),
+            self.step_pairs.n_pairs,
+        )
+
+    @property
+    def size(self) -> int:
+        """Length of theta."""
+        return self.layout.size
+
+    @property
+    def conditioned(self) -> bool:
+        """Whether transitions depend on the input."""
+        return self.step_pairs.n_pairs > 0
+
+    def zeros(self) -> np.ndarray:
+        """Theta of zeros, (size,)."""
+        return np.zeros(self.size)
+
+    def check_theta(self, theta: np.ndarray) -> np.ndarray:
+        """Return ``theta`` as contiguous float64; raise where its length or a value cannot be used."""
+        theta = np.ascontiguousarray(theta, dtype=np.float64)
+        if theta.shape != (self.size,):
+            raise InputError(f"theta must have shape ({self.size},) for this model; got {theta.shape}.")
+        if not np.isfinite(theta).all():
+            raise InputError("theta must be finite; it holds NaN or infinite weights.")
+        return theta
+
+    def rows(self, sequences: Sequences, i: int | None = None) -> CsrRows:
+        """Feature rows of sequence ``i`` (all tokens by default), as :class:`PairTable` reads them."""
+        self.pairs.check(sequences.n_features)
+        first, last = (0, sequences.n_tokens) if i is None else span(sequences, i)
+        return csr_rows(sequences.matrix, first, last)
+
+    def start_scores(self, theta: np.ndarray) -> np.ndarray:
+        """Score of beginning with each label, (n_labels,), ``-inf`` where forbidden."""
+        return self._edge_scores(self.allowed_start, self.start_label, self.layout.start(theta))
+
+    def end_scores(self, theta: np.ndarray) -> np.ndarray:
+        """Score of ending with each label, (n_labels,), ``-inf`` where forbidden."""
+        return self._edge_scores(self.allowed_end, self.end_label, self.layout.end(theta))
+
+    @staticmethod
+    def _edge_scores(permitted: np.ndarray, label: np.ndarray, weight: np.ndarray) -> np.ndarray:
+        scores = np.where(permitted, 0.0, -np.inf)
+        scores[label] += weight
+        return scores
+
+    def state_scores(self, theta: np.ndarray, rows: CsrRows) -> np.ndarray:
+        """Scores of labels from features alone, (n_rows, n_labels)."""
+        return self.pairs.scores(rows, self.layout.state(theta))
+
+    def unary(self, theta: np.ndarray, sequences: Sequences) -> np.ndarray:
+        """Scores of every label at every token, starts and ends included, (n_tokens, n_labels)."""
+        scores = self.state_scores(theta, self.rows(sequences))
+        offsets, filled = sequences.offsets, sequences.lengths > 0
+        scores[offsets[:-1][filled]] += self.start_scores(theta)
+        scores[offsets[1:][filled] - 1] += self.end_scores(theta)
+        return scores
+
+    def pairwise(self, theta: np.ndarray) -> np.ndarray:
+        """Scores of transitions [from, to] whatever the input, (n_labels, n_labels), ``-inf`` forbids."""
+        scores = np.where(self.allowed, 0.0, -np.inf)
+        scores[self.transition_from, self.transition_to] += self.layout.transition(theta)
+        return scores
+
+    def step_pairwise(self, theta: np.ndarray, sequences: Sequences, i: int) -> np.ndarray:
+        """Scores of the steps of sequence ``i``, the input's part included, (n - 1, n_labels, n_labels)."""
+        indptr, indices, values = self.rows(sequences, i)
+        scores = self.step_pairs.scores((indptr[1:], indices, values), self.layout.step(theta))
+        return scores.reshape(-1, self.n_labels, self.n_labels) + self.pairwise(theta)
+
+    def potentials(
+        self, theta: np.ndarray, sequences: Sequences, i: int, pairwise: np.ndarray | None = None
+    ) -> ChainPotentials:
+        """Potentials of sequence ``i``; give ``pairwise(theta)`` where many sequences share it."""
+        unary = self.state_scores(theta, self.rows(sequences, i))
+        if len(unary):
+            unary[0] += self.start_scores(theta)
+            unary[-1] += self.end_scores(theta)
+        if self.conditioned:
+            return ChainPotentials(unary, self.step_pairwise(theta, sequences, i))
+        return ChainPotentials(unary, self.pairwise(theta) if pairwise is None else pairwise)
+
+    def add_features(
+        self, theta: np.ndarray, sequences: Sequences, i: int, labelling: np.ndarray, scale: float = 1.0
+    ) -> None:
+        """Add ``scale`` x the features of sequence ``i`` under ``labelling`` (n,) to ``theta``, in place.
+
+        Costs O(entries of the sequence), whatever the length of theta: the step of perceptrons and of
+        block-coordinate learners. ``theta @ features == score`` for permitted labellings.
+        """
+        self._add_features(theta, self.rows(sequences, i), np.asarray(labelling), scale)
+
+    def joint_features(self, sequences: Sequences, labellings: np.ndarray) -> np.ndarray:
+        """Sum over all sequences of the features under ``labellings`` (n_tokens,): theta-shaped counts."""
+        counts = self.zeros()
+        labellings = np.asarray(labellings)
+        for i in range(len(sequences)):
+            first, last = span(sequences, i)
+            self.add_features(counts, sequences, i, labellings[first:last])
+        return counts
+
+    def _add_features(self, theta: np.ndarray, rows: CsrRows, y: np.ndarray, scale: float) -> None:
+        if len(y) == 0:
+            return
+        layout, (indptr, indices, values) = self.layout, rows
+        self.pairs.add_counts(rows, y, scale, layout.state(theta))
+        _add_known(layout.transition(theta), self._transition_position[y[:-1], y[1:]], scale)
+        _add_known(layout.start(theta), self._start_position[y[:1]], scale)
+        _add_known(layout.end(theta), self._end_position[y[-1:]], scale)
+        if self.conditioned:
+            steps = y[:-1].astype(np.int64) * self.n_labels + y[1:]
+            self.step_pairs.add_counts((indptr[1:], indices, values), steps, scale, layout.step(theta))
+
+    @cached_property
+    def _transition_position(self) -> np.ndarray:
+        position = np.full((self.n_labels, self.n_labels), -1, np.int64)
+        position[self.transition_from, self.transition_to] = np.arange(len(self.transition_from))
+        return position
+
+    @cached_property
+    def _start_position(self) -> np.ndarray:
+        return _positions(self.start_label, self.n_labels)
+
+    @cached_property
+    def _end_position(self) -> np.ndarray:
+        return _positions(self.end_label, self.n_labels)
+
+
+def span(sequences: Sequences, i: int) -> tuple[int, int]:
+    """First token of sequence ``i`` and the one after its last."""
+    return int(sequences.offsets[i]), int(sequences.offsets[i + 1])
+
+
+def _positions(label: np.ndarray, n_labels: int) -> np.ndarray:
+    position = np.full(n_labels, -1, np.int64)
+    position[label] = np.arange(len(label))
+    return position
+
+
+def _add_known(weights: np.ndarray, position: np.ndarray, scale: float) -> None:
+    np.add.at(weights, position[position >= 0], scale)

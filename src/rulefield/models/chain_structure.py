@@ -1,0 +1,136 @@
+"""Which weights a labelled data set gives a chain reason to have."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rulefield.data.labels import Labels
+from rulefield.data.sequences import Sequences
+from rulefield.exceptions import InputError
+from rulefield.models.pairs import CsrRows, PairTable, csr_rows
+
+Allowed = tuple[np.ndarray, np.ndarray, np.ndarray]
+Sets = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Weights to have: state pairs, transitions, starts, ends, conditioned steps; and what is permitted."""
+
+    pairs: PairTable
+    transitions: np.ndarray
+    start: np.ndarray
+    end: np.ndarray
+    step_pairs: PairTable
+    allowed: Allowed
+
+
+def structure_of(
+    sequences: Sequences,
+    labels: Labels,
+    *,
+    allowed: Allowed | None,
+    all_states: bool,
+    all_transitions: bool,
+    min_count: int,
+    transition_features: np.ndarray | None,
+) -> Structure:
+    """Choose weights as :meth:`rulefield.models.chain.ChainModel.build` says."""
+    n_labels = labels.n_labels
+    permitted = _permitted(allowed, n_labels)
+    rows = csr_rows(sequences.matrix, 0, sequences.matrix.shape[0])
+    n_features = sequences.matrix.shape[1]
+    ends = _seen_ends(labels)
+    pairs = (
+        PairTable.full(n_features, n_labels)
+        if all_states
+        else PairTable.seen(rows, n_features, _known_sets(labels), n_labels, min_count)
+    )
+    return Structure(
+        pairs=pairs,
+        transitions=permitted[0].copy() if all_transitions else _seen_steps(labels) & permitted[0],
+        start=permitted[1].copy() if all_transitions else ends[0] & permitted[1],
+        end=permitted[2].copy() if all_transitions else ends[1] & permitted[2],
+        step_pairs=_step_pairs(rows, n_features, labels, permitted[0], transition_features, min_count),
+        allowed=permitted,
+    )
+
+
+def label_masks(labels: Labels) -> np.ndarray:
+    """Labels that each token allows, bool (n_tokens, n_labels)."""
+    if labels.allowed is not None:
+        return labels.allowed.view(bool)
+    return np.equal.outer(labels.ids, np.arange(labels.n_labels))
+
+
+def _permitted(allowed: Allowed | None, n_labels: int) -> Allowed:
+    if allowed is None:
+        return np.ones((n_labels, n_labels), bool), np.ones(n_labels, bool), np.ones(n_labels, bool)
+    masks = tuple(np.ascontiguousarray(mask, dtype=bool) for mask in allowed)
+    shapes = ((n_labels, n_labels), (n_labels,), (n_labels,))
+    for name, mask, shape in zip(("transition", "start", "end"), masks, shapes):
+        if mask.shape != shape:
+            raise InputError(f"The mask of permitted {name}s must have shape {shape}; got {mask.shape}.")
+    return masks[0], masks[1], masks[2]
+
+
+def _known_sets(labels: Labels) -> Sets:
+    """Label sets of tokens about which something is known; all sets where nothing is known anywhere."""
+    if labels.allowed is None:
+        return np.arange(len(labels.ids) + 1, dtype=np.uint64), labels.ids.astype(np.uint32)
+    masks = label_masks(labels)
+    known = np.logical_not(masks.all(axis=1))
+    return _as_sets(masks & known[:, None] if known.any() else masks)
+
+
+def _as_sets(masks: np.ndarray) -> Sets:
+    ptr = np.concatenate([np.zeros(1, np.uint64), np.cumsum(masks.sum(axis=1), dtype=np.uint64)])
+    return ptr, np.nonzero(masks)[1].astype(np.uint32)
+
+
+def _arrivals(offsets: np.ndarray) -> np.ndarray:
+    """Numbers of the tokens that have a token before them in their sequence."""
+    first = np.zeros(int(offsets[-1]) + 1, bool)
+    first[offsets[:-1]] = True
+    return np.flatnonzero(~first[:-1])
+
+
+def _seen_steps(labels: Labels) -> np.ndarray:
+    arrive, m = _arrivals(labels.offsets), labels.n_labels
+    if labels.allowed is None:
+        steps = labels.ids[arrive - 1].astype(np.int64) * m + labels.ids[arrive]
+        return np.bincount(steps, minlength=m * m).reshape(m, m) > 0
+    before, after = (labels.allowed[t].astype(np.float32) for t in (arrive - 1, arrive))
+    return before.T @ after > 0
+
+
+def _seen_ends(labels: Labels) -> tuple[np.ndarray, np.ndarray]:
+    filled = labels.lengths > 0
+    first = labels.offsets[:-1][filled]
+    last = labels.offsets[1:][filled] - 1
+    masks = label_masks(labels)
+    return masks[first].any(axis=0), masks[last].any(axis=0)
+
+
+def _step_pairs(
+    rows: CsrRows,
+    n_features: int,
+    labels: Labels,
+    permitted: np.ndarray,
+    features: np.ndarray | None,
+    min_count: int,
+) -> PairTable:
+    """Pairs (feature, from * n_labels + to) of the chosen features that the data has seen."""
+    m = labels.n_labels
+    if features is None or len(features) == 0:
+        return PairTable.empty(n_features, m * m)
+    chosen = np.zeros(n_features, bool)
+    chosen[np.asarray(features)] = True
+    arrive, masks = _arrivals(labels.offsets), label_masks(labels)
+    steps = np.zeros((len(masks), m * m), bool)
+    steps[arrive] = (masks[arrive - 1][:, :, None] & masks[arrive][:, None, :] & permitted).reshape(-1, m * m)
+    table = PairTable.seen(rows, n_features, _as_sets(steps), m * m, min_count)
+    count = (table.ptr[1:] - table.ptr[:-1]).astype(np.int64)
+    keep = np.repeat(chosen, count)
+    ptr = np.concatenate([[0], np.cumsum(np.where(chosen, count, 0))]).astype(np.uint64)
+    return PairTable(ptr, table.label[keep], m * m)

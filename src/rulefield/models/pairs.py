@@ -1,0 +1,120 @@
+"""Which (feature, label) pairs have a weight: a sparse table, and what it computes on feature rows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from rulefield.exceptions import InputError
+from rulefield.kernels.chain_train_features import (
+    add_label_counts,
+    add_row_gradient,
+    add_scores,
+    frequent_pairs,
+    rows_by_feature,
+)
+
+CsrRows = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def csr_rows(matrix: Any, first: int, last: int) -> CsrRows:
+    """Rows ``first`` to ``last`` of a CSR or dense matrix as (indptr, indices, values), as kernels read them.
+
+    The entries of a CSR matrix are not copied; of a dense one only the rows asked for are.
+    """
+    if not sp.issparse(matrix):
+        matrix = sp.csr_array(np.asarray(matrix[first:last], dtype=np.float64))
+        first, last = 0, last - first
+    indices = matrix.indices
+    indices = indices.view(np.uint32) if indices.dtype == np.int32 else indices.astype(np.uint32)
+    values = np.ascontiguousarray(matrix.data, dtype=np.float64)
+    return matrix.indptr[first : last + 1].astype(np.uint64), indices, values
+
+
+@dataclass(frozen=True)
+class PairTable:
+    """Sparse table of (feature, label) pairs that have a weight.
+
+    Parameters
+    ----------
+    ptr : ndarray of uint64, shape (n_features + 1,)
+    label : ndarray of uint32, shape (n_pairs,)
+        The pairs of feature f are at ``ptr[f] : ptr[f + 1]``, labels ascending. A pair's position here is its
+        position in the vector of weights.
+    n_labels : int
+    """
+
+    ptr: np.ndarray
+    label: np.ndarray
+    n_labels: int
+
+    @property
+    def n_features(self) -> int:
+        """Number of features, with or without weights."""
+        return len(self.ptr) - 1
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of weights."""
+        return len(self.label)
+
+    @classmethod
+    def empty(cls, n_features: int, n_labels: int) -> "PairTable":
+        """Table without any pair."""
+        return cls(np.zeros(n_features + 1, np.uint64), np.zeros(0, np.uint32), n_labels)
+
+    @classmethod
+    def full(cls, n_features: int, n_labels: int, features: np.ndarray | None = None) -> "PairTable":
+        """Table of every label for every feature (or for the features given by number)."""
+        count = np.full(n_features, n_labels, np.uint64)
+        if features is not None:
+            count[:] = 0
+            count[features] = n_labels
+        ptr = np.concatenate([np.zeros(1, np.uint64), np.cumsum(count, dtype=np.uint64)])
+        label = np.tile(np.arange(n_labels, dtype=np.uint32), int(ptr[-1]) // n_labels)
+        return cls(ptr, label, n_labels)
+
+    @classmethod
+    def seen(
+        cls, rows: CsrRows, n_features: int, sets: tuple[np.ndarray, np.ndarray], n_labels: int, min_count: int = 1
+    ) -> "PairTable":
+        """Pairs that occur in at least ``min_count`` rows.
+
+        Parameters
+        ----------
+        rows : feature rows
+        sets : (ptr, label)
+            The labels that row t allows are ``label[ptr[t] : ptr[t + 1]]``.
+
+        Notes
+        -----
+        O(entries x labels allowed + features x labels) time, O(entries) memory.
+        """
+        indptr, indices, _ = rows
+        used = indices[int(indptr[0]) : int(indptr[-1])]
+        by_ptr, by_row = rows_by_feature(indptr - indptr[0], used, n_features)
+        ptr, label = frequent_pairs(by_ptr, by_row, *sets, n_labels, np.uint64(min_count))
+        return cls(ptr, label, n_labels)
+
+    def scores(self, rows: CsrRows, weights: np.ndarray) -> np.ndarray:
+        """Score of every label in every row, (n_rows, n_labels); O(sum of pairs of the entries)."""
+        out = np.zeros((max(len(rows[0]) - 1, 0), self.n_labels))
+        add_scores(*rows, self.ptr, self.label, weights, out)
+        return out
+
+    def add_gradient(self, rows: CsrRows, row_gradient: np.ndarray, weights: np.ndarray) -> None:
+        """Add the pullback of ``row_gradient`` (n_rows, n_labels) to ``weights``, in place."""
+        add_row_gradient(*rows, self.ptr, self.label, np.ascontiguousarray(row_gradient, np.float64), weights)
+
+    def add_counts(self, rows: CsrRows, labels: np.ndarray, scale: float, weights: np.ndarray) -> None:
+        """Add ``scale`` x the features of rows labelled ``labels`` (n_rows,) to ``weights``, in place, sparsely."""
+        add_label_counts(*rows, self.ptr, self.label, labels.astype(np.uint32), float(scale), weights)
+
+    def check(self, n_columns: int) -> None:
+        """Raise where feature rows have another number of columns than this table."""
+        if n_columns != self.n_features:
+            raise InputError(
+                f"The data has {n_columns} features, but the model was built for {self.n_features}; encode it with "
+                "the encoder that the model was trained with."
+            )

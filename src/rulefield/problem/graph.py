@@ -5,6 +5,8 @@ from functools import cached_property
 
 import numpy as np
 
+from rulefield.exceptions import InputError
+
 
 @dataclass(frozen=True)
 class GraphPotentials:
@@ -25,6 +27,25 @@ class GraphPotentials:
     unary: np.ndarray
     edges: np.ndarray
     pairwise: np.ndarray
+
+    def __post_init__(self) -> None:
+        if self.unary.shape != (self.unary_offset[-1],):
+            raise InputError(
+                f"unary must hold one score for each of the {self.unary_offset[-1]} labels of all nodes; "
+                f"got shape {self.unary.shape}."
+            )
+        if self.edges.ndim != 2 or self.edges.shape[1] != 2:
+            raise InputError(f"edges must have shape (n_edges, 2); got {self.edges.shape}.")
+        if len(self.edges) and (self.edges.min() < 0 or self.edges.max() >= self.n_nodes):
+            raise InputError(
+                f"edges name node {self.edges.max() if self.edges.min() >= 0 else self.edges.min()}, but the graph "
+                f"has nodes 0 to {self.n_nodes - 1}; number nodes from 0."
+            )
+        if self.pairwise.shape != (self.pairwise_offset[-1],):
+            raise InputError(
+                f"pairwise must hold {self.pairwise_offset[-1]} scores, one matrix for each edge; "
+                f"got shape {self.pairwise.shape}."
+            )
 
     @property
     def n_nodes(self) -> int:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 
 import numpy as np
 
@@ -52,6 +53,78 @@ class LogicFactors:
     weight: np.ndarray
     rule: np.ndarray
 
+    @property
+    def n_factors(self) -> int:
+        """Number of factors."""
+        return len(self.kind)
+
+    @cached_property
+    def atom_factor(self) -> np.ndarray:
+        """Factor of each atom, (n_atoms,)."""
+        return np.repeat(np.arange(self.n_factors), np.diff(self.pointer))
+
+    @cached_property
+    def canonical(self) -> "CountFactors":
+        """The same factors said as ranges of a count of true literals."""
+        return _canonical(self)
+
+    def broken(self, labels: np.ndarray) -> np.ndarray:
+        """Which factors a labelling breaks, (n_factors,) of bool."""
+        same = self.canonical
+        truth = (np.asarray(labels)[self.atom_node] == self.atom_label) ^ same.negated
+        inputs = truth & ~same.is_output
+        count = np.bincount(self.atom_factor[inputs], minlength=self.n_factors)
+        outside = (count < same.low) | (count > same.high)
+        output = np.bincount(self.atom_factor[truth & same.is_output], minlength=self.n_factors) > 0
+        return np.where(same.has_output, output != (count > 0), outside)
+
+    @classmethod
+    def none(cls) -> "LogicFactors":
+        """Return no factors at all."""
+        whole, real = np.zeros(0, np.int64), np.zeros(0)
+        flags = np.zeros(0, np.bool_)
+        return cls(np.zeros(0, np.uint8), np.zeros(1, np.int64), whole, whole, flags, whole, real, whole)
+
+
+@dataclass(frozen=True)
+class CountFactors:
+    """Logic factors as counts of true literals: low <= count <= high, or (count > 0) equals the output.
+
+    Parameters
+    ----------
+    negated : ndarray of bool, shape (n_atoms,)
+        Negation of each atom in this form (De Morgan's laws turn ``imply`` and ``and_out`` round).
+    is_output : ndarray of bool, shape (n_atoms,)
+        The output atoms, which are not counted; only where ``has_output``.
+    low, high : ndarray of int64, shape (n_factors,)
+    has_output : ndarray of bool, shape (n_factors,)
+    """
+
+    negated: np.ndarray
+    is_output: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    has_output: np.ndarray
+
+
+def _canonical(factors: LogicFactors) -> CountFactors:
+    kind, size = factors.kind, np.diff(factors.pointer)
+    of_atom = kind[factors.atom_factor]
+    last = np.zeros(len(of_atom), np.bool_)
+    last[factors.pointer[1:][size > 0] - 1] = True
+    flip = (of_atom == Logic.and_out) | ((of_atom == Logic.xor_out) & last) | ((of_atom == Logic.imply) & ~last)
+    has_output = (kind == Logic.or_out) | (kind == Logic.and_out)
+    one = (kind == Logic.xor) | (kind == Logic.xor_out)
+    low = np.where(one | (kind == Logic.any_of) | (kind == Logic.imply), 1, 0)
+    high = np.where(one | (kind == Logic.at_most_one), 1, np.where(kind == Logic.budget, factors.limit, size))
+    return CountFactors(
+        negated=factors.atom_negated ^ flip,
+        is_output=last & has_output[factors.atom_factor],
+        low=low.astype(np.int64),
+        high=high.astype(np.int64),
+        has_output=has_output,
+    )
+
 
 @dataclass(frozen=True)
 class GraphRows:
@@ -69,3 +142,25 @@ class GraphRows:
     weight: np.ndarray
     rule: np.ndarray
     n_auxiliary: int = 0
+
+    @cached_property
+    def atom_row(self) -> np.ndarray:
+        """Row of each entry, (n_entries,)."""
+        return np.repeat(np.arange(self.n_rows), np.diff(self.pointer))
+
+    def excess(self, labels: np.ndarray) -> np.ndarray:
+        """How far each row exceeds its bound, (n_rows,); ``labels`` ends with the auxiliary values."""
+        truth = np.asarray(labels)[self.atom_node] == self.atom_label
+        total = np.bincount(self.atom_row[truth], weights=self.value[truth], minlength=self.n_rows)
+        return np.maximum(0.0, total - self.bound)
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
+        return len(self.bound)
+
+    @classmethod
+    def none(cls) -> "GraphRows":
+        """Return no rows at all."""
+        whole, real = np.zeros(0, np.int64), np.zeros(0)
+        return cls(np.zeros(1, np.int64), whole, whole, real, real, real, whole)

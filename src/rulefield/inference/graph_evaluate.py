@@ -1,0 +1,52 @@
+"""What a labelling of a graph is worth: its score, what it breaks and what that costs."""
+
+import numpy as np
+
+from rulefield.inference.result import BrokenRule, Result, Status, judge
+from rulefield.problem.graph_problem import GraphProblem
+
+EXCESS_TOLERANCE = 1e-9
+
+
+def penalty(problem: GraphProblem, labels: np.ndarray) -> tuple[float, tuple[BrokenRule, ...]]:
+    """Total cost of the broken factors and rows (``inf`` where a hard one is broken), and the rules broken.
+
+    ``labels`` holds the nodes' labels followed by the auxiliary variables' values.
+    """
+    amount, cost = np.zeros(problem.n_rules), np.zeros(problem.n_rules)
+    logic, rows = problem.logic, problem.rows
+    broken = logic.broken(labels)
+    np.add.at(amount, logic.rule[broken], 1.0)
+    np.add.at(cost, logic.rule[broken], logic.weight[broken])
+    excess = rows.excess(labels)
+    over = excess > EXCESS_TOLERANCE
+    np.add.at(amount, rows.rule[over], excess[over])
+    np.add.at(cost, rows.rule[over], rows.weight[over] * excess[over])
+    rules = tuple(BrokenRule(int(r), float(amount[r]), float(cost[r])) for r in np.flatnonzero(amount))
+    return float(cost.sum()), rules
+
+
+def objective(problem: GraphProblem, labels: np.ndarray) -> float:
+    """Score minus penalties of labels and auxiliary values; ``-inf`` where it is forbidden."""
+    return problem.potentials.score(labels[: problem.potentials.n_nodes]) - penalty(problem, labels)[0]
+
+
+def finish(
+    problem: GraphProblem, labels: np.ndarray | None, upper_bound: float, engine: str, iterations: int = 0
+) -> Result:
+    """Wrap labels (with auxiliary values) and a bound in a Result; a labelling that breaks a hard rule is dropped."""
+    if labels is not None:
+        cost, broken = penalty(problem, labels)
+        labels = labels[: problem.potentials.n_nodes].astype(np.int64)
+        score = problem.potentials.score(labels)
+        value = score - cost
+        if value > -np.inf:
+            bound = max(upper_bound, value)
+            return Result(labels, score, value, bound, judge(value, bound), engine, iterations, broken)
+    return nothing(upper_bound, engine, iterations)
+
+
+def nothing(upper_bound: float, engine: str, iterations: int = 0) -> Result:
+    """Return the result without a labelling: infeasible where the bound proves it, else only bounded."""
+    status = Status.infeasible if upper_bound == -np.inf else Status.bounded
+    return Result(np.zeros(0, np.int64), -np.inf, -np.inf, upper_bound, status, engine, iterations)

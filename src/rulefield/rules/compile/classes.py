@@ -1,0 +1,95 @@
+"""Token classes: how much of the input one rule can tell apart."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rulefield.exceptions import RuleError
+from rulefield.rules.tokens import TokenCondition
+
+LAST = "last"
+MAX_BITS = 10
+
+Bit = tuple[TokenCondition | str, int]
+"""A condition and the place, counted from the token, where it is asked; or ``(LAST, 0)``: no token comes after."""
+
+Meets = Callable[[TokenCondition], np.ndarray]
+
+
+@dataclass(frozen=True)
+class ClassSpace:
+    """The classes of one rule: all combinations of its bits, numbered in binary."""
+
+    bits: tuple[Bit, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.bits) > MAX_BITS:
+            raise RuleError(
+                f"one rule may use at most {MAX_BITS} conditions on tokens, and this one has {len(self.bits)}; "
+                f"split it, or join conditions with token_in or token_matches."
+            )
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return 1 << len(self.bits)
+
+    @property
+    def reads_tokens(self) -> bool:
+        """Whether classes depend on more than the length of the input."""
+        return any(isinstance(condition, TokenCondition) for condition, _ in self.bits)
+
+    def column(self, bit: Bit) -> np.ndarray:
+        """Value of a bit in each class, (n_classes,)."""
+        return (np.arange(self.n_classes) >> self.bits.index(bit) & 1).astype(bool)
+
+    def classes(self, n: int, meets: Meets) -> np.ndarray:
+        """Class of each of n tokens; ``meets`` tells which tokens meet a condition."""
+        classes = np.zeros(n, dtype=np.uint16)
+        for i, (condition, offset) in enumerate(self.bits):
+            if isinstance(condition, TokenCondition):
+                value = shifted(meets(condition), offset)
+            else:
+                value = np.arange(n) == n - 1
+            classes |= value.astype(np.uint16) << np.uint16(i)
+        return classes
+
+
+def shifted(values: np.ndarray, offset: int) -> np.ndarray:
+    """``values[t + offset]`` at place t; False beyond the ends."""
+    out = np.zeros(len(values), dtype=bool)
+    if offset > 0:
+        out[:-offset] = values[offset:]
+    elif offset < 0:
+        out[-offset:] = values[:offset]
+    else:
+        out[:] = values
+    return out
+
+
+class Conditions:
+    """Which tokens of inputs meet conditions, remembered by token text."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[TokenCondition, str], bool] = {}
+
+    def over(self, tokens: Sequence[Any]) -> Meets:
+        """Return a function that evaluates a condition on these tokens, once for each condition."""
+        done: dict[TokenCondition, np.ndarray] = {}
+
+        def meets(condition: TokenCondition) -> np.ndarray:
+            if condition not in done:
+                done[condition] = np.array([self._meets(condition, token) for token in tokens], dtype=bool)
+            return done[condition]
+
+        return meets
+
+    def _meets(self, condition: TokenCondition, token: Any) -> bool:
+        if not isinstance(token, str):
+            return condition(token)
+        key = (condition, token)
+        if key not in self._known:
+            self._known[key] = condition(token)
+        return self._known[key]

@@ -1,0 +1,138 @@
+"""Logic over compiled statements: product machines and the usual linear rows."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rulefield.exceptions import RuleError
+from rulefield.rules import logic
+from rulefield.rules.compile.machines import State, Truth, Values, build
+from rulefield.rules.compile.rows import Affine, RowBuilder, total
+from rulefield.rules.compile.statement import Forms, Statement
+
+
+@dataclass(frozen=True)
+class Nested(Statement):
+    """A combination; its amount is 0 or 1."""
+
+    kind: logic.Logic
+    parts: tuple[Statement, ...]
+
+    @property
+    def depends_on_length(self) -> bool:  # type: ignore[override]
+        """Whether a part does."""
+        return any(part.depends_on_length for part in self.parts)
+
+    def forms(self, n: int, what: str) -> Forms:
+        """Return the product of the parts' machines."""
+        return Forms(automaton=build(self.truth(n).machine(), what))
+
+    def truth(self, n: int) -> Truth:
+        """All parts side by side; settled as soon as their settled answers settle it."""
+        parts = [part.truth(n) for part in self.parts]
+        ends = np.cumsum([len(part.signals) for part in parts])
+        slices = [slice(end - len(part.signals), end) for part, end in zip(parts, ends)]
+
+        def settle(states: tuple[State, ...]) -> State:
+            known = settled(self.kind, tuple(s if isinstance(s, bool) else None for s in states))
+            return states if known is None else known
+
+        def step(states: State, values: Values) -> State:
+            following = (p.read(s, values[cut]) for p, s, cut in zip(parts, states, slices))  # type: ignore[call-overload]
+            return settle(tuple(following))
+
+        def holds(states: State) -> bool:
+            return self.kind.decide(tuple(p.answer(s) for p, s in zip(parts, states)))  # type: ignore[call-overload]
+
+        signals = tuple(signal for part in parts for signal in part.signals)
+        return Truth(signals, settle(tuple(part.start for part in parts)), step, holds)
+
+    def max_amount(self, token_class: np.ndarray) -> int:
+        """0 or 1."""
+        return 1
+
+    def amount_rows(self, builder: RowBuilder) -> None:
+        """1 - (it holds) <= slack."""
+        builder.limit(1 - self.force(builder, True), 0, slack=True)
+
+    def force(self, builder: RowBuilder, truth: bool) -> Affine:
+        """Push the truth down to the parts."""
+        if isinstance(self.kind, logic.Not):
+            return self.parts[0].force(builder, not truth)
+        if isinstance(self.kind, logic.Implies):
+            a, b = self.parts
+            wanted = [a.force(builder, not truth), b.force(builder, truth)]
+            return _at_least(builder, 1 if truth else 2, wanted)
+        if isinstance(self.kind, logic.Iff):
+            a, b = self.parts
+            same = [[a.force(builder, x), b.force(builder, x == truth)] for x in (True, False)]
+            return _at_least(builder, 1, [_at_least(builder, 2, pair) for pair in same])
+        return self._force_number(builder, truth)
+
+    def _force_number(self, builder: RowBuilder, truth: bool) -> Affine:
+        """``low <= number of true parts <= high``, or not."""
+        low, high = number_bounds(self.kind)
+        n = len(self.parts)
+        wanted = []
+        if low > 0:
+            at_least = truth
+            wanted.append(_count(builder, self.parts, low if at_least else n - low + 1, at_least))
+        if high < n:
+            at_most = truth
+            wanted.append(_count(builder, self.parts, n - high if at_most else high + 1, not at_most))
+        if not wanted:
+            return Affine(constant=1.0 if truth else 0.0)
+        return _at_least(builder, len(wanted) if truth else 1, wanted)
+
+
+def number_bounds(kind: logic.Logic) -> tuple[int, int]:
+    """Least and greatest number of true parts with which a combination holds."""
+    n = len(kind.parts)
+    if isinstance(kind, logic.AllOf):
+        return n, n
+    if isinstance(kind, logic.AnyOf):
+        return 1, n
+    if isinstance(kind, logic.Exactly):
+        return kind.number, kind.number
+    if isinstance(kind, logic.AtMost):
+        return 0, kind.number
+    if isinstance(kind, logic.AtLeast):
+        return kind.number, n
+    raise RuleError(f"{kind!r} cannot be compiled: {type(kind).__name__} does not say how many of its parts hold.")
+
+
+def settled(kind: logic.Logic, known: tuple[bool | None, ...]) -> bool | None:
+    """Truth of a combination where some parts are still open (None), if that is already certain."""
+    if isinstance(kind, logic.Not):
+        return None if known[0] is None else not known[0]
+    if isinstance(kind, logic.Implies):
+        if known[0] is False or known[1] is True:
+            return True
+        return False if known == (True, False) else None
+    if isinstance(kind, logic.Iff):
+        return None if None in known else known[0] == known[1]
+    low, high = number_bounds(kind)
+    sure, possible = known.count(True), len(known) - known.count(False)
+    if sure > high or possible < low:
+        return False
+    return True if sure >= low and possible <= high else None
+
+
+def _count(builder: RowBuilder, parts: tuple[Statement, ...], number: int, truth: bool) -> Affine:
+    """At least ``number`` parts have this truth."""
+    return _at_least(builder, number, [part.force(builder, truth) for part in parts])
+
+
+def _at_least(builder: RowBuilder, number: int, wanted: list[Affine]) -> Affine:
+    """Return a 0/1 variable that can be 1 exactly where ``number`` of the wanted can."""
+    if number <= 0:
+        return Affine(constant=1.0)
+    if len(wanted) == 1 and number == 1:
+        return wanted[0]
+    chosen = builder.auxiliary()
+    if number == len(wanted):
+        for one in wanted:
+            builder.limit(chosen, one)
+    else:
+        builder.limit(float(number) * chosen, total(wanted))
+    return chosen

@@ -1,0 +1,243 @@
+"""Facts about a sequence: what is present, what comes first, what follows what, what surrounds a token.
+
+Instances of a fact are segments, or tokens with ``level="token"``. ``absent``, ``before``, ``eventually``,
+``followed_by`` and ``at`` fail by the number of their instances that fail; the others by 0 or 1. Nothing
+fails in an empty sequence except ``present``.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from rulefield.exceptions import RuleError
+from rulefield.rules.expression import Expression, Labelling
+from rulefield.rules.patterns import Pattern, as_pattern
+from rulefield.rules.rule import Rule
+from rulefield.rules.tokens import TokenCondition
+
+Patternish = str | Iterable[str]
+LEVELS = ("segment", "token")
+
+
+def _call(name: str, level: str, *arguments: object) -> str:
+    inside = [repr(argument) for argument in arguments]
+    if level == "token":
+        inside.append('level="token"')
+    return f"{name}({', '.join(inside)})"
+
+
+@dataclass(frozen=True)
+class OneLabel(Expression):
+    """Base of facts about one pattern."""
+
+    pattern: Pattern
+    level: str = "segment"
+
+    name = ""
+
+    def __repr__(self) -> str:
+        return _call(self.name, self.level, self.pattern)
+
+
+@dataclass(frozen=True, repr=False)
+class Present(OneLabel):
+    """Some token has the label."""
+
+    name = "present"
+
+    def amount(self, world: Labelling) -> int:
+        """0, or 1 where no token has the label."""
+        return int(not any(world.matching(self.pattern)))
+
+
+@dataclass(frozen=True, repr=False)
+class Absent(OneLabel):
+    """No segment (token) has the label."""
+
+    name = "absent"
+
+    def amount(self, world: Labelling) -> int:
+        """Segments (tokens) that have it."""
+        return sum(world.instances(self.pattern, self.level))
+
+
+@dataclass(frozen=True, repr=False)
+class First(OneLabel):
+    """The first token has the label."""
+
+    name = "first"
+
+    def amount(self, world: Labelling) -> int:
+        """0, or 1 where the first token has another label."""
+        return int(not all(world.matching(self.pattern)[:1]))
+
+
+@dataclass(frozen=True, repr=False)
+class Last(OneLabel):
+    """The last token has the label."""
+
+    name = "last"
+
+    def amount(self, world: Labelling) -> int:
+        """0, or 1 where the last token has another label."""
+        return int(not all(world.matching(self.pattern)[-1:]))
+
+
+@dataclass(frozen=True)
+class TwoLabels(Expression):
+    """Base of facts about the order of two patterns."""
+
+    a: Pattern
+    b: Pattern
+    level: str = "segment"
+
+    name = ""
+
+    def __repr__(self) -> str:
+        return _call(self.name, self.level, self.a, self.b)
+
+
+@dataclass(frozen=True, repr=False)
+class Before(TwoLabels):
+    """No b begins before an a begins."""
+
+    name = "before"
+
+    def amount(self, world: Labelling) -> int:
+        """Return number of a with a b before."""
+        a, b = world.instances(self.a, self.level), world.instances(self.b, self.level)
+        return sum(x for t, x in enumerate(a) if any(b[:t]))
+
+
+@dataclass(frozen=True, repr=False)
+class Eventually(TwoLabels):
+    """Every a has a b that begins later (or with it)."""
+
+    name = "eventually"
+
+    def amount(self, world: Labelling) -> int:
+        """Return number of a without one."""
+        a, b = world.instances(self.a, self.level), world.instances(self.b, self.level)
+        return sum(x for t, x in enumerate(a) if not any(b[t:]))
+
+
+@dataclass(frozen=True, repr=False)
+class FollowedBy(TwoLabels):
+    """Right after every a that is not at the very end comes (begins) a b."""
+
+    name = "followed_by"
+
+    def amount(self, world: Labelling) -> int:
+        """Return number of a followed by something else."""
+        if self.level == "token":
+            ends = [int(x) for x in world.matching(self.a)[:-1]]
+        else:
+            ends = world.ending(self.a)
+        after = world.instances(self.b, self.level)[1:]
+        return sum(x for x, b in zip(ends, after) if not b)
+
+
+@dataclass(frozen=True)
+class At(Expression):
+    """Around every token that meets a condition, the labels before, at and after it are as asked.
+
+    The last label that is given is the conclusion and the others are premises, so that
+    ``at(c, prev=p, next=q)`` says: if the label before is p, then the label after is q. With ``require`` all are
+    conclusions. Tokens that lack a neighbour which is asked about do not count.
+    """
+
+    condition: TokenCondition
+    prev: Pattern | None = None
+    here: Pattern | None = None
+    next: Pattern | None = None
+    require: bool = False
+
+    @property
+    def asked(self) -> tuple[tuple[int, Pattern], ...]:
+        """Offsets and patterns that are given, in order."""
+        given = ((-1, self.prev), (0, self.here), (1, self.next))
+        return tuple((offset, pattern) for offset, pattern in given if pattern is not None)
+
+    def amount(self, world: Labelling) -> int:
+        """Return number of such tokens around which the labels are not as asked."""
+        n, meets = len(world), world.meeting(self.condition)
+        found = [(offset, world.matching(pattern)) for offset, pattern in self.asked]
+        failed = 0
+        for t in range(n):
+            if not meets[t] or any(not 0 <= t + offset < n for offset, _ in found):
+                continue
+            *premises, conclusion = [match[t + offset] for offset, match in found]
+            good = all(premises) and conclusion if self.require else conclusion or not all(premises)
+            failed += not good
+        return failed
+
+    def __repr__(self) -> str:
+        given = (("prev", self.prev), ("here", self.here), ("next", self.next))
+        parts = [repr(self.condition), *(f"{name}={value!r}" for name, value in given if value is not None)]
+        return f"at({', '.join(parts + ['require=True'] * self.require)})"
+
+
+# --- what users write ------------------------------------------------------------------------
+
+
+def _level(level: str) -> str:
+    if level not in LEVELS:
+        raise RuleError(f'level must be "segment" or "token"; got {level!r}.')
+    return level
+
+
+def present(pattern: Patternish, level: str = "segment") -> Rule:
+    """Return some token has the label (its level makes no difference)."""
+    return Rule(Present(as_pattern(pattern), _level(level)))
+
+
+def absent(pattern: Patternish, level: str = "segment") -> Rule:
+    """No segment (token) has the label; fails by the number that have."""
+    return Rule(Absent(as_pattern(pattern), _level(level)))
+
+
+def first(pattern: Patternish, level: str = "segment") -> Rule:
+    """Return the first token has the label (its level makes no difference)."""
+    return Rule(First(as_pattern(pattern), _level(level)))
+
+
+def last(pattern: Patternish, level: str = "segment") -> Rule:
+    """Return the last token has the label (its level makes no difference)."""
+    return Rule(Last(as_pattern(pattern), _level(level)))
+
+
+def before(a: Patternish, b: Patternish, level: str = "segment") -> Rule:
+    """No b before an a; fails by the number of a that have a b before."""
+    return Rule(Before(as_pattern(a), as_pattern(b), _level(level)))
+
+
+def eventually(a: Patternish, b: Patternish, level: str = "segment") -> Rule:
+    """Every a is followed later by a b; fails by the number of a that are not."""
+    return Rule(Eventually(as_pattern(a), as_pattern(b), _level(level)))
+
+
+def followed_by(a: Patternish, b: Patternish, level: str = "segment") -> Rule:
+    """Right after every a (unless the sequence ends) comes a b; fails by the number of a with something else."""
+    return Rule(FollowedBy(as_pattern(a), as_pattern(b), _level(level)))
+
+
+def at(
+    condition: TokenCondition,
+    prev: Patternish | None = None,
+    here: Patternish | None = None,
+    next: Patternish | None = None,
+    require: bool = False,
+    level: str = "token",
+) -> Rule:
+    """Labels around the tokens that meet a condition.
+
+    ``at(c, prev=p, next=q)``: wherever a token meets c and the label before it is p, the label after it is q.
+    ``require=True`` (paper 002, eq. 19): around every such token both must hold. Fails by the number of tokens
+    around which it fails. Its level makes no difference.
+    """
+    if not isinstance(condition, TokenCondition):
+        raise RuleError(f"at needs a condition on tokens, such as token_in(',', '.'); got {condition!r}.")
+    if prev is None and here is None and next is None:
+        raise RuleError("at needs at least one label: prev=, here= or next=.")
+    _level(level)
+    patterns = [None if p is None else as_pattern(p) for p in (prev, here, next)]
+    return Rule(At(condition, *patterns, require=bool(require)))

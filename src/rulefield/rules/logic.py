@@ -1,0 +1,189 @@
+"""Logic over statements of any kind: a combination fails by 0 or 1."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from rulefield.exceptions import RuleError
+from rulefield.rules.expression import Expression
+from rulefield.rules.rule import Rule, body_of
+
+
+@dataclass(frozen=True)
+class Logic(Expression):
+    """Base of combinations: subclasses say what they make of the truth of their parts."""
+
+    parts: tuple[Expression, ...]
+
+    name = ""
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """The statements that are combined."""
+        return self.parts
+
+    def decide(self, truth: tuple[bool, ...]) -> bool:
+        """Truth of the combination, given the truth of its parts."""
+        raise NotImplementedError
+
+    def amount(self, world: Any) -> int:
+        """0 where the combination is true, else 1."""
+        return int(not self.decide(tuple(part.holds(world) for part in self.parts)))
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(map(repr, self.parts))})"
+
+
+@dataclass(frozen=True, repr=False)
+class AllOf(Logic):
+    """Every part holds."""
+
+    name = "all_of"
+
+    def decide(self, truth: tuple[bool, ...]) -> bool:
+        """Whether all are true."""
+        return all(truth)
+
+
+@dataclass(frozen=True, repr=False)
+class AnyOf(Logic):
+    """Some part holds."""
+
+    name = "any_of"
+
+    def decide(self, truth: tuple[bool, ...]) -> bool:
+        """Whether one is true."""
+        return any(truth)
+
+
+@dataclass(frozen=True, repr=False)
+class Implies(Logic):
+    """If the first part holds, so does the second."""
+
+    name = "implies"
+
+    def decide(self, truth: tuple[bool, ...]) -> bool:
+        """Whether the first is false or the second true."""
+        return not truth[0] or truth[1]
+
+
+@dataclass(frozen=True, repr=False)
+class Iff(Logic):
+    """Both parts hold or neither does."""
+
+    name = "iff"
+
+    def decide(self, truth: tuple[bool, ...]) -> bool:
+        """Whether both are the same."""
+        return truth[0] == truth[1]
+
+
+@dataclass(frozen=True, repr=False)
+class Not(Logic):
+    """The part fails."""
+
+    name = "not_"
+
+    def decide(self, truth: tuple[bool, ...]) -> bool:
+        """Whether it is false."""
+        return not truth[0]
+
+
+@dataclass(frozen=True, repr=False)
+class Number(Logic):
+    """Base of statements about how many parts hold."""
+
+    number: int = 0
+
+    def __repr__(self) -> str:
+        return f"{self.name}({', '.join(map(repr, (self.number, *self.parts)))})"
+
+
+@dataclass(frozen=True, repr=False)
+class Exactly(Number):
+    """That many parts hold."""
+
+    name = "exactly"
+
+    def decide(self, truth: tuple[bool, ...]) -> bool:
+        """Whether that many are true."""
+        return sum(truth) == self.number
+
+
+@dataclass(frozen=True, repr=False)
+class AtMost(Number):
+    """No more parts hold."""
+
+    name = "at_most"
+
+    def decide(self, truth: tuple[bool, ...]) -> bool:
+        """Whether no more are true."""
+        return sum(truth) <= self.number
+
+
+@dataclass(frozen=True, repr=False)
+class AtLeast(Number):
+    """No fewer parts hold."""
+
+    name = "at_least"
+
+    def decide(self, truth: tuple[bool, ...]) -> bool:
+        """Whether no fewer are true."""
+        return sum(truth) >= self.number
+
+
+# --- what users write ------------------------------------------------------------------------
+
+
+def _bodies(rules: tuple[Any, ...], name: str) -> tuple[Expression, ...]:
+    if len(rules) == 1 and isinstance(rules[0], Iterable) and not isinstance(rules[0], str | Rule):
+        rules = tuple(rules[0])
+    if not rules:
+        raise RuleError(f"{name} needs at least one rule.")
+    return tuple(body_of(rule, name) for rule in rules)
+
+
+def _number(number: object, name: str) -> int:
+    if isinstance(number, bool) or not isinstance(number, int) or number < 0:
+        raise RuleError(f"{name} needs a whole number >= 0 first, then rules; got {number!r}.")
+    return number
+
+
+def all_of(*rules: Any) -> Rule:
+    """Every one of these holds."""
+    return Rule(AllOf(_bodies(rules, "all_of")))
+
+
+def any_of(*rules: Any) -> Rule:
+    """At least one of these holds."""
+    return Rule(AnyOf(_bodies(rules, "any_of")))
+
+
+def implies(a: Rule, b: Rule) -> Rule:
+    """If a holds, so does b."""
+    return Rule(Implies(_bodies((a, b), "implies")))
+
+
+def iff(a: Rule, b: Rule) -> Rule:
+    """Both hold or neither does."""
+    return Rule(Iff(_bodies((a, b), "iff")))
+
+
+def not_(rule: Rule) -> Rule:
+    """State that the rule fails."""
+    return Rule(Not(_bodies((rule,), "not_")))
+
+
+def exactly(number: int, *rules: Any) -> Rule:
+    """Exactly that many of these hold."""
+    return Rule(Exactly(_bodies(rules, "exactly"), _number(number, "exactly")))
+
+
+def at_most(number: int, *rules: Any) -> Rule:
+    """At most that many of these hold."""
+    return Rule(AtMost(_bodies(rules, "at_most"), _number(number, "at_most")))
+
+
+def at_least(number: int, *rules: Any) -> Rule:
+    """At least that many of these hold."""
+    return Rule(AtLeast(_bodies(rules, "at_least"), _number(number, "at_least")))

@@ -1,0 +1,131 @@
+"""A rule: a statement, what breaking it costs, and its name."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rulefield.exceptions import RuleError
+from rulefield.rules.expression import Expression, Labelling
+
+LEARN = "learn"
+HARD = float("inf")
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A statement about labellings that must hold (hard) or should (soft).
+
+    Users write rules with the functions of :mod:`rulefield.rules` and never need this class.
+
+    Parameters
+    ----------
+    body : Expression
+    weight : float or "learn"
+        What a unit of violation costs; ``inf`` where the rule is hard; ``"learn"`` until it is learned.
+    per : {"unit", "once"}
+        Pay the weight for each unit of violation, or once.
+    name : str or None
+    """
+
+    body: Expression
+    weight: float | str = HARD
+    per: str = "unit"
+    name: str | None = None
+
+    def soft(self, weight: float | str, per: str = "unit") -> "Rule":
+        """Return the same rule, at a price: ``weight`` a unit of violation, or in all with ``per="once"``."""
+        if weight != LEARN and not _is_price(weight):
+            raise RuleError(f'the weight of a soft rule must be a finite number >= 0 or "learn"; got {weight!r}.')
+        if per not in ("unit", "once"):
+            raise RuleError(f'per must be "unit" or "once"; got {per!r}.')
+        return replace(self, weight=weight if isinstance(weight, str) else float(weight), per=per)
+
+    def hard(self) -> "Rule":
+        """Return the same rule, never to be broken."""
+        return replace(self, weight=HARD, per="unit")
+
+    def named(self, name: str) -> "Rule":
+        """Return the same rule under a name."""
+        if not isinstance(name, str) or not name:
+            raise RuleError(f"the name of a rule must be a non-empty string; got {name!r}.")
+        return replace(self, name=name)
+
+    @property
+    def is_hard(self) -> bool:
+        """Whether the rule must hold."""
+        return self.weight == HARD
+
+    @property
+    def text(self) -> str:
+        """The statement as it is written, without weight and name."""
+        return repr(self.body)
+
+    @property
+    def label(self) -> str:
+        """The name, or else the statement."""
+        return self.name if self.name is not None else self.text
+
+    def violation(self, tokens: Sequence[Any], labels: Sequence[str], scheme: str | None = None) -> int:
+        """By how much a labelling breaks the rule, from the definition; needs no model."""
+        return int(self.body.amount(Labelling(tokens, labels, scheme)))
+
+    def cost(self, amount: float) -> float:
+        """Return what an amount of violation costs."""
+        if self.weight == LEARN:
+            raise RuleError(f'the weight of "{self.label}" is still to be learned; fit a RuledCRF, or give a number.')
+        if amount <= 0:
+            return 0.0
+        return float(self.weight) * (1.0 if self.per == "once" else amount)
+
+    def __repr__(self) -> str:
+        text = self.text
+        if text[:1].isalpha() and _is_comparison(self.body) and (self.name or not self.is_hard):
+            text = f"({text})"
+        if not self.is_hard:
+            weight = repr(self.weight) if isinstance(self.weight, str) else f"{self.weight!r}"
+            text += f".soft({weight})" if self.per == "unit" else f'.soft({weight}, per="once")'
+        return text if self.name is None else f"{text}.named({self.name!r})"
+
+    def __bool__(self) -> bool:
+        raise RuleError(
+            "a rule is neither true nor false before there is a labelling: for 'and' write all_of(a, b), for 'or' "
+            "any_of(a, b), for 'not' not_(a), and for 1 <= n <= 3 write all_of(n >= 1, n <= 3)."
+        )
+
+    def _no_order(self, other: object) -> "Rule":
+        raise RuleError(
+            "rules cannot be compared with < <= > >=; a chained comparison such as 1 <= n <= 3 must be written "
+            "all_of(n >= 1, n <= 3)."
+        )
+
+    __lt__ = __le__ = __gt__ = __ge__ = _no_order
+
+    def _no_operator(self, other: object) -> "Rule":
+        raise RuleError("for a & b write all_of(a, b), for a | b write any_of(a, b), for a >> b write implies(a, b).")
+
+    __and__ = __or__ = __rand__ = __ror__ = __rshift__ = __xor__ = _no_operator
+
+    def __invert__(self) -> "Rule":
+        raise RuleError("for ~a write not_(a).")
+
+
+def _is_price(weight: object) -> bool:
+    number = isinstance(weight, int | float | np.floating | np.integer) and not isinstance(weight, bool)
+    return number and 0 <= float(weight) < HARD  # type: ignore[arg-type]
+
+
+def _is_comparison(body: Expression) -> bool:
+    return getattr(body, "is_comparison", False)
+
+
+def body_of(rule: object, where: str) -> Expression:
+    """Take the statement out of a rule that is used inside logic; its price and name would be lost there."""
+    if isinstance(rule, Expression):
+        return rule
+    if not isinstance(rule, Rule):
+        raise RuleError(f"{where} needs rules, such as present('title'); got {rule!r}.")
+    if not rule.is_hard or rule.name is not None:
+        raise RuleError(f"soft(...) and named(...) belong to the whole rule, outside {where}; got {rule!r}.")
+    return rule.body

@@ -1,0 +1,135 @@
+"""Conditions on the input: which tokens a rule speaks of.
+
+A token is a string, a tuple of columns (its text is the first), a list of feature strings (``"word=the"``) or a
+feature dict (``{"word": "the"}``).
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from rulefield.exceptions import InputError, RuleError
+
+TEXT_KEYS = ("word", "token", "text", "form", "w")
+
+
+class TokenCondition:
+    """Something that a token meets or does not meet."""
+
+    def __call__(self, token: Any) -> bool:
+        """Whether the token meets the condition."""
+        raise NotImplementedError
+
+    def __bool__(self) -> bool:
+        raise RuleError(
+            f"{self!r} is a condition on tokens, not true or false; use it in at(...) or count(where=...)."
+        )
+
+
+@dataclass(frozen=True)
+class TokenIn(TokenCondition):
+    """The token's text is one of ``texts``."""
+
+    texts: tuple[str, ...]
+
+    def __call__(self, token: Any) -> bool:
+        """Whether the token's text is one of the texts."""
+        return any(text in self.texts for text in texts_of(token))
+
+    def __repr__(self) -> str:
+        name = "token_equals" if len(self.texts) == 1 else "token_in"
+        return f"{name}({', '.join(map(repr, self.texts))})"
+
+
+@dataclass(frozen=True)
+class TokenMatches(TokenCondition):
+    """A regular expression is found somewhere in the token's text."""
+
+    regex: str
+
+    def __call__(self, token: Any) -> bool:
+        """Whether the regular expression is found."""
+        return any(_compiled(self.regex).search(text) is not None for text in texts_of(token))
+
+    def __repr__(self) -> str:
+        return f"token_matches({self.regex!r})"
+
+
+@dataclass(frozen=True)
+class Feature(TokenCondition):
+    """The token has a feature: a true entry of its dict, a string of its list, a value of its columns."""
+
+    name: str
+
+    def __call__(self, token: Any) -> bool:
+        """Whether the token has the feature."""
+        if isinstance(token, Mapping):
+            key, equals, value = self.name.partition("=")
+            if token.get(self.name):
+                return True
+            return bool(equals) and key in token and str(token[key]) == value
+        if isinstance(token, list | tuple | set | frozenset):
+            return self.name in token
+        raise InputError(
+            f"{self!r} needs tokens with features (dicts, lists or columns); got {token!r}; "
+            f"use token_in(...) or token_matches(...) for plain text."
+        )
+
+    def __repr__(self) -> str:
+        return f"feature({self.name!r})"
+
+
+@lru_cache(maxsize=1024)
+def _compiled(regex: str) -> re.Pattern[str]:
+    return re.compile(regex)
+
+
+def texts_of(token: Any) -> tuple[str, ...]:
+    """Texts that a token may be said to have (several only for a list of feature strings)."""
+    if isinstance(token, str):
+        return (token,)
+    if isinstance(token, tuple) and token:
+        return (str(token[0]),)
+    if isinstance(token, Mapping):
+        for key in TEXT_KEYS:
+            if key in token:
+                return (str(token[key]),)
+    elif isinstance(token, list):
+        named = [text.partition("=") for text in token if isinstance(text, str)]
+        values = tuple(value for key, equals, value in named if equals and key in TEXT_KEYS)
+        return values or tuple(text for text in token if isinstance(text, str))
+    raise InputError(
+        f"the text of a token was asked for, but {token!r} is not a string, columns, or features with one of "
+        f"{', '.join(TEXT_KEYS)}; give such a feature, or use feature(...) in the rule."
+    )
+
+
+def token_in(*texts: str | Iterable[str]) -> TokenIn:
+    """Tokens whose text is one of these: ``token_in(",", ".")``."""
+    flat = tuple(t for text in texts for t in ((text,) if isinstance(text, str) else tuple(text)))
+    if not flat or not all(isinstance(text, str) for text in flat):
+        raise RuleError(f"token_in needs one or more strings; got {texts!r}.")
+    return TokenIn(tuple(dict.fromkeys(flat)))
+
+
+def token_equals(text: str) -> TokenIn:
+    """Tokens with this very text: ``token_equals(",")``."""
+    return token_in(text)
+
+
+def token_matches(regex: str) -> TokenMatches:
+    r"""Tokens in whose text a regular expression is found: ``token_matches(r"^\d{4}$")``."""
+    try:
+        _compiled(regex)
+    except (re.error, TypeError) as error:
+        raise RuleError(f"token_matches needs a regular expression; {regex!r} is none: {error}.") from error
+    return TokenMatches(regex)
+
+
+def feature(name: str) -> Feature:
+    """Tokens that have a feature: ``feature("is_digit")``, ``feature("pos=NNP")``."""
+    if not isinstance(name, str) or not name:
+        raise RuleError(f"feature needs the name of a feature; got {name!r}.")
+    return Feature(name)

@@ -103,7 +103,7 @@ class Before(TwoLabels):
     name = "before"
 
     def amount(self, world: Labelling) -> int:
-        """Return number of a with a b before."""
+        """Count the a's with a b before."""
         a, b = world.instances(self.a, self.level), world.instances(self.b, self.level)
         return sum(x for t, x in enumerate(a) if any(b[:t]))
 
@@ -115,7 +115,7 @@ class Eventually(TwoLabels):
     name = "eventually"
 
     def amount(self, world: Labelling) -> int:
-        """Return number of a without one."""
+        """Count the a's without one."""
         a, b = world.instances(self.a, self.level), world.instances(self.b, self.level)
         return sum(x for t, x in enumerate(a) if not any(b[t:]))
 
@@ -127,7 +127,7 @@ class FollowedBy(TwoLabels):
     name = "followed_by"
 
     def amount(self, world: Labelling) -> int:
-        """Return number of a followed by something else."""
+        """Count the a's followed by something else."""
         if self.level == "token":
             ends = [int(x) for x in world.matching(self.a)[:-1]]
         else:
@@ -158,7 +158,7 @@ class At(Expression):
         return tuple((offset, pattern) for offset, pattern in given if pattern is not None)
 
     def amount(self, world: Labelling) -> int:
-        """Return number of such tokens around which the labels are not as asked."""
+        """Count the tokens around which the labels are not as asked."""
         n, meets = len(world), world.meeting(self.condition)
         found = [(offset, world.matching(pattern)) for offset, pattern in self.asked]
         failed = 0
@@ -186,7 +186,7 @@ def _level(level: str) -> str:
 
 
 def present(pattern: Patternish, level: str = "segment") -> Rule:
-    """Return some token has the label (its level makes no difference)."""
+    """State that some token has the label (its level makes no difference)."""
     return Rule(Present(as_pattern(pattern), _level(level)))
 
 
@@ -196,12 +196,12 @@ def absent(pattern: Patternish, level: str = "segment") -> Rule:
 
 
 def first(pattern: Patternish, level: str = "segment") -> Rule:
-    """Return the first token has the label (its level makes no difference)."""
+    """State that the first token has the label (its level makes no difference)."""
     return Rule(First(as_pattern(pattern), _level(level)))
 
 
 def last(pattern: Patternish, level: str = "segment") -> Rule:
-    """Return the last token has the label (its level makes no difference)."""
+    """State that the last token has the label (its level makes no difference)."""
     return Rule(Last(as_pattern(pattern), _level(level)))
 
 
@@ -239,5 +239,5 @@ def at(
     if prev is None and here is None and next is None:
         raise RuleError("at needs at least one label: prev=, here= or next=.")
     _level(level)
-    patterns = [None if p is None else as_pattern(p) for p in (prev, here, next)]
-    return Rule(At(condition, *patterns, require=bool(require)))
+    before, now, after = (None if p is None else as_pattern(p) for p in (prev, here, next))
+    return Rule(At(condition, before, now, after, bool(require)))

@@ -69,7 +69,7 @@ class Compared(Statement):
         return Truth((self.tally,), (0,), step, holds)
 
     def _range(self, n: int) -> tuple[int, int]:
-        """Return sums from which the bound cannot be crossed any more within n tokens, below and above.
+        """Return the sums from which the bound cannot be crossed any more within n tokens, below and above.
 
         Reaching u takes u / high tokens; the rest can take away (n - u / high) |low|, too little to come back to
         the bound when u > (|low| n + bound) high / (high + |low|); likewise below.
@@ -128,7 +128,7 @@ class Somewhere(Statement):
         return Forms(counters=(Counter(_negative(self.tally), -1),))
 
     def truth(self, n: int) -> Truth:
-        """Return holds for good from the first positive token."""
+        """Hold for good from the first positive token."""
 
         def step(state: State, values: Values) -> State:
             return True if values[0] > 0 else state

@@ -18,7 +18,7 @@ class Sum(Statement):
     tally: Tally
 
     def forms(self, n: int, what: str) -> Forms:
-        """Return the tally says everything."""
+        """Return the tally, which says everything."""
         return Forms(tally=self.tally)
 
     def truth(self, n: int) -> Truth:

@@ -23,7 +23,7 @@ def edge_tally(values: np.ndarray, space: ClassSpace, where: np.ndarray | None =
 
 
 def start_tally(counts: np.ndarray, table: LabelTable, space: ClassSpace) -> Tally:
-    """Tally of the segments that begin, from ``counts`` (m + 1, m) as in :func:`~rulefield.rules.patterns.start_counts`.
+    """Tally of the segments that begin, from ``counts`` (m + 1, m) as ``patterns.start_counts`` gives them.
 
     Where the scheme leaves no choice (under BIO every possible ``B-`` begins a segment and no possible ``I-`` does)
     the tally needs no edges, which is what engines like best. Steps that the scheme forbids do not matter.

@@ -1,0 +1,262 @@
+"""Gaussian CRF: weights of predictors and graphs <-> potentials of the field."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from rulefield.problem.gaussian import (
+    Coupling,
+    DenseCoupling,
+    GaussianGradient,
+    GaussianPotentials,
+    SparseCoupling,
+    SpectralCoupling,
+)
+
+SPECTRAL_FROM = 100  # nodes from which decomposing a single Laplacian once pays
+
+
+@dataclass(frozen=True)
+class FieldBatch:
+    """Instances of one size: their predictors' scores and the Laplacians of their graphs.
+
+    Parameters
+    ----------
+    scores : ndarray, shape (n_instances, n_classes, n_nodes, n_scores)
+        ``n_classes`` is 1 for binary and continuous outputs.
+    graphs : tuple
+        One Laplacian a graph: (n_nodes, n_nodes) shared, (n_instances, n_nodes, n_nodes) one each, or sparse and
+        shared. All dense or all sparse.
+    """
+
+    scores: np.ndarray
+    graphs: tuple[Any, ...]
+
+    @property
+    def sparse(self) -> bool:
+        """Whether the graphs are sparse matrices."""
+        return bool(self.graphs) and scipy.sparse.issparse(self.graphs[0])
+
+    @cached_property
+    def spectrum(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Eigenvalues and eigenvectors of a single shared dense Laplacian; None where that does not apply."""
+        n = self.scores.shape[2]
+        if len(self.graphs) != 1 or self.sparse or self.graphs[0].ndim != 2 or n < SPECTRAL_FROM:
+            return None
+        return scipy.linalg.eigh(self.graphs[0])
+
+    @cached_property
+    def aligned(self) -> tuple[Any, np.ndarray, np.ndarray]:
+        """Sparse graphs on one pattern: the pattern, the identity's values on it, each graph's values on it."""
+        n = self.scores.shape[2]
+        identity = scipy.sparse.eye_array(n, format="csr")
+        pattern = scipy.sparse.csr_array(sum((abs(g) for g in self.graphs), identity))
+        pattern.sort_indices()
+        row = np.repeat(np.arange(n), np.diff(pattern.indptr))
+        key = row.astype(np.int64) * n + pattern.indices
+
+        def spread(graph: Any) -> np.ndarray:
+            entries = scipy.sparse.coo_array(graph)
+            entries.sum_duplicates()
+            kept = entries.data != 0
+            where = np.searchsorted(key, entries.coords[0][kept].astype(np.int64) * n + entries.coords[1][kept])
+            out = np.zeros(len(key))
+            out[where] = entries.data[kept]
+            return out
+
+        return pattern, spread(identity), np.array([spread(g) for g in self.graphs])
+
+    def coupling(self, rho: np.ndarray) -> Coupling:
+        """Build A = I + sum_l rho_l L_l, always on the same pattern where sparse."""
+        if self.sparse:
+            pattern, identity, values = self.aligned
+            matrix = scipy.sparse.csr_array(
+                (identity + rho @ values, pattern.indices, pattern.indptr), shape=pattern.shape
+            )
+            return SparseCoupling(matrix)
+        if self.spectrum is not None:
+            return SpectralCoupling(self.spectrum[1], 1.0 + rho[0] * self.spectrum[0])
+        matrix = np.eye(self.scores.shape[2])
+        for weight, graph in zip(rho, self.graphs):
+            matrix = matrix + weight * graph
+        return DenseCoupling(matrix)
+
+
+@dataclass(frozen=True)
+class GaussianModel:
+    r"""The stable parametrisation of a Gaussian CRF.
+
+    .. math:: A = I + \sum_l \rho_l L_l, \quad f_i = \sum_k w_{ik} R_{ik} + c_i, \quad \Sigma = v A^{-1},
+
+    with mean :math:`A^{-1} f` (``mean="smoothed"``) or :math:`f` (``"direct"``: the graph then shapes only the
+    covariance). In the paper's terms, w_k = alpha_k / sum alpha, rho_l = beta_l / sum alpha, v = 1 / (2 sum alpha);
+    v = 0 is its non-Bayesian model. All of it stays finite as alpha grows without limit.
+
+    Parameters
+    ----------
+    n_scores, n_graphs, n_classes : int
+    n_nodes : int
+        Number of nodes that have weights and biases of their own (deviations from the shared ones); 0 where nodes
+        are not the same from instance to instance.
+    smoothed : bool
+    simplex : bool
+        Weights >= 0 that sum to one and no bias, as in the paper.
+    bayesian : bool
+        Whether v is a parameter (else 0).
+    log_variance : bool
+        Whether theta holds log v, for outputs whose v cannot be 0.
+    """
+
+    n_scores: int
+    n_graphs: int
+    n_classes: int = 1
+    n_nodes: int = 0
+    smoothed: bool = True
+    simplex: bool = False
+    bayesian: bool = True
+    log_variance: bool = False
+
+    @cached_property
+    def slices(self) -> dict[str, slice]:
+        """Where each part of theta stands: weight, bias, own_weight, own_bias, rho, variance."""
+        own = 0 if self.simplex else self.n_nodes
+        sizes = {
+            "weight": self.n_scores,
+            "bias": 0 if self.simplex else self.n_classes,
+            "own_weight": own * self.n_scores,
+            "own_bias": own * self.n_classes,
+            "rho": self.n_graphs,
+            "variance": int(self.bayesian),
+        }
+        ends = np.cumsum([0, *sizes.values()])
+        return {name: slice(a, b) for name, a, b in zip(sizes, ends, ends[1:])}
+
+    @property
+    def size(self) -> int:
+        """Length of theta."""
+        return self.slices["variance"].stop
+
+    def start(self, rho: float = 0.5, variance: float = 1.0) -> np.ndarray:
+        """Equal weights, no bias, all graphs at the same strength."""
+        theta = np.zeros(self.size)
+        theta[self.slices["weight"]] = 1.0 / self.n_scores
+        theta[self.slices["rho"]] = rho / max(self.n_graphs, 1)
+        theta[self.slices["variance"]] = np.log(variance) if self.log_variance else variance
+        return theta
+
+    def bounds(self) -> list[tuple[float | None, float | None]]:
+        """Of each entry of theta: rho, v (and simplex weights) are not negative."""
+        out: list[tuple[float | None, float | None]] = [(None, None)] * self.size
+        names = ["rho", *(["weight"] if self.simplex else []), *([] if self.log_variance else ["variance"])]
+        for name in names:
+            part = self.slices[name]
+            out[part] = [(0.0, None)] * (part.stop - part.start)
+        return out
+
+    def penalty(self, l2: float, weak: float = 1e-3) -> np.ndarray:
+        """Ridge strength of each entry of theta: ``l2`` on nodes' own deviations, weak on shared ones, else none."""
+        out = np.zeros(self.size)
+        if not self.simplex:
+            out[self.slices["weight"]] = weak
+            out[self.slices["bias"]] = weak
+        out[self.slices["own_weight"]] = l2
+        out[self.slices["own_bias"]] = l2
+        return out
+
+    def weights(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Weights (n_scores,) or (n_nodes, n_scores), and biases (n_classes, 1 or n_nodes)."""
+        s = self.slices
+        weight = theta[s["weight"]]
+        if self.simplex:
+            return weight / weight.sum(), np.zeros((self.n_classes, 1))
+        bias = theta[s["bias"]][:, None]
+        if self.n_nodes:
+            weight = weight + theta[s["own_weight"]].reshape(self.n_nodes, self.n_scores)
+            bias = bias + theta[s["own_bias"]].reshape(self.n_classes, self.n_nodes)
+        return weight, bias
+
+    def rho(self, theta: np.ndarray) -> np.ndarray:
+        """Strength of each graph, (n_graphs,)."""
+        return theta[self.slices["rho"]]
+
+    def variance(self, theta: np.ndarray) -> float:
+        """Scale v of the latent covariance."""
+        if not self.bayesian:
+            return 0.0
+        value = float(theta[self.slices["variance"]][0])
+        return float(np.exp(value)) if self.log_variance else value
+
+    def potentials(self, theta: np.ndarray, batch: FieldBatch) -> GaussianPotentials:
+        """Mean (n_instances, n_classes, n_nodes; no class axis where there is one class), A and v."""
+        weight, bias = self.weights(theta)
+        scores = batch.scores
+        drive = (scores @ weight if weight.ndim == 1 else np.einsum("mcnk,nk->mcn", scores, weight)) + bias
+        coupling = batch.coupling(self.rho(theta))
+        mean = coupling.solve(drive) if self.smoothed else drive
+        if self.n_classes == 1:
+            mean = mean[:, 0]
+        return GaussianPotentials(mean, coupling, self.variance(theta))
+
+    def pullback(
+        self, theta: np.ndarray, batch: FieldBatch, potentials: GaussianPotentials, d: GaussianGradient
+    ) -> np.ndarray:
+        """Gradient by theta of an objective whose gradient by the potentials is ``d``."""
+        s = self.slices
+        out = np.zeros(self.size)
+        d_mean = d.mean if d.mean.ndim == 3 else d.mean[:, None]
+        d_drive = potentials.coupling.solve(d_mean) if self.smoothed else d_mean
+        out[s["rho"]] = _graph_gradient(batch, d, d_drive, potentials.mean if self.smoothed else None)
+        if self.bayesian:
+            out[s["variance"]] = d.variance * (potentials.variance if self.log_variance else 1.0)
+        own = np.einsum("mcn,mcnk->nk", d_drive, batch.scores)
+        shared = own.sum(axis=0)
+        if self.simplex:
+            raw = theta[s["weight"]]
+            shared = (shared - raw @ shared / raw.sum()) / raw.sum()
+        out[s["weight"]] = shared
+        if not self.simplex:
+            d_bias = d_drive.sum(axis=0)
+            out[s["bias"]] = d_bias.sum(axis=1)
+            if self.n_nodes:
+                out[s["own_weight"]] = own.ravel()
+                out[s["own_bias"]] = d_bias.ravel()
+        return out
+
+
+def _graph_gradient(
+    batch: FieldBatch, d: GaussianGradient, d_drive: np.ndarray, mean: np.ndarray | None
+) -> np.ndarray:
+    """<L_l, dL/dA>, where a smoothed mean adds -sum q mu' to the coupling's own gradient."""
+    out = np.zeros(len(batch.graphs))
+    if not len(out):
+        return out
+    flat_drive = d_drive.reshape(-1, d_drive.shape[-1])
+    flat_mean = None if mean is None else mean.reshape(flat_drive.shape)
+    outer: np.ndarray | None = None
+    if flat_mean is not None and not batch.sparse and any(g.ndim == 2 for g in batch.graphs):
+        outer = flat_drive.T @ flat_mean
+    for l, graph in enumerate(batch.graphs):
+        if d.coupling is not None:
+            out[l] += _inner(graph, d.coupling)
+        if flat_mean is None:
+            continue
+        if batch.sparse:
+            out[l] -= np.vdot(flat_drive, (graph @ flat_mean.T).T)
+        elif graph.ndim == 2:
+            out[l] -= np.vdot(graph, outer)
+        else:
+            out[l] -= np.vdot(d_drive, DenseCoupling(graph).apply(mean.reshape(d_drive.shape)))  # type: ignore[union-attr]
+    return out
+
+
+def _inner(graph: Any, gradient: Any) -> float:
+    """<L, G>, whatever is shared by the instances and whatever is not."""
+    if scipy.sparse.issparse(graph):
+        return float(graph.multiply(gradient).sum())
+    if graph.ndim == gradient.ndim:
+        return float(np.vdot(graph, gradient))
+    return float(np.vdot(graph, gradient.sum(axis=0) if gradient.ndim == 3 else gradient))

@@ -1,0 +1,168 @@
+"""Potentials of Gaussian fields: where each node's latent value is expected, and how nodes hold each other."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse
+
+from rulefield.exceptions import InputError
+
+CG_TOLERANCE = 1e-10
+
+
+class DenseCoupling:
+    """A symmetric positive definite matrix A shared by all instances, (n, n), or one each, (n_instances, n, n).
+
+    Factorised once, O(n^3); a solve costs O(n^2) an instance.
+    """
+
+    def __init__(self, matrix: np.ndarray):
+        self.matrix = matrix
+
+    @property
+    def stack(self) -> np.ndarray:
+        """The matrices as (1 or n_instances, n, n), which is what kernels read."""
+        return self.matrix if self.matrix.ndim == 3 else self.matrix[None]
+
+    @cached_property
+    def inverse(self) -> np.ndarray:
+        """A^-1, same shape as the matrix."""
+        return np.linalg.inv(self.matrix)
+
+    @cached_property
+    def logdet(self) -> np.ndarray:
+        """log|A|, (1 or n_instances,)."""
+        return np.atleast_1d(np.linalg.slogdet(self.matrix)[1])
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """Apply A^-1 to ``right``, (n_instances, n) or (n_instances, n_fields, n); same shape."""
+        if self.matrix.ndim == 3:
+            return (right[..., None, :] @ _like(self.inverse, right))[..., 0, :]
+        return right @ self.inverse
+
+    def apply(self, right: np.ndarray) -> np.ndarray:
+        """Apply A to ``right``; shapes as in :meth:`solve`."""
+        if self.matrix.ndim == 3:
+            return (right[..., None, :] @ _like(self.matrix, right))[..., 0, :]
+        return right @ self.matrix
+
+
+class SpectralCoupling(DenseCoupling):
+    """A = U diag(values) U', for one graph whose Laplacian was decomposed once: each new A costs O(n) to invert."""
+
+    def __init__(self, vectors: np.ndarray, values: np.ndarray):
+        self.vectors, self.values = vectors, values
+
+    @cached_property
+    def matrix(self) -> np.ndarray:  # type: ignore[override]
+        """A itself, built where an engine asks for it."""
+        return (self.vectors * self.values) @ self.vectors.T
+
+    @cached_property
+    def inverse(self) -> np.ndarray:
+        """A^-1."""
+        return (self.vectors / self.values) @ self.vectors.T
+
+    @cached_property
+    def logdet(self) -> np.ndarray:
+        """log|A|, (1,)."""
+        return np.log(self.values).sum(keepdims=True)
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """Apply A^-1 to ``right``."""
+        return ((right @ self.vectors) / self.values) @ self.vectors.T
+
+    def apply(self, right: np.ndarray) -> np.ndarray:
+        """Apply A to ``right``."""
+        return ((right @ self.vectors) * self.values) @ self.vectors.T
+
+
+class SparseCoupling:
+    """A large sparse A, shared by all instances: solved by conjugate gradients with Jacobi's preconditioner.
+
+    The condition number of I + sum rho L is at most 1 + 2 max degree x sum rho, so the number of steps does not
+    grow with the graph and a solve costs O(edges).
+    """
+
+    def __init__(self, matrix: Any):
+        self.matrix = scipy.sparse.csr_array(matrix)
+
+    def apply(self, right: np.ndarray) -> np.ndarray:
+        """Apply A to ``right``, (..., n)."""
+        flat = right.reshape(-1, right.shape[-1])
+        return (self.matrix @ flat.T).T.reshape(right.shape)
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """Apply A^-1 to ``right``, (..., n), to a relative residual of 1e-10."""
+        flat = np.ascontiguousarray(right.reshape(-1, right.shape[-1]).T)
+        return conjugate_gradient(self.matrix, flat).T.reshape(right.shape)
+
+
+Coupling = DenseCoupling | SparseCoupling
+
+
+def _like(matrices: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Give one matrix an instance a field axis where ``right`` has one."""
+    return matrices[:, None] if right.ndim == 3 else matrices
+
+
+def conjugate_gradient(matrix: Any, right: np.ndarray, tolerance: float = CG_TOLERANCE) -> np.ndarray:
+    """Solve A X = right, (n, n_columns), column by column at once; A symmetric positive definite and sparse.
+
+    Raises
+    ------
+    InputError
+        When the residual does not fall below ``tolerance`` x |right| within 10 n steps (A is not positive definite).
+    """
+    scale = 1.0 / matrix.diagonal()[:, None]
+    x = right * scale
+    residual = right - matrix @ x
+    direction = z = residual * scale
+    rho = np.einsum("ij,ij->j", residual, z)
+    target = tolerance * np.linalg.norm(right, axis=0)
+    for _ in range(10 * len(right) + 10):
+        if np.all(np.linalg.norm(residual, axis=0) <= target):
+            return x
+        along = matrix @ direction
+        curvature = np.einsum("ij,ij->j", direction, along)
+        step = np.divide(rho, curvature, out=np.zeros_like(rho), where=curvature > 0)
+        x += step * direction
+        residual -= step * along
+        z = residual * scale
+        new = np.einsum("ij,ij->j", residual, z)
+        direction = z + np.divide(new, rho, out=np.zeros_like(rho), where=rho > 0) * direction
+        rho = new
+    raise InputError("The coupling of the field is not positive definite: are the similarities finite and symmetric?")
+
+
+@dataclass(frozen=True)
+class GaussianPotentials:
+    r"""Latent values of a batch of instances: :math:`z_j \sim N(\mu_j, v A^{-1})`.
+
+    Parameters
+    ----------
+    mean : ndarray, shape (n_instances, n_nodes), or (n_instances, n_classes, n_nodes) for one field a class
+    coupling : DenseCoupling, SpectralCoupling or SparseCoupling
+        A, with all eigenvalues >= 1.
+    variance : float
+        v >= 0; at v = 0 the field is its mean (the paper's non-Bayesian model).
+    """
+
+    mean: np.ndarray
+    coupling: Coupling
+    variance: float
+
+
+@dataclass(frozen=True)
+class GaussianGradient:
+    """Derivatives of an objective by the potentials, the coupling's at a fixed mean.
+
+    ``coupling`` has the shape of A: (n, n), (n_instances, n, n) or sparse on A's pattern; None means zero.
+    """
+
+    mean: np.ndarray
+    coupling: Any = None
+    variance: float = 0.0

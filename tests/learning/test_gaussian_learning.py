@@ -1,0 +1,95 @@
+"""Gradients of every Gaussian objective against finite differences; learning; graph selection."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from rulefield.learning.gaussian import FieldObjective
+from rulefield.models.gaussian import FieldBatch, GaussianModel
+
+
+def laplacian(similarity):
+    return np.diag(similarity.sum(axis=-1)) - similarity
+
+
+def random_laplacian(rng, n):
+    s = np.triu(rng.random((n, n)) * (rng.random((n, n)) < 0.6), 1)
+    return laplacian(s + s.T)
+
+
+def random_batch(rng, layout, n_classes=1, m=5, n=4, k=2):
+    scores = rng.normal(size=(m, n_classes, n, k)) * 2
+    if layout == "each":
+        graphs = tuple(np.array([random_laplacian(rng, n) for _ in range(m)]) for _ in range(2))
+    elif layout == "mixed":
+        graphs = (random_laplacian(rng, n), np.array([random_laplacian(rng, n) for _ in range(m)]))
+    else:
+        graphs = tuple(random_laplacian(rng, n) for _ in range(2))
+    if layout == "sparse":
+        graphs = tuple(scipy.sparse.csr_array(g) for g in graphs)
+    return FieldBatch(scores, graphs)
+
+
+def random_labels(rng, kind, n_classes, m=5, n=4):
+    if kind == "values":
+        labels = rng.normal(size=(m, n))
+    else:
+        labels = rng.integers(0, max(2, n_classes), size=(m, n)).astype(float)
+    labels[rng.random((m, n)) < 0.2] = np.nan
+    return labels
+
+
+CASES = [
+    ("binary", "map", 1),
+    ("binary", "jj", 1),
+    ("binary", "vb", 1),
+    ("classes", "map", 3),
+    ("classes", "vb", 3),
+    ("values", "exact", 1),
+]
+
+
+@pytest.mark.parametrize("layout", ["shared", "each", "mixed", "sparse"])
+@pytest.mark.parametrize(("kind", "method", "n_classes"), CASES)
+@pytest.mark.parametrize("form", ["smoothed", "direct", "own", "simplex"])
+def test_gradient_is_the_derivative(kind, method, n_classes, layout, form):
+    if method == "map" and form == "direct":
+        return
+    rng = np.random.default_rng(3)
+    model = GaussianModel(
+        2,
+        2,
+        n_classes,
+        n_nodes=4 if form == "own" else 0,
+        smoothed=form != "direct",
+        simplex=form == "simplex",
+        bayesian=method != "map",
+        log_variance=kind == "values",
+    )
+    batches = [random_batch(rng, layout, n_classes), random_batch(rng, layout, n_classes)]
+    labels = [random_labels(rng, kind, n_classes) for _ in batches]
+    objective = FieldObjective(model, batches, labels, kind, method)
+    theta = model.start(variance=1.5) + 0.1 * rng.random(model.size)
+    _, gradient = objective(theta)
+    for i in range(model.size):
+        h = np.zeros(model.size)
+        h[i] = 1e-5
+        numeric = (objective(theta + h)[0] - objective(theta - h)[0]) / 2e-5
+        assert gradient[i] == pytest.approx(numeric, rel=1e-6, abs=1e-6)
+
+
+def test_gradient_where_variance_is_zero():
+    """The Bayesian objectives touch the plain one at v = 0, and their gradients stay finite there."""
+    rng = np.random.default_rng(1)
+    batch, labels = random_batch(rng, "shared"), random_labels(rng, "binary", 2)
+    plain = FieldObjective(GaussianModel(2, 2, bayesian=False), [batch], [labels], "binary", "map")
+    theta = GaussianModel(2, 2, bayesian=False).start()
+    for method in ("jj", "vb"):
+        objective = FieldObjective(GaussianModel(2, 2), [batch], [labels], "binary", method)
+        value, gradient = objective(np.r_[theta, 0.0])
+        assert value == pytest.approx(
+            plain(theta)[0], abs=1e-6
+        )  # the mixture for log(1 + e^z) is good to 1e-8 a node
+        np.testing.assert_allclose(gradient[:-1], plain(theta)[1], atol=1e-6)
+        ahead = objective(np.r_[theta, 1e-6])[0]
+        assert gradient[-1] == pytest.approx((ahead - value) / 1e-6, rel=1e-3, abs=1e-3)

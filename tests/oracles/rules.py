@@ -1,7 +1,7 @@
 """Random rules, and what their compiled forms say of a labelling, read naively."""
 
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 from hypothesis import strategies as st
@@ -53,7 +53,7 @@ class RuleCase:
         allowed, begin, end = self.masks
         for y in product(range(len(self.labels)), repeat=len(self.tokens)):
             good = not y or (begin[y[0]] and end[y[-1]])
-            if good and all(allowed[i, j] for i, j in zip(y, y[1:])):
+            if good and all(allowed[i, j] for i, j in pairwise(y)):
                 yield np.array(y, dtype=np.int64)
 
     def names(self, y):

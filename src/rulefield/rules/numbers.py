@@ -124,7 +124,7 @@ class Number:
     def __gt__(self, other: object) -> NoReturn:
         raise RuleError(f"rules use <=, >= and ==: for n > k write n >= k + 1 (here {self!r}).")
 
-    def __ne__(self, other: object) -> NoReturn:  # type: ignore[override]
+    def __ne__(self, other: object) -> NoReturn:
         raise RuleError(f"rules use <=, >= and ==: for n != k write not_(n == k) (here {self!r}).")
 
     def __bool__(self) -> NoReturn:

@@ -69,12 +69,12 @@ class NoneBefore(Statement):
             for a, seen, high in self._terms(builder):
                 builder.limit(a, high * (2 - seen - chosen))
             return chosen
-        a, b = builder.tokens(self.a), builder.tokens(self.b)
+        at_a, at_b = builder.tokens(self.a), builder.tokens(self.b)
         guilty = []
         for t in range(1, builder.n):
             here = builder.auxiliary()
-            builder.limit(here, a[t])
-            builder.limit(here, total(b[:t]))
+            builder.limit(here, at_a[t])
+            builder.limit(here, total(at_b[:t]))
             guilty.append(here)
         builder.limit(chosen, total(guilty))
         return chosen
@@ -132,13 +132,13 @@ class SomeAfter(Statement):
             for a, later, high in self._terms(builder):
                 builder.limit(a, high * later + high * (1 - chosen))
             return chosen
-        high = bounds_at(self.b, builder.token_class)[1]
-        a, b = builder.tokens(self.a), builder.tokens(self.b)
+        most = bounds_at(self.b, builder.token_class)[1]
+        at_a, at_b = builder.tokens(self.a), builder.tokens(self.b)
         guilty = []
         for t in range(builder.n):
             here = builder.auxiliary()
-            builder.limit(here, a[t])
-            builder.limit(total(b[t:]), float(high[t:].sum()) * (1 - here))
+            builder.limit(here, at_a[t])
+            builder.limit(total(at_b[t:]), float(most[t:].sum()) * (1 - here))
             guilty.append(here)
         builder.limit(chosen, total(guilty))
         return chosen

@@ -146,9 +146,9 @@ class Translator:
             return Sum(node_tally(~match, self.space, meets))
         if -1 in found and 1 in found:
             here = found.get(0, np.ones(self._shape[1], dtype=bool))
-            labels = (node_tally(match, self.space) for match in (found[-1], here, found[1]))
+            prev, now, after = (node_tally(match, self.space) for match in (found[-1], here, found[1]))
             always = np.ones(self._shape[1], dtype=bool)
-            return Window(node_tally(always, self.space, meets), *labels, require=expression.require)
+            return Window(node_tally(always, self.space, meets), prev, now, after, expression.require)
         a, b = found.values()
         pairs = ~(a[:, None] & b[None, :]) if expression.require else a[:, None] & ~b[None, :]
         return Sum(edge_tally(pairs, self.space, meets))

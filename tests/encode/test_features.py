@@ -1,0 +1,208 @@
+"""Feature dicts and lists to matrices, as python-crfsuite reads them."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rulefield.encode.features import FeatureEncoder, Form, input_form
+from rulefield.encode.lookup import HashIndex
+from rulefield.exceptions import InputError
+
+
+def rows(X, names):
+    """What each token holds, as {name: value} without zeros."""
+    return [{names[j]: v for j, v in enumerate(row) if v} for row in X.matrix.toarray()]
+
+
+def encoded(tokens):
+    encoder = FeatureEncoder()
+    return rows(encoder.fit_transform([tokens]), encoder.names)
+
+
+# What pycrfsuite.ItemSequence([token]).items() gives (version 0.9.12), zeros left out.
+CRFSUITE = [
+    ({"a": "x"}, {"a:x": 1}),
+    ({"a": True, "b": False}, {"a": 1}),
+    ({"a": 2, "b": 1.5, "c": np.float32(2), "d": 0.0}, {"a": 2, "b": 1.5, "c": 2}),
+    ({"a": np.True_, "b": np.False_}, {"a": 1}),
+    ({"a": ["x", "y"]}, {"a:x": 1, "a:y": 1}),
+    ({"a": {"x", "y"}}, {"a:x": 1, "a:y": 1}),
+    (
+        {"a": {"b": "c", "d": 2, "e": {"f": True, "g": ["h"], "z": False}}},
+        {"a:b:c": 1, "a:d": 2, "a:e:f": 1, "a:e:g:h": 1},
+    ),
+    ({"a": b"x"}, {"a:x": 1}),
+    ({"a": ""}, {"a:": 1}),
+    ({"a": {}}, {}),
+    ({}, {}),
+    ({"a:b": "c"}, {"a:b:c": 1}),
+    ({"a": {"x": {"y", "z"}}}, {"a:x:y": 1, "a:x:z": 1}),
+    (["a", "b"], {"a": 1, "b": 1}),
+    ({"a", "b"}, {"a": 1, "b": 1}),
+    (("a", "b"), {"a": 1, "b": 1}),
+    ([], {}),
+    ({"w=the": 1.0, "score": -0.25}, {"w=the": 1, "score": -0.25}),
+]
+
+
+@pytest.mark.parametrize(("token", "expected"), CRFSUITE)
+def test_a_token_is_read_as_crfsuite_reads_it(token, expected):
+    assert encoded([token]) == [expected]
+    other = {"k": "v"} if isinstance(token, dict) else ["k"]
+    assert encoded([other, token, other])[1] == expected
+
+
+def test_duplicates_add_up():
+    assert encoded([["a", "b", "a"]]) == [{"a": 2, "b": 1}]
+    assert encoded([{"a": "x", "a:x": 2}]) == [{"a:x": 3}]
+
+
+def test_tuples_and_frozensets_are_lists_too():
+    assert encoded([{"a": ("x",), "b": frozenset(["y"])}]) == [{"a:x": 1, "b:y": 1}]
+
+
+values = st.recursive(
+    st.one_of(
+        st.sampled_from(["x", "y", "z:w", ""]), st.booleans(), st.integers(-3, 3), st.sampled_from([0.5, -1.5, 1.0])
+    ),
+    lambda inner: st.dictionaries(st.sampled_from("klm"), inner, max_size=2),
+    max_leaves=4,
+) | st.lists(st.sampled_from(["p", "q"]), max_size=2)
+tokens = st.dictionaries(st.sampled_from(["a", "b", "c:d"]), values, max_size=3)
+
+
+def naive(token, prefix=""):
+    """Read one token, one value after the other."""
+    found = {}
+    for key, value in token.items():
+        name = prefix + key
+        if isinstance(value, dict):
+            items = naive(value, name + ":").items()
+        elif isinstance(value, list):
+            items = [(f"{name}:{item}", 1.0) for item in value]
+        elif isinstance(value, str):
+            items = [(f"{name}:{value}", 1.0)]
+        else:
+            items = [(name, float(value))]
+        for item, number in items:
+            found[item] = found.get(item, 0) + number
+    return found
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.lists(tokens, max_size=4), min_size=1, max_size=4), st.lists(tokens, max_size=3))
+def test_dicts_against_a_naive_reading(X, new):
+    encoder = FeatureEncoder()
+    made = encoder.fit_transform(X)
+    names = encoder.names
+    expected = [{k: v for k, v in naive(token).items() if v} for seq in X for token in seq]
+    assert rows(made, names) == expected
+    known = [{k: v for k, v in naive(token).items() if v and k in names} for token in new]
+    assert rows(encoder.transform([new]), names) == known
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.lists(st.lists(st.text(max_size=2), max_size=4), max_size=4), min_size=1, max_size=4),
+    st.integers(1, 3),
+)
+def test_strings_against_a_naive_reading(X, min_count):
+    encoder = FeatureEncoder(min_count=min_count)
+    made = encoder.fit_transform(X)
+    flat = [token for seq in X for token in seq]
+    count = {}
+    for name in (name for token in flat for name in token):
+        count[name] = count.get(name, 0) + 1
+    kept = [name for name in count if count[name] >= min_count]
+    assert encoder.names == kept
+    expected = [{name: token.count(name) for name in token if name in kept} for token in flat]
+    assert rows(made, kept) == expected
+    assert rows(encoder.transform(X), kept) == expected
+    assert made.lengths.tolist() == [len(seq) for seq in X]
+
+
+def test_large_batches_use_an_index_with_the_same_answer():
+    rng = np.random.default_rng(0)
+    names = [f"name{i}" for i in range(3000)]
+    X = [[list(rng.choice(names, size=20)) for _ in range(10)] for _ in range(60)]
+    encoder = FeatureEncoder.from_names(names[::2])
+    big = encoder.transform(X)
+    assert encoder._index is not None
+    small = FeatureEncoder.from_names(names[::2])
+    pieces = [small.transform([seq]) for seq in X]
+    assert small._index is None
+    assert np.array_equal(big.matrix.indices, np.concatenate([p.matrix.indices for p in pieces]))
+    assert pickle.loads(pickle.dumps(encoder))._index is None
+    encoder.extend([[["quite new"]]])
+    assert encoder._index is None
+    assert encoder.transform(X).n_features == 1501
+
+
+@given(st.lists(st.text(max_size=3), unique=True), st.lists(st.text(max_size=3)))
+def test_index_is_a_dictionary(names, wanted):
+    table = {name: i for i, name in enumerate(names)}
+    index = HashIndex(names)
+    assert index.ok
+    assert index.find(wanted, len(wanted)).tolist() == [table.get(name, -1) for name in wanted]
+
+
+def test_index_with_crowded_buckets():
+    index = HashIndex([f"n{i}" for i in range(20_000)])
+    assert index.longest > 3
+    wanted = [f"n{i}" for i in range(0, 40_000, 3)]
+    expected = [int(w[1:]) if int(w[1:]) < 20_000 else -1 for w in wanted]
+    assert index.find(wanted, len(wanted)).tolist() == expected
+
+
+def test_unknown_features_are_left_out_and_extend_adds_columns():
+    encoder = FeatureEncoder().fit([[["a"], ["b"]]])
+    assert rows(encoder.transform([[["a", "z"], ["z"]]]), encoder.names) == [{"a": 1}, {}]
+    made = encoder.extend([[["c", "a"]]])
+    assert encoder.names == ["a", "b", "c"]
+    assert rows(made, encoder.names) == [{"c": 1, "a": 1}]
+
+
+def test_empty_sequences():
+    encoder = FeatureEncoder()
+    assert encoder.fit_transform([[["a"]], []]).lengths.tolist() == [1, 0]
+    assert encoder.transform([[], []]).matrix.shape == (0, 1)
+    assert len(encoder.transform([])) == 0
+    assert encoder.transform(iter([[["a"]]])).n_tokens == 1
+
+
+@pytest.mark.parametrize(
+    ("X", "match"),
+    [
+        ("abc", "got str"),
+        (3, "got int"),
+        (np.zeros((3, 2)), r"rf.Sequences\(matrix, lengths\)"),
+        (["a", "b"], r"X\[0\] is a str: for one sequence write \[X\]"),
+        ([{"a": 1}], r"X\[0\] is a dict: for one sequence"),
+        ([[["a"]], None], r"X\[1\] is a NoneType"),
+        ([[["a"], {"a": 1}]], "all tokens must have one form, but token"),
+        ([[1.5]], "token 0 of sequence 0 is a float"),
+        ([["tok"], [["a"]]], "all tokens must have one form"),
+        ([["plain", "tokens"]], "got plain tokens"),
+        ([[["a"]], [["a"], ["b", 7]]], "token 1 of sequence 1: a feature in a list must be a string; got 7"),
+        ([[{"a": "x"}], [{"b": None}]], "token 0 of sequence 1: feature 'b' has the value None"),
+        ([[{"a": ["x", 3]}]], "feature 'a' lists 3, which is not a string"),
+        ([[{3: "x"}]], "feature names must be strings; got 3"),
+        ([[{"a": np.ones(2)}]], "feature 'a' is an array"),
+        ([[{"a": 1}, {"v": float("nan")}]], "token 1 of sequence 0: feature 'v' is nan"),
+        ([[], [{"a": {"v": float("inf")}}]], "token 0 of sequence 1: feature 'a:v' is inf"),
+    ],
+)
+def test_bad_input_is_named(X, match):
+    with pytest.raises(InputError, match=match):
+        FeatureEncoder().fit_transform(X)
+
+
+def test_forms():
+    assert input_form([[{"a": 1}]]) is Form.dicts
+    assert input_form([["a"], []]) is Form.tokens
+    assert input_form([[("a", "b")]]) is Form.strings
+    assert input_form([[], []]) is Form.empty
+    assert input_form([np.zeros((2, 3)), np.zeros((1, 3))]) is Form.matrices

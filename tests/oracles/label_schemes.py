@@ -1,0 +1,102 @@
+"""Independent definitions of label schemes: whole sequences, recursively, with no notion of a step."""
+
+import re
+
+FLAT = {
+    "BIO": r"(?:O|B(?:I)*)*",
+    "IOB1": None,  # needs types of neighbours; see flat_iob1
+    "BIOES": r"(?:O|S|BI*E)*",
+    "BILOU": r"(?:O|U|BI*L)*",
+}
+
+
+def split(label):
+    """Components of a label: (prefix, type), or None for outside."""
+    parts = [None if p in ("", "O") else tuple(p.split("-", 1)) for p in label.split("/")]
+    while parts and parts[-1] is None:
+        parts.pop()
+    return parts
+
+
+def flat_segments(components, scheme):
+    """Segments [(start, stop, type)] of one level, or None where the level is impossible."""
+    n, found, t = len(components), [], 0
+    while t < n:
+        if components[t] is None:
+            t += 1
+            continue
+        prefix, kind = components[t]
+        stop = t + 1
+        if scheme in ("BIO", "IOB1"):
+            while stop < n and components[stop] == ("I", kind):
+                stop += 1
+            if scheme == "BIO" and prefix != "B":
+                return None
+            if scheme == "IOB1":
+                after_same = bool(found) and found[-1][1] == t and found[-1][2] == kind
+                if (prefix == "B") != after_same:
+                    return None
+        else:
+            last, single = ("E", "S") if scheme == "BIOES" else ("L", "U")
+            if prefix == "B":
+                while stop < n and components[stop] == ("I", kind):
+                    stop += 1
+                if stop == n or components[stop] != (last, kind):
+                    return None
+                stop += 1
+            elif prefix != single:
+                return None
+        found.append((t, stop, kind))
+        t = stop
+    return found
+
+
+def possible(labels, scheme):
+    """Whether a whole label sequence is possible: first level flat, then the rest inside every piece."""
+    return pieces([split(label) for label in labels], scheme) is not None
+
+
+def pieces(paths, scheme, offset=0, level=0, prefix=()):
+    """All segments [(start, stop, level, types)] of a sequence of paths, or None where it is impossible."""
+    if not paths or not any(paths):
+        return []
+    segments = flat_segments([p[0] if p else None for p in paths], scheme)
+    if segments is None:
+        return None
+    found, t = [], 0
+    for start, stop, kind in [*segments, (len(paths), len(paths), None)]:
+        for a, b, name in ((t, start, None), (start, stop, kind)):
+            if a == b:
+                continue
+            here = (*prefix, name or "")
+            inner = pieces([p[1:] for p in paths[a:b]], scheme, offset + a, level + 1, here)
+            if inner is None:
+                return None
+            if name is not None:
+                found.append((offset + a, offset + b, level, "/".join(here)))
+            found += inner
+        t = stop
+    return found
+
+
+def conlleval_chunks(tags):
+    """Chunks [(start, stop, type)] as the conlleval script finds them: its two tables, written out."""
+    chunks, begin, before = [], None, ("O", "")
+    for t, tag in enumerate([*tags, "O"]):
+        prefix, _, kind = tag.partition("-")
+        p, k = before
+        ends = (p, prefix) in {("B", "B"), ("B", "O"), ("I", "B"), ("I", "O"), ("B", "S"), ("I", "S")}
+        ends |= p in ("E", "S") or (p != "O" and k != kind)
+        starts = prefix in ("B", "S") or (p in "ESO" and prefix in ("E", "I")) or (prefix != "O" and k != kind)
+        if begin is not None and ends:
+            chunks.append((begin, t, k))
+            begin = None
+        if starts:
+            begin = t
+        before = (prefix, kind)
+    return chunks
+
+
+def pattern(scheme):
+    """Regular expression of the prefixes of possible sequences with one type."""
+    return re.compile(FLAT[scheme] + r"\Z")

@@ -1,0 +1,139 @@
+"""Compiled rules as flat arrays, and the amounts that a labelling breaks them by."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rulefield.kernels.jit import kernel
+
+NEVER = np.int64(1) << np.int64(40)
+
+
+class RuleTables(NamedTuple):
+    """All rules of one problem, in arrays that kernels read; nothing here depends on the input.
+
+    Rule r is read by its counters ``rule_counter[r] : rule_counter[r + 1]`` or, where ``rule_automaton[r] >= 0``, by
+    that automaton. Tables of all counters and automata lie one after the other; ``*_at`` says where each begins.
+    """
+
+    weight: np.ndarray  # float64 (rules,), inf where hard
+    once: np.ndarray  # bool (rules,)
+    local: np.ndarray  # bool (rules,): already folded into the potentials
+    rule_counter: np.ndarray  # int64 (rules + 1,)
+    rule_automaton: np.ndarray  # int64 (rules,), -1: read by counters
+    counter_rule: np.ndarray  # int64 (counters,)
+    counter_bound: np.ndarray  # int64 (counters,)
+    counter_classes: np.ndarray  # int64 (counters,): token classes that its tables tell apart
+    node_at: np.ndarray  # int64 (counters,)
+    first_at: np.ndarray  # int64 (counters,)
+    edge_at: np.ndarray  # int64 (counters,), -1: no edge table
+    node: np.ndarray  # int32, all node and first tables, (classes, labels) each
+    edge: np.ndarray  # int32, all edge tables, (classes, labels, labels) each
+    states: np.ndarray  # int64 (automata,)
+    letters: np.ndarray  # int64 (automata,)
+    deterministic: np.ndarray  # bool (automata,): one run for every labelling, never dying
+    letter_at: np.ndarray  # int64 (automata,)
+    state_at: np.ndarray  # int64 (automata,)
+    arc_at: np.ndarray  # int64 (automata,)
+    letter: np.ndarray  # int32, (classes, labels) each
+    initial: np.ndarray  # int32
+    final: np.ndarray  # int32
+    arc_ptr: np.ndarray  # int64, absolute positions in arc_to
+    arc_to: np.ndarray  # int32
+    arc_amount: np.ndarray  # int32
+
+
+@kernel
+def tally_value(node, edge, first_at, node_at, edge_at, classes, labels, m):
+    """Sum of one tally over a labelling; its tables begin at ``*_at`` (``edge_at`` -1: none)."""
+    before = np.int64(labels[0])
+    total = np.int64(node[first_at + np.int64(classes[0]) * m + before])
+    for t in range(1, len(labels)):
+        here = np.int64(labels[t])
+        row = np.int64(classes[t]) * m
+        total += node[node_at + row + here]
+        if edge_at >= 0:
+            total += edge[edge_at + (row + before) * m + here]
+        before = here
+    return total
+
+
+@kernel
+def automaton_amount(tables, automaton, classes, labels, m):
+    """Amount of the only accepting run of an automaton; ``NEVER`` where there is none."""
+    states = tables.states[automaton]
+    letters = tables.letters[automaton]
+    first = tables.state_at[automaton]
+    arcs = tables.arc_at[automaton]
+    now = np.empty(states, np.int64)
+    then = np.empty(states, np.int64)
+    for s in range(states):
+        start = tables.initial[first + s]
+        now[s] = start if start >= 0 else NEVER
+    for t in range(len(labels)):
+        letter = tables.letter[tables.letter_at[automaton] + np.int64(classes[t]) * m + np.int64(labels[t])]
+        then[:] = NEVER
+        for s in range(states):
+            if now[s] >= NEVER:
+                continue
+            row = arcs + s * letters + letter
+            for a in range(tables.arc_ptr[row], tables.arc_ptr[row + 1]):
+                to = tables.arc_to[a]
+                then[to] = min(then[to], now[s] + tables.arc_amount[a])
+        now, then = then, now
+    best = NEVER
+    for s in range(states):
+        if now[s] < NEVER and tables.final[first + s] >= 0:
+            best = min(best, now[s] + tables.final[first + s])
+    return best
+
+
+@kernel
+def rule_amounts(tables, classes, labels, m, amounts, excesses):
+    """Fill ``amounts`` (rules,) and ``excesses`` (counters,) of a labelling; return what non-local rules cost.
+
+    The cost is ``inf`` where a hard rule is broken. O(n x rules).
+    """
+    node, edge, bound = tables.node, tables.edge, tables.counter_bound
+    first_at, node_at, edge_at = tables.first_at, tables.node_at, tables.edge_at
+    cost = 0.0
+    for r in range(len(amounts)):
+        amount = np.int64(0)
+        for c in range(tables.rule_counter[r], tables.rule_counter[r + 1]):
+            excesses[c] = -bound[c] + tally_value(
+                node, edge, first_at[c], node_at[c], edge_at[c], classes[r], labels, m
+            )
+            amount += max(excesses[c], 0)
+        if tables.rule_automaton[r] >= 0:
+            amount = automaton_amount(tables, tables.rule_automaton[r], classes[r], labels, m)
+        amounts[r] = amount
+        if amount > 0 and not tables.local[r]:
+            cost += tables.weight[r] * (1.0 if tables.once[r] else float(amount))
+    return cost
+
+
+@kernel
+def fold_local(tables, classes, unary, pairwise, m):
+    """Subtract what local rules cost from ``unary`` (n, m) and ``pairwise`` (k, m, m), in place.
+
+    ``pairwise`` must be one matrix a step (k = n - 1) where a local rule has an edge table of several classes.
+    """
+    n = len(unary)
+    for r in range(len(tables.weight)):
+        if not tables.local[r]:
+            continue
+        c = tables.rule_counter[r]
+        weight = tables.weight[r]
+        for t in range(n):
+            at = (tables.first_at[c] if t == 0 else tables.node_at[c]) + np.int64(classes[r, t]) * m
+            for here in range(m):
+                if tables.node[at + here] != 0:
+                    unary[t, here] -= weight * tables.node[at + here]
+        if tables.edge_at[c] < 0 or n < 2:
+            continue
+        for t in range(len(pairwise)):
+            at = tables.edge_at[c] + np.int64(classes[r, t + 1]) * m * m
+            for i in range(m):
+                for j in range(m):
+                    if tables.edge[at + i * m + j] != 0:
+                        pairwise[t, i, j] -= weight * tables.edge[at + i * m + j]

@@ -1,0 +1,322 @@
+"""Scores of label sequences: segments as conlleval counts them, tokens, whole sequences; reports and scorers.
+
+Segments of impossible label sequences (``I-x`` after ``O``) are counted as the conlleval script counts them, unless
+``strict=True``, which takes a segment only where the scheme allows its first and its last step.
+Tokens whose gold label is not exactly known (``None`` or a set) are left out of token scores; segment and
+sequence scores refuse them.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rulefield.encode.labels import as_label_sequences, check_lengths
+from rulefield.encode.schemes import OUTSIDE, SEPARATOR, Scheme, allowed_transitions, as_scheme
+from rulefield.encode.spans import SegmentTable
+from rulefield.exceptions import InputError, LabelError
+
+
+class Counts(NamedTuple):
+    """How many were right, how many were predicted, how many there are."""
+
+    correct: int
+    predicted: int
+    gold: int
+
+    @property
+    def precision(self) -> float:
+        """Share of the predicted ones that are right; 0 where there are none."""
+        return self.correct / self.predicted if self.predicted else 0.0
+
+    @property
+    def recall(self) -> float:
+        """Share of the gold ones that were found; 0 where there are none."""
+        return self.correct / self.gold if self.gold else 0.0
+
+    @property
+    def f1(self) -> float:
+        """Harmonic mean of precision and recall."""
+        return 2 * self.correct / (self.predicted + self.gold) if self.predicted + self.gold else 0.0
+
+
+# --- segments -------------------------------------------------------------------------------------
+
+
+def guess_scheme(labels: Iterable[Any]) -> Scheme:
+    """Guess the scheme of a label set from its prefixes: BILOU, BIOES, else BIO; none where some have no prefix."""
+    parts = [part for label in labels for part in str(label).split(SEPARATOR) if part not in ("", OUTSIDE)]
+    if not all(re.match("[BIESLU]-.", part) for part in parts):
+        return Scheme.none
+    prefixes = {part[0] for part in parts}
+    if prefixes & set("LU"):
+        return Scheme.bilou
+    return Scheme.bioes if prefixes & set("ES") else Scheme.bio
+
+
+def span_counts(
+    y_true: Any, y_pred: Any, *, scheme: str | None = "auto", strict: bool = False, level: int | None = None
+) -> dict[str, Counts]:
+    """Count the segments of each type.
+
+    Parameters
+    ----------
+    y_true, y_pred : lists of label sequences
+    scheme : str or None, default "auto"
+        Label scheme; "auto" guesses it from the prefixes. Without one, runs of a label other than ``O`` are segments.
+    strict : bool
+        Count only segments that the scheme allows (for IOB1 name the scheme: it cannot be told from BIO).
+    level : int or None
+        Level of hierarchical labels, 0 the outermost; by default all levels together.
+
+    Returns
+    -------
+    dict of str to Counts
+        A segment is right when start, end and type agree; types below the first level are paths (``authors/person``).
+    """
+    names, true, pred, lengths = _encode(y_true, y_pred, "segment")
+    kind = guess_scheme(names) if scheme == "auto" else as_scheme(scheme)
+    table = SegmentTable([str(name) for name in names], kind)
+    levels = range(table.depth) if level is None else range(table.depth)[level : level + 1 or None]
+    totals = np.zeros((3, len(table.types)), dtype=np.int64)
+    legal = _legal_steps(table) if strict else None
+    for k in levels:
+        gold, found = (_find(table, ids, lengths, k, legal) for ids in (true, pred))
+        right = _right(gold, found, len(true))
+        for row, kinds in enumerate((found[2][right], found[2], gold[2])):
+            totals[row] += np.bincount(kinds, minlength=len(table.types))
+    outside = OUTSIDE if kind is Scheme.none else None
+    counted = {name: Counts(*map(int, totals[:, i])) for i, name in enumerate(table.types) if name != outside}
+    return {name: counts for name, counts in counted.items() if counts.predicted or counts.gold}
+
+
+Found = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def _right(gold: Found, found: Found, n_tokens: int) -> np.ndarray:
+    """Which found segments are gold: at one level at most one segment begins at a token."""
+    last = np.full(n_tokens, -1, dtype=np.int64)
+    kind = np.full(n_tokens, -1, dtype=np.int64)
+    last[gold[0]], kind[gold[0]] = gold[1], gold[2]
+    return (last[found[0]] == found[1]) & (kind[found[0]] == found[2])
+
+
+def _legal_steps(table: SegmentTable) -> np.ndarray:
+    """Legal steps (m + 1, m + 1); row m stands for "before the first", column m for "after the last"."""
+    allowed, start, end = allowed_transitions(table.labels, table.scheme)
+    m = len(start)
+    steps = np.ones((m + 1, m + 1), dtype=bool)
+    steps[:m, :m], steps[m, :m], steps[:m, m] = allowed, start, end
+    return steps
+
+
+def _find(table: SegmentTable, ids: np.ndarray, lengths: np.ndarray, level: int, legal: np.ndarray | None) -> Found:
+    first, last, kind = table.find(ids, lengths, level)
+    if legal is None or not len(first):
+        return first, last, kind
+    before = table.before(ids, lengths)
+    after = np.append(np.where(before[1:] == len(table.labels), len(table.labels), ids[1:]), len(table.labels))
+    keep = legal[before[first], ids[first]] & legal[ids[last], after[last]]
+    return first[keep], last[keep], kind[keep]
+
+
+def _average(counts: dict[str, Counts], what: str, average: str | None) -> Any:
+    if average is None:
+        return {name: getattr(c, what) for name, c in counts.items()}
+    if average == "micro":
+        return getattr(_total(counts), what)
+    if average == "macro":
+        return float(np.mean([getattr(c, what) for c in counts.values()])) if counts else 0.0
+    if average == "weighted":
+        total = _total(counts).gold
+        return sum(getattr(c, what) * c.gold for c in counts.values()) / total if total else 0.0
+    raise InputError(f"average must be 'micro', 'macro', 'weighted' or None; got {average!r}.")
+
+
+def _total(counts: dict[str, Counts]) -> Counts:
+    return Counts(*(sum(c[i] for c in counts.values()) for i in range(3)))
+
+
+def span_f1(y_true: Any, y_pred: Any, *, average: str | None = "micro", **options: Any) -> Any:
+    """F1 of segments; ``options`` as in :func:`span_counts`. ``average=None`` gives a dict by type."""
+    return _average(span_counts(y_true, y_pred, **options), "f1", average)
+
+
+def span_precision(y_true: Any, y_pred: Any, *, average: str | None = "micro", **options: Any) -> Any:
+    """Precision of segments; ``options`` as in :func:`span_counts`."""
+    return _average(span_counts(y_true, y_pred, **options), "precision", average)
+
+
+def span_recall(y_true: Any, y_pred: Any, *, average: str | None = "micro", **options: Any) -> Any:
+    """Recall of segments; ``options`` as in :func:`span_counts`."""
+    return _average(span_counts(y_true, y_pred, **options), "recall", average)
+
+
+# --- tokens and sequences -------------------------------------------------------------------------
+
+
+def token_counts(y_true: Any, y_pred: Any, *, exclude: Sequence[Any] = ()) -> dict[Any, Counts]:
+    """Count the tokens of each label; labels in ``exclude`` get no entry (but cost precision where confused)."""
+    names, true, pred, _ = _encode(y_true, y_pred, None)
+    m = len(names)
+    right, found, gold = (np.bincount(ids, minlength=m) for ids in (true[true == pred], pred, true))
+    return {
+        name: Counts(int(right[i]), int(found[i]), int(gold[i]))
+        for i, name in enumerate(names)
+        if name not in exclude
+    }
+
+
+def token_accuracy(y_true: Any, y_pred: Any) -> float:
+    """Share of tokens with the right label."""
+    _, true, pred, _ = _encode(y_true, y_pred, None)
+    return float((true == pred).mean()) if len(true) else 0.0
+
+
+def token_f1(y_true: Any, y_pred: Any, *, average: str | None = "macro", exclude: Sequence[Any] = ()) -> Any:
+    """F1 of token labels."""
+    return _average(token_counts(y_true, y_pred, exclude=exclude), "f1", average)
+
+
+def token_precision(y_true: Any, y_pred: Any, *, average: str | None = "macro", exclude: Sequence[Any] = ()) -> Any:
+    """Precision of token labels."""
+    return _average(token_counts(y_true, y_pred, exclude=exclude), "precision", average)
+
+
+def token_recall(y_true: Any, y_pred: Any, *, average: str | None = "macro", exclude: Sequence[Any] = ()) -> Any:
+    """Recall of token labels."""
+    return _average(token_counts(y_true, y_pred, exclude=exclude), "recall", average)
+
+
+def sequence_accuracy(y_true: Any, y_pred: Any) -> float:
+    """Share of sequences without a wrong label (an empty sequence is right)."""
+    _, true, pred, lengths = _encode(y_true, y_pred, "sequence")
+    if not len(lengths):
+        return 0.0
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    return 1.0 - len(np.unique(owner[true != pred])) / len(lengths)
+
+
+# --- reports --------------------------------------------------------------------------------------
+
+
+def span_report(y_true: Any, y_pred: Any, *, output_dict: bool = False, digits: int = 2, **options: Any) -> Any:
+    """Precision, recall, F1 and support of every segment type, as a text table or a dict.
+
+    ``options`` as in :func:`span_counts`.
+    """
+    return _report(span_counts(y_true, y_pred, **options), output_dict, digits)
+
+
+def token_report(
+    y_true: Any, y_pred: Any, *, output_dict: bool = False, digits: int = 2, exclude: Sequence[Any] = ()
+) -> Any:
+    """Precision, recall, F1 and support of every token label, as a text table or a dict."""
+    return _report(token_counts(y_true, y_pred, exclude=exclude), output_dict, digits)
+
+
+def _report(counts: dict[Any, Counts], output_dict: bool, digits: int) -> Any:
+    rows = {str(name): _row(c) for name, c in counts.items()}
+    support = _total(counts).gold
+    rows["micro avg"] = _row(_total(counts))
+    for average in ("macro", "weighted"):
+        scores = {what: _average(counts, what, average) for what in ("precision", "recall", "f1")}
+        rows[f"{average} avg"] = {**scores, "support": support}
+    return rows if output_dict else _as_text(rows, digits, len(counts))
+
+
+def _row(counts: Counts) -> dict[str, Any]:
+    return {"precision": counts.precision, "recall": counts.recall, "f1": counts.f1, "support": counts.gold}
+
+
+def _as_text(rows: dict[str, dict[str, Any]], digits: int, n_types: int) -> str:
+    width = max(len(name) for name in rows)
+    lines = [f"{'':{width}}  precision  recall      f1  support", ""]
+    for i, (name, row) in enumerate(rows.items()):
+        if i == n_types:
+            lines.append("")
+        scores = [f"{100 * row[what]:.{digits}f}" for what in ("precision", "recall", "f1")]
+        lines.append(f"{name:>{width}}  {scores[0]:>9}  {scores[1]:>6}  {scores[2]:>6}  {row['support']:>7}")
+    return "\n".join(lines)
+
+
+# --- scorers --------------------------------------------------------------------------------------
+
+
+class Scorer:
+    """A score for ``scoring=`` of scikit-learn's searches: ``scorer(estimator, X, y)``, higher is better.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(y_true, y_pred, **options) -> float``.
+    **options
+        Passed to the function.
+    """
+
+    def __init__(self, function: Callable[..., float], **options: Any):
+        self.function, self.options = function, options
+
+    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
+        """Score the estimator's predictions for ``X``."""
+        return float(self.function(y, estimator.predict(X), **self.options))
+
+    def __repr__(self) -> str:
+        options = "".join(f", {name}={value!r}" for name, value in self.options.items())
+        return f"Scorer({self.function.__name__}{options})"
+
+
+span_f1r = Scorer(span_f1)
+span_f1_macro_scorer = Scorer(span_f1, average="macro")
+token_f1_macro_scorer = Scorer(token_f1, average="macro")
+token_accuracyr = Scorer(token_accuracy)
+sequence_accuracyr = Scorer(sequence_accuracy)
+
+
+# --- labels to numbers ----------------------------------------------------------------------------
+
+
+def _encode(y_true: Any, y_pred: Any, unit: str | None) -> tuple[list[Any], np.ndarray, np.ndarray, np.ndarray]:
+    """Give the labels of both numbers; ``unit`` names what needs all gold labels (None: unknown tokens are left out)."""
+    y_true, y_pred = as_label_sequences(y_true), as_label_sequences(y_pred)
+    lengths = np.fromiter(map(len, y_true), dtype=np.int64, count=len(y_true))
+    found = np.fromiter(map(len, y_pred), dtype=np.int64, count=len(y_pred))
+    _check_same(lengths, found)
+    true, pred = list(chain.from_iterable(y_true)), list(chain.from_iterable(y_pred))
+    known = _known(true)
+    if not known.all():
+        if unit is not None:
+            _refuse_unknown(int(np.flatnonzero(~known)[0]), lengths, unit)
+        keep = known.tolist()
+        true, pred = ([label for label, k in zip(labels, keep) if k] for labels in (true, pred))
+    names = sorted(set(true) | set(pred), key=lambda label: (type(label).__name__, label))
+    number = {name: i for i, name in enumerate(names)}
+    true_ids, pred_ids = (np.fromiter(map(number.__getitem__, y), np.int64, len(y)) for y in (true, pred))
+    return names, true_ids, pred_ids, lengths
+
+
+def _known(labels: list[Any]) -> np.ndarray:
+    partial = (type(None), set, frozenset, list, tuple)
+    kinds = set(map(type, labels))
+    if not any(issubclass(kind, partial) for kind in kinds):
+        return np.ones(len(labels), dtype=bool)
+    return np.array([not isinstance(label, partial) for label in labels], dtype=bool)
+
+
+def _check_same(true: np.ndarray, pred: np.ndarray) -> None:
+    try:
+        check_lengths(pred, true)
+    except LabelError as error:
+        text = str(error).replace(" in X", " in y_true").replace(" in y;", " in y_pred;")
+        raise LabelError(text.replace("X has", "y_true has").replace("but y has", "but y_pred has")) from None
+
+
+def _refuse_unknown(token: int, lengths: np.ndarray, unit: str) -> None:
+    sequence = int(np.searchsorted(np.cumsum(lengths), token, side="right"))
+    place = token - int(lengths[:sequence].sum())
+    raise LabelError(
+        f"{unit} scores need every gold label, but token {place} of sequence {sequence} is not exactly known; "
+        f"leave that sequence out, or use token scores."
+    )

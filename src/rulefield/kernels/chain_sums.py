@@ -38,7 +38,7 @@ def log_sum(values):
 
 @kernel
 def exponentials(pairwise):
-    """Return (tops, powers): tops[k] = max of pairwise[k] (0 where all are forbidden), powers = exp(pairwise - tops)."""
+    """Return tops (k,), the largest entry of each matrix (0 where all are forbidden), and exp(pairwise - tops)."""
     count, m, _ = pairwise.shape
     tops, powers = np.zeros(count), np.empty_like(pairwise)
     for k in range(count):
@@ -54,9 +54,9 @@ def exponentials(pairwise):
 
 @kernel
 def flip(pairwise):
-    """Return the matrices transposed, indexed [to, from]. (Loops compile ten times faster than numpy's transpose.)"""
+    """Return the matrices transposed, indexed [to, from]."""
     count, m, _ = pairwise.shape
-    flipped = np.empty_like(pairwise)
+    flipped = np.empty_like(pairwise)  # loops, because numpy's transpose takes seconds to compile
     for k in range(count):
         for a in range(m):
             for b in range(m):

@@ -279,7 +279,7 @@ sequence_accuracyr = Scorer(sequence_accuracy)
 
 
 def _encode(y_true: Any, y_pred: Any, unit: str | None) -> tuple[list[Any], np.ndarray, np.ndarray, np.ndarray]:
-    """Give the labels of both numbers; ``unit`` names what needs all gold labels (None: unknown tokens are left out)."""
+    """Give the labels of both numbers; ``unit`` names what needs all gold labels (None: others are left out)."""
     y_true, y_pred = as_label_sequences(y_true), as_label_sequences(y_pred)
     lengths = np.fromiter(map(len, y_true), dtype=np.int64, count=len(y_true))
     found = np.fromiter(map(len, y_pred), dtype=np.int64, count=len(y_pred))

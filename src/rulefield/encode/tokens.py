@@ -1,0 +1,245 @@
+"""Good features for plain tokens, so that nobody needs to write a feature function to begin."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from sklearn.base import BaseEstimator, TransformerMixin
+
+from rulefield.encode.patterns import TokenClasses, shape, short_shape
+from rulefield.exceptions import InputError
+
+_CACHE_LIMIT = 200_000
+
+
+class TokenFeatures(TransformerMixin, BaseEstimator):
+    """Turn tokens into lists of feature strings.
+
+    A token is a string, or a tuple of strings, the word first and then further columns (part of speech, ...). The
+    defaults suit names, addresses and citations.
+
+    Parameters
+    ----------
+    word, lower : bool
+        The token, and the token in lower case without punctuation around it.
+    shapes : bool
+        ``Xxxx9`` and ``Xx9`` for ``Paul7``.
+    affixes : int
+        Longest prefix and suffix, in letters; 0 for none.
+    window : int
+        How many tokens on each side are described too (by word, short shape, classes, lexicons, columns).
+    bigrams : bool
+        Pairs of neighbouring words, and the short shapes of a token and its two neighbours.
+    position : bool
+        First and last tokens, and the tenth of the sequence that a token lies in.
+    classes : bool or dict of str to str
+        Classes told by regular expressions (number, year, initial, email, ...); a dict adds classes of your own.
+    lexicons : dict of str to collection of str, optional
+        Word lists. An entry may have several words; case does not matter, nor does punctuation around a token.
+
+    Notes
+    -----
+    What a token says about itself is worked out once for each distinct token. Feature names are
+    ``0:w=Smith`` (offset, kind, value).
+
+    Examples
+    --------
+    >>> TokenFeatures(window=0, affixes=0, shapes=False, position=False, classes=False).transform([["Ada"]])
+    [[['bias', '0:w=Ada', '0:l=ada']]]
+    """
+
+    def __init__(
+        self,
+        *,
+        word: bool = True,
+        lower: bool = True,
+        shapes: bool = True,
+        affixes: int = 4,
+        window: int = 2,
+        bigrams: bool = True,
+        position: bool = True,
+        classes: bool | Mapping[str, str] = True,
+        lexicons: Mapping[str, Iterable[str]] | None = None,
+    ):
+        self.word = word
+        self.lower = lower
+        self.shapes = shapes
+        self.affixes = affixes
+        self.window = window
+        self.bigrams = bigrams
+        self.position = position
+        self.classes = classes
+        self.lexicons = lexicons
+
+    def fit(self, X: Any, y: Any = None) -> "TokenFeatures":
+        """Check the parameters; there is nothing to learn."""
+        self._current()
+        return self
+
+    def transform(self, X: Iterable[Sequence[Any]]) -> list[list[list[str]]]:
+        """Features of every token of every sequence."""
+        describe = self._current()
+        return [describe(tokens, i) for i, tokens in enumerate(X)]
+
+    def to_config(self) -> dict[str, Any]:
+        """Parameters as JSON can hold them."""
+        params = self.get_params(deep=False)
+        if self.lexicons:
+            params["lexicons"] = {name: sorted(words) for name, words in self.lexicons.items()}
+        return params
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, Any]) -> "TokenFeatures":
+        """Undo :meth:`to_config`."""
+        return cls(**config)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return True
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_made"}
+
+    def _current(self) -> "_Describer":
+        """Give the describer of the present parameters; it is made anew when one was replaced."""
+        values = list(self.get_params(deep=False).values())
+        made = getattr(self, "_made", None)
+        if made is None or any(a is not b for a, b in zip(made[0], values)):
+            self._made = made = (values, _Describer(self))
+        return made[1]
+
+
+class _Describer:
+    """What the parameters ask for, ready to run; remembers what each distinct token says about itself."""
+
+    def __init__(self, options: TokenFeatures):
+        self.options = options
+        for name, value in (("window", options.window), ("affixes", options.affixes)):
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise InputError(f"{name} must be a whole number >= 0; got {value!r}.")
+        extra = dict(options.classes) if isinstance(options.classes, Mapping) else None
+        try:
+            self.classes = TokenClasses(extra) if options.classes else None
+        except re.error as error:
+            raise InputError(f"a token class has a bad regular expression: {error}.") from None
+        self.lexicon = _Lexicons(options.lexicons) if options.lexicons else None
+        offsets = range(-options.window, options.window + 1)
+        self.memory: dict[int, dict[Any, list[str]]] = {d: {} for d in offsets}
+
+    def __call__(self, tokens: Sequence[Any], sequence: int = 0) -> list[list[str]]:
+        words = [_word(token, sequence, t) for t, token in enumerate(tokens)]
+        n, width = len(words), self.options.window
+        marks = self.lexicon(words) if self.lexicon else None
+        made: list[list[str]] = []
+        for t in range(n):
+            features = ["bias"]
+            for d in range(-width, width + 1):
+                if 0 <= t + d < n:
+                    features += self.about(tokens[t + d], words[t + d], d)
+                    if marks and marks[t + d]:
+                        features += [f"{d}:lex={name}" for name in marks[t + d]]
+                else:
+                    features.append(f"{d}:outside")
+            made.append(features)
+        if self.options.bigrams:
+            self.add_neighbours(words, made)
+        if self.options.position:
+            _add_positions(made)
+        return made
+
+    def about(self, token: Any, word: str, d: int) -> list[str]:
+        """Give what a token says at offset d; worked out once."""
+        memory = self.memory[d]
+        found = memory.get(token)
+        if found is None:
+            if len(memory) > _CACHE_LIMIT:
+                memory.clear()
+            columns = () if isinstance(token, str) else token[1:]
+            found = self.own(word, d) + [f"{d}:c{j}={value}" for j, value in enumerate(columns, 1)]
+            memory[token] = found
+        return found
+
+    def own(self, word: str, d: int) -> list[str]:
+        options, low = self.options, _bare(word)
+        found = [f"{d}:w={word}"] if options.word and d == 0 else []
+        if options.lower:
+            found.append(f"{d}:l={low}")
+        if options.shapes:
+            found += [f"{d}:s={short_shape(word)}"] + ([f"{d}:S={shape(word)}"] if d == 0 else [])
+        if d == 0:
+            lengths = range(1, min(options.affixes, len(low)) + 1)
+            found += [f"0:p={low[:k]}" for k in lengths] + [f"0:x={low[-k:]}" for k in lengths]
+        if self.classes is not None:
+            found += [f"{d}:{name}" for name in self.classes(word)]
+        return found
+
+    def add_neighbours(self, words: Sequence[str], made: list[list[str]]) -> None:
+        """Add pairs of words, and the shapes of three neighbours, to all tokens."""
+        if self.options.window == 0:
+            return
+        low = ["<", *map(_bare, words), ">"]
+        shapes = ["<", *(short_shape(word) for word in words), ">"]
+        for t, features in enumerate(made):
+            a, b, c = low[t : t + 3]
+            features += [f"-1|0={a}|{b}", f"0|1={b}|{c}"]
+            if self.options.shapes:
+                features.append("-1|0|1:s=" + "|".join(shapes[t : t + 3]))
+
+
+def _add_positions(made: list[list[str]]) -> None:
+    n = len(made)
+    for t, features in enumerate(made):
+        features.append(f"tenth={10 * t // n}")
+        if t < 2:
+            features.append(f"from-start={t}")
+        if t >= n - 2:
+            features.append(f"from-end={n - 1 - t}")
+
+
+def _word(token: Any, sequence: int, t: int) -> str:
+    if isinstance(token, str):
+        return token
+    if isinstance(token, tuple) and token and all(isinstance(part, str) for part in token):
+        return token[0]
+    raise InputError(
+        f"token {t} of sequence {sequence} must be a string, or a tuple of strings, the word first; got {token!r}."
+    )
+
+
+_EDGES = re.compile(r"^\W+|\W+$")
+
+
+@lru_cache(maxsize=_CACHE_LIMIT)
+def _bare(word: str) -> str:
+    """Lower case, without punctuation around it (unless there is nothing else)."""
+    return _EDGES.sub("", word).lower() or word.lower()
+
+
+class _Lexicons:
+    """Which word lists a token lies in, entries of several words included (the longest entry wins)."""
+
+    def __init__(self, lexicons: Mapping[str, Iterable[str]]):
+        self.entries: dict[str, set[tuple[str, ...]]] = {}
+        self.longest: dict[str, dict[str, int]] = {}
+        for name, phrases in lexicons.items():
+            if isinstance(phrases, str):
+                raise InputError(f"lexicon {name!r} must be a collection of strings; got the string {phrases!r}.")
+            entries = {tuple(map(_bare, phrase.split())) for phrase in phrases} - {()}
+            self.entries[name] = entries
+            self.longest[name] = {}
+            for entry in entries:
+                self.longest[name][entry[0]] = max(len(entry), self.longest[name].get(entry[0], 0))
+
+    def __call__(self, words: Sequence[str]) -> list[list[str]]:
+        bare = [_bare(word) for word in words]
+        marks: list[list[str]] = [[] for _ in words]
+        for name, entries in self.entries.items():
+            longest, t = self.longest[name], 0
+            while t < len(bare):
+                sizes = range(longest.get(bare[t], 0), 0, -1)
+                size = next((k for k in sizes if tuple(bare[t : t + k]) in entries), 0)
+                for i in range(size):
+                    marks[t + i].append(name if i == 0 else f"{name}+")
+                t += size or 1
+        return marks

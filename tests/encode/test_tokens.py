@@ -1,0 +1,118 @@
+"""Features of plain tokens: each kind present where it should be, window and ends, lexicons, errors."""
+
+import pickle
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.base import clone
+
+from rulefield.encode.patterns import TokenClasses, shape, short_shape
+from rulefield.encode.tokens import TokenFeatures
+from rulefield.exceptions import InputError
+
+BARE = {"shapes": False, "affixes": 0, "window": 0, "bigrams": False, "position": False, "classes": False}
+
+
+def of(tokens, **options):
+    return TokenFeatures(**options).transform([tokens])[0]
+
+
+def test_defaults_describe_the_token_and_its_neighbours():
+    first, second, third = map(set, of(["Ada", "Lovelace,", "1843"]))
+    assert {"bias", "0:w=Ada", "0:l=ada", "0:S=Xxx", "0:s=Xx", "0:p=ad", "0:x=da", "0:capitalised"} <= first
+    assert {"-1:outside", "-2:outside", "1:l=lovelace", "1:ends-comma", "2:year", "from-start=0"} <= first
+    assert {"0:w=Lovelace,", "0:l=lovelace", "0:x=lace", "-1|0=ada|lovelace", "0|1=lovelace|1843"} <= second
+    assert "-1|0|1:s=Xx|Xx,|9" in second
+    assert {"0:year", "0:number", "from-end=0", "tenth=6", "1:outside"} <= third
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(min_size=1, max_size=6), max_size=6), st.integers(0, 3))
+def test_a_neighbour_says_what_it_says_about_itself(words, window):
+    """The words named at offset d are those d places away, and beyond the ends stands a marker."""
+    made = of(words, **{**BARE, "window": window, "lower": True, "word": False})
+    alone = [of([w], **{**BARE, "word": False})[0][1] for w in words]
+    for t, features in enumerate(made):
+        for d in range(-window, window + 1):
+            inside = 0 <= t + d < len(words)
+            assert (f"{d}:outside" in features) is not inside
+            if inside:
+                assert f"{d}:" + alone[t + d].removeprefix("0:") in features
+
+
+def test_each_part_can_be_switched_off():
+    assert of(["Ada"], **BARE) == [["bias", "0:w=Ada", "0:l=ada"]]
+    assert of(["Ada"], **{**BARE, "word": False, "lower": False}) == [["bias"]]
+    assert of(["Ada"], **{**BARE, "affixes": 2})[0][3:] == ["0:p=a", "0:p=ad", "0:x=a", "0:x=da"]
+    assert of([], window=2) == []
+
+
+def test_columns_of_tuples():
+    first, second = of([("the", "DT"), ("cat", "NN")], **{**BARE, "window": 1})
+    assert "0:c1=DT" in first
+    assert {"-1:c1=DT", "0:w=cat", "0:c1=NN"} <= set(second)
+
+
+def test_lexicons_match_whole_phrases():
+    lexicons = {"city": ["New York", "new york city", "York"], "name": {"smith"}}
+    made = of(["Smith,", "New", "York,", "York", "new"], **BARE, lexicons=lexicons)
+    found = [[f for f in features if "lex" in f] for features in made]
+    assert found == [["0:lex=name"], ["0:lex=city"], ["0:lex=city+"], ["0:lex=city"], []]
+
+
+@pytest.mark.parametrize(
+    ("token", "classes"),
+    [
+        ("1999.", {"number", "year", "digits"}),
+        ("J.", {"initial"}),
+        ("J.-P.", {"initials"}),
+        ("12-34,", {"range", "digits", "hyphenated"}),
+        ("Oct.", {"month", "capitalised"}),
+        ("90210", {"zip", "number", "digits"}),
+        ("ada@example.org", {"email"}),
+        ("https://example.org/a", {"url"}),
+        ("10.1000/182", {"doi", "digits"}),
+        ("CA", {"two-capitals", "all-capitals"}),
+        ("3rd", {"ordinal", "digits"}),
+        ("$3.50", {"money", "digits"}),
+    ],
+)
+def test_classes(token, classes):
+    found = set(TokenClasses()(token)) - {"ends-comma", "ends-stop"}
+    assert found == classes
+
+
+def test_own_classes():
+    assert "0:isbn" in of(["978-3-16"], **{**BARE, "classes": {"isbn": r"978[-\d]+"}})[0]
+
+
+def test_shapes():
+    assert (shape("McDonald's-42é"), short_shape("McDonald's-42é")) == ("XxXxxxxx'x-99x", "XxXx'x-9x")
+    assert (shape("Ünal"), short_shape("IEEE")) == ("Xxxx", "X")
+
+
+@pytest.mark.parametrize(
+    ("options", "X", "match"),
+    [
+        ({"window": -1}, [["a"]], "window must be a whole number >= 0; got -1"),
+        ({"affixes": True}, [["a"]], "affixes must be"),
+        ({"classes": {"bad": "("}}, [["a"]], "bad regular expression"),
+        ({"lexicons": {"city": "Boston"}}, [["a"]], "lexicon 'city' must be a collection"),
+        ({}, [["a"], ["b", 3]], "token 1 of sequence 1 must be a string"),
+        ({}, [[("a", 1)]], "token 0 of sequence 0"),
+    ],
+)
+def test_bad_input(options, X, match):
+    with pytest.raises(InputError, match=match):
+        TokenFeatures(**options).transform(X)
+
+
+def test_it_is_a_good_transformer():
+    features = TokenFeatures(window=1, lexicons={"name": {"ada", "alan"}})
+    made = features.fit([["Ada"]]).transform([["Ada", "b"]])
+    assert clone(features).transform([["Ada", "b"]]) == made
+    assert pickle.loads(pickle.dumps(features)).transform([["Ada", "b"]]) == made
+    assert TokenFeatures.from_config(features.to_config()).transform([["Ada", "b"]]) == made
+    features.set_params(window=0)
+    assert features.transform([["Ada", "b"]]) != made

@@ -122,18 +122,20 @@ def forward_backward(
     Exact and stable for any finite scores. O(n_steps * n_states**2) time.
     """
     potentials = clamp(potentials, allowed)
-    node, totals = marginals_batch(potentials.unary, potentials.pairwise, _alone(potentials))
-    m, total = potentials.n_states, float(totals[0])
-    status = Status.infeasible if total == -np.inf else Status.optimal
-    if not edges:
-        return ChainMarginals(total, node, None, status)
-    edge = np.zeros((max(potentials.n_steps - 1, 0), m, m))
-    if status is Status.optimal and len(edge):
-        unary, pairwise = checked(potentials.unary, potentials.pairwise)
-        alpha, beta = np.empty_like(unary), np.empty_like(unary)
-        chain_sums.messages(unary, pairwise, alpha, beta)
-        chain_sums.edge_marginals(unary, pairwise, alpha, beta, edge)
-    return ChainMarginals(total, node, edge, status)
+    if not edges or potentials.n_steps == 0:
+        node, totals = marginals_batch(potentials.unary, potentials.pairwise, _alone(potentials))
+        status = Status.infeasible if totals[0] == -np.inf else Status.optimal
+        none = np.zeros((0, potentials.n_states, potentials.n_states)) if edges else None
+        return ChainMarginals(float(totals[0]), node, none, status)
+    unary, pairwise = checked(potentials.unary, potentials.pairwise)
+    alpha, beta = np.empty_like(unary), np.empty_like(unary)
+    node, edge = np.zeros_like(unary), np.zeros((len(unary) - 1, potentials.n_states, potentials.n_states))
+    total = float(chain_sums.messages(unary, pairwise, alpha, beta))
+    if total == -np.inf:
+        return ChainMarginals(total, node, edge, Status.infeasible)
+    chain_sums.node_marginals(alpha, beta, node)
+    chain_sums.edge_marginals(unary, pairwise, alpha, beta, edge)
+    return ChainMarginals(total, node, edge, Status.optimal)
 
 
 def log_partition(potentials: ChainPotentials, allowed: np.ndarray | None = None) -> float:

@@ -1,0 +1,106 @@
+"""Maximum likelihood for semi-Markov chains."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from rulefield.data.sequences import Sequences
+from rulefield.kernels.segments import COUNTED, gold_parts_batch, segment_sums_batch
+from rulefield.learning.margin import as_rates
+from rulefield.learning.sharding import Threads, shard_bounds
+from rulefield.models.pairs import CsrRows, csr_rows
+from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
+
+
+@dataclass(frozen=True)
+class SegmentShard:
+    """Some consecutive sequences of the training data."""
+
+    sequences: Sequences
+    rows: CsrRows
+    gold: Segmentation
+    matches: SpanMatches
+    weight: np.ndarray
+
+
+class SegmentLikelihood:
+    r"""Negative log-likelihood of segmentations as a function of theta.
+
+    .. math:: f(\theta) = -\sum_i \omega_i \log p_\theta(s_i \mid x_i) + \tfrac{1}{2} l_2 |\theta|^2
+
+    Parameters
+    ----------
+    model : SegmentModel
+    sequences : Sequences
+    gold : Segmentation
+        The right segments of all sequences.
+    matches : SpanMatches, optional
+    l2 : float
+    sample_weight : ndarray of float64, shape (n_sequences,), optional
+    n_jobs : int, optional
+        Threads. The value and the gradient are the same for any number.
+
+    Notes
+    -----
+    An evaluation costs O(n_tokens * n_labels * (max_length + n_labels)), and the weights touched.
+    """
+
+    def __init__(
+        self,
+        model: SegmentModel,
+        sequences: Sequences,
+        gold: Segmentation,
+        matches: SpanMatches | None = None,
+        *,
+        l2: float = 0.0,
+        sample_weight: np.ndarray | None = None,
+        n_jobs: int | None = 1,
+    ):
+        model.check_gold(gold)
+        self.model, self.l2, self.threads = model, float(l2), Threads(n_jobs)
+        weight = as_rates(sample_weight, len(sequences))
+        self._shards = list(_shards(sequences, gold, matches or SpanMatches.none(), weight))
+
+    @property
+    def size(self) -> int:
+        """Length of theta."""
+        return self.model.size
+
+    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value and gradient (size,) at ``theta``."""
+        value, gradient = 0.5 * self.l2 * float(theta @ theta), self.l2 * theta
+        for part, slope in self.threads.map(lambda shard: self._shard(theta, shard), self._shards):
+            value += part
+            gradient += slope
+        return value, gradient
+
+    def value(self, theta: np.ndarray) -> float:
+        """Value at ``theta``."""
+        return self.value_and_gradient(theta)[0]
+
+    def _shard(self, theta: np.ndarray, shard: SegmentShard) -> tuple[float, np.ndarray]:
+        data, n = shard.sequences, len(shard.sequences)
+        parts = self.model.parts(theta, data, shard.rows, shard.matches)
+        counts = parts._replace(**{name: np.zeros_like(getattr(parts, name)) for name in COUNTED})
+        totals, scores = np.empty(n), np.empty(n)
+        segment_sums_batch(parts, data.offsets, shard.weight, counts, totals)
+        gold_parts_batch(parts, data.offsets, shard.gold.opens, shard.gold.labels, shard.weight, counts, scores)
+        gradient = self.model.pullback(counts, data, shard.rows, shard.matches)
+        return float(shard.weight @ (totals - scores)), gradient
+
+
+def _shards(
+    sequences: Sequences, gold: Segmentation, matches: SpanMatches, weight: np.ndarray
+) -> Iterator[SegmentShard]:
+    bounds = shard_bounds(sequences.lengths).astype(np.int64).tolist()
+    for first, last in pairwise(bounds):
+        tokens = slice(int(sequences.offsets[first]), int(sequences.offsets[last]))
+        yield SegmentShard(
+            sequences[first:last],
+            csr_rows(sequences.matrix[tokens], 0, tokens.stop - tokens.start),
+            Segmentation(gold.opens[tokens], gold.labels[tokens]),
+            matches.within(tokens.start, tokens.stop),
+            weight[first:last],
+        )

@@ -83,9 +83,9 @@ def add_row_gradient(indptr, indices, values, ptr, label, rows, weights):
 
 @kernel
 def add_label_counts(indptr, indices, values, ptr, label, chosen, scale, weights):
-    """Add ``scale`` x value to the pair (feature, chosen label) of every entry.
+    """Add scale[t] x value to the pair (feature, chosen[t]) of every entry of every row t.
 
-    ``chosen`` is (n_rows,). A pair without a weight is passed over; pairs are found by bisection.
+    ``chosen`` and ``scale`` are (n_rows,). A pair without a weight is passed over; pairs are found by bisection.
     """
     for t in range(indptr.size - 1):
         y = chosen[t]
@@ -101,4 +101,4 @@ def add_label_counts(indptr, indices, values, ptr, label, chosen, scale, weights
                 else:
                     high = middle
             if low < end and label[low] == y:
-                weights[low] += scale * values[k]
+                weights[low] += scale[t] * values[k]

@@ -11,3 +11,6 @@ A cached kernel is not recompiled when a kernel *in another file* that it calls 
 from numba import njit
 
 kernel = njit(cache=True, nogil=True, error_model="numpy")
+
+# A small piece of a kernel. A call passes every array as seven words, which costs more than a short loop does.
+piece = njit(nogil=True, error_model="numpy", inline="always")

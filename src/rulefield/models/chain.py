@@ -269,11 +269,29 @@ class ChainModel:
     def joint_features(self, sequences: Sequences, labellings: np.ndarray) -> np.ndarray:
         """Sum over all sequences of the features under ``labellings`` (n_tokens,): theta-shaped counts."""
         counts = self.zeros()
-        labellings = np.asarray(labellings)
-        for i in range(len(sequences)):
-            first, last = span(sequences, i)
-            self.add_features(counts, sequences, i, labellings[first:last])
+        self.add_all_features(counts, sequences, labellings, np.ones(sequences.n_tokens))
         return counts
+
+    def add_all_features(
+        self, theta: np.ndarray, sequences: Sequences, labellings: np.ndarray, scale: np.ndarray
+    ) -> None:
+        """Add the features of all sequences under ``labellings`` (n_tokens,) to ``theta``, in place.
+
+        Those of token t count ``scale[t]`` times; a transition counts with the token that it arrives at.
+        """
+        y, scale = np.asarray(labellings), np.asarray(scale, np.float64)
+        layout, rows = self.layout, self.rows(sequences)
+        filled = sequences.lengths > 0
+        first, last = sequences.offsets[:-1][filled], sequences.offsets[1:][filled] - 1
+        arrive = np.delete(np.arange(len(y)), first)
+        self.pairs.add_counts(rows, y, scale, layout.state(theta))
+        _add_known(layout.transition(theta), self._transition_position[y[arrive - 1], y[arrive]], scale[arrive])
+        _add_known(layout.start(theta), self._start_position[y[first]], scale[first])
+        _add_known(layout.end(theta), self._end_position[y[last]], scale[last])
+        if self.conditioned:
+            steps = np.full(len(y), self.n_labels**2)
+            steps[arrive] = y[arrive - 1].astype(np.int64) * self.n_labels + y[arrive]
+            self.step_pairs.add_counts(rows, steps, scale, layout.step(theta))
 
     def _add_features(self, theta: np.ndarray, rows: CsrRows, y: np.ndarray, scale: float) -> None:
         if len(y) == 0:
@@ -313,5 +331,6 @@ def _positions(label: np.ndarray, n_labels: int) -> np.ndarray:
     return position
 
 
-def _add_known(weights: np.ndarray, position: np.ndarray, scale: float) -> None:
-    np.add.at(weights, position[position >= 0], scale)
+def _add_known(weights: np.ndarray, position: np.ndarray, scale: float | np.ndarray) -> None:
+    scales = np.broadcast_to(scale, position.shape)
+    np.add.at(weights, position[position >= 0], scales[position >= 0])

@@ -107,9 +107,13 @@ class PairTable:
         """Add the pullback of ``row_gradient`` (n_rows, n_labels) to ``weights``, in place."""
         add_row_gradient(*rows, self.ptr, self.label, np.ascontiguousarray(row_gradient, np.float64), weights)
 
-    def add_counts(self, rows: CsrRows, labels: np.ndarray, scale: float, weights: np.ndarray) -> None:
-        """Add ``scale`` x the features of rows labelled ``labels`` (n_rows,) to ``weights``, in place, sparsely."""
-        add_label_counts(*rows, self.ptr, self.label, labels.astype(np.uint32), float(scale), weights)
+    def add_counts(self, rows: CsrRows, labels: np.ndarray, scale: float | np.ndarray, weights: np.ndarray) -> None:
+        """Add ``scale`` x the features of rows labelled ``labels`` (n_rows,) to ``weights``, in place, sparsely.
+
+        ``scale`` is one number or one a row. A label of ``n_labels`` or more counts for nothing.
+        """
+        scales = np.ascontiguousarray(np.broadcast_to(np.asarray(scale, np.float64), labels.shape))
+        add_label_counts(*rows, self.ptr, self.label, labels.astype(np.uint32), scales, weights)
 
     def check(self, n_columns: int) -> None:
         """Raise where feature rows have another number of columns than this table."""

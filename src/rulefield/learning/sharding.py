@@ -1,0 +1,54 @@
+"""Data cut into shards, worked through in threads; the same shards and the same sums for any number of threads."""
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from os import cpu_count
+from typing import TypeVar
+
+import numpy as np
+
+MOST_SHARDS = 16
+LEAST_TOKENS = 4096
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+def shard_bounds(lengths: np.ndarray) -> np.ndarray:
+    """Cut sequences into shards of about equally many tokens.
+
+    Returns
+    -------
+    ndarray of uint64, shape (n_shards + 1,)
+        First sequence of each shard, and the number of sequences. Depends on the data only, never on the number
+        of threads, so that sums over shards are always taken in the same order.
+    """
+    ends = np.cumsum(lengths)
+    n_tokens = int(ends[-1]) if len(ends) else 0
+    n_shards = int(np.clip(n_tokens // LEAST_TOKENS, 1, MOST_SHARDS))
+    cuts = np.searchsorted(ends, n_tokens * np.arange(1, n_shards) / n_shards) + 1
+    return np.unique(np.concatenate([[0], np.minimum(cuts, len(lengths)), [len(lengths)]])).astype(np.uint64)
+
+
+def n_threads(n_jobs: int | None) -> int:
+    """Threads for scikit-learn's ``n_jobs``: None is 1, -1 one for each core."""
+    n_jobs = 1 if n_jobs is None else n_jobs
+    cores = cpu_count() or 1
+    return max(1, n_jobs if n_jobs > 0 else cores + 1 + n_jobs)
+
+
+class Threads:
+    """Runs a function over shards, in order of answers, whatever the order of work.
+
+    Where work shall go elsewhere (processes, machines), this is the class to replace: it needs ``map`` only.
+    """
+
+    def __init__(self, n_jobs: int | None = 1):
+        self.n = n_threads(n_jobs)
+        self._pool = ThreadPoolExecutor(self.n) if self.n > 1 else None
+
+    def map(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
+        """Return [function(item) for item in items]."""
+        if self._pool is None:
+            return [function(item) for item in items]
+        return list(self._pool.map(function, items))

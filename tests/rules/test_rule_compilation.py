@@ -1,16 +1,14 @@
 """Every compiled form says the amount that the definition says, for every labelling of small inputs."""
 
+import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracles.rules import (
-    automaton_amounts,
-    counters_amount,
-    rows_amount,
-    rule_cases,
-    tally_amount,
-)
-from rulefield.rules import compile_rules
+from oracles.rules import automaton_amounts, counters_amount, rows_amount, rule_cases, tally_amount
+from rulefield import rules as r
+from rulefield.exceptions import RuleError
+from rulefield.rules import RuleCompiler, compile_rules
 
 
 def check_forms(case):
@@ -39,8 +37,8 @@ def test_facts_and_comparisons_compile_to_their_definition(case):
     check_forms(case)
 
 
-@settings(max_examples=300, deadline=None)
-@given(rule_cases(max_tokens=3, depth=2))
+@settings(max_examples=400, deadline=None)
+@given(rule_cases(max_tokens=4, depth=2))
 def test_nested_logic_compiles_to_its_definition(case):
     check_forms(case)
 
@@ -53,3 +51,106 @@ def test_least_slack_of_rows_is_the_amount(case, random):
     n, m = len(case.tokens), len(case.labels)
     for y, amount in random.sample(amounts, min(4, len(amounts))):
         assert rows_amount(rows, n, m, y) == amount
+
+
+@settings(max_examples=100, deadline=None)
+@given(rule_cases(max_tokens=4, max_rules=4, depth=1))
+def test_amounts_of_all_rules_at_once(case):
+    compiler = RuleCompiler(case.rules, case.labels, case.scheme)
+    for y in list(case.labellings())[:20]:
+        expected = [rule.violation(case.tokens, case.names(y), case.scheme) for rule in case.rules]
+        assert compiler.amounts(case.tokens, y).tolist() == expected
+
+
+def test_long_differences_inside_logic():
+    rule = r.implies(r.present("a"), r.count("a") - 2 * r.count("b") == 1)
+    labels, n = ["a", "b", "c"], 40
+    (compiled,) = compile_rules([rule], labels, None, n)
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        share = rng.random()
+        y = np.where(rng.random(n) < share, 0, rng.integers(0, 3, n))
+        expected = rule.violation(["x"] * n, [labels[i] for i in y])
+        assert automaton_amounts(compiled.automaton, compiled.token_class, y) == [expected]
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "BIOES", "BILOU"])
+def test_segments_need_no_edges_where_the_scheme_leaves_no_choice(scheme):
+    prefixes = {"BIO": "BI", "BIOES": "BIES", "BILOU": "BILU"}[scheme]
+    labels = ["O"] + [f"{p}-{t}" for t in "ab" for p in prefixes]
+    (compiled,) = compile_rules([r.segments("a") <= 1], labels, scheme, 5)
+    assert compiled.counters[0].tally.edge is None
+    assert compiled.counters[0].tally.first is None
+
+
+def test_automata_are_small():
+    labels = [f"l{i}" for i in range(30)]
+    rules = [
+        r.before("l1", "l2", level="token"),
+        r.eventually("l1", "l2", level="token"),
+        r.implies(r.present("l1"), r.present("l2")),
+        r.any_of(*(r.present(label) for label in labels[:20])),
+        r.all_of(*(r.absent(label) for label in labels[:20])),
+    ]
+    compiled = compile_rules(rules, labels, None, 5)
+    assert [c.automaton.n_states for c in compiled] == [2, 2, 3, 2, 2]
+    assert max(c.automaton.n_letters for c in compiled) <= 21
+
+
+def test_tables_are_shared_between_inputs():
+    labels = ["a", "b"]
+    rules = [r.segments("a") <= 1, r.before("a", "b"), r.at(r.token_in(","), prev="a", next="b")]
+    compiler = RuleCompiler(rules, labels, None)
+    one, two = compiler(["x", ",", "y"]), compiler(["x", "y", ","])
+    assert one[0] is two[0]
+    assert one[1] is two[1]
+    assert one[2].automaton is two[2].automaton
+    assert one[2].token_class.tolist() == [0, 1, 0]
+    assert compiler(["x"] * 4)[0].counters is one[0].counters
+
+
+def test_weights_from_outside():
+    rules = [(r.segments("a") <= 1).soft("learn"), r.before("a", "b").soft(3), r.at(r.token_in(","), here="a")]
+    compiler = RuleCompiler(rules, ["a", "b"], None)
+    with pytest.raises(RuleError, match=r'"segments\(.a.\) <= 1" is still to be learned'):
+        compiler(["x"])
+    compiled = compiler.with_weights([0.5, 0.0, 2.0])(["x"])
+    assert [(c.rule, c.weight) for c in compiled] == [(0, 0.5), (2, 2.0)]
+    assert compiler.amounts(["x", ",", "x"], [0, 1, 0]).tolist() == [1, 1, 1]
+    with pytest.raises(RuleError, match="3 rules and 1 weights"):
+        compiler.with_weights([1.0])
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        (r.present("tittle"), r'rule "present\(.tittle.\)": .*did you mean .title.'),
+        ((r.segments(["title", "authr"]) <= 1).named("few"), 'rule "few": .*did you mean .author.'),
+        (r.present("zzz"), "known names are"),
+        (r.present("title/author"), "matches no label"),
+    ],
+)
+def test_unknown_labels_are_named_with_the_nearest(rule, message):
+    with pytest.raises(RuleError, match=message):
+        compile_rules([rule], ["O", "B-title", "I-title", "B-author"], "BIO", 3)
+
+
+def test_prefixed_labels_without_a_scheme_say_so():
+    with pytest.raises(RuleError, match="give the scheme"):
+        compile_rules([r.present("title")], ["O", "B-title"], None, 3)
+
+
+def test_rules_too_large_for_a_state_machine_say_so():
+    counts = [r.count(f"l{i}") - r.count(f"l{i + 1}") == 0 for i in range(0, 8, 2)]
+    with pytest.raises(RuleError, match="more than 4096 states"):
+        compile_rules([r.any_of(*counts)], [f"l{i}" for i in range(9)], None, 100)
+
+
+def test_rules_that_read_tokens_need_them():
+    with pytest.raises(RuleError, match="only the number of tokens is known"):
+        compile_rules([r.at(r.token_in(","), here="a")], ["a"], None, 3)
+
+
+def test_only_rules_are_rules():
+    with pytest.raises(RuleError, match="written with the functions"):
+        compile_rules(["present('a')"], ["a"], None, 3)

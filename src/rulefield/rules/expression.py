@@ -47,9 +47,7 @@ class Labelling:
 
     def __post_init__(self) -> None:
         if len(self.tokens) != len(self.labels):
-            raise InputError(
-                f"every token needs a label; got {len(self.tokens)} tokens and {len(self.labels)} labels."
-            )
+            raise InputError(f"every token needs a label; {len(self.tokens)} tokens have {len(self.labels)} labels.")
 
     def __len__(self) -> int:
         return len(self.labels)

@@ -176,14 +176,14 @@ def not_(rule: Rule) -> Rule:
 
 def exactly(number: int, *rules: Any) -> Rule:
     """Exactly that many of these hold."""
-    return Rule(Exactly(_bodies(rules, "exactly"), _number(number, "exactly")))
+    return Rule(Exactly(number=_number(number, "exactly"), parts=_bodies(rules, "exactly")))
 
 
 def at_most(number: int, *rules: Any) -> Rule:
     """At most that many of these hold."""
-    return Rule(AtMost(_bodies(rules, "at_most"), _number(number, "at_most")))
+    return Rule(AtMost(number=_number(number, "at_most"), parts=_bodies(rules, "at_most")))
 
 
 def at_least(number: int, *rules: Any) -> Rule:
     """At least that many of these hold."""
-    return Rule(AtLeast(_bodies(rules, "at_least"), _number(number, "at_least")))
+    return Rule(AtLeast(number=_number(number, "at_least"), parts=_bodies(rules, "at_least")))

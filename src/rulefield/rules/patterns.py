@@ -48,7 +48,7 @@ def as_pattern(pattern: "str | Iterable[str] | Pattern") -> Pattern:
     if isinstance(pattern, Pattern):
         return pattern
     listed = not isinstance(pattern, str)
-    alternatives = (pattern,) if isinstance(pattern, str) else tuple(pattern)
+    alternatives = (pattern,) if isinstance(pattern, str) or not isinstance(pattern, Iterable) else tuple(pattern)
     if not alternatives or not all(isinstance(text, str) and text for text in alternatives):
         raise RuleError(f"a label pattern must be a label's name or a list of names; got {pattern!r}.")
     return Pattern(alternatives, listed)

@@ -81,7 +81,7 @@ class Rule:
 
     def __repr__(self) -> str:
         text = self.text
-        if text[:1].isalpha() and _is_comparison(self.body) and (self.name or not self.is_hard):
+        if _is_comparison(self.body) and (self.name or not self.is_hard):
             text = f"({text})"
         if not self.is_hard:
             weight = repr(self.weight) if isinstance(self.weight, str) else f"{self.weight!r}"

@@ -6,7 +6,7 @@ feature dict (``{"word": "the"}``).
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -24,7 +24,7 @@ class TokenCondition:
 
     def __bool__(self) -> bool:
         raise RuleError(
-            f"{self!r} is a condition on tokens, not true or false; use it in at(...) or count(where=...)."
+            f"{self!r} is a condition on tokens, neither true nor false; use it in at(...) or count(where=...)."
         )
 
 
@@ -33,14 +33,14 @@ class TokenIn(TokenCondition):
     """The token's text is one of ``texts``."""
 
     texts: tuple[str, ...]
+    word: str = field(default="token_in", compare=False)
 
     def __call__(self, token: Any) -> bool:
         """Whether the token's text is one of the texts."""
         return any(text in self.texts for text in texts_of(token))
 
     def __repr__(self) -> str:
-        name = "token_equals" if len(self.texts) == 1 else "token_in"
-        return f"{name}({', '.join(map(repr, self.texts))})"
+        return f"{self.word}({', '.join(map(repr, self.texts))})"
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def token_in(*texts: str | Iterable[str]) -> TokenIn:
 
 def token_equals(text: str) -> TokenIn:
     """Tokens with this very text: ``token_equals(",")``."""
-    return token_in(text)
+    return replace(token_in(text), word="token_equals")
 
 
 def token_matches(regex: str) -> TokenMatches:

@@ -1,0 +1,160 @@
+"""Reading rules from text: a small part of Python's syntax, never evaluated as Python."""
+
+import ast
+import difflib
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from rulefield.exceptions import RuleError
+from rulefield.rules import facts, logic, numbers, tokens
+from rulefield.rules.rule import Rule
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (
+        *(numbers.count, numbers.segments),
+        *(facts.present, facts.absent, facts.first, facts.last, facts.before, facts.eventually),
+        *(facts.followed_by, facts.at),
+        *(logic.all_of, logic.any_of, logic.implies, logic.iff, logic.not_),
+        *(logic.exactly, logic.at_most, logic.at_least),
+        *(tokens.token_equals, tokens.token_in, tokens.token_matches, tokens.feature),
+    )
+}
+"""What may be called in a rule; other files of this package may add to it."""
+
+METHODS = {"soft", "named", "hard"}
+"""Methods that may be called in a rule."""
+
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: lambda a, b: a + b,
+    ast.Sub: lambda a, b: a - b,
+    ast.Mult: lambda a, b: a * b,
+}
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.LtE: lambda a, b: a <= b,
+    ast.GtE: lambda a, b: a >= b,
+    ast.Eq: lambda a, b: a == b,
+    ast.Lt: lambda a, b: a < b,
+    ast.Gt: lambda a, b: a > b,
+    ast.NotEq: lambda a, b: a != b,
+}
+
+
+def parse_rule(text: str) -> Rule:
+    """Read one rule as it is written in Python, with or without ``r.`` before the names.
+
+    Only the names of the language, strings, numbers, lists, ``+ - *`` and comparisons are understood.
+    """
+    try:
+        tree = ast.parse(text.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError) as error:
+        problem = getattr(error, "msg", str(error))
+        raise RuleError(f"the rule {text.strip()!r} cannot be read: {problem}.") from error
+    rule = _read(tree.body)
+    if not isinstance(rule, Rule):
+        raise RuleError(f"{text.strip()!r} is not a rule; compare counts, as in segments('title') <= 1.")
+    return rule
+
+
+def _read(node: ast.expr) -> Any:
+    for kind, reader in _READERS.items():
+        if isinstance(node, kind):
+            return reader(node)
+    return _refuse(node)
+
+
+def _refuse(node: ast.expr) -> NoReturn:
+    raise RuleError(
+        f"{ast.unparse(node)!r} has no meaning in a rule; rules are made of calls such as present('title')."
+    )
+
+
+def _constant(node: ast.Constant) -> Any:
+    if node.value is None or isinstance(node.value, str | int | float):
+        return node.value
+    return _refuse(node)
+
+
+def _sequence(node: ast.List | ast.Tuple) -> list[Any]:
+    return [_read(item) for item in node.elts]
+
+
+def _unary(node: ast.UnaryOp) -> Any:
+    if isinstance(node.op, ast.USub):
+        return -_read(node.operand)
+    if isinstance(node.op, ast.Not):
+        raise RuleError("for 'not a' write not_(a).")
+    return _refuse(node)
+
+
+def _binary(node: ast.BinOp) -> Any:
+    apply = _ARITHMETIC.get(type(node.op))
+    if apply is None:
+        raise RuleError(
+            f"{ast.unparse(node)!r} has no meaning in a rule; counts are added, subtracted and multiplied, and rules "
+            f"joined with all_of, any_of, implies."
+        )
+    return apply(_read(node.left), _read(node.right))
+
+
+def _boolean(node: ast.BoolOp) -> NoReturn:
+    word, name = ("and", "all_of") if isinstance(node.op, ast.And) else ("or", "any_of")
+    raise RuleError(f"for 'a {word} b' write {name}(a, b).")
+
+
+def _compare(node: ast.Compare) -> Any:
+    if len(node.ops) > 1:
+        raise RuleError("a chained comparison such as 1 <= n <= 3 must be written all_of(n >= 1, n <= 3).")
+    apply = _COMPARISONS.get(type(node.ops[0]))
+    left, right = _read(node.left), _read(node.comparators[0])
+    if apply is None or not (isinstance(left, numbers.Number) or isinstance(right, numbers.Number)):
+        return _refuse(node)
+    return apply(left, right)
+
+
+def _call(node: ast.Call) -> Any:
+    arguments = [_read(argument) for argument in node.args]
+    keywords = {keyword.arg: _read(keyword.value) for keyword in node.keywords if keyword.arg}
+    if len(keywords) < len(node.keywords):
+        _refuse(node)
+    function = _function(node.func)
+    try:
+        return function(*arguments, **keywords)
+    except TypeError as error:
+        raise RuleError(f"{ast.unparse(node)!r} cannot be read: {error}.") from error
+
+
+def _function(node: ast.expr) -> Callable[..., Any]:
+    if isinstance(node, ast.Attribute) and not (isinstance(node.value, ast.Name) and node.value.id in ("r", "rules")):
+        if node.attr not in METHODS:
+            raise RuleError(_unknown(node.attr, METHODS))
+        owner = _read(node.value)
+        if not hasattr(owner, node.attr):
+            raise RuleError(f"{ast.unparse(node.value)!r} is not a rule, so it has no .{node.attr}(...).")
+        return getattr(owner, node.attr)
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    if name not in FUNCTIONS:
+        raise RuleError(_unknown(name or ast.unparse(node), FUNCTIONS))
+    return FUNCTIONS[name]
+
+
+def _name(node: ast.Name) -> NoReturn:
+    raise RuleError(f"{node.id!r} stands alone in a rule; labels are written in quotes: '{node.id}'.")
+
+
+def _unknown(name: str, known: Any) -> str:
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}."
+    return f"{name!r} is not a word of the rules language; {hint}"
+
+
+_READERS: dict[Any, Callable[[Any], Any]] = {
+    ast.Constant: _constant,
+    (ast.List, ast.Tuple): _sequence,
+    ast.UnaryOp: _unary,
+    ast.BinOp: _binary,
+    ast.BoolOp: _boolean,
+    ast.Compare: _compare,
+    ast.Call: _call,
+    ast.Name: _name,
+}

@@ -1,0 +1,127 @@
+"""Rules as files and as plain data: the YAML rules file, and dicts to save inside models.
+
+A rules file is a list; an entry is a rule as it is written in Python, or a mapping::
+
+    - name: one title
+      rule: segments('title') <= 1
+      weight: 2.5        # a price, "learn", or "hard" (the default)
+      per: unit          # or "once"
+"""
+
+import difflib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from rulefield.exceptions import RuleError
+from rulefield.rules.parse import parse_rule
+from rulefield.rules.rule import LEARN, Rule
+
+KEYS = ("name", "rule", "weight", "per")
+
+
+def to_dicts(rules: Iterable[Rule]) -> list[dict[str, Any]]:
+    """Rules as plain data, fit for JSON and for model files."""
+    return [_to_dict(rule) for rule in rules]
+
+
+def _to_dict(rule: Rule) -> dict[str, Any]:
+    entry: dict[str, Any] = {} if rule.name is None else {"name": rule.name}
+    entry["rule"] = rule.text
+    entry["weight"] = "hard" if rule.is_hard else rule.weight
+    if rule.per != "unit":
+        entry["per"] = rule.per
+    return entry
+
+
+def from_dicts(entries: Iterable[Mapping[str, Any] | str]) -> list[Rule]:
+    """Rules from plain data: the inverse of :func:`to_dicts`."""
+    return [_from_entry(entry) for entry in entries]
+
+
+def _from_entry(entry: Mapping[str, Any] | str) -> Rule:
+    if isinstance(entry, str):
+        return parse_rule(entry)
+    if not isinstance(entry, Mapping):
+        raise RuleError(f"an entry must be a rule or a mapping with {', '.join(KEYS)}; got {entry!r}.")
+    for key in entry:
+        if key not in KEYS:
+            near = difflib.get_close_matches(str(key), KEYS, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(KEYS)}."
+            raise RuleError(f"{key!r} is not a key of a rule; {hint}")
+    if not isinstance(entry.get("rule"), str):
+        raise RuleError(f"a rule needs the key 'rule' with its text; got {dict(entry)!r}.")
+    rule = parse_rule(entry["rule"])
+    weight = entry.get("weight", "hard" if rule.is_hard else rule.weight)
+    if weight == "hard":
+        rule = rule.hard()
+    elif weight == LEARN or not isinstance(weight, str):
+        rule = rule.soft(weight, per=entry.get("per", rule.per))
+    else:
+        raise RuleError(f'weight must be a number, "learn" or "hard"; got {weight!r}.')
+    return rule if entry.get("name") is None else rule.named(str(entry["name"]))
+
+
+def dumps(rules: Iterable[Rule]) -> str:
+    """Rules as the text of a rules file."""
+    return yaml.safe_dump(to_dicts(rules), sort_keys=False, allow_unicode=True, width=1000)
+
+
+def loads(text: str, source: str = "rules") -> list[Rule]:
+    """Read the text of a rules file; errors name ``source`` and the line."""
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f", line {mark.line + 1}" if mark is not None else ""
+        raise RuleError(f"{source}{line}: not YAML: {getattr(error, 'problem', None) or error}.") from error
+    if root is None:
+        return []
+    if isinstance(root, yaml.MappingNode) and len(root.value) == 1 and root.value[0][0].value == "rules":
+        root = root.value[0][1]
+    if not isinstance(root, yaml.SequenceNode):
+        raise RuleError(f"{source}, line {root.start_mark.line + 1}: a rules file is a list of rules.")
+    return [_from_node(node, source) for node in root.value]
+
+
+def _from_node(node: yaml.Node, source: str) -> Rule:
+    try:
+        return _from_entry(_plain(node))
+    except RuleError as error:
+        raise RuleError(f"{source}, line {_rule_line(node)}: {error}") from error
+
+
+def _plain(node: yaml.Node) -> Any:
+    loader = yaml.SafeLoader("")
+    try:
+        return loader.construct_object(node, deep=True)
+    except yaml.YAMLError as error:
+        raise RuleError(f"not plain YAML: {getattr(error, 'problem', None) or error}.") from error
+    finally:
+        loader.dispose()
+
+
+def _rule_line(node: yaml.Node) -> int:
+    """Line of the rule's text, or of the entry."""
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            if key.value == "rule":
+                return value.start_mark.line + 1
+    return node.start_mark.line + 1
+
+
+def dump(rules: Iterable[Rule], path: str | Path) -> None:
+    """Write a rules file."""
+    Path(path).write_text(dumps(rules), encoding="utf-8")
+
+
+def load(path: str | Path) -> list[Rule]:
+    """Read a rules file."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise RuleError(f"the rules file {str(path)!r} cannot be read: {error}.") from error
+    return loads(text, source=path.name)

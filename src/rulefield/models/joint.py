@@ -1,0 +1,187 @@
+"""Several tasks in one chain: each task's own weights, weights of label pairs, weights of joint moves."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+
+from rulefield.data.labels import Labels
+from rulefield.data.sequences import Sequences
+from rulefield.models.chain import ChainModel
+from rulefield.models.pairs import PairTable
+from rulefield.problem.joint import JointPotentials
+
+
+@dataclass(frozen=True)
+class JointModel:
+    r"""Structure of a CRF whose state is one label a task, s = (y^1, ..., y^K); it holds no weights.
+
+    The score is the sum of the tasks' own chain scores, :math:`\sum_{k<l} c_{kl}(y^k_t, y^l_t)` (cross weights),
+    weights of features with joint states, and of listed joint moves (section 3.1 of the joint CRF paper).
+    Theta is one flat vector: the tasks' thetas, the cross tables, joint features, moves.
+
+    Parameters
+    ----------
+    tasks : tuple of ChainModel
+        All over the same features.
+    cross : tuple of (int, int)
+        Pairs of tasks that have cross weights.
+    joint_pairs : PairTable
+        (feature, joint state) pairs that have a weight; often empty.
+    move_from, move_to : ndarray of int64, shape (n_moves,)
+        Joint moves that have a weight.
+    allowed : ndarray of bool, shape (S,)
+        Joint states that are possible.
+    """
+
+    tasks: tuple[ChainModel, ...]
+    cross: tuple[tuple[int, int], ...]
+    joint_pairs: PairTable
+    move_from: np.ndarray
+    move_to: np.ndarray
+    allowed: np.ndarray
+
+    @classmethod
+    def of(
+        cls,
+        tasks: tuple[ChainModel, ...],
+        *,
+        cross: bool = True,
+        joint_pairs: PairTable | None = None,
+        moves: tuple[np.ndarray, np.ndarray] | None = None,
+        allowed: np.ndarray | None = None,
+    ) -> "JointModel":
+        """Join the models of single tasks."""
+        S = int(np.prod([task.n_labels for task in tasks]))
+        none = np.zeros(0, np.int64)
+        move_from, move_to = (none, none) if moves is None else moves
+        return cls(
+            tasks,
+            tuple(combinations(range(len(tasks)), 2)) if cross else (),
+            PairTable.empty(tasks[0].n_features, S) if joint_pairs is None else joint_pairs,
+            np.asarray(move_from, np.int64),
+            np.asarray(move_to, np.int64),
+            np.ones(S, bool) if allowed is None else allowed,
+        )
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Labels of each task."""
+        return tuple(task.n_labels for task in self.tasks)
+
+    @property
+    def n_states(self) -> int:
+        """Number of joint states."""
+        return int(np.prod(self.sizes))
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """Boundaries of the blocks of theta: one a task, one a cross table, joint features, moves."""
+        own = [task.size for task in self.tasks]
+        tables = [self.sizes[k] * self.sizes[l] for k, l in self.cross]
+        return np.cumsum([0, *own, *tables, self.joint_pairs.n_pairs, len(self.move_from)])
+
+    @property
+    def size(self) -> int:
+        """Length of theta."""
+        return int(self.bounds[-1])
+
+    def zeros(self) -> np.ndarray:
+        """Theta of zeros."""
+        return np.zeros(self.size)
+
+    def task_theta(self, theta: np.ndarray, k: int) -> np.ndarray:
+        """View of the weights of task ``k``, a theta of its chain model."""
+        return theta[self.bounds[k] : self.bounds[k + 1]]
+
+    def cross_table(self, theta: np.ndarray, j: int) -> np.ndarray:
+        """View of the ``j``-th cross table, (m_k, m_l) for ``cross[j] = (k, l)``."""
+        k, l = self.cross[j]
+        first = len(self.tasks) + j
+        return theta[self.bounds[first] : self.bounds[first + 1]].reshape(self.sizes[k], self.sizes[l])
+
+    def joint_weights(self, theta: np.ndarray) -> np.ndarray:
+        """View of the weights of (feature, joint state) pairs."""
+        return theta[self.bounds[-3] : self.bounds[-2]]
+
+    def move_weights(self, theta: np.ndarray) -> np.ndarray:
+        """View of the weights of joint moves."""
+        return theta[self.bounds[-2] :]
+
+    def potentials(
+        self, theta: np.ndarray, data: Sequences, labels: tuple[Labels | None, ...] | None = None
+    ) -> JointPotentials:
+        """Potentials of all sequences of ``data``; ``labels`` (one a task, None: unknown) clamp what is known."""
+        labels = (None,) * len(self.tasks) if labels is None else labels
+        shape = (data.n_tokens, *self.sizes)
+        psi = np.zeros(shape)
+        for k, (task, known) in enumerate(zip(self.tasks, labels)):
+            unary = task.unary(self.task_theta(theta, k), data)
+            psi += _along(clamped(unary, known), k, len(shape))
+        for j, (k, l) in enumerate(self.cross):
+            psi += _table_along(self.cross_table(theta, j), k, l, len(shape))
+        psi = psi.reshape(data.n_tokens, self.n_states)
+        if self.joint_pairs.n_pairs:
+            psi += self.joint_pairs.scores(self.tasks[0].rows(data), self.joint_weights(theta))
+        psi[:, ~self.allowed] = -np.inf
+        return JointPotentials(
+            self.sizes,
+            psi,
+            data.offsets,
+            tuple(task.pairwise(self.task_theta(theta, k)) for k, task in enumerate(self.tasks)),
+            self.move_from,
+            self.move_to,
+            self.move_weights(theta).copy(),
+        )
+
+    def counts(
+        self, data: Sequences, node: np.ndarray, edges: tuple[np.ndarray, ...], moves: np.ndarray
+    ) -> np.ndarray:
+        """Theta-shaped expected features from node marginals (n_tokens, S), task transitions and joint moves.
+
+        It is the transpose of :meth:`potentials`: the gradient of any objective in theta from its gradient in psi,
+        in the tasks' transition scores and in the move scores.
+        """
+        out = self.zeros()
+        rows = self.tasks[0].rows(data)
+        cube = node.reshape(len(node), *self.sizes)
+        filled = data.lengths > 0
+        heads, tails = data.offsets[:-1][filled], data.offsets[1:][filled] - 1
+        for k, task in enumerate(self.tasks):
+            others = tuple(axis + 1 for axis in range(len(self.sizes)) if axis != k)
+            marginal = np.ascontiguousarray(cube.sum(axis=others))
+            theta, layout = self.task_theta(out, k), task.layout
+            task.pairs.add_gradient(rows, marginal, layout.state(theta))
+            layout.transition(theta)[:] = edges[k][task.transition_from, task.transition_to]
+            layout.start(theta)[:] = marginal[heads].sum(axis=0)[task.start_label]
+            layout.end(theta)[:] = marginal[tails].sum(axis=0)[task.end_label]
+        total = cube.sum(axis=0)
+        for j, (k, l) in enumerate(self.cross):
+            others = tuple(axis for axis in range(len(self.sizes)) if axis not in (k, l))
+            self.cross_table(out, j)[:] = total.sum(axis=others)
+        if self.joint_pairs.n_pairs:
+            self.joint_pairs.add_gradient(rows, node, self.joint_weights(out))
+        self.move_weights(out)[:] = moves
+        return out
+
+
+def clamped(unary: np.ndarray, labels: Labels | None) -> np.ndarray:
+    """Return scores (n_tokens, m) with ``-inf`` where the annotation rules a label out."""
+    if labels is None:
+        return unary
+    if labels.allowed is not None:
+        return np.where(labels.allowed != 0, unary, -np.inf)
+    return np.where(labels.ids[:, None] == np.arange(labels.n_labels), unary, -np.inf)
+
+
+def _along(unary: np.ndarray, k: int, n_axes: int) -> np.ndarray:
+    shape = [1] * n_axes
+    shape[0], shape[k + 1] = unary.shape
+    return unary.reshape(shape)
+
+
+def _table_along(table: np.ndarray, k: int, l: int, n_axes: int) -> np.ndarray:
+    shape = [1] * n_axes
+    shape[k + 1], shape[l + 1] = table.shape
+    return table.reshape(shape)

@@ -1,0 +1,266 @@
+"""Expectations: what should hold on average over a corpus while a model is trained.
+
+``share(ner="B-PER", pos="NOUN").between(.053, .055)`` is a statement about the share of tokens with these labels;
+``after=`` makes it one about neighbouring pairs, ``given=`` one about the tokens that meet a condition. ``expected``
+takes any linear number of the rule language, as a mean over sequences.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rulefield.exceptions import RuleError
+from rulefield.problem.expectation import CompiledExpectation
+from rulefield.rules.labels import LabelTable
+from rulefield.rules.numbers import Count, Number
+from rulefield.rules.patterns import Pattern, as_pattern, matches, start_counts
+from rulefield.rules.tokens import TokenCondition
+
+Patterns = tuple[tuple[str | None, Pattern], ...]
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """A quantity kept between ``low`` and ``high`` in expectation."""
+
+    quantity: "Share | Expected"
+    low: float = -np.inf
+    high: float = np.inf
+    name: str | None = field(default=None, compare=False)
+
+    def named(self, name: str) -> "Expectation":
+        """Return the same expectation under a name."""
+        return Expectation(self.quantity, self.low, self.high, name)
+
+    @property
+    def label(self) -> str:
+        """The name, or else the expectation as written."""
+        return self.name or repr(self)
+
+    def __repr__(self) -> str:
+        if self.low == -np.inf:
+            return f"{self.quantity!r}.at_most({self.high:g})"
+        if self.high == np.inf:
+            return f"{self.quantity!r}.at_least({self.low:g})"
+        return f"{self.quantity!r}.between({self.low:g}, {self.high:g})"
+
+
+class _Quantity:
+    """What all quantities can be asked to be."""
+
+    def between(self, low: float, high: float) -> Expectation:
+        """Keep the expectation in [low, high]."""
+        if not low <= high:
+            raise RuleError(f"between(low, high) needs low <= high; got {low!r} and {high!r}.")
+        return Expectation(self, float(low), float(high))  # type: ignore[arg-type]
+
+    def at_most(self, high: float) -> Expectation:
+        """Keep the expectation at or below ``high``."""
+        return Expectation(self, -np.inf, float(high))  # type: ignore[arg-type]
+
+    def at_least(self, low: float) -> Expectation:
+        """Keep the expectation at or above ``low``."""
+        return Expectation(self, float(low), np.inf)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True, repr=False)
+class Share(_Quantity):
+    """Share of tokens whose labels fit ``here`` (and the token before ``after``), among those that meet ``given``."""
+
+    here: Patterns
+    after: Patterns | None = None
+    given: TokenCondition | None = None
+
+    def __repr__(self) -> str:
+        parts = [_written(task, pattern) for task, pattern in self.here]
+        if self.after is not None:
+            parts.append(f"after={{{', '.join(f'{task!r}: {pattern!r}' for task, pattern in self.after)}}}")
+        if self.given is not None:
+            parts.append(f"given={self.given!r}")
+        return f"share({', '.join(parts)})"
+
+
+@dataclass(frozen=True, repr=False)
+class Expected(_Quantity):
+    """Mean over sequences of a linear number, such as ``segments("title")``, of one task's labels."""
+
+    number: Number
+    task: str | None = None
+
+    def __repr__(self) -> str:
+        task = "" if self.task is None else f", task={self.task!r}"
+        return f"expected({self.number!r}{task})"
+
+
+def share(
+    pattern: str | Sequence[str] | None = None,
+    *,
+    after: str | Mapping[str, Any] | None = None,
+    given: TokenCondition | None = None,
+    **tasks: Any,
+) -> Share:
+    """Share of tokens with these labels: ``share("B-PER")``, or by task ``share(ner="B-PER", pos="NOUN")``.
+
+    Parameters
+    ----------
+    pattern : label pattern, where there is one task
+    after : label pattern, or dict of task to pattern
+        What the token before must be labelled; the share is then one of neighbouring pairs.
+    given : token condition
+        Count only tokens that meet it, and take the share of them: ``given=feature("suffix=ing")``.
+    **tasks : label patterns by task
+    """
+    here = _patterns(pattern, tasks)
+    if not here:
+        raise RuleError('share needs a label pattern, such as share("B-PER") or share(ner="B-PER", pos="NOUN").')
+    if given is not None and not isinstance(given, TokenCondition):
+        raise RuleError(f'given= needs a condition on tokens, such as feature("suffix=ing"); got {given!r}.')
+    before = None
+    if after is not None:
+        before = _patterns(None, after) if isinstance(after, Mapping) else _patterns(after, {})
+    return Share(here, before, given)
+
+
+def expected(number: Number, task: str | None = None) -> Expected:
+    """Mean over sequences of a linear expression: ``expected(segments("title")).between(.9, 1)``."""
+    if not isinstance(number, Number):
+        raise RuleError(
+            f"only linear numbers have an expectation that training can hold, such as segments('title') or "
+            f"count('a') - count('b'); got {number!r}: comparisons, logic and order rules are not linear."
+        )
+    return Expected(number, task)
+
+
+def _patterns(pattern: Any, tasks: Mapping[str, Any]) -> Patterns:
+    own: Patterns = () if pattern is None else ((None, as_pattern(pattern)),)
+    if own and tasks:
+        raise RuleError("give one pattern, or patterns by task name, not both.")
+    return own or tuple((task, as_pattern(p)) for task, p in tasks.items())
+
+
+def _written(task: str | None, pattern: Pattern) -> str:
+    return repr(pattern) if task is None else f"{task}={pattern!r}"
+
+
+# --- compilation ------------------------------------------------------------------------------
+
+
+class ExpectationCompiler:
+    """Compiles expectations for the label sets of some tasks.
+
+    Parameters
+    ----------
+    tasks : dict of task name to (labels, scheme)
+        In the order in which joint states number them, the last task fastest.
+    """
+
+    def __init__(self, tasks: Mapping[str | None, tuple[Sequence[str], str | None]]):
+        self.names = list(tasks)
+        self.tables = {name: LabelTable([str(c) for c in labels], scheme) for name, (labels, scheme) in tasks.items()}
+        self.sizes = tuple(len(table) for table in self.tables.values())
+
+    def __call__(self, expectation: Expectation, corpus: Sequence[Sequence[Any]]) -> CompiledExpectation:
+        """Compile for a corpus: a list of sequences of tokens."""
+        if not isinstance(expectation, Expectation):
+            raise RuleError(
+                f"an expectation is a share(...) or expected(...) with .between(low, high); got {expectation!r}."
+            )
+        quantity = expectation.quantity
+        compiled = self._share if isinstance(quantity, Share) else self._expected
+        return compiled(quantity, corpus, expectation.low, expectation.high)  # type: ignore[arg-type]
+
+    def _share(self, share: Share, corpus: Sequence[Sequence[Any]], low: float, high: float) -> CompiledExpectation:
+        here = self._states(share.here)
+        n_tokens = sum(map(len, corpus))
+        counted = _meeting(share.given, corpus) if share.given is not None else np.ones(n_tokens, bool)
+        if share.after is None:
+            node = np.vstack([np.zeros(len(here)), here.astype(np.float64)])
+            return self._made(node, counted.astype(np.uint16), None, None, float(counted.sum()), low, high, share)
+        if share.given is not None:
+            raise RuleError(f"{share!r}: given= goes with shares of tokens, not of neighbouring pairs.")
+        sources, targets = np.nonzero(np.outer(self._states(share.after), here))
+        steps = sum(max(len(tokens) - 1, 0) for tokens in corpus)
+        node = np.zeros((1, len(here)))
+        return self._made(
+            node, np.zeros(n_tokens, np.uint16), None, (sources, targets), float(steps), low, high, share
+        )
+
+    def _expected(
+        self, quantity: Expected, corpus: Sequence[Sequence[Any]], low: float, high: float
+    ) -> CompiledExpectation:
+        number, k = quantity.number, self._task(quantity.task, quantity)
+        table = list(self.tables.values())[k]
+        conditions = [term.where for _, term in number.terms if isinstance(term, Count) and term.where is not None]
+        meets = [_meeting(condition, corpus) for condition in conditions]
+        first = np.concatenate([[True] + [False] * (len(tokens) - 1) for tokens in corpus if len(tokens)] or [[]])
+        token_class = first.astype(np.uint16)
+        for j, met in enumerate(meets):
+            token_class |= met.astype(np.uint16) << np.uint16(j + 1)
+        own, edges = np.zeros((1 << (len(meets) + 1), len(table))), np.zeros((len(table), len(table)))
+        for factor, term in number.terms:
+            term.pattern.check(table)
+            if isinstance(term, Count):
+                bit = 0 if term.where is None else conditions.index(term.where) + 1
+                on = np.ones(len(own), bool) if bit == 0 else (np.arange(len(own)) >> bit & 1).astype(bool)
+                own[on] += factor * matches(term.pattern, table)
+            else:
+                counts = start_counts(term.pattern, table)
+                own[1::2] += factor * counts[-1]
+                edges += factor * counts[:-1]
+        node = self._spread(own, k)
+        tables = [edges if j == k else None for j in range(len(self.sizes))]
+        shift = number.constant
+        return self._made(node, token_class, tables, None, float(len(corpus)), low - shift, high - shift, quantity)
+
+    def _made(
+        self,
+        node: np.ndarray,
+        token_class: np.ndarray,
+        edges: list[np.ndarray | None] | None,
+        moves: tuple[np.ndarray, np.ndarray] | None,
+        total: float,
+        low: float,
+        high: float,
+        what: Any,
+    ) -> CompiledExpectation:
+        if total == 0:
+            raise RuleError(f"{what!r} speaks of nothing in this corpus: no token (or step) is counted.")
+        none = np.zeros(0, np.int64)
+        sources, targets = (none, none) if moves is None else moves
+        tables = (None,) * len(self.sizes) if edges is None else tuple(edges)
+        return CompiledExpectation(
+            np.ascontiguousarray(node), token_class, tables, sources.astype(np.int64), targets.astype(np.int64),
+            total, low, high,
+        )  # fmt: skip
+
+    def _states(self, patterns: Patterns) -> np.ndarray:
+        """Joint states that fit, bool (S,)."""
+        fits = np.ones(self.sizes, dtype=bool)
+        for task, pattern in patterns:
+            k = self._task(task, pattern)
+            table = list(self.tables.values())[k]
+            pattern.check(table)
+            shape = [1] * len(self.sizes)
+            shape[k] = self.sizes[k]
+            fits &= matches(pattern, table).reshape(shape)
+        return fits.ravel()
+
+    def _spread(self, own: np.ndarray, k: int) -> np.ndarray:
+        """Values of one task's labels (n_classes, m_k), for all joint states (n_classes, S)."""
+        shape = [1] * (len(self.sizes) + 1)
+        shape[0], shape[k + 1] = own.shape
+        return np.broadcast_to(own.reshape(shape), (len(own), *self.sizes)).reshape(len(own), -1)
+
+    def _task(self, task: str | None, what: Any) -> int:
+        if task is None and len(self.names) == 1:
+            return 0
+        if task in self.names:
+            return self.names.index(task)
+        known = ", ".join(map(str, self.names))
+        raise RuleError(f"{what!r}: the task {task!r} is unknown; the tasks are {known}: write share(task=pattern).")
+
+
+def _meeting(condition: TokenCondition, corpus: Sequence[Sequence[Any]]) -> np.ndarray:
+    return np.array([condition(token) for tokens in corpus for token in tokens], dtype=bool)

@@ -12,7 +12,7 @@ from rulefield.problem.gaussian import DenseCoupling, GaussianGradient, Gaussian
 
 @dataclass(frozen=True)
 class ValuePosterior:
-    """Values given the known ones: their mean and variance (n_instances, n_nodes), the log-density of the known ones."""
+    """Values given the known ones: mean and variance (n_instances, n_nodes), log-density of the known ones."""
 
     mean: np.ndarray
     variance: np.ndarray

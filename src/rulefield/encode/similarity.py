@@ -1,0 +1,208 @@
+"""Graphs between outputs: builders of similarities from labels, features and places, and their Laplacians."""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from scipy.spatial import cKDTree
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import kneighbors_graph
+from sklearn.neural_network import MLPRegressor
+
+from rulefield.exceptions import InputError
+
+
+def _columns(Y: Any) -> np.ndarray:
+    Y = np.asarray(Y, dtype=float)
+    if Y.ndim != 2 or Y.shape[1] < 1:
+        raise InputError(f"Labels must have shape (n_instances, n_outputs) to compare outputs; got {Y.shape}.")
+    return Y
+
+
+def _pairwise(Y: np.ndarray, measure: Callable[[np.ndarray, np.ndarray], float]) -> np.ndarray:
+    """Measure each pair of columns on the rows where both are known; 0 on the diagonal."""
+    n = Y.shape[1]
+    out = np.zeros((n, n))
+    for i in range(n):
+        for j in range(i):
+            both = ~np.isnan(Y[:, i]) & ~np.isnan(Y[:, j])
+            out[i, j] = out[j, i] = measure(Y[both, i], Y[both, j]) if both.sum() > 1 else 0.0
+    return out
+
+
+def _contingency(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Joint shares of the values of two columns, and those expected under independence."""
+    first, second = np.unique(a, return_inverse=True)[1], np.unique(b, return_inverse=True)[1]
+    table = np.zeros((first.max() + 1, second.max() + 1))
+    np.add.at(table, (first, second), 1.0)
+    table /= len(a)
+    return table, np.outer(table.sum(axis=1), table.sum(axis=0))
+
+
+def mutual_info(Y: Any) -> np.ndarray:
+    """Mutual information (nats) between each two columns of labels (n_instances, n_outputs); NaN is unknown."""
+
+    def measure(a: np.ndarray, b: np.ndarray) -> float:
+        table, free = _contingency(a, b)
+        used = table > 0
+        return max(0.0, float((table[used] * np.log(table[used] / free[used])).sum()))
+
+    return _pairwise(_columns(Y), measure)
+
+
+def chi2(Y: Any) -> np.ndarray:
+    """Chi-square statistic of each two columns of labels, divided by the number of rows."""
+
+    def measure(a: np.ndarray, b: np.ndarray) -> float:
+        table, free = _contingency(a, b)
+        return float(((table - free) ** 2 / free).sum())
+
+    return _pairwise(_columns(Y), measure)
+
+
+def correlation(Y: Any) -> np.ndarray:
+    """Correlation of each two columns, -1 to 1 (a signed graph); 0 where a column is constant."""
+
+    def measure(a: np.ndarray, b: np.ndarray) -> float:
+        a, b = a - a.mean(), b - b.mean()
+        size = np.sqrt((a @ a) * (b @ b))
+        return float(a @ b / size) if size > 0 else 0.0
+
+    return _pairwise(_columns(Y), measure)
+
+
+def label_distance(Y: Any) -> np.ndarray:
+    """exp(-d² / median d²), d² the mean squared difference of two columns of labels."""
+    return _closeness(_pairwise(_columns(Y), lambda a, b: float(((a - b) ** 2).mean())))
+
+
+def historical_distance(history: Any) -> np.ndarray:
+    """exp(-d² / median d²) between nodes whose past values are the rows of ``history`` (n_nodes, n_times)."""
+    return label_distance(np.asarray(history, dtype=float).T)
+
+
+def _closeness(square: np.ndarray) -> np.ndarray:
+    off = ~np.eye(len(square), dtype=bool)
+    middle = np.median(square[off]) if off.any() else 1.0
+    return np.where(off, np.exp(-square / (middle if middle > 0 else 1.0)), 0.0)
+
+
+def residual_correlation(Y: Any, predicted: Any) -> np.ndarray:
+    """Correlation of what a prediction (n_instances, n_outputs) leaves unexplained: a signed graph."""
+    return correlation(_columns(Y) - np.asarray(predicted, dtype=float))
+
+
+def overfit_correlation(X: Any, Y: Any, random_state: int | None = 0) -> np.ndarray:
+    """Correlation of the outputs of a neural network fitted to all labels without any restraint (a signed graph).
+
+    One of the four graphs of the Gaussian CRF paper (section 4.2.1).
+    """
+    Y = _columns(Y)
+    known = ~np.isnan(Y).any(axis=1)
+    X = np.asarray(X, dtype=float)
+    X = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0, X.std(axis=0), 1.0)
+    net = MLPRegressor(
+        hidden_layer_sizes=(64,), alpha=0.0, max_iter=200, tol=0.0, n_iter_no_change=200, random_state=random_state
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)  # over-fitting is the point
+        net.fit(X[known], Y[known] if Y.shape[1] > 1 else Y[known, 0])
+    return correlation(np.asarray(net.predict(X)).reshape(len(X), -1))
+
+
+def knn(features: Any, n_neighbors: int = 5) -> Any:
+    """Sparse 0/1 graph that joins each row of ``features`` (n_nodes, d) with its nearest rows (either way)."""
+    graph = kneighbors_graph(np.asarray(features, dtype=float), n_neighbors, include_self=False)
+    return scipy.sparse.csr_array(graph.maximum(graph.T))
+
+
+def spatial(places: Any, bandwidth: float, cutoff: float = 3.0) -> Any:
+    """Sparse graph exp(-d² / (2 bandwidth²)) between places (n_nodes, d) at most ``cutoff`` bandwidths apart."""
+    places = np.asarray(places, dtype=float)
+    if not bandwidth > 0:
+        raise InputError(f"bandwidth must be positive; got {bandwidth}.")
+    near = cKDTree(places).query_pairs(cutoff * bandwidth, output_type="ndarray")
+    square = ((places[near[:, 0]] - places[near[:, 1]]) ** 2).sum(axis=1)
+    weight = np.exp(-square / (2 * bandwidth**2))
+    half = scipy.sparse.coo_array((weight, (near[:, 0], near[:, 1])), shape=(len(places), len(places)))
+    return scipy.sparse.csr_array(half + half.T)
+
+
+def grid(n_rows: int, n_columns: int) -> Any:
+    """Sparse 0/1 graph of a grid with four neighbours a node, nodes in row-major order."""
+    down, across = (scipy.sparse.diags_array(np.ones(k - 1), offsets=1, shape=(k, k)) for k in (n_rows, n_columns))
+    half = scipy.sparse.kron(down, scipy.sparse.eye_array(n_columns)) + scipy.sparse.kron(
+        scipy.sparse.eye_array(n_rows), across
+    )
+    return scipy.sparse.csr_array(half + half.T)
+
+
+LABEL_BUILDERS: dict[str, Callable[[Any], np.ndarray]] = {
+    "mutual_info": mutual_info,
+    "chi2": chi2,
+    "correlation": correlation,
+    "label_distance": label_distance,
+}
+
+
+def as_matrix(graph: Any) -> Any:
+    """Similarity matrix, dense or csr, of an array, a sparse matrix or a networkx graph (nodes in its own order)."""
+    if hasattr(graph, "nodes") and hasattr(graph, "edges"):
+        import networkx
+
+        return scipy.sparse.csr_array(networkx.to_scipy_sparse_array(graph, dtype=float))
+    if scipy.sparse.issparse(graph):
+        return scipy.sparse.csr_array(graph, dtype=float)
+    return np.asarray(graph, dtype=float)
+
+
+def check_similarity(matrix: Any, name: str, signed: bool = True) -> Any:
+    """Raise where a similarity is not square, finite and symmetric, or negative where that is not allowed."""
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"{name} must be a square matrix of similarities; got shape {matrix.shape}.")
+    values = matrix.data if scipy.sparse.issparse(matrix) else matrix
+    if not np.all(np.isfinite(values)):
+        raise InputError(f"{name} has NaN or infinite similarities; use 0 where two nodes are not joined.")
+    difference = abs(matrix - matrix.T).max() if min(matrix.shape) else 0.0
+    if difference > 1e-8 * max(1e-300, abs(matrix).max()):
+        raise InputError(
+            f"{name} is not symmetric: it differs from its transpose by {difference:.3g}; use (S + S.T) / 2."
+        )
+    off = _without_diagonal(matrix)
+    if not signed and off.min() < 0:
+        raise InputError(f"{name} has the negative similarity {off.min():.3g}; allow it with signed=True.")
+    return off
+
+
+def _without_diagonal(matrix: Any) -> Any:
+    if scipy.sparse.issparse(matrix):
+        entries = matrix.tocoo()
+        kept = (entries.coords[0] != entries.coords[1]) & (entries.data != 0)
+        i, j = entries.coords[0][kept], entries.coords[1][kept]
+        return scipy.sparse.csr_array((entries.data[kept], (i, j)), shape=matrix.shape)
+    return matrix - np.diag(np.diagonal(matrix))
+
+
+def laplacian(similarity: Any) -> Any:
+    """D_|S| - S, scaled so that the mean degree is 1; positive semidefinite for any sign.
+
+    Joined nodes are pulled together by (z_i - z_j)² where S > 0 and apart by (z_i + z_j)² where S < 0. A graph
+    without edges gives zeros. ``similarity`` has no diagonal.
+    """
+    degree = np.asarray(abs(similarity).sum(axis=-1), dtype=float)
+    mean = degree.mean() if degree.size else 0.0
+    scale = 1.0 / mean if mean > 0 else 0.0
+    if scipy.sparse.issparse(similarity):
+        return scipy.sparse.csr_array((scipy.sparse.diags_array(degree) - similarity) * scale)
+    return (np.diag(degree) - similarity) * scale
+
+
+def split_signs(similarity: Any) -> list[tuple[str, Any]]:
+    """Positive and negative part of a similarity, as ("", S+) and (" (opposed)", S-); empty parts are left out."""
+    positive = similarity.maximum(0) if scipy.sparse.issparse(similarity) else np.maximum(similarity, 0.0)
+    negative = similarity.minimum(0) if scipy.sparse.issparse(similarity) else np.minimum(similarity, 0.0)
+    parts = [("", positive), (" (opposed)", negative)]
+    kept = [(suffix, part) for suffix, part in parts if abs(part).sum() > 0]
+    return kept or [("", positive)]

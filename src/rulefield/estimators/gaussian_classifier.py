@@ -1,0 +1,402 @@
+"""Gaussian CRF for classification: binary, multi-label, multi-class, over any graphs."""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import Tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d
+
+from rulefield.estimators.gaussian_base import PAPER_GRAPHS, GaussianCRFBase
+from rulefield.estimators.gaussian_inputs import Batched, make_batches
+from rulefield.estimators.gaussian_layouts import Labels, TableLayout, is_ragged
+from rulefield.estimators.gaussian_scores import ScoreTask
+from rulefield.exceptions import InputError, LabelError
+from rulefield.inference.gaussian import expected_logistic, posterior
+from rulefield.inference.gaussian_sampling import coloured_noise, importance_log_likelihood, prior_variance
+from rulefield.inference.gaussian_softmax import expected_softmax, softmax_posterior
+from rulefield.models.gaussian import GaussianModel
+from rulefield.problem.gaussian import GaussianPotentials
+
+METHODS = ("vb", "jj", "map")
+
+
+class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
+    r"""Join unstructured classifiers through a Gaussian field over graphs of outputs.
+
+    Each output has a latent value z and :math:`P(y_i = 1 | z) = \sigma(z_i)`; the latent values of an instance are
+    Gaussian, :math:`z \sim N(\mu, v A^{-1})` with :math:`A = I + \sum_l \rho_l L_l`, where the L are Laplacians of
+    graphs and mu comes from the predictors. Weights of predictors and graphs are learned.
+
+    Parameters
+    ----------
+    predictors : list of classifiers, "precomputed" or None
+        Cross-fitted inside, one copy for each output, so that the field learns from scores of unseen rows. None: a
+        logistic regression. ``"precomputed"``: X holds logits, (n_instances, n_outputs, n_predictors).
+    graphs : list or None
+        Graphs shared by all instances: names of builders (``"mutual_info"``, ``"chi2"``, ``"correlation"``,
+        ``"label_distance"``, ``"residual_correlation"``, ``"overfit_correlation"``), similarity matrices (dense,
+        sparse or networkx), or functions of the labels. None: ``["residual_correlation"]`` if instances share nodes.
+        Graphs of single instances are given to ``fit`` and ``predict``.
+    method : {"vb", "jj", "map"}
+        ``"map"`` (the paper's GCRFBCnb) has no latent variance; ``"jj"`` (GCRFBCb) maximises Jaakkola and Jordan's
+        bound; ``"vb"`` that of the best Gaussian, which is tighter. With several classes both use Böhning's bound.
+    mean : {"auto", "smoothed", "direct"}
+        ``"smoothed"``: mu = A^-1 f; ``"direct"``: mu = f, so the graphs shape only the covariance and leave marginals
+        to the predictors. ``"auto"``: direct for ``"vb"`` where instances share their nodes, else smoothed.
+    paper : bool
+        Faithful to the paper: weights on the simplex, no bias, smoothed mean, ``"jj"`` in place of ``"vb"``, its four
+        graphs, and predictors that see 80 % of the data while the field sees the rest.
+    per_output : bool or "auto"
+        Whether each output has weights and a bias of its own, shrunk to shared ones by ``l2``.
+    signed : bool
+        Whether similarities may be negative (they then pull apart; with a weight of their own).
+    cv : int, float, splitter or None
+        Folds of the cross-fitting (None: 5); a share is held out from the predictors for the field.
+    l2 : float
+        Ridge on what is each output's own.
+    max_iter, tol : int, float
+    n_jobs : int or None
+        For cross-fitting.
+    random_state : int or None
+
+    Attributes
+    ----------
+    classes_ : ndarray, or list of ndarray (one for each output)
+    graph_weights_ : dict
+        Learned strength of each graph, exactly 0 where it is not wanted.
+    predictor_weights_, bias_, variance_ : learned weights, biases and scale of the latent covariance.
+
+    References
+    ----------
+    .. [1] Gaussian Conditional Random Fields for Classification, ICLR 2020 submission; errors of the print corrected.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(200, 3))
+    >>> z = X[:, :1] + rng.normal(size=(200, 1))          # a common cause that X does not tell
+    >>> Y = (z + 0.5 * rng.normal(size=(200, 4)) > 0).astype(int)
+    >>> field = GaussianCRFClassifier().fit(X, Y)
+    >>> known = np.array([[1, 1, np.nan, np.nan]])
+    >>> before, after = field.predict_proba(X[:1]), field.predict_proba(X[:1], known)
+    >>> bool(after[0, 2] > before[0, 2])
+    True
+    """
+
+    def __init__(
+        self,
+        predictors: Any = None,
+        graphs: Any = None,
+        method: str = "vb",
+        mean: str = "auto",
+        paper: bool = False,
+        per_output: bool | str = "auto",
+        signed: bool = True,
+        cv: Any = None,
+        l2: float = 1.0,
+        max_iter: int = 300,
+        tol: float = 1e-6,
+        n_jobs: int | None = None,
+        random_state: int | None = 0,
+    ):
+        self.predictors = predictors
+        self.graphs = graphs
+        self.method = method
+        self.mean = mean
+        self.paper = paper
+        self.per_output = per_output
+        self.signed = signed
+        self.cv = cv
+        self.l2 = l2
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.classifier_tags.multi_label = True
+        tags.input_tags.three_d_array = True
+        return tags
+
+    def _default_predictors(self) -> list[Any]:
+        return [make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))]
+
+    classes_: Any
+
+    def fit(self, X: Any, y: Any, graphs: Any = None) -> "GaussianCRFClassifier":
+        """Cross-fit the predictors, build the graphs, learn the field.
+
+        Parameters
+        ----------
+        X : array of shape (n_instances, n_features) or (n_instances, n_nodes, n_features), or list of arrays
+            A table; or features of each node, (n_nodes_j, n_features) for each instance (predictors then pool all
+            nodes). With ``predictors="precomputed"``: logits in place of the features of nodes.
+        y : array of shape (n_instances,), (n_instances, n_outputs) or list of arrays
+            0 / 1, or class numbers; in two dimensions NaN marks an unknown label.
+        graphs : list, optional
+            Graphs of the instances: for each graph a list of one similarity matrix an instance.
+        """
+        method = self._check_options()
+        layout = self.layout_ = self._layout_of(X, graphs is None)
+        if isinstance(layout, TableLayout):
+            X = self._check_table(X, reset=True)
+        labels = self._encode(X, y)
+        task = ScoreTask(self._kind, self._n_classes)
+        everything = labels
+        scores, labels = layout.fit(X, everything, task, self._cross_fitting(self.paper))
+        n_nodes = labels.shape[1] if isinstance(labels, np.ndarray) else None
+        residual = labels - self._plain_prediction(scores) if isinstance(labels, np.ndarray) else None
+        specs = self._graph_specs(layout, graphs)
+        self.graph_entries_ = self._resolve_graphs(X, everything, residual, specs, n_nodes, graphs)
+        data = make_batches(scores, self.graph_entries_, graphs)
+        model = self._make_model(method, layout, data, n_nodes)
+        starts = [model.start(r) for r in ((0.5, 4.0) if method == "map" and model.n_graphs else (0.5,))]
+        self._learn(model, data, labels, self._kind, method, starts)
+        return self
+
+    def _check_options(self) -> str:
+        if self.method not in METHODS:
+            raise InputError(f"method must be one of {', '.join(METHODS)}; got {self.method!r}.")
+        if self.mean not in ("auto", "smoothed", "direct"):
+            raise InputError(f'mean must be "auto", "smoothed" or "direct"; got {self.mean!r}.')
+        if self.method == "map" and self.mean == "direct":
+            raise InputError('method="map" sees graphs only through the mean: use mean="smoothed", or method="vb".')
+        return "jj" if self.paper and self.method == "vb" else self.method
+
+    def _encode(self, X: Any, y: Any) -> Labels:
+        """Class numbers (n_instances, n_outputs) or a list; sets ``classes_``, the kind and the number of classes."""
+        n = X.shape[0] if hasattr(X, "shape") else len(X)
+        self._flat = False
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None")
+        if not is_list_of_vectors(y):
+            y = np.asarray(y)
+            if y.ndim == 1:
+                return self._encode_flat(y, n)
+        if is_list_of_vectors(y) and len({len(v) for v in y}) > 1:
+            parts = [np.asarray(v, dtype=float) for v in y]
+        else:
+            table = np.asarray(y, dtype=float)
+            if table.ndim != 2:
+                raise LabelError(f"Labels must have one or two dimensions; got {table.ndim}.")
+            parts = list(table)
+        if len(parts) != n:
+            raise LabelError(f"There are {n} instances but labels for {len(parts)}.")
+        known = np.concatenate([p[~np.isnan(p)] for p in parts])
+        if np.isinf(known).any():
+            raise LabelError("Input y contains infinity; NaN marks an unknown label.")
+        values = np.unique(known)
+        if len(values) < 2:
+            raise LabelError(f"Labels contain {len(values)} class; a classifier needs at least two classes.")
+        if (len(values) == 2 and set(values) != {0.0, 1.0}) or not np.all(values == np.round(values)):
+            raise LabelError(f"Labels in two dimensions must be 0 / 1 or whole class numbers; got {values[:5]}.")
+        self._set_classes(values.astype(int), len(values))
+        codes = [np.where(np.isnan(p), np.nan, np.searchsorted(values, p)) for p in parts]
+        ragged = len({len(p) for p in parts}) > 1 or is_ragged(X)
+        if not ragged:
+            self.classes_ = [self._values] * len(codes[0])
+        return codes if ragged else np.stack(codes)
+
+    def _encode_flat(self, y: Any, n: int) -> np.ndarray:
+        y = column_or_1d(y, warn=True)
+        if len(y) != n:
+            raise LabelError(f"Found input variables with inconsistent numbers of samples: {[n, len(y)]}.")
+        if y.dtype.kind == "f" and not np.isfinite(y).all():
+            raise LabelError("Input y contains NaN or infinity; unknown labels need a two-dimensional y.")
+        check_classification_targets(y)
+        classes, codes = np.unique(y, return_inverse=True)
+        if len(classes) < 2:
+            raise LabelError(f"y contains {len(classes)} class; a classifier needs at least two classes.")
+        self._set_classes(classes, len(classes))
+        self._flat = True
+        return codes[:, None].astype(float)
+
+    def _set_classes(self, values: np.ndarray, n: int) -> None:
+        self._values = values
+        self.classes_ = values
+        self._kind = "binary" if n == 2 else "classes"
+        self._n_classes = n
+
+    def _graph_specs(self, layout: Any, own: Any) -> Any:
+        if self.graphs is not None:
+            return self.graphs
+        if self.paper and isinstance(layout, TableLayout):
+            return PAPER_GRAPHS if self._kind == "binary" else PAPER_GRAPHS[:2]
+        if own is None and layout.same_nodes and self._kind == "binary" and not layout.ragged:
+            return ["residual_correlation"]
+        return None if own is not None or not layout.same_nodes else ["correlation"]
+
+    def _plain_prediction(self, scores: Any) -> np.ndarray | float:
+        """Mean probability of the predictors, (n_instances, n_outputs), for residuals; 0 where labels are classes."""
+        return expit(scores[:, 0].mean(axis=-1)) if self._kind == "binary" else 0.0
+
+    def _make_model(self, method: str, layout: Any, data: Batched, n_nodes: int | None) -> GaussianModel:
+        own = self.per_output
+        if own == "auto":
+            many = layout.same_nodes and n_nodes is not None and 1 < n_nodes <= 1000 and data.n_instances >= 30
+            own = bool(many and not self.paper)
+        direct = self.mean == "direct" or (
+            self.mean == "auto" and method == "vb" and layout.same_nodes and not self.paper and n_nodes != 1
+        )
+        return GaussianModel(
+            n_scores=data.batches[0].scores.shape[-1],
+            n_graphs=len(self.graph_entries_),
+            n_classes=1 if self._kind == "binary" else self._n_classes,
+            n_nodes=(n_nodes or 0) if own else 0,
+            smoothed=not direct,
+            simplex=self.paper,
+            bayesian=method != "map" and n_nodes != 1,
+        )
+
+    def _posterior(self, potentials: GaussianPotentials, known: np.ndarray) -> Any:
+        if self._kind == "classes":
+            return softmax_posterior(potentials, known)
+        return posterior(potentials, known, "jj" if self.method == "jj" else "vb")
+
+    def _moments(self, potentials: GaussianPotentials, known: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Latent means and variances of a batch, given known labels where there are any."""
+        if known is None or potentials.variance == 0 or np.isnan(known).all():
+            return potentials.mean, prior_variance(potentials)
+        q = self._posterior(potentials, known)
+        return q.mean, q.variance
+
+    def _batch_proba(self, potentials: GaussianPotentials, known: np.ndarray | None) -> np.ndarray:
+        """P(y = 1), (n, n_nodes), or class probabilities (n, n_nodes, n_classes); known labels are certain."""
+        mean, variance = self._moments(potentials, known)
+        if self._kind == "binary":
+            p = expected_logistic(mean, variance)
+            return p if known is None else np.where(np.isnan(known), p, known)
+        p = expected_softmax(mean, np.broadcast_to(variance, (len(mean), mean.shape[-1])))
+        if known is None:
+            return p
+        hot = np.nan_to_num(known, nan=-1)[..., None] == np.arange(self._n_classes)
+        return np.where(np.isnan(known)[..., None], p, hot)
+
+    def _answers(self, X: Any, Y_known: Any, graphs: Any) -> tuple[Batched, list[np.ndarray]]:
+        data = self._instances(X, graphs)
+        known = [None] * len(data.batches) if Y_known is None else self._known(data, self._codes(Y_known))
+        return data, [self._batch_proba(p, k) for p, k in zip(self._potentials(data), known)]
+
+    def _codes(self, Y: Any) -> Labels:
+        """Class numbers of given labels; NaN stays."""
+        values = self._values.astype(float) if not self._flat else self._values
+        parts = [
+            np.asarray(v, dtype=float) for v in (np.reshape(Y, (-1, 1)) if np.ndim(Y) == 1 and self._flat else Y)
+        ]
+        for part in parts:
+            strange = ~np.isnan(part) & ~np.isin(part, values)
+            if strange.any():
+                raise LabelError(f"The known label {part[strange][0]:g} is none of the classes {list(self._values)}.")
+        codes = [np.where(np.isnan(p), np.nan, np.searchsorted(values, p)) for p in parts]
+        return codes if self.layout_.ragged else np.stack(codes)
+
+    def predict_proba(self, X: Any, Y_known: Any = None, graphs: Any = None) -> Any:
+        """Probability of each label, given the labels that are already known.
+
+        Parameters
+        ----------
+        X : as in ``fit``
+        Y_known : array of shape (n_instances, n_outputs) or list, optional
+            NaN where not known. What is known moves the others through the field.
+        graphs : as in ``fit``
+
+        Returns
+        -------
+        ndarray or list
+            Probability of 1, (n_instances, n_outputs), for binary outputs; (n_instances, n_outputs, n_classes) for
+            several classes; (n_instances, n_classes) where ``fit`` got a one-dimensional y. Marginals are accurate to
+            1e-8 at any latent variance (several classes: quasi Monte Carlo, about 1e-3).
+        """
+        data, parts = self._answers(X, Y_known, graphs)
+        proba = data.join(parts, self.layout_.ragged)
+        if not self._flat:
+            return proba
+        if self._kind == "binary":
+            return np.column_stack([1 - proba[:, 0], proba[:, 0]])
+        return proba[:, 0]
+
+    def predict(self, X: Any, Y_known: Any = None, graphs: Any = None) -> Any:
+        """Most probable value of each label; arguments as in :meth:`predict_proba`."""
+        data, parts = self._answers(X, Y_known, graphs)
+        if self._kind == "binary":
+            codes = [(p > 0.5).astype(int) for p in parts]
+        else:
+            codes = [p.argmax(axis=-1) for p in parts]
+        labels = data.join([self._values[c] for c in codes], self.layout_.ragged)
+        return labels[:, 0] if self._flat else labels
+
+    def predict_joint_log_proba(self, X: Any, Y: Any, graphs: Any = None, n_samples: int = 0) -> np.ndarray:
+        """Log-probability of each instance's labels together, (n_instances,); NaN labels are summed over.
+
+        A lower bound (exact for ``"map"``); with ``n_samples`` > 0 an importance-sampled estimate (binary outputs).
+        """
+        data = self._instances(X, graphs)
+        parts = []
+        for potentials, known in zip(self._potentials(data), self._known(data, self._codes(Y))):
+            q = self._posterior(potentials, known) if self._kind == "classes" else posterior(potentials, known, "vb")
+            if n_samples and self._kind == "binary":
+                parts.append(importance_log_likelihood(potentials, known, q, n_samples, self.random_state))
+            else:
+                parts.append(q.bound)
+        return data.join(parts, False)
+
+    def sample(
+        self, X: Any, n_samples: int = 1, Y_known: Any = None, graphs: Any = None, random_state: int | None = None
+    ) -> Any:
+        """Draw label vectors jointly, (n_samples, n_instances, n_outputs), given known labels where there are any.
+
+        A list (one array (n_samples, n_nodes) for each instance) where instances differ in size. Binary outputs.
+        """
+        if self._kind != "binary":
+            raise InputError("sample draws binary labels; this field has several classes.")
+        data = self._instances(X, graphs)
+        rng = np.random.default_rng(random_state)
+        known = [None] * len(data.batches) if Y_known is None else self._known(data, self._codes(Y_known))
+        parts = []
+        for potentials, labels in zip(self._potentials(data), known):
+            mean, precision = potentials.mean, np.zeros_like(potentials.mean)
+            if labels is not None and potentials.variance > 0:
+                q = self._posterior(potentials, labels)
+                mean, precision = q.mean, q.sites[1]
+            white = rng.normal(size=(n_samples, *mean.shape))
+            z = mean + coloured_noise(potentials, precision, white)
+            drawn = (rng.random(z.shape) < expit(z)).astype(int)
+            if labels is not None:
+                drawn = np.where(np.isnan(labels), drawn, np.nan_to_num(labels).astype(int))
+            parts.append(np.swapaxes(drawn, 0, 1))
+        joined = data.join(parts, self.layout_.ragged)
+        return joined if self.layout_.ragged else np.swapaxes(joined, 0, 1)
+
+    def latent(self, X: Any, Y_known: Any = None, graphs: Any = None) -> tuple[Any, Any]:
+        """Means and variances of the latent values, (n_instances, n_outputs) each, given known labels."""
+        data = self._instances(X, graphs)
+        known = [None] * len(data.batches) if Y_known is None else self._known(data, self._codes(Y_known))
+        pairs = [self._moments(p, k) for p, k in zip(self._potentials(data), known)]
+        means = [m for m, _ in pairs]
+        variances = [np.broadcast_to(v, (len(m), m.shape[-1])).copy() for m, v in pairs]
+        return data.join(means, self.layout_.ragged), data.join(variances, self.layout_.ragged)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None, graphs: Any = None) -> float:
+        """Share of labels predicted right (Hamming accuracy; unknown labels do not count)."""
+        if self._flat:
+            return float(super().score(X, y, sample_weight))
+        found = self.predict(X, graphs=graphs)
+        right = [np.asarray(a) == np.asarray(b, dtype=float) for a, b in zip(found, y)]
+        known = [~np.isnan(np.asarray(b, dtype=float)) for b in y]
+        weight = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
+        total = sum(w * k.sum() for w, k in zip(weight, known))
+        return float(sum(w * r[k].sum() for w, r, k in zip(weight, right, known)) / total)
+
+
+def is_list_of_vectors(y: Any) -> bool:
+    """Whether y is a list of one label vector an instance."""
+    return isinstance(y, (list, tuple)) and len(y) > 0 and np.ndim(y[0]) == 1

@@ -13,7 +13,7 @@ from rulefield.inference.paths import decode_paths, run_paths
 from rulefield.inference.prepare import prepare
 from rulefield.inference.product import decode_product, run_product
 from rulefield.inference.result import Result
-from rulefield.inference.soft_dd import Progress, decode_soft_dd, dual_potentials, run_soft_dd
+from rulefield.inference.soft_dd import Progress, decode_soft_dd, dual_potentials, run_duals, run_soft_dd
 from rulefield.problem.compiled import ChainProblem
 
 NODE_LIMIT = 2_000_000
@@ -63,7 +63,7 @@ def decode_auto(problem: ChainProblem, node_limit: int = NODE_LIMIT, seconds: fl
         return seconds is not None and monotonic() - start > seconds
 
     progress = Progress.start(prepare(problem))
-    run_soft_dd(progress, DUAL_ITERATIONS)
+    run_duals(progress, DUAL_ITERATIONS)
     if progress.settled or late():
         return progress.result("viterbi" if progress.iterations == 1 else "soft-dd", progress.iterations)
     dual = dual_potentials(progress)

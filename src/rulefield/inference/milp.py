@@ -8,7 +8,7 @@ from scipy.sparse import csr_array
 
 from rulefield.inference.prepare import Prepared, prepare
 from rulefield.inference.result import Result
-from rulefield.inference.soft_dd import DualPotentials, Progress, dual_potentials, run_soft_dd
+from rulefield.inference.soft_dd import DualPotentials, Progress, dual_potentials, run_duals
 from rulefield.kernels.lattice import chain_lattice
 from rulefield.problem.compiled import ChainProblem
 
@@ -218,7 +218,7 @@ def decode_reduced_milp(
 ) -> Result:
     """Decode a chain by Soft-DD, fixing of parts by reduced costs, and HiGHS on the parts left open."""
     progress = Progress.start(prepare(problem))
-    run_soft_dd(progress, dual_iterations)
+    run_duals(progress, dual_iterations)
     if not progress.settled:
         run_reduced(progress, dual_potentials(progress), node_limit, seconds)
     return progress.result("reduced-milp", progress.nodes)

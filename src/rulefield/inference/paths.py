@@ -2,7 +2,7 @@
 
 from rulefield.inference.prepare import prepare
 from rulefield.inference.result import Result
-from rulefield.inference.soft_dd import DualPotentials, Progress, dual_potentials, run_soft_dd
+from rulefield.inference.soft_dd import DualPotentials, Progress, dual_potentials, run_duals
 from rulefield.kernels.kbest_paths import kbest_paths
 from rulefield.problem.compiled import ChainProblem
 
@@ -36,7 +36,7 @@ def decode_paths(problem: ChainProblem, node_limit: int = 200_000, dual_iteratio
     is over when the next score is not above the best objective. ``iterations`` counts search nodes.
     """
     progress = Progress.start(prepare(problem))
-    run_soft_dd(progress, dual_iterations)
+    run_duals(progress, dual_iterations)
     if not progress.settled:
         run_paths(progress, dual_potentials(progress), node_limit)
     return progress.result("paths", progress.nodes)

@@ -2,7 +2,6 @@
 
 from collections import OrderedDict
 from dataclasses import dataclass
-from functools import cached_property
 from threading import Lock
 
 import numpy as np
@@ -55,22 +54,22 @@ class Prepared:
     caps: np.ndarray
     terms: tuple[Term, ...]
 
-    @cached_property
-    def has_hard_rules(self) -> bool:
-        """Whether any rule is hard."""
-        return bool(np.isinf(self.tables.weight).any())
+    @property
+    def automaton_rules(self) -> list[int]:
+        """Places of the rules that are read by an automaton."""
+        return np.flatnonzero(self.tables.rule_automaton >= 0).tolist()
 
-    def amounts(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Amounts (rules,) and excesses (counters,) of a labelling."""
+    def amounts(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
+        """Amounts (rules,) and excesses (counters,) of a labelling, and what rules outside the potentials cost."""
         amounts = np.zeros(len(self.tables.weight), np.int64)
         excesses = np.zeros(len(self.tables.counter_bound), np.int64)
-        rule_amounts(self.tables, self.classes, labels, self.unary.shape[1], amounts, excesses)
-        return amounts, excesses
+        cost = rule_amounts(self.tables, self.classes, labels, self.unary.shape[1], amounts, excesses)
+        return amounts, excesses, float(cost)
 
     def result(self, labels: np.ndarray, upper_bound: float, engine: str, iterations: int) -> Result:
         """Judge a labelling from scratch: its score, what it breaks, and whether the bound proves it best."""
         labels = labels.copy()
-        amounts, _ = self.amounts(labels)
+        amounts, _, _ = self.amounts(labels)
         score = self.problem.potentials.score(labels)
         broken = []
         total = 0.0

@@ -6,12 +6,19 @@ import numpy as np
 
 from rulefield.inference.prepare import Prepared, Term, prepare
 from rulefield.inference.result import Result
-from rulefield.inference.soft_dd import DualPotentials, Progress, dual_potentials, run_soft_dd
+from rulefield.inference.soft_dd import DualPotentials, Prices, Progress, dual_potentials, run_duals
 from rulefield.kernels.lattice import Lattice, chain_lattice, fill_ahead, lattice_path
 from rulefield.kernels.refine import refine
-from rulefield.kernels.rule_tables import rule_amounts
 from rulefield.kernels.soft_dd import path_score
 from rulefield.problem.compiled import ChainProblem
+
+_NO_PRICES: Prices = np.zeros((0, 0)), np.zeros((0, 0), np.int64), 0.0
+
+FIRST_WINDOW = 0.1
+"""Share of the gap in which the product first looks for an optimum."""
+
+WIDENING = 2.5
+MOST_WINDOWS = 8
 
 
 @dataclass
@@ -25,13 +32,15 @@ class Relaxation:
     lattice: Lattice
     constant: float
     duals: np.ndarray
+    prices: dict[int, Prices | None]
     left: list[Term]
 
     @classmethod
-    def of_chain(cls, prepared: Prepared, dual: DualPotentials, duals: np.ndarray, threshold: float) -> "Relaxation":
+    def of_chain(cls, progress: Progress, dual: DualPotentials, threshold: float) -> "Relaxation":
         """All rules priced; only labels and steps whose max-marginal beats the threshold are kept."""
         lattice = chain_lattice(dual.unary, dual.arriving, dual.ahead, dual.constant, threshold)
-        return cls(prepared, lattice, dual.constant, duals.copy(), list(prepared.terms))
+        prepared = progress.prepared
+        return cls(prepared, lattice, dual.constant, progress.duals.copy(), progress.prices, list(prepared.terms))
 
     def add(self, term: Term, threshold: float, limit: int, keep_runs: bool = False) -> bool:
         """Make one term exact; False, and nothing changed, where the lattice would pass the limit."""
@@ -44,6 +53,7 @@ class Relaxation:
             term.low,
             term.high,
             self.duals,
+            *(self.prices.get(term.rule) or _NO_PRICES),
             self.constant,
             threshold,
             limit,
@@ -60,7 +70,7 @@ class Relaxation:
         """Best value of a path; ``-inf`` where no path beats the threshold."""
         return float(fill_ahead(self.lattice, threshold - self.constant)) + self.constant
 
-    def mischarged(self, excesses: np.ndarray, amounts: np.ndarray) -> Term:
+    def mischarged(self, labels: np.ndarray, excesses: np.ndarray, amounts: np.ndarray) -> Term:
         """Of the terms left, the one whose true cost most exceeds what the relaxation charges."""
         tables = self.prepared.tables
         worst, widest = self.left[0], -1.0
@@ -71,37 +81,73 @@ class Relaxation:
                 tables.weight[term.rule] * (min(amount, 1) if tables.once[term.rule] else amount) if amount else 0.0
             )
             difference = cost - float(self.duals[term.low : term.high] @ over)
+            priced = self.prices.get(term.rule)
+            if priced is not None:
+                difference -= priced[2] + float(priced[0][np.arange(len(labels)), labels].sum())
             if difference > widest:
                 worst, widest = term, difference
         return worst
 
 
-def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> Relaxation:
-    """Add rules to the product one by one until its optimum is charged what it truly costs, or a limit is met."""
-    prepared = progress.prepared
-    tables, classes, m = prepared.tables, prepared.classes, prepared.unary.shape[1]
-    relaxation = Relaxation.of_chain(prepared, dual, progress.duals, progress.best + progress.slack)
-    labels = np.zeros_like(progress.labels)
-    amounts = np.zeros(len(tables.weight), np.int64)
-    excesses = np.zeros(len(tables.counter_bound), np.int64)
+def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+    """Product with rules in conflict, within a window below the bound that is widened until it holds the optimum.
+
+    Inside the window nothing is lost; an empty window lowers the bound to its floor. Narrow windows keep lattices
+    small before a good labelling is known.
+    """
+    gap = progress.bound - progress.best
+    width = FIRST_WINDOW * gap if np.isfinite(gap) else max(1.0, 0.02 * abs(progress.bound))
+    terms: list[Term] = []
+    for attempt in range(MOST_WINDOWS):
+        floor = progress.bound - width if attempt < MOST_WINDOWS - 1 else -np.inf
+        if not _search_window(progress, dual, max(floor, progress.best + progress.slack), terms, node_limit):
+            return
+        if progress.settled:
+            return
+        width *= WIDENING
+
+
+def _search_window(
+    progress: Progress, dual: DualPotentials, floor: float, terms: list[Term], node_limit: int
+) -> bool:
+    """Add terms, first those already known to matter, until no path beats the floor; False where a limit is met.
+
+    On return the bound is the floor (or the best value, where that is higher).
+    """
+    relaxation = Relaxation.of_chain(progress, dual, floor)
+    known = list(terms)
     while True:
-        threshold = progress.best + progress.slack
-        bound = relaxation.bound(threshold)
+        bound = relaxation.bound(floor)
         progress.nodes += len(relaxation.lattice.label)
-        progress.bound = max(min(progress.bound, bound), progress.best)
-        if bound == -np.inf or progress.settled:
-            return relaxation
-        lattice_path(relaxation.lattice, labels)
-        cost = rule_amounts(tables, classes, labels, m, amounts, excesses)
-        objective = float(path_score(prepared.unary, prepared.arriving, labels)) - cost
-        if objective > progress.best:
-            progress.best = objective
-            progress.labels[:] = labels
-        if progress.settled or not relaxation.left:
-            return relaxation
-        term = relaxation.mischarged(excesses, amounts)
-        if not relaxation.add(term, progress.best + progress.slack, node_limit):
-            return relaxation
+        if bound == -np.inf:
+            progress.bound = floor
+            return True
+        progress.bound = min(progress.bound, bound)
+        if known:
+            term = known.pop(0)
+        else:
+            labels, amounts, excesses = _try_best_path(progress, relaxation)
+            floor = max(floor, progress.best + progress.slack)
+            if progress.settled or not relaxation.left:
+                progress.bound = max(progress.bound, progress.best)
+                return True
+            term = relaxation.mischarged(labels, excesses, amounts)
+            terms.append(term)
+        if not relaxation.add(term, floor, node_limit):
+            return False
+
+
+def _try_best_path(progress: Progress, relaxation: Relaxation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Judge the best path of a relaxation by all rules; keep it where it is the best labelling so far."""
+    prepared = progress.prepared
+    labels = np.zeros_like(progress.labels)
+    lattice_path(relaxation.lattice, labels)
+    amounts, excesses, cost = prepared.amounts(labels)
+    objective = float(path_score(prepared.unary, prepared.arriving, labels)) - cost
+    if objective > progress.best:
+        progress.best = objective
+        progress.labels[:] = labels
+    return labels, amounts, excesses
 
 
 def decode_product(problem: ChainProblem, node_limit: int = 2_000_000, dual_iterations: int = 60) -> Result:
@@ -111,7 +157,7 @@ def decode_product(problem: ChainProblem, node_limit: int = 2_000_000, dual_iter
     product bound what is kept. ``iterations`` counts nodes of all products.
     """
     progress = Progress.start(prepare(problem))
-    run_soft_dd(progress, dual_iterations)
+    run_duals(progress, dual_iterations)
     if not progress.settled:
         run_product(progress, dual_potentials(progress), node_limit)
     return progress.result("product", progress.nodes)

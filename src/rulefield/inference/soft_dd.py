@@ -7,8 +7,11 @@ import numpy as np
 
 from rulefield.inference.prepare import Prepared, prepare
 from rulefield.inference.result import TOLERANCE, Result
-from rulefield.kernels.soft_dd import completions, priced, soft_dd
+from rulefield.kernels.automaton_prices import automaton_prices
+from rulefield.kernels.soft_dd import best_path, completions, priced, soft_dd
 from rulefield.problem.compiled import ChainProblem
+
+Prices = tuple[np.ndarray, np.ndarray, float]
 
 
 @dataclass
@@ -24,20 +27,29 @@ class Progress:
         No labelling has a higher objective.
     duals : ndarray, shape (counters,)
         The duals behind the best dual bound.
+    lowered : ndarray, shape (n, m)
+        Unary scores minus what rules read by automata are sure to cost; ``constant`` belongs to it.
+    prices : dict
+        For each soft rule (by place) that was so lowered: (weight x price (n, m), least amounts to come (n, states),
+        weight x base); None for a hard one.
     """
 
     prepared: Prepared
     labels: np.ndarray
     duals: np.ndarray
+    lowered: np.ndarray
     best: float = -np.inf
     bound: float = np.inf
+    constant: float = 0.0
     iterations: int = 0
-    nodes: int = field(default=0)
+    nodes: int = 0
+    prices: dict[int, Prices | None] = field(default_factory=dict)
 
     @classmethod
     def start(cls, prepared: Prepared) -> "Progress":
         """Nothing known."""
-        return cls(prepared, np.zeros(len(prepared.unary), np.int64), np.zeros(len(prepared.caps)))
+        labels, duals = np.zeros(len(prepared.unary), np.int64), np.zeros(len(prepared.caps))
+        return cls(prepared, labels, duals, prepared.unary)
 
     @property
     def slack(self) -> float:
@@ -69,9 +81,12 @@ class DualPotentials:
 def run_soft_dd(progress: Progress, max_iterations: int, paper_stop: bool = False) -> bool:
     """Run the kernel, take over what it found; return whether its stopping test held."""
     prepared = progress.prepared
+    labels = np.zeros_like(progress.labels)
     bound, best, iterations, converged = soft_dd(
         prepared.unary,
         prepared.arriving,
+        progress.lowered,
+        progress.constant,
         prepared.tables,
         prepared.classes,
         prepared.caps,
@@ -79,21 +94,80 @@ def run_soft_dd(progress: Progress, max_iterations: int, paper_stop: bool = Fals
         1e-3 * TOLERANCE,
         paper_stop,
         progress.duals,
-        progress.labels,
+        labels,
     )
-    progress.bound, progress.best = float(bound), float(best)
+    progress.bound = min(progress.bound, float(bound))
+    if best > progress.best:
+        progress.best = float(best)
+        progress.labels[:] = labels
     progress.iterations += iterations
     return bool(converged)
+
+
+def price_automata(progress: Progress) -> bool:
+    """Fold into the potentials what rules read by automata, if broken by the best path so far, are sure to cost.
+
+    Returns whether anything new was folded. Hard rules forbid labels; rules paid once are left alone.
+    """
+    prepared, tables = progress.prepared, progress.prepared.tables
+    fresh = [r for r in prepared.automaton_rules if r not in progress.prices]
+    if not fresh:
+        return False
+    labels = np.zeros_like(progress.labels)
+    dual = dual_potentials(progress)
+    if best_path(dual.unary, dual.arriving, dual.ahead, labels) == -np.inf:
+        return False
+    amounts = prepared.amounts(labels)[0]
+    changed = False
+    for r in fresh:
+        if amounts[r] > 0 and (np.isinf(tables.weight[r]) or not tables.once[r]):
+            changed = _price(progress, r) or changed
+    return changed
+
+
+def _price(progress: Progress, r: int) -> bool:
+    prepared, tables = progress.prepared, progress.prepared.tables
+    automaton = tables.rule_automaton[r]
+    prices = np.zeros(prepared.unary.shape, np.int64)
+    to_come = np.zeros((len(prepared.unary), tables.states[automaton]), np.int64)
+    base = automaton_prices(tables, automaton, prepared.classes[r], prepared.unary, prices, to_come)
+    weight = float(tables.weight[r])
+    if np.isinf(weight):
+        if base > 0:
+            progress.bound = -np.inf
+        progress.lowered = np.where(prices > 0, -np.inf, progress.lowered)
+        progress.prices[r] = None
+    elif prices.any() or base > 0:
+        charged = np.where(progress.lowered > -np.inf, weight * prices, 0.0)
+        progress.prices[r] = charged, to_come, weight * base
+        progress.lowered = progress.lowered - charged
+        progress.constant -= weight * base
+    else:
+        progress.prices[r] = None
+        return False
+    return bool(prices.any()) or base > 0
 
 
 def dual_potentials(progress: Progress) -> DualPotentials:
     """Return the potentials under the best duals."""
     prepared = progress.prepared
-    unary, arriving = priced(prepared.unary, prepared.arriving, prepared.tables, prepared.classes, progress.duals)
+    unary, arriving = priced(progress.lowered, prepared.arriving, prepared.tables, prepared.classes, progress.duals)
     ahead = np.empty_like(unary)
     completions(unary, arriving, ahead)
-    constant = float(progress.duals @ prepared.tables.counter_bound)
+    constant = progress.constant + float(progress.duals @ prepared.tables.counter_bound)
     return DualPotentials(unary, arriving, ahead, constant)
+
+
+def run_duals(progress: Progress, max_iterations: int) -> None:
+    """Soft-DD, with rules read by automata folded in as far as their breaking is sure to cost."""
+    if not progress.prepared.automaton_rules:
+        run_soft_dd(progress, max_iterations)
+        return
+    run_soft_dd(progress, 1)
+    while not progress.settled and price_automata(progress):
+        run_soft_dd(progress, 1)
+    if not progress.settled and len(progress.duals):
+        run_soft_dd(progress, max_iterations)
 
 
 def decode_soft_dd(problem: ChainProblem, max_iterations: int = 100, paper_stop: bool = False) -> Result:

@@ -17,6 +17,44 @@ SETTLED = np.int64(-1)  # the state of a rule that has nothing more to say
 
 
 @kernel
+def compacted(lattice, threshold):
+    """Return what of a lattice lies on a path whose score beats ``threshold``, renumbered. O(arcs)."""
+    layer, reach, ahead, arc_ptr = lattice.layer, lattice.reach, lattice.ahead, lattice.arc_ptr
+    n = len(layer) - 1
+    number = np.full(len(reach), -1, np.int64)
+    new_layer = np.zeros(n + 1, np.int64)
+    nodes = 0
+    for t in range(n):
+        for i in range(layer[t], layer[t + 1]):
+            if ahead[i] > -np.inf and reach[i] + ahead[i] > threshold:
+                number[i] = nodes
+                nodes += 1
+        new_layer[t + 1] = nodes
+    label = np.empty(nodes, np.int64)
+    new_reach = np.empty(nodes)
+    new_ahead = np.empty(nodes)
+    new_ptr = np.zeros(nodes + 1, np.int64)
+    arc_to = np.empty(len(lattice.arc_to), np.int64)
+    arc_score = np.empty(len(lattice.arc_to))
+    arcs = 0
+    for i in range(len(reach)):
+        k = number[i]
+        if k < 0:
+            continue
+        label[k] = lattice.label[i]
+        new_reach[k] = reach[i]
+        new_ahead[k] = ahead[i]
+        for a in range(arc_ptr[i], arc_ptr[i + 1]):
+            j = lattice.arc_to[a]
+            if number[j] >= 0 and reach[i] + lattice.arc_score[a] + ahead[j] > threshold:
+                arc_to[arcs] = number[j]
+                arc_score[arcs] = lattice.arc_score[a]
+                arcs += 1
+        new_ptr[k + 1] = arcs
+    return Lattice(new_layer, label, new_reach, new_ahead, new_ptr, arc_to[:arcs], arc_score[:arcs])
+
+
+@kernel
 def counter_gains(lattice, tables, row, m, counter, at_start, at_arc):
     """Fill what ``counter`` collects on entering each first node and along each arc."""
     node, edge = tables.node, tables.edge
@@ -37,51 +75,66 @@ def counter_gains(lattice, tables, row, m, counter, at_start, at_arc):
 @kernel
 def counter_to_come(lattice, at_arc, least, most):
     """Fill the least and largest sum (nodes,) that a counter can still collect after each node."""
-    layer, ahead, arc_ptr, arc_to = lattice.layer, lattice.ahead, lattice.arc_ptr, lattice.arc_to
+    layer, arc_ptr, arc_to = lattice.layer, lattice.arc_ptr, lattice.arc_to
     n = len(layer) - 1
     least[layer[n - 1] :] = 0
     most[layer[n - 1] :] = 0
-    for back in range(n - 1):
-        t = n - 2 - back
-        for i in range(layer[t], layer[t + 1]):
-            low = NEVER
-            high = -NEVER
-            for a in range(arc_ptr[i], arc_ptr[i + 1]):
-                j = arc_to[a]
-                if ahead[j] > -np.inf:
-                    low = min(low, at_arc[a] + least[j])
-                    high = max(high, at_arc[a] + most[j])
-            least[i] = low
-            most[i] = high
+    for back in range(layer[n - 1]):
+        i = layer[n - 1] - 1 - back
+        low = NEVER
+        high = -NEVER
+        for a in range(arc_ptr[i], arc_ptr[i + 1]):
+            low = min(low, at_arc[a] + least[arc_to[a]])
+            high = max(high, at_arc[a] + most[arc_to[a]])
+        least[i] = low
+        most[i] = high
 
 
 @kernel
 def automaton_to_come(lattice, letter, letters, final, step_ptr, step_to, step_amount, least, most):
-    """Fill the least and largest amounts (states, nodes) still to come; ``NEVER`` where no run goes on to the end."""
-    layer, ahead, arc_ptr, arc_to = lattice.layer, lattice.ahead, lattice.arc_ptr, lattice.arc_to
+    """Fill the least and largest amounts (nodes, states) still to come; ``NEVER`` where no run goes on to the end."""
+    layer, arc_ptr, arc_to = lattice.layer, lattice.arc_ptr, lattice.arc_to
     n = len(layer) - 1
     states = len(final)
     least[:] = NEVER
     most[:] = -NEVER
-    for i in range(layer[n - 1], layer[n]):
+    entering = np.full(
+        (len(letter), states), NEVER, np.int64
+    )  # least amount from state q on, reading node i and the rest
+    entering_most = np.full((len(letter), states), -NEVER, np.int64)
+    for back in range(len(letter)):
+        i = len(letter) - 1 - back
+        if i >= layer[n - 1]:
+            for q in range(states):
+                if final[q] >= 0:
+                    least[i, q] = final[q]
+                    most[i, q] = final[q]
+        for a in range(arc_ptr[i], arc_ptr[i + 1]):
+            j = arc_to[a]
+            for q in range(states):
+                least[i, q] = min(least[i, q], entering[j, q])
+                most[i, q] = max(most[i, q], entering_most[j, q])
         for q in range(states):
-            if final[q] >= 0:
-                least[q, i] = final[q]
-                most[q, i] = final[q]
-    for back in range(n - 1):
-        t = n - 2 - back
+            cell = q * letters + letter[i]
+            for b in range(step_ptr[cell], step_ptr[cell + 1]):
+                to = step_to[b]
+                if least[i, to] < NEVER:
+                    entering[i, q] = min(entering[i, q], step_amount[b] + least[i, to])
+                    entering_most[i, q] = max(entering_most[i, q], step_amount[b] + most[i, to])
+
+
+@kernel
+def most_charged(lattice, prices):
+    """Return the largest total of ``prices`` (n, m) that a path can still meet after each node (empty: no prices)."""
+    layer, label = lattice.layer, lattice.label
+    most = np.zeros(len(label) if len(prices) > 0 else 0)
+    for back in range(len(layer) - 2 if len(prices) > 0 else 0):
+        t = len(layer) - 3 - back
         for i in range(layer[t], layer[t + 1]):
-            for a in range(arc_ptr[i], arc_ptr[i + 1]):
-                j = arc_to[a]
-                if ahead[j] == -np.inf:
-                    continue
-                for q in range(states):
-                    cell = q * letters + letter[j]
-                    for b in range(step_ptr[cell], step_ptr[cell + 1]):
-                        to = step_to[b]
-                        if least[to, j] < NEVER:
-                            least[q, i] = min(least[q, i], step_amount[b] + least[to, j])
-                            most[q, i] = max(most[q, i], step_amount[b] + most[to, j])
+            for a in range(lattice.arc_ptr[i], lattice.arc_ptr[i + 1]):
+                j = lattice.arc_to[a]
+                most[i] = max(most[i], most[j] + prices[t + 1, label[j]])
+    return most
 
 
 @kernel
@@ -129,21 +182,21 @@ def automaton_step(
     found = 0
     first, last = (np.int64(0), np.int64(states)) if source < 0 else (state, state + 1)
     for q in range(first, last):
-        owed = np.int64(initial[q]) if source < 0 else -least[q, source]
+        owed = np.int64(initial[q]) if source < 0 else -least[source, q]
         if source < 0 and owed < 0:
             continue
         cell = q * letters + letter
         for b in range(step_ptr[cell], step_ptr[cell + 1]):
             to = np.int64(step_to[b])
-            if least[to, target] >= NEVER:
+            if least[target, to] >= NEVER:
                 continue
-            amount = owed + step_amount[b] + least[to, target]
+            amount = owed + step_amount[b] + least[target, to]
             if paid:
                 to += states
                 amount = 0
             elif once and amount > 0:
                 to = to + states if keep_runs and not certain else SETTLED
-            elif certain and least[to, target] == most[to, target]:
+            elif certain and least[target, to] == most[target, to]:
                 to = SETTLED
             out[found, 0] = to
             out[found, 1] = amount
@@ -158,7 +211,23 @@ def doubled(array):
 
 
 @kernel
-def refine(lattice, tables, row, m, rule, low, high, duals, constant, threshold, limit, keep_runs):
+def refine(
+    lattice,
+    tables,
+    row,
+    m,
+    rule,
+    low,
+    high,
+    duals,
+    prices,
+    to_come,
+    base_price,
+    constant,
+    threshold,
+    limit,
+    keep_runs,
+):
     """Multiply a lattice by counters ``low : high`` of a rule, or by its automaton where there are none.
 
     Parameters
@@ -169,6 +238,9 @@ def refine(lattice, tables, row, m, rule, low, high, duals, constant, threshold,
         The rule's token classes.
     duals : ndarray of float64, shape (counters,)
         What the scores of ``lattice`` charge for each counter; the refined ones no longer charge for low : high.
+    prices, to_come, base_price : ndarray (n, m), ndarray (n, states), float
+        What the scores of ``lattice`` charge for the automaton (see ``automaton_prices``; prices times weight); empty
+        where they charge nothing.
     constant, threshold : float
         Only paths with constant + score > threshold are wanted.
     limit : int
@@ -181,6 +253,7 @@ def refine(lattice, tables, row, m, rule, low, high, duals, constant, threshold,
     (done, lattice, constant)
         The refined lattice, ``ahead`` not yet filled, and its constant; ``done`` False where it would pass the limit.
     """
+    lattice = compacted(lattice, threshold - constant)
     layer, label, ahead = lattice.layer, lattice.label, lattice.ahead
     old_ptr, old_to, old_score = lattice.arc_ptr, lattice.arc_to, lattice.arc_score
     n = len(layer) - 1
@@ -190,11 +263,12 @@ def refine(lattice, tables, row, m, rule, low, high, duals, constant, threshold,
     weight = tables.weight[rule]
     hard = weight == np.inf
     once = tables.once[rule]
-    kinds = counters if counters > 0 else tables.states[automaton]
-    least = np.empty((kinds, coarse_nodes), np.int64)
-    most = np.empty((kinds, coarse_nodes), np.int64)
+    states = np.int64(0) if counters > 0 else tables.states[automaton]
+    shape = (counters, coarse_nodes) if counters > 0 else (coarse_nodes, states)
+    least = np.empty(shape, np.int64)
+    most = np.empty_like(least)
     limits = tables.counter_bound[low:high]
-    prices = duals[low:high]
+    rates = duals[low:high]
     at_start = np.zeros((counters, layer[1]), np.int64)
     at_arc = np.zeros((counters, len(old_to)), np.int64)
     base = np.zeros(counters, np.int64)
@@ -207,13 +281,12 @@ def refine(lattice, tables, row, m, rule, low, high, duals, constant, threshold,
         lowest = NEVER
         highest = -NEVER
         for i in range(coarse_nodes):
-            if ahead[i] > -np.inf:
-                lowest = min(lowest, -most[k, i])
-                highest = max(highest, -least[k, i])
+            lowest = min(lowest, -most[k, i])
+            highest = max(highest, -least[k, i])
         base[k] = limits[k] + lowest
         radix[k] = size
         size *= max(highest - lowest + 1, 1)
-        constant -= prices[k] * limits[k]
+        constant -= rates[k] * limits[k]
     letters = np.int64(0)
     certain = False
     letter = np.zeros(0, np.int64)
@@ -223,11 +296,14 @@ def refine(lattice, tables, row, m, rule, low, high, duals, constant, threshold,
         letters, certain = tables.letters[automaton], tables.deterministic[automaton]
         letter = node_letters(lattice, tables, row, m, automaton)
         state_at, arc_at = tables.state_at[automaton], tables.arc_at[automaton]
-        initial, final = tables.initial[state_at : state_at + kinds], tables.final[state_at : state_at + kinds]
-        step_ptr = tables.arc_ptr[arc_at : arc_at + kinds * letters + 1]
+        initial, final = tables.initial[state_at : state_at + states], tables.final[state_at : state_at + states]
+        step_ptr = tables.arc_ptr[arc_at : arc_at + states * letters + 1]
         step_to, step_amount = tables.arc_to, tables.arc_amount
         automaton_to_come(lattice, letter, letters, final, step_ptr, step_to, step_amount, least, most)
     out = np.empty((max(len(step_to), 1), 2), np.int64)
+    is_priced = len(prices) > 0
+    constant += base_price
+    charges_ahead = most_charged(lattice, prices)
 
     room = max(1024, coarse_nodes)
     arc_room = max(4096, len(lattice.arc_to))
@@ -261,9 +337,9 @@ def refine(lattice, tables, row, m, rule, low, high, duals, constant, threshold,
                     rest = rest % radix[k]
             for a in range(arc_first, arc_last):
                 target = a if t == 0 else old_to[a]
-                if ahead[target] == -np.inf:
-                    continue
                 score = lattice.reach[a] if t == 0 else old_score[a]
+                if counters == 0 and not is_priced and not so_far + score + ahead[target] > threshold:
+                    continue
                 correction = 0.0
                 found = 1
                 if counters > 0:
@@ -280,9 +356,9 @@ def refine(lattice, tables, row, m, rule, low, high, duals, constant, threshold,
                         else:
                             value = max(value, limits[k] - most[k, target])
                         following += (value - base[k]) * radix[k]
-                        score += prices[k] * gain
-                        correction += prices[k] * (limits[k] - value)
-                        settled += prices[k] * most[k, target]
+                        score += rates[k] * gain
+                        correction += rates[k] * (limits[k] - value)
+                        settled += rates[k] * most[k, target]
                     if state == SETTLED:
                         amount = 0
                     if state == SETTLED or (once and amount > 0):
@@ -291,6 +367,8 @@ def refine(lattice, tables, row, m, rule, low, high, duals, constant, threshold,
                     out[0, 0] = following
                     out[0, 1] = amount
                 else:
+                    if is_priced:
+                        score += prices[t, label[target]]
                     found = automaton_step(
                         source, target, state, letter[target], letters, initial, step_ptr, step_to, step_amount,
                         least, most, certain, keep_runs, once, out,
@@ -301,6 +379,12 @@ def refine(lattice, tables, row, m, rule, low, high, duals, constant, threshold,
                         if hard:
                             continue
                         total -= weight if once else weight * out[s, 1]
+                    if is_priced:
+                        q = out[s, 0]
+                        if q == SETTLED or q >= states:
+                            correction = charges_ahead[target]
+                        else:
+                            correction = weight * (least[target, q] - to_come[t, q])
                     if not so_far + total + ahead[target] + correction > threshold:
                         continue
                     j = head[target]

@@ -122,11 +122,27 @@ def complementary(tables, excesses, duals, caps, strict):
 
 
 @kernel
-def soft_dd(unary, arriving, tables, classes, caps, max_iterations, tolerance, paper_stop, duals, best_labels):
+def soft_dd(
+    unary,
+    arriving,
+    lowered,
+    constant,
+    tables,
+    classes,
+    caps,
+    max_iterations,
+    tolerance,
+    paper_stop,
+    duals,
+    best_labels,
+):
     """Minimise D(lambda) = max_y <w - A'lambda, y> + lambda'b over 0 <= lambda <= caps; keep the best labelling met.
 
     Steps are Polyak's, aimed at the best value known (or, while no feasible labelling is known, at a level below
     the bound) and shortened whenever the bound stands still. Only rows that a labelling has broken ever get a dual.
+
+    ``lowered`` (n, m) is ``unary`` minus what is known of rules that have no counters; ``constant`` belongs to it.
+    The duals start from ``duals``.
 
     Returns
     -------
@@ -147,11 +163,12 @@ def soft_dd(unary, arriving, tables, classes, caps, max_iterations, tolerance, p
     below = -1.0
     still = 0
     for iteration in range(1, max_iterations + 1):
-        charged, moved = priced(unary, arriving, tables, classes, now)
+        charged, moved = priced(lowered, arriving, tables, classes, now)
         completions(charged, moved, ahead)
         value = best_path(charged, moved, ahead, labels)
         if value == -np.inf:
             return -np.inf, -np.inf, iteration, True
+        value += constant
         for c in range(count):
             if now[c] > 0.0:
                 value += now[c] * tables.counter_bound[c]

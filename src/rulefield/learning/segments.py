@@ -61,7 +61,9 @@ class SegmentLikelihood:
         model.check_gold(gold)
         self.model, self.l2, self.threads = model, float(l2), Threads(n_jobs)
         weight = as_rates(sample_weight, len(sequences))
-        self._shards = list(_shards(sequences, gold, matches or SpanMatches.none(), weight))
+        self._shards = list(
+            _shards(sequences, gold, matches or SpanMatches.none(), weight, model.n_labels * model.max_length)
+        )
 
     @property
     def size(self) -> int:
@@ -92,9 +94,10 @@ class SegmentLikelihood:
 
 
 def _shards(
-    sequences: Sequences, gold: Segmentation, matches: SpanMatches, weight: np.ndarray
+    sequences: Sequences, gold: Segmentation, matches: SpanMatches, weight: np.ndarray, scores: int
 ) -> Iterator[SegmentShard]:
-    bounds = shard_bounds(sequences.lengths).astype(np.int64).tolist()
+    """Cut the data into runs of sequences; ``scores`` is the work of one token."""
+    bounds = shard_bounds(sequences.lengths, scores).astype(np.int64).tolist()
     for first, last in pairwise(bounds):
         tokens = slice(int(sequences.offsets[first]), int(sequences.offsets[last]))
         yield SegmentShard(

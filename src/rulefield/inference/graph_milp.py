@@ -8,11 +8,12 @@ from scipy.sparse import coo_array, vstack
 
 from rulefield.inference.graph_evaluate import finish, nothing
 from rulefield.inference.result import Result
+from rulefield.problem.graph import GraphPotentials
 from rulefield.problem.graph_problem import GraphProblem
 
 
 @dataclass(frozen=True)
-class _Block:
+class Block:
     """Rows low <= A x <= high as coordinates; columns beyond the existing ones are slacks of this block."""
 
     row: np.ndarray
@@ -53,7 +54,7 @@ class _Program:
         self.first_auxiliary = self.n_unary + len(p.pairwise)
         self.n_columns = self.first_auxiliary + rows.n_auxiliary
         self.constant = 0.0
-        self.blocks: list[_Block] = [*self._marginal_rows()]
+        self.blocks: list[Block] = [*self._marginal_rows()]
         self.slack_cost: list[np.ndarray] = []
         self.slack_integral: list[np.ndarray] = []
         self._add_logic()
@@ -101,32 +102,14 @@ class _Program:
             return []
         return [LinearConstraint(vstack(parts, format="csr"), np.concatenate(low), np.concatenate(high))]
 
-    def _marginal_rows(self) -> list[_Block]:
+    def _marginal_rows(self) -> list[Block]:
         """Each node has one label; each edge's pairs sum to its ends' labels."""
         p = self.problem.potentials
-        n, m = p.n_nodes, len(p.edges)
-        ones = np.ones(n)
-        one = _Block(np.repeat(np.arange(n), p.n_labels), np.arange(self.n_unary), np.ones(self.n_unary), ones, ones)
-        if not m:
-            return [one]
-        wide = p.n_labels[p.edges[:, 1]]
-        edge = np.repeat(np.arange(m), np.diff(p.pairwise_offset))
-        inside = np.arange(len(p.pairwise)) - p.pairwise_offset[edge]
-        ends = (inside // wide[edge], inside % wide[edge])
-        blocks = [one]
-        for side in (0, 1):
-            size = p.n_labels[p.edges[:, side]]
-            start = np.concatenate([[0], np.cumsum(size)])
-            row = start[edge] + ends[side]
-            owner = np.repeat(np.arange(m), size)
-            label = np.arange(start[-1]) - start[owner]
-            column = np.concatenate(
-                [self.n_unary + np.arange(len(edge)), p.unary_offset[p.edges[owner, side]] + label]
-            )
-            value = np.concatenate([np.ones(len(edge)), -np.ones(start[-1])])
-            zero = np.zeros(start[-1])
-            blocks.append(_Block(np.concatenate([row, np.arange(start[-1])]), column, value, zero, zero))
-        return blocks
+        n = p.n_nodes
+        one = Block(
+            np.repeat(np.arange(n), p.n_labels), np.arange(self.n_unary), np.ones(self.n_unary), *np.ones((2, n))
+        )
+        return [one, *edge_rows(p)]
 
     def _slacks(self, weight: np.ndarray, integral: bool) -> np.ndarray:
         """Columns of one slack for each soft weight, -1 where the weight is infinite (hard)."""
@@ -144,7 +127,7 @@ class _Program:
         bound = rows.bound - np.bincount(rows.atom_row, weights=shift, minlength=rows.n_rows)
         soft = np.flatnonzero(slack >= 0)
         self.blocks.append(
-            _Block(
+            Block(
                 np.concatenate([rows.atom_row, soft]),
                 np.concatenate([column, slack[soft]]),
                 np.concatenate([value, -np.ones(len(soft))]),
@@ -186,7 +169,7 @@ class _Program:
                 continue
             extra = slack >= 0
             self.blocks.append(
-                _Block(
+                Block(
                     np.zeros(len(column) + extra, np.int64),
                     np.append(column, slack) if extra else column,
                     np.append(side * sign, -worst) if extra else side * sign,
@@ -203,3 +186,25 @@ class _Program:
         for k in range(len(column) - 1):
             pair = np.array([k, len(column) - 1])
             self._count_row(column[pair], sign[pair] * np.array([-1.0, 1.0]), slack, low=1, high=2)
+
+
+def edge_rows(p: GraphPotentials) -> list[Block]:
+    """For both ends of each edge and each label there: the edge's pairs with it minus the node's label are 0."""
+    m = len(p.edges)
+    if not m:
+        return []
+    wide = p.n_labels[p.edges[:, 1]]
+    edge = np.repeat(np.arange(m), np.diff(p.pairwise_offset))
+    inside = np.arange(len(p.pairwise)) - p.pairwise_offset[edge]
+    ends = (inside // wide[edge], inside % wide[edge])
+    blocks = []
+    for side in (0, 1):
+        size = p.n_labels[p.edges[:, side]]
+        start = np.concatenate([[0], np.cumsum(size)])
+        owner = np.repeat(np.arange(m), size)
+        label = np.arange(start[-1]) - start[owner]
+        pairs, nodes = len(p.unary) + np.arange(len(edge)), p.unary_offset[p.edges[owner, side]] + label
+        value = np.concatenate([np.ones(len(edge)), -np.ones(start[-1])])
+        row = np.concatenate([start[edge] + ends[side], np.arange(start[-1])])
+        blocks.append(Block(row, np.concatenate([pairs, nodes]), value, *np.zeros((2, start[-1]))))
+    return blocks

@@ -1,0 +1,162 @@
+"""The exact graph engine: TRW-S, then branch and bound on its bound, then on the pieces that bounds leave open."""
+
+from dataclasses import dataclass
+from time import monotonic
+
+import numpy as np
+
+from rulefield.inference.graph_evaluate import finish, nothing, objective
+from rulefield.inference.graph_flow import milp_parts
+from rulefield.inference.graph_milp import milp_graph
+from rulefield.inference.graph_parts import Component, Parts, parts_of, split
+from rulefield.inference.graph_trws import Search, begin, branch_and_bound, descend
+from rulefield.inference.result import Result, Status
+from rulefield.problem.graph_problem import GraphProblem
+
+FIRST_NODES = 512
+MILP_COLUMNS = 50_000
+MILP_NODES = 2_000
+
+
+@dataclass
+class Budget:
+    """Search nodes and time that are left."""
+
+    nodes: int
+    deadline: float
+
+    @classmethod
+    def of(cls, node_limit: int, seconds: float | None) -> "Budget":
+        """Start the clock."""
+        return cls(int(node_limit), np.inf if seconds is None else monotonic() + seconds)
+
+    def search(self, search: Search, most: int | None = None) -> None:
+        """Branch and bound within the budget (and ``most`` nodes)."""
+        limit = self.nodes if most is None else min(self.nodes, most)
+        before = search.nodes
+        branch_and_bound(search, limit, self.deadline)
+        self.nodes -= search.nodes - before
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds left, None where time is not limited."""
+        return None if np.isinf(self.deadline) else max(0.0, self.deadline - monotonic())
+
+
+def trws_graph(problem: GraphProblem, rounds: int, warm_start: np.ndarray | None = None) -> Result:
+    """TRW-S with rounding and local search: fast, a true bound, no search."""
+    parts, rest = parts_of(problem)
+    search = _start(parts, warm_start)
+    descend(search, rounds)
+    return _result(problem, search, rest, "trws")
+
+
+def branch_graph(
+    problem: GraphProblem, node_limit: int, seconds: float | None, warm_start: np.ndarray | None = None
+) -> Result:
+    """TRW-S and branch and bound on the whole problem."""
+    parts, rest = parts_of(problem)
+    budget = Budget.of(node_limit, seconds)
+    search = _start(parts, warm_start)
+    descend(search)
+    budget.search(search)
+    return _result(problem, search, rest, "branch")
+
+
+def auto_graph(
+    problem: GraphProblem, node_limit: int, seconds: float | None, warm_start: np.ndarray | None = None
+) -> Result:
+    """Walk from cheap to exact and stop at the first certificate."""
+    parts, rest = parts_of(problem)
+    budget = Budget.of(node_limit, seconds)
+    search = _start(parts, warm_start)
+    descend(search)
+    engine = "tree" if search.network.is_forest else "trws"
+    if search.is_open:
+        engine = "branch"
+        budget.search(search, FIRST_NODES)
+    if search.is_open and search.value > -np.inf:
+        _pieces(parts, search, budget)
+    result = _result(problem, search, rest, engine)
+    if not len(rest) or result.status in (Status.optimal, Status.infeasible):
+        return result
+    return _better(result, milp_graph(problem, node_limit, budget.seconds))
+
+
+def reduced_graph(problem: GraphProblem, node_limit: int, seconds: float | None) -> Result:
+    """TRW-S, then HiGHS on the labels and nodes that its bounds leave open, piece by piece."""
+    parts, rest = parts_of(problem)
+    if len(rest):
+        return milp_graph(problem, node_limit, seconds)
+    budget = Budget.of(node_limit, seconds)
+    search = _start(parts, None)
+    descend(search)
+    if search.is_open:
+        _pieces(parts, search, budget, use_milp=True)
+    return _result(problem, search, rest, "reduced_milp")
+
+
+def _start(parts: Parts, warm_start: np.ndarray | None) -> Search:
+    search = begin(parts)
+    if warm_start is not None:
+        labels = np.zeros(search.network.n_nodes, np.int64)
+        labels[: len(warm_start)] = warm_start
+        search.offer(labels[search.network.order])
+    return search
+
+
+def _result(problem: GraphProblem, search: Search, rest: np.ndarray, engine: str) -> Result:
+    """Wrap a search; rows that are not in the network only count in the objective."""
+    constant = search.network.constant
+    bound = search.bound + constant
+    answer = search.answer()
+    if answer is None or constant == -np.inf or (len(rest) and objective(problem, answer) == -np.inf):
+        return nothing(bound, engine, search.rounds + search.nodes)
+    return finish(problem, answer, bound, engine, search.rounds + search.nodes)
+
+
+def _better(one: Result, other: Result) -> Result:
+    """Return the better labelling with the better bound."""
+    if other.status in (Status.optimal, Status.infeasible) or one.objective == -np.inf:
+        return other
+    return one if one.objective >= other.objective else other
+
+
+def _pieces(parts: Parts, search: Search, budget: Budget, use_milp: bool = False) -> None:
+    """Forbid labels at the root with the best value known, and solve the pieces that remain one by one."""
+    root = begin(parts)
+    root.value, root.labels, root.rounds, root.nodes = search.value, search.labels, search.rounds, search.nodes
+    descend(root)
+    network = root.network
+    alive = np.empty(len(network.scores.unary), np.bool_)
+    alive[network.unary_from] = network.scores.unary > -np.inf
+    if not root.is_open or not np.logical_or.reduceat(alive, parts.potentials.unary_offset[:-1]).all():
+        root.bound = root.value
+    else:
+        components, labels, constant = split(parts, alive)
+        value = bound = constant
+        for piece in components:
+            found = _solve_piece(piece, budget, use_milp, root)
+            value, bound = value + found[0], bound + found[1]
+            if found[2] is not None:
+                labels[piece.nodes] = [keep[y] for keep, y in zip(piece.labels, found[2])]
+        if value > root.value:
+            root.value, root.labels = value, labels[network.order].astype(np.uint64)
+        root.bound = max(root.value, min(root.bound, bound))
+    search.value, search.labels, search.rounds, search.nodes = root.value, root.labels, root.rounds, root.nodes
+    search.bound = min(search.bound, root.bound)
+
+
+def _solve_piece(
+    piece: Component, budget: Budget, use_milp: bool, root: Search
+) -> tuple[float, float, np.ndarray | None]:
+    """Value, bound and labels of one piece."""
+    search = begin(piece.parts)
+    descend(search)
+    if not use_milp:
+        budget.search(search)
+    if search.is_open and len(piece.parts.potentials.pairwise) <= MILP_COLUMNS:
+        milp_parts(piece.parts, search, min(MILP_NODES, max(budget.nodes, 1)), budget.seconds)
+    root.rounds, root.nodes = root.rounds + search.rounds, root.nodes + search.nodes
+    constant = search.network.constant
+    return search.value + constant, search.bound + constant, search.answer()

@@ -1,0 +1,130 @@
+"""TRW-S and branch and bound on it, from potentials and machines to labels, value and bound."""
+
+from dataclasses import dataclass
+from time import monotonic
+
+import numpy as np
+
+from rulefield.inference.graph_network import Network, build_network
+from rulefield.inference.graph_parts import Parts
+from rulefield.kernels.graph_branch import Stack, branch, push
+from rulefield.kernels.graph_local import improve, total_value
+from rulefield.kernels.graph_sweep import Messages, slack, start_messages, trws, workspace
+
+ROUNDS = 200
+BRANCH_ROUNDS = 10
+CHUNK = 64
+LOCAL_SWEEPS = 20
+PATIENCE = 1e-6
+
+
+@dataclass
+class Search:
+    """Where the work on one network stands; ``labels`` (in network order, uint64) belong to ``value``.
+
+    ``network.scores.unary`` loses labels that cannot beat ``value``; ``original`` keeps the scores.
+    """
+
+    network: Network
+    original: np.ndarray
+    messages: Messages
+    labels: np.ndarray
+    value: float = -np.inf
+    bound: float = np.inf
+    rounds: int = 0
+    nodes: int = 0
+
+    @property
+    def price(self) -> float:
+        """More than any finite score: what local search pays for breaking a hard rule."""
+        s = self.network.scores
+        return 1.0 + 4.0 * max(
+            np.abs(a[np.isfinite(a)]).max(initial=0.0) for a in (self.original, s.pairwise, s.final)
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a labelling may exist that is better by more than the tolerance."""
+        return self.bound > self.value + slack(self.value)
+
+    def answer(self) -> np.ndarray | None:
+        """Labels in the problem's order, auxiliary values last; None where none was found."""
+        return self.network.to_problem(self.labels.astype(np.int64)) if self.value > -np.inf else None
+
+    def offer(self, labels: np.ndarray) -> None:
+        """Take a labelling (network order) if it is better, after local search."""
+        candidate = labels.astype(np.uint64)
+        scores = self.network.scores._replace(unary=self.original)
+        value = improve(self.network.net, scores, candidate, LOCAL_SWEEPS, self.price)
+        if value > self.value:
+            self.value, self.labels = value, candidate
+
+
+def begin(parts: Parts) -> Search:
+    """Set up the search on one problem."""
+    return begin_network(build_network(parts))
+
+
+def begin_network(network: Network, messages: Messages | None = None) -> Search:
+    """Set up the search on a compiled problem; old messages are kept where given.
+
+    An old -inf says that a label was forbidden under old scores, so it is not kept.
+    """
+    fresh = network.new_messages()
+    start_messages(network.net, network.scores, fresh)
+    if messages is not None:
+        for new, old in zip(fresh, messages):
+            new[:] = np.where(np.isfinite(old) & np.isfinite(new), old, new)
+    labels = np.zeros(network.n_nodes, np.uint64)
+    return Search(network, network.scores.unary.copy(), fresh, labels)
+
+
+def descend(search: Search, rounds: int = ROUNDS, patience: float = PATIENCE) -> None:
+    """Run TRW-S: tighten the bound, find labellings, forbid labels; one round is exact on forests."""
+    net, scores = search.network.net, search.network.scores
+    best, before = search.labels.copy(), search.value
+    rounds = 1 if search.network.is_forest else rounds
+    work = workspace(net)
+    bound, value, done = trws(net, scores, search.messages, rounds, patience, 0.0, search.bound, before, best, work)
+    search.rounds += done
+    search.bound = bound if search.network.is_forest else max(bound, value + slack(value))
+    if value > before:
+        search.value, search.labels = value, best
+    if search.is_open:
+        search.offer(best if value > before else work[0])
+
+
+def branch_and_bound(search: Search, node_limit: int, deadline: float = np.inf) -> None:
+    """Close the gap by branching, as far as the limits allow."""
+    if not search.is_open:
+        return
+    net, scores, messages = search.network.net, search.network.scores, search.messages
+    stack = _stack(search, 64)
+    push(stack, 0, scores.unary, messages, search.bound)
+    depth, spent = 1, 0
+    while depth and spent < node_limit and monotonic() < deadline:
+        if depth + 2 > len(stack.bound):
+            stack = _wider(stack)
+        chunk = min(CHUNK, node_limit - spent)
+        depth, search.value, nodes = branch(
+            net, scores, messages, stack, depth, search.value, search.labels, chunk, BRANCH_ROUNDS
+        )
+        spent += nodes
+    search.nodes += spent
+    left = float(stack.bound[:depth].max(initial=-np.inf))
+    search.bound = max(search.value + slack(search.value), left)
+
+
+def _stack(search: Search, rows: int) -> Stack:
+    m = search.messages
+    unary, edge, prefix, suffix = (np.empty((rows, len(a))) for a in (search.original, m.edge, m.prefix, m.suffix))
+    return Stack(unary, edge, prefix, suffix, np.empty(rows))
+
+
+def _wider(stack: Stack) -> Stack:
+    return Stack(*(np.concatenate([a, np.empty_like(a)]) for a in stack))
+
+
+def value_of(network: Network, labels: np.ndarray) -> float:
+    """Value of labels in network order (rules in the network included, its constant not)."""
+    return float(total_value(network.net, network.scores, labels.astype(np.uint64)))

@@ -10,7 +10,11 @@ from rulefield.rules.compile.rows import Affine, RowBuilder, total
 from rulefield.rules.compile.statement import Forms, Statement
 from rulefield.rules.compile.tallies import bounds_at
 
-LENGTH_STEP = 16
+
+def rounded_up(n: int) -> int:
+    """Round a length up by less than a quarter, so that inputs of similar length share machines."""
+    step = 1 << max(max(n, 1).bit_length() - 3, 0)
+    return -(-n // step) * step
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Compared(Statement):
     def truth(self, n: int) -> Truth:
         """Follows the sum as far as it matters within (a rounded up) n tokens."""
         low, high = self._step_bounds
-        floor, ceiling = self._range(-(-max(n, 1) // LENGTH_STEP) * LENGTH_STEP)
+        floor, ceiling = self._range(rounded_up(n))
 
         def step(state: State, values: Values) -> State:
             total = state[0] + values[0]  # type: ignore[index]

@@ -11,7 +11,7 @@ from rulefield.exceptions import RuleError
 from rulefield.problem.compiled import CompiledRule, Rows
 from rulefield.rules.compile.amounts import CountedTogether, amount_of, only_counts_labels
 from rulefield.rules.compile.classes import ClassSpace, Conditions, Meets
-from rulefield.rules.compile.comparisons import LENGTH_STEP
+from rulefield.rules.compile.comparisons import rounded_up
 from rulefield.rules.compile.nested import Nested
 from rulefield.rules.compile.rows import RowBuilder
 from rulefield.rules.compile.statement import Forms, Statement
@@ -36,9 +36,9 @@ class RuleTemplate:
 
     def forms(self, n: int) -> Forms:
         """Tables for inputs of n tokens; the same object wherever they do not differ."""
-        key = -(-max(n, 1) // LENGTH_STEP) if self._grows else 0
+        key = rounded_up(n) if self._grows else 0
         if key not in self._forms:
-            self._forms[key] = self.statement.forms(LENGTH_STEP * key, f'"{self.rule.label}"')
+            self._forms[key] = self.statement.forms(key, f'"{self.rule.label}"')
         return self._forms[key]
 
     def compile(self, n: int, meets: Meets) -> CompiledRule:

@@ -14,7 +14,7 @@ import numpy as np
 from rulefield.exceptions import RuleError
 from rulefield.problem.compiled import Automaton, Tally
 
-MAX_STATES = 4096
+MAX_STATES = 10_000
 
 State = Hashable
 Values = tuple[int, ...]
@@ -110,14 +110,20 @@ def letters_of(signals: tuple[Tally, ...]) -> Letters:
     return Letters(letter.reshape(n_classes, m).astype(np.uint16), flat[where], memory.reshape(-1)[where])
 
 
-def build(machine: Machine, what: str) -> Automaton:
+def build(machine: Machine, what: str, n: int | None = None) -> Automaton:
     """Explore a machine and return the automaton, trimmed and with equivalent states merged.
 
-    ``what`` names the rule in the error that is raised when there are more than ``MAX_STATES`` states.
+    Parameters
+    ----------
+    machine : Machine
+    what : str
+        Names the rule in the error that is raised when there are more than ``MAX_STATES`` states.
+    n : int, optional
+        Explore only states that can be reached within n tokens.
     """
     letters = letters_of(machine.signals)
-    graph = _explore(machine, letters, what)
-    return _pack(_merge(_trim(graph)), letters)
+    graph = _trim(_explore(machine, letters, what, n))
+    return _pack(_merge(graph), letters)
 
 
 @dataclass
@@ -129,11 +135,11 @@ class _Graph:
     final: list[int]
 
 
-def _explore(machine: Machine, letters: Letters, what: str) -> _Graph:
+def _explore(machine: Machine, letters: Letters, what: str, n: int | None) -> _Graph:
     number: dict[tuple[int, State], int] = {}
-    queue: deque[tuple[int, State]] = deque()
+    queue: deque[tuple[int, int, State]] = deque()
 
-    def visit(state: tuple[int, State]) -> int:
+    def visit(depth: int, state: tuple[int, State]) -> int:
         if state not in number:
             if len(number) >= MAX_STATES:
                 raise RuleError(
@@ -141,19 +147,22 @@ def _explore(machine: Machine, letters: Letters, what: str) -> _Graph:
                     f"rules, or count fewer things inside logic."
                 )
             number[state] = len(number)
-            queue.append(state)
+            queue.append((depth, *state))
         return number[state]
 
-    initial = [visit((0, start)) for start in machine.starts]
+    initial = [visit(0, (0, start)) for start in machine.starts]
     said = [[tuple(map(int, row)) for row in rows] for rows in letters.values]
     arcs: list[list[list[tuple[int, int]]]] = []
     final = []
     while queue:
-        memory, state = queue.popleft()
+        depth, memory, state = queue.popleft()
         final.append(machine.end(state))
+        if depth == n:
+            arcs.append([[] for _ in said])
+            continue
         arcs.append(
             [
-                [(visit((int(kept), to)), amount) for to, amount in machine.step(state, values[memory])]
+                [(visit(depth + 1, (int(kept), to)), amount) for to, amount in machine.step(state, values[memory])]
                 for values, kept in zip(said, letters.memory)
             ]
         )
@@ -181,6 +190,31 @@ def _trim(graph: _Graph) -> _Graph:
 
 def _merge(graph: _Graph) -> _Graph:
     """Merge states that behave alike (Moore's refinement; on unambiguous machines it keeps runs unique)."""
+    most = max((len(row) for by_letter in graph.arcs for row in by_letter), default=0)
+    block = _refined(graph) if most <= 1 else _refined_with_guesses(graph)
+    examples: dict[int, int] = {}
+    for s, b in enumerate(block):
+        examples.setdefault(b, s)
+    order = [examples[b] for b in range(len(examples))]
+    arcs = [[[(block[to], a) for to, a in row] for row in graph.arcs[s]] for s in order]
+    return _Graph(arcs, [block[s] for s in graph.initial], [graph.final[s] for s in order])
+
+
+def _refined(graph: _Graph) -> list[int]:
+    """Blocks of states that behave alike, where every state has at most one arc a letter."""
+    rows = [row[0] if row else (len(graph.arcs), 0) for by_letter in graph.arcs for row in by_letter]
+    to, amount = np.array(rows, dtype=np.int64).reshape(len(graph.arcs), -1, 2).transpose(2, 0, 1)
+    _, block = np.unique(np.column_stack([graph.final, amount]), axis=0, return_inverse=True)
+    n_blocks = 0
+    while block.max(initial=0) + 1 > n_blocks:
+        n_blocks = int(block.max(initial=0)) + 1
+        reached = np.append(block.reshape(-1), -1)[to]
+        _, block = np.unique(np.column_stack([block.reshape(-1), reached]), axis=0, return_inverse=True)
+    return _numbered(block.reshape(-1).tolist())
+
+
+def _refined_with_guesses(graph: _Graph) -> list[int]:
+    """Return the same blocks where states may have several arcs a letter (small machines)."""
     block = _numbered(graph.final)
     while True:
         finer = _numbered(
@@ -190,14 +224,8 @@ def _merge(graph: _Graph) -> _Graph:
             ]
         )
         if max(finer, default=0) == max(block, default=0):
-            break
+            return block
         block = finer
-    examples: dict[int, int] = {}
-    for s, b in enumerate(block):
-        examples.setdefault(b, s)
-    order = [examples[b] for b in range(len(examples))]
-    arcs = [[[(block[to], a) for to, a in row] for row in graph.arcs[s]] for s in order]
-    return _Graph(arcs, [block[s] for s in graph.initial], [graph.final[s] for s in order])
 
 
 def _numbered(keys: list) -> list[int]:

@@ -25,7 +25,7 @@ class Nested(Statement):
 
     def forms(self, n: int, what: str) -> Forms:
         """Return the product of the parts' machines."""
-        return Forms(automaton=build(self.truth(n).machine(), what))
+        return Forms(automaton=build(self.truth(n).machine(), what, n if self.depends_on_length else None))
 
     def truth(self, n: int) -> Truth:
         """All parts side by side; settled as soon as their settled answers settle it."""

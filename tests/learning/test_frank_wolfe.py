@@ -98,6 +98,27 @@ def test_average_weighs_iterate_k_by_k():
     assert_allclose(svm.certify().dual, (k @ losses) / k.sum() - 0.25 * mean @ mean, atol=1e-12)
 
 
+def test_a_step_goes_to_the_best_point_of_its_line():
+    model, data, labels = chain_data("seen")
+    data, labels, l2 = data[2:3], labels[2:3], 0.05  # little regularisation: no step is cut off at the corner
+    svm = FrankWolfe(model, data, labels, l2=l2, max_iter=3)
+
+    def point():
+        theta = svm.last_theta
+        return np.append(theta, svm.certify(averaged=False).dual + 0.5 * l2 * theta @ theta)
+
+    def dual(z):
+        return z[-1] - 0.5 * l2 * z[:-1] @ z[:-1]
+
+    for _ in range(3):
+        before = point()
+        svm.epoch()
+        step = point() - before
+        assert abs(step).max() > 0
+        for share in (0.95, 1.05):
+            assert dual(before + share * step) < dual(before + step)
+
+
 def test_the_same_seed_gives_the_same_weights():
     model, data, labels = chain_data("seen")
     thetas = []

@@ -33,7 +33,16 @@ PATTERNS = {
 }
 PLACES = ["prev", "here", "next"]
 TOKENS = ["p", "q", ","]
-CONDITIONS = [r.token_equals(","), r.token_in("p", "q"), r.token_matches("^[pq]$"), r.token_equals("p")]
+CONDITIONS = [
+    r.token_equals(","),
+    r.token_in("p", "q"),
+    r.token_matches("^[pq]$"),
+    r.token_equals("p"),
+    r.token_not(r.token_equals("p")),
+    r.previous_token(r.token_equals(",")),
+    r.token_all(r.next_token(r.token_in("p", ",")), r.token_not(r.first_token())),
+    r.last_token(),
+]
 
 
 @dataclass(frozen=True)

@@ -172,3 +172,27 @@ def test_costs():
     assert r.before("a", "b").cost(0) == 0.0
     with pytest.raises(RuleError, match="still to be learned"):
         r.before("a", "b").soft("learn").cost(1)
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (r.token_not(r.token_equals(",")), [1, 0, 1, 0]),
+        (r.token_all(r.token_equals(","), r.last_token()), [0, 0, 0, 1]),
+        (r.previous_token(r.token_equals(",")), [0, 0, 1, 0]),
+        (r.next_token(r.token_equals(",")), [1, 0, 1, 0]),
+        (r.first_token(), [1, 0, 0, 0]),
+        (r.last_token(), [0, 0, 0, 1]),
+    ],
+    ids=str,
+)
+def test_conditions_on_place_and_neighbours(condition, expected):
+    assert condition.over(["x", ",", "y", ","]).tolist() == expected
+    assert condition.over([]).tolist() == []
+
+
+def test_the_scheme_is_guessed_unless_given():
+    labels = ["B-t", "I-t", "O", "B-t"]
+    assert (r.segments("t") == 0).violation(labels, labels) == 2
+    assert (r.segments("B-t") == 0).violation(labels, labels, None) == 2
+    assert (r.segments("t") == 0).violation(["x", "y"], ["t", "t"]) == 1

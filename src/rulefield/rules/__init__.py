@@ -8,7 +8,18 @@ from rulefield.rules.facts import absent, at, before, eventually, first, followe
 from rulefield.rules.logic import all_of, any_of, at_least, at_most, exactly, iff, implies, not_
 from rulefield.rules.numbers import count, segments
 from rulefield.rules.rule import Rule
-from rulefield.rules.tokens import feature, token_equals, token_in, token_matches
+from rulefield.rules.tokens import (
+    feature,
+    first_token,
+    last_token,
+    next_token,
+    previous_token,
+    token_all,
+    token_equals,
+    token_in,
+    token_matches,
+    token_not,
+)
 
 __all__ = [
     "Rule",
@@ -26,14 +37,20 @@ __all__ = [
     "exactly",
     "feature",
     "first",
+    "first_token",
     "followed_by",
     "iff",
     "implies",
     "last",
+    "last_token",
+    "next_token",
     "not_",
     "present",
+    "previous_token",
     "segments",
+    "token_all",
     "token_equals",
     "token_in",
     "token_matches",
+    "token_not",
 ]

@@ -81,4 +81,4 @@ class Labelling:
 
     def meeting(self, condition: TokenCondition) -> np.ndarray:
         """Which tokens meet a condition."""
-        return np.array([condition(token) for token in self.tokens], dtype=bool)
+        return condition.over(self.tokens)

@@ -1,6 +1,6 @@
 """What rules read in labels: the names on a label's path, and where segments begin and end."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,12 @@ from rulefield.encode.schemes import (
     parse,
 )
 from rulefield.encode.schemes import segment_starts as scheme_starts
+from rulefield.metrics import guess_scheme
+
+
+def known_scheme(scheme: str | None, labels: Iterable[str]) -> Scheme:
+    """Turn a scheme's name into a scheme; ``"auto"`` guesses it from the labels."""
+    return guess_scheme(labels) if scheme == "auto" else as_scheme(scheme)
 
 
 class LabelTable:

@@ -18,6 +18,8 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         *(logic.all_of, logic.any_of, logic.implies, logic.iff, logic.not_),
         *(logic.exactly, logic.at_most, logic.at_least),
         *(tokens.token_equals, tokens.token_in, tokens.token_matches, tokens.feature),
+        *(tokens.token_all, tokens.token_not, tokens.previous_token, tokens.next_token),
+        *(tokens.first_token, tokens.last_token),
     )
 }
 """What may be called in a rule; other files of this package may add to it."""

@@ -8,6 +8,7 @@ import numpy as np
 
 from rulefield.exceptions import RuleError
 from rulefield.rules.expression import Expression, Labelling
+from rulefield.rules.labels import known_scheme
 
 LEARN = "learn"
 HARD = float("inf")
@@ -67,9 +68,12 @@ class Rule:
         """The name, or else the statement."""
         return self.name if self.name is not None else self.text
 
-    def violation(self, tokens: Sequence[Any], labels: Sequence[str], scheme: str | None = None) -> int:
-        """By how much a labelling breaks the rule, from the definition; needs no model."""
-        return int(self.body.amount(Labelling(tokens, labels, scheme)))
+    def violation(self, tokens: Sequence[Any], labels: Sequence[str], scheme: str | None = "auto") -> int:
+        """By how much a labelling breaks the rule, from the definition; needs no model.
+
+        The scheme is guessed from the labels unless it is given; None means none.
+        """
+        return int(self.body.amount(Labelling(tokens, labels, known_scheme(scheme, labels))))
 
     def cost(self, amount: float) -> float:
         """Return what an amount of violation costs."""

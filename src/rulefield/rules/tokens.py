@@ -5,10 +5,12 @@ feature dict (``{"word": "the"}``).
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from rulefield.exceptions import InputError, RuleError
 
@@ -19,8 +21,12 @@ class TokenCondition:
     """Something that a token meets or does not meet."""
 
     def __call__(self, token: Any) -> bool:
-        """Whether the token meets the condition."""
-        raise NotImplementedError
+        """Whether the token meets the condition, for conditions that look at nothing else."""
+        raise RuleError(f"{self!r} depends on more than the token itself; use over(tokens).")
+
+    def over(self, tokens: Sequence[Any]) -> np.ndarray:
+        """Which tokens of a sequence meet the condition."""
+        return np.array([self(token) for token in tokens], dtype=bool)
 
     def __bool__(self) -> bool:
         raise RuleError(
@@ -81,6 +87,56 @@ class Feature(TokenCondition):
         return f"feature({self.name!r})"
 
 
+@dataclass(frozen=True)
+class TokenAll(TokenCondition):
+    """All of these conditions are met."""
+
+    conditions: tuple[TokenCondition, ...]
+
+    def over(self, tokens: Sequence[Any]) -> np.ndarray:
+        """Which tokens meet all conditions."""
+        return np.logical_and.reduce([condition.over(tokens) for condition in self.conditions])
+
+    def __repr__(self) -> str:
+        return f"token_all({', '.join(map(repr, self.conditions))})"
+
+
+@dataclass(frozen=True)
+class TokenNot(TokenCondition):
+    """The condition is not met."""
+
+    condition: TokenCondition
+
+    def over(self, tokens: Sequence[Any]) -> np.ndarray:
+        """Which tokens do not meet the condition."""
+        return ~self.condition.over(tokens)
+
+    def __repr__(self) -> str:
+        return f"token_not({self.condition!r})"
+
+
+@dataclass(frozen=True)
+class Neighbour(TokenCondition):
+    """The token before (after) exists and meets a condition; without a condition: it does not exist."""
+
+    offset: int
+    condition: TokenCondition | None
+
+    def over(self, tokens: Sequence[Any]) -> np.ndarray:
+        """Which tokens have such a neighbour (are first, are last)."""
+        n = len(tokens)
+        if self.condition is None:
+            return np.arange(n) == (0 if self.offset < 0 else n - 1)
+        meets = np.zeros(n + 2, dtype=bool)
+        meets[1:-1] = self.condition.over(tokens)
+        return meets[1 + self.offset : 1 + self.offset + n]
+
+    def __repr__(self) -> str:
+        if self.condition is None:
+            return "first_token()" if self.offset < 0 else "last_token()"
+        return f"{'previous' if self.offset < 0 else 'next'}_token({self.condition!r})"
+
+
 @lru_cache(maxsize=1024)
 def _compiled(regex: str) -> re.Pattern[str]:
     return re.compile(regex)
@@ -133,3 +189,42 @@ def feature(name: str) -> Feature:
     if not isinstance(name, str) or not name:
         raise RuleError(f"feature needs the name of a feature; got {name!r}.")
     return Feature(name)
+
+
+def _conditions(conditions: tuple[Any, ...], name: str) -> tuple[TokenCondition, ...]:
+    for condition in conditions:
+        if not isinstance(condition, TokenCondition):
+            raise RuleError(f"{name} needs conditions on tokens, such as token_in(','); got {condition!r}.")
+    if not conditions:
+        raise RuleError(f"{name} needs at least one condition on tokens.")
+    return conditions
+
+
+def token_all(*conditions: TokenCondition) -> TokenAll:
+    """Tokens that meet all of these conditions."""
+    return TokenAll(_conditions(conditions, "token_all"))
+
+
+def token_not(condition: TokenCondition) -> TokenNot:
+    """Tokens that do not meet the condition."""
+    return TokenNot(_conditions((condition,), "token_not")[0])
+
+
+def previous_token(condition: TokenCondition) -> Neighbour:
+    """Tokens right after a token that meets the condition."""
+    return Neighbour(-1, _conditions((condition,), "previous_token")[0])
+
+
+def next_token(condition: TokenCondition) -> Neighbour:
+    """Tokens right before a token that meets the condition."""
+    return Neighbour(1, _conditions((condition,), "next_token")[0])
+
+
+def first_token() -> Neighbour:
+    """Return the condition that a token is the first of its sequence."""
+    return Neighbour(-1, None)
+
+
+def last_token() -> Neighbour:
+    """Return the condition that a token is the last of its sequence."""
+    return Neighbour(1, None)

@@ -69,27 +69,13 @@ def shifted(values: np.ndarray, offset: int) -> np.ndarray:
     return out
 
 
-class Conditions:
-    """Which tokens of inputs meet conditions, remembered by token text."""
+def remembered(tokens: Sequence[Any]) -> Meets:
+    """Return a function that evaluates a condition on these tokens, once for each condition."""
+    done: dict[TokenCondition, np.ndarray] = {}
 
-    def __init__(self) -> None:
-        self._known: dict[tuple[TokenCondition, str], bool] = {}
+    def meets(condition: TokenCondition) -> np.ndarray:
+        if condition not in done:
+            done[condition] = condition.over(tokens)
+        return done[condition]
 
-    def over(self, tokens: Sequence[Any]) -> Meets:
-        """Return a function that evaluates a condition on these tokens, once for each condition."""
-        done: dict[TokenCondition, np.ndarray] = {}
-
-        def meets(condition: TokenCondition) -> np.ndarray:
-            if condition not in done:
-                done[condition] = np.array([self._meets(condition, token) for token in tokens], dtype=bool)
-            return done[condition]
-
-        return meets
-
-    def _meets(self, condition: TokenCondition, token: Any) -> bool:
-        if not isinstance(token, str):
-            return condition(token)
-        key = (condition, token)
-        if key not in self._known:
-            self._known[key] = condition(token)
-        return self._known[key]
+    return meets

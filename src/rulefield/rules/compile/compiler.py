@@ -10,7 +10,7 @@ import numpy as np
 from rulefield.exceptions import RuleError
 from rulefield.problem.compiled import CompiledRule, Rows
 from rulefield.rules.compile.amounts import CountedTogether, amount_of, only_counts_labels
-from rulefield.rules.compile.classes import ClassSpace, Conditions, Meets
+from rulefield.rules.compile.classes import ClassSpace, Meets, remembered
 from rulefield.rules.compile.comparisons import rounded_up
 from rulefield.rules.compile.nested import Nested
 from rulefield.rules.compile.rows import RowBuilder
@@ -91,7 +91,6 @@ class RuleCompiler:
         tables = PatternTables(self.labels)
         self.templates = tuple(RuleTemplate(rule, i, tables) for i, rule in enumerate(self.rules))
         self._reading = [template.space.reads_tokens for template in self.templates]
-        self._conditions = Conditions()
         self._base: dict[int, list[CompiledRule | None]] = {}
         self._set_weights(np.array([_weight(rule) for rule in self.rules], dtype=np.float64))
 
@@ -175,7 +174,7 @@ class RuleCompiler:
         return self._base[n]
 
     def _meets(self, tokens: Sequence[Any] | int) -> Meets:
-        return _no_tokens if isinstance(tokens, int) else self._conditions.over(tokens)
+        return _no_tokens if isinstance(tokens, int) else remembered(tokens)
 
     def _refuse_unlearned(self) -> None:
         for i in np.flatnonzero(np.isnan(self.weights)):

@@ -1,0 +1,214 @@
+"""Build typed graphs from pictures, sequences, label sets, networkx graphs and plain arrays; no loop per edge."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import minimum_spanning_tree
+
+from rulefield.data.graphs import Features, TypedGraph, as_features
+from rulefield.exceptions import InputError
+
+_STEPS = {4: ((0, 1), (1, 0)), 8: ((0, 1), (1, 0), (1, 1), (1, -1))}
+
+
+def grid_edges(height: int, width: int, neighbours: int = 4) -> tuple[np.ndarray, np.ndarray]:
+    """Return the edges of a picture and the direction of each.
+
+    Cells are numbered row by row. Directions: 0 right, 1 down and, with 8 neighbours, 2 down-right, 3 down-left.
+
+    Returns
+    -------
+    pairs : ndarray of int64, shape (n_edges, 2)
+    direction : ndarray of int64, shape (n_edges,)
+    """
+    if neighbours not in _STEPS:
+        raise InputError(f"neighbours must be 4 or 8; got {neighbours!r}.")
+    cell = np.arange(height * width, dtype=np.int64).reshape(height, width)
+    pairs, direction = [], []
+    for number, (down, right) in enumerate(_STEPS[neighbours]):
+        left = cell[: height - down, max(0, -right) : width - max(0, right)]
+        there = cell[down:, max(0, right) : width + min(0, right)]
+        pairs.append(np.stack([left.ravel(), there.ravel()], axis=1))
+        direction.append(np.full(left.size, number, dtype=np.int64))
+    return np.concatenate(pairs), np.concatenate(direction)
+
+
+def grid(
+    features: Any,
+    shape: tuple[int, int],
+    *,
+    neighbours: int = 4,
+    directions: bool = True,
+    ends: bool = False,
+    node: str = "cell",
+) -> TypedGraph:
+    """Build the graph of a picture.
+
+    Parameters
+    ----------
+    features : array-like or CSR of shape (height * width, n_features)
+        One row for each cell, row by row.
+    shape : (int, int)
+        Height and width.
+    neighbours : 4 or 8
+    directions : bool
+        One edge feature per direction (one-hot), so that weights may differ between right and down; else the
+        constant 1.
+    ends : bool
+        Also give every edge the features of both its ends, separately for each direction: (features of the
+        source, of the target) x direction, as CSR.
+    node : str
+        Name of the type.
+    """
+    matrix = as_features(features, "features of the picture")
+    height, width = shape
+    if matrix.shape[0] != height * width:
+        raise InputError(f"features must have height x width = {height * width} rows; got {matrix.shape[0]}.")
+    pairs, direction = grid_edges(height, width, neighbours)
+    if ends:
+        edge: Features | None = end_features(matrix, pairs, direction, len(_STEPS[neighbours]))
+    elif directions:
+        edge = np.eye(len(_STEPS[neighbours]))[direction]
+    else:
+        edge = None
+    return TypedGraph({node: matrix}, {(node, node): (pairs, edge)})
+
+
+def end_features(features: Any, pairs: np.ndarray, kind: np.ndarray, n_kinds: int) -> sparse.csr_array:
+    """Give each edge its two ends' features in the block of its kind: CSR (n_edges, n_kinds * 2 * n_features)."""
+    ends = sparse.csr_array(features)
+    both = sparse.hstack([ends[pairs[:, 0]], ends[pairs[:, 1]]], format="csr")
+    width = both.shape[1]
+    shift = np.repeat(kind, np.diff(both.indptr)) * width
+    return sparse.csr_array((both.data, both.indices + shift, both.indptr), shape=(len(pairs), n_kinds * width))
+
+
+def chain(features: Any, *, edge_features: Any = None, node: str = "token") -> TypedGraph:
+    """Build the graph of a sequence: each row of ``features`` is joined to the next."""
+    matrix = as_features(features, "features of the sequence")
+    return TypedGraph({node: matrix}, {(node, node): (_steps(matrix.shape[0]), edge_features)})
+
+
+def _steps(n: int) -> np.ndarray:
+    first = np.arange(max(n - 1, 0), dtype=np.int64)
+    return np.stack([first, first + 1], axis=1)
+
+
+def ladder(features: Any, layers: tuple[str, ...] = ("a", "b")) -> TypedGraph:
+    """Build a factorial CRF over one sequence (paper 000, section 3.2.2): one chain for each layer, with rungs.
+
+    Every observation appears once in each layer (the matrix is shared, not copied); edges join neighbours
+    within a layer and, at the same position, consecutive layers.
+    """
+    if len(set(layers)) != len(layers) or len(layers) < 2:
+        raise InputError(f"layers must be two or more different names; got {layers!r}.")
+    matrix = as_features(features, "features of the sequence")
+    steps = _steps(matrix.shape[0])
+    rungs = np.repeat(np.arange(matrix.shape[0], dtype=np.int64)[:, None], 2, axis=1)
+    edges: dict[tuple[str, str], Any] = {(name, name): steps for name in layers}
+    edges |= dict.fromkeys(zip(layers[:-1], layers[1:]), rungs)
+    return TypedGraph(dict.fromkeys(layers, matrix), edges)
+
+
+def multilabel_edges(Y: Any, structure: str = "tree") -> np.ndarray:
+    """Choose which labels of a multi-label problem to join.
+
+    Parameters
+    ----------
+    Y : array-like of shape (n_samples, n_labels)
+        0/1 indicators.
+    structure : {"none", "tree", "full"}
+        ``tree`` is the tree of highest total mutual information between labels [1]_.
+
+    Returns
+    -------
+    ndarray of int64, shape (n_edges, 2)
+
+    References
+    ----------
+    .. [1] Chow and Liu, Approximating discrete probability distributions with dependence trees, 1968.
+    """
+    indicators = np.asarray(Y, dtype=np.float64)
+    n_labels = indicators.shape[1]
+    if structure == "none" or n_labels < 2:
+        return np.zeros((0, 2), dtype=np.int64)
+    if structure == "full":
+        return np.stack(np.triu_indices(n_labels, 1), axis=1).astype(np.int64)
+    if structure != "tree":
+        raise InputError(f"structure must be 'none', 'tree' or 'full'; got {structure!r}.")
+    # a spanning tree ignores entries that are exactly 0, so every pair gets a shift above its information
+    gain = mutual_information(indicators)
+    distance = np.triu(gain.max() + 1.0 - gain, 1)
+    tree = minimum_spanning_tree(sparse.csr_array(distance)).tocoo()
+    pairs = np.sort(np.stack([tree.row, tree.col], axis=1), axis=1).astype(np.int64)
+    return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
+
+
+def mutual_information(Y: np.ndarray) -> np.ndarray:
+    """Return the mutual information between the columns of 0/1 indicators, in nats: (n_labels, n_labels)."""
+    n = max(len(Y), 1)
+    both = {(1, 1): Y.T @ Y, (1, 0): Y.T @ (1 - Y), (0, 1): (1 - Y).T @ Y, (0, 0): (1 - Y).T @ (1 - Y)}
+    share = {1: Y.mean(axis=0), 0: 1 - Y.mean(axis=0)}
+    total = np.zeros((Y.shape[1], Y.shape[1]))
+    for (a, b), count in both.items():
+        p = count / n
+        expected = np.outer(share[a], share[b])
+        seen = p > 0
+        total[seen] += p[seen] * np.log(p[seen] / expected[seen])
+    return total
+
+
+def from_arrays(
+    features: Any,
+    edges: Any,
+    edge_features: Any = None,
+    *,
+    node: str = "node",
+    relations: Mapping[str, Any] | None = None,
+) -> TypedGraph:
+    """Build a graph with one type of node from its feature matrix, edge list and edge features."""
+    return TypedGraph({node: features}, {(node, node): (edges, edge_features)}, relations or {})
+
+
+def from_networkx(
+    graph: Any, *, node_features: str = "x", edge_features: str | None = None, node_type: str | None = None
+) -> tuple[TypedGraph, dict[str, list[Any]]]:
+    """Build a typed graph from a networkx graph.
+
+    Parameters
+    ----------
+    graph : networkx.Graph or DiGraph
+        Edges of an undirected graph are taken in the order in which networkx lists their ends.
+    node_features : str
+        Node attribute that holds the feature vector; all nodes of a type must have equally many.
+    edge_features : str or None
+        Edge attribute that holds the feature vector.
+    node_type : str or None
+        Node attribute that names the type; None puts all nodes in the type ``"node"``.
+
+    Returns
+    -------
+    graph : TypedGraph
+    names : dict of str to list
+        The networkx names of each type's nodes, in the order of the rows.
+    """
+    kinds = {v: str(data[node_type]) if node_type else "node" for v, data in graph.nodes(data=True)}
+    names: dict[str, list[Any]] = {}
+    for v, kind in kinds.items():
+        names.setdefault(kind, []).append(v)
+    row = {v: i for members in names.values() for i, v in enumerate(members)}
+    try:
+        nodes = {kind: np.array([graph.nodes[v][node_features] for v in members]) for kind, members in names.items()}
+    except KeyError as error:
+        raise InputError(
+            f"every node needs the attribute {node_features!r} (a feature vector); one lacks {error}."
+        ) from None
+    found: dict[tuple[str, str], tuple[list[Any], list[Any]]] = {}
+    for u, v, data in graph.edges(data=True):
+        pairs, values = found.setdefault((kinds[u], kinds[v]), ([], []))
+        pairs.append((row[u], row[v]))
+        values.append(data[edge_features] if edge_features else None)
+    edges = {key: (np.array(p), np.array(f) if edge_features else None) for key, (p, f) in found.items()}
+    return TypedGraph(nodes, edges), names

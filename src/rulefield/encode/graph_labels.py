@@ -1,0 +1,153 @@
+"""Labels of typed graphs as numbers: each type has its own label set, and a label may be unknown."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rulefield.data.graphs import TypedGraph
+from rulefield.exceptions import InputError, LabelError
+
+UNKNOWN = -1
+
+
+class GraphLabels:
+    """The label sets of all types, and the way between names and numbers.
+
+    Parameters
+    ----------
+    classes : dict of type to ndarray
+        Labels of each type; their places are the numbers that models use.
+    """
+
+    def __init__(self, classes: Mapping[str, np.ndarray]):
+        self.classes = dict(classes)
+        self._number = {t: {label: k for k, label in enumerate(c.tolist())} for t, c in self.classes.items()}
+
+    @classmethod
+    def fit(
+        cls, graphs: Sequence[TypedGraph], y: Sequence[Any], given: Mapping[str, Any] | None = None
+    ) -> "GraphLabels":
+        """Collect the labels that occur; ``given`` fixes a type's labels: a list of names, or their number."""
+        types = sorted({t for g in graphs for t in g.nodes})
+        classes = {}
+        for t in types:
+            if given is not None and t in given:
+                classes[t] = _given_classes(t, given[t])
+            else:
+                seen = [_known(labels_of(graph, labels, t)) for graph, labels in zip(graphs, y)]
+                classes[t] = _collect(t, seen)
+        return cls(classes)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Number of labels of each type."""
+        return {t: len(c) for t, c in self.classes.items()}
+
+    def number(self, type_name: str, label: Any) -> int:
+        """Return the number of a label."""
+        try:
+            return self._number[type_name][label]
+        except (KeyError, TypeError):
+            known = list(self._number.get(type_name, {}))[:12]
+            raise LabelError(f"nodes {type_name!r} have no label {label!r}; known are {known}.") from None
+
+    def encode(self, graph: TypedGraph, labels: Any) -> np.ndarray:
+        """Label numbers of all nodes, types sorted by name one after the other; ``UNKNOWN`` where None."""
+        parts = [self._encode_type(t, labels_of(graph, labels, t)) for t in sorted(self.classes) if t in graph.nodes]
+        unknown = [t for t in graph.nodes if t not in self.classes]
+        if unknown:
+            raise InputError(f"the model knows nodes of types {sorted(self.classes)}; got {unknown[0]!r}.")
+        return np.concatenate(parts)
+
+    def _encode_type(self, t: str, values: np.ndarray) -> np.ndarray:
+        out = np.full(len(values), UNKNOWN, dtype=np.int64)
+        known = _is_known(values)
+        names = values[known]
+        if names.dtype != object and names.dtype.kind in "iubU" and self.classes[t].dtype.kind in "iubU":
+            order = np.argsort(self.classes[t], kind="stable")
+            at = np.minimum(np.searchsorted(self.classes[t][order], names), len(order) - 1)
+            numbers = order[at]
+            if (self.classes[t][numbers] == names).all():
+                out[known] = numbers
+                return out
+        out[known] = [self.number(t, name) for name in names.tolist()]
+        return out
+
+    def decode(self, graph: TypedGraph, numbers: np.ndarray) -> dict[str, np.ndarray]:
+        """Names of all labels by type, from numbers laid out as :meth:`encode` does."""
+        out, begin = {}, 0
+        for t in sorted(self.classes):
+            if t in graph.nodes:
+                end = begin + graph.nodes[t].shape[0]
+                out[t] = self.classes[t][numbers[begin:end]]
+                begin = end
+        return out
+
+
+def labels_of(graph: TypedGraph, labels: Any, t: str) -> np.ndarray:
+    """Return the labels of one type's nodes as a 1-D array (object where some are None)."""
+    n = graph.nodes[t].shape[0] if t in graph.nodes else 0
+    if not isinstance(labels, Mapping):
+        if len(graph.nodes) > 1:
+            raise LabelError(
+                f"labels of a graph with types {graph.types} must be a dict by type; got {type(labels).__name__}."
+            )
+        values = labels
+    else:
+        extra = sorted(set(labels) - set(graph.nodes))
+        if extra:
+            raise LabelError(
+                f"labels are given for {extra[0]!r}, but the graph has nodes of types {list(graph.types)}."
+            )
+        values = labels.get(t)
+    if values is None:
+        return np.full(n, None, dtype=object)
+    array = _as_array(values)
+    if len(array) != n:
+        raise LabelError(f"nodes {t!r} need {n} labels, one for each; got {len(array)}.")
+    return array
+
+
+def _as_array(values: Any) -> np.ndarray:
+    if isinstance(values, np.ndarray) and values.ndim == 1:
+        return values
+    items = list(values)
+    if any(item is None for item in items) or not items:
+        return np.array([*items, None], dtype=object)[:-1]
+    array = np.asarray(items)
+    return array if array.ndim == 1 and array.dtype.kind in "iubUf" else np.array([*items, None], dtype=object)[:-1]
+
+
+def _known(values: np.ndarray) -> np.ndarray:
+    return values[_is_known(values)]
+
+
+def _is_known(values: np.ndarray) -> np.ndarray:
+    if values.dtype != object:
+        return np.ones(len(values), dtype=bool)
+    return np.array([value is not None for value in values.tolist()], dtype=bool)
+
+
+def _collect(t: str, seen: Iterable[np.ndarray]) -> np.ndarray:
+    parts = [part for part in seen if len(part)]
+    if not parts:
+        raise LabelError(f"no node {t!r} has a known label; say how many there are with labels={{{t!r}: 3}}.")
+    try:
+        names = np.unique(np.concatenate([np.array(part.tolist()) for part in parts]))
+    except TypeError:
+        names = np.empty(0, dtype=object)
+    if names.dtype.kind not in "iubUf" or len({np.array(part.tolist()).dtype.kind for part in parts}) > 1:
+        raise LabelError(f"labels of the nodes {t!r} must all be names or all be whole numbers.")
+    return names
+
+
+def _given_classes(t: str, value: Any) -> np.ndarray:
+    if isinstance(value, int | np.integer):
+        if value < 1:
+            raise LabelError(f"labels[{t!r}] must be at least 1; got {value}.")
+        return np.arange(int(value))
+    names = np.asarray(list(value))
+    if len(np.unique(names)) != len(names) or names.ndim != 1 or len(names) == 0:
+        raise LabelError(f"labels[{t!r}] must be different names or a number of labels; got {value!r}.")
+    return names

@@ -1,0 +1,210 @@
+"""From graphs and weights to labellings: potentials, rules, engine, names."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rulefield.data.graphs import TypedGraph
+from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
+from rulefield.estimators.labellings import Broken
+from rulefield.exceptions import InfeasibleError, InputError
+from rulefield.inference.graph import GraphMarginals, decode_graph, graph_marginals
+from rulefield.inference.result import Result, Status
+from rulefield.learning.graph_shards import in_threads
+from rulefield.models.graph import GraphModel
+from rulefield.models.graph_batch import make_batch
+from rulefield.problem.graph import GraphPotentials
+from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.logic import GraphRows, LogicFactors
+from rulefield.rules.graph_compile import GraphRuleCompiler
+
+CHUNK = 256
+
+
+@dataclass(frozen=True)
+class GraphLabelling:
+    """The best labelling of one graph, and how sure it is.
+
+    Parameters
+    ----------
+    labels : dict of type to ndarray
+    score : float
+        The model's log-score.
+    objective : float
+        Score minus the cost of broken soft rules.
+    upper_bound : float
+        No labelling has a higher objective.
+    status : Status
+        ``optimal`` where the bound meets the objective.
+    engine : str
+    iterations : int
+    broken : tuple of Broken
+        Rules that the labelling breaks.
+    """
+
+    labels: dict[str, np.ndarray]
+    score: float
+    objective: float
+    upper_bound: float
+    status: Status
+    engine: str
+    iterations: int
+    broken: tuple[Broken, ...] = ()
+
+    @property
+    def gap(self) -> float:
+        """Distance of the objective from its bound."""
+        return max(0.0, self.upper_bound - self.objective)
+
+
+class GraphDecoder:
+    """Decodes graphs with one set of weights and rules.
+
+    Parameters
+    ----------
+    model : GraphModel
+    theta : ndarray
+    names : GraphLabels
+    rules : list of Rule
+    on_infeasible : {"raise", "relax"}
+    n_jobs : int
+    """
+
+    def __init__(
+        self,
+        model: GraphModel,
+        theta: np.ndarray,
+        names: GraphLabels,
+        rules: Sequence[Any] = (),
+        on_infeasible: str = "raise",
+        n_jobs: int = 1,
+    ):
+        if on_infeasible not in ("raise", "relax"):
+            raise InputError(f'on_infeasible must be "raise" or "relax"; got {on_infeasible!r}.')
+        self.model, self.theta, self.names, self.n_jobs = model, theta, names, n_jobs
+        self.rules, self.on_infeasible = list(rules), on_infeasible
+        self.compiler = GraphRuleCompiler(self.rules, names.classes) if self.rules else None
+
+    def results(
+        self, graphs: Sequence[TypedGraph], known: Sequence[np.ndarray] | None = None, **limits: Any
+    ) -> list[Result]:
+        """Decode every graph; ``known`` holds label numbers, ``UNKNOWN`` where free."""
+
+        def decode(item: tuple[TypedGraph, GraphPotentials]) -> Result:
+            return self._decode(*item, limits)
+
+        chunks = self._potentials(graphs, known)
+        return [result for chunk in chunks for result in in_threads(decode, chunk, self.n_jobs)]
+
+    def labellings(
+        self, graphs: Sequence[TypedGraph], known: Sequence[np.ndarray] | None = None, **limits: Any
+    ) -> list[GraphLabelling]:
+        """Decode every graph and translate the answer into names."""
+        return [self._named(graph, result) for graph, result in zip(graphs, self.results(graphs, known, **limits))]
+
+    def marginals(self, graphs: Sequence[TypedGraph], method: str = "auto") -> list[GraphMarginals]:
+        """Marginals of every graph; rules do not enter."""
+
+        def infer(item: tuple[TypedGraph, GraphPotentials]) -> GraphMarginals:
+            return graph_marginals(item[1], method)
+
+        chunks = self._potentials(graphs, None)
+        return [found for chunk in chunks for found in in_threads(infer, chunk, self.n_jobs)]
+
+    def _potentials(
+        self, graphs: Sequence[TypedGraph], known: Sequence[np.ndarray] | None
+    ) -> Iterator[list[tuple[TypedGraph, GraphPotentials]]]:
+        """Score graphs in chunks of bounded size, so that memory does not grow with their number."""
+        for begin in range(0, len(graphs), CHUNK):
+            chunk = graphs[begin : begin + CHUNK]
+            batch = make_batch(chunk, self.names.counts)
+            union = self.model.potentials(self.theta, batch)
+            if known is not None:
+                union = replace(union, unary=_clamp(union, np.concatenate(known[begin : begin + CHUNK])))
+            yield [(graph, batch.potentials_of(union, k)) for k, graph in enumerate(chunk)]
+
+    def _decode(self, graph: TypedGraph, potentials: GraphPotentials, limits: dict[str, Any]) -> Result:
+        if self.compiler is None:
+            return decode_graph(GraphProblem(potentials), **limits)
+        logic, rows = self.compiler.compile(graph)
+        result = decode_graph(GraphProblem(potentials, logic, rows), **limits)
+        if result.status is not Status.infeasible:
+            return result
+        if self.on_infeasible == "relax":
+            return decode_graph(_relaxed(potentials, logic, rows), **limits)
+        names = tuple(self.rules[r].label for r in _conflict(potentials, logic, rows, limits))
+        raise InfeasibleError(
+            f"no labelling satisfies the hard rules {', '.join(map(repr, names))} together; make one soft, or "
+            'use on_infeasible="relax".',
+            names,
+        )
+
+    def _named(self, graph: TypedGraph, result: Result) -> GraphLabelling:
+        return GraphLabelling(
+            self.names.decode(graph, result.labels),
+            result.score,
+            result.objective,
+            result.upper_bound,
+            result.status,
+            result.engine,
+            result.iterations,
+            tuple(Broken(self.rules[b.rule].label, b.amount, b.cost) for b in result.broken),
+        )
+
+
+def _clamp(union: GraphPotentials, numbers: np.ndarray) -> np.ndarray:
+    fixed = numbers != UNKNOWN
+    unary = union.unary.copy()
+    unary[np.repeat(fixed, union.n_labels)] = -np.inf
+    slot = union.unary_offset[:-1][fixed] + numbers[fixed]
+    unary[slot] = union.unary[slot]
+    return unary
+
+
+def _relaxed(potentials: GraphPotentials, logic: LogicFactors, rows: GraphRows) -> GraphProblem:
+    """Price hard rules above everything that scores and soft rules could bring: least hard violation first."""
+    spread = _spread(potentials.unary) + _spread(potentials.pairwise)
+    soft = logic.weight[np.isfinite(logic.weight)].sum()
+    reach = np.bincount(rows.atom_row, np.abs(rows.value), minlength=rows.n_rows) + np.abs(rows.bound)
+    finite = np.isfinite(rows.weight)
+    price = spread + soft + float(rows.weight[finite] @ reach[finite]) + 1.0
+    return GraphProblem(
+        potentials,
+        replace(logic, weight=np.where(np.isinf(logic.weight), price, logic.weight)),
+        replace(rows, weight=np.where(np.isinf(rows.weight), price, rows.weight)),
+    )
+
+
+def _spread(values: np.ndarray) -> float:
+    finite = values[np.isfinite(values)]
+    return 2.0 * float(np.abs(finite).sum())
+
+
+def _conflict(potentials: GraphPotentials, logic: LogicFactors, rows: GraphRows, limits: dict[str, Any]) -> list[int]:
+    """Return a minimal set of hard rules that cannot hold together (deletion filter)."""
+    flat = replace(potentials, unary=_flat(potentials.unary), pairwise=_flat(potentials.pairwise))
+    hard = np.unique(np.concatenate([logic.rule[np.isinf(logic.weight)], rows.rule[np.isinf(rows.weight)]]))
+    kept = hard.tolist()
+    for rule in hard.tolist():
+        rest = [r for r in kept if r != rule]
+        problem = GraphProblem(flat, _only(logic, rest), _only_rows(rows, rest))
+        if decode_graph(problem, **limits).status is Status.infeasible:
+            kept = rest
+    return kept
+
+
+def _flat(values: np.ndarray) -> np.ndarray:
+    return np.where(np.isfinite(values), 0.0, -np.inf)
+
+
+def _only(logic: LogicFactors, rules: list[int]) -> LogicFactors:
+    """Set hard factors of other rules, and all soft ones, to cost nothing."""
+    keep = np.isin(logic.rule, rules) & np.isinf(logic.weight)
+    return replace(logic, weight=np.where(keep, np.inf, 0.0))
+
+
+def _only_rows(rows: GraphRows, rules: list[int]) -> GraphRows:
+    keep = np.isin(rows.rule, rules) & np.isinf(rows.weight)
+    return replace(rows, weight=np.where(keep, np.inf, 0.0))

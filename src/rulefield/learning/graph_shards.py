@@ -1,0 +1,144 @@
+"""Labelled graphs cut into shards: what the graph learners work through, in threads, always in the same order."""
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from os import cpu_count
+from typing import TypeVar
+
+import numpy as np
+
+from rulefield.data.graphs import TypedGraph
+from rulefield.models.graph_batch import GraphBatch, make_batch
+from rulefield.problem.graph import GraphPotentials
+
+N_SHARDS = 8
+UNKNOWN = -1
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, eq=False)
+class GraphShard:
+    """Some graphs and their labels.
+
+    Parameters
+    ----------
+    batch : GraphBatch
+    labels : ndarray of int64, shape (n_nodes,)
+        ``UNKNOWN`` (-1) where a node's label is not known.
+    cost : ndarray of float64, shape (n_nodes,)
+        What a wrong label costs at each node (class weights); 1 where there are none.
+    graph_weight : ndarray of float64, shape (n_graphs,)
+    members : ndarray of int64, shape (n_graphs,)
+        Number of each graph in the user's list.
+    """
+
+    batch: GraphBatch
+    labels: np.ndarray
+    cost: np.ndarray
+    graph_weight: np.ndarray
+    members: np.ndarray
+
+    @property
+    def complete(self) -> bool:
+        """Every label is known."""
+        return bool((self.labels != UNKNOWN).all())
+
+    @cached_property
+    def offset(self) -> np.ndarray:
+        """``batch.unary_offset`` for kernels."""
+        return self.batch.unary_offset.astype(np.uint64)
+
+    @cached_property
+    def pairwise_offset(self) -> np.ndarray:
+        """``batch.pairwise_offset`` for kernels."""
+        return self.batch.pairwise_offset.astype(np.uint64)
+
+    @cached_property
+    def edges(self) -> np.ndarray:
+        """``batch.edges`` for kernels."""
+        return self.batch.edges.astype(np.uint64)
+
+    @cached_property
+    def known_slot(self) -> np.ndarray:
+        """Place in the flat scores of each known node's label."""
+        known = self.labels != UNKNOWN
+        return self.batch.unary_offset[:-1][known] + self.labels[known]
+
+    def node_slot(self, labels: np.ndarray) -> np.ndarray:
+        """Place in the flat scores of each node's label."""
+        return self.batch.unary_offset[:-1] + labels
+
+    def edge_slot(self, labels: np.ndarray) -> np.ndarray:
+        """Place in the flat pairwise scores of each edge's two labels."""
+        i, j = self.batch.edges[:, 0], self.batch.edges[:, 1]
+        return self.batch.pairwise_offset[:-1] + labels[i] * self.batch.n_labels[j] + labels[j]
+
+    def scores_of_labels(self, scores: GraphPotentials, labels: np.ndarray) -> np.ndarray:
+        """Score of each graph's labelling, (n_graphs,)."""
+        n = self.batch.n_graphs
+        nodes = np.bincount(self.batch.node_graph, scores.unary[self.node_slot(labels)], minlength=n)
+        return nodes + np.bincount(self.batch.edge_graph, scores.pairwise[self.edge_slot(labels)], minlength=n)
+
+    def clamped(self, unary: np.ndarray) -> np.ndarray:
+        """Copy scores with every label that contradicts a known one forbidden."""
+        out = unary.copy()
+        known = np.repeat(self.labels != UNKNOWN, self.batch.n_labels)
+        out[known] = -np.inf
+        out[self.known_slot] = unary[self.known_slot]
+        return out
+
+    def hamming(self) -> np.ndarray:
+        """Cost of each label at each node, flat like unary: 0 at the true one and where it is unknown."""
+        price = np.where(self.labels != UNKNOWN, self.cost, 0.0)
+        out = np.repeat(price, self.batch.n_labels)
+        out[self.known_slot] = 0.0
+        return out
+
+    def filled(self, labels: np.ndarray, cost_of_filled: float) -> "GraphShard":
+        """Return the same shard with labels put in where they were unknown, at their own cost."""
+        unknown = self.labels == UNKNOWN
+        return replace(
+            self,
+            labels=np.where(unknown, labels, self.labels),
+            cost=np.where(unknown, cost_of_filled, self.cost),
+        )
+
+
+def make_shards(
+    graphs: Sequence[TypedGraph],
+    labels: Sequence[np.ndarray],
+    label_counts: Mapping[str, int],
+    cost: Sequence[np.ndarray] | None = None,
+    graph_weight: np.ndarray | None = None,
+    n_shards: int = N_SHARDS,
+) -> list[GraphShard]:
+    """Cut labelled graphs into shards, completely labelled graphs apart from the others.
+
+    ``labels`` holds, for each graph, the label numbers of its nodes, types sorted by name one after the other.
+    The cut depends on the data only, so that sums over shards do not depend on the number of threads.
+    """
+    weights = np.ones(len(graphs)) if graph_weight is None else np.asarray(graph_weight, dtype=np.float64)
+    complete = np.array([bool((np.asarray(y) != UNKNOWN).all()) for y in labels], dtype=bool)
+    shards = []
+    for group in (np.flatnonzero(complete), np.flatnonzero(~complete)):
+        for members in np.array_split(group, min(n_shards, max(len(group), 1))):
+            if len(members) == 0:
+                continue
+            batch = make_batch([graphs[g] for g in members], label_counts)
+            y = np.concatenate([labels[g] for g in members]).astype(np.int64)
+            price = np.ones(len(y)) if cost is None else np.concatenate([cost[g] for g in members])
+            shards.append(GraphShard(batch, y, price, weights[members], members))
+    return shards
+
+
+def in_threads(function: Callable[[Item], Answer], items: Sequence[Item], n_jobs: int | None) -> list[Answer]:
+    """Apply ``function`` to each item in threads; answers in the order of the items."""
+    workers = (cpu_count() or 1) if n_jobs is not None and n_jobs < 0 else (n_jobs or 1)
+    if workers == 1 or len(items) < 2:
+        return [function(item) for item in items]
+    with ThreadPoolExecutor(min(workers, len(items))) as pool:
+        return list(pool.map(function, items))

@@ -1,0 +1,227 @@
+"""The graph model: weights per type and per pair of types, times features, are potentials (paper 000, eq. 3)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from rulefield.data.graphs import Features, Pair
+from rulefield.exceptions import InputError
+from rulefield.models.graph_batch import GraphBatch
+from rulefield.problem.graph import GraphPotentials
+
+
+@dataclass(frozen=True)
+class GraphSpec:
+    """What a graph model has weights for.
+
+    Parameters
+    ----------
+    labels : dict of type to int
+        Number of labels l_t.
+    features : dict of type to int
+        Number of node features d_t.
+    edge_features : dict of (type, type) to int
+        Number of edge features d_tt'.
+    potts : frozenset of (type, type)
+        Pairs whose edges only score equal labels: d weights instead of l·l·d.
+    symmetric, antisymmetric : dict of (type, type) to tuple of int
+        Edge features whose weights do not change, or change sign, when the two labels are swapped.
+    shared : tuple of tuple
+        Groups of types (names) or of pairs of types that use the same weights.
+    """
+
+    labels: Mapping[str, int]
+    features: Mapping[str, int]
+    edge_features: Mapping[Pair, int]
+    potts: frozenset[Pair] = frozenset()
+    symmetric: Mapping[Pair, tuple[int, ...]] = field(default_factory=dict)
+    antisymmetric: Mapping[Pair, tuple[int, ...]] = field(default_factory=dict)
+    shared: tuple[tuple[Any, ...], ...] = ()
+
+    def shape(self, key: str | Pair) -> tuple[int, int]:
+        """Shape (n_features, n_labels or n_label_pairs) of the weights of a type or of a pair of types."""
+        if isinstance(key, str):
+            return self.features[key], self.labels[key]
+        return self.edge_features[key], self.labels[key[0]] * self.labels[key[1]]
+
+
+class GraphModel:
+    r"""Linear scores: :math:`\sum_v w^t_{y_v} \cdot \phi(v) + \sum_{(u,v)} w^{tt'}_{y_u y_v} \cdot \phi(u, v)`.
+
+    All weights are one vector ``theta``: the free weights of each type, then those of each pair of types. A full
+    weight matrix (n_features, n_labels) is read from it through an index and a sign, which is how Potts,
+    symmetric, antisymmetric and shared weights are all made.
+
+    Notes
+    -----
+    Without ties ``n_parameters`` is eq. 8 of paper 000 with feature counts written out:
+    :math:`\sum_t l_t d_t + \sum_{tt'} l_t l_{t'} d_{tt'}`.
+    """
+
+    def __init__(self, spec: GraphSpec):
+        self.spec = spec
+        self.keys: list[str | Pair] = [*sorted(spec.labels), *sorted(spec.edge_features)]
+        self._index: dict[str | Pair, np.ndarray] = {}
+        self._sign: dict[str | Pair, np.ndarray | None] = {}
+        owner = _owners(self.keys, spec)
+        self.n_parameters = 0
+        for key in self.keys:
+            self._lay_out(key, owner[key])
+
+    def _lay_out(self, key: str | Pair, owner: str | Pair) -> None:
+        if owner != key:
+            if self.spec.shape(owner) != self.spec.shape(key):
+                raise InputError(
+                    f"{key!r} cannot share the weights of {owner!r}: their (features, labels) are "
+                    f"{self.spec.shape(key)} and {self.spec.shape(owner)}."
+                )
+            self._index[key], self._sign[key] = self._index[owner], self._sign[owner]
+            return
+        index, sign, used = _free_weights(key, self.spec)
+        self._index[key] = index + self.n_parameters
+        self._sign[key] = sign
+        self.n_parameters += used
+
+    def weights(self, theta: np.ndarray, key: str | Pair) -> np.ndarray:
+        """Full weights of a type (n_features, n_labels), or of a pair (n_features, n_labels * n_labels')."""
+        values = theta[self._index[key]]
+        sign = self._sign[key]
+        return values if sign is None else values * sign
+
+    def potentials(self, theta: np.ndarray, batch: GraphBatch) -> GraphPotentials:
+        """Score all graphs of a batch at once; O(stored features x labels (node), x label pairs (edge))."""
+        unary = np.zeros(batch.unary_offset[-1])
+        for name, rows in batch.rows.items():
+            if len(rows):
+                scores = _times(batch.features[name], self.weights(theta, name), f"nodes {name!r}")
+                _put(unary, batch.unary_offset[rows], scores)
+        pairwise = np.zeros(batch.pairwise_offset[-1])
+        for key, rows in batch.edge_rows.items():
+            if len(rows):
+                scores = _times(batch.edge_features[key], self.weights(theta, key), f"edges {key}")
+                _put(pairwise, batch.pairwise_offset[rows], scores)
+        return GraphPotentials(batch.n_labels, unary, batch.edges, pairwise)
+
+    def pullback(self, batch: GraphBatch, d_unary: np.ndarray, d_pairwise: np.ndarray) -> np.ndarray:
+        """Turn a gradient with respect to potentials into one with respect to ``theta`` (the adjoint map)."""
+        gradient = np.zeros(self.n_parameters)
+        for name, rows in batch.rows.items():
+            if len(rows):
+                taken = _take(d_unary, batch.unary_offset[rows], self.spec.labels[name])
+                self._collect(gradient, name, batch.features[name].T @ taken)
+        for key, rows in batch.edge_rows.items():
+            if len(rows):
+                taken = _take(d_pairwise, batch.pairwise_offset[rows], self.spec.shape(key)[1])
+                self._collect(gradient, key, batch.edge_features[key].T @ taken)
+        return gradient
+
+    def joint_features(self, batch: GraphBatch, labels: np.ndarray) -> sparse.csr_array:
+        """Feature vector of each graph's labelling (eq. 6), CSR (n_graphs, n_parameters): times theta, the score."""
+        graph: list[np.ndarray] = []
+        column: list[np.ndarray] = []
+        value: list[np.ndarray] = []
+        for name, rows in batch.rows.items():
+            row, feature, amount = batch.stored[name]
+            graph.append(batch.node_graph[rows[row]])
+            self._entries(name, feature, labels[rows[row]], amount, column, value)
+        for key, rows in batch.edge_rows.items():
+            row, feature, amount = batch.stored[key]
+            ends = batch.edges[rows[row]]
+            graph.append(batch.edge_graph[rows[row]])
+            both = labels[ends[:, 0]] * self.spec.labels[key[1]] + labels[ends[:, 1]]
+            self._entries(key, feature, both, amount, column, value)
+        where = (np.concatenate(graph), np.concatenate(column))
+        return sparse.csr_array((np.concatenate(value), where), shape=(batch.n_graphs, self.n_parameters))
+
+    def _entries(
+        self,
+        key: str | Pair,
+        feature: np.ndarray,
+        label: np.ndarray,
+        amount: np.ndarray,
+        column: list[np.ndarray],
+        value: list[np.ndarray],
+    ) -> None:
+        sign = self._sign[key]
+        column.append(self._index[key][feature, label])
+        value.append(amount if sign is None else amount * sign[feature, label])
+
+    def _collect(self, gradient: np.ndarray, key: str | Pair, full: np.ndarray) -> None:
+        sign = self._sign[key]
+        values = full if sign is None else full * sign
+        index = self._index[key]
+        low, high = index.min(initial=0), index.max(initial=-1) + 1
+        gradient[low:high] += np.bincount(index.ravel() - low, values.ravel(), minlength=high - low)
+
+
+def _owners(keys: Sequence[str | Pair], spec: GraphSpec) -> dict[str | Pair, str | Pair]:
+    owner: dict[str | Pair, str | Pair] = {key: key for key in keys}
+    for group in spec.shared:
+        unknown = [key for key in group if key not in owner]
+        if unknown:
+            raise InputError(f"shared names {unknown[0]!r}, but the model has weights for {list(keys)}.")
+        first = min(group, key=keys.index)
+        for key in group:
+            owner[key] = first
+    return owner
+
+
+def _free_weights(key: str | Pair, spec: GraphSpec) -> tuple[np.ndarray, np.ndarray | None, int]:
+    """Index into the free weights, sign (None: all 1) and their number, for one type or pair of types."""
+    d, m = spec.shape(key)
+    index = np.arange(d * m, dtype=np.int64).reshape(d, m)
+    if isinstance(key, str):
+        return index, None, d * m
+    tied = key in spec.potts or spec.symmetric.get(key) or spec.antisymmetric.get(key)
+    if not tied:
+        return index, None, d * m
+    n = spec.labels[key[0]]
+    if n != spec.labels[key[1]]:
+        raise InputError(
+            f"edges {key} join types with {n} and {spec.labels[key[1]]} labels: tied weights need equally many."
+        )
+    square = index.reshape(d, n, n).copy()
+    sign = np.ones((d, n, n))
+    if key in spec.potts:
+        square[:] = square[:, :1, :1]
+        sign[:] = np.eye(n)
+    swap = np.swapaxes(square, 1, 2).copy()
+    lower = np.tril_indices(n, -1)
+    for f in spec.symmetric.get(key, ()):
+        square[f][lower] = swap[f][lower]
+    for f in spec.antisymmetric.get(key, ()):
+        square[f][lower] = swap[f][lower]
+        sign[f][lower] *= -1.0
+        sign[f][np.diag_indices(n)] = 0.0
+    used, compact = np.unique(square[sign != 0], return_inverse=True)
+    index = np.zeros((d, n, n), dtype=np.int64)
+    index[sign != 0] = compact.ravel()
+    return index.reshape(d, m), sign.reshape(d, m), len(used)
+
+
+def _times(features: Features, weights: np.ndarray, what: str) -> np.ndarray:
+    if features.shape[1] != weights.shape[0]:
+        raise InputError(f"the model knows {weights.shape[0]} features of the {what}; got {features.shape[1]}.")
+    return features @ weights
+
+
+def _put(flat: np.ndarray, offset: np.ndarray, scores: np.ndarray) -> None:
+    width = scores.shape[1]
+    if _consecutive(offset, width):
+        flat[offset[0] : offset[0] + scores.size] = scores.ravel()
+    else:
+        flat[offset[:, None] + np.arange(width)] = scores
+
+
+def _take(flat: np.ndarray, offset: np.ndarray, width: int) -> np.ndarray:
+    if _consecutive(offset, width):
+        return flat[offset[0] : offset[0] + len(offset) * width].reshape(len(offset), width)
+    return flat[offset[:, None] + np.arange(width)]
+
+
+def _consecutive(offset: np.ndarray, width: int) -> bool:
+    """Blocks of ``width`` lie one after the other (always so with a single type): no index array is needed."""
+    return bool(offset[-1] - offset[0] == (len(offset) - 1) * width)

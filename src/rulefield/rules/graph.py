@@ -1,0 +1,361 @@
+"""Rules on graphs: which nodes have which labels, related nodes, every node of a type.
+
+``node("page", 3).is_("cover")`` is a statement about one node. ``nodes("cell").is_(3)`` and
+``related("blocks").is_("title")``
+stand for many nodes, one statement for each, and go inside ``at_most``, ``at_least``, ``exactly``, ``any_of``,
+``all_of`` or
+``how_many``. Inside ``for_each("page", ...)`` the words ``this()`` and ``related(...)`` speak of the page at hand.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from rulefield.data.graphs import TypedGraph
+from rulefield.exceptions import RuleError
+from rulefield.rules import logic, numbers, parse
+from rulefield.rules.expression import Expression
+from rulefield.rules.rule import Rule, body_of
+
+
+@dataclass(frozen=True)
+class LabelSet:
+    """One label, or any of several (``listed``)."""
+
+    labels: tuple[Any, ...]
+    listed: bool = False
+
+    def __repr__(self) -> str:
+        return repr(list(self.labels)) if self.listed else repr(self.labels[0])
+
+
+@dataclass(frozen=True)
+class NodeLabels:
+    """A graph's labels by type: the world that rules on graphs speak of."""
+
+    graph: TypedGraph
+    labels: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class NodeIs(Expression):
+    """One node has one of these labels."""
+
+    type_name: str
+    number: int
+    wanted: LabelSet
+
+    def amount(self, world: NodeLabels) -> int:
+        """0 where it has, else 1."""
+        return int(world.labels[self.type_name][self.number] not in self.wanted.labels)
+
+    def __repr__(self) -> str:
+        return f"node({self.type_name!r}, {self.number}).is_({self.wanted!r})"
+
+
+class _Open(Expression):
+    """A statement whose nodes are known only once there is a graph (and a node that ``for_each`` is at)."""
+
+    def amount(self, world: NodeLabels) -> int:
+        """Refuse: the statement must be grounded first."""
+        raise RuleError(
+            f"{self!r} speaks of nodes that only a graph fixes; judge the whole rule with violation_on_graph."
+        )
+
+
+@dataclass(frozen=True)
+class ThisIs(_Open):
+    """The node at hand in a ``for_each`` has one of these labels."""
+
+    wanted: LabelSet
+
+    def __repr__(self) -> str:
+        return f"this().is_({self.wanted!r})"
+
+
+@dataclass(frozen=True)
+class ManyAre(_Open):
+    """Base: one statement for each of several nodes."""
+
+    wanted: LabelSet
+
+
+@dataclass(frozen=True)
+class NodesAre(ManyAre):
+    """For each node of a type: it has one of these labels."""
+
+    type_name: str
+
+    def __repr__(self) -> str:
+        return f"nodes({self.type_name!r}).is_({self.wanted!r})"
+
+
+@dataclass(frozen=True)
+class RelatedAre(ManyAre):
+    """For each node that a relation joins to a node (``of``, or the one at hand): it has one of these labels."""
+
+    relation: str
+    of: "Node | None" = None
+
+    def __repr__(self) -> str:
+        of = "" if self.of is None else f", of={self.of!r}"
+        return f"related({self.relation!r}{of}).is_({self.wanted!r})"
+
+
+@dataclass(frozen=True)
+class ForEach(_Open):
+    """The statement holds for every node of a type; it fails by the sum over these nodes."""
+
+    type_name: str
+    body: Expression
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """The statement."""
+        return (self.body,)
+
+    def __repr__(self) -> str:
+        return f"for_each({self.type_name!r}, {self.body!r})"
+
+
+@dataclass(frozen=True)
+class HowMany:
+    """How many of the statements hold; a term of a number."""
+
+    part: Expression
+
+    def value(self, world: NodeLabels) -> int:
+        """Count in a labelling, after grounding."""
+        members = self.part.children if isinstance(self.part, logic.AllOf) else (self.part,)
+        return sum(member.holds(world) for member in members)
+
+    def __repr__(self) -> str:
+        return f"how_many({self.part!r})"
+
+
+# --- what users write ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node by type and number; say what it is with :meth:`is_`."""
+
+    type_name: str
+    number: int
+
+    def is_(self, label: Any) -> Rule:
+        """State that it has the label (or one of a list of labels)."""
+        return Rule(NodeIs(self.type_name, self.number, _label_set(label)))
+
+    def __repr__(self) -> str:
+        return f"node({self.type_name!r}, {self.number})"
+
+
+@dataclass(frozen=True)
+class This:
+    """The node at hand in a ``for_each``."""
+
+    def is_(self, label: Any) -> Rule:
+        """State that it has the label (or one of a list of labels)."""
+        return Rule(ThisIs(_label_set(label)))
+
+    def __repr__(self) -> str:
+        return "this()"
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """All nodes of a type."""
+
+    type_name: str
+
+    def is_(self, label: Any) -> Rule:
+        """One statement for each node: it has the label (or one of a list of labels)."""
+        return Rule(NodesAre(_label_set(label), self.type_name))
+
+    def __repr__(self) -> str:
+        return f"nodes({self.type_name!r})"
+
+
+@dataclass(frozen=True)
+class Related:
+    """The nodes that a relation joins to a node."""
+
+    relation: str
+    of: Node | None = None
+
+    def is_(self, label: Any) -> Rule:
+        """One statement for each of these nodes: it has the label (or one of a list of labels)."""
+        return Rule(RelatedAre(_label_set(label), self.relation, self.of))
+
+    def __repr__(self) -> str:
+        return f"related({self.relation!r}{'' if self.of is None else f', of={self.of!r}'})"
+
+
+def node(type_name: str, number: int) -> Node:
+    """Return the node of a type with that number (its row in the type's features)."""
+    if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
+        raise RuleError(f"node needs a type and a whole number >= 0; got {number!r}.")
+    return Node(_name(type_name, "node"), int(number))
+
+
+def nodes(type_name: str) -> Nodes:
+    """All nodes of a type: goes inside at_most, at_least, exactly, any_of, all_of or how_many."""
+    return Nodes(_name(type_name, "nodes"))
+
+
+def this() -> This:
+    """Return the node that ``for_each`` is at."""
+    return This()
+
+
+def related(relation: str, of: Node | None = None) -> Related:
+    """Nodes that a relation of the graph joins to the node at hand (or to ``of``), in the relation's direction."""
+    if of is not None and not isinstance(of, Node):
+        raise RuleError(f"of must be a node, such as node('page', 0); got {of!r}.")
+    return Related(_name(relation, "related"), of)
+
+
+def for_each(type_name: str, rule: Rule) -> Rule:
+    """State that the rule holds for every node of a type; fails by the sum over the nodes."""
+    return Rule(ForEach(_name(type_name, "for_each"), body_of(rule, "for_each")))
+
+
+def how_many(rule: Rule) -> numbers.Number:
+    """Count the nodes for which the statement holds, to compare: ``how_many(nodes("cell").is_(3)) <= 1``."""
+    part = body_of(rule, "how_many")
+    if not isinstance(part, NodeIs | ThisIs | ManyAre):
+        raise RuleError(f"how_many counts nodes, as in how_many(nodes('cell').is_('x')); got {part!r}.")
+    term: Any = HowMany(part)
+    return numbers.Number(((1, term),))
+
+
+def _label_set(label: Any) -> LabelSet:
+    listed = isinstance(label, Iterable) and not isinstance(label, str)
+    labels = tuple(label) if listed else (label,)
+    labels = tuple(x.item() if isinstance(x, np.generic) else x for x in labels)
+    if not labels or not all(isinstance(x, str | int) and x != "" for x in labels):
+        raise RuleError(f"is_ needs a label (a name or a whole number) or a list of labels; got {label!r}.")
+    return LabelSet(labels, listed)
+
+
+def _name(name: Any, function: str) -> str:
+    if not isinstance(name, str) or not name:
+        raise RuleError(f"{function} needs a name first; got {name!r}.")
+    return name
+
+
+parse.FUNCTIONS.update({f.__name__: f for f in (node, nodes, this, related, for_each, how_many)})
+parse.METHODS.add("is_")
+
+
+# --- meaning: from open statements to statements about numbered nodes -------------------------
+
+At = tuple[str, int] | None
+
+
+def ground(expression: Expression, graph: TypedGraph) -> Iterator[Expression]:
+    """Yield the ground statements of a rule, made of :class:`NodeIs` only; the rule's amount is the sum of theirs."""
+    if isinstance(expression, ForEach):
+        for number in range(count_nodes(graph, expression.type_name)):
+            yield _grounded(expression.body, graph, (expression.type_name, number))
+    else:
+        yield _grounded(expression, graph, None)
+
+
+def _grounded(expression: Expression, graph: TypedGraph, at: At) -> Expression:
+    if isinstance(expression, NodeIs):
+        _check_number(graph, expression.type_name, expression.number)
+        return expression
+    if isinstance(expression, ThisIs):
+        if at is None:
+            raise RuleError("this() has a meaning only inside for_each(type, ...).")
+        return NodeIs(*at, expression.wanted)
+    if isinstance(expression, ManyAre):
+        raise RuleError(
+            f"{expression!r} stands for many nodes; say how many: any_of(...), all_of(...), at_most(1, ...)."
+        )
+    if isinstance(expression, ForEach):
+        parts = tuple(
+            _grounded(expression.body, graph, (expression.type_name, k))
+            for k in range(count_nodes(graph, expression.type_name))
+        )
+        return logic.AllOf(parts)
+    if isinstance(expression, numbers.Comparison):
+        return replace(
+            expression, left=_number(expression.left, graph, at), right=_number(expression.right, graph, at)
+        )
+    if isinstance(expression, logic.Implies | logic.Iff | logic.Not):
+        return replace(expression, parts=tuple(_grounded(part, graph, at) for part in expression.parts))
+    if isinstance(expression, logic.Logic):
+        return replace(expression, parts=tuple(_spread(expression.parts, graph, at)))
+    raise RuleError(
+        f"{expression!r} speaks of sequences; on a graph write node, nodes, this, related, for_each, how_many."
+    )
+
+
+def _spread(parts: Iterable[Expression], graph: TypedGraph, at: At) -> Iterator[Expression]:
+    for part in parts:
+        if isinstance(part, ManyAre):
+            type_name, members = members_of(part, graph, at)
+            yield from (NodeIs(type_name, int(k), part.wanted) for k in members)
+        else:
+            yield _grounded(part, graph, at)
+
+
+def _number(number: numbers.Number, graph: TypedGraph, at: At) -> numbers.Number:
+    terms: list[Any] = []
+    for factor, term in number.terms:
+        if not isinstance(term, HowMany):
+            raise RuleError(
+                f"{term!r} counts tokens of a sequence; on a graph write how_many(nodes('cell').is_('x'))."
+            )
+        terms.append((factor, HowMany(logic.AllOf(tuple(_spread((term.part,), graph, at))))))
+    return numbers.Number(terms, number.constant)
+
+
+def members_of(part: ManyAre, graph: TypedGraph, at: At) -> tuple[str, np.ndarray]:
+    """Type and numbers of the nodes that a statement stands for."""
+    if isinstance(part, NodesAre):
+        return part.type_name, np.arange(count_nodes(graph, part.type_name))
+    assert isinstance(part, RelatedAre)
+    source, target, pairs = relation_of(graph, part.relation)
+    at = (part.of.type_name, part.of.number) if part.of is not None else at
+    if at is None:
+        raise RuleError(
+            f"related({part.relation!r}) needs a node: use it inside for_each, or give of=node({source!r}, 0)."
+        )
+    if at[0] != source:
+        raise RuleError(f"the relation {part.relation!r} goes from {source!r}; it says nothing of a {at[0]!r}.")
+    _check_number(graph, *at)
+    return target, pairs[pairs[:, 0] == at[1], 1]
+
+
+def relation_of(graph: TypedGraph, name: str) -> tuple[str, str, np.ndarray]:
+    """Return a relation of the graph."""
+    if name not in graph.relations:
+        raise RuleError(f"the graph has no relation {name!r}; it has {sorted(graph.relations) or 'none'}.")
+    return graph.relations[name]
+
+
+def count_nodes(graph: TypedGraph, type_name: str) -> int:
+    """Count the nodes of a type; a type that the graph has not is an error."""
+    if type_name not in graph.nodes:
+        raise RuleError(f"the graph has no nodes {type_name!r}; it has {list(graph.types)}.")
+    return int(graph.nodes[type_name].shape[0])
+
+
+def _check_number(graph: TypedGraph, type_name: str, number: int) -> None:
+    n = count_nodes(graph, type_name)
+    if number >= n:
+        raise RuleError(
+            f"node({type_name!r}, {number}) does not exist: the graph has {n} of that type, numbered from 0."
+        )
+
+
+def violation_on_graph(rule: Rule, graph: TypedGraph, labels: Mapping[str, Any]) -> int:
+    """By how much a labelling (labels by type) breaks a rule, from the definition."""
+    world = NodeLabels(graph, labels)
+    return sum(int(statement.amount(world)) for statement in ground(rule.body, graph))

@@ -5,6 +5,7 @@ Users write ``from rulefield import rules as r`` and find here everything that r
 
 from rulefield.rules.compile import RuleCompiler, compile_rules
 from rulefield.rules.facts import absent, at, before, eventually, first, followed_by, last, present
+from rulefield.rules.graph import for_each, how_many, node, nodes, related, this
 from rulefield.rules.logic import all_of, any_of, at_least, at_most, exactly, iff, implies, not_
 from rulefield.rules.numbers import count, segments
 from rulefield.rules.rule import Rule
@@ -39,15 +40,21 @@ __all__ = [
     "first",
     "first_token",
     "followed_by",
+    "for_each",
+    "how_many",
     "iff",
     "implies",
     "last",
     "last_token",
     "next_token",
+    "node",
+    "nodes",
     "not_",
     "present",
     "previous_token",
+    "related",
     "segments",
+    "this",
     "token_all",
     "token_equals",
     "token_in",

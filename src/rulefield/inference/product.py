@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.inference.prepare import Prepared, Term, prepare
+from rulefield.inference.flatten import Term
+from rulefield.inference.prepare import Prepared, prepare
 from rulefield.inference.result import Result
 from rulefield.inference.soft_dd import DualPotentials, Prices, Progress, dual_potentials, run_duals
 from rulefield.kernels.lattice import Lattice, chain_lattice, fill_ahead, lattice_path
@@ -71,9 +72,12 @@ class Relaxation:
         return float(fill_ahead(self.lattice, threshold - self.constant)) + self.constant
 
     def mischarged(self, labels: np.ndarray, excesses: np.ndarray, amounts: np.ndarray) -> Term:
-        """Of the terms left, the one whose true cost most exceeds what the relaxation charges."""
+        """Of the terms left, the one whose true cost most exceeds what the relaxation charges.
+
+        Among hard terms that are broken, the one with the fewest states.
+        """
         tables = self.prepared.tables
-        worst, widest = self.left[0], -1.0
+        worst, widest = self.left[0], (-1.0, 0)
         for term in self.left:
             over = excesses[term.low : term.high]
             amount = int(np.maximum(over, 0).sum()) if term.high > term.low else int(amounts[term.rule])
@@ -84,8 +88,8 @@ class Relaxation:
             priced = self.prices.get(term.rule)
             if priced is not None:
                 difference -= priced[2] + float(priced[0][np.arange(len(labels)), labels].sum())
-            if difference > widest:
-                worst, widest = term, difference
+            if (difference, -term.states) > widest:
+                worst, widest = term, (difference, -term.states)
         return worst
 
 
@@ -97,7 +101,7 @@ def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> No
     """
     gap = progress.bound - progress.best
     width = FIRST_WINDOW * gap if np.isfinite(gap) else max(1.0, 0.02 * abs(progress.bound))
-    terms: list[Term] = []
+    terms: set[Term] = set()
     for attempt in range(MOST_WINDOWS):
         floor = progress.bound - width if attempt < MOST_WINDOWS - 1 else -np.inf
         if not _search_window(progress, dual, max(floor, progress.best + progress.slack), terms, node_limit):
@@ -107,15 +111,14 @@ def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> No
         width *= WIDENING
 
 
-def _search_window(
-    progress: Progress, dual: DualPotentials, floor: float, terms: list[Term], node_limit: int
-) -> bool:
-    """Add terms, first those already known to matter, until no path beats the floor; False where a limit is met.
+def _search_window(progress: Progress, dual: DualPotentials, floor: float, terms: set[Term], node_limit: int) -> bool:
+    """Add terms until no path beats the floor; False where a limit is met.
 
-    On return the bound is the floor (or the best value, where that is higher).
+    Terms already known to matter come first, those with few states before the others. On return the bound is
+    the floor (or the best value, where that is higher).
     """
     relaxation = Relaxation.of_chain(progress, dual, floor)
-    known = list(terms)
+    known = sorted(terms, key=lambda term: (term.states, term.rule))
     while True:
         bound = relaxation.bound(floor)
         progress.nodes += len(relaxation.lattice.label)
@@ -132,9 +135,9 @@ def _search_window(
                 progress.bound = max(progress.bound, progress.best)
                 return True
             term = relaxation.mischarged(labels, excesses, amounts)
-            terms.append(term)
         if not relaxation.add(term, floor, node_limit):
             return False
+        terms.add(term)
 
 
 def _try_best_path(progress: Progress, relaxation: Relaxation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

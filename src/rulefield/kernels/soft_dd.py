@@ -177,10 +177,9 @@ def soft_dd(
         if objective > best:
             best = objective
             best_labels[:] = labels
-        if value < bound - 1e-4 * (1.0 + abs(bound)) * 0.01:
-            still = 0
-        else:
-            still += 1
+        still = 0 if value < bound - 1e-6 * (1.0 + abs(bound)) else still + 1
+        if below > 0.0 and value < bound - 0.5 * below:
+            below *= 2.0
         if value < bound:
             bound = value
             duals[:] = now

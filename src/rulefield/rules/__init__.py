@@ -3,12 +3,17 @@
 Users write ``from rulefield import rules as r`` and find here everything that rules are written with.
 """
 
+from rulefield.rules.check import CheckedRule, check
 from rulefield.rules.compile import RuleCompiler, compile_rules
 from rulefield.rules.facts import absent, at, before, eventually, first, followed_by, last, present
 from rulefield.rules.graph import for_each, how_many, node, nodes, related, this
+from rulefield.rules.importance import importance, prune
 from rulefield.rules.logic import all_of, any_of, at_least, at_most, exactly, iff, implies, not_
+from rulefield.rules.mine import MinedRule, mine, mine_table
 from rulefield.rules.numbers import count, segments
+from rulefield.rules.propose import propose
 from rulefield.rules.rule import Rule
+from rulefield.rules.text import dump, load
 from rulefield.rules.tokens import (
     feature,
     first_token,
@@ -23,6 +28,8 @@ from rulefield.rules.tokens import (
 )
 
 __all__ = [
+    "CheckedRule",
+    "MinedRule",
     "Rule",
     "RuleCompiler",
     "absent",
@@ -32,8 +39,10 @@ __all__ = [
     "at_least",
     "at_most",
     "before",
+    "check",
     "compile_rules",
     "count",
+    "dump",
     "eventually",
     "exactly",
     "feature",
@@ -44,14 +53,20 @@ __all__ = [
     "how_many",
     "iff",
     "implies",
+    "importance",
     "last",
     "last_token",
+    "load",
+    "mine",
+    "mine_table",
     "next_token",
     "node",
     "nodes",
     "not_",
     "present",
     "previous_token",
+    "propose",
+    "prune",
     "related",
     "segments",
     "this",

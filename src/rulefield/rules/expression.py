@@ -60,15 +60,24 @@ class Labelling:
     def _indices(self) -> list[int]:
         return [self._table.index[label] for label in self.labels]
 
-    def matching(self, pattern: Pattern) -> list[bool]:
-        """Which tokens have a label that matches."""
-        table = match_table(pattern, self._table)
-        return [bool(table[i]) for i in self._indices]
+    @cached_property
+    def _read(self) -> dict[tuple[str, Pattern], list[int]]:
+        """What was asked before: many rules ask the same of one labelling."""
+        return {}
+
+    def matching(self, pattern: Pattern) -> list[int]:
+        """1 for each token whose label matches, else 0."""
+        if ("match", pattern) not in self._read:
+            table = match_table(pattern, self._table)
+            self._read["match", pattern] = [int(table[i]) for i in self._indices]
+        return self._read["match", pattern]
 
     def starting(self, pattern: Pattern) -> list[int]:
         """How many segments of the pattern begin at each token."""
-        table, before = start_table(pattern, self._table), [len(self._table), *self._indices]
-        return [int(table[i, j]) for i, j in zip(before, self._indices)]
+        if ("start", pattern) not in self._read:
+            table, before = start_table(pattern, self._table), [len(self._table), *self._indices]
+            self._read["start", pattern] = [int(table[i, j]) for i, j in zip(before, self._indices)]
+        return self._read["start", pattern]
 
     def ending(self, pattern: Pattern) -> list[int]:
         """How many segments of the pattern have their last token at each token but the last."""
@@ -77,7 +86,7 @@ class Labelling:
 
     def instances(self, pattern: Pattern, level: str) -> list[int]:
         """How many instances begin at each token: tokens that match, or segments."""
-        return [int(x) for x in self.matching(pattern)] if level == "token" else self.starting(pattern)
+        return self.matching(pattern) if level == "token" else self.starting(pattern)
 
     def meeting(self, condition: TokenCondition) -> np.ndarray:
         """Which tokens meet a condition."""

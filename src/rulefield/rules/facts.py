@@ -129,7 +129,7 @@ class FollowedBy(TwoLabels):
     def amount(self, world: Labelling) -> int:
         """Count the a's followed by something else."""
         if self.level == "token":
-            ends = [int(x) for x in world.matching(self.a)[:-1]]
+            ends = world.matching(self.a)[:-1]
         else:
             ends = world.ending(self.a)
         after = world.instances(self.b, self.level)[1:]

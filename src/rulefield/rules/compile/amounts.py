@@ -51,11 +51,14 @@ class CountedTogether:
         self._bound = np.array([counter.bound for _, counter in flat], dtype=np.float64)
         self._n_rules = len(counters)
 
-    def __call__(self, labels: np.ndarray) -> np.ndarray:
-        """Amounts (n_rules,) of a labelling (n,); 0 for rules of other kinds."""
-        counts = np.bincount(labels, minlength=self._table.shape[1]).astype(np.float64)
-        excess = np.maximum(self._table @ counts - self._bound, 0.0)
-        return np.bincount(self._rule, weights=excess, minlength=self._n_rules)
+    def __call__(self, labellings: Sequence[np.ndarray]) -> np.ndarray:
+        """Amounts (n_rules, n_labellings); 0 for rules of other kinds."""
+        m = self._table.shape[1]
+        counts = np.array([np.bincount(labels, minlength=m) for labels in labellings], dtype=np.float64)
+        excess = np.maximum(self._table @ counts.reshape(-1, m).T - self._bound[:, None], 0.0)
+        amounts = np.zeros((self._n_rules, len(labellings)))
+        np.add.at(amounts, self._rule, excess)
+        return amounts
 
 
 def only_counts_labels(counters: tuple[Counter, ...]) -> bool:

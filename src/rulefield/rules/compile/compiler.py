@@ -134,20 +134,24 @@ class RuleCompiler:
         return tuple(compiled)  # type: ignore[arg-type]
 
     def amounts(self, tokens: Sequence[Any] | int, labels: np.ndarray) -> np.ndarray:
-        """By how much a labelling (n,), given as numbers, breaks each rule; weights play no part.
+        """By how much a labelling (n,), given as numbers, breaks each rule; weights play no part."""
+        return self.amounts_of_all([tokens], [labels])[:, 0]
 
-        Rules that only count labels, the bulk of learned rules, cost one product of a matrix and a vector.
+    def amounts_of_all(self, inputs: Sequence[Sequence[Any] | int], labellings: Sequence[np.ndarray]) -> np.ndarray:
+        """By how much each of many labellings breaks each rule, (n_rules, n_labellings).
+
+        Rules that only count labels, the bulk of learned rules, cost one product of two matrices.
         """
-        labels = np.asarray(labels, dtype=np.int64)
-        n = tokens if isinstance(tokens, int) else len(tokens)
-        if len(labels) != n:
-            raise RuleError(f"every token needs a label; {n} tokens have {len(labels)} labels.")
-        amounts = self._counted(labels)
-        if self._others:
-            base, meets = self._shared(n), self._meets(tokens)
+        labellings = [np.asarray(labels, dtype=np.int64) for labels in labellings]
+        amounts = self._counted(labellings)
+        for column, (tokens, labels) in enumerate(zip(inputs, labellings)):
+            n = tokens if isinstance(tokens, int) else len(tokens)
+            if len(labels) != n:
+                raise RuleError(f"every token needs a label; {n} tokens have {len(labels)} labels.")
+            base, meets = self._shared(n) if self._others else [], self._meets(tokens)
             for i in self._others:
                 rule = base[i] or self.templates[i].compile(n, meets)
-                amounts[i] = amount_of(rule, labels)
+                amounts[i, column] = amount_of(rule, labels)
         return amounts
 
     @cached_property

@@ -28,6 +28,7 @@ class PatternTables:
         self.matches = cache(self._matches)
         self.starts = cache(lambda pattern: start_counts(pattern, table))
         self.ends = cache(lambda pattern: end_counts(pattern, table))
+        self.start_tally = cache(lambda pattern, space: start_tally(self.starts(pattern), table, space))
 
     def _matches(self, pattern: Pattern) -> np.ndarray:
         pattern.check(self.labels)
@@ -70,10 +71,8 @@ class Translator:
         return node_tally(self.tables.matches(pattern), self.space, where)
 
     def _instances(self, pattern: Pattern, level: str) -> Tally:
-        tokens = self.tables.matches(pattern)
-        if level == "token":
-            return node_tally(tokens, self.space)
-        return start_tally(self.tables.starts(pattern), self.tables.labels, self.space)
+        tokens = self.tables.matches(pattern)  # raises where the pattern is unknown
+        return node_tally(tokens, self.space) if level == "token" else self.tables.start_tally(pattern, self.space)
 
     @singledispatchmethod
     def statement(self, expression: Expression) -> Statement:

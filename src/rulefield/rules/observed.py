@@ -1,0 +1,137 @@
+"""Labelled sequences as rules see them: what checking, proposing and mining start from."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from rulefield.encode.schemes import OUTSIDE, Scheme
+from rulefield.exceptions import InputError
+from rulefield.rules.expression import Labelling
+from rulefield.rules.labels import LabelTable, known_scheme
+from rulefield.rules.patterns import Pattern, end_counts, matches, start_counts
+
+
+@dataclass(frozen=True)
+class Observed:
+    """Fully labelled sequences, as numbers.
+
+    Parameters
+    ----------
+    table : LabelTable
+    sequences : list of ndarray of int
+        Labels of each sequence.
+    tokens : list of sequences, or of ints
+        Tokens of each sequence; their number where tokens are not known.
+    """
+
+    table: LabelTable
+    sequences: list[np.ndarray]
+    tokens: list[Any]
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    def possible(self, labels: np.ndarray) -> bool:
+        """Whether the scheme allows a sequence."""
+        allowed, begin, end = self.table.allowed
+        inside = allowed[labels[:-1], labels[1:]].all()
+        return not len(labels) or bool(inside and begin[labels[0]] and end[labels[-1]])
+
+    def labelling(self, number: int) -> Labelling:
+        """One sequence as the world that rules judge from their definition."""
+        tokens, labels = self.tokens[number], self.sequences[number]
+        return Labelling(
+            range(tokens) if isinstance(tokens, int) else tokens,
+            [self.table.labels[i] for i in labels],
+            self.table.scheme,
+        )
+
+    def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
+        return iter(zip(self.tokens, self.sequences))
+
+
+def observe(
+    y: Iterable[Sequence[Any]],
+    X: Iterable[Any] | None = None,
+    scheme: str | None = "auto",
+    labels: Sequence[str] | None = None,
+) -> Observed:
+    """Read labelled sequences; those with an unknown label (None, or a set) are left out.
+
+    Parameters
+    ----------
+    y : sequences of labels
+    X : sequences of tokens, optional
+    scheme : str or None
+        ``"auto"`` guesses it from the labels.
+    labels : sequence of str, optional
+        The label set; by default the labels that occur.
+    """
+    pairs = list(_known(y, X))
+    if not pairs:
+        raise InputError("y must hold at least one sequence in which every label is known.")
+    seen = dict.fromkeys(label for _, sequence in pairs for label in sequence)
+    names = sorted(seen) if labels is None else [str(label) for label in labels]
+    table = LabelTable(names, known_scheme(scheme, names))
+    unknown = next((label for label in seen if label not in table.index), None)
+    if unknown is not None:
+        raise InputError(f"the label {unknown!r} of y is not in the label set that was given.")
+    sequences = [np.array([table.index[label] for label in sequence], dtype=np.int64) for _, sequence in pairs]
+    return Observed(table, sequences, [tokens for tokens, _ in pairs])
+
+
+def fully_labelled(labels: Sequence[Any]) -> bool:
+    """Whether every label is known: none is None or a choice."""
+    return all(label is not None and not isinstance(label, set | frozenset | list | tuple) for label in labels)
+
+
+def _known(y: Iterable[Sequence[Any]], X: Iterable[Any] | None) -> Iterator[tuple[Any, list[str]]]:
+    y = list(y)
+    inputs = [len(labels) for labels in y] if X is None else list(X)
+    if len(inputs) != len(y):
+        raise InputError(f"X and y must have as many sequences; got {len(inputs)} and {len(y)}.")
+    for tokens, labels in zip(inputs, y):
+        n = tokens if isinstance(tokens, int) else len(tokens)
+        if n != len(labels):
+            raise InputError(f"every token needs a label; a sequence of {n} tokens has {len(labels)} labels.")
+        if fully_labelled(labels):
+            yield tokens, [str(label) for label in labels]
+
+
+def type_names(table: LabelTable) -> list[str]:
+    """Types of segments that occur in a label set, outermost level first."""
+    levels = sorted((k, c.type) for path in table.paths for k, c in enumerate(path) if c is not None)
+    names = list(dict.fromkeys(name for _, name in levels))
+    return [name for name in names if table.scheme is Scheme.none or name != OUTSIDE]
+
+
+def nested_types(table: LabelTable) -> list[tuple[str, str]]:
+    """Pairs of types of which the second occurs inside the first."""
+    pairs: dict[tuple[str, str], None] = {}
+    for path in table.paths:
+        types = [c.type for c in path if c is not None]
+        pairs.update(dict.fromkeys(pair for pair in combinations(types, 2) if pair[0] != pair[1]))
+    return list(pairs)
+
+
+class NameTables:
+    """For each of K names: labels that match, segments that begin, segments that end."""
+
+    def __init__(self, names: Sequence[str], table: LabelTable):
+        patterns = [Pattern((name,)) for name in names]
+        self.matches = np.array([matches(p, table) for p in patterns])
+        self._starts = np.array([start_counts(p, table) for p in patterns])
+        self._ends = np.array([end_counts(p, table) for p in patterns])
+        self._m = len(table)
+
+    def starts(self, labels: np.ndarray) -> np.ndarray:
+        """Segments of each name that begin at each token, (K, n)."""
+        before = np.concatenate([[self._m], labels[:-1]]) if len(labels) else labels
+        return self._starts[:, before, labels]
+
+    def ends(self, labels: np.ndarray) -> np.ndarray:
+        """Segments of each name whose last token is each token but the last, (K, n - 1)."""
+        return self._ends[:, labels[:-1], labels[1:]]

@@ -1,0 +1,535 @@
+"""The linear-chain CRF as a scikit-learn estimator."""
+
+import copy
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from rulefield.data.labels import Labels
+from rulefield.data.sequences import Sequences
+from rulefield.encode.labels import LabelEncoder
+from rulefield.encode.schemes import allowed_transitions
+from rulefield.encode.spans import check_possible
+from rulefield.estimators.chain_decoding import ChainDecoder
+from rulefield.estimators.chain_files import chain_from_file, chain_to_file
+from rulefield.estimators.chain_training import Training, train_chain
+from rulefield.estimators.explanations import ChainExplainer, Explanation, ModelExplanation, explain_model
+from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
+from rulefield.estimators.labellings import Labelling
+from rulefield.estimators.options import ChainOptions, chain_options
+from rulefield.exceptions import InputError, InterruptedFitWarning
+from rulefield.metrics import span_f1
+from rulefield.models.chain import ChainModel
+from rulefield.models.chain_transfer import transfer, union
+
+
+class ChainCRF(BaseEstimator):
+    r"""Linear-chain conditional random field for labelling sequences.
+
+    Maximises :math:`\sum_i \log p(y_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2` (``algorithm="lbfgs"``), where
+    unknown labels are summed over.
+
+    Parameters
+    ----------
+    algorithm : {"lbfgs", "sgd", "perceptron", "ssvm"}
+        Maximum likelihood by L-BFGS (OWL-QN where ``l1`` > 0) or by stochastic steps; averaged structured
+        perceptron; structured SVM by block-coordinate Frank-Wolfe. CRFsuite's ``l2sgd`` and ``ap`` are understood.
+    l1, l2 : float
+        Strength of the penalties. CRFsuite's ``c1`` is ``l1`` and its ``c2`` is ``l2 / 2``.
+    scheme : {None, "BIO", "IOB1", "BIOES", "BILOU"}
+        Labels are prefixed segments (``B-title``, or paths of them, ``I-authors/B-person``); transitions and starts
+        that the scheme forbids are impossible in training and prediction.
+    rules : list of rules, optional
+        Every prediction obeys the hard ones and pays for breaking soft ones; see :mod:`rulefield.rules`.
+    features : transformer, optional
+        What turns tokens into features. By default plain tokens go through :class:`TokenFeatures`, and feature
+        dicts and lists are read as they are.
+    transition_features : {None, "all"} or list of str
+        Features that also get weights for label pairs (observation-conditioned transitions).
+    start_end : bool
+        Whether beginning and ending with a label have weights.
+    all_states, all_transitions : bool
+        Weights for all feature/label pairs (transitions), not only for those seen in training.
+    min_count : int
+        Feature/label pairs seen less often get no weight.
+    max_iter : int, optional
+        Most iterations (epochs for ``sgd``, ``perceptron`` and ``ssvm``).
+    tol : float
+        Stop where the objective improves by less than this share over ten iterations.
+    early_stopping : int, optional
+        Stop where span F1 on held-out data has not improved for that many iterations, and keep the best model.
+    validation_fraction : float
+        Share of the training sequences held out for that, where ``fit`` is given no ``X_dev``.
+    warm_start : bool
+        Begin ``fit`` from the weights of the last one; features and labels may have changed.
+    on_infeasible : {"raise", "relax"}
+        What to do where hard rules contradict each other: raise, naming the rules, or break them as little as
+        possible.
+    random_state : int or RandomState, optional
+    n_jobs : int, optional
+        Threads (-1: one a core). The result is the same for any number.
+    verbose : int
+        1 shows a progress bar.
+    c1, c2, max_iterations, all_possible_states, all_possible_transitions, min_freq : optional
+        The names of sklearn-crfsuite, for code that moves over; where given they win.
+
+    Attributes
+    ----------
+    classes_ : list
+        Labels, sorted.
+    log_ : list
+        One record an iteration: objective, gradient norm, seconds since ``fit`` began, dev score.
+    n_iter_ : int
+    converged_ : bool
+    theta_ : ndarray
+        All weights; ``model_`` says which is which.
+
+    Examples
+    --------
+    >>> from rulefield import ChainCRF
+    >>> X = [["Ada", "Lovelace", "1843"], ["Alan", "Turing", "1936"]]
+    >>> y = [["B-name", "I-name", "B-year"], ["B-name", "I-name", "B-year"]]
+    >>> crf = ChainCRF(scheme="BIO").fit(X, y)
+    >>> crf.predict([["Emmy", "Noether", "1918"]])[0]
+    ['B-name', 'I-name', 'B-year']
+    """
+
+    def __init__(
+        self,
+        *,
+        algorithm: str = "lbfgs",
+        l1: float = 0.0,
+        l2: float = 1.0,
+        scheme: str | None = None,
+        rules: Sequence[Any] | None = None,
+        features: Any = None,
+        transition_features: str | Sequence[str] | None = None,
+        start_end: bool = True,
+        all_states: bool = False,
+        all_transitions: bool = False,
+        min_count: int = 1,
+        max_iter: int | None = None,
+        tol: float = 1e-5,
+        early_stopping: int | None = None,
+        validation_fraction: float = 0.1,
+        warm_start: bool = False,
+        on_infeasible: str = "raise",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        c1: float | None = None,
+        c2: float | None = None,
+        max_iterations: int | None = None,
+        all_possible_states: bool | None = None,
+        all_possible_transitions: bool | None = None,
+        min_freq: int | None = None,
+    ):
+        self.algorithm = algorithm
+        self.l1 = l1
+        self.l2 = l2
+        self.scheme = scheme
+        self.rules = rules
+        self.features = features
+        self.transition_features = transition_features
+        self.start_end = start_end
+        self.all_states = all_states
+        self.all_transitions = all_transitions
+        self.min_count = min_count
+        self.max_iter = max_iter
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.warm_start = warm_start
+        self.on_infeasible = on_infeasible
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.c1 = c1
+        self.c2 = c2
+        self.max_iterations = max_iterations
+        self.all_possible_states = all_possible_states
+        self.all_possible_transitions = all_possible_transitions
+        self.min_freq = min_freq
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_dev: Any = None, y_dev: Any = None) -> "ChainCRF":
+        """Learn from labelled sequences.
+
+        Parameters
+        ----------
+        X : list of sequences of tokens, or Sequences
+            Tokens are feature dicts, lists of feature strings, or plain strings; all of one form.
+        y : list of sequences of labels
+            ``None`` is an unknown label, a set means one of these.
+        sample_weight : array-like of shape (n_sequences,), optional
+        X_dev, y_dev : optional
+            Held-out data for ``early_stopping``.
+        """
+        begun = perf_counter()
+        options = chain_options(self)
+        X = as_list(X)
+        _check_some_tokens(X)
+        names = LabelEncoder().fit(y)
+        sample_weight = _checked_weights(sample_weight, len(y))
+        if options.patience is not None and X_dev is None:
+            X, y, sample_weight, X_dev, y_dev = self._hold_out(X, y, sample_weight)
+        encoder = InputEncoder(copy.deepcopy(self.features))
+        data = encoder.fit_transform(X)
+        labels = self._labels(names, y, data)
+        model = self._model(data, labels, names.classes_, encoder, options)
+        start = self._warm_weights(model, encoder, names.classes_) if self.warm_start else None
+        weight = _checked_weights(sample_weight, len(data))
+        dev = self._dev_scorer(X_dev, y_dev, encoder, names, model, options)
+        training = Training(model, data, labels, weight, start, self._seed(), begun)
+        self._learn(training, options, encoder, names, dev)
+        return self
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Sequence[Any] | None = None, sample_weight: Any = None
+    ) -> "ChainCRF":
+        """Continue on more data with stochastic steps; new features are added, labels are fixed by the first call.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in ``fit``
+        classes : sequence of labels, optional
+            All labels that will ever occur; by default those of the first call.
+        """
+        begun = perf_counter()
+        options = chain_options(self)
+        X = as_list(X)
+        _check_some_tokens(X)
+        first = not self.__sklearn_is_fitted__()
+        encoder = InputEncoder(copy.deepcopy(self.features)) if first else copy.deepcopy(self._encoder)
+        data = encoder.fit_transform(X) if first else encoder.extend(X)
+        names = LabelEncoder().set_classes(sorted(classes)) if first and classes is not None else LabelEncoder()
+        if not hasattr(names, "classes_"):
+            names = names.fit(y) if first else names.set_classes(self.classes_)
+        labels = self._labels(names, y, data)
+        model = self._model(data, labels, names.classes_, encoder, options)
+        start = None
+        if not first:
+            model, start = self._grown(model)
+        weight = _checked_weights(sample_weight, len(data))
+        training = Training(model, data, labels, weight, start, self._seed(), begun, one_pass=True)
+        self._learn(training, options, encoder, names, None)
+        return self
+
+    def _labels(self, names: LabelEncoder, y: Any, data: Sequences) -> Labels:
+        if len(data.empty):
+            raise InputError(f"sequence {int(data.empty[0])} of X has no tokens; leave empty sequences out of fit.")
+        return names.encode(y, data.lengths)
+
+    def _model(
+        self, data: Sequences, labels: Labels, classes: list[Any], encoder: InputEncoder, options: ChainOptions
+    ) -> ChainModel:
+        allowed = allowed_transitions([str(c) for c in classes], self.scheme)
+        check_possible(labels, [str(c) for c in classes], self.scheme, allowed)
+        return ChainModel.build(
+            data,
+            labels,
+            allowed=allowed,
+            all_states=options.all_states,
+            all_transitions=options.all_transitions,
+            start_end=self.start_end,
+            min_count=max(1, options.min_count),
+            transition_features=_numbers_of(self.transition_features, encoder.names),
+        )
+
+    def _learn(
+        self,
+        training: Training,
+        options: ChainOptions,
+        encoder: InputEncoder,
+        names: LabelEncoder,
+        dev: Callable[[np.ndarray], float] | None,
+    ) -> None:
+        outcome = train_chain(training, options, dev, self.verbose)
+        self.classes_ = names.classes_
+        self.model_, self.theta_ = training.model, outcome.theta
+        self._encoder, self._labels_encoder = encoder, names
+        self.log_, self.n_iter_ = outcome.log, outcome.n_iter
+        self.converged_, self.stopped_because_ = outcome.converged, outcome.message
+        if outcome.interrupted:
+            warnings.warn(
+                f"fit was interrupted after {outcome.n_iter} iterations; the best model so far was kept.",
+                InterruptedFitWarning,
+                stacklevel=3,
+            )
+
+    def _warm_weights(self, model: ChainModel, encoder: InputEncoder, classes: list[Any]) -> np.ndarray | None:
+        if not self.__sklearn_is_fitted__():
+            return None
+        feature = _places(self._encoder.names, encoder.names)
+        return transfer(self.theta_, self.model_, model, feature, _places(self.classes_, classes))
+
+    def _grown(self, model: ChainModel) -> tuple[ChainModel, np.ndarray]:
+        """Return the model with the weights of both the last fit and the new data, and the old weights in it."""
+        same = np.arange(self.model_.n_features), np.arange(len(self.classes_))
+        wide = union(model, _widened(self.model_, model))
+        return wide, transfer(self.theta_, self.model_, wide, *same)
+
+    def _dev_scorer(
+        self,
+        X_dev: Any,
+        y_dev: Any,
+        encoder: InputEncoder,
+        names: LabelEncoder,
+        model: ChainModel,
+        options: ChainOptions,
+    ) -> Callable[[np.ndarray], float] | None:
+        if options.patience is None:
+            return None
+        data = encoder.transform(as_list(X_dev))
+
+        def score(theta: np.ndarray) -> float:
+            ids = ChainDecoder(model, theta, options.n_jobs).best(data)
+            return span_f1(y_dev, _lists(names, ids, data.lengths), scheme=self.scheme)
+
+        return score
+
+    def _hold_out(self, X: Any, y: Any, weight: np.ndarray | None) -> tuple[Any, Any, np.ndarray | None, Any, Any]:
+        """Set ``validation_fraction`` of the sequences aside, at random by ``random_state``."""
+        if not 0 < self.validation_fraction < 1 or len(y) < 2:
+            raise InputError(
+                f"early_stopping needs held-out data: give X_dev and y_dev, or a validation_fraction between 0 and 1 "
+                f"(got {self.validation_fraction!r}) of at least two sequences (got {len(y)})."
+            )
+        order = np.random.default_rng(self._seed()).permutation(len(y))
+        n_dev = min(max(1, round(self.validation_fraction * len(y))), len(y) - 1)
+        dev, rest = np.sort(order[:n_dev]), np.sort(order[n_dev:])
+
+        def pick(rows: Any, which: np.ndarray) -> Any:
+            return rows[which] if isinstance(rows, (Sequences, np.ndarray)) else [rows[i] for i in which]
+
+        kept = None if weight is None else weight[rest]
+        return pick(X, rest), pick(y, rest), kept, pick(X, dev), pick(y, dev)
+
+    def _seed(self) -> int:
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    # --- prediction -------------------------------------------------------------------------------
+
+    def predict(self, X: Any, *, rules: Sequence[Any] | None = None, known: Any = None) -> np.ndarray:
+        """Return the best labels of each sequence: a 1-D object array of lists.
+
+        Parameters
+        ----------
+        X : as in ``fit``
+        rules : list of rules, optional
+            In place of the model's own; ``[]`` for none.
+        known : list of sequences, optional
+            Labels known beforehand (``None``: unknown; a set: one of these).
+        """
+        self._check_fitted()
+        X = as_list(X)
+        data = self._encoder.transform(X)
+        rules = self.rules if rules is None else rules
+        if rules:
+            return _object_array([labelling.labels for labelling in self._ruled(X, data, rules, known, {})])
+        ids = self._decoder().best(data, self._known(known, data))
+        return _object_array(_lists(self._labels_encoder, ids, data.lengths))
+
+    def decode(
+        self, X: Any, *, rules: Sequence[Any] | None = None, known: Any = None, engine: str = "auto", **limits: Any
+    ) -> list[Labelling]:
+        """Return the best labelling of each sequence with its score, bound, status and the rules it breaks.
+
+        Parameters
+        ----------
+        X, rules, known : as in ``predict``
+        engine : str
+            The engine for rules; ``auto`` walks from cheap to exact and stops at the first proof.
+        **limits : ``node_limit``, ``seconds``
+        """
+        self._check_fitted()
+        X = as_list(X)
+        data = self._encoder.transform(X)
+        rules = self.rules if rules is None else rules
+        return self._ruled(X, data, rules or [], known, {"engine": engine, **limits})
+
+    def _ruled(
+        self, X: Any, data: Sequences, rules: Sequence[Any], known: Any, how: dict[str, Any]
+    ) -> list[Labelling]:
+        from rulefield.estimators.ruled_decoding import RuledDecoder
+
+        tokens = [tokens_of(X, i) for i in range(len(data))]
+        decoder = RuledDecoder(self._decoder(), rules, self.classes_, self.scheme, self.on_infeasible)
+        return decoder.decode(data, tokens, self._known(known, data), **how)
+
+    def predict_marginals(self, X: Any, *, output: str = "dict", known: Any = None) -> list[Any]:
+        """Return the probability of every label at every token.
+
+        Parameters
+        ----------
+        output : {"dict", "array"}
+            A list of {label: probability} for each sequence, or an array (n_tokens, n_labels) in the order of
+            ``classes_``.
+        """
+        self._check_fitted()
+        if output not in ("dict", "array"):
+            raise InputError(f"output must be 'dict' or 'array'; got {output!r}.")
+        data = self._encoder.transform(as_list(X))
+        node = self._decoder().marginals(data, self._known(known, data))
+        pieces = np.split(node, data.offsets[1:-1]) if len(data) else []
+        if output == "array":
+            return pieces
+        return [[dict(zip(self.classes_, row)) for row in piece.tolist()] for piece in pieces]
+
+    def predict_kbest(self, X: Any, k: int = 5, *, known: Any = None) -> list[list[tuple[list[Any], float]]]:
+        """Return the k best labellings of each sequence with their probabilities, best first."""
+        self._check_fitted()
+        data = self._encoder.transform(as_list(X))
+        answers = self._decoder().kbest(data, k, self._known(known, data))
+        return [[(self._labels_encoder.decode(ids), p) for ids, p in row] for row in answers]
+
+    def sample(self, X: Any, n: int = 1, *, random_state: Any = None) -> list[list[list[Any]]]:
+        """Draw ``n`` labellings of each sequence from the model's distribution."""
+        self._check_fitted()
+        data = self._encoder.transform(as_list(X))
+        seed = check_random_state(self.random_state if random_state is None else random_state).randint(2**31 - 1)
+        drawn = self._decoder().sample(data, n, np.random.default_rng(seed))
+        return [[self._labels_encoder.decode(ids) for ids in rows] for rows in drawn]
+
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
+        """Log-probability of the labels of each sequence, (n_sequences,); unknown labels are summed over."""
+        self._check_fitted()
+        data = self._encoder.transform(as_list(X))
+        return self._decoder().log_likelihood(data, self._labels_encoder.encode(y, data.lengths))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Span F1, as conlleval counts it (under no scheme a span is a run of one label)."""
+        if sample_weight is not None:
+            raise InputError("score() counts spans over all sequences and takes no sample_weight; leave it out.")
+        return span_f1(list(y), list(self.predict(X)), scheme=self.scheme)
+
+    def explain(self, x: Any = None, top: int = 5) -> Explanation | ModelExplanation:
+        """Say which features and transitions decided the labels of ``x``; without ``x``, the largest weights."""
+        self._check_fitted()
+        names = self._encoder.names
+        if x is None:
+            return explain_model(self.model_, self.theta_, self.classes_, names, top)
+        X = x if isinstance(x, Sequences) else [x]
+        data = self._encoder.transform(X)
+        decoder = self._decoder()
+        explainer = ChainExplainer(self.model_, self.theta_, self.classes_, names, top)
+        return explainer.explain(tokens_of(X, 0), data, decoder.best(data), decoder.marginals(data))
+
+    # --- files and scikit-learn -------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one file, which :func:`rulefield.load` reads."""
+        self._check_fitted()
+        chain_to_file(self, path)
+
+    def to_bytes(self) -> bytes:
+        """Return what ``save`` would write."""
+        self._check_fitted()
+        data = chain_to_file(self, None)
+        assert data is not None
+        return data
+
+    @classmethod
+    def load(cls, source: str | Path | bytes, features: Any = None) -> "ChainCRF":
+        """Read a model file (a path or its bytes). ``features`` replaces a transformer that was not saved."""
+        return chain_from_file(cls(), source, features)
+
+    def _decoder(self) -> ChainDecoder:
+        return ChainDecoder(self.model_, self.theta_, chain_options(self).n_jobs)
+
+    def _known(self, known: Any, data: Sequences) -> np.ndarray | None:
+        if known is None:
+            return None
+        labels = self._labels_encoder.encode(known, data.lengths)
+        if labels.allowed is not None:
+            return labels.allowed
+        return (labels.ids[:, None] == np.arange(labels.n_labels)).astype(np.uint8)
+
+    def _check_fitted(self) -> None:
+        check_is_fitted(self)
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "theta_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        tags.non_deterministic = False
+        return tags
+
+
+def _check_some_tokens(X: Any) -> None:
+    if isinstance(X, Sequences):
+        some = X.n_tokens > 0
+    else:
+        some = not isinstance(X, (list, tuple)) or any(not hasattr(x, "__len__") or len(x) for x in X)
+    if not some:
+        raise InputError("X holds no token to learn from; give at least one sequence with at least one token.")
+
+
+def _object_array(rows: list[Any]) -> np.ndarray:
+    """1-D object array of lists whatever their lengths (numpy would make equal ones 2-D)."""
+    out = np.empty(len(rows), dtype=object)
+    out[:] = [None] * len(rows)
+    for i, row in enumerate(rows):
+        out[i] = row
+    return out
+
+
+def _lists(names: LabelEncoder, ids: np.ndarray, lengths: np.ndarray) -> list[list[Any]]:
+    flat = names.decode(ids)
+    stops = np.cumsum(lengths).tolist()
+    return [flat[stop - n : stop] for stop, n in zip(stops, lengths.tolist())]
+
+
+def _places(old: Iterable[Any], new: Iterable[Any]) -> np.ndarray:
+    """Place of each old name among the new ones; -1 where it is gone."""
+    index = {name: i for i, name in enumerate(new)}
+    return np.array([index.get(name, -1) for name in old], dtype=np.int64)
+
+
+def _widened(model: ChainModel, like: ChainModel) -> ChainModel:
+    """Return ``model`` over the features of ``like``, which has the same ones first and then new ones."""
+    from dataclasses import replace
+
+    from rulefield.models.pairs import PairTable
+
+    def wide(table: PairTable) -> PairTable:
+        more = np.full(like.n_features - table.n_features, table.n_pairs, np.uint64)
+        return PairTable(np.concatenate([table.ptr, more]), table.label, table.n_labels)
+
+    return replace(model, n_features=like.n_features, pairs=wide(model.pairs), step_pairs=wide(model.step_pairs))
+
+
+def _numbers_of(features: str | Sequence[str] | None, names: list[str]) -> np.ndarray | None:
+    if features is None:
+        return None
+    if isinstance(features, str):
+        if features != "all":
+            raise InputError(f"transition_features must be 'all' or a list of feature names; got {features!r}.")
+        return np.arange(len(names))
+    index = {name: i for i, name in enumerate(names)}
+    missing = [name for name in features if name not in index]
+    if missing:
+        raise InputError(f"transition_features names {missing[0]!r}, which does not occur in X.")
+    return np.array([index[name] for name in features], dtype=np.int64)
+
+
+def _checked_weights(sample_weight: Any, n: int) -> np.ndarray | None:
+    if sample_weight is None:
+        return None
+    weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n,):
+        raise InputError(f"sample_weight must have one weight for each of {n} sequences; got shape {weight.shape}.")
+    if not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():
+        raise InputError("sample_weight must be finite, not negative, and not all zero.")
+    return weight

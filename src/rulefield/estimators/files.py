@@ -1,0 +1,21 @@
+"""Opening a model file, whatever model it holds."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from rulefield.exceptions import ModelFileError
+from rulefield.persistence import load_model
+
+_LOADERS = {
+    "chain": ("rulefield.estimators.chain", "ChainCRF"),
+}
+
+
+def load(source: str | Path | bytes, **options: Any) -> Any:
+    """Return the model in a file that ``save`` wrote: a path, or the file's bytes. No code in the file is run."""
+    kind, _, _ = load_model(source)
+    if kind not in _LOADERS:
+        raise ModelFileError(f"this file holds a {kind!r} model, which this version of rulefield does not know.")
+    module, name = _LOADERS[kind]
+    return getattr(import_module(module), name).load(source, **options)

@@ -1,0 +1,96 @@
+"""Decoding with a fitted chain under rules: compile for each input, decode, give rules their names back."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from rulefield.data.sequences import Sequences
+from rulefield.estimators.chain_decoding import ChainDecoder
+from rulefield.estimators.labellings import Broken, Labelling
+from rulefield.exceptions import InfeasibleError, InputError
+from rulefield.inference.conflict import decode_relaxed, minimal_conflict
+from rulefield.inference.decoding import decode
+from rulefield.inference.result import Result, Status
+from rulefield.problem.compiled import ChainProblem
+from rulefield.rules import RuleCompiler
+
+
+class RuledDecoder:
+    """Best labellings under rules.
+
+    Parameters
+    ----------
+    decoder : ChainDecoder
+    rules : list of rules
+    labels : list of labels, in the model's order
+    scheme : label scheme
+    on_infeasible : {"raise", "relax", "report"}
+        Where no labelling obeys the hard rules: raise, naming a minimal set in conflict; break them as little as
+        possible; or return a labelling with status ``infeasible`` and no labels.
+    """
+
+    def __init__(
+        self,
+        decoder: ChainDecoder,
+        rules: Sequence[Any],
+        labels: list[Any],
+        scheme: str | None,
+        on_infeasible: str = "raise",
+    ):
+        if on_infeasible not in ("raise", "relax", "report"):
+            raise InputError(f"on_infeasible must be 'raise', 'relax' or 'report'; got {on_infeasible!r}.")
+        self.decoder, self.labels, self.on_infeasible = decoder, labels, on_infeasible
+        self.compiler = RuleCompiler(rules, [str(label) for label in labels], scheme)
+        self.names = [rule.label for rule in self.compiler.rules]
+
+    def decode(
+        self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None, **how: Any
+    ) -> list[Labelling]:
+        """Decode every sequence; ``how`` goes to the engine (``engine``, ``node_limit``, ``seconds``)."""
+        return self.decoder.each(len(data), lambda i: self._one(data, tokens[i], i, allowed, how))
+
+    def problem(self, data: Sequences, tokens: Any, i: int, allowed: np.ndarray | None = None) -> ChainProblem:
+        """Potentials and compiled rules of sequence ``i``."""
+        return ChainProblem(self.decoder.potentials(data, i, allowed), self.compiler(tokens))
+
+    def _one(
+        self, data: Sequences, tokens: Any, i: int, allowed: np.ndarray | None, how: dict[str, Any]
+    ) -> Labelling:
+        if data.lengths[i] == 0:
+            return Labelling([], 0.0, 0.0, 0.0, str(Status.optimal), "viterbi", 0)
+        problem = self.problem(data, tokens, i, allowed)
+        result = decode(problem, **how)
+        if result.status is Status.infeasible:
+            result = self._infeasible(problem, result, i, how)
+        return self._named(result)
+
+    def _infeasible(self, problem: ChainProblem, result: Result, i: int, how: dict[str, Any]) -> Result:
+        if self.on_infeasible == "relax":
+            return decode_relaxed(problem, **{k: v for k, v in how.items() if k != "engine"})
+        if self.on_infeasible == "report":
+            return result
+        rules = tuple(self.names[r] for r in minimal_conflict(problem))
+        if not rules:
+            raise InfeasibleError(
+                f"sequence {i} has no possible labelling: the scheme and the known labels forbid all; correct them."
+            )
+        raise InfeasibleError(
+            f"sequence {i} ({len(problem.potentials.unary)} tokens): no labelling obeys these hard rules together: "
+            f"{'; '.join(rules)}. Make one soft, or use on_infeasible='relax'.",
+            rules,
+        )
+
+    def _named(self, result: Result) -> Labelling:
+        broken = tuple(Broken(self.names[b.rule], b.amount, b.cost) for b in result.broken)
+        labels = [self.labels[k] for k in result.labels.tolist()]
+        return Labelling(
+            labels,
+            result.score,
+            result.objective,
+            result.upper_bound,
+            str(result.status),
+            result.engine,
+            result.iterations,
+            broken,
+        )

@@ -1,0 +1,84 @@
+"""Moving weights from one chain model to another: continued training with new features and labels."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from rulefield.models.chain import ChainModel
+from rulefield.models.pairs import PairTable
+
+Keys = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+def transfer(
+    theta: np.ndarray, old: ChainModel, new: ChainModel, feature: np.ndarray, label: np.ndarray
+) -> np.ndarray:
+    """Weights of ``old`` at their places in ``new``; weights that ``old`` did not have are 0.
+
+    Parameters
+    ----------
+    theta : ndarray of float64, shape (old.size,)
+    feature : ndarray of int, shape (old.n_features,)
+        Number of each old feature in ``new``; -1 where it is gone.
+    label : ndarray of int, shape (old.n_labels,)
+        Number of each old label in ``new``; -1 where it is gone.
+    """
+    moved = new.zeros()
+    bounds_old, bounds_new = old.layout.bounds, new.layout.bounds
+    for k, (was, now) in enumerate(zip(_keys(old, feature, label, new.n_labels), _keys(new))):
+        place = np.searchsorted(now, was)
+        place[place == len(now)] = 0
+        found = (was >= 0) & (now[place] == was) if len(now) else np.zeros(len(was), bool)
+        moved[bounds_new[k] + place[found]] = theta[bounds_old[k] : bounds_old[k + 1]][found]
+    return moved
+
+
+def union(a: ChainModel, b: ChainModel) -> ChainModel:
+    """Return the model that has every weight of ``a`` or ``b``, models over the same features and labels."""
+    state, transition, start, end, step = (np.union1d(x, y) for x, y in zip(_keys(a), _keys(b)))
+    m = a.n_labels
+    return replace(
+        a,
+        pairs=_table(state, a.n_features, m),
+        transition_from=(transition // m).astype(np.uint32),
+        transition_to=(transition % m).astype(np.uint32),
+        start_label=start.astype(np.uint32),
+        end_label=end.astype(np.uint32),
+        step_pairs=_table(step, a.n_features, m * m),
+    )
+
+
+def _table(keys: np.ndarray, n_features: int, n_labels: int) -> PairTable:
+    counts = np.bincount(keys // n_labels, minlength=n_features)
+    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.uint64)
+    return PairTable(ptr, (keys % n_labels).astype(np.uint32), n_labels)
+
+
+def _keys(
+    model: ChainModel, feature: np.ndarray | None = None, label: np.ndarray | None = None, n_labels: int | None = None
+) -> Keys:
+    """Each weight's name as a number, per block of theta, ascending for the model's own numbering; -1 where gone."""
+    m = model.n_labels if n_labels is None else n_labels
+    feature = np.arange(model.n_features) if feature is None else np.asarray(feature)
+    label = np.arange(model.n_labels) if label is None else np.asarray(label)
+    source, target = label[model.transition_from], label[model.transition_to]
+    step = model.step_pairs.label.astype(np.int64)
+    step_source, step_target = label[step // model.n_labels], label[step % model.n_labels]
+    step_label = np.where(step_target < 0, -1, _joined(step_source, step_target, m))
+    return (
+        _joined(feature[_features(model.pairs)], label[model.pairs.label], m),
+        _joined(source, target, m),
+        label[model.start_label].astype(np.int64),
+        label[model.end_label].astype(np.int64),
+        _joined(feature[_features(model.step_pairs)], step_label, m * m),
+    )
+
+
+def _features(table: PairTable) -> np.ndarray:
+    ptr = table.ptr.astype(np.int64)
+    return np.repeat(np.arange(table.n_features), ptr[1:] - ptr[:-1])
+
+
+def _joined(high: np.ndarray, low: np.ndarray, base: int) -> np.ndarray:
+    high, low = high.astype(np.int64), low.astype(np.int64)
+    return np.where((high < 0) | (low < 0), -1, high * base + low)

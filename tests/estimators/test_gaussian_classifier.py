@@ -7,17 +7,11 @@ import scipy.sparse
 from scipy.special import expit
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from rulefield.estimators.gaussian_classifier import GaussianCRFClassifier
 from rulefield.exceptions import InputError, LabelError
 
 RING = np.roll(np.eye(6), 1, axis=0) + np.roll(np.eye(6), -1, axis=0)
-
-
-@parametrize_with_checks([GaussianCRFClassifier()])
-def test_scikit_learn_checks(estimator, check):
-    check(estimator)
 
 
 def common_cause(n=300, outputs=4, seed=0):

@@ -138,7 +138,7 @@ def make_splits(cv: Any, X: Any, Y: np.ndarray, task: ScoreTask, random_state: i
         raise InputError(f"cv must be a number of folds >= 2, a share, or a splitter; got {cv!r}.")
     folds = min(int(cv), len(Y))
     if folds < 2:
-        raise InputError(f"Cross-fitting needs at least 2 samples; got {len(Y)}.")
+        raise InputError(f"Cross-fitting needs at least 2 samples; got n_samples={len(Y)}.")
     if Y.shape[1] == 1 and task.kind != "values" and not np.isnan(Y).any():
         smallest = np.unique(Y, return_counts=True)[1].min()
         if smallest >= folds:

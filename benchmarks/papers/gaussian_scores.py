@@ -1,0 +1,101 @@
+"""Scores of the unstructured predictors for the Gaussian benchmark, kept in a temporary folder between runs.
+
+Two protocols, ten folds each (KFold, shuffled, seed 0):
+
+paper     predictors see 80 % of the training part; the field sees the other 20 % (the authors' split). Per label:
+          ridge logistic (C=1), lasso logistic (C=1), neural network (one hidden layer of 20, alpha=1, 300 epochs),
+          random forest (100 trees). Graphs: chi-square, mutual information, over-fitted network, distance of labels.
+crossfit  all training data: 5-fold cross-fitted random forest (200 trees, leaves of 2 or more) and ridge logistic
+          (C=0.1), per label.
+"""
+
+import os
+import tempfile
+import warnings
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import KFold, train_test_split
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from rulefield.datasets.multilabel import MultiLabelData
+from rulefield.encode.similarity import chi2, label_distance, mutual_info, overfit_correlation
+from rulefield.estimators.gaussian_scores import FittedScores, ScoreTask, cross_fit
+
+PAPER_NAMES = ["ridge logistic", "lasso logistic", "neural network", "random forest"]
+CROSSFIT_NAMES = ["random forest", "ridge logistic"]
+GRAPH_NAMES = ["chi2", "mutual_info", "overfit_correlation", "label_distance"]
+TASK = ScoreTask("binary", 2)
+
+
+class Fold(NamedTuple):
+    """Logits (n, labels, predictors) and labels that the field learns from, those of the test part, the graphs."""
+
+    R: np.ndarray
+    Y: np.ndarray
+    R_test: np.ndarray
+    Y_test: np.ndarray
+    graphs: np.ndarray
+
+
+def paper_predictors():
+    def scaled(model):
+        return make_pipeline(StandardScaler(), model)
+
+    return [
+        scaled(LogisticRegression(C=1.0, max_iter=2000)),
+        scaled(LogisticRegression(C=1.0, l1_ratio=1.0, solver="liblinear", max_iter=500)),
+        scaled(MLPClassifier((20,), alpha=1.0, max_iter=300, random_state=0)),
+        RandomForestClassifier(100, random_state=0),
+    ]
+
+
+def crossfit_predictors():
+    return [
+        RandomForestClassifier(200, min_samples_leaf=2, random_state=0),
+        make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=2000)),
+    ]
+
+
+def cache_folder() -> Path:
+    folder = Path(os.environ.get("RULEFIELD_CACHE", Path(tempfile.gettempdir()) / "rulefield-gaussian"))
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def folds(name: str, data: MultiLabelData, protocol: str, n_jobs: int | None, n_folds: int = 10):
+    """Yield the folds, computing what is not in the cache."""
+    parts = list(KFold(10, shuffle=True, random_state=0).split(data.X))[:n_folds]
+    for number, (train, test) in enumerate(parts):
+        file = cache_folder() / f"{name}-{protocol}-{number}.npz"
+        if not file.exists():
+            make = paper_fold if protocol == "paper" else crossfit_fold
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                warnings.simplefilter("ignore", FutureWarning)
+                fold = make(data.X[train], data.Y[train], data.X[test], data.Y[test], n_jobs)
+            np.savez(file, *fold)
+        with np.load(file) as stored:
+            yield Fold(*(stored[k] for k in stored.files))
+
+
+def label_graphs(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    return np.stack([chi2(Y), mutual_info(Y), overfit_correlation(X, Y), label_distance(Y)])
+
+
+def paper_fold(X, Y, X_test, Y_test, n_jobs) -> Fold:
+    seen, held = train_test_split(np.arange(len(X)), test_size=0.2, random_state=0)
+    members = [[TASK.fit(p, X[seen], Y[seen, i]) for i in range(Y.shape[1])] for p in paper_predictors()]
+    score = FittedScores(TASK, members)
+    return Fold(score(X[held])[:, 0], Y[held], score(X_test)[:, 0], Y_test, label_graphs(X, Y))
+
+
+def crossfit_fold(X, Y, X_test, Y_test, n_jobs) -> Fold:
+    scores, _, fitted = cross_fit(crossfit_predictors(), X, Y, TASK, 5, 0, n_jobs)
+    return Fold(scores[:, 0], Y, fitted(X_test)[:, 0], Y_test, label_graphs(X, Y))

@@ -105,7 +105,7 @@ def test_addresses(folder):
 @pytest.mark.parametrize(
     ("read", "name", "text", "match"),
     [
-        (columns.read_columns, "a.txt", "a b c\na b\n", "line 2: 2 columns where the first line has 3"),
+        (columns.read_columns, "a.txt", "a b c\na b\n", "line 2: 2 columns where line 1 has 3"),
         (columns.read_columns, "a.txt", "a\nb\n", "has one column"),
         (columns.read_conllu, "a.txt", "1\ta\n", "line 1: CoNLL-U has 10 columns; got 2"),
         (tagged.read_us50, "a.txt", "a |1\nb |9\n", "line 2 must be `text |label`"),

@@ -1,6 +1,6 @@
 """Column files: one token a line, a blank line between sequences (CoNLL shared tasks, CoNLL-U)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rulefield.datasets.folder import data_folder, find_file, read_lines
@@ -25,13 +25,14 @@ def read_rows(path: str | Path, separator: str | None = None) -> list[list[list[
     Lines that begin with ``-DOCSTART-`` are left out. A line with another number of columns than the first is an
     error that names it.
     """
-    return list(_blocks(path, separator))
+    return list(rows_of(read_lines(path), str(path), separator))
 
 
-def _blocks(path: str | Path, separator: str | None) -> Iterator[list[list[str]]]:
+def rows_of(lines: Iterable[str], source: str, separator: str | None = None) -> Iterator[list[list[str]]]:
+    """Rows of columns of every sequence, from lines; errors name ``source``."""
     block: list[list[str]] = []
     width = 0
-    for number, line in enumerate(read_lines(path), 1):
+    for number, line in enumerate(lines, 1):
         if not line.strip():
             if block:
                 yield block
@@ -42,9 +43,7 @@ def _blocks(path: str | Path, separator: str | None) -> Iterator[list[list[str]]
         row = line.split(separator)
         width = width or len(row)
         if len(row) != width:
-            raise InputError(
-                f"{str(path)!r}, line {number}: {len(row)} columns where the first line has {width}: {line!r}."
-            )
+            raise InputError(f"{source}, line {number}: {len(row)} columns where line 1 has {width}: {line!r}.")
         block.append(row)
     if block:
         yield block

@@ -1,0 +1,169 @@
+"""Sequences in files: CoNLL columns and JSON lines, in and out."""
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rulefield.datasets.columns import rows_of
+from rulefield.datasets.folder import read_lines
+from rulefield.exceptions import InputError
+
+STANDARD = "-"
+JSON_NAMES = (".jsonl", ".json", ".ndjson")
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What a file holds.
+
+    Parameters
+    ----------
+    tokens : list of sequences
+        What a model is given: strings, tuples of columns, or features.
+    labels : list of label sequences, or None
+    records : list
+        The file's own rows (columns) or objects (JSON lines), to be written back with more in them.
+    form : str
+        "columns" or "jsonl".
+    separator : str
+        Between columns, when they are written back.
+    """
+
+    tokens: list[Any]
+    labels: list[Any] | None
+    records: list[Any]
+    form: str
+    separator: str = " "
+
+
+def form_of(path: str, form: str = "auto") -> str:
+    """Format of a file: as asked for, or by its name."""
+    if form in ("columns", "jsonl"):
+        return form
+    if form != "auto":
+        raise InputError(f"--format must be auto, columns or jsonl; got {form!r}.")
+    return "jsonl" if path.removesuffix(".gz").endswith(JSON_NAMES) else "columns"
+
+
+def read_corpus(path: str, form: str = "auto", *, labelled: bool, unknown: str | None = None) -> Corpus:
+    """Read a file, or standard input where ``path`` is ``-``.
+
+    Parameters
+    ----------
+    path : str
+    form : str
+        "auto", "columns" or "jsonl".
+    labelled : bool
+        Whether labels are needed: the last column, or the key ``labels``.
+    unknown : str, optional
+        Label that means "not known".
+    """
+    lines = (line.rstrip("\r\n") for line in sys.stdin) if path == STANDARD else read_lines(path)
+    source = "standard input" if path == STANDARD else repr(path)
+    read = _read_jsonl if form_of(path, form) == "jsonl" else _read_columns
+    corpus = read(lines, source, labelled)
+    if not corpus.tokens:
+        raise InputError(f"{source} holds no sequence.")
+    if unknown is None or corpus.labels is None:
+        return corpus
+    labels = [[None if label == unknown else label for label in sequence] for sequence in corpus.labels]
+    return Corpus(corpus.tokens, labels, corpus.records, corpus.form, corpus.separator)
+
+
+def _read_columns(lines: Iterable[str], source: str, labelled: bool) -> Corpus:
+    lines = list(lines)
+    tab = any("\t" in line for line in lines[:50])
+    blocks = list(rows_of(lines, source, "\t" if tab else None))
+    if labelled and blocks and len(blocks[0][0]) < 2:
+        raise InputError(f"{source} has one column; a labelled file has the token first and its label last.")
+    tokens = [[_token(row[:-1] if labelled else row) for row in block] for block in blocks]
+    labels = [[row[-1] for row in block] for block in blocks] if labelled else None
+    return Corpus(tokens, labels, blocks, "columns", "\t" if tab else " ")
+
+
+def _token(columns: Sequence[str]) -> Any:
+    return columns[0] if len(columns) == 1 else tuple(columns)
+
+
+def _read_jsonl(lines: Iterable[str], source: str, labelled: bool) -> Corpus:
+    tokens: list[Any] = []
+    labels: list[Any] = []
+    records: list[Any] = []
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        record = _record(line, f"{source}, line {number}", labelled)
+        records.append(record)
+        tokens.append(record["features"] if "features" in record else [_json_token(t) for t in record["tokens"]])
+        labels.append(record.get("labels"))
+        if labelled and len(labels[-1]) != len(tokens[-1]):
+            raise InputError(f"{source}, line {number}: {len(tokens[-1])} tokens but {len(labels[-1])} labels.")
+    return Corpus(tokens, labels if labelled else None, records, "jsonl")
+
+
+def _record(line: str, place: str, labelled: bool) -> dict[str, Any]:
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise InputError(f"{place} is not JSON ({error.msg}): {line[:60]!r}.") from None
+    if not isinstance(record, dict) or not isinstance(record.get("features", record.get("tokens")), list):
+        raise InputError(f'{place} must be an object with a list "tokens" (or "features"); got {line[:60]!r}.')
+    if labelled and not isinstance(record.get("labels"), list):
+        raise InputError(f'{place} has no list "labels".')
+    return record
+
+
+def _json_token(token: Any) -> Any:
+    """JSON has no tuples: a token that is a list is one with columns."""
+    return tuple(token) if isinstance(token, list) else token
+
+
+def with_labels(
+    corpus: Corpus, labels: Iterable[Sequence[Any]], extra: Sequence[dict[str, Any]] | None = None
+) -> Iterator[str]:
+    """Lines of the file with predicted labels: one column more, or the key ``labels`` (old ones under ``gold``)."""
+    for i, (record, predicted) in enumerate(zip(corpus.records, labels)):
+        more = extra[i] if extra else {}
+        if corpus.form == "jsonl":
+            old = {"gold": record["labels"]} if "labels" in record else {}
+            yield json.dumps({**record, **old, "labels": list(predicted), **more}, ensure_ascii=False)
+            continue
+        chances = more.get("probabilities")
+        for t, (row, label) in enumerate(zip(record, predicted)):
+            yield corpus.separator.join([*row, str(label), *([f"{chances[t]:.4f}"] if chances else [])])
+        yield ""
+
+
+def write_lines(path: str, lines: Iterable[str], inputs: Sequence[str]) -> None:
+    """Write lines to a file that appears when it is whole, or to standard output; inputs are never replaced."""
+    if path == STANDARD:
+        for line in lines:
+            sys.stdout.write(line + "\n")
+        return
+    protect_inputs(path, inputs)
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise InputError(f"cannot write {path!r}: the folder {str(target.parent)!r} does not exist.")
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.writelines(line + "\n" for line in lines)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def protect_inputs(path: str, inputs: Sequence[str]) -> None:
+    """Refuse an output that is one of the inputs."""
+    for name in inputs:
+        if name != STANDARD and Path(path).resolve() == Path(name).resolve():
+            raise InputError(f"the output {path!r} is also an input; give another name.")

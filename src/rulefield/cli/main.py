@@ -1,0 +1,161 @@
+"""The command line: ``rulefield train``, ``predict``, ``evaluate``, ``inspect``, ``demo``, ``rules``.
+
+Commands only declare their options here and import their work when they run, so that ``--help`` is quick.
+"""
+
+import os
+import sys
+import warnings
+from typing import Annotated
+
+import typer
+
+from rulefield.cli.rules import app as rules_app
+from rulefield.exceptions import RulefieldError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help="Label sequences with conditional random fields that follow your rules.",
+)
+app.add_typer(rules_app, name="rules")
+
+File = Annotated[str, typer.Argument(help="Column file or JSON lines (.jsonl), may be .gz; - for standard input.")]
+ModelFile = Annotated[str, typer.Argument(help="Model file, as written by train.")]
+Format = Annotated[str, typer.Option("--format", help="auto (by name), columns or jsonl.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 for one a core.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+
+
+@app.command(
+    epilog="[b]Examples[/b]: rulefield train train.conll -o chunks.rf --scheme BIO   |   "
+    "rulefield train data.jsonl -o m.rf --l1 0.1 --dev dev.jsonl --early-stopping 10"
+)
+def train(
+    files: Annotated[list[str], typer.Argument(help="Labelled files: columns (label last) or JSON lines.")],
+    model: Annotated[str, typer.Option("--output", "-o", help="Model file to write.")],
+    template: Annotated[str | None, typer.Option(help="CRF++ template file; without it, built-in features.")] = None,
+    scheme: Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES or BILOU.")] = "auto",
+    algorithm: Annotated[str, typer.Option(help="lbfgs, sgd, perceptron or ssvm.")] = "lbfgs",
+    l1: Annotated[float, typer.Option(help="L1 penalty.")] = 0.0,
+    l2: Annotated[float, typer.Option(help="L2 penalty (twice CRFsuite's c2).")] = 1.0,
+    max_iter: Annotated[int | None, typer.Option(help="Most iterations or epochs.")] = None,
+    min_count: Annotated[int, typer.Option(help="Least count of a feature with a label.")] = 1,
+    dev: Annotated[str | None, typer.Option(help="Held-out file, scored at the end.")] = None,
+    early_stopping: Annotated[int | None, typer.Option(help="Stop after so many iterations without gain.")] = None,
+    rules: Annotated[str | None, typer.Option(help="Rules file, kept in the model.")] = None,
+    unknown: Annotated[str | None, typer.Option(help="Label that means: not annotated.")] = None,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    form: Format = "auto",
+    jobs: Jobs = -1,
+    quiet: Quiet = False,
+) -> None:
+    """Learn a model from labelled sequences."""
+    from rulefield.cli.training import TrainOptions, run_train
+
+    options = TrainOptions(
+        template, scheme, algorithm, l1, l2, max_iter, min_count, early_stopping, rules, unknown, seed, form, jobs
+    )
+    run_train(files, model, dev, options, quiet)
+
+
+@app.command(
+    epilog="[b]Examples[/b]: rulefield predict chunks.rf new.conll > labelled.conll   |   "
+    "rulefield predict m.rf new.jsonl -o out.jsonl --kbest 3 --rules rules.yaml"
+)
+def predict(
+    model: ModelFile,
+    file: File = "-",
+    output: Annotated[str, typer.Option("--output", "-o", help="File to write; standard output by default.")] = "-",
+    rules: Annotated[str | None, typer.Option(help="Rules file, in place of the model's own rules.")] = None,
+    probabilities: Annotated[bool, typer.Option(help="Add the probability of each label.")] = False,
+    kbest: Annotated[int, typer.Option(help="Add the k best labellings (JSON lines only).")] = 0,
+    form: Format = "auto",
+    jobs: Jobs = -1,
+) -> None:
+    """Label new sequences: adds a last column, or the key "labels"."""
+    from rulefield.cli.prediction import run_predict
+
+    run_predict(model, file, output, rules, probabilities, kbest, form, jobs)
+
+
+@app.command(
+    epilog="[b]Examples[/b]: rulefield evaluate test.conll chunks.rf   |   "
+    "rulefield evaluate labelled.conll   (gold and predicted labels in the last two columns)"
+)
+def evaluate(
+    file: File,
+    model: Annotated[
+        str | None, typer.Argument(help="Model that predicts; without it, predictions are read.")
+    ] = None,
+    rules: Annotated[str | None, typer.Option(help="Rules file, in place of the model's own rules.")] = None,
+    scheme: Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES or BILOU.")] = "auto",
+    strict: Annotated[bool, typer.Option(help="Count only segments that the scheme allows.")] = False,
+    tokens: Annotated[bool, typer.Option(help="Also report token labels.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
+    form: Format = "auto",
+    jobs: Jobs = -1,
+) -> None:
+    """Score predictions: segments as conlleval counts them, tokens, whole sequences."""
+    from rulefield.cli.evaluation import run_evaluate
+
+    run_evaluate(file, model, rules, scheme, strict, tokens, as_json, form, jobs)
+
+
+@app.command(
+    epilog="[b]Examples[/b]: rulefield inspect m.rf --top 5 --label B-title   |   "
+    'rulefield inspect m.rf --explain "Ada Lovelace 1843"'
+)
+def inspect(
+    model: ModelFile,
+    top: Annotated[int, typer.Option(help="How many weights to show for each label.")] = 8,
+    label: Annotated[list[str] | None, typer.Option(help="Only these labels.")] = None,
+    explain: Annotated[str | None, typer.Option(help="Tokens, separated by spaces: why these labels?")] = None,
+) -> None:
+    """Show what a model holds, or why it labels something as it does."""
+    from rulefield.cli.inspection import run_inspect
+
+    run_inspect(model, top, label or [], explain)
+
+
+@app.command(epilog="[b]Example[/b]: rulefield demo --data addresses")
+def demo(
+    data: Annotated[str, typer.Option(help="citations or addresses.")] = "citations",
+    n: Annotated[int, typer.Option(help="Training sequences.")] = 300,
+    noise: Annotated[float, typer.Option(help="How damaged they are, 0 to 1.")] = 0.25,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    jobs: Jobs = -1,
+) -> None:
+    """Make up data, train, and show labelled output, scores, and what rules change. Takes under a minute."""
+    from rulefield.cli.demo import run_demo
+
+    run_demo(data, n, noise, seed, jobs)
+
+
+def main() -> None:
+    """Run the command line; mistakes in the input end with one sentence and exit code 2."""
+    warnings.showwarning = _show_warning
+    try:
+        app()
+    except RulefieldError as error:
+        _fail(str(error))
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except OSError as error:
+        _fail(f"{error.strerror or error}: {error.filename!r}." if error.filename else str(error))
+
+
+def _fail(sentence: str) -> None:
+    sys.stderr.write(f"rulefield: {sentence}\n")
+    sys.exit(2)
+
+
+def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    sys.stderr.write(f"rulefield: {message}\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Labelled text in colour, for terminals."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from rulefield.encode.schemes import OUTSIDE
+from rulefield.encode.spans import spans
+
+_COLOURS = ["cyan", "green", "yellow", "magenta", "blue", "red", "bright_cyan", "bright_green", "bright_yellow"]
+_COLOURS += ["bright_magenta", "bright_blue", "bright_red", "white", "grey70"]
+
+
+class Palette:
+    """A colour for each segment type, always the same in one run."""
+
+    def __init__(self, types: Iterable[str]):
+        self.colours = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(dict.fromkeys(types))}
+
+    def style(self, name: str) -> str:
+        """Return the style of a type; outside text is dim."""
+        return "dim" if name == OUTSIDE else self.colours.get(name, "white")
+
+    def legend(self) -> Text:
+        """Write all types in their colours."""
+        text = Text()
+        for name in self.colours:
+            text.append(f" {name} ", style=f"reverse {self.style(name)}")
+            text.append(" ")
+        return text
+
+    def paint(self, tokens: Sequence[Any], labels: Sequence[str], scheme: str | None) -> Text:
+        """Write tokens with their segments coloured, each segment followed by its type in small print."""
+        words = [token if isinstance(token, str) else str(token[0]) for token in tokens]
+        text, stop = Text(), 0
+        for span in spans(labels, scheme):
+            text.append(" ".join(words[stop : span.start]), style="dim")
+            text.append(" " if span.start > stop else "")
+            text.append(" ".join(words[span.start : span.stop]), style=self.style(span.type))
+            text.append(f"[{span.type}] ", style=f"dim {self.style(span.type)}")
+            stop = span.stop
+        text.append(" ".join(words[stop:]), style="dim")
+        return text
+
+
+def console(to_error: bool = False) -> Console:
+    """Return a console that wraps nothing when its output goes to a file."""
+    made = Console(stderr=to_error, highlight=False)
+    return made if made.is_terminal else Console(stderr=to_error, highlight=False, width=200, soft_wrap=True)

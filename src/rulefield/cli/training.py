@@ -1,0 +1,135 @@
+"""``rulefield train``."""
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from rulefield.cli.corpus import Corpus, protect_inputs, read_corpus
+from rulefield.exceptions import InputError, LabelError
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """The options of the command, in its order."""
+
+    template: str | None = None
+    scheme: str = "auto"
+    algorithm: str = "lbfgs"
+    l1: float = 0.0
+    l2: float = 1.0
+    max_iter: int | None = None
+    min_count: int = 1
+    early_stopping: int | None = None
+    rules: str | None = None
+    unknown: str | None = None
+    seed: int = 0
+    form: str = "auto"
+    jobs: int = -1
+
+
+def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainOptions, quiet: bool) -> None:
+    """Read, train, save, say what came out."""
+    inputs = [*files, *(name for name in (dev, options.template, options.rules) if name)]
+    protect_inputs(model, inputs)
+    tokens, labels = read_all(files, options)
+    held_out = read_corpus(dev, options.form, labelled=True, unknown=options.unknown) if dev else None
+    crf = make_crf(tokens, labels, options, quiet)
+    begun = perf_counter()
+    given = {"X_dev": held_out.tokens, "y_dev": held_out.labels} if held_out and options.early_stopping else {}
+    crf.fit(tokens, labels, **given)
+    crf.save(model)
+    if not quiet:
+        _say(
+            f"{len(tokens)} sequences, {len(crf.classes_)} labels, {crf.theta_.size} weights, "
+            f"{crf.n_iter_} iterations, {perf_counter() - begun:.1f} s; saved to {model}"
+        )
+        if held_out:
+            _say(f"{dev}: {_dev_line(crf, held_out)}")
+
+
+def read_all(files: Sequence[str], options: TrainOptions) -> tuple[list[Any], list[Any]]:
+    """Tokens and labels of all files, one after the other."""
+    tokens: list[Any] = []
+    labels: list[Any] = []
+    for name in files:
+        corpus = read_corpus(name, options.form, labelled=True, unknown=options.unknown)
+        tokens += corpus.tokens
+        labels += corpus.labels or []
+    return tokens, labels
+
+
+def make_crf(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet: bool) -> Any:
+    """Make the estimator that the options ask for."""
+    from rulefield.estimators.chain import ChainCRF
+    from rulefield.rules import text as rules_text
+
+    return ChainCRF(
+        algorithm=options.algorithm,
+        l1=options.l1,
+        l2=options.l2,
+        scheme=choose_scheme(labels, options.scheme, quiet),
+        rules=rules_text.load(options.rules) if options.rules else None,
+        features=choose_features(tokens, options.template),
+        min_count=options.min_count,
+        max_iter=options.max_iter,
+        early_stopping=options.early_stopping,
+        random_state=options.seed,
+        n_jobs=options.jobs,
+        verbose=int(not quiet and sys.stderr.isatty()),
+    )
+
+
+def choose_features(tokens: list[Any], template: str | None) -> Any:
+    """Template, built-in features for tokens, or None where the file already holds features."""
+    from rulefield.encode.templates import Template
+    from rulefield.encode.tokens import TokenFeatures
+
+    first = next((token for sequence in tokens for token in sequence), "")
+    plain = isinstance(first, (str, tuple))
+    if template is None:
+        return TokenFeatures() if plain else None
+    if not plain:
+        raise InputError("--template works on tokens, but the file holds features; leave one of them out.")
+    return Template.from_file(template)
+
+
+def choose_scheme(labels: list[Any], scheme: str, quiet: bool) -> str | None:
+    """Return the scheme asked for; "auto" is the one that the prefixes tell, where all gold labels are possible."""
+    from rulefield.encode.labels import LabelEncoder
+    from rulefield.encode.schemes import Scheme, allowed_transitions, as_scheme
+    from rulefield.encode.spans import check_possible
+    from rulefield.metrics import guess_scheme
+
+    if scheme != "auto":
+        return None if as_scheme(scheme) is Scheme.none else as_scheme(scheme).value
+    encoder = LabelEncoder()
+    encoded = encoder.fit_encode(labels)
+    names = [str(label) for label in encoder.classes_]
+    guess = guess_scheme(names)
+    if guess is Scheme.none:
+        return None
+    for candidate in (guess, Scheme.iob1) if guess is Scheme.bio else (guess,):
+        try:
+            check_possible(encoded, names, candidate, allowed_transitions(names, candidate))
+        except LabelError as error:
+            reason = error
+            continue
+        return candidate.value
+    if not quiet:
+        _say(f"labels look like {guess.value}, but {str(reason).split(';')[0]}; training without a scheme")
+    return None
+
+
+def _dev_line(crf: Any, held_out: Corpus) -> str:
+    from rulefield.metrics import span_f1, token_accuracy
+
+    predicted = crf.predict(held_out.tokens)
+    scheme = crf.scheme or "auto"
+    f1 = span_f1(held_out.labels, predicted, scheme=scheme)
+    return f"span F1 {100 * f1:.2f}, token accuracy {100 * token_accuracy(held_out.labels, predicted):.2f}"
+
+
+def _say(sentence: str) -> None:
+    sys.stderr.write(sentence + "\n")

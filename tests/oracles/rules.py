@@ -106,7 +106,9 @@ def random_fact(rng, patterns):
         rng, [["prev"], ["here"], ["next"], ["prev", "here"], ["here", "next"], ["prev", "next"]] * 2 + [PLACES]
     )
     given = {place: pick(rng, patterns) for place in places}
-    return r.at(pick(rng, CONDITIONS), require=bool(rng.integers(2)), **given)
+    if rng.random() < 0.4:
+        return r.at(pick(rng, CONDITIONS), require=True, **given)
+    return r.at(pick(rng, CONDITIONS), then=pick(rng, [None, *places]), **given)
 
 
 def random_statement(rng, patterns, depth):

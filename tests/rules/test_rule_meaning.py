@@ -111,6 +111,10 @@ def test_amounts_under_schemes_and_in_hierarchies(rule, labels, scheme, expected
         ({"prev": "a", "here": "b"}, "a b c", 0),
         ({"prev": "a", "here": "b", "next": "c"}, "a b a", 1),
         ({"prev": "a", "here": "b", "next": "c"}, "a a a", 0),
+        ({"prev": "a", "here": "b", "next": "c", "then": "here"}, "a a c", 1),
+        ({"prev": "a", "here": "b", "next": "c", "then": "here"}, "a a b", 0),
+        ({"here": "b", "next": "c", "then": "here"}, "a a c", 1),
+        ({"prev": "a", "next": "c", "then": "prev"}, "b b c", 1),
     ],
     ids=str,
 )

@@ -133,6 +133,7 @@ def test_files(tmp_path):
         (lambda: r.count("a", where="b"), "condition on tokens"),
         (lambda: r.at("x", prev="a"), "condition on tokens"),
         (lambda: r.at(r.token_in("x")), "at least one label"),
+        (lambda: r.at(r.token_in("x"), prev="a", then="next"), "then must name"),
         (lambda: r.before("a", "b", level="word"), "level must be"),
         (lambda: r.implies(r.present("a"), "b"), "implies needs rules"),
         (lambda: r.all_of(), "at least one rule"),

@@ -5,6 +5,7 @@ Users write ``from rulefield import rules as r`` and find here everything that r
 
 from rulefield.rules.check import CheckedRule, check
 from rulefield.rules.compile import RuleCompiler, compile_rules
+from rulefield.rules.expectations import expected, share
 from rulefield.rules.facts import absent, at, before, eventually, first, followed_by, last, present
 from rulefield.rules.graph import for_each, how_many, node, nodes, related, this
 from rulefield.rules.importance import importance, prune
@@ -15,6 +16,7 @@ from rulefield.rules.propose import propose
 from rulefield.rules.rule import Rule
 from rulefield.rules.text import dump, load
 from rulefield.rules.tokens import (
+    any_token,
     feature,
     first_token,
     last_token,
@@ -35,6 +37,7 @@ __all__ = [
     "absent",
     "all_of",
     "any_of",
+    "any_token",
     "at",
     "at_least",
     "at_most",
@@ -45,6 +48,7 @@ __all__ = [
     "dump",
     "eventually",
     "exactly",
+    "expected",
     "feature",
     "first",
     "first_token",
@@ -69,6 +73,7 @@ __all__ = [
     "prune",
     "related",
     "segments",
+    "share",
     "this",
     "token_all",
     "token_equals",

@@ -16,6 +16,7 @@ from rulefield.rules.tokens import TokenCondition
 
 Patternish = str | Iterable[str]
 LEVELS = ("segment", "token")
+PLACES = {"prev": -1, "here": 0, "next": 1}
 
 
 def _call(name: str, level: str, *arguments: object) -> str:
@@ -140,9 +141,9 @@ class FollowedBy(TwoLabels):
 class At(Expression):
     """Around every token that meets a condition, the labels before, at and after it are as asked.
 
-    The last label that is given is the conclusion and the others are premises, so that
-    ``at(c, prev=p, next=q)`` says: if the label before is p, then the label after is q. With ``require`` all are
-    conclusions. Tokens that lack a neighbour which is asked about do not count.
+    The label named by ``then`` (by default the last that is given) is the conclusion and the others are premises, so
+    that ``at(c, prev=p, next=q)`` says: if the label before is p, then the label after is q. With ``require`` all
+    are conclusions. Tokens that lack a neighbour which is asked about do not count.
     """
 
     condition: TokenCondition
@@ -150,6 +151,12 @@ class At(Expression):
     here: Pattern | None = None
     next: Pattern | None = None
     require: bool = False
+    then: str | None = None
+
+    @property
+    def conclusion(self) -> int:
+        """Offset of the label that is the conclusion."""
+        return self.asked[-1][0] if self.then is None else PLACES[self.then]
 
     @property
     def asked(self) -> tuple[tuple[int, Pattern], ...]:
@@ -165,15 +172,20 @@ class At(Expression):
         for t in range(n):
             if not meets[t] or any(not 0 <= t + offset < n for offset, _ in found):
                 continue
-            *premises, conclusion = [match[t + offset] for offset, match in found]
-            good = all(premises) and conclusion if self.require else conclusion or not all(premises)
-            failed += not good
+            true = {offset: bool(match[t + offset]) for offset, match in found}
+            premises = all(value for offset, value in true.items() if offset != self.conclusion)
+            concluded = true[self.conclusion]
+            failed += not (premises and concluded) if self.require else premises and not concluded
         return failed
 
     def __repr__(self) -> str:
         given = (("prev", self.prev), ("here", self.here), ("next", self.next))
         parts = [repr(self.condition), *(f"{name}={value!r}" for name, value in given if value is not None)]
-        return f"at({', '.join(parts + ['require=True'] * self.require)})"
+        if self.require:
+            parts.append("require=True")
+        if self.then is not None:
+            parts.append(f"then={self.then!r}")
+        return f"at({', '.join(parts)})"
 
 
 # --- what users write ------------------------------------------------------------------------
@@ -226,11 +238,13 @@ def at(
     here: Patternish | None = None,
     next: Patternish | None = None,
     require: bool = False,
+    then: str | None = None,
     level: str = "token",
 ) -> Rule:
     """Labels around the tokens that meet a condition.
 
-    ``at(c, prev=p, next=q)``: wherever a token meets c and the label before it is p, the label after it is q.
+    ``at(c, prev=p, next=q)``: wherever a token meets c and the label before it is p, the label after it is q: the
+    last label that is given is the conclusion, or the one that ``then`` names ("prev", "here", "next").
     ``require=True`` (paper 002, eq. 19): around every such token both must hold. Fails by the number of tokens
     around which it fails. Its level makes no difference.
     """
@@ -238,6 +252,9 @@ def at(
         raise RuleError(f"at needs a condition on tokens, such as token_in(',', '.'); got {condition!r}.")
     if prev is None and here is None and next is None:
         raise RuleError("at needs at least one label: prev=, here= or next=.")
+    given = [name for name, p in (("prev", prev), ("here", here), ("next", next)) if p is not None]
+    if then is not None and (then not in given or require):
+        raise RuleError(f"then must name a label that is given ({', '.join(given)}) without require; got {then!r}.")
     _level(level)
     before, now, after = (None if p is None else as_pattern(p) for p in (prev, here, next))
-    return Rule(At(condition, before, now, after, bool(require)))
+    return Rule(At(condition, before, now, after, bool(require), then))

@@ -19,7 +19,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         *(logic.exactly, logic.at_most, logic.at_least),
         *(tokens.token_equals, tokens.token_in, tokens.token_matches, tokens.feature),
         *(tokens.token_all, tokens.token_not, tokens.previous_token, tokens.next_token),
-        *(tokens.first_token, tokens.last_token),
+        *(tokens.first_token, tokens.last_token, tokens.any_token),
     )
 }
 """What may be called in a rule; other files of this package may add to it."""

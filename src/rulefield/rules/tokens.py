@@ -95,9 +95,14 @@ class TokenAll(TokenCondition):
 
     def over(self, tokens: Sequence[Any]) -> np.ndarray:
         """Which tokens meet all conditions."""
-        return np.logical_and.reduce([condition.over(tokens) for condition in self.conditions])
+        meets = np.ones(len(tokens), dtype=bool)
+        for condition in self.conditions:
+            meets &= condition.over(tokens)
+        return meets
 
     def __repr__(self) -> str:
+        if not self.conditions:
+            return "any_token()"
         return f"token_all({', '.join(map(repr, self.conditions))})"
 
 
@@ -203,6 +208,11 @@ def _conditions(conditions: tuple[Any, ...], name: str) -> tuple[TokenCondition,
 def token_all(*conditions: TokenCondition) -> TokenAll:
     """Tokens that meet all of these conditions."""
     return TokenAll(_conditions(conditions, "token_all"))
+
+
+def any_token() -> TokenAll:
+    """Return the condition that every token meets."""
+    return TokenAll(())
 
 
 def token_not(condition: TokenCondition) -> TokenNot:

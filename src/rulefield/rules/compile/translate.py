@@ -147,7 +147,13 @@ class Translator:
             here = found.get(0, np.ones(self._shape[1], dtype=bool))
             prev, now, after = (node_tally(match, self.space) for match in (found[-1], here, found[1]))
             always = np.ones(self._shape[1], dtype=bool)
-            return Window(node_tally(always, self.space, meets), prev, now, after, expression.require)
-        a, b = found.values()
-        pairs = ~(a[:, None] & b[None, :]) if expression.require else a[:, None] & ~b[None, :]
-        return Sum(edge_tally(pairs, self.space, meets))
+            centre = node_tally(always, self.space, meets)
+            return Window(centre, prev, now, after, expression.require, expression.conclusion)
+        (_, a), (second, b) = found.items()
+        if expression.require:
+            failing = ~(a[:, None] & b[None, :])
+        elif expression.conclusion == second:
+            failing = a[:, None] & ~b[None, :]
+        else:
+            failing = ~a[:, None] & b[None, :]
+        return Sum(edge_tally(failing, self.space, meets))

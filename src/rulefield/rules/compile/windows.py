@@ -21,7 +21,9 @@ class Window(Statement):
     prev, here, next : Tally
         1 where the label matches; ``here`` is 1 for all labels where it is not asked about.
     require : bool
-        All are conclusions; else ``next`` is the conclusion and the others are premises.
+        All are conclusions.
+    conclusion : int
+        Else -1, 0 or 1: the place of the conclusion; the others are premises.
     """
 
     meets: Tally
@@ -29,18 +31,26 @@ class Window(Statement):
     here: Tally
     next: Tally
     require: bool
+    conclusion: int = 1
 
     @property
     def _signals(self) -> tuple[Tally, ...]:
         return (self.meets, self.prev, self.here, self.next)
 
     def _read(self, state: tuple, values: Values) -> tuple[tuple, bool]:
-        """State: did the label before match ``prev`` (None: no token before), premises of a token that waits."""
+        """State: did the label before match ``prev`` (None: no token before); what a token that waits has seen."""
         before, waiting = state
         meets, prev, here, after = (value > 0 for value in values)
-        failed = waiting is not None and (not (waiting and after) if self.require else waiting and not after)
-        now = None if before is None or not meets else before and here
+        failed = waiting is not None and self._fails((*waiting, after))
+        now = None if before is None or not meets else (before, here)
         return (prev, now), failed
+
+    def _fails(self, found: tuple[bool, bool, bool]) -> bool:
+        """Whether the labels before, at and after a token, as found, are not as asked."""
+        if self.require:
+            return not all(found)
+        concluded = found[1 + self.conclusion]
+        return not concluded and sum(found) == 2
 
     def forms(self, n: int, what: str) -> Forms:
         """Remember two labels."""
@@ -74,8 +84,11 @@ class Window(Statement):
         asked = (self.here.node == 0).any()
         terms = []
         for t in self._centres(builder.token_class):
-            premises = [builder.at(self.prev, t - 1)] + ([builder.at(self.here, t)] if asked else [])
-            terms.append((premises, builder.at(self.next, t + 1)))
+            labels = {-1: builder.at(self.prev, t - 1), 1: builder.at(self.next, t + 1)}
+            if asked:
+                labels[0] = builder.at(self.here, t)
+            conclusion = labels.pop(self.conclusion)
+            terms.append((list(labels.values()), conclusion))
         return terms
 
     def amount_rows(self, builder: RowBuilder) -> None:

@@ -214,3 +214,64 @@ def rows_amount(rows, n, m, y):
     )
     assert result.success, result.message
     return round(result.fun)
+
+
+# --- all labellings at once (in lexicographic order) -------------------------------------------
+
+
+def all_scores(potentials):
+    """Scores of all labellings of a chain."""
+    n, m = potentials.unary.shape
+    scores = np.zeros(1)
+    for t in range(n):
+        step = potentials.pairwise[np.arange(len(scores)) % m] if t else np.zeros((1, m))
+        scores = (scores[:, None] + step + potentials.unary[t]).ravel()
+    return scores
+
+
+def all_amounts(rule, m):
+    """Amounts of a compiled rule for all labellings."""
+    if rule.tally is not None:
+        return _all_tallies(rule.tally, rule.token_class, m)
+    if rule.counters:
+        return sum(np.maximum(_all_tallies(c.tally, rule.token_class, m) - c.bound, 0) for c in rule.counters)
+    return _all_runs(rule.automaton, rule.token_class, m)
+
+
+def _all_tallies(tally, classes, m):
+    total = np.zeros(1, dtype=np.int64)
+    for t, c in enumerate(classes):
+        node = tally.first if t == 0 and tally.first is not None else tally.node
+        step = tally.edge[c][np.arange(len(total)) % m] if t and tally.edge is not None else 0
+        total = (total[:, None] + step + node[c]).ravel()
+    return total
+
+
+def _all_runs(automaton, classes, m):
+    """Follow every run of every labelling; each must have exactly one that ends well."""
+    state = np.flatnonzero(automaton.initial >= 0)
+    path, amount = np.zeros(len(state), dtype=np.int64), automaton.initial[state].astype(np.int64)
+    pointer = automaton.arc_ptr.astype(np.int64)
+    for c in classes:
+        cell = (state[:, None] * automaton.n_letters + automaton.letter[c][None, :]).ravel()
+        arcs = pointer[cell + 1] - pointer[cell]
+        first = np.repeat(pointer[cell] - np.cumsum(arcs) + arcs, arcs)
+        arc = first + np.arange(arcs.sum())
+        path = np.repeat((path[:, None] * m + np.arange(m)).ravel(), arcs)
+        amount = np.repeat(np.repeat(amount, m), arcs) + automaton.arc_amount[arc]
+        state = automaton.arc_to[arc].astype(np.int64)
+    good = automaton.final[state] >= 0
+    assert sorted(path[good]) == list(range(m ** len(classes)))
+    amounts = np.zeros(m ** len(classes), dtype=np.int64)
+    amounts[path[good]] = amount[good] + automaton.final[state[good]]
+    return amounts
+
+
+def best_objective(problem):
+    """Greatest score less costs over all labellings; -inf where none obeys the hard rules."""
+    objective = all_scores(problem.potentials)
+    for rule in problem.rules:
+        amounts = all_amounts(rule, problem.potentials.n_states)
+        paid = np.minimum(amounts, 1) if rule.once else amounts
+        objective = objective - np.where(paid > 0, rule.weight * np.maximum(paid, 1), 0.0)
+    return float(objective.max())

@@ -3,12 +3,15 @@
 import numpy as np
 
 from rulefield.exceptions import InputError
+from rulefield.inference.graph_ad3 import ad3_graph
 from rulefield.inference.graph_auto import auto_graph, branch_graph, reduced_graph, trws_graph
 from rulefield.inference.graph_check import check_problem
+from rulefield.inference.graph_conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph_enumerate import enumerate_graph
 from rulefield.inference.graph_fast import FastGraphResult, FastState, decode_fast
 from rulefield.inference.graph_marginals import GraphMarginals, MarginalState, graph_marginals
 from rulefield.inference.graph_milp import milp_graph
+from rulefield.inference.graph_toulbar2 import toulbar2_graph
 from rulefield.inference.graph_trws import ROUNDS
 from rulefield.inference.result import Result
 from rulefield.problem.graph_problem import GraphProblem
@@ -22,10 +25,12 @@ __all__ = [
     "decode_fast",
     "decode_graph",
     "graph_marginals",
+    "minimal_conflict_graph",
+    "relax_graph",
 ]
 
 NODE_LIMIT = 100_000
-ENGINES = ("auto", "trws", "branch", "reduced_milp", "milp", "enumerate")
+ENGINES = ("auto", "trws", "branch", "ad3", "reduced_milp", "milp", "toulbar2", "enumerate")
 
 
 def decode_graph(
@@ -43,8 +48,10 @@ def decode_graph(
     engine : str
         ``auto`` walks from cheap to exact and stops at the first certificate: TRW-S (exact on forests), branch and
         bound on its bound, the same on the pieces that bounds leave open, HiGHS on the rest.
-        ``trws``: no search. ``branch``: TRW-S and branch and bound on the whole. ``reduced_milp``: TRW-S, then HiGHS
-        on what its bounds leave open. ``milp``: HiGHS on the whole problem. ``enumerate``: every labelling.
+        ``trws``: no search. ``branch``: TRW-S and branch and bound on the whole. ``ad3``: the relaxation,
+        rounded. ``reduced_milp``: TRW-S, then HiGHS
+        on what its bounds leave open. ``milp``: HiGHS on the whole problem.
+        ``toulbar2``: where pytoulbar2 is installed (it holds the GIL). ``enumerate``: every labelling.
     node_limit : int
         Search nodes that an exact search may visit before it returns its best with a gap.
     seconds : float or None
@@ -59,10 +66,14 @@ def decode_graph(
         return trws_graph(problem, ROUNDS, warm_start)
     if engine == "branch":
         return branch_graph(problem, node_limit, seconds, warm_start)
+    if engine == "ad3":
+        return ad3_graph(problem)
     if engine == "reduced_milp":
         return reduced_graph(problem, node_limit, seconds)
     if engine == "milp":
         return milp_graph(problem, node_limit, seconds)
+    if engine == "toulbar2":
+        return toulbar2_graph(problem, node_limit, seconds)
     if engine == "enumerate":
         return enumerate_graph(problem)
     raise InputError(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}.")

@@ -16,6 +16,7 @@ from rulefield.problem.graph_problem import GraphProblem
 FIRST_NODES = 512
 MILP_COLUMNS = 50_000
 MILP_NODES = 2_000
+ONE_PIECE = 0.8  # of the open nodes in one piece: splitting would not pay
 
 
 @dataclass
@@ -48,7 +49,7 @@ def trws_graph(problem: GraphProblem, rounds: int, warm_start: np.ndarray | None
     parts, rest = parts_of(problem)
     search = _start(parts, warm_start)
     descend(search, rounds)
-    return _result(problem, search, rest, "trws")
+    return search_result(problem, search, rest, "trws")
 
 
 def branch_graph(
@@ -60,7 +61,7 @@ def branch_graph(
     search = _start(parts, warm_start)
     descend(search)
     budget.search(search)
-    return _result(problem, search, rest, "branch")
+    return search_result(problem, search, rest, "branch")
 
 
 def auto_graph(
@@ -76,8 +77,8 @@ def auto_graph(
         engine = "branch"
         budget.search(search, FIRST_NODES)
     if search.is_open and search.value > -np.inf:
-        _pieces(parts, search, budget)
-    result = _result(problem, search, rest, engine)
+        _finish(parts, search, budget)
+    result = search_result(problem, search, rest, engine)
     if not len(rest) or result.status in (Status.optimal, Status.infeasible):
         return result
     return _better(result, milp_graph(problem, node_limit, budget.seconds))
@@ -92,8 +93,8 @@ def reduced_graph(problem: GraphProblem, node_limit: int, seconds: float | None)
     search = _start(parts, None)
     descend(search)
     if search.is_open:
-        _pieces(parts, search, budget, use_milp=True)
-    return _result(problem, search, rest, "reduced_milp")
+        _finish(parts, search, budget, use_milp=True)
+    return search_result(problem, search, rest, "reduced_milp")
 
 
 def _start(parts: Parts, warm_start: np.ndarray | None) -> Search:
@@ -105,7 +106,7 @@ def _start(parts: Parts, warm_start: np.ndarray | None) -> Search:
     return search
 
 
-def _result(problem: GraphProblem, search: Search, rest: np.ndarray, engine: str) -> Result:
+def search_result(problem: GraphProblem, search: Search, rest: np.ndarray, engine: str) -> Result:
     """Wrap a search; rows that are not in the network only count in the objective."""
     constant = search.network.constant
     bound = search.bound + constant
@@ -122,33 +123,36 @@ def _better(one: Result, other: Result) -> Result:
     return one if one.objective >= other.objective else other
 
 
-def _pieces(parts: Parts, search: Search, budget: Budget, use_milp: bool = False) -> None:
-    """Forbid labels at the root with the best value known, and solve the pieces that remain one by one."""
+def _finish(parts: Parts, search: Search, budget: Budget, use_milp: bool = False) -> None:
+    """Forbid labels at the root with the best value known; solve what remains piece by piece, or go on as before."""
     root = begin(parts)
-    root.value, root.labels, root.rounds, root.nodes = search.value, search.labels, search.rounds, search.nodes
+    root.value, root.labels = search.value, search.labels
     descend(root)
-    network = root.network
-    alive = np.empty(len(network.scores.unary), np.bool_)
-    alive[network.unary_from] = network.scores.unary > -np.inf
-    if not root.is_open or not np.logical_or.reduceat(alive, parts.potentials.unary_offset[:-1]).all():
-        root.bound = root.value
-    else:
-        components, labels, constant = split(parts, alive)
-        value = bound = constant
-        for piece in components:
-            found = _solve_piece(piece, budget, use_milp, root)
-            value, bound = value + found[0], bound + found[1]
-            if found[2] is not None:
-                labels[piece.nodes] = [keep[y] for keep, y in zip(piece.labels, found[2])]
-        if value > root.value:
-            root.value, root.labels = value, labels[network.order].astype(np.uint64)
-        root.bound = max(root.value, min(root.bound, bound))
-    search.value, search.labels, search.rounds, search.nodes = root.value, root.labels, root.rounds, root.nodes
-    search.bound = min(search.bound, root.bound)
+    search.value, search.labels = root.value, root.labels
+    search.bound, search.rounds = min(search.bound, root.bound), search.rounds + root.rounds
+    if not search.is_open:
+        return
+    alive = np.empty(len(root.network.scores.unary), np.bool_)
+    alive[root.network.unary_from] = root.network.scores.unary > -np.inf
+    components, labels, constant = split(parts, alive)
+    sizes = [len(piece.nodes) for piece in components]
+    if not use_milp and max(sizes) > ONE_PIECE * sum(sizes):
+        budget.search(search)
+        if not search.is_open:
+            return
+    value = bound = constant
+    for piece in components:
+        found = _solve_piece(piece, budget, use_milp, search)
+        value, bound = value + found[0], bound + found[1]
+        if found[2] is not None:
+            labels[piece.nodes] = [keep[y] for keep, y in zip(piece.labels, found[2])]
+    if value > search.value:
+        search.value, search.labels = value, labels[root.network.order].astype(np.uint64)
+    search.bound = max(search.value, min(search.bound, bound))
 
 
 def _solve_piece(
-    piece: Component, budget: Budget, use_milp: bool, root: Search
+    piece: Component, budget: Budget, use_milp: bool, whole: Search
 ) -> tuple[float, float, np.ndarray | None]:
     """Value, bound and labels of one piece."""
     search = begin(piece.parts)
@@ -156,7 +160,7 @@ def _solve_piece(
     if not use_milp:
         budget.search(search)
     if search.is_open and len(piece.parts.potentials.pairwise) <= MILP_COLUMNS:
-        milp_parts(piece.parts, search, min(MILP_NODES, max(budget.nodes, 1)), budget.seconds)
-    root.rounds, root.nodes = root.rounds + search.rounds, root.nodes + search.nodes
+        milp_parts(piece.parts, search, MILP_NODES, budget.seconds)
+    whole.rounds, whole.nodes = whole.rounds + search.rounds, whole.nodes + search.nodes
     constant = search.network.constant
     return search.value + constant, search.bound + constant, search.answer()

@@ -14,6 +14,7 @@ from rulefield.kernels.graph_sweep import Messages, slack, start_messages, trws,
 ROUNDS = 200
 BRANCH_ROUNDS = 10
 CHUNK = 64
+FIRST_ROWS = 64
 LOCAL_SWEEPS = 20
 PATIENCE = 1e-6
 
@@ -33,6 +34,8 @@ class Search:
     bound: float = np.inf
     rounds: int = 0
     nodes: int = 0
+    stack: Stack | None = None
+    depth: int = 0
 
     @property
     def price(self) -> float:
@@ -95,30 +98,28 @@ def descend(search: Search, rounds: int = ROUNDS, patience: float = PATIENCE) ->
 
 
 def branch_and_bound(search: Search, node_limit: int, deadline: float = np.inf) -> None:
-    """Close the gap by branching, as far as the limits allow."""
+    """Close the gap by branching, as far as the limits allow; another call goes on where this one stopped."""
     if not search.is_open:
         return
     net, scores, messages = search.network.net, search.network.scores, search.messages
-    stack = _stack(search, 64)
-    push(stack, 0, scores.unary, messages, search.bound)
-    depth, spent = 1, 0
-    while depth and spent < node_limit and monotonic() < deadline:
-        if depth + 2 > len(stack.bound):
-            stack = _wider(stack)
+    if search.stack is None:
+        arrays = (scores.unary, messages.edge, messages.prefix, messages.suffix)
+        unary, edge, prefix, suffix = (np.empty((FIRST_ROWS, len(a))) for a in arrays)
+        search.stack = Stack(unary, edge, prefix, suffix, np.empty(FIRST_ROWS))
+        push(search.stack, 0, scores.unary, messages, search.bound)
+        search.depth = 1
+    spent = 0
+    while search.depth and spent < node_limit and monotonic() < deadline:
+        if search.depth + 2 > len(search.stack.bound):
+            search.stack = _wider(search.stack)
         chunk = min(CHUNK, node_limit - spent)
-        depth, search.value, nodes = branch(
-            net, scores, messages, stack, depth, search.value, search.labels, chunk, BRANCH_ROUNDS
+        search.depth, search.value, nodes = branch(
+            net, scores, messages, search.stack, search.depth, search.value, search.labels, chunk, BRANCH_ROUNDS
         )
         spent += nodes
     search.nodes += spent
-    left = float(stack.bound[:depth].max(initial=-np.inf))
+    left = float(search.stack.bound[: search.depth].max(initial=-np.inf))
     search.bound = max(search.value + slack(search.value), left)
-
-
-def _stack(search: Search, rows: int) -> Stack:
-    m = search.messages
-    unary, edge, prefix, suffix = (np.empty((rows, len(a))) for a in (search.original, m.edge, m.prefix, m.suffix))
-    return Stack(unary, edge, prefix, suffix, np.empty(rows))
 
 
 def _wider(stack: Stack) -> Stack:

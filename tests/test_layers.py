@@ -10,10 +10,10 @@ import rulefield
 LEVELS = {
     "exceptions": -1,
     "data": 0,
+    "kernels": 0,
     "problem": 1,
     "encode": 1,
     "persistence": 1,
-    "kernels": 2,
     "metrics": 2,
     "inference": 3,
     "models": 3,

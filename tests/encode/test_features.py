@@ -1,14 +1,11 @@
 """Feature dicts and lists to matrices, as python-crfsuite reads them."""
 
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rulefield.encode.features import FeatureEncoder, Form, input_form
-from rulefield.encode.lookup import HashIndex
 from rulefield.exceptions import InputError
 
 
@@ -122,39 +119,6 @@ def test_strings_against_a_naive_reading(X, min_count):
     assert rows(made, kept) == expected
     assert rows(encoder.transform(X), kept) == expected
     assert made.lengths.tolist() == [len(seq) for seq in X]
-
-
-def test_large_batches_use_an_index_with_the_same_answer():
-    rng = np.random.default_rng(0)
-    names = [f"name{i}" for i in range(3000)]
-    X = [[list(rng.choice(names, size=20)) for _ in range(10)] for _ in range(60)]
-    encoder = FeatureEncoder.from_names(names[::2])
-    big = encoder.transform(X)
-    assert encoder._index is not None
-    small = FeatureEncoder.from_names(names[::2])
-    pieces = [small.transform([seq]) for seq in X]
-    assert small._index is None
-    assert np.array_equal(big.matrix.indices, np.concatenate([p.matrix.indices for p in pieces]))
-    assert pickle.loads(pickle.dumps(encoder))._index is None
-    encoder.extend([[["quite new"]]])
-    assert encoder._index is None
-    assert encoder.transform(X).n_features == 1501
-
-
-@given(st.lists(st.text(max_size=3), unique=True), st.lists(st.text(max_size=3)))
-def test_index_is_a_dictionary(names, wanted):
-    table = {name: i for i, name in enumerate(names)}
-    index = HashIndex(names)
-    assert index.ok
-    assert index.find(wanted, len(wanted)).tolist() == [table.get(name, -1) for name in wanted]
-
-
-def test_index_with_crowded_buckets():
-    index = HashIndex([f"n{i}" for i in range(20_000)])
-    assert index.longest > 3
-    wanted = [f"n{i}" for i in range(0, 40_000, 3)]
-    expected = [int(w[1:]) if int(w[1:]) < 20_000 else -1 for w in wanted]
-    assert index.find(wanted, len(wanted)).tolist() == expected
 
 
 def test_unknown_features_are_left_out_and_extend_adds_columns():

@@ -13,14 +13,13 @@ token                                   features
 ``{"next": {"word": "cat"}}``           ``next:word:cat``: 1, to any depth
 ======================================  =========================================
 
-A feature that occurs twice in a token adds up. Strings are turned into numbers inside numpy's and the
-dictionary's own loops; what survives is the vocabulary and the matrix.
+A feature that occurs twice in a token adds up. Strings are turned into numbers in bulk, by compiled code; what
+survives is the vocabulary and the matrix, both flat arrays.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from itertools import chain, repeat
+from itertools import chain
 from numbers import Real
 from typing import Any
 
@@ -28,11 +27,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from rulefield.data.sequences import Sequences
-from rulefield.encode.lookup import HashIndex
+from rulefield.encode.vocabulary import Vocabulary
 from rulefield.exceptions import InputError
 
 _MANY = (list, set, frozenset, tuple)
-_UNKNOWN, _PENDING = -1, -2
+_NOTHING, _PENDING = -1, -2
+Numbering = Callable[[Iterable[str]], np.ndarray]
 
 
 class Form(StrEnum):
@@ -118,8 +118,8 @@ class FeatureEncoder:
 
     Attributes
     ----------
-    vocabulary_ : dict of str to int
-        Column of each feature.
+    vocabulary_ : Vocabulary
+        Feature names; a feature's column is its number there.
 
     Notes
     -----
@@ -129,21 +129,17 @@ class FeatureEncoder:
 
     def __init__(self, min_count: int = 1):
         self.min_count = min_count
-        self._index: HashIndex | None = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_index": None}
 
     @property
     def names(self) -> list[str]:
-        """Feature names by column."""
-        return list(self.vocabulary_)
+        """Feature names by column (made anew at each call)."""
+        return self.vocabulary_.names
 
     @classmethod
     def from_names(cls, names: Iterable[str], min_count: int = 1) -> "FeatureEncoder":
         """Make a fitted encoder from its feature names (a saved model's)."""
         encoder = cls(min_count)
-        encoder.vocabulary_ = {name: i for i, name in enumerate(names)}
+        encoder.vocabulary_ = Vocabulary(names)
         return encoder
 
     def fit(self, X: Any) -> "FeatureEncoder":
@@ -153,88 +149,82 @@ class FeatureEncoder:
 
     def fit_transform(self, X: Any) -> Sequences:
         """Learn the vocabulary of ``X``, and encode it."""
-        self.vocabulary_: dict[str, int] = {}
+        self.vocabulary_ = Vocabulary()
         made = self.extend(X)
         return _prune(self, made) if self.min_count > 1 else made
 
     def extend(self, X: Any) -> Sequences:
         """Encode ``X``; features that are new get the next columns."""
-        self._index = None
-        return self._encode(X, grow=True)
+        return self._encode(X, self.vocabulary_.add)
 
     def transform(self, X: Any) -> Sequences:
         """Encode ``X``; unknown features are left out."""
-        return self._encode(X, grow=False)
+        return self._encode(X, self.vocabulary_.find)
 
-    def _encode(self, X: Any, grow: bool) -> Sequences:
+    def _encode(self, X: Any, number: Numbering) -> Sequences:
         X = X if isinstance(X, (list, tuple, np.ndarray, Sequences)) else _listed(X)
         form = input_form(X)
         lengths = np.fromiter(map(len, X), dtype=np.int64, count=len(X))
         if form is Form.strings:
-            return self._encode_strings(X, lengths, grow)
+            return self._encode_strings(X, lengths, number)
         if form is Form.dicts:
-            return self._encode_dicts(X, lengths, grow)
+            return self._encode_dicts(X, lengths, number)
         if form is Form.empty:
-            empty = (np.zeros(0), np.zeros(0, np.int32), np.zeros(1, np.int32))
-            return Sequences(sp.csr_array(empty, shape=(0, len(self.vocabulary_))), lengths)
+            return self._assemble(np.zeros(0, np.int32), None, np.zeros(0, np.int64), lengths)
         raise InputError(f"FeatureEncoder reads feature dicts and lists of feature strings; got {form.value}.")
 
-    # --- lists of strings ---------------------------------------------------------------------
-
-    def _encode_strings(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> Sequences:
-        n_tokens = int(lengths.sum())
-        counts = np.fromiter(map(len, chain.from_iterable(X)), dtype=np.int64, count=n_tokens)
-        strings = chain.from_iterable(chain.from_iterable(X))
-        total = int(counts.sum())
-        if grow:
-            table: dict[str, int] = defaultdict(None, self.vocabulary_)
-            table.default_factory = table.__len__  # type: ignore[attr-defined]
-            ids = np.fromiter(map(table.__getitem__, strings), dtype=np.int32, count=total)
-            _check_names(table, len(self.vocabulary_), X)
-            self.vocabulary_ = dict(table)
-        else:
-            ids = self._find(strings, total)
-        return _assemble(ids, None, counts, lengths, len(self.vocabulary_))
-
-    def _find(self, strings: Iterable[str], total: int) -> np.ndarray:
-        """Columns of known strings; a large batch pays for an index, which later batches use too."""
-        if self._index is None and total >= max(10_000, len(self.vocabulary_) // 4):
-            self._index = HashIndex(self.vocabulary_)
-        if self._index is not None and self._index.ok:
-            return self._index.find(strings, total)
-        return np.fromiter(map(self.vocabulary_.get, strings, repeat(_UNKNOWN)), dtype=np.int32, count=total)
-
-    # --- dicts ----------------------------------------------------------------------------------
-
-    def _encode_dicts(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> Sequences:
+    def _encode_strings(self, X: Sequence[Any], lengths: np.ndarray, number: Numbering) -> Sequences:
+        counts = np.fromiter(map(len, chain.from_iterable(X)), dtype=np.int64, count=int(lengths.sum()))
         try:
-            return self._encode_pairs(X, lengths, grow, plain=True)
-        except _UnhashableError:  # a list, set or dict among the values
-            return self._encode_pairs(X, lengths, grow, plain=False)
+            ids = number(chain.from_iterable(chain.from_iterable(X)))
+        except TypeError:
+            _refuse_other_types(X)
+            raise
+        return self._assemble(ids, None, counts, lengths)
 
-    def _encode_pairs(self, X: Sequence[Any], lengths: np.ndarray, grow: bool, plain: bool) -> Sequences:
-        table = _PairTable(self.vocabulary_, grow)
+    def _encode_dicts(self, X: Sequence[Any], lengths: np.ndarray, number: Numbering) -> Sequences:
+        try:
+            return self._encode_pairs(X, lengths, number, plain=True)
+        except _UnhashableError:
+            return self._encode_pairs(X, lengths, number, plain=False)
+
+    def _encode_pairs(self, X: Sequence[Any], lengths: np.ndarray, number: Numbering, plain: bool) -> Sequences:
+        """Give numbers to the distinct pairs first, then to their names; ``plain``: no value holds several."""
+        table = _PairTable()
+        sizes: list[int] = []
         tokens = chain.from_iterable(X)
-        if plain:
-            counts = np.fromiter(map(len, chain.from_iterable(X)), dtype=np.int64, count=int(lengths.sum()))
-            pairs: Any = chain.from_iterable(map(dict.items, tokens))
-        else:
-            sizes: list[int] = []
-            pairs = _expanded(tokens, sizes)
+        pairs: Any = chain.from_iterable(map(dict.items, tokens)) if plain else _expanded(tokens, sizes)
         try:
-            ids = np.fromiter(map(table.__getitem__, pairs), dtype=np.int32)
+            local = np.fromiter(map(table.__getitem__, pairs), dtype=np.int32)
         except TypeError as error:
             if plain and "unhashable" in str(error):
                 raise _UnhashableError from None
             raise
         except _BadFeatureError as bad:
             raise InputError(f"{_place_of_feature(X, bad)}: {bad.reason}.") from None
-        if not plain:
-            counts = np.array(sizes, dtype=np.int64)
-        values = table.fill(ids)
+        counts = np.fromiter(map(len, chain.from_iterable(X)) if plain else sizes, dtype=np.int64)
+        values = table.fill(local)
         if values is not None and not np.isfinite(values).all():
-            _refuse_not_finite(values, counts, lengths, ids, list(self.vocabulary_))
-        return _assemble(ids, values, counts, lengths, len(self.vocabulary_))
+            _refuse_not_finite(values, counts, lengths, local, list(table.names))
+        columns = np.append(number(table.names), np.int32(_NOTHING))  # the last one is for zeros
+        return self._assemble(columns[local], values, counts, lengths)
+
+    def _assemble(
+        self, ids: np.ndarray, values: np.ndarray | None, counts: np.ndarray, lengths: np.ndarray
+    ) -> Sequences:
+        """Build the matrix from the columns of all occurrences; ``counts`` of them belong to each token."""
+        ends = np.cumsum(counts)
+        if len(ids) and ids.min() < 0:
+            known = ids >= 0
+            kept = np.zeros(len(ids) + 1, dtype=np.int32)
+            np.cumsum(known, out=kept[1:])
+            ends = kept[ends]
+            ids = ids[known]
+            values = None if values is None else values[known]
+        indptr = np.zeros(len(counts) + 1, dtype=np.int32)
+        indptr[1:] = ends
+        data = np.ones(len(ids)) if values is None else values
+        return Sequences(sp.csr_array((data, ids, indptr), shape=(len(counts), len(self.vocabulary_))), lengths)
 
 
 class _UnhashableError(Exception):
@@ -248,15 +238,15 @@ class _BadFeatureError(Exception):
 
 
 class _PairTable(dict):
-    """Column of each (key, value) pair, filled as pairs are met.
+    """A number for each distinct feature among (key, value) pairs; ``names`` holds their names.
 
     Equal pairs are the same feature, also across types: ("k", True) and ("k", 1.0) are k with weight 1, and
-    ("k", False) and ("k", 0) are nothing. Other numbers are not kept: they wait in ``waiting``, in order.
+    ("k", False) and ("k", 0) are nothing (-1). Other numbers are not kept: they wait in ``waiting``, in order.
     """
 
-    def __init__(self, vocabulary: dict[str, int], grow: bool):
+    def __init__(self) -> None:
         super().__init__()
-        self.vocabulary, self.grow = vocabulary, grow
+        self.names: dict[str, int] = {}
         self.waiting: list[tuple[int, float]] = []
 
     def __missing__(self, pair: tuple[Any, Any]) -> int:
@@ -266,12 +256,13 @@ class _PairTable(dict):
         if not isinstance(key, str):
             raise _BadFeatureError(key, value, f"feature names must be strings; got {key!r}")
         if isinstance(value, str):
-            column = self.column(f"{key}:{value}")
+            column = self.number(f"{key}:{value}")
         elif isinstance(value, (Real, np.bool_)):
-            number = float(value)
-            if number not in (0.0, 1.0):
-                return self.wait(key, number)
-            column = self.column(key) if number else _UNKNOWN
+            amount = float(value)
+            if amount not in (0.0, 1.0):
+                self.waiting.append((self.number(key), amount))
+                return _PENDING
+            column = self.number(key) if amount else _NOTHING
         elif isinstance(value, _MANY):
             raise _UnhashableError
         else:
@@ -281,27 +272,18 @@ class _PairTable(dict):
         self[pair] = column
         return column
 
-    def column(self, name: str) -> int:
-        if self.grow:
-            return self.vocabulary.setdefault(name, len(self.vocabulary))
-        return self.vocabulary.get(name, _UNKNOWN)
-
-    def wait(self, key: str, number: float) -> int:
-        column = self.column(key)
-        if column == _UNKNOWN:
-            return _UNKNOWN
-        self.waiting.append((column, number))
-        return _PENDING
+    def number(self, name: str) -> int:
+        return self.names.setdefault(name, len(self.names))
 
     def fill(self, ids: np.ndarray) -> np.ndarray | None:
-        """Fill the columns that wait in ``ids``, and give all values (None where all are 1)."""
+        """Fill the numbers that wait in ``ids``, and give all values (None where all are 1)."""
         if not self.waiting:
             return None
         where = np.flatnonzero(ids == _PENDING)
-        columns, numbers = zip(*self.waiting)
+        columns, amounts = zip(*self.waiting)
         ids[where] = columns
         values = np.ones(len(ids))
-        values[where] = numbers
+        values[where] = amounts
         return values
 
 
@@ -331,36 +313,14 @@ def _flat(items: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
             yield key, value
 
 
-# --- assembling -----------------------------------------------------------------------------------
-
-
-def _assemble(
-    ids: np.ndarray, values: np.ndarray | None, counts: np.ndarray, lengths: np.ndarray, n_features: int
-) -> Sequences:
-    """Build the matrix from the columns of all occurrences; ``counts`` of them belong to each token."""
-    ends = np.cumsum(counts)
-    if len(ids) and ids.min() < 0:
-        known = ids >= 0
-        kept = np.zeros(len(ids) + 1, dtype=np.int64)
-        np.cumsum(known, out=kept[1:])
-        ends = kept[ends]
-        ids = ids[known]
-        values = None if values is None else values[known]
-    indptr = np.zeros(len(counts) + 1, dtype=np.int32)
-    indptr[1:] = ends
-    data = np.ones(len(ids)) if values is None else values
-    return Sequences(sp.csr_array((data, ids, indptr), shape=(len(counts), n_features)), lengths)
-
-
 def _prune(encoder: FeatureEncoder, made: Sequences) -> Sequences:
     """Leave out features that occur less than ``min_count`` times."""
     count = np.bincount(made.matrix.indices, minlength=made.n_features)
     keep = count >= encoder.min_count
-    column = np.where(keep, np.cumsum(keep) - 1, _UNKNOWN).astype(np.int32)
-    encoder.vocabulary_ = {name: i for i, name in enumerate(n for n, k in zip(encoder.vocabulary_, keep) if k)}
-    ids = column[made.matrix.indices]
+    column = np.where(keep, np.cumsum(keep) - 1, _NOTHING).astype(np.int32)
+    encoder.vocabulary_ = encoder.vocabulary_.keep(keep)
     counts = np.diff(made.matrix.indptr).astype(np.int64)
-    return _assemble(ids, made.matrix.data, counts, made.lengths, len(encoder.vocabulary_))
+    return encoder._assemble(column[made.matrix.indices], made.matrix.data, counts, made.lengths)
 
 
 def _listed(X: Any) -> Any:
@@ -370,18 +330,15 @@ def _listed(X: Any) -> Any:
 # --- words for bad input --------------------------------------------------------------------------
 
 
-def _check_names(table: dict[Any, int], n_old: int, X: Sequence[Any]) -> None:
-    """Check that all new names are strings; the types of names are few, their occurrences many."""
-    if set(map(type, table)) <= {str, np.str_}:
-        return
-    bad = next(name for name in table if not isinstance(name, str))
+def _refuse_other_types(X: Sequence[Any]) -> None:
     for i, tokens in enumerate(X):
         for t, token in enumerate(tokens):
-            if any(feature is bad or type(feature) is type(bad) for feature in token):
-                raise InputError(
-                    f"token {t} of sequence {i}: a feature in a list must be a string; got {bad!r} "
-                    f"({type(bad).__name__}); write a dict {{name: value}} for numbers."
-                )
+            for feature in token:
+                if not isinstance(feature, str):
+                    raise InputError(
+                        f"token {t} of sequence {i}: a feature in a list must be a string; got {feature!r} "
+                        f"({type(feature).__name__}); write a dict {{name: value}} for numbers."
+                    )
 
 
 def _place_of_feature(X: Sequence[Any], bad: _BadFeatureError) -> str:

@@ -1,0 +1,77 @@
+"""A vocabulary is a dictionary from strings to the order of their first appearance."""
+
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rulefield.encode import vocabulary as module
+from rulefield.encode.vocabulary import Vocabulary
+
+strings = st.lists(st.text(alphabet="ab\n\0é\ud800", max_size=3), max_size=30)
+
+
+def dictionary(batches):
+    table = {}
+    return [[table.setdefault(s, len(table)) for s in batch] for batch in batches], table
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(strings, max_size=4), strings)
+def test_it_is_a_dictionary(batches, asked):
+    vocabulary = Vocabulary()
+    expected, table = dictionary(batches)
+    assert [vocabulary.add(batch).tolist() for batch in batches] == expected
+    assert vocabulary.find(asked).tolist() == [table.get(s, -1) for s in asked]
+    assert vocabulary.names == list(vocabulary) == list(table)
+    assert len(vocabulary) == len(table)
+    assert all(name in vocabulary for name in table)
+    copy = pickle.loads(pickle.dumps(vocabulary))
+    assert copy.find(asked).tolist() == vocabulary.find(asked).tolist()
+    assert copy.names == vocabulary.names
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.text(max_size=3), unique=True), st.data())
+def test_keep(names, data):
+    mask = np.array(data.draw(st.lists(st.booleans(), min_size=len(names), max_size=len(names))), dtype=bool)
+    kept = Vocabulary(names).keep(mask)
+    assert kept.names == [name for name, k in zip(names, mask) if k]
+    assert kept.find(names).tolist() == [kept.names.index(n) if n in kept.names else -1 for n in names]
+
+
+def test_many_names_in_many_portions(monkeypatch):
+    monkeypatch.setattr(module, "_PORTION", 1000)
+    rng = np.random.default_rng(0)
+    numbers = rng.integers(0, 20_000, size=50_000)
+    vocabulary = Vocabulary()
+    expected, table = dictionary([[f"name{i}" for i in numbers]])
+    assert vocabulary.add(f"name{i}" for i in numbers).tolist() == expected[0]
+    assert vocabulary.find(["name19999999", *table]).tolist() == [-1, *table.values()]
+
+
+def test_equal_hashes_do_no_harm():
+    """A slot with the right hash but another name of the same length is passed over."""
+    other = Vocabulary(["cd"])
+    slot = int(np.flatnonzero(other._numbers == 0)[0])
+    vocabulary = Vocabulary(["ab"])
+    assert vocabulary._numbers[slot] == -1
+    vocabulary._hashes[slot], vocabulary._numbers[slot] = other._hashes[slot], 0
+    assert vocabulary.find(["cd", "ab"]).tolist() == [-1, 0]
+    assert vocabulary.add(["cd"]).tolist() == [1]
+    assert vocabulary.find(["cd"]).tolist() == [1]
+
+
+def test_only_strings():
+    with pytest.raises(TypeError):
+        Vocabulary(["a", 3])
+
+
+def test_nothing():
+    vocabulary = Vocabulary()
+    assert vocabulary.add([]).tolist() == []
+    assert vocabulary.find(["x", ""]).tolist() == [-1, -1]
+    assert vocabulary.add([""]).tolist() == [0]
+    assert vocabulary.names == [""]

@@ -33,7 +33,8 @@ def features(tokens: list[str]) -> list[list[str]]:
 
 def umass(part: str) -> tuple[list[list[list[str]]], list[list[str]]]:
     """Feature lists and hierarchical labels of one part (training, dev, testing)."""
-    from rulefield.datasets.umass import read_umass
+    from rulefield.datasets.tagged import load_umass
 
-    tokens, labels = read_umass(data_folder() / "umass_citation" / f"{part}.docs")
+    data_folder()
+    tokens, labels = load_umass(part)
     return [features(t) for t in tokens], labels

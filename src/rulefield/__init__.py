@@ -11,6 +11,8 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "ChainCRF": "rulefield.estimators.chain",
+    "JointCRF": "rulefield.estimators.joint",
+    "RuledCRF": "rulefield.estimators.ruled",
     "Sequences": "rulefield.data.sequences",
     "TokenFeatures": "rulefield.encode.tokens",
     "load": "rulefield.estimators.files",

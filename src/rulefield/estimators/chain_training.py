@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 
@@ -144,7 +145,7 @@ def _likelihood(
     )
     from scipy.optimize import minimize
 
-    def note(intermediate_result):
+    def note(intermediate_result: Any) -> None:
         monitor(float(intermediate_result.fun), 0.0, np.array(intermediate_result.x))
 
     done = minimize(

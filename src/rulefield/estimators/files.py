@@ -9,6 +9,8 @@ from rulefield.persistence import load_model
 
 _LOADERS = {
     "chain": ("rulefield.estimators.chain", "ChainCRF"),
+    "joint": ("rulefield.estimators.joint", "JointCRF"),
+    "ruled": ("rulefield.estimators.ruled", "RuledCRF"),
 }
 
 

@@ -156,7 +156,7 @@ class ExpectationCompiler:
         In the order in which joint states number them, the last task fastest.
     """
 
-    def __init__(self, tasks: Mapping[str | None, tuple[Sequence[str], str | None]]):
+    def __init__(self, tasks: Mapping[Any, tuple[Sequence[str], str | None]]):
         self.names = list(tasks)
         self.tables = {name: LabelTable([str(c) for c in labels], scheme) for name, (labels, scheme) in tasks.items()}
         self.sizes = tuple(len(table) for table in self.tables.values())

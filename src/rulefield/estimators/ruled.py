@@ -1,0 +1,335 @@
+"""A chain CRF with rules whose weights are learned on held-out data."""
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import KFold
+from sklearn.utils.validation import check_is_fitted
+
+from rulefield.estimators.chain import ChainCRF
+from rulefield.estimators.inputs import as_list, tokens_of
+from rulefield.estimators.labellings import Labelling
+from rulefield.estimators.options import thread_count
+from rulefield.estimators.progress import Progress
+from rulefield.estimators.ruled_files import ruled_from_file, ruled_to_file
+from rulefield.estimators.two_stage import TwoStageDecoder
+from rulefield.exceptions import InputError
+from rulefield.learning.rule_weights import Example, Examples, LearnedWeights, learn_margin, learn_perceptron
+from rulefield.metrics import span_f1
+from rulefield.rules import RuleCompiler, mine, propose
+from rulefield.rules.importance import CUTOFF, importance_of
+from rulefield.rules.rule import LEARN, Rule
+
+TAUS = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9, 0.85, 0.8)
+
+
+@dataclass(frozen=True)
+class RuleReport:
+    """How a rule fared on the held-out data.
+
+    ``importance`` counts sequences that the plain model breaks over those that gold labels break; ``acted`` sequences
+    whose labels this rule alone changes; ``helped`` tokens that became right by it minus tokens that became wrong.
+    """
+
+    rule: str
+    weight: float
+    importance: float
+    broken_by_model: int
+    broken_by_gold: int
+    acted: int
+    helped: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.weight:8.3f}  importance {self.importance:6.2f}  broken by model/gold "
+            f"{self.broken_by_model}/{self.broken_by_gold}  acted {self.acted}  helped {self.helped:+d}  {self.rule}"
+        )
+
+
+class RuledCRF(BaseEstimator):
+    """Finds out, on held-out data, which rules a chain should follow and what breaking them should cost.
+
+    Parameters
+    ----------
+    crf : ChainCRF
+        Fitted (``cv="prefit"``) or not.
+    rules : list of rules, "propose" or "mine"
+        Rules with ``.soft("learn")`` get their weight learned; the others keep theirs. ``"propose"`` makes candidates
+        by template, ``"mine"`` finds them in the labelled data.
+    method : {"soft", "two-stage"}
+        Pay learned weights; or, among labellings nearly as probable as the best (``tau``, chosen on held-out data),
+        the one that breaks least (costs then come from how often rules fail in the labels).
+    learner : {"perceptron", "ssvm"}
+    cv : int or "prefit"
+        Folds: weights are learned on potentials of models that have not seen the sequence, and the chain is then
+        fitted on everything. ``"prefit"`` takes a fitted chain, and ``fit`` gets held-out data.
+    cutoff : float
+        Rules to be learned whose importance is lower are dropped before learning.
+    epochs, rate, l1, l2 : learner settings (``rate`` for the perceptron, ``l2`` for the SVM)
+    tau : float, optional
+        Fixes tau instead of choosing it.
+    random_state : int
+    n_jobs : int, optional
+    verbose : int
+
+    Attributes
+    ----------
+    crf_ : ChainCRF
+    rules_ : list of rules
+        With learned weights; rules of weight 0 are gone.
+    report_ : list of RuleReport
+    tau_ : float or None
+    """
+
+    def __init__(
+        self,
+        crf: Any = None,
+        rules: Sequence[Rule] | str = "propose",
+        *,
+        method: str = "soft",
+        learner: str = "perceptron",
+        cv: int | str = "prefit",
+        cutoff: float = CUTOFF,
+        epochs: int = 10,
+        rate: float = 0.1,
+        l1: float = 0.0,
+        l2: float = 1.0,
+        tau: float | None = None,
+        random_state: int = 0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.crf = crf
+        self.rules = rules
+        self.method = method
+        self.learner = learner
+        self.cv = cv
+        self.cutoff = cutoff
+        self.epochs = epochs
+        self.rate = rate
+        self.l1 = l1
+        self.l2 = l2
+        self.tau = tau
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Sequence[Sequence[Any]]) -> "RuledCRF":
+        """Learn weights of rules from labelled sequences (held out from the chain where it is ``prefit``)."""
+        self._check_options()
+        X, gold = as_list(X), [list(row) for row in y]
+        base, examples = self._held_out(X, gold)
+        rules = self._candidates(X, gold, base)
+        compiler = RuleCompiler(rules, [str(c) for c in base.classes_], base.scheme)
+        fixed = np.array([np.nan if rule.weight == LEARN else float(rule.weight) for rule in rules])
+        once = np.array([rule.per == "once" for rule in rules], dtype=bool)
+        data = Examples(examples, compiler, fixed, once, thread_count(self.n_jobs))
+        plain = data.decode(range(len(data)), np.zeros(len(rules)))
+        broken = np.array([units for _, units in plain]).T.reshape(len(rules), len(data))
+        score = importance_of(broken, data.gold.T)
+        keep = np.flatnonzero(~data.learned | (score >= self.cutoff))
+        self.crf_ = base
+        self.n_candidates_, self.n_kept_ = len(rules), len(keep)
+        learned = self._learn(examples, [rules[i] for i in keep], base)
+        self.log_, self.gap_ = learned.log, learned.gap
+        weights = np.zeros(len(rules))
+        weights[keep] = learned.weights
+        weights = np.where(data.learned, weights, fixed)
+        self.tau_ = self._choose_tau(data, weights) if self.method == "two-stage" else None
+        self.rules_ = [_priced(rule, w) for rule, w in zip(rules, weights) if w > 0]
+        self.report_ = _reports(data, rules, weights, score, broken, plain)
+        return self
+
+    def _check_options(self) -> None:
+        choices = {"method": ("soft", "two-stage"), "learner": ("perceptron", "ssvm")}
+        for name, allowed in choices.items():
+            if getattr(self, name) not in allowed:
+                raise InputError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}.")
+        if self.cv != "prefit" and (not isinstance(self.cv, int) or self.cv < 2):
+            raise InputError(f"cv must be 'prefit' or a number of folds >= 2; got {self.cv!r}.")
+        if self.crf is not None and not isinstance(self.crf, ChainCRF):
+            raise InputError(f"crf must be a ChainCRF; got {type(self.crf).__name__}.")
+
+    def _held_out(self, X: Any, y: list[list[Any]]) -> tuple[ChainCRF, list[Example]]:
+        crf = ChainCRF() if self.crf is None else self.crf
+        if self.cv == "prefit":
+            check_is_fitted(crf)
+            return copy.deepcopy(crf), _examples(crf, X, y)
+        rows: list[Example | None] = [None] * len(y)
+        folds = KFold(int(self.cv), shuffle=True, random_state=self.random_state)
+        with Progress(f"fitting {self.cv} folds", bool(self.verbose)):
+            base = clone(crf).fit(X, y)
+            for train, test in folds.split(np.arange(len(y))):
+                fold = clone(crf).fit(_pick(X, train), [y[i] for i in train])
+                for i, example in zip(test, _examples(fold, _pick(X, test), [y[i] for i in test], base.classes_)):
+                    rows[i] = example
+        return base, [row for row in rows if row is not None]
+
+    def _candidates(self, X: Any, y: list[list[Any]], base: ChainCRF) -> list[Rule]:
+        labels = [str(c) for c in base.classes_]
+        if isinstance(self.rules, str):
+            if self.rules == "propose":
+                return propose(y, scheme=base.scheme, labels=labels)
+            if self.rules == "mine":
+                return mine(X, y, scheme=base.scheme, learn=self.method == "soft")
+            raise InputError(f"rules must be a list of rules, 'propose' or 'mine'; got {self.rules!r}.")
+        return list(self.rules)
+
+    def _learn(self, examples: list[Example], rules: list[Rule], base: ChainCRF) -> LearnedWeights:
+        fixed = np.array([np.nan if rule.weight == LEARN else float(rule.weight) for rule in rules])
+        if not np.isnan(fixed).any():
+            return LearnedWeights(fixed)
+        once = np.array([rule.per == "once" for rule in rules], dtype=bool)
+        compiler = RuleCompiler(rules, [str(c) for c in base.classes_], base.scheme)
+        data = Examples(examples, compiler, fixed, once, thread_count(self.n_jobs))
+        common = {"epochs": self.epochs, "l1": self.l1, "seed": self.random_state}
+        if self.learner == "perceptron":
+            return learn_perceptron(data, rate=self.rate, **common)  # type: ignore[arg-type]
+        return learn_margin(data, l2=self.l2, **common)  # type: ignore[arg-type]
+
+    def _choose_tau(self, data: Examples, weights: np.ndarray) -> float:
+        if self.tau is not None:
+            return float(self.tau)
+        compiler = data.compiler.with_weights(weights)
+        right = {}
+        for tau in TAUS:
+            found = [TwoStageDecoder.best(e.potentials, compiler(e.tokens), tau) for e in data.examples]
+            right[tau] = sum(int((a == e.gold).sum()) for a, e in zip(found, data.examples))
+        return max(TAUS, key=lambda tau: (right[tau], tau))
+
+    # --- prediction -------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the best labels of each sequence under the learned rules: a 1-D object array of lists."""
+        out = np.empty(len(as_list(X)), dtype=object)
+        for i, labelling in enumerate(self.decode(X)):
+            out[i] = labelling.labels
+        return out
+
+    def decode(self, X: Any, **how: Any) -> list[Labelling]:
+        """Return the best labelling of each sequence with its score, bound, status and broken rules."""
+        check_is_fitted(self)
+        if self.method == "soft":
+            return self.crf_.decode(X, rules=self.rules_, **how)
+        return TwoStageDecoder(self.crf_, self.rules_, float(self.tau_ or 1.0)).decode(as_list(X))
+
+    def score(self, X: Any, y: Any) -> float:
+        """Span F1, as :meth:`ChainCRF.score`."""
+        return span_f1(list(y), list(self.predict(X)), scheme=self.crf_.scheme)
+
+    def report(self) -> str:
+        """Return the kept rules in words, the dearest first."""
+        check_is_fitted(self)
+        rows = sorted((r for r in self.report_ if r.weight > 0), key=lambda r: -r.weight)
+        head = f"{self.n_candidates_} candidates, {self.n_kept_} tried, {len(self.rules_)} kept"
+        if self.tau_ is not None:
+            head += f"; tau {self.tau_:g}"
+        return "\n".join([head, *map(str, rows)])
+
+    # --- files and scikit-learn -------------------------------------------------------------------
+
+    def save(self, path: str | Path) -> None:
+        """Write chain and rules to one file, which :func:`rulefield.load` reads."""
+        check_is_fitted(self)
+        ruled_to_file(self, path)
+
+    @classmethod
+    def load(cls, source: str | Path | bytes, features: Any = None) -> "RuledCRF":
+        """Read a model file (a path or its bytes)."""
+        return ruled_from_file(cls(), source, features)
+
+    @property
+    def classes_(self) -> list[Any]:
+        """Labels, sorted."""
+        return self.crf_.classes_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "rules_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        return tags
+
+
+def _priced(rule: Rule, weight: float) -> Rule:
+    return rule.hard() if np.isinf(weight) else rule.soft(float(weight), per=rule.per)
+
+
+def _pick(X: Any, rows: np.ndarray) -> Any:
+    return [X[i] for i in rows] if isinstance(X, (list, tuple)) else X[rows]
+
+
+def _examples(crf: ChainCRF, X: Any, y: list[list[Any]], classes: list[Any] | None = None) -> list[Example]:
+    """Held-out potentials; over the labels ``classes`` where a fold has not seen them all."""
+    data = crf._encoder.transform(X)
+    decoder = crf._decoder()
+    index = {label: i for i, label in enumerate(crf.classes_ if classes is None else classes)}
+    column = np.array([index[label] for label in crf.classes_])
+    out = []
+    for i, gold in enumerate(y):
+        potentials = decoder.potentials(data, i)
+        if len(index) > len(column):
+            potentials = _widened(potentials, column, len(index))
+        out.append(Example(tokens_of(X, i), potentials, np.array([index[label] for label in gold], dtype=np.int64)))
+    return out
+
+
+def _widened(potentials: Any, column: np.ndarray, m: int) -> Any:
+    """Potentials over ``m`` labels from those over ``column``; labels that a fold never saw score as its worst."""
+    unary = np.full((potentials.n_steps, m), potentials.unary[np.isfinite(potentials.unary)].min())
+    unary[:, column] = potentials.unary
+    stack = potentials.pairwise_stack
+    pairwise = np.zeros((len(stack), m, m))
+    pairwise[np.ix_(np.arange(len(stack)), column, column)] = stack
+    return type(potentials)(unary, pairwise[0] if potentials.pairwise.ndim == 2 else pairwise)
+
+
+def _reports(
+    data: Examples,
+    rules: list[Rule],
+    weights: np.ndarray,
+    importance: np.ndarray,
+    broken: np.ndarray,
+    plain: list[tuple[np.ndarray, np.ndarray]],
+) -> list[RuleReport]:
+    out = []
+    for r, rule in enumerate(rules):
+        acted = helped = 0
+        if weights[r] > 0:
+            acted, helped = _effect(data, r, float(weights[r]), broken[r], plain)
+        out.append(
+            RuleReport(
+                rule.label,
+                float(weights[r]),
+                float(importance[r]),
+                int((broken[r] > 0).sum()),
+                int((data.gold[:, r] > 0).sum()),
+                acted,
+                helped,
+            )
+        )
+    return out
+
+
+def _effect(
+    data: Examples, r: int, weight: float, broken: np.ndarray, plain: list[tuple[np.ndarray, np.ndarray]]
+) -> tuple[int, int]:
+    """Sequences that the rule alone changes, and the tokens it mends minus those it spoils."""
+    alone = np.zeros(len(data.learned))
+    alone[r] = weight
+    members = np.flatnonzero(broken > 0).tolist()
+    acted = helped = 0
+    for i, (labels, _) in zip(members, data.decode(members, alone)):
+        gold, before = data.examples[i].gold, plain[i][0]
+        acted += int((labels != before).any())
+        helped += int((labels == gold).sum() - (before == gold).sum())
+    return acted, helped

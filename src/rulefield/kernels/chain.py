@@ -7,13 +7,13 @@ t + 1. ``-inf`` forbids. Loop indices are unsigned, which spares the compiler th
 
 import numpy as np
 
-from rulefield.kernels.jit import kernel
+from rulefield.kernels.jit import kernel, piece
 
 ONE = np.uint64(1)
 ZERO = np.uint64(0)
 
 
-@kernel
+@piece
 def advance_max(previous, steps, row, current):
     """Set current[to] = row[to] + max over from of previous[from] + steps[from, to].
 
@@ -45,7 +45,7 @@ def forward_max(unary, pairwise, alpha):
         advance_max(alpha[t - ONE], pairwise[step], unary[t], alpha[t])
 
 
-@kernel
+@piece
 def best_predecessor(previous, steps, to):
     """Return the first label that maximises previous[label] + steps[label, to]."""
     best, where = -np.inf, ZERO

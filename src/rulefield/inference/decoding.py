@@ -4,23 +4,17 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from os import cpu_count
-from time import monotonic
 
 from rulefield.exceptions import InputError
+from rulefield.inference.auto import NODE_LIMIT, run_auto
 from rulefield.inference.exhaustive import decode_enumerate
-from rulefield.inference.milp import decode_milp, decode_reduced_milp, run_reduced
-from rulefield.inference.paths import decode_paths, run_paths
+from rulefield.inference.milp import decode_milp, decode_reduced_milp
+from rulefield.inference.paths import decode_paths
 from rulefield.inference.prepare import prepare
-from rulefield.inference.product import decode_product, run_product
+from rulefield.inference.product import decode_product
 from rulefield.inference.result import Result
-from rulefield.inference.soft_dd import Progress, decode_soft_dd, dual_potentials, run_duals, run_soft_dd
+from rulefield.inference.soft_dd import Progress, decode_soft_dd, run_soft_dd
 from rulefield.problem.compiled import ChainProblem
-
-NODE_LIMIT = 2_000_000
-"""Lattice nodes that one product may have, by default; the other searches' limits are shares of it."""
-
-DUAL_ITERATIONS = 60
-FEW_DUAL_ITERATIONS = 20
 
 
 @dataclass(frozen=True)
@@ -57,25 +51,9 @@ def decode_auto(problem: ChainProblem, node_limit: int = NODE_LIMIT, seconds: fl
     ``engine`` of the result names the one that finished. What one engine learned (labelling, bound, duals) the next
     one takes over. ``iterations`` counts Viterbi passes and search nodes.
     """
-    start = monotonic()
-
-    def late() -> bool:
-        return seconds is not None and monotonic() - start > seconds
-
     progress = Progress.start(prepare(problem))
-    run_duals(progress, DUAL_ITERATIONS)
-    if progress.settled or late():
-        return progress.result("viterbi" if progress.iterations == 1 else "soft-dd", progress.iterations)
-    dual = dual_potentials(progress)
-    run_paths(progress, dual, min(2_000, node_limit))
-    if progress.settled or late():
-        return progress.result("paths", progress.iterations + progress.nodes)
-    run_product(progress, dual, node_limit)
-    if progress.settled or late():
-        return progress.result("product", progress.iterations + progress.nodes)
-    left = None if seconds is None else seconds - (monotonic() - start)
-    run_reduced(progress, dual, node_limit, left)
-    return progress.result("reduced-milp", progress.iterations + progress.nodes)
+    engine = run_auto(progress, node_limit, seconds)
+    return progress.result(engine, progress.iterations + progress.nodes)
 
 
 _ALL = frozenset({"tally", "counters", "automaton"})
@@ -119,6 +97,8 @@ def decode(
     """
     if engine not in ENGINES:
         raise InputError(f"engine {engine!r} is unknown; choose one of {', '.join(ENGINES)}.")
+    if problem.potentials.n_steps == 0:
+        return decode_enumerate(problem)
     return ENGINES[engine].run(problem, node_limit, seconds)
 
 

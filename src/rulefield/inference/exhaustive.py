@@ -23,6 +23,8 @@ def amounts_of(rule: CompiledRule, paths: np.ndarray) -> np.ndarray:
 
 
 def _tally(tally: Tally, classes: np.ndarray, paths: np.ndarray) -> np.ndarray:
+    if not len(classes):
+        return np.zeros(len(paths), np.int64)
     first = tally.node if tally.first is None else tally.first
     total = first[classes[0], paths[:, 0]].astype(np.int64)
     for t in range(1, paths.shape[1]):

@@ -32,6 +32,12 @@ class Parts:
     node_score: np.ndarray
     edge_score: np.ndarray
 
+    def scores_in(self, prepared: Prepared) -> np.ndarray:
+        """Scores (nodes + edges,) of the parts under another problem's potentials."""
+        which = np.minimum(self.step[self.source], len(prepared.arriving) - 1)
+        edges = prepared.arriving[which, self.label[self.target], self.label[self.source]]
+        return np.concatenate([prepared.unary[self.step, self.label], edges])
+
 
 def all_parts(prepared: Prepared) -> Parts:
     """Every part that the potentials do not forbid."""
@@ -59,7 +65,7 @@ def open_parts(prepared: Prepared, dual: DualPotentials, threshold: float) -> Pa
 
 
 @dataclass
-class _Programme:
+class Programme:
     """Columns (objective to minimise, upper bounds, integrality) and rows collected so far."""
 
     cost: list[np.ndarray]
@@ -74,10 +80,12 @@ class _Programme:
     high: list[np.ndarray]
 
     @classmethod
-    def empty(cls) -> "_Programme":
+    def empty(cls) -> "Programme":
+        """No columns and no rows."""
         return cls([], [], [], 0, 0, [], [], [], [], [])
 
     def add_columns(self, cost: np.ndarray, upper: float, integral: bool) -> int:
+        """Add columns with values in [0, upper]; return the number of the first."""
         start = self.columns
         self.cost.append(np.asarray(cost, dtype=np.float64))
         self.upper.append(np.full(len(cost), upper))
@@ -88,6 +96,7 @@ class _Programme:
     def add_rows(
         self, row: np.ndarray, column: np.ndarray, value: np.ndarray, low: np.ndarray, high: np.ndarray
     ) -> None:
+        """Add rows low <= A x <= high; ``row`` counts from 0 within the new ones."""
         self.row.append(np.asarray(row, dtype=np.int64) + self.rows)
         self.column.append(np.asarray(column, dtype=np.int64))
         self.value.append(np.asarray(value, dtype=np.float64))
@@ -96,12 +105,13 @@ class _Programme:
         self.rows += len(high)
 
     def constraint(self) -> LinearConstraint:
+        """Return all rows."""
         entries = np.concatenate(self.value), (np.concatenate(self.row), np.concatenate(self.column))
         matrix = csr_array(entries, shape=(self.rows, self.columns))
         return LinearConstraint(matrix, np.concatenate(self.low), np.concatenate(self.high))
 
 
-def _add_flow(programme: _Programme, parts: Parts, n: int) -> None:
+def _add_flow(programme: Programme, parts: Parts, n: int) -> None:
     """Paper 002, eqs. 12-16: one unit flows along the edges; a node part is the flow through its node."""
     nodes, edges = len(parts.step), len(parts.source)
     programme.add_columns(-parts.node_score, 1.0, n == 1)
@@ -120,7 +130,7 @@ def _add_flow(programme: _Programme, parts: Parts, n: int) -> None:
         programme.add_rows(row, np.concatenate([kept, numbers]), value, zero, zero)
 
 
-def _add_rules(programme: _Programme, prepared: Prepared, parts: Parts) -> None:
+def _add_rules(programme: Programme, prepared: Prepared, parts: Parts) -> None:
     """Rows of all rules that are not inside the potentials, with slacks (soft) or without (hard)."""
     n, m = prepared.unary.shape
     where = np.full(n * m + max(n - 1, 0) * m * m, -1, np.int64)
@@ -150,16 +160,18 @@ def _add_rules(programme: _Programme, prepared: Prepared, parts: Parts) -> None:
             programme.add_rows(np.zeros(len(column)), column, value, np.full(1, -np.inf), np.zeros(1))
 
 
-def solve(
-    prepared: Prepared, parts: Parts, node_limit: int | None = None, seconds: float | None = None
-) -> tuple[np.ndarray | None, float, int, bool]:
-    """Solve the programme over some parts: (labels or None, bound, nodes, whether the search was finished)."""
-    n = len(prepared.unary)
-    if len(np.unique(parts.step)) < n:
-        return None, -np.inf, 0, True
-    programme = _Programme.empty()
-    _add_flow(programme, parts, n)
+def build(prepared: Prepared, parts: Parts) -> Programme:
+    """Build the programme over some parts: least (penalties - score)."""
+    programme = Programme.empty()
+    _add_flow(programme, parts, len(prepared.unary))
     _add_rules(programme, prepared, parts)
+    return programme
+
+
+def run_highs(
+    programme: Programme, parts: Parts, n: int, node_limit: int | None, seconds: float | None
+) -> tuple[np.ndarray | None, float, int]:
+    """Minimise a programme with a zero gap: (labels or None, lower bound or inf where infeasible, nodes)."""
     options: dict[str, float] = {"mip_rel_gap": 0.0}
     if node_limit is not None:
         options["node_limit"] = node_limit
@@ -174,15 +186,26 @@ def solve(
     )
     nodes = int(getattr(found, "mip_node_count", 0) or 0)
     if found.status == 2:
-        return None, -np.inf, nodes, True
+        return None, np.inf, nodes
     bound = getattr(found, "mip_dual_bound", None)
-    bound = np.inf if bound is None else -float(bound)
+    bound = -np.inf if bound is None else float(bound)
     if found.x is None:
-        return None, bound, nodes, False
+        return None, bound, nodes
     labels = np.zeros(n, np.int64)
     chosen = np.flatnonzero(found.x[: len(parts.step)] > 0.5)
     labels[parts.step[chosen]] = parts.label[chosen]
-    return labels, bound, nodes, found.status == 0
+    return labels, bound, nodes
+
+
+def solve(
+    prepared: Prepared, parts: Parts, node_limit: int | None = None, seconds: float | None = None
+) -> tuple[np.ndarray | None, float, int]:
+    """Solve the programme over some parts: (labels or None, upper bound, nodes)."""
+    n = len(prepared.unary)
+    if len(np.unique(parts.step)) < n:
+        return None, -np.inf, 0
+    labels, bound, nodes = run_highs(build(prepared, parts), parts, n, node_limit, seconds)
+    return labels, -bound, nodes
 
 
 def decode_milp(problem: ChainProblem, node_limit: int | None = None, seconds: float | None = None) -> Result:
@@ -191,7 +214,7 @@ def decode_milp(problem: ChainProblem, node_limit: int | None = None, seconds: f
     HiGHS is called with a zero gap. ``iterations`` counts its branch and bound nodes.
     """
     prepared = prepare(problem)
-    labels, bound, nodes, _ = solve(prepared, all_parts(prepared), node_limit, seconds)
+    labels, bound, nodes = solve(prepared, all_parts(prepared), node_limit, seconds)
     if labels is None:
         return prepared.no_result(bound, "milp", nodes)
     return prepared.result(labels, bound, "milp", nodes)
@@ -201,7 +224,7 @@ def run_reduced(progress: Progress, dual: DualPotentials, node_limit: int | None
     """Solve the programme over the parts that bounds leave open; what they closed cannot beat the best."""
     prepared = progress.prepared
     parts = open_parts(prepared, dual, progress.best + progress.slack)
-    labels, bound, nodes, _ = solve(prepared, parts, node_limit, seconds)
+    labels, bound, nodes = solve(prepared, parts, node_limit, seconds)
     progress.nodes += nodes
     progress.bound = max(progress.best, min(progress.bound, bound))
     if labels is None:

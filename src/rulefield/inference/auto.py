@@ -1,0 +1,36 @@
+"""The walk from cheap to exact: each engine takes over what the one before it learned."""
+
+from time import monotonic
+
+from rulefield.inference.milp import run_reduced
+from rulefield.inference.paths import run_paths
+from rulefield.inference.product import run_product
+from rulefield.inference.soft_dd import Progress, dual_potentials, run_duals
+
+NODE_LIMIT = 2_000_000
+"""Lattice nodes that one product may have, by default; the other searches' limits are shares of it."""
+
+DUAL_ITERATIONS = 60
+PATH_NODES = 2_000
+
+
+def run_auto(progress: Progress, node_limit: int, seconds: float | None) -> str:
+    """Run engines until one settles the problem or limits are met; return the name of the last one."""
+    start = monotonic()
+
+    def over() -> bool:
+        return progress.settled or (seconds is not None and monotonic() - start > seconds)
+
+    run_duals(progress, DUAL_ITERATIONS)
+    if over():
+        return "viterbi" if progress.iterations == 1 else "soft-dd"
+    dual = dual_potentials(progress)
+    run_paths(progress, dual, min(PATH_NODES, node_limit))
+    if over():
+        return "paths"
+    run_product(progress, dual, node_limit)
+    if over():
+        return "product"
+    left = None if seconds is None else seconds - (monotonic() - start)
+    run_reduced(progress, dual, node_limit, left)
+    return "reduced-milp"

@@ -1,5 +1,7 @@
 """Every compiled form says the amount that the definition says, for every labelling of small inputs."""
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -107,6 +109,17 @@ def test_tables_are_shared_between_inputs():
     assert one[2].automaton is two[2].automaton
     assert one[2].token_class.tolist() == [0, 1, 0]
     assert compiler(["x"] * 4)[0].counters is one[0].counters
+    assert compiler(["x", ",", "y"])[2] is one[2]
+    assert compiler([{"word": "x"}, {"word": ","}, {"word": "y"}])[2].token_class.tolist() == [0, 1, 0]
+
+
+def test_compilers_can_be_pickled():
+    labels = ["O", "B-a", "I-a"]
+    rules = [r.implies(r.present("a"), r.count("a") >= 2), r.at(r.token_in(","), here="a"), r.segments("a") <= 1]
+    compiler = RuleCompiler(rules, labels, "BIO")
+    compiler([","])
+    other = pickle.loads(pickle.dumps(compiler))
+    assert other.amounts(["x", ","], [1, 0]).tolist() == compiler.amounts(["x", ","], [1, 0]).tolist() == [1, 1, 0]
 
 
 def test_weights_from_outside():

@@ -1,6 +1,8 @@
 """Rules print as they are written, are read back as they were, and refuse bad spelling with the right one."""
 
 import json
+import pickle
+from copy import deepcopy
 
 import pytest
 from hypothesis import given, settings
@@ -21,6 +23,7 @@ def test_printed_rules_are_read_back(case):
         named = rule.named("it's a name: # 1")
         assert eval(repr(rule), dict(NAMES)) == rule
         assert parse_rule(repr(named)) == named
+        assert deepcopy(named) == pickle.loads(pickle.dumps(named)) == named
     assert text.loads(text.dumps(case.rules)) == case.rules
     assert text.from_dicts(json.loads(json.dumps(text.to_dicts(case.rules)))) == case.rules
 

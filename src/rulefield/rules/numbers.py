@@ -70,6 +70,9 @@ class Number:
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError("numbers in rules do not change; make a new one.")
 
+    def __reduce__(self) -> tuple[type, tuple[tuple[Term, ...], int]]:
+        return Number, (self.terms, self.constant)
+
     def value(self, world: Labelling) -> int:
         """Value in a labelling."""
         return self.constant + sum(factor * count.value(world) for factor, count in self.terms)

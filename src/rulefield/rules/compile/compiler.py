@@ -19,6 +19,8 @@ from rulefield.rules.compile.translate import PatternTables, Translator, bits_of
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.rule import LEARN, Rule
 
+MAX_REMEMBERED = 20_000
+
 
 class RuleTemplate:
     """One rule over one label set: everything that does not depend on the input, made once."""
@@ -92,6 +94,7 @@ class RuleCompiler:
         self.templates = tuple(RuleTemplate(rule, i, tables) for i, rule in enumerate(self.rules))
         self._reading = [template.space.reads_tokens for template in self.templates]
         self._base: dict[int, list[CompiledRule | None]] = {}
+        self._met: dict[tuple[Any, ...], dict[int, CompiledRule]] = {}
         self._set_weights(np.array([_weight(rule) for rule in self.rules], dtype=np.float64))
 
     def _set_weights(self, weights: np.ndarray, drop_zero: bool = False) -> None:
@@ -128,10 +131,23 @@ class RuleCompiler:
         compiled = self._priced[n]
         if self._places:
             compiled = list(compiled)
-            meets = self._meets(tokens)
+            own = self._own(tokens, n)
             for place, i in self._places:
-                compiled[place] = _at_price(self.templates[i].compile(n, meets), self.weights[i])
+                compiled[place] = _at_price(own[i], self.weights[i])
         return tuple(compiled)  # type: ignore[arg-type]
+
+    def _own(self, tokens: Sequence[Any] | int, n: int) -> dict[int, CompiledRule]:
+        """Rules that read tokens, compiled for these; inputs that were met before are remembered."""
+        key = None if isinstance(tokens, int) else _hashable(tokens)
+        own = None if key is None else self._met.get(key)
+        if own is None:
+            meets = self._meets(tokens)
+            own = {i: self.templates[i].compile(n, meets) for i, reads in enumerate(self._reading) if reads}
+            if key is not None:
+                if len(self._met) >= MAX_REMEMBERED:
+                    self._met.clear()
+                self._met[key] = own
+        return own
 
     def amounts(self, tokens: Sequence[Any] | int, labels: np.ndarray) -> np.ndarray:
         """By how much a labelling (n,), given as numbers, breaks each rule; weights play no part."""
@@ -148,10 +164,11 @@ class RuleCompiler:
             n = tokens if isinstance(tokens, int) else len(tokens)
             if len(labels) != n:
                 raise RuleError(f"every token needs a label; {n} tokens have {len(labels)} labels.")
-            base, meets = self._shared(n) if self._others else [], self._meets(tokens)
-            for i in self._others:
-                rule = base[i] or self.templates[i].compile(n, meets)
-                amounts[i, column] = amount_of(rule, labels)
+            if self._others:
+                base = self._shared(n)
+                own = self._own(tokens, n) if any(self._reading) else {}
+                for i in self._others:
+                    amounts[i, column] = amount_of(base[i] or own[i], labels)
         return amounts
 
     @cached_property
@@ -185,6 +202,16 @@ class RuleCompiler:
             raise RuleError(
                 f'the weight of "{self.rules[i].label}" is still to be learned; fit a RuledCRF, or give a number.'
             )
+
+
+def _hashable(tokens: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Return tokens as a key; None where they cannot be one (dicts and lists of features)."""
+    key = tuple(tokens)
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
 
 
 def _weight(rule: Rule) -> float:

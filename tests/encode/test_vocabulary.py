@@ -42,23 +42,38 @@ def test_keep(names, data):
     assert kept.find(names).tolist() == [kept.names.index(n) if n in kept.names else -1 for n in names]
 
 
-def test_many_names_in_many_portions(monkeypatch):
-    monkeypatch.setattr(module, "_PORTION", 1000)
+groups = st.lists(st.lists(st.text(alphabet="ab\n", max_size=2), max_size=4), max_size=8)
+
+
+@settings(max_examples=100, deadline=None)
+@given(groups, st.integers(1, 3))
+def test_groups_are_numbered_as_their_strings(lists, portion):
+    whole, parts = Vocabulary(), Vocabulary()
+    flat = [string for group in lists for string in group]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_PORTION", portion)
+        assert parts.number([tuple(group) for group in lists], grow=True).tolist() == whole.add(flat).tolist()
+        assert parts.number(map(frozenset, lists), grow=False).size == sum(len(set(group)) for group in lists)
+
+
+def test_many_names():
     rng = np.random.default_rng(0)
-    numbers = rng.integers(0, 20_000, size=50_000)
+    lists = [[f"name{i}" for i in row] for row in rng.integers(0, 20_000, size=(4_000, 12))]
     vocabulary = Vocabulary()
-    expected, table = dictionary([[f"name{i}" for i in numbers]])
-    assert vocabulary.add(f"name{i}" for i in numbers).tolist() == expected[0]
+    expected, table = dictionary([[name for group in lists for name in group]])
+    assert vocabulary.number(lists, grow=True).tolist() == expected[0]
     assert vocabulary.find(["name19999999", *table]).tolist() == [-1, *table.values()]
 
 
 def test_equal_hashes_do_no_harm():
     """A slot with the right hash but another name of the same length is passed over."""
     other = Vocabulary(["cd"])
-    slot = int(np.flatnonzero(other._numbers == 0)[0])
+    slot = int(np.flatnonzero(other._table[::2])[0])
     vocabulary = Vocabulary(["ab"])
-    assert vocabulary._numbers[slot] == -1
-    vocabulary._hashes[slot], vocabulary._numbers[slot] = other._hashes[slot], 0
+    own = int(np.flatnonzero(vocabulary._table[::2])[0])
+    assert own != slot
+    vocabulary._table[2 * slot] = other._table[2 * slot]
+    vocabulary._table[2 * slot + 1] = vocabulary._table[2 * own + 1]
     assert vocabulary.find(["cd", "ab"]).tolist() == [-1, 0]
     assert vocabulary.add(["cd"]).tolist() == [1]
     assert vocabulary.find(["cd"]).tolist() == [1]

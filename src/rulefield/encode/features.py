@@ -17,7 +17,7 @@ A feature that occurs twice in a token adds up. Strings are turned into numbers 
 survives is the vocabulary and the matrix, both flat arrays.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
 from numbers import Real
@@ -32,7 +32,6 @@ from rulefield.exceptions import InputError
 
 _MANY = (list, set, frozenset, tuple)
 _NOTHING, _PENDING = -1, -2
-Numbering = Callable[[Iterable[str]], np.ndarray]
 
 
 class Form(StrEnum):
@@ -155,40 +154,40 @@ class FeatureEncoder:
 
     def extend(self, X: Any) -> Sequences:
         """Encode ``X``; features that are new get the next columns."""
-        return self._encode(X, self.vocabulary_.add)
+        return self._encode(X, grow=True)
 
     def transform(self, X: Any) -> Sequences:
         """Encode ``X``; unknown features are left out."""
-        return self._encode(X, self.vocabulary_.find)
+        return self._encode(X, grow=False)
 
-    def _encode(self, X: Any, number: Numbering) -> Sequences:
+    def _encode(self, X: Any, grow: bool) -> Sequences:
         X = X if isinstance(X, (list, tuple, np.ndarray, Sequences)) else _listed(X)
         form = input_form(X)
         lengths = np.fromiter(map(len, X), dtype=np.int64, count=len(X))
         if form is Form.strings:
-            return self._encode_strings(X, lengths, number)
+            return self._encode_strings(X, lengths, grow)
         if form is Form.dicts:
-            return self._encode_dicts(X, lengths, number)
+            return self._encode_dicts(X, lengths, grow)
         if form is Form.empty:
             return self._assemble(np.zeros(0, np.int32), None, np.zeros(0, np.int64), lengths)
         raise InputError(f"FeatureEncoder reads feature dicts and lists of feature strings; got {form.value}.")
 
-    def _encode_strings(self, X: Sequence[Any], lengths: np.ndarray, number: Numbering) -> Sequences:
+    def _encode_strings(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> Sequences:
         counts = np.fromiter(map(len, chain.from_iterable(X)), dtype=np.int64, count=int(lengths.sum()))
         try:
-            ids = number(chain.from_iterable(chain.from_iterable(X)))
+            ids = self.vocabulary_.number(chain.from_iterable(X), grow)
         except TypeError:
             _refuse_other_types(X)
             raise
         return self._assemble(ids, None, counts, lengths)
 
-    def _encode_dicts(self, X: Sequence[Any], lengths: np.ndarray, number: Numbering) -> Sequences:
+    def _encode_dicts(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> Sequences:
         try:
-            return self._encode_pairs(X, lengths, number, plain=True)
+            return self._encode_pairs(X, lengths, grow, plain=True)
         except _UnhashableError:
-            return self._encode_pairs(X, lengths, number, plain=False)
+            return self._encode_pairs(X, lengths, grow, plain=False)
 
-    def _encode_pairs(self, X: Sequence[Any], lengths: np.ndarray, number: Numbering, plain: bool) -> Sequences:
+    def _encode_pairs(self, X: Sequence[Any], lengths: np.ndarray, grow: bool, plain: bool) -> Sequences:
         """Give numbers to the distinct pairs first, then to their names; ``plain``: no value holds several."""
         table = _PairTable()
         sizes: list[int] = []
@@ -206,7 +205,9 @@ class FeatureEncoder:
         values = table.fill(local)
         if values is not None and not np.isfinite(values).all():
             _refuse_not_finite(values, counts, lengths, local, list(table.names))
-        columns = np.append(number(table.names), np.int32(_NOTHING))  # the last one is for zeros
+        columns = np.append(
+            self.vocabulary_.number([table.names], grow), np.int32(_NOTHING)
+        )  # the last one is for zeros
         return self._assemble(columns[local], values, counts, lengths)
 
     def _assemble(

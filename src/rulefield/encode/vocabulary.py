@@ -1,16 +1,17 @@
 """A set of strings with numbers, kept in flat arrays: no Python object a string."""
 
-from collections.abc import Iterable, Iterator
-from itertools import islice
+from collections.abc import Collection, Iterable, Iterator
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
 
 from rulefield.data.sequences import ranges
-from rulefield.kernels.strings import number_strings, refill
+from rulefield.exceptions import InputError
+from rulefield.kernels.strings import LENGTH_BITS, fill_table, hash_strings, number_strings
 
-_SEPARATOR = "\n"
-_PORTION = 250_000  # strings that are joined at a time: it bounds the memory that a batch needs
+_LINE_END, _NEVER = np.uint8(10), np.uint8(255)  # the second one never occurs in UTF-8
+_PORTION = 1_500  # groups that are joined at a time: it bounds the memory that a batch needs
 
 
 class Vocabulary:
@@ -32,8 +33,7 @@ class Vocabulary:
         self._count = np.zeros(1, dtype=np.uint64)
         self._blob = np.zeros(64, dtype=np.uint8)
         self._stop = np.zeros(17, dtype=np.uint64)
-        self._hashes = np.zeros(32, dtype=np.uint64)
-        self._numbers = np.full(32, -1, dtype=np.int32)
+        self._table = np.zeros(64, dtype=np.uint64)
         self.add(names)
 
     def __len__(self) -> int:
@@ -54,37 +54,36 @@ class Vocabulary:
 
     def add(self, strings: Iterable[str]) -> np.ndarray:
         """Numbers of strings, int32; new ones get the next numbers."""
-        return self._all(strings, grow=True)
+        return self.number([list(strings)], grow=True)
 
     def find(self, strings: Iterable[str]) -> np.ndarray:
         """Numbers of strings, int32; -1 for unknown ones."""
-        return self._all(strings, grow=False)
+        return self.number([list(strings)], grow=False)
+
+    def number(self, groups: Iterable[Collection[str]], grow: bool) -> np.ndarray:
+        """Numbers of the strings of all groups (lists, tuples or sets), one after the other."""
+        source = iter(groups)
+        made = [np.zeros(0, np.int32)]
+        while portion := list(islice(source, _PORTION)):
+            made.append(self._number(portion, grow))
+        return np.concatenate(made)
 
     def keep(self, mask: np.ndarray) -> "Vocabulary":
         """Give the vocabulary of the names where ``mask`` (n,) is true, in the same order."""
         stop = self._stop[: len(self) + 1].astype(np.int64)
         sizes = np.diff(stop)[mask]
-        text = self._blob[ranges(stop[:-1][mask], sizes)]
-        last = np.cumsum(sizes)
         kept = Vocabulary()
-        kept._number(text, last - sizes, last, grow=True)
+        kept._set_names(self._blob[ranges(stop[:-1][mask], sizes)], np.concatenate([[0], np.cumsum(sizes)]))
         return kept
 
-    def _all(self, strings: Iterable[str], grow: bool) -> np.ndarray:
-        source = iter(strings)
-        made = []
-        while portion := list(islice(source, _PORTION)):
-            made.append(self._number(*_joined(portion), grow))
-        return made[0] if len(made) == 1 else np.concatenate([np.zeros(0, np.int32), *made])
-
-    def _number(self, text: np.ndarray, first: np.ndarray, last: np.ndarray, grow: bool) -> np.ndarray:
+    def _number(self, groups: list[Collection[str]], grow: bool) -> np.ndarray:
+        text, hashes, ends = _hashed(groups)
         if grow:
-            self._make_room(len(first), len(text))
-        text = text.view()
-        text.flags.writeable = False
-        ids = np.empty(len(first), dtype=np.int32)
-        table = (self._hashes, self._numbers, self._blob, self._stop, self._count)
-        number_strings(text, first.astype(np.uint64), last.astype(np.uint64), grow, *table, ids)
+            if len(text) >= 1 << LENGTH_BITS:
+                raise InputError(f"feature names are too long: {len(text)} bytes in {len(hashes)} of them.")
+            self._make_room(len(hashes), len(text))
+        ids = np.empty(len(hashes), dtype=np.int32)
+        number_strings(text, hashes, ends, grow, self._table, self._blob, self._stop, self._count, ids)
         return ids
 
     def _make_room(self, n_strings: int, n_bytes: int) -> None:
@@ -94,20 +93,27 @@ class Vocabulary:
             self._blob = _enlarged(self._blob, size)
         if names + 1 > len(self._stop):
             self._stop = _enlarged(self._stop, names + 1)
-        if 2 * names > len(self._hashes):
-            slots = 1 << (2 * names - 1).bit_length()
-            hashes, numbers = np.zeros(slots, dtype=np.uint64), np.full(slots, -1, dtype=np.int32)
-            refill(self._hashes, self._numbers, hashes, numbers)
-            self._hashes, self._numbers = hashes, numbers
+        if 4 * names > len(self._table):
+            self._resize(names)
+
+    def _resize(self, names: int) -> None:
+        """Make a table with at least two slots for each of so many names."""
+        self._table = np.zeros(2 << max(4, (2 * names - 1).bit_length()), dtype=np.uint64)
+        fill_table(self._blob, self._stop, self._count[0], self._table)
+
+    def _set_names(self, blob: np.ndarray, stop: np.ndarray) -> None:
+        """Take over distinct names as they are stored."""
+        self._blob = np.ascontiguousarray(blob, dtype=np.uint8)
+        self._stop = np.ascontiguousarray(stop, dtype=np.uint64)
+        self._count = np.array([len(stop) - 1], dtype=np.uint64)
+        self._resize(len(stop) - 1)
 
     def __getstate__(self) -> dict[str, Any]:
         n = len(self)
         return {"blob": self._blob[: int(self._stop[n])].copy(), "stop": self._stop[: n + 1].copy()}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        stop = state["stop"].astype(np.int64)
-        self.__init__()  # type: ignore[misc]
-        self._number(state["blob"], stop[:-1], stop[1:], grow=True)
+        self._set_names(state["blob"], state["stop"])
 
 
 def _enlarged(array: np.ndarray, size: int) -> np.ndarray:
@@ -116,13 +122,14 @@ def _enlarged(array: np.ndarray, size: int) -> np.ndarray:
     return made
 
 
-def _joined(strings: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Bytes of all strings, and where each begins and ends."""
-    text = np.frombuffer(_SEPARATOR.join(strings).encode("utf-8", "surrogatepass"), dtype=np.uint8)
-    ends = np.flatnonzero(text == ord(_SEPARATOR))
-    if len(ends) != len(strings) - 1:  # a string holds a line end
-        encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
-        last = np.cumsum(np.fromiter(map(len, encoded), dtype=np.int64, count=len(encoded)))
-        text = np.frombuffer(b"".join(encoded), dtype=np.uint8)
-        return text, np.concatenate([[0], last[:-1]]), last
-    return text, np.concatenate([[0], ends + 1]), np.append(ends, len(text))
+def _hashed(groups: list[Collection[str]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Give the joined bytes of all strings, the hash of each, and where each ends."""
+    count = sum(map(len, groups))
+    hashes, ends = np.empty(count, dtype=np.uint64), np.empty(count, dtype=np.uint64)
+    text = "\n".join(map("\n".join, filter(None, groups))).encode("utf-8", "surrogatepass")
+    data = np.frombuffer(text, dtype=np.uint8)
+    if hash_strings(data, _LINE_END, hashes, ends) != count:  # a string holds a line end
+        encoded = (string.encode("utf-8", "surrogatepass") for string in chain.from_iterable(groups))
+        data = np.frombuffer(b"\xff".join(encoded), dtype=np.uint8)
+        hash_strings(data, _NEVER, hashes, ends)
+    return data, hashes, ends

@@ -1,65 +1,90 @@
-"""Numbers for strings: a hash table that lives in flat arrays."""
+"""Numbers for strings: a hash table that lives in one flat array.
+
+Slot s of the table is the two words ``table[2 s]`` and ``table[2 s + 1]``. The first holds the upper half of the
+name's 64-bit FNV-1a hash and its number plus one (0: the slot is free), the second where the name begins in
+``blob`` (36 bits) and its length (28 bits): what a lookup needs lies side by side, for two cache misses in all.
+Linear probing; the number of slots is a power of two, and some are always free.
+"""
 
 import numpy as np
 
 from rulefield.kernels.jit import kernel
 
+LENGTH_BITS = 28
+
 
 @kernel
-def number_strings(text, first, last, grow, hashes, numbers, blob, stop, used, ids):
-    """Fill ``ids`` with the numbers of strings; -1 where a string is unknown and ``grow`` is false.
+def hash_strings(text, separator, hashes, ends):
+    """Fill the hash and the end of each part of ``text`` (bytes) between separators; return their number.
 
-    String i is ``text[first[i] : last[i]]``. The table: slot s holds the name ``numbers[s]`` (-1: free), whose
-    64-bit FNV-1a hash is ``hashes[s]``; name j is ``blob[stop[j] : stop[j + 1]]``. Linear probing; the table has a
-    power of two of slots and is never full. Names are compared byte by byte, so that equal hashes do no harm. With
-    ``grow``, new names are appended; there must be room. ``used`` holds the number of names and is updated.
+    Where there are more parts than ``hashes`` has room for, the rest is only counted.
     """
-    mask = np.uint64(len(hashes) - 1)
     one = np.uint64(1)
-    n_names = np.uint64(used[0])
-    for i in range(np.uint64(len(first))):
-        begin, end = first[i], last[i]
-        h = np.uint64(14695981039346656037)
-        for p in range(begin, end):
+    count, h = np.uint64(0), np.uint64(14695981039346656037)
+    room = np.uint64(len(hashes))
+    for p in range(np.uint64(len(text))):
+        if text[p] != separator:
             h = (h ^ np.uint64(text[p])) * np.uint64(1099511628211)
+        else:
+            if count < room:
+                hashes[count], ends[count] = h, p
+            count += one
+            h = np.uint64(14695981039346656037)
+    if count < room:
+        hashes[count], ends[count] = h, np.uint64(len(text))
+    return count + one
+
+
+@kernel
+def number_strings(text, hashes, ends, grow, table, blob, stop, used, ids):
+    """Fill ``ids`` with the numbers of hashed strings; -1 where a string is unknown and ``grow`` is false.
+
+    Bytes are compared, so that equal hashes do no harm. Name j is ``blob[stop[j] : stop[j + 1]]``. With ``grow``, new
+    names are appended; there must be room. ``used[0]`` is the number of names, and is updated.
+    """
+    one, high = np.uint64(1), np.uint64(0xFFFFFFFF00000000)
+    mask, sizes = np.uint64(len(table) // 2 - 1), np.uint64((1 << LENGTH_BITS) - 1)
+    n_names, begin = np.uint64(used[0]), np.uint64(0)
+    for i in range(np.uint64(len(ids))):
+        length, h = ends[i] - begin, hashes[i]
         s = (h ^ (h >> np.uint64(29))) & mask
-        found = np.int32(-1)
-        while numbers[s] >= 0:
-            if hashes[s] == h:
-                at = stop[np.uint64(numbers[s])]
-                size = stop[np.uint64(numbers[s]) + one] - at
-                same = size == end - begin
-                if same:
-                    for q in range(size):
-                        if blob[at + q] != text[begin + q]:
-                            same = False
-                            break
-                if same:
-                    found = numbers[s]
+        number = np.uint64(0)
+        while table[s + s] != 0:
+            place = table[s + s + one]
+            if (table[s + s] ^ h) >> np.uint64(32) == 0 and place & sizes == length:
+                at = place >> np.uint64(LENGTH_BITS)
+                different = np.uint8(0)
+                for q in range(length):
+                    different |= blob[at + q] ^ text[begin + q]
+                if different == 0:
+                    number = table[s + s] & ~high
                     break
             s = (s + one) & mask
-        if found < 0 and grow:
+        if number == 0 and grow:
             at = stop[n_names]
-            for q in range(end - begin):
+            for q in range(length):
                 blob[at + q] = text[begin + q]
-            stop[n_names + one] = at + (end - begin)
-            found = np.int32(n_names)
-            hashes[s] = h
-            numbers[s] = found
+            stop[n_names + one] = at + length
             n_names += one
-        ids[i] = found
+            number = n_names
+            table[s + s] = (h & high) | number
+            table[s + s + one] = (at << np.uint64(LENGTH_BITS)) | length
+        ids[i] = np.int32(np.int64(number) - 1)
+        begin = ends[i] + one
     used[0] = n_names
 
 
 @kernel
-def refill(hashes, numbers, new_hashes, new_numbers):
-    """Move all names of a table into a larger, empty one."""
-    mask = np.uint64(len(new_hashes) - 1)
-    for i in range(np.uint64(len(hashes))):
-        if numbers[i] >= 0:
-            h = hashes[i]
-            s = (h ^ (h >> np.uint64(29))) & mask
-            while new_numbers[s] >= 0:
-                s = (s + np.uint64(1)) & mask
-            new_hashes[s] = h
-            new_numbers[s] = numbers[i]
+def fill_table(blob, stop, n_names, table):
+    """Put all names, which are distinct, into an empty table."""
+    one, high = np.uint64(1), np.uint64(0xFFFFFFFF00000000)
+    mask = np.uint64(len(table) // 2 - 1)
+    for j in range(np.uint64(n_names)):
+        h = np.uint64(14695981039346656037)
+        for p in range(stop[j], stop[j + one]):
+            h = (h ^ np.uint64(blob[p])) * np.uint64(1099511628211)
+        s = (h ^ (h >> np.uint64(29))) & mask
+        while table[s + s] != 0:
+            s = (s + one) & mask
+        table[s + s] = (h & high) | (j + one)
+        table[s + s + one] = (stop[j] << np.uint64(LENGTH_BITS)) | (stop[j + one] - stop[j])

@@ -68,7 +68,7 @@ def fitted(data):
 def test_every_learner_learns_and_never_breaks_the_scheme(data, algorithm):
     crf = ChainCRF(scheme="BIO", algorithm=algorithm, l2=0.1, max_iter=60, random_state=0).fit(*data)
     assert crf.score(*data) > 0.9
-    noise = [[{"word": w} for w in "a b c d e".split()]] * 3
+    noise = [[{"word": w} for w in ["a", "b", "c", "d", "e"]]] * 3
     for labels in crf.predict(noise):
         for before, now in zip(["O", *labels], labels):
             assert not (now == "I-name" and before not in ("B-name", "I-name"))

@@ -1,1 +1,29 @@
-"""Generators of data, and readers of the public sets."""
+"""Generators of data, and readers of the public sets; names are imported on first use."""
+
+from importlib import import_module
+from typing import Any
+
+_PUBLIC = {
+    "load_citation_split": "tagged",
+    "load_conll2000": "columns",
+    "load_conll2002": "columns",
+    "load_cora": "tagged",
+    "load_ud_english": "columns",
+    "load_umass": "tagged",
+    "load_us50": "tagged",
+    "make_addresses": "addresses",
+    "make_citations": "citations",
+    "read_columns": "columns",
+}
+
+__all__ = sorted(_PUBLIC)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'rulefield.datasets' has no attribute {name!r}")
+    return getattr(import_module(f"rulefield.datasets.{_PUBLIC[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

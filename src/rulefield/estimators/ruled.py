@@ -144,8 +144,20 @@ class RuledCRF(BaseEstimator):
         weights = np.where(data.learned, weights, fixed)
         self.tau_ = self._choose_tau(data, weights) if self.method == "two-stage" else None
         self.rules_ = [_priced(rule, w) for rule, w in zip(rules, weights) if w > 0]
-        self.report_ = _reports(data, rules, weights, score, broken, plain)
+        effects = self._effects(examples, base, [labels for labels, _ in plain])
+        self.report_ = _reports(rules, weights, score, broken, data.gold.T, effects)
         return self
+
+    def _effects(self, examples: list[Example], base: ChainCRF, plain: list[np.ndarray]) -> list[tuple[int, int]]:
+        """For each kept rule, the sequences it changes by itself, and the tokens it mends minus those it spoils."""
+        compiler = RuleCompiler(self.rules_, [str(c) for c in base.classes_], base.scheme)
+        none = np.full(len(self.rules_), np.nan)
+        data = Examples(examples, compiler, none, none == none, thread_count(self.n_jobs))
+        broken = np.array([data.paid(e.tokens, labels) for e, labels in zip(examples, plain)])
+        return [
+            _effect(data, r, float(rule.weight), np.flatnonzero(broken[:, r]).tolist(), plain)
+            for r, rule in enumerate(self.rules_)
+        ]
 
     def _check_options(self) -> None:
         choices = {"method": ("soft", "two-stage"), "learner": ("perceptron", "ssvm")}
@@ -294,42 +306,33 @@ def _widened(potentials: Any, column: np.ndarray, m: int) -> Any:
 
 
 def _reports(
-    data: Examples,
     rules: list[Rule],
     weights: np.ndarray,
     importance: np.ndarray,
     broken: np.ndarray,
-    plain: list[tuple[np.ndarray, np.ndarray]],
+    gold: np.ndarray,
+    effects: list[tuple[int, int]],
 ) -> list[RuleReport]:
-    out = []
-    for r, rule in enumerate(rules):
-        acted = helped = 0
-        if weights[r] > 0:
-            acted, helped = _effect(data, r, float(weights[r]), broken[r], plain)
-        out.append(
-            RuleReport(
-                rule.label,
-                float(weights[r]),
-                float(importance[r]),
-                int((broken[r] > 0).sum()),
-                int((data.gold[:, r] > 0).sum()),
-                acted,
-                helped,
-            )
+    kept = iter(effects)
+    return [
+        RuleReport(
+            rule.label,
+            float(weights[r]),
+            float(importance[r]),
+            int((broken[r] > 0).sum()),
+            int((gold[r] > 0).sum()),
+            *(next(kept) if weights[r] > 0 else (0, 0)),
         )
-    return out
+        for r, rule in enumerate(rules)
+    ]
 
 
-def _effect(
-    data: Examples, r: int, weight: float, broken: np.ndarray, plain: list[tuple[np.ndarray, np.ndarray]]
-) -> tuple[int, int]:
-    """Sequences that the rule alone changes, and the tokens it mends minus those it spoils."""
+def _effect(data: Examples, r: int, weight: float, members: list[int], plain: list[np.ndarray]) -> tuple[int, int]:
     alone = np.zeros(len(data.learned))
     alone[r] = weight
-    members = np.flatnonzero(broken > 0).tolist()
     acted = helped = 0
     for i, (labels, _) in zip(members, data.decode(members, alone)):
-        gold, before = data.examples[i].gold, plain[i][0]
+        gold, before = data.examples[i].gold, plain[i]
         acted += int((labels != before).any())
         helped += int((labels == gold).sum() - (before == gold).sum())
     return acted, helped

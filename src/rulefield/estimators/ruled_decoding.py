@@ -9,7 +9,6 @@ from rulefield.data.sequences import Sequences
 from rulefield.estimators.chain_decoding import ChainDecoder
 from rulefield.estimators.labellings import Broken, Labelling
 from rulefield.exceptions import InfeasibleError, InputError
-from rulefield.inference.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.decoding import decode
 from rulefield.inference.result import Result, Status
 from rulefield.problem.compiled import ChainProblem
@@ -66,6 +65,8 @@ class RuledDecoder:
         return self._named(result)
 
     def _infeasible(self, problem: ChainProblem, result: Result, i: int, how: dict[str, Any]) -> Result:
+        from rulefield.inference.conflict import decode_relaxed, minimal_conflict
+
         if self.on_infeasible == "relax":
             return decode_relaxed(problem, **{k: v for k, v in how.items() if k != "engine"})
         if self.on_infeasible == "report":

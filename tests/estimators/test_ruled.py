@@ -1,0 +1,81 @@
+"""RuledCRF: weights of rules learned on held-out data."""
+
+import numpy as np
+import pytest
+
+import rulefield as rf
+from rulefield import ChainCRF, RuledCRF
+from rulefield import rules as r
+from rulefield.datasets import make_citations
+from rulefield.exceptions import InputError
+from rulefield.metrics import token_accuracy
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_citations(110, seed=3)
+    return X[:40], y[:40], X[40:80], y[40:80], X[80:], y[80:]
+
+
+@pytest.fixture(scope="module")
+def crf(data):
+    return ChainCRF(scheme="BIO", max_iter=30, n_jobs=2).fit(data[0], data[1])
+
+
+CANDIDATES = [
+    (r.segments("title") <= 1).soft("learn").named("one title"),
+    (r.segments("date") <= 1).soft("learn").named("one date"),
+    (r.segments("author") >= 1).soft("learn").named("an author"),
+    (r.segments("title") <= 40).soft("learn").named("never broken"),
+]
+
+
+@pytest.mark.parametrize("learner", ["perceptron", "ssvm"])
+def test_useless_rules_are_dropped_and_accuracy_does_not_suffer(crf, data, learner):
+    _, _, X_dev, y_dev, X_test, y_test = data
+    ruled = RuledCRF(crf, CANDIDATES, learner=learner, epochs=4, cutoff=0.0).fit(X_dev, y_dev)
+    assert "never broken" not in [rule.name for rule in ruled.rules_]
+    assert all(rule.weight > 0 for rule in ruled.rules_)
+    plain, better = (token_accuracy(y_test, list(m.predict(X_test))) for m in (crf, ruled))
+    assert better >= plain - 0.005
+    if learner == "ssvm":
+        assert ruled.gap_ >= 0
+
+
+def test_same_weights_for_any_number_of_threads(crf, data):
+    fits = [RuledCRF(crf, CANDIDATES, epochs=2, cutoff=0, n_jobs=n).fit(data[2], data[3]) for n in (1, 2)]
+    assert fits[0].rules_ == fits[1].rules_
+
+
+def test_proposed_and_saved(crf, data, tmp_path):
+    ruled = RuledCRF(crf, "propose", epochs=1, n_jobs=2).fit(data[2], data[3])
+    assert ruled.n_candidates_ > ruled.n_kept_ >= len(ruled.rules_)
+    assert str(ruled.n_candidates_) in ruled.report()
+    ruled.save(tmp_path / "m")
+    again = rf.load(tmp_path / "m")
+    assert list(again.predict(data[4])) == list(ruled.predict(data[4]))
+    assert again.report() == ruled.report()
+
+
+def test_two_stage_with_mined_rules_chooses_tau(crf, data):
+    ruled = RuledCRF(crf, "mine", method="two-stage").fit(data[2][:12], data[3][:12])
+    assert 0.8 <= ruled.tau_ <= 1.0
+    answers = ruled.decode(data[4][:4])
+    assert all(answer.status == "optimal" for answer in answers)
+    assert [len(a.labels) for a in answers] == [len(x) for x in data[4][:4]]
+
+
+def test_cross_fitting_learns_on_sequences_the_chain_has_not_seen(data):
+    ruled = RuledCRF(ChainCRF(scheme="BIO", max_iter=15), CANDIDATES, cv=2, epochs=2, cutoff=0)
+    ruled.fit(data[0], data[1])
+    assert ruled.crf_.n_iter_ > 0
+    assert np.isfinite([row.weight for row in ruled.report_]).all()
+
+
+def test_bad_options(crf, data):
+    with pytest.raises(InputError, match="method must be one of soft, two-stage"):
+        RuledCRF(crf, method="hard").fit(data[2], data[3])
+    with pytest.raises(InputError, match="cv must be"):
+        RuledCRF(crf, cv=1).fit(data[2], data[3])
+    with pytest.raises(InputError, match="rules must be"):
+        RuledCRF(crf, "invent").fit(data[2], data[3])

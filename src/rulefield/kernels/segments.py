@@ -30,6 +30,9 @@ class Parts(NamedTuple):
     span_length: np.ndarray
 
 
+# exp of less is below 1e-19: a thousand of them change no digit of a sum that holds a 1
+NEGLIGIBLE = -45.0
+
 COUNTED = ("token", "first", "last", "length", "pairwise", "span")
 
 
@@ -141,7 +144,9 @@ def sum_forward(parts, begin, n, enter, alpha, run, inside):
             total = 0.0
             if run[y] > -np.inf:
                 for d in range(rows):
-                    total += np.exp(inside[d, y] - run[y])
+                    below = inside[d, y] - run[y]
+                    if below > NEGLIGIBLE:
+                        total += np.exp(below)
             alpha[t, y] = run[y] + np.log(total) if total > 0.0 else -np.inf
         for y in range(m):
             for before in range(m):
@@ -178,15 +183,12 @@ def sum_backward(parts, begin, n, enter, alpha, run, inside, weight, counts):
         rows = ending_segments(parts, begin, e, run, inside)
         for y in range(m):
             share = counts.last[e, y]
-            if share > 0.0:
-                for d in range(rows):
-                    p = share * np.exp(enter[t - d, y] + inside[d, y] - alpha[t, y])
-                    inside[d, y] = p
-                    counts.first[e - d, y] += p
-                    counts.length[d, y] += p
-            else:
-                for d in range(rows):
-                    inside[d, y] = 0.0
+            for d in range(rows):
+                below = enter[t - d, y] + inside[d, y] - alpha[t, y]
+                p = share * np.exp(below) if share > 0.0 and below > NEGLIGIBLE else 0.0
+                inside[d, y] = p
+                counts.first[e - d, y] += p
+                counts.length[d, y] += p
         for k in range(parts.span_ptr[e], parts.span_ptr[e + 1]):
             d = parts.span_length[k] - 1
             if d < rows:

@@ -17,21 +17,20 @@ A feature that occurs twice in a token adds up. Strings are turned into numbers 
 survives is the vocabulary and the matrix, both flat arrays.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from itertools import chain
-from numbers import Real
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from rulefield.data.sequences import Sequences
+from rulefield.encode.feature_dicts import BadFeatureError, DictReader
 from rulefield.encode.vocabulary import Vocabulary
 from rulefield.exceptions import InputError
 
 _MANY = (list, set, frozenset, tuple)
-_NOTHING, _PENDING = -1, -2
 
 
 class Form(StrEnum):
@@ -182,33 +181,13 @@ class FeatureEncoder:
         return self._assemble(ids, None, counts, lengths)
 
     def _encode_dicts(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> Sequences:
+        reader = DictReader()
         try:
-            return self._encode_pairs(X, lengths, grow, plain=True)
-        except _UnhashableError:
-            return self._encode_pairs(X, lengths, grow, plain=False)
-
-    def _encode_pairs(self, X: Sequence[Any], lengths: np.ndarray, grow: bool, plain: bool) -> Sequences:
-        """Give numbers to the distinct pairs first, then to their names; ``plain``: no value holds several."""
-        table = _PairTable()
-        sizes: list[int] = []
-        tokens = chain.from_iterable(X)
-        pairs: Any = chain.from_iterable(map(dict.items, tokens)) if plain else _expanded(tokens, sizes)
-        try:
-            local = np.fromiter(map(table.__getitem__, pairs), dtype=np.int32)
-        except TypeError as error:
-            if plain and "unhashable" in str(error):
-                raise _UnhashableError from None
-            raise
-        except _BadFeatureError as bad:
-            raise InputError(f"{_place_of_feature(X, bad)}: {bad.reason}.") from None
-        counts = np.fromiter(map(len, chain.from_iterable(X)) if plain else sizes, dtype=np.int64)
-        values = table.fill(local)
-        if values is not None and not np.isfinite(values).all():
-            _refuse_not_finite(values, counts, lengths, local, list(table.names))
-        columns = np.append(
-            self.vocabulary_.number([table.names], grow), np.int32(_NOTHING)
-        )  # the last one is for zeros
-        return self._assemble(columns[local], values, counts, lengths)
+            ids = self.vocabulary_.number(reader.names(chain.from_iterable(X)), grow)
+        except BadFeatureError as bad:
+            raise InputError(f"{_place(len(reader.counts), lengths)}: {bad}.") from None
+        counts = np.array(reader.counts, dtype=np.int64)
+        return self._assemble(ids, reader.values(len(ids)), counts, lengths)
 
     def _assemble(
         self, ids: np.ndarray, values: np.ndarray | None, counts: np.ndarray, lengths: np.ndarray
@@ -228,97 +207,11 @@ class FeatureEncoder:
         return Sequences(sp.csr_array((data, ids, indptr), shape=(len(counts), len(self.vocabulary_))), lengths)
 
 
-class _UnhashableError(Exception):
-    """A value holds several: the slower reading, which takes values apart, is needed."""
-
-
-class _BadFeatureError(Exception):
-    def __init__(self, key: Any, value: Any, reason: str):
-        super().__init__(reason)
-        self.key, self.value, self.reason = key, value, reason
-
-
-class _PairTable(dict):
-    """A number for each distinct feature among (key, value) pairs; ``names`` holds their names.
-
-    Equal pairs are the same feature, also across types: ("k", True) and ("k", 1.0) are k with weight 1, and
-    ("k", False) and ("k", 0) are nothing (-1). Other numbers are not kept: they wait in ``waiting``, in order.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: dict[str, int] = {}
-        self.waiting: list[tuple[int, float]] = []
-
-    def __missing__(self, pair: tuple[Any, Any]) -> int:
-        key, value = pair
-        if isinstance(value, bytes):
-            value = value.decode()
-        if not isinstance(key, str):
-            raise _BadFeatureError(key, value, f"feature names must be strings; got {key!r}")
-        if isinstance(value, str):
-            column = self.number(f"{key}:{value}")
-        elif isinstance(value, (Real, np.bool_)):
-            amount = float(value)
-            if amount not in (0.0, 1.0):
-                self.waiting.append((self.number(key), amount))
-                return _PENDING
-            column = self.number(key) if amount else _NOTHING
-        elif isinstance(value, _MANY):
-            raise _UnhashableError
-        else:
-            kind = type(value).__name__
-            way_out = "leave it out" if value is None else "a value is a string, number, bool, list, set or dict"
-            raise _BadFeatureError(key, value, f"feature {key!r} has the value {value!r} ({kind}): {way_out}")
-        self[pair] = column
-        return column
-
-    def number(self, name: str) -> int:
-        return self.names.setdefault(name, len(self.names))
-
-    def fill(self, ids: np.ndarray) -> np.ndarray | None:
-        """Fill the numbers that wait in ``ids``, and give all values (None where all are 1)."""
-        if not self.waiting:
-            return None
-        where = np.flatnonzero(ids == _PENDING)
-        columns, amounts = zip(*self.waiting)
-        ids[where] = columns
-        values = np.ones(len(ids))
-        values[where] = amounts
-        return values
-
-
-def _expanded(tokens: Iterable[Mapping[str, Any]], sizes: list[int]) -> Iterator[tuple[str, Any]]:
-    """Pairs of all tokens with lists and nested dicts taken apart; ``sizes`` receives their number a token."""
-    for token in tokens:
-        pairs = list(_flat(token.items()))
-        sizes.append(len(pairs))
-        yield from pairs
-
-
-def _flat(items: Iterable[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
-    for key, value in items:
-        if isinstance(value, Mapping):
-            for sub, inner in _flat(value.items()):
-                yield f"{key}:{sub}", inner
-        elif isinstance(value, _MANY):
-            for item in value:
-                if not isinstance(item, (str, bytes)):
-                    raise _BadFeatureError(key, value, f"feature {key!r} lists {item!r}, which is not a string")
-                yield key, item
-        elif isinstance(value, np.ndarray):
-            raise _BadFeatureError(
-                key, value, f"feature {key!r} is an array; give its entries names, or use rf.Sequences"
-            )
-        else:
-            yield key, value
-
-
 def _prune(encoder: FeatureEncoder, made: Sequences) -> Sequences:
     """Leave out features that occur less than ``min_count`` times."""
     count = np.bincount(made.matrix.indices, minlength=made.n_features)
     keep = count >= encoder.min_count
-    column = np.where(keep, np.cumsum(keep) - 1, _NOTHING).astype(np.int32)
+    column = np.where(keep, np.cumsum(keep) - 1, -1).astype(np.int32)
     encoder.vocabulary_ = encoder.vocabulary_.keep(keep)
     counts = np.diff(made.matrix.indptr).astype(np.int64)
     return encoder._assemble(column[made.matrix.indices], made.matrix.data, counts, made.lengths)
@@ -342,22 +235,6 @@ def _refuse_other_types(X: Sequence[Any]) -> None:
                     )
 
 
-def _place_of_feature(X: Sequence[Any], bad: _BadFeatureError) -> str:
-    for i, tokens in enumerate(X):
-        for t, token in enumerate(tokens):
-            if any(value is bad.value for value in token.values()):
-                return f"token {t} of sequence {i}"
-    return "a token"
-
-
-def _refuse_not_finite(
-    values: np.ndarray, counts: np.ndarray, lengths: np.ndarray, ids: np.ndarray, names: list[str]
-) -> None:
-    entry = int(np.flatnonzero(~np.isfinite(values))[0])
-    token = int(np.searchsorted(np.cumsum(counts), entry, side="right"))
+def _place(token: int, lengths: np.ndarray) -> str:
     sequence = int(np.searchsorted(np.cumsum(lengths), token, side="right"))
-    place = token - int(lengths[:sequence].sum())
-    raise InputError(
-        f"token {place} of sequence {sequence}: feature {names[ids[entry]]!r} is {values[entry]}; "
-        f"features must be finite."
-    )
+    return f"token {token - int(lengths[:sequence].sum())} of sequence {sequence}"

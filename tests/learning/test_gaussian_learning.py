@@ -68,7 +68,7 @@ def test_gradient_is_the_derivative(kind, method, n_classes, layout, form):
     )
     batches = [random_batch(rng, layout, n_classes), random_batch(rng, layout, n_classes)]
     labels = [random_labels(rng, kind, n_classes) for _ in batches]
-    objective = FieldObjective(model, batches, labels, kind, method)
+    objective = FieldObjective(model, batches, labels, kind, method, field_l2=0.3)
     theta = model.start(variance=1.5) + 0.1 * rng.random(model.size)
     _, gradient = objective(theta)
     for i in range(model.size):
@@ -91,5 +91,5 @@ def test_gradient_where_variance_is_zero():
             plain(theta)[0], abs=1e-6
         )  # the mixture for log(1 + e^z) is good to 1e-8 a node
         np.testing.assert_allclose(gradient[:-1], plain(theta)[1], atol=1e-6)
-        ahead = objective(np.r_[theta, 1e-6])[0]
+        ahead = objective(np.r_[theta, 1e-6])[0]  # log(1 + v) = v there
         assert gradient[-1] == pytest.approx((ahead - value) / 1e-6, rel=1e-3, abs=1e-3)

@@ -26,16 +26,16 @@ class _Answer(Protocol):
     def sites(self) -> Any: ...
 
 
-Engine = Callable[[GaussianPotentials, np.ndarray, Any], _Answer]
+Engine = Callable[[GaussianPotentials, np.ndarray, Any, float], _Answer]
 
 ENGINES: dict[tuple[str, str], Engine] = {
-    ("binary", "map"): lambda p, y, start: map_likelihood(p, y),
-    ("binary", "jj"): lambda p, y, start: posterior(p, y, "jj", start),
-    ("binary", "vb"): lambda p, y, start: posterior(p, y, "vb", start),
-    ("classes", "map"): lambda p, y, start: softmax_likelihood(p, y),
-    ("classes", "jj"): lambda p, y, start: softmax_posterior(p, y, start),
-    ("classes", "vb"): lambda p, y, start: softmax_posterior(p, y, start),
-    ("values", "exact"): lambda p, y, start: gaussian_likelihood(p, y),
+    ("binary", "map"): lambda p, y, start, tol: map_likelihood(p, y),
+    ("binary", "jj"): lambda p, y, start, tol: posterior(p, y, "jj", start, tol),
+    ("binary", "vb"): lambda p, y, start, tol: posterior(p, y, "vb", start, tol),
+    ("classes", "map"): lambda p, y, start, tol: softmax_likelihood(p, y),
+    ("classes", "jj"): lambda p, y, start, tol: softmax_posterior(p, y, start, tol),
+    ("classes", "vb"): lambda p, y, start, tol: softmax_posterior(p, y, start, tol),
+    ("values", "exact"): lambda p, y, start, tol: gaussian_likelihood(p, y),
 }
 
 
@@ -61,7 +61,10 @@ class FieldObjective:
         One array a batch, (n_instances, n_nodes); NaN is unknown.
     kind : {"binary", "classes", "values"}
     method : {"map", "jj", "vb", "exact"}
-    l2 : float
+    l2, field_l2 : float
+        Ridge on what is each node's own; on log(1 + rho) and log(1 + v).
+    tolerance : float
+        Of the posteriors' sites: the value errs by its square, the gradient by its size.
     """
 
     def __init__(
@@ -72,10 +75,13 @@ class FieldObjective:
         kind: str,
         method: str,
         l2: float = 1.0,
+        field_l2: float = 0.0,
+        tolerance: float = 1e-8,
     ):
         self.model, self.batches, self.labels = model, batches, labels
         self.engine = ENGINES[kind, method]
-        self.penalty = model.penalty(l2)
+        self.penalty = model.penalty(l2, field=field_l2)
+        self.tolerance = tolerance
         self.sites: list[Any] = [None] * len(batches)
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
@@ -84,7 +90,7 @@ class FieldObjective:
         gradient = -self.penalty * theta
         for i, (batch, labels) in enumerate(zip(self.batches, self.labels)):
             potentials = self.model.potentials(theta, batch)
-            answer = self.engine(potentials, labels, self.sites[i])
+            answer = self.engine(potentials, labels, self.sites[i], self.tolerance)
             self.sites[i] = answer.sites
             value += float(answer.bound.sum())
             gradient += self.model.pullback(theta, batch, potentials, answer.gradient)

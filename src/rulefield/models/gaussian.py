@@ -109,6 +109,11 @@ class GaussianModel:
         Whether v is a parameter (else 0).
     log_variance : bool
         Whether theta holds log v, for outputs whose v cannot be 0.
+
+    Notes
+    -----
+    theta holds log(1 + rho) and log(1 + v): zero is exact, and strengths of any size are a few steps away (the best
+    field often has almost no identity in A, with rho and v growing together).
     """
 
     n_scores: int
@@ -144,8 +149,8 @@ class GaussianModel:
         """Equal weights, no bias, all graphs at the same strength."""
         theta = np.zeros(self.size)
         theta[self.slices["weight"]] = 1.0 / self.n_scores
-        theta[self.slices["rho"]] = rho / max(self.n_graphs, 1)
-        theta[self.slices["variance"]] = np.log(variance) if self.log_variance else variance
+        theta[self.slices["rho"]] = np.log1p(rho / max(self.n_graphs, 1))
+        theta[self.slices["variance"]] = np.log(variance) if self.log_variance else np.log1p(variance)
         return theta
 
     def bounds(self) -> list[tuple[float | None, float | None]]:
@@ -157,14 +162,16 @@ class GaussianModel:
             out[part] = [(0.0, None)] * (part.stop - part.start)
         return out
 
-    def penalty(self, l2: float, weak: float = 1e-3) -> np.ndarray:
-        """Ridge strength of each entry of theta: ``l2`` on nodes' own deviations, weak on shared ones, else none."""
+    def penalty(self, l2: float, weak: float = 1e-3, field: float = 0.0) -> np.ndarray:
+        """Ridge of each entry of theta: ``l2`` on nodes' own deviations, ``weak`` on shared, ``field`` on rho and v."""
         out = np.zeros(self.size)
         if not self.simplex:
             out[self.slices["weight"]] = weak
             out[self.slices["bias"]] = weak
         out[self.slices["own_weight"]] = l2
         out[self.slices["own_bias"]] = l2
+        out[self.slices["rho"]] = field
+        out[self.slices["variance"]] = 0.0 if self.log_variance else field
         return out
 
     def weights(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -180,15 +187,15 @@ class GaussianModel:
         return weight, bias
 
     def rho(self, theta: np.ndarray) -> np.ndarray:
-        """Strength of each graph, (n_graphs,)."""
-        return theta[self.slices["rho"]]
+        """Strength rho of each graph, (n_graphs,)."""
+        return np.expm1(theta[self.slices["rho"]])
 
     def variance(self, theta: np.ndarray) -> float:
         """Scale v of the latent covariance."""
         if not self.bayesian:
             return 0.0
         value = float(theta[self.slices["variance"]][0])
-        return float(np.exp(value)) if self.log_variance else value
+        return float(np.exp(value) if self.log_variance else np.expm1(value))
 
     def potentials(self, theta: np.ndarray, batch: FieldBatch) -> GaussianPotentials:
         """Mean (n_instances, n_classes, n_nodes; no class axis where there is one class), A and v."""
@@ -209,9 +216,10 @@ class GaussianModel:
         out = np.zeros(self.size)
         d_mean = d.mean if d.mean.ndim == 3 else d.mean[:, None]
         d_drive = potentials.coupling.solve(d_mean) if self.smoothed else d_mean
-        out[s["rho"]] = _graph_gradient(batch, d, d_drive, potentials.mean if self.smoothed else None)
+        d_rho = _graph_gradient(batch, d, d_drive, potentials.mean if self.smoothed else None)
+        out[s["rho"]] = d_rho * np.exp(theta[s["rho"]])
         if self.bayesian:
-            out[s["variance"]] = d.variance * (potentials.variance if self.log_variance else 1.0)
+            out[s["variance"]] = d.variance * np.exp(theta[s["variance"]])
         own = np.einsum("mcn,mcnk->nk", d_drive, batch.scores)
         shared = own.sum(axis=0)
         if self.simplex:

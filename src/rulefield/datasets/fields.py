@@ -1,0 +1,92 @@
+"""Generated Gaussian fields: the synthetic setting of the Gaussian CRF paper, and pictures on a grid."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse.linalg
+from scipy.special import expit
+
+from rulefield.encode.similarity import grid, laplacian
+
+# (alpha, beta) of the six rows of table 5
+TABLE_5 = (
+    ((5.0, 4.0), (5.0, 22.0)),
+    ((1.0, 18.0), (1.0, 18.0)),
+    ((22.0, 21.0), (5.0, 22.0)),
+    ((22.0, 21.0), (0.1, 0.67)),
+    ((0.8, 0.5), (5.0, 22.0)),
+    ((0.2, 0.4), (1.0, 18.0)),
+)
+
+
+class FieldData(NamedTuple):
+    """Scores (n_instances, n_nodes, n_scores), labels (n_instances, n_nodes), graphs, and the latent values."""
+
+    scores: np.ndarray
+    labels: np.ndarray
+    graphs: list[Any]
+    latent: np.ndarray
+
+
+def make_paper_field(
+    alpha: Any,
+    beta: Any,
+    n_instances: int = 100,
+    n_nodes: int = 10,
+    shared: bool = False,
+    random_state: int | None = 0,
+) -> FieldData:
+    """Draw labels from the paper's own model (appendix D).
+
+    Similarities are uniform on (0, 1) and symmetric, scores uniform on (-1, 1); the latent values are drawn from
+    N(mu, P^-1), P = 2 sum(alpha) I + 2 sum beta L, mu = P^-1 2 R alpha, and the labels from their logistic.
+
+    Parameters
+    ----------
+    alpha, beta : sequences of float
+        Weights of the scores and of the graphs, as in :data:`TABLE_5`.
+    shared : bool
+        Whether all instances have the same graphs; else ``graphs`` holds (n_instances, n_nodes, n_nodes) arrays.
+    """
+    rng = np.random.default_rng(random_state)
+    alpha, beta = np.asarray(alpha, dtype=float), np.asarray(beta, dtype=float)
+    count = 1 if shared else n_instances
+    graphs = []
+    for _ in beta:
+        upper = np.triu(rng.random((count, n_nodes, n_nodes)), 1)
+        graphs.append(upper + np.swapaxes(upper, 1, 2))
+    precision = np.repeat(2 * alpha.sum() * np.eye(n_nodes)[None], count, axis=0)
+    for weight, s in zip(beta, graphs):
+        precision += 2 * weight * (s.sum(axis=-1)[..., None] * np.eye(n_nodes) - s)
+    scores = rng.uniform(-1, 1, size=(n_instances, n_nodes, len(alpha)))
+    covariance = np.linalg.inv(precision)
+    mean = ((2 * scores @ alpha)[:, None, :] @ covariance)[:, 0]
+    noise = (np.linalg.cholesky(covariance) @ rng.normal(size=(n_instances, n_nodes, 1)))[..., 0]
+    latent = mean + noise
+    labels = (rng.random(latent.shape) < expit(latent)).astype(float)
+    return FieldData(scores, labels, [g[0] if shared else g for g in graphs], latent)
+
+
+def make_grid_field(
+    n_rows: int,
+    n_columns: int,
+    strength: float = 10.0,
+    noise: float = 1.5,
+    known: float = 0.5,
+    random_state: int | None = 0,
+) -> FieldData:
+    """One picture: smooth latent values on a grid, noisy scores at every cell, labels at a share of the cells.
+
+    ``latent`` is white noise smoothed by (I + strength L)^-1 and scaled to a standard deviation of 2; the scores are two
+    noisy copies of it; unknown labels are NaN. The answer has one instance of n_rows x n_columns nodes.
+    """
+    rng = np.random.default_rng(random_state)
+    similarity = grid(n_rows, n_columns)
+    n = n_rows * n_columns
+    matrix = scipy.sparse.eye_array(n, format="csr") + strength * laplacian(similarity)
+    smooth, _ = scipy.sparse.linalg.cg(matrix, rng.normal(size=n), rtol=1e-8)
+    latent = 2.0 * smooth / smooth.std()
+    scores = latent[:, None] + noise * np.array([1.0, 2.0]) * rng.normal(size=(n, 2))
+    labels = (rng.random(n) < expit(latent)).astype(float)
+    labels[rng.random(n) >= known] = np.nan
+    return FieldData(scores[None], labels[None], [similarity], latent[None])

@@ -121,6 +121,7 @@ class _Pool:
         self.counter_rule: list[int] = []
         self.counter_bound: list[int] = []
         self.counter_classes: list[int] = []
+        self.counter_plain: list[bool] = []
         self.at: dict[str, list[int]] = {k: [] for k in ("node", "first", "edge", "letter", "state", "arc")}
         self.node: list[np.ndarray] = []
         self.edge: list[np.ndarray] = []
@@ -137,7 +138,8 @@ class _Pool:
         tally: Tally = counter.tally
         self.counter_rule.append(rule)
         self.counter_bound.append(int(counter.bound))
-        self.counter_classes.append(1 if tally.edge is None else len(tally.edge))
+        self.counter_classes.append(len(tally.node))
+        self.counter_plain.append(len(tally.node) == 1 and tally.edge is None and tally.first is None)
         at = self._put("node", tally.node)
         self.at["node"].append(at)
         self.at["first"].append(at if tally.first is None else self._put("node", tally.first))
@@ -160,6 +162,7 @@ class _Pool:
             counter_rule=_ints(self.counter_rule),
             counter_bound=_ints(self.counter_bound),
             counter_classes=_ints(self.counter_classes),
+            counter_plain=np.array(self.counter_plain, dtype=np.bool_),
             node_at=_ints(self.at["node"]),
             first_at=_ints(self.at["first"]),
             edge_at=_ints(self.at["edge"]),

@@ -24,6 +24,7 @@ class RuleTables(NamedTuple):
     counter_rule: np.ndarray  # int64 (counters,)
     counter_bound: np.ndarray  # int64 (counters,)
     counter_classes: np.ndarray  # int64 (counters,): token classes that its tables tell apart
+    counter_plain: np.ndarray  # bool (counters,): only counts labels, all tokens alike
     node_at: np.ndarray  # int64 (counters,)
     first_at: np.ndarray  # int64 (counters,)
     edge_at: np.ndarray  # int64 (counters,), -1: no edge table
@@ -96,13 +97,20 @@ def rule_amounts(tables, classes, labels, m, amounts, excesses):
     """
     node, edge, bound = tables.node, tables.edge, tables.counter_bound
     first_at, node_at, edge_at = tables.first_at, tables.node_at, tables.edge_at
+    times = np.zeros(m, np.int64)
+    for t in range(len(labels)):
+        times[labels[t]] += 1
     cost = 0.0
     for r in range(len(amounts)):
         amount = np.int64(0)
         for c in range(tables.rule_counter[r], tables.rule_counter[r + 1]):
-            excesses[c] = -bound[c] + tally_value(
-                node, edge, first_at[c], node_at[c], edge_at[c], classes[r], labels, m
-            )
+            if tables.counter_plain[c]:
+                total = np.int64(0)
+                for here in range(m):
+                    total += node[node_at[c] + here] * times[here]
+            else:
+                total = tally_value(node, edge, first_at[c], node_at[c], edge_at[c], classes[r], labels, m)
+            excesses[c] = total - bound[c]
             amount += max(excesses[c], 0)
         if tables.rule_automaton[r] >= 0:
             amount = automaton_amount(tables, tables.rule_automaton[r], classes[r], labels, m)

@@ -69,10 +69,9 @@ def path_score(unary, arriving, labels):
 
 
 @kernel
-def priced(unary, arriving, tables, classes, duals):
+def priced(lowered, arriving, tables, classes, duals):
     """Potentials minus what the duals charge: (unary, transposed pairwise), the latter a new array only if needed."""
-    n, m = unary.shape
-    charged = unary.copy()
+    n, m = lowered.shape
     edges = False
     per_step = False
     for c in range(len(duals)):
@@ -86,8 +85,14 @@ def priced(unary, arriving, tables, classes, duals):
             moved[:] = arriving[0]
         else:
             moved = arriving.copy()
+    everywhere = np.zeros(m)
     for c in range(len(duals)):
-        if duals[c] <= 0.0:
+        if duals[c] > 0.0 and tables.counter_plain[c]:
+            for here in range(m):
+                everywhere[here] += duals[c] * tables.node[tables.node_at[c] + here]
+    charged = lowered - everywhere
+    for c in range(len(duals)):
+        if duals[c] <= 0.0 or tables.counter_plain[c]:
             continue
         row = classes[tables.counter_rule[c]]
         for t in range(n):

@@ -104,14 +104,14 @@ def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> No
     terms: set[Term] = set()
     for attempt in range(MOST_WINDOWS):
         floor = progress.bound - width if attempt < MOST_WINDOWS - 1 else -np.inf
-        if not _search_window(progress, dual, max(floor, progress.best + progress.slack), terms, node_limit):
+        if not search_window(progress, dual, max(floor, progress.best + progress.slack), terms, node_limit):
             return
         if progress.settled:
             return
         width *= WIDENING
 
 
-def _search_window(progress: Progress, dual: DualPotentials, floor: float, terms: set[Term], node_limit: int) -> bool:
+def search_window(progress: Progress, dual: DualPotentials, floor: float, terms: set[Term], node_limit: int) -> bool:
     """Add terms until no path beats the floor; False where a limit is met.
 
     Terms already known to matter come first, those with few states before the others. On return the bound is

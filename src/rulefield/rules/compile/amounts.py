@@ -1,6 +1,7 @@
 """By how much a labelling breaks each of many rules, quickly: what learning and checking ask all the time."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 
@@ -8,29 +9,53 @@ from rulefield.problem.compiled import Automaton, CompiledRule, Counter
 from rulefield.rules.compile.tallies import value_of
 
 
-def amount_of(rule: CompiledRule, labels: np.ndarray) -> int:
-    """Amount of one compiled rule for a labelling (n,), read from whichever form it has."""
-    if rule.tally is not None:
-        return value_of(rule.tally, rule.token_class, labels)
-    if rule.counters:
-        return sum(max(0, value_of(c.tally, rule.token_class, labels) - c.bound) for c in rule.counters)
-    assert rule.automaton is not None
-    return _run(rule.automaton, rule.token_class, labels)
+class Reader:
+    """Reads amounts of compiled rules, quickly because it keeps their automata as plain lists."""
+
+    def __init__(self) -> None:
+        self._runners: dict[int, tuple[Automaton, Runner]] = {}
+
+    def __call__(self, rule: CompiledRule, labels: np.ndarray) -> int:
+        """Amount of one compiled rule for a labelling (n,), read from whichever form it has."""
+        if rule.tally is not None:
+            return value_of(rule.tally, rule.token_class, labels)
+        if rule.counters:
+            return sum(max(0, value_of(c.tally, rule.token_class, labels) - c.bound) for c in rule.counters)
+        assert rule.automaton is not None
+        return self._runner(rule.automaton)(rule.automaton.letter[rule.token_class, labels].tolist())
+
+    def _runner(self, automaton: Automaton) -> "Runner":
+        known = self._runners.get(id(automaton))
+        if known is None or known[0] is not automaton:  # ids change where a compiler is pickled
+            known = self._runners[id(automaton)] = (automaton, Runner(automaton))
+        return known[1]
 
 
-def _run(automaton: Automaton, token_class: np.ndarray, labels: np.ndarray) -> int:
-    """Follow all runs (few, and only one of them ends well)."""
-    runs = {int(s): int(automaton.initial[s]) for s in np.flatnonzero(automaton.initial >= 0)}
-    pointer, to, amount = automaton.arc_ptr, automaton.arc_to, automaton.arc_amount
-    for letter in automaton.letter[token_class, labels].tolist():
-        following = {}
-        for state, so_far in runs.items():
-            at = state * automaton.n_letters + letter
-            for arc in range(int(pointer[at]), int(pointer[at + 1])):
-                following[int(to[arc])] = so_far + int(amount[arc])
-        runs = following
-    (total,) = [so_far + int(automaton.final[s]) for s, so_far in runs.items() if automaton.final[s] >= 0]
-    return total
+class Runner:
+    """An automaton as lists: for each state and letter its arcs."""
+
+    def __init__(self, automaton: Automaton):
+        pointer = automaton.arc_ptr.tolist()
+        arcs = list(zip(automaton.arc_to.tolist(), automaton.arc_amount.tolist()))
+        self._cells = [tuple(arcs[a:b]) for a, b in pairwise(pointer)]
+        self._letters = automaton.n_letters
+        self._start = [(s, amount) for s, amount in enumerate(automaton.initial.tolist()) if amount >= 0]
+        self._final = automaton.final.tolist()
+        self._certain = len(self._start) == 1 and all(len(cell) == 1 for cell in self._cells)
+
+    def __call__(self, letters: list[int]) -> int:
+        """Amount of the only run over these letters that ends well."""
+        if self._certain:
+            state, total = self._start[0]
+            for letter in letters:
+                state, amount = self._cells[state * self._letters + letter][0]
+                total += amount
+            return total + self._final[state]
+        runs = self._start
+        for letter in letters:
+            runs = [(to, so_far + more) for s, so_far in runs for to, more in self._cells[s * self._letters + letter]]
+        (total,) = [so_far + self._final[s] for s, so_far in runs if self._final[s] >= 0]
+        return total
 
 
 class CountedTogether:

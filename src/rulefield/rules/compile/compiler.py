@@ -9,7 +9,7 @@ import numpy as np
 
 from rulefield.exceptions import RuleError
 from rulefield.problem.compiled import CompiledRule, Rows
-from rulefield.rules.compile.amounts import CountedTogether, amount_of, only_counts_labels
+from rulefield.rules.compile.amounts import CountedTogether, Reader, only_counts_labels
 from rulefield.rules.compile.classes import ClassSpace, Meets, remembered
 from rulefield.rules.compile.comparisons import rounded_up
 from rulefield.rules.compile.nested import Nested
@@ -94,6 +94,7 @@ class RuleCompiler:
         self.templates = tuple(RuleTemplate(rule, i, tables) for i, rule in enumerate(self.rules))
         self._reading = [template.space.reads_tokens for template in self.templates]
         self._base: dict[int, list[CompiledRule | None]] = {}
+        self._reader = Reader()
         self._met: dict[tuple[Any, ...], dict[int, CompiledRule]] = {}
         self._set_weights(np.array([_weight(rule) for rule in self.rules], dtype=np.float64))
 
@@ -168,7 +169,7 @@ class RuleCompiler:
                 base = self._shared(n)
                 own = self._own(tokens, n) if any(self._reading) else {}
                 for i in self._others:
-                    amounts[i, column] = amount_of(base[i] or own[i], labels)
+                    amounts[i, column] = self._reader(base[i] or own[i], labels)
         return amounts
 
     @cached_property

@@ -5,7 +5,6 @@ import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,6 @@ from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions, as_scheme
 from rulefield.encode.spans import check_possible
-from rulefield.estimators.chain_training import Monitor, Outcome
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.options import _number, _whole, thread_count
 from rulefield.estimators.progress import Progress
@@ -24,8 +22,9 @@ from rulefield.estimators.segments_coding import LexiconMatcher, SegmentCoder
 from rulefield.estimators.segments_decoding import SegmentData, SegmentDecoder
 from rulefield.estimators.segments_files import segments_from_file, segments_to_file
 from rulefield.exceptions import InputError, InterruptedFitWarning
-from rulefield.learning.lbfgs import minimize_lbfgs
-from rulefield.learning.owlqn import minimize_owlqn
+from rulefield.learning.fit_log import FitResult
+from rulefield.learning.lbfgs import minimise_lbfgs
+from rulefield.learning.owlqn import minimise_owlqn
 from rulefield.learning.segments import SegmentLikelihood
 from rulefield.metrics import span_f1
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
@@ -142,7 +141,6 @@ class SegmentCRF(BaseEstimator):
             Every label must be known.
         sample_weight : array-like of shape (n_sequences,), optional
         """
-        begun = perf_counter()
         self._check_options()
         X = as_list(X)
         self._encoder = InputEncoder(copy.deepcopy(self.features))
@@ -152,7 +150,7 @@ class SegmentCRF(BaseEstimator):
             raise InputError("X holds no token to learn from; give at least one sequence with at least one token.")
         gold = self._gold(LabelEncoder(), y, data.sequences)
         model = self._model(data.sequences, gold)
-        outcome = self._learn(
+        found = self._learn(
             SegmentLikelihood(
                 model,
                 data.sequences,
@@ -161,11 +159,12 @@ class SegmentCRF(BaseEstimator):
                 l2=self.l2,
                 sample_weight=sample_weight,
                 n_jobs=thread_count(self.n_jobs),
-            ),
-            begun,
+            )
         )
-        self.model_, self.theta_, self.log_ = model, outcome.theta, outcome.log
-        self.n_iter_, self.converged_, self.stopped_because_ = outcome.n_iter, outcome.converged, outcome.message
+        self.model_, self.theta_, self.log_ = model, found.theta, list(found.log)
+        self.n_iter_, self.converged_, self.stopped_because_ = found.iterations, found.converged, found.message
+        if found.interrupted:
+            warnings.warn(f"fit: {found.message}", InterruptedFitWarning, stacklevel=2)
         return self
 
     def _check_options(self) -> None:
@@ -199,25 +198,18 @@ class SegmentCRF(BaseEstimator):
             min_count=self.min_count,
         )
 
-    def _learn(self, objective: SegmentLikelihood, begun: float) -> Outcome:
-        limit, start = self.max_iter or DEFAULT_ITERATIONS, np.zeros(objective.size)
+    def _learn(self, objective: SegmentLikelihood) -> FitResult:
+        limits: dict[str, Any] = {
+            "max_iter": self.max_iter or DEFAULT_ITERATIONS,
+            "tol": self.tol,
+            "n_jobs": thread_count(self.n_jobs),
+        }
+        start = np.zeros(objective.size)
         with Progress("fitting segments", bool(self.verbose)) as progress:
-            monitor = Monitor(begun, None, None, progress)
-            try:
-                if self.l1 > 0:
-                    done = minimize_owlqn(objective, start, self.l1, limit, self.tol, monitor)
-                else:
-                    done = minimize_lbfgs(objective, start, limit, self.tol, monitor)
-                return monitor.outcome(done.theta, done.converged, done.message)
-            except KeyboardInterrupt:
-                if monitor.newest is None:
-                    raise
-                warnings.warn(
-                    f"fit was interrupted after {len(monitor.log)} iterations; the best model so far was kept.",
-                    InterruptedFitWarning,
-                    stacklevel=3,
-                )
-                return monitor.outcome(monitor.newest, False, "interrupted", interrupted=True)
+            limits["callback"] = lambda record, theta: progress.update(record)
+            if self.l1 > 0:
+                return minimise_owlqn(objective, start, self.l1, **limits)
+            return minimise_lbfgs(objective, start, **limits)
 
     # --- prediction -------------------------------------------------------------------------------
 

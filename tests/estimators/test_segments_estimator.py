@@ -14,6 +14,7 @@ from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.encode.spans import spans
 from rulefield.estimators import segments as module
+from rulefield.estimators.files import load
 from rulefield.estimators.segments import Segment, SegmentCRF
 from rulefield.estimators.segments_coding import LexiconMatcher, SegmentCoder
 from rulefield.exceptions import InputError, InterruptedFitWarning, LabelError, ModelFileError
@@ -228,7 +229,7 @@ def test_models_survive_being_stored(how, tmp_path):
         back = SegmentCRF.load(crf.to_bytes())
     else:
         crf.save(tmp_path / "model")
-        back = SegmentCRF.load(tmp_path / "model")
+        back = load(tmp_path / "model")
     assert list(back.predict(X)) == list(crf.predict(X))
     assert np.array_equal(back.theta_, crf.theta_)
     with pytest.raises(ModelFileError):

@@ -11,6 +11,7 @@ _LOADERS = {
     "chain": ("rulefield.estimators.chain", "ChainCRF"),
     "joint": ("rulefield.estimators.joint", "JointCRF"),
     "ruled": ("rulefield.estimators.ruled", "RuledCRF"),
+    "segments": ("rulefield.estimators.segments", "SegmentCRF"),
 }
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import coo_array, eye_array, hstack
 
 from rulefield.exceptions import RuleError
@@ -260,7 +259,9 @@ def cheapest_cover(
     gap : float
         Distance to the solver's bound; 0 where the choice is proved cheapest.
     """
-    n, k = covers.shape
+    from scipy.optimize import Bounds, LinearConstraint, milp  # slow to load, and most users of rules never need it
+
+    k = covers.shape[1]
     some = covers.any(axis=1)
     matrix = hstack([coo_array(covers[some].astype(float)), eye_array(int(some.sum()))]).tocsr()
     objective = np.concatenate([cost, weight[some]])

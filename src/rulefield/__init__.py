@@ -13,6 +13,7 @@ _PUBLIC = {
     "ChainCRF": "rulefield.estimators.chain",
     "JointCRF": "rulefield.estimators.joint",
     "RuledCRF": "rulefield.estimators.ruled",
+    "SegmentCRF": "rulefield.estimators.segments",
     "Sequences": "rulefield.data.sequences",
     "TokenFeatures": "rulefield.encode.tokens",
     "load": "rulefield.estimators.files",

@@ -12,8 +12,11 @@ from rulefield.data.sequences import Sequences
 from rulefield.estimators.options import ChainOptions
 from rulefield.estimators.progress import Progress
 from rulefield.exceptions import InputError
+from rulefield.learning.fit_log import Record
 from rulefield.learning.frank_wolfe import FrankWolfe
+from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.learning.likelihood import ChainLikelihood
+from rulefield.learning.owlqn import minimise_owlqn
 from rulefield.learning.perceptron import AveragedPerceptron
 from rulefield.models.chain import ChainModel
 
@@ -143,20 +146,18 @@ def _likelihood(
         sample_weight=training.weight,
         n_jobs=options.n_jobs,
     )
-    from scipy.optimize import minimize
 
-    def note(intermediate_result: Any) -> None:
-        monitor(float(intermediate_result.fun), 0.0, np.array(intermediate_result.x))
+    def note(record: Record, theta: np.ndarray) -> None:
+        monitor(record.objective, record.gradient_norm, theta)
 
-    done = minimize(
-        objective.value_and_gradient,
-        _start(training),
-        jac=True,
-        method="L-BFGS-B",
-        callback=note,
-        options={"maxiter": limit, "ftol": options.tol / 10},
-    )
-    return done.x, bool(done.success), str(done.message)
+    how: dict[str, Any] = {"max_iter": limit, "tol": options.tol, "callback": note, "n_jobs": options.n_jobs}
+    if options.l1 > 0:
+        done = minimise_owlqn(objective, _start(training), options.l1, **how)
+    else:
+        done = minimise_lbfgs(objective, _start(training), **how)
+    if done.interrupted:
+        raise KeyboardInterrupt
+    return done.theta, done.converged, done.message
 
 
 def _stochastic(

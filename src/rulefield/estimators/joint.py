@@ -25,6 +25,7 @@ from rulefield.inference.joint import joint_marginals, joint_viterbi
 from rulefield.learning.em import EmOutcome, EmRecord, RegularisedObjective, direct_ascent, expectation_maximisation
 from rulefield.learning.generalised import GeneralisedExpectation
 from rulefield.learning.joint import JointCorpus
+from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.learning.likelihood import ChainLikelihood
 from rulefield.metrics import span_f1, token_accuracy
 from rulefield.models.chain import ChainModel
@@ -296,9 +297,7 @@ class JointCRF(BaseEstimator):
                 sample_weight=None if weight is None else weight[rows],
                 n_jobs=jobs,
             )
-            options = {"maxiter": 40}
-            done = minimize(own.value_and_gradient, task.zeros(), jac=True, method="L-BFGS-B", options=options)
-            model.task_theta(theta, k)[:] = done.x
+            model.task_theta(theta, k)[:] = minimise_lbfgs(own, task.zeros(), max_iter=40, n_jobs=jobs).theta
         return theta
 
     def _climb(

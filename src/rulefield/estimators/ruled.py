@@ -51,12 +51,32 @@ class RuleReport:
         )
 
 
+@dataclass(frozen=True)
+class CrossFitted:
+    """A chain fitted on some sequences, and each one's potentials by a chain that has not seen it."""
+
+    crf: ChainCRF
+    examples: list[Example]
+
+
+def cross_fit(crf: ChainCRF, X: Any, y: Sequence[Sequence[Any]], cv: int = 5, random_state: int = 0) -> CrossFitted:
+    """Fit a chain on everything and on ``cv`` folds, once; several :class:`RuledCRF` can then share the work."""
+    X, gold = as_list(X), [list(row) for row in y]
+    base = clone(crf).fit(X, gold)
+    rows: list[Example | None] = [None] * len(gold)
+    for train, test in KFold(cv, shuffle=True, random_state=random_state).split(np.arange(len(gold))):
+        fold = clone(crf).fit(_pick(X, train), [gold[i] for i in train])
+        for i, example in zip(test, _examples(fold, _pick(X, test), [gold[i] for i in test], base.classes_)):
+            rows[i] = example
+    return CrossFitted(base, [row for row in rows if row is not None])
+
+
 class RuledCRF(BaseEstimator):
     """Finds out, on held-out data, which rules a chain should follow and what breaking them should cost.
 
     Parameters
     ----------
-    crf : ChainCRF
+    crf : ChainCRF, or what :func:`cross_fit` made of one and the data that ``fit`` gets
         Fitted (``cv="prefit"``) or not.
     rules : list of rules, "propose" or "mine"
         Rules with ``.soft("learn")`` get their weight learned; the others keep theirs. ``"propose"`` makes candidates
@@ -166,23 +186,19 @@ class RuledCRF(BaseEstimator):
                 raise InputError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}.")
         if self.cv != "prefit" and (not isinstance(self.cv, int) or self.cv < 2):
             raise InputError(f"cv must be 'prefit' or a number of folds >= 2; got {self.cv!r}.")
-        if self.crf is not None and not isinstance(self.crf, ChainCRF):
+        if self.crf is not None and not isinstance(self.crf, ChainCRF | CrossFitted):
             raise InputError(f"crf must be a ChainCRF; got {type(self.crf).__name__}.")
 
     def _held_out(self, X: Any, y: list[list[Any]]) -> tuple[ChainCRF, list[Example]]:
         crf = ChainCRF() if self.crf is None else self.crf
+        if isinstance(crf, CrossFitted):
+            return crf.crf, crf.examples
         if self.cv == "prefit":
             check_is_fitted(crf)
             return copy.deepcopy(crf), _examples(crf, X, y)
-        rows: list[Example | None] = [None] * len(y)
-        folds = KFold(int(self.cv), shuffle=True, random_state=self.random_state)
         with Progress(f"fitting {self.cv} folds", bool(self.verbose)):
-            base = clone(crf).fit(X, y)
-            for train, test in folds.split(np.arange(len(y))):
-                fold = clone(crf).fit(_pick(X, train), [y[i] for i in train])
-                for i, example in zip(test, _examples(fold, _pick(X, test), [y[i] for i in test], base.classes_)):
-                    rows[i] = example
-        return base, [row for row in rows if row is not None]
+            done = cross_fit(crf, X, y, int(self.cv), self.random_state)
+        return done.crf, done.examples
 
     def _candidates(self, X: Any, y: list[list[Any]], base: ChainCRF) -> list[Rule]:
         labels = [str(c) for c in base.classes_]

@@ -6,6 +6,7 @@ Users write ``from rulefield import rules as r`` and find here everything that r
 from rulefield.rules.check import CheckedRule, check
 from rulefield.rules.compile import RuleCompiler, compile_rules
 from rulefield.rules.discover import discover
+from rulefield.rules.estimate import expectations_from
 from rulefield.rules.expectations import expected, share
 from rulefield.rules.facts import absent, at, before, eventually, first, followed_by, last, present
 from rulefield.rules.graph import for_each, how_many, node, nodes, related, this
@@ -50,6 +51,7 @@ __all__ = [
     "dump",
     "eventually",
     "exactly",
+    "expectations_from",
     "expected",
     "feature",
     "first",

@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import approx_fprime
 
-from oracles.chain_data import random_allowed, random_labels, random_sequences
 from oracles.chain_likelihood import objective_by_enumeration
+from oracles.labelled_chains import random_allowed, random_labels, random_sequences
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError, LabelError

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from oracles.chain_data import (
+from oracles.labelled_chains import (
     dense_rows,
     labellings,
     random_allowed,

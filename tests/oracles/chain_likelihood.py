@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.special import logsumexp
 
-from oracles.chain_data import dense_rows, labellings, score_by_definition
+from oracles.labelled_chains import dense_rows, labellings, score_by_definition
 
 
 def objective_by_enumeration(model, theta, sequences, labels, weight=None, l2=0.0):

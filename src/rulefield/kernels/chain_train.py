@@ -23,7 +23,7 @@ from rulefield.kernels.chain_train_rows import (
     spread_rows,
     total,
 )
-from rulefield.kernels.chain_train_steps import Steps, add_edges, step_backward, step_forward
+from rulefield.kernels.chain_train_steps import add_edges, step_backward, step_forward
 from rulefield.kernels.jit import kernel, piece
 from rulefield.kernels.lanes import fill8, load8, mul8, store8, where_positive8
 
@@ -214,6 +214,3 @@ def train_shard(first, last, m, offsets, weight, partial, allowed, packed, weigh
                 d[y] -= d_2[y]
         spread_sequence(token, n, packed, d, gradient)
     return value
-
-
-__all__ = ["Ends", "Gradient", "Packed", "Steps", "train_shard"]

@@ -10,6 +10,7 @@ a result that is small beside the sum is taken again from the full matrix, so th
 from typing import NamedTuple
 
 import numpy as np
+from numba.extending import overload
 
 from rulefield.kernels.chain_train_rows import EIGHT, ONE, ZERO, total
 from rulefield.kernels.jit import piece
@@ -18,15 +19,20 @@ from rulefield.kernels.lanes import fill8, fma8, load8, store8
 CANCELLED = 1e-4
 
 
-class Steps(NamedTuple):
-    """Transition factors: full matrices both ways, and the entries that differ from ``base`` where they are few.
+class DenseSteps(NamedTuple):
+    """Transition factors as full matrices, flat, rows padded: ``forward`` is [from, to], ``backward`` [to, from]."""
 
-    ``forward`` is [from, to] and ``backward`` [to, from], flat, rows padded. Entries by source (``by_from_ptr``,
-    ``to``, ``from_excess``) and by target (``by_to_ptr``, ``source``, ``to_excess``). ``sparse`` says which form to
-    use.
+    forward: np.ndarray
+    backward: np.ndarray
+
+
+class SparseSteps(NamedTuple):
+    """Transition factors as the entries that differ from ``base``, by source and by target, and in full.
+
+    The entries of source i are ``by_from_ptr[i] : by_from_ptr[i + 1]``, with target ``to`` and ``from_excess`` = T - base;
+    those of target j likewise.
     """
 
-    sparse: bool
     base: float
     forward: np.ndarray
     backward: np.ndarray
@@ -68,43 +74,70 @@ def times_sparse(v, at, base, ptr, index, excess, full, m, out, out_at, width):
         out[out_at + j] = 0.0
 
 
-@piece
 def step_forward(v, at, steps, m, out, out_at, width):
     """Set out[j] = sum_i v[i] T(i, j)."""
-    if steps.sparse:
-        times_sparse(
-            v, at, steps.base, steps.by_to_ptr, steps.source, steps.to_excess, steps.backward, m, out, out_at, width
-        )
-    else:
-        times_matrix(v, at, steps.forward, m, out, out_at, width)
 
 
-@piece
 def step_backward(v, at, steps, m, out, out_at, width):
     """Set out[i] = sum_j T(i, j) v[j]."""
-    if steps.sparse:
-        times_sparse(
-            v, at, steps.base, steps.by_from_ptr, steps.to, steps.from_excess, steps.forward, m, out, out_at, width
-        )
-    else:
-        times_matrix(v, at, steps.backward, m, out, out_at, width)
 
 
-@piece
 def add_edges(n, m, width, alpha, v, weight, steps, out):
     """Add weight x sum_t alpha_{t-1}(i) v_t(j) to ``out``: all (i, j), rows padded; or the entries by source only.
 
     Times T(i, j) that is the expected number of steps i to j.
     """
-    if steps.sparse:
-        for t in range(ONE, n):
-            at = t * width
-            for i in range(m):
-                x = weight * alpha[at - width + i]
-                for k in range(steps.by_from_ptr[i], steps.by_from_ptr[i + ONE]):
-                    out[k] += x * v[at + np.uint64(steps.to[k])]
-    else:
+
+
+# One form is compiled at a time: a branch on the form inside the loops costs more than the product itself.
+
+
+@overload(step_forward)
+def _step_forward(v, at, steps, m, out, out_at, width):
+    def dense(v, at, steps, m, out, out_at, width):
+        times_matrix(v, at, steps.forward, m, out, out_at, width)
+
+    def sparse(v, at, steps, m, out, out_at, width):
+        times_sparse(
+            v, at, steps.base, steps.by_to_ptr, steps.source, steps.to_excess, steps.backward, m, out, out_at, width
+        )
+
+    return dense if steps.instance_class is DenseSteps else sparse
+
+
+@overload(step_backward)
+def _step_backward(v, at, steps, m, out, out_at, width):
+    def dense(v, at, steps, m, out, out_at, width):
+        times_matrix(v, at, steps.backward, m, out, out_at, width)
+
+    def sparse(v, at, steps, m, out, out_at, width):
+        times_sparse(
+            v, at, steps.base, steps.by_from_ptr, steps.to, steps.from_excess, steps.forward, m, out, out_at, width
+        )
+
+    return dense if steps.instance_class is DenseSteps else sparse
+
+
+@overload(add_edges)
+def _add_edges(n, m, width, alpha, v, weight, steps, out):
+    def dense(n, m, width, alpha, v, weight, steps, out):
         add_outer(n, m, width, alpha, v, weight, out)
+
+    def sparse(n, m, width, alpha, v, weight, steps, out):
+        add_entries(n, m, width, alpha, v, weight, steps.by_from_ptr, steps.to, out)
+
+    return dense if steps.instance_class is DenseSteps else sparse
+
+
+@piece
+def add_entries(n, m, width, alpha, v, weight, ptr, to, out):
+    """Add weight x sum_{t>0} alpha_{t-1}(i) v_t(to[k]) to out[k] for the entries k of every source i."""
+    for t in range(ONE, n):
+        at = t * width
+        for i in range(m):
+            x = weight * alpha[at - width + i]
+            for k in range(ptr[i], ptr[i + ONE]):
+                out[k] += x * v[at + np.uint64(to[k])]
 
 
 @piece

@@ -7,7 +7,7 @@ from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError, LabelError
 from rulefield.inference.chain import forward_backward
 from rulefield.kernels.chain_train import Ends, Gradient, train_shard
-from rulefield.kernels.chain_train_steps import Steps
+from rulefield.kernels.chain_train_steps import DenseSteps, SparseSteps
 from rulefield.learning.margin import as_rates, check_supervised
 from rulefield.learning.packing import pack, padded
 from rulefield.learning.sharding import Threads, shard_bounds
@@ -58,7 +58,7 @@ class ChainLikelihood:
         self.weight = as_rates(sample_weight, len(sequences))
         self.threads = Threads(n_jobs)
         self._offsets = sequences.offsets.astype(np.uint64)
-        self._bounds = shard_bounds(sequences.lengths)
+        self._bounds = shard_bounds(sequences.lengths, model.n_labels)
         self._partial = _partial_sequences(model, labels)
         self._allowed = np.zeros((0, model.n_labels), np.uint8) if labels.allowed is None else labels.allowed
         self._observed = self._observed_counts()
@@ -108,7 +108,9 @@ class ChainLikelihood:
             for _ in range(n_shards)
         ]
 
-    def _in_probability_space(self, theta: np.ndarray, steps: Steps, odd: np.ndarray, gradient: np.ndarray) -> float:
+    def _in_probability_space(
+        self, theta: np.ndarray, steps: DenseSteps | SparseSteps, odd: np.ndarray, gradient: np.ndarray
+    ) -> float:
         model, layout = self.model, self.model.layout
         weights = self._packing.weights(layout.state(theta))
         ends = self._ends(theta)

@@ -7,14 +7,15 @@ from typing import TypeVar
 
 import numpy as np
 
-MOST_SHARDS = 16
-LEAST_TOKENS = 4096
+MOST_SHARDS = 64
+# Scores of labels in one shard: enough that zeroing and adding up its gradient is a small part of its work.
+LEAST_SCORES = 750_000
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
 
-def shard_bounds(lengths: np.ndarray) -> np.ndarray:
+def shard_bounds(lengths: np.ndarray, n_labels: int) -> np.ndarray:
     """Cut sequences into shards of about equally many tokens.
 
     Returns
@@ -25,7 +26,7 @@ def shard_bounds(lengths: np.ndarray) -> np.ndarray:
     """
     ends = np.cumsum(lengths)
     n_tokens = int(ends[-1]) if len(ends) else 0
-    n_shards = int(np.clip(n_tokens // LEAST_TOKENS, 1, MOST_SHARDS))
+    n_shards = int(np.clip(n_tokens * n_labels // LEAST_SCORES, 1, MOST_SHARDS))
     cuts = np.searchsorted(ends, n_tokens * np.arange(1, n_shards) / n_shards) + 1
     return np.unique(np.concatenate([[0], np.minimum(cuts, len(lengths)), [len(lengths)]])).astype(np.uint64)
 

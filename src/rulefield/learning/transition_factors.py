@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rulefield.kernels.chain_train_steps import Steps
+from rulefield.kernels.chain_train_steps import DenseSteps, SparseSteps
 from rulefield.learning.packing import padded
 from rulefield.models.chain import ChainModel
 
@@ -53,7 +53,7 @@ class TransitionFactors:
         """Length of the kernel's sums over steps."""
         return len(self.entry) if self.sparse else self.model.n_labels * padded(self.model.n_labels)
 
-    def steps(self, theta: np.ndarray) -> Steps | None:
+    def steps(self, theta: np.ndarray) -> DenseSteps | SparseSteps | None:
         """Factors for the kernel; None where a weight is too large for probability space."""
         if np.abs(self.model.layout.transition(theta)).max(initial=0.0) > LARGEST_WEIGHT:
             return None
@@ -61,11 +61,11 @@ class TransitionFactors:
         factor = np.exp(self.model.pairwise(theta))
         forward, backward = np.zeros((m, width)), np.zeros((m, width))
         forward[:, :m], backward[:, :m] = factor, factor.T
-        entry = self.entry if self.sparse else self.entry[:0]
-        by_target = self.by_target if self.sparse else self.by_target[:0]
+        if not self.sparse:
+            return DenseSteps(forward.ravel(), backward.ravel())
+        entry, by_target = self.entry, self.by_target
         excess = factor.ravel()[entry] - self.base
-        return Steps(
-            sparse=self.sparse,
+        return SparseSteps(
             base=self.base,
             forward=forward.ravel(),
             backward=backward.ravel(),

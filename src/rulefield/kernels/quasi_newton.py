@@ -1,0 +1,61 @@
+"""The two passes of L-BFGS over its history: inner products with new vectors, and a linear combination.
+
+Both walk through blocks of columns that stay in the cache, so that every stored vector is read once a pass.
+"""
+
+import numpy as np
+
+from rulefield.kernels.jit import kernel
+from rulefield.kernels.lanes import fill8, fma8, load8, mul8, store8, sum8
+
+BLOCK = np.uint64(2048)
+EIGHT = np.uint64(8)
+
+
+@kernel
+def history_products(history, n_rows, n, first, last, a, b, c, out):
+    """Set out[r] = (history[r] . a, history[r] . b, history[r] . c) over columns first..last.
+
+    ``history`` is flat with rows of length n. Sums are taken in a fixed order.
+    """
+    out[:] = 0.0
+    for begin in range(first, last, BLOCK):
+        end = min(begin + BLOCK, last)
+        whole = begin + (end - begin) // EIGHT * EIGHT
+        for r in range(n_rows):
+            at = r * n
+            x, y, z = fill8(0.0), fill8(0.0), fill8(0.0)
+            for j in range(begin, whole, EIGHT):
+                h = load8(history, at + j)
+                x = fma8(h, load8(a, j), x)
+                y = fma8(h, load8(b, j), y)
+                z = fma8(h, load8(c, j), z)
+            sx, sy, sz = sum8(x), sum8(y), sum8(z)
+            for j in range(whole, end):
+                sx += history[at + j] * a[j]
+                sy += history[at + j] * b[j]
+                sz += history[at + j] * c[j]
+            out[r, 0] += sx
+            out[r, 1] += sy
+            out[r, 2] += sz
+
+
+@kernel
+def combine_history(history, n_rows, n, first, last, coefficient, scale, g, out):
+    """Set out = scale x g + sum_r coefficient[r] x history[r] over columns first..last."""
+    for begin in range(first, last, BLOCK):
+        end = min(begin + BLOCK, last)
+        whole = begin + (end - begin) // EIGHT * EIGHT
+        for j in range(begin, whole, EIGHT):
+            store8(out, j, mul8(load8(g, j), fill8(scale)))
+        for j in range(whole, end):
+            out[j] = scale * g[j]
+        for r in range(n_rows):
+            at = r * n
+            w = coefficient[r]
+            if w == 0.0:
+                continue
+            for j in range(begin, whole, EIGHT):
+                store8(out, j, fma8(load8(history, at + j), fill8(w), load8(out, j)))
+            for j in range(whole, end):
+                out[j] += w * history[at + j]

@@ -1,0 +1,101 @@
+"""The memory of L-BFGS: recent steps and gradient changes, and the direction that they suggest."""
+
+import numpy as np
+
+from rulefield.kernels.quasi_newton import combine_history, history_products
+from rulefield.learning.sharding import Threads
+
+COLUMNS = 1 << 16
+
+
+class History:
+    r"""The last ``memory`` pairs (s, y) = (step, change of gradient), and their inverse Hessian times a vector.
+
+    The two-loop recursion (Nocedal and Wright, Numerical Optimization, algorithm 7.4) is run on coefficients: all
+    that it needs are inner products of stored vectors, and the direction is one linear combination of them (Chen et
+    al., Large-scale L-BFGS using MapReduce, 2014). Every stored vector is read twice an iteration, where the plain
+    recursion passes over ten vectors for each pair.
+
+    Parameters
+    ----------
+    memory : int
+    size : int
+        Length of the vectors.
+    threads : Threads
+        Columns are cut into fixed blocks, so that the sums do not depend on the number of threads.
+    """
+
+    def __init__(self, memory: int, size: int, threads: Threads):
+        self.memory, self.size, self.threads = memory, size, threads
+        self._rows = np.empty((2 * memory, size))  # pair k: step in row 2k, change in row 2k + 1
+        self._gram = np.zeros((2 * memory, 2 * memory))
+        self._order: list[int] = []  # slots, oldest pair first
+        self._cuts = [np.uint64(cut) for cut in (*range(0, size, COLUMNS), size)]
+
+    def __len__(self) -> int:
+        return len(self._order)
+
+    def forget(self) -> None:
+        """Drop all pairs."""
+        self._order.clear()
+
+    def add(self, step: np.ndarray, change: np.ndarray) -> None:
+        """Remember a pair of positive curvature; the oldest makes room."""
+        slot = len(self._order) if len(self._order) < self.memory else self._order.pop(0)
+        self._order.append(slot)
+        self._rows[2 * slot], self._rows[2 * slot + 1] = step, change
+
+    def direction(self, gradient: np.ndarray) -> np.ndarray:
+        """Return minus the inverse Hessian times ``gradient``."""
+        if not self._order:
+            return -gradient
+        coefficient, scale = self._two_loops(self._products(gradient))
+        out, n_rows = np.empty(self.size), np.uint64(2 * len(self._order))
+
+        def run(k: int) -> None:
+            columns = self._cuts[k], self._cuts[k + 1]
+            combine_history(self._flat, n_rows, np.uint64(self.size), *columns, coefficient, scale, gradient, out)
+
+        self.threads.map(run, range(len(self._cuts) - 1))
+        return out
+
+    @property
+    def _flat(self) -> np.ndarray:
+        return self._rows.reshape(-1)
+
+    def _products(self, gradient: np.ndarray) -> np.ndarray:
+        """Bring the Gram matrix up to date with the newest pair; return all rows times ``gradient``."""
+        n_rows, newest = 2 * len(self._order), 2 * self._order[-1]
+        step, change = self._rows[newest], self._rows[newest + 1]
+        parts = np.empty((len(self._cuts) - 1, n_rows, 3))
+
+        def run(k: int) -> None:
+            columns = self._cuts[k], self._cuts[k + 1]
+            history_products(
+                self._flat, np.uint64(n_rows), np.uint64(self.size), *columns, step, change, gradient, parts[k]
+            )
+
+        self.threads.map(run, range(len(parts)))
+        products = parts.sum(axis=0)
+        for row, column in ((newest, 0), (newest + 1, 1)):
+            self._gram[row, :n_rows] = self._gram[:n_rows, row] = products[:, column]
+        return products[:, 2]
+
+    def _two_loops(self, with_gradient: np.ndarray) -> tuple[np.ndarray, float]:
+        """Coefficients of the rows, and of the gradient, in minus the inverse Hessian times the gradient."""
+        n_rows = 2 * len(self._order)
+        gram = self._gram[:n_rows, :n_rows]
+        coefficient, scale = np.zeros(n_rows), -1.0
+        alpha = {}
+        for slot in reversed(self._order):
+            s, y = 2 * slot, 2 * slot + 1
+            alpha[slot] = (gram[s] @ coefficient + scale * with_gradient[s]) / gram[s, y]
+            coefficient[y] -= alpha[slot]
+        s, y = 2 * self._order[-1], 2 * self._order[-1] + 1
+        size = gram[s, y] / gram[y, y]
+        coefficient, scale = coefficient * size, scale * size
+        for slot in self._order:
+            s, y = 2 * slot, 2 * slot + 1
+            beta = (gram[y] @ coefficient + scale * with_gradient[y]) / gram[s, y]
+            coefficient[s] += alpha[slot] - beta
+        return coefficient, scale

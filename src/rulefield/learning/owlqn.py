@@ -1,0 +1,99 @@
+"""OWL-QN: L-BFGS for a smooth objective plus an L1 penalty."""
+
+import numpy as np
+
+from rulefield.exceptions import InputError
+from rulefield.learning.fit_log import Callback, Ending, FitResult, Objective, StoppingRule
+from rulefield.learning.lbfgs import MOST_TRIALS, SUFFICIENT, Point
+from rulefield.learning.lbfgs_history import History
+from rulefield.learning.sharding import Threads
+
+
+def minimise_owlqn(
+    objective: Objective,
+    theta: np.ndarray,
+    l1: float,
+    max_iter: int = 1000,
+    tol: float = 1e-5,
+    callback: Callback | None = None,
+    *,
+    gtol: float = 1e-6,
+    memory: int = 10,
+    n_jobs: int | None = 1,
+) -> FitResult:
+    r"""Minimise :math:`f(\theta) + l_1 |\theta|_1` for smooth f, from ``theta``.
+
+    With an L2 penalty inside f this is the elastic net. Weights that the penalty holds at zero are exactly zero.
+    Other parameters as :func:`rulefield.learning.lbfgs.minimise_lbfgs`; records hold the norm of the
+    pseudo-gradient, which is 0 exactly at the minimum.
+
+    References
+    ----------
+    .. [1] Andrew and Gao, Scalable training of L1-regularized log-linear models, 2007: pseudo-gradient (4), choice of
+       orthant and projection, section 3.2.
+    """
+    rule = StoppingRule(max_iter, tol, gtol, callback)
+    here = _evaluate(objective, np.array(theta, dtype=np.float64), l1, rule)
+    if not np.isfinite(here.value):
+        raise InputError(f"The objective is {here.value} where the search begins; choose other initial weights.")
+    history = History(memory, len(here.theta), Threads(n_jobs))
+    try:
+        while True:
+            there = _step(objective, here, l1, history, rule)
+            if there is None:
+                ending = Ending.stuck, "No step lowers the objective any more."
+                return rule.result(here.theta, here.value, ending)
+            here = there
+            norm = float(np.linalg.norm(pseudo_gradient(here.theta, here.gradient, l1)))
+            end = rule.after(here.theta, here.value, norm)
+            if end is not None:
+                return rule.result(here.theta, here.value, end)
+    except KeyboardInterrupt:
+        ending = Ending.interrupted, f"Interrupted after {len(rule.log)} iterations; the best weights are kept."
+        return rule.result(here.theta, here.value, ending)
+
+
+def pseudo_gradient(theta: np.ndarray, gradient: np.ndarray, l1: float) -> np.ndarray:
+    """Return the subgradient of least norm of f + l1 |theta|_1, ``gradient`` being that of f."""
+    at_zero = np.sign(gradient) * np.maximum(np.abs(gradient) - l1, 0.0)
+    return np.where(theta == 0.0, at_zero, gradient + l1 * np.sign(theta))
+
+
+def _evaluate(objective: Objective, theta: np.ndarray, l1: float, rule: StoppingRule) -> Point:
+    rule.evaluations += 1
+    value, gradient = objective.value_and_gradient(theta)
+    return Point(theta, value + l1 * float(np.abs(theta).sum()), gradient)
+
+
+def _step(objective: Objective, here: Point, l1: float, history: History, rule: StoppingRule) -> Point | None:
+    slope = pseudo_gradient(here.theta, here.gradient, l1)
+    if not slope.any():
+        return None
+    there = _search(objective, here, l1, slope, history, rule)
+    if there is None and len(history):
+        history.forget()
+        there = _search(objective, here, l1, slope, history, rule)
+    if there is None:
+        return None
+    step, change = there.theta - here.theta, there.gradient - here.gradient
+    if step @ change > 1e-12 * np.sqrt((step @ step) * (change @ change)):
+        history.add(step, change)
+    return there
+
+
+def _search(
+    objective: Objective, here: Point, l1: float, slope: np.ndarray, history: History, rule: StoppingRule
+) -> Point | None:
+    """Backtrack along the direction, held in the orthant; None where no length lowers the objective enough."""
+    direction = history.direction(slope)
+    direction[direction * slope >= 0.0] = 0.0
+    length = 1.0 if len(history) else 1.0 / max(1.0, float(np.linalg.norm(direction)))
+    orthant = np.where(here.theta == 0.0, -np.sign(slope), np.sign(here.theta))
+    for _ in range(MOST_TRIALS):
+        theta = here.theta + length * direction
+        theta[theta * orthant <= 0.0] = 0.0
+        there = _evaluate(objective, theta, l1, rule)
+        if there.value <= here.value + SUFFICIENT * float(slope @ (theta - here.theta)) and there.value < here.value:
+            return there
+        length *= 0.5
+    return None

@@ -16,6 +16,7 @@ from rulefield.problem.graph_problem import GraphProblem
 FIRST_NODES = 512
 MILP_COLUMNS = 50_000
 MILP_NODES = 2_000
+ROOT_PROGRESS = 0.003  # stop sweeping and branch when a round closes less of the gap
 ONE_PIECE = 0.8  # of the open nodes in one piece: splitting would not pay
 
 
@@ -71,7 +72,7 @@ def auto_graph(
     parts, rest = parts_of(problem)
     budget = Budget.of(node_limit, seconds)
     search = _start(parts, warm_start)
-    descend(search)
+    descend(search, progress=ROOT_PROGRESS)
     engine = "tree" if search.network.is_forest else "trws"
     if search.is_open:
         engine = "branch"

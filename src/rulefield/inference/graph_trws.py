@@ -13,8 +13,10 @@ from rulefield.kernels.graph_sweep import Messages, slack, start_messages, trws,
 
 ROUNDS = 200
 BRANCH_ROUNDS = 10
+STAGE = 20
 CHUNK = 64
-FIRST_ROWS = 64
+FIRST_ROWS = 8
+STACK_BYTES = 2**30
 LOCAL_SWEEPS = 20
 PATIENCE = 1e-6
 
@@ -82,13 +84,30 @@ def begin_network(network: Network, messages: Messages | None = None) -> Search:
     return Search(network, network.scores.unary.copy(), fresh, labels)
 
 
-def descend(search: Search, rounds: int = ROUNDS, patience: float = PATIENCE) -> None:
-    """Run TRW-S: tighten the bound, find labellings, forbid labels; one round is exact on forests."""
+def descend(search: Search, rounds: int = ROUNDS, progress: float = 0.0) -> None:
+    """Run TRW-S: tighten the bound, find labellings, forbid labels; one round is exact on forests.
+
+    Every ``STAGE`` rounds local search is tried; with ``progress``, rounds end when one closes less of the gap.
+    """
+    if search.network.is_forest:
+        _stage(search, 1, 0.0)
+        return
+    target = search.rounds + rounds
+    while search.rounds < target and search.is_open:
+        before = search.rounds, search.bound
+        _stage(search, min(STAGE, target - search.rounds), progress if search.value > -np.inf else 0.0)
+        if search.rounds < before[0] + STAGE or before[1] - search.bound < PATIENCE:
+            break
+
+
+def _stage(search: Search, rounds: int, progress: float) -> None:
+    """Do some rounds, then local search where they leave a gap."""
     net, scores = search.network.net, search.network.scores
     best, before = search.labels.copy(), search.value
-    rounds = 1 if search.network.is_forest else rounds
     work = workspace(net)
-    bound, value, done = trws(net, scores, search.messages, rounds, patience, 0.0, search.bound, before, best, work)
+    bound, value, done = trws(
+        net, scores, search.messages, rounds, PATIENCE, progress, search.bound, before, best, work
+    )
     search.rounds += done
     search.bound = bound if search.network.is_forest else max(bound, value + slack(value))
     if value > before:
@@ -98,7 +117,7 @@ def descend(search: Search, rounds: int = ROUNDS, patience: float = PATIENCE) ->
 
 
 def branch_and_bound(search: Search, node_limit: int, deadline: float = np.inf) -> None:
-    """Close the gap by branching, as far as the limits allow; another call goes on where this one stopped."""
+    """Close the gap by branching, as far as the limits (and a gigabyte) allow; another call goes on from there."""
     if not search.is_open:
         return
     net, scores, messages = search.network.net, search.network.scores, search.messages
@@ -111,6 +130,8 @@ def branch_and_bound(search: Search, node_limit: int, deadline: float = np.inf) 
     spent = 0
     while search.depth and spent < node_limit and monotonic() < deadline:
         if search.depth + 2 > len(search.stack.bound):
+            if 2 * sum(a.nbytes for a in search.stack) > STACK_BYTES:
+                break
             search.stack = _wider(search.stack)
         chunk = min(CHUNK, node_limit - spent)
         search.depth, search.value, nodes = branch(

@@ -86,19 +86,19 @@ def start_messages(net, scores, messages):
         letters = np.uint64(net.n_letters[f])
         gain = np.zeros(letters)
         begin, end = np.int64(net.machine_ptr[f]), np.int64(net.machine_ptr[f + 1])
-        delta = net.delta[net.delta_at[f] :]
+        row = np.uint64(net.delta_at[f])
         messages.prefix[net.state_at[begin]] = 0.0
         for p in range(begin, end):
-            step_prefix(messages.prefix, np.uint64(net.state_at[p]), delta, size, letters, gain)
+            step_prefix(messages.prefix, np.uint64(net.state_at[p]), net.delta, row, size, letters, gain)
         last = net.state_at[end - 1] + size
         for s in range(size):
             messages.suffix[last + s] = scores.final[net.final_at[f] + s]
         for p in range(end - 1, begin - 1, -1):
-            step_suffix(messages.suffix, np.uint64(net.state_at[p]), delta, size, letters, gain)
+            step_suffix(messages.suffix, np.uint64(net.state_at[p]), net.delta, row, size, letters, gain)
 
 
 @kernel
-def step_prefix(prefix, here, delta, size, letters, gain):
+def step_prefix(prefix, here, delta, row, size, letters, gain):
     """Read one position: prefix after it from prefix before it; returns the constant taken out."""
     there = here + size
     best = -np.inf
@@ -109,7 +109,7 @@ def step_prefix(prefix, here, delta, size, letters, gain):
             continue
         for s in range(size):
             value = prefix[here + s] + gain[c]
-            to = there + delta[c * size + s]
+            to = there + delta[row + c * size + s]
             if value > prefix[to]:
                 prefix[to] = value
                 best = max(best, value)
@@ -120,20 +120,56 @@ def step_prefix(prefix, here, delta, size, letters, gain):
 
 
 @kernel
-def step_suffix(suffix, here, delta, size, letters, gain):
+def step_suffix(suffix, here, delta, row, size, letters, gain):
     """Read one position backwards: suffix before it from suffix after it; returns the constant taken out."""
     there = here + size
     best = -np.inf
     for s in range(size):
         value = -np.inf
         for c in range(letters):
-            value = max(value, gain[c] + suffix[there + delta[c * size + s]])
+            value = max(value, gain[c] + suffix[there + delta[row + c * size + s]])
         suffix[here + s] = value
         best = max(best, value)
     if best > -np.inf:
         for s in range(size):
             suffix[here + s] -= best
     return best
+
+
+@kernel
+def meet(prefix, suffix, here, delta, row, size, letters, read, read_at):
+    """Message of a machine to one position: the best prefix and suffix around each letter."""
+    for c in range(letters):
+        best = -np.inf
+        for s in range(size):
+            best = max(best, prefix[here + s] + suffix[here + size + delta[row + c * size + s]])
+        read[read_at + c] = best
+
+
+@kernel
+def spell(theta, size, share, read, read_at, letter, letter_at, gain, letters):
+    """Put in ``gain`` what a node gives a machine for each letter: its share less the machine's own message."""
+    for c in range(letters):
+        gain[c] = -np.inf
+    for y in range(size):
+        if theta[y] > -np.inf:
+            c = np.uint64(letter[letter_at + y])
+            gain[c] = max(gain[c], share * theta[y] - read[read_at + c])
+
+
+@kernel
+def prune(unary, begin, size, theta, bound, goal):
+    """Forbid the labels whose bound is below ``goal``, and centre ``theta`` at 0; returns its maximum."""
+    top = -np.inf
+    for y in range(size):
+        top = max(top, theta[y])
+    for y in range(size):
+        if bound - top + theta[y] < goal:
+            theta[y] = -np.inf
+            unary[begin + y] = -np.inf
+        elif top > -np.inf:
+            theta[y] -= top
+    return top
 
 
 @kernel
@@ -178,7 +214,8 @@ def sweep(net, scores, messages, ahead, bound, goal, labels, states, theta, own,
     """One sweep; ahead, it also labels the nodes, each given earlier labels and messages from later nodes.
 
     Labels y of node v with bound - max theta + theta[y] < goal are forbidden in ``scores.unary``; ``bound`` must be
-    the bound after the sweep before, in the other direction, or inf.
+    the bound after the sweep before, in the other direction, or inf. One long function on purpose: parts that took
+    the tuple of index arrays were measured four times slower.
 
     Returns
     -------
@@ -206,30 +243,16 @@ def sweep(net, scores, messages, ahead, bound, goal, labels, states, theta, own,
         for k in range(at, at_end):
             p = net.at_pos[k]
             f = net.pos_machine[p]
-            n_states = np.uint64(net.n_states[f])
-            here = np.uint64(net.state_at[p])
-            row = np.uint64(net.delta_at[f])
-            read_at = np.uint64(net.read_at[p])
+            n_states, letters = np.uint64(net.n_states[f]), np.uint64(net.n_letters[f])
+            here, row, read_at = np.uint64(net.state_at[p]), np.uint64(net.delta_at[f]), np.uint64(net.read_at[p])
+            meet(prefix, suffix, here, net.delta, row, n_states, letters, read, read_at)
             letter_at = np.uint64(net.letter_at[p])
-            for c in range(net.n_letters[f]):
-                best = -np.inf
-                for s in range(n_states):
-                    best = max(best, prefix[here + s] + suffix[here + n_states + net.delta[row + c * n_states + s]])
-                read[read_at + c] = best
             for y in range(size):
                 theta[y] += read[read_at + net.letter[letter_at + y]]
-        top = -np.inf
-        for y in range(size):
-            top = max(top, theta[y])
+        top = prune(unary, begin, size, theta, bound, goal)
         if top == -np.inf:
             return -np.inf, -np.inf
         total += top
-        for y in range(size):
-            if bound - top + theta[y] < goal:
-                theta[y] = -np.inf
-                unary[begin + y] = -np.inf
-            else:
-                theta[y] -= top
         if ahead:
             pick, best, added = ZERO, -np.inf, -np.inf
             for y in range(size):
@@ -277,22 +300,14 @@ def sweep(net, scores, messages, ahead, bound, goal, labels, states, theta, own,
             f = net.pos_machine[p]
             if (p + ONE == net.machine_ptr[f + ONE]) if ahead else (p == net.machine_ptr[f]):
                 continue
-            letters = np.uint64(net.n_letters[f])
-            for c in range(letters):
-                gain[c] = -np.inf
-            read_at = np.uint64(net.read_at[p])
-            letter_at = np.uint64(net.letter_at[p])
-            for y in range(size):
-                if theta[y] > -np.inf:
-                    c = np.uint64(net.letter[letter_at + y])
-                    gain[c] = max(gain[c], part * theta[y] - read[read_at + c])
-            delta = net.delta[net.delta_at[f] :]
-            here = np.uint64(net.state_at[p])
-            n_states = np.uint64(net.n_states[f])
+            n_states, letters = np.uint64(net.n_states[f]), np.uint64(net.n_letters[f])
+            read_at, letter_at = np.uint64(net.read_at[p]), np.uint64(net.letter_at[p])
+            spell(theta, size, part, read, read_at, net.letter, letter_at, gain, letters)
+            here, row = np.uint64(net.state_at[p]), np.uint64(net.delta_at[f])
             if ahead:
-                total += step_prefix(prefix, here, delta, n_states, letters, gain)
+                total += step_prefix(prefix, here, net.delta, row, n_states, letters, gain)
             else:
-                total += step_suffix(suffix, here, delta, n_states, letters, gain)
+                total += step_suffix(suffix, here, net.delta, row, n_states, letters, gain)
     return total, value
 
 

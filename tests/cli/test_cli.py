@@ -178,6 +178,34 @@ def test_inspect_explains(run, model):
     assert "did you mean 'B-city'" in said
 
 
+def test_rules_are_obeyed(run, folder, model):
+    plain, ruled = folder / "plain.jsonl", folder / "ruled.jsonl"
+    (folder / "no city.yaml").write_text("- absent('city')\n")
+    assert run("predict", model, folder / "test.jsonl", "-o", plain)[0] == 0
+    assert run("predict", model, folder / "test.jsonl", "-o", ruled, "--rules", folder / "no city.yaml")[0] == 0
+    cities = [
+        ["B-city" in json.loads(line)["labels"] for line in path.read_text().splitlines()] for path in (plain, ruled)
+    ]
+    assert any(cities[0])
+    assert not any(cities[1])
+    own = folder / "own.rf"
+    assert (
+        run("train", folder / "train.conll", "-o", own, "-q", "--max-iter", 5, "--rules", folder / "rules.yaml")[0]
+        == 0
+    )
+    code, text, _ = run("predict", own, folder / "test.jsonl")
+    assert code == 0
+    assert all(json.loads(line)["labels"].count("B-city") == 1 for line in text.splitlines())
+
+
+@pytest.mark.parametrize("data", ["citations", "addresses"])
+def test_demo(run, data):
+    code, text, _ = run("demo", "--data", data, "--n", 40)
+    assert code == 0
+    assert "model + rules" in text
+    assert "span F1" in text
+
+
 def test_rules_files_are_checked(run, folder):
     code, text, _ = run("rules", "check", folder / "rules.yaml", "--labels", folder / "test.conll")
     assert code == 0

@@ -159,6 +159,11 @@ def test_rules_too_large_for_a_state_machine_say_so():
         compile_rules([r.any_of(*counts)], [f"l{i}" for i in range(9)], None, 100)
 
 
+def test_numbers_too_large_for_the_tables_say_so():
+    with pytest.raises(RuleError, match="must lie within"):
+        compile_rules([10**12 * r.count("a") <= 1], ["a"], None, 3)
+
+
 def test_rules_that_read_tokens_need_them():
     with pytest.raises(RuleError, match="only the number of tokens is known"):
         compile_rules([r.at(r.token_in(","), here="a")], ["a"], None, 3)

@@ -92,6 +92,8 @@ def test_the_file_format():
         ("- count('a')", "is not a rule"),
         ("- present(", "cannot be read"),
         ("- present()", "cannot be read"),
+        ("- " + "not_(" * 2000 + "present('a')" + ")" * 2000, "cannot be read|too deeply"),
+        ("- count('a') <= 2 ** 99", "counts are added"),
         ("- [1, 2]", "must be a rule or a mapping"),
         ("a: [", "line 1: not YAML"),
         ("a: 1", "is a list of rules"),

@@ -49,10 +49,13 @@ def parse_rule(text: str) -> Rule:
     """
     try:
         tree = ast.parse(text.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError) as error:
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         problem = getattr(error, "msg", str(error))
         raise RuleError(f"the rule {text.strip()!r} cannot be read: {problem}.") from error
-    rule = _read(tree.body)
+    try:
+        rule = _read(tree.body)
+    except RecursionError as error:
+        raise RuleError("the rule is nested too deeply to be read; split it into several rules.") from error
     if not isinstance(rule, Rule):
         raise RuleError(f"{text.strip()!r} is not a rule; compare counts, as in segments('title') <= 1.")
     return rule

@@ -19,6 +19,9 @@ from rulefield.rules.expression import Expression
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.patterns import Pattern, end_counts, matches, start_counts
 
+MAX_FACTOR = 1_000_000
+"""Larger ones could overflow the 32-bit tables of engines on long inputs."""
+
 
 class PatternTables:
     """Tables of patterns over one label set, each made once and shared by all rules."""
@@ -86,6 +89,9 @@ class Translator:
     @statement.register
     def _(self, expression: numbers.Comparison) -> Statement:
         number = expression.difference
+        largest = max([abs(number.constant), *(abs(factor) for factor, _ in number.terms)])
+        if largest > MAX_FACTOR:
+            raise RuleError(f"numbers in a comparison must lie within {MAX_FACTOR}; got {largest}.")
         tally = combine(((factor, self._counted(count)) for factor, count in number.terms), self._shape)
         if expression.sign == ">=":
             return Compared(combine([(-1, tally)], self._shape), number.constant)

@@ -22,7 +22,7 @@ from rulefield.estimators.segments_coding import LexiconMatcher, SegmentCoder
 from rulefield.estimators.segments_decoding import SegmentData, SegmentDecoder
 from rulefield.estimators.segments_files import segments_from_file, segments_to_file
 from rulefield.exceptions import InputError, InterruptedFitWarning
-from rulefield.learning.fit_log import FitResult
+from rulefield.learning.fit_log import FitResult, Record
 from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.learning.owlqn import minimise_owlqn
 from rulefield.learning.segments import SegmentLikelihood
@@ -150,17 +150,16 @@ class SegmentCRF(BaseEstimator):
             raise InputError("X holds no token to learn from; give at least one sequence with at least one token.")
         gold = self._gold(LabelEncoder(), y, data.sequences)
         model = self._model(data.sequences, gold)
-        found = self._learn(
-            SegmentLikelihood(
-                model,
-                data.sequences,
-                gold,
-                data.matches,
-                l2=self.l2,
-                sample_weight=sample_weight,
-                n_jobs=thread_count(self.n_jobs),
-            )
+        objective = SegmentLikelihood(
+            model,
+            data.sequences,
+            gold,
+            data.matches,
+            l2=self.l2,
+            sample_weight=sample_weight,
+            n_jobs=thread_count(self.n_jobs),
         )
+        found = self._learn(objective)
         self.model_, self.theta_, self.log_ = model, found.theta, list(found.log)
         self.n_iter_, self.converged_, self.stopped_because_ = found.iterations, found.converged, found.message
         if found.interrupted:
@@ -199,17 +198,19 @@ class SegmentCRF(BaseEstimator):
         )
 
     def _learn(self, objective: SegmentLikelihood) -> FitResult:
-        limits: dict[str, Any] = {
-            "max_iter": self.max_iter or DEFAULT_ITERATIONS,
-            "tol": self.tol,
-            "n_jobs": thread_count(self.n_jobs),
-        }
-        start = np.zeros(objective.size)
+        limit, start, n_jobs = (
+            self.max_iter or DEFAULT_ITERATIONS,
+            np.zeros(objective.size),
+            thread_count(self.n_jobs),
+        )
         with Progress("fitting segments", bool(self.verbose)) as progress:
-            limits["callback"] = lambda record, theta: progress.update(record)
+
+            def show(record: Record, theta: np.ndarray) -> None:
+                progress.update(record)
+
             if self.l1 > 0:
-                return minimise_owlqn(objective, start, self.l1, **limits)
-            return minimise_lbfgs(objective, start, **limits)
+                return minimise_owlqn(objective, start, self.l1, limit, self.tol, show, n_jobs=n_jobs)
+            return minimise_lbfgs(objective, start, limit, self.tol, show, n_jobs=n_jobs)
 
     # --- prediction -------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ class NoneBefore(Statement):
         tokens = builder.tokens(self.b)[:-1]
         seen = [builder.auxiliary() for _ in tokens]
         for t, (token, high) in enumerate(zip(tokens, bounds_at(self.b, builder.token_class)[1])):
-            if token.terms:
+            if not token.is_constant:
                 builder.limit(token, float(high) * seen[t])
             if t:
                 builder.limit(seen[t - 1], seen[t])
@@ -55,7 +55,11 @@ class NoneBefore(Statement):
         """For each token but the first: instances of a, whether a b came before, and the most instances."""
         high = bounds_at(self.a, builder.token_class)[1]
         a = builder.tokens(self.a)
-        return [(a[t + 1], seen, float(high[t + 1])) for t, seen in enumerate(self._seen(builder)) if a[t + 1].terms]
+        return [
+            (a[t + 1], seen, float(high[t + 1]))
+            for t, seen in enumerate(self._seen(builder))
+            if not a[t + 1].is_constant
+        ]
 
     def amount_rows(self, builder: RowBuilder) -> None:
         """For each token: a + b before - 1 <= slack."""
@@ -123,7 +127,7 @@ class SomeAfter(Statement):
         """For each token: instances of a, the b's from here on, and the most instances."""
         high = bounds_at(self.a, builder.token_class)[1]
         a, b = builder.tokens(self.a), builder.tokens(self.b)
-        return [(a[t], total(b[t:]), float(high[t])) for t in range(builder.n) if a[t].terms]
+        return [(a[t], total(b[t:]), float(high[t])) for t in range(builder.n) if not a[t].is_constant]
 
     def force(self, builder: RowBuilder, truth: bool) -> Affine:
         """No token fails, or one does."""

@@ -36,7 +36,7 @@ class Sum(Statement):
     def amount_rows(self, builder: RowBuilder) -> None:
         """One row a token: its term is paid by its slack."""
         for term in builder.tokens(self.tally):
-            if term.terms:
+            if not term.is_constant:
                 builder.limit(term, 0, slack=True)
 
     def force(self, builder: RowBuilder, truth: bool) -> Affine:
@@ -47,6 +47,6 @@ class Sum(Statement):
             builder.limit(chosen, total(terms))
             return chosen
         for term, high in zip(terms, bounds_at(self.tally, builder.token_class)[1]):
-            if term.terms:
+            if not term.is_constant:
                 builder.limit(term, float(high) * (1 - chosen))
         return chosen

@@ -1,5 +1,6 @@
 """Logic over compiled statements: product machines and the usual linear rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,14 +32,16 @@ class Nested(Statement):
         """All parts side by side; settled as soon as their settled answers settle it."""
         parts = [part.truth(n) for part in self.parts]
         ends = np.cumsum([len(part.signals) for part in parts])
-        slices = [slice(end - len(part.signals), end) for part, end in zip(parts, ends)]
+        readers = [(part.step, slice(end - len(part.signals), end)) for part, end in zip(parts, ends)]
+        known = settler(self.kind)
 
         def settle(states: tuple[State, ...]) -> State:
-            known = settled(self.kind, tuple(s if isinstance(s, bool) else None for s in states))
-            return states if known is None else known
+            answer = known(states)
+            return states if answer is None else answer
 
         def step(states: State, values: Values) -> State:
-            following = (p.read(s, values[cut]) for p, s, cut in zip(parts, states, slices))  # type: ignore[call-overload]
+            pairs = zip(readers, states)  # type: ignore[call-overload]
+            following = [s if s is True or s is False else read(s, values[cut]) for (read, cut), s in pairs]
             return settle(tuple(following))
 
         def holds(states: State) -> bool:
@@ -101,21 +104,36 @@ def number_bounds(kind: logic.Logic) -> tuple[int, int]:
     raise RuleError(f"{kind!r} cannot be compiled: {type(kind).__name__} does not say how many of its parts hold.")
 
 
-def settled(kind: logic.Logic, known: tuple[bool | None, ...]) -> bool | None:
-    """Truth of a combination where some parts are still open (None), if that is already certain."""
+def settler(kind: logic.Logic) -> Callable[[tuple[State, ...]], bool | None]:
+    """Return the function that says, of the states of the parts, whether the combination is already certain.
+
+    A part's state is ``True`` or ``False`` where its own answer is certain.
+    """
     if isinstance(kind, logic.Not):
-        return None if known[0] is None else not known[0]
+        return lambda states: not states[0] if isinstance(states[0], bool) else None
     if isinstance(kind, logic.Implies):
-        if known[0] is False or known[1] is True:
-            return True
-        return False if known == (True, False) else None
+        return _implied
     if isinstance(kind, logic.Iff):
-        return None if None in known else known[0] == known[1]
+        return lambda states: states[0] is states[1] if all(isinstance(s, bool) for s in states) else None
     low, high = number_bounds(kind)
-    sure, possible = known.count(True), len(known) - known.count(False)
-    if sure > high or possible < low:
-        return False
-    return True if sure >= low and possible <= high else None
+
+    def counted(states: tuple[State, ...]) -> bool | None:
+        sure = possible = 0
+        for state in states:
+            sure += state is True
+            possible += state is not False
+        if sure > high or possible < low:
+            return False
+        return True if sure >= low and possible <= high else None
+
+    return counted
+
+
+def _implied(states: tuple[State, ...]) -> bool | None:
+    a, b = states
+    if a is False or b is True:
+        return True
+    return False if a is True and b is False else None
 
 
 def _count(builder: RowBuilder, parts: tuple[Statement, ...], number: int, truth: bool) -> Affine:

@@ -113,10 +113,13 @@ def _as_array(values: Any) -> np.ndarray:
     if isinstance(values, np.ndarray) and values.ndim == 1:
         return values
     items = list(values)
-    if any(item is None for item in items) or not items:
-        return np.array([*items, None], dtype=object)[:-1]
-    array = np.asarray(items)
-    return array if array.ndim == 1 and array.dtype.kind in "iubUf" else np.array([*items, None], dtype=object)[:-1]
+    array = np.empty(len(items), dtype=object)
+    array[:] = items
+    names = {isinstance(item, str) for item in items}
+    if len(names) == 1 and None not in items:
+        plain = np.asarray(items)
+        return plain if plain.ndim == 1 and plain.dtype.kind in "iubUf" else array
+    return array
 
 
 def _known(values: np.ndarray) -> np.ndarray:
@@ -133,12 +136,12 @@ def _collect(t: str, seen: Iterable[np.ndarray]) -> np.ndarray:
     parts = [part for part in seen if len(part)]
     if not parts:
         raise LabelError(f"no node {t!r} has a known label; say how many there are with labels={{{t!r}: 3}}.")
-    try:
-        names = np.unique(np.concatenate([np.array(part.tolist()) for part in parts]))
-    except TypeError:
-        names = np.empty(0, dtype=object)
-    if names.dtype.kind not in "iubUf" or len({np.array(part.tolist()).dtype.kind for part in parts}) > 1:
+    items = [item for part in parts for item in set(part.tolist())]
+    if len({isinstance(item, str) for item in items}) > 1:
         raise LabelError(f"labels of the nodes {t!r} must all be names or all be whole numbers.")
+    names = np.unique(items)
+    if names.dtype.kind not in "iubUf":
+        raise LabelError(f"labels of the nodes {t!r} must be names or whole numbers; got {items[0]!r}.")
     return names
 
 

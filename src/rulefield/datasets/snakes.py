@@ -1,0 +1,177 @@
+"""Snakes: small pictures in which a snake of ten cells must be labelled from head to tail.
+
+Every snake cell has the colour of the direction in which the next cell lies, so a cell's number follows only from a
+walk along the whole snake (Nowozin et al., Decision tree fields, 2011). In the *hidden* variant some pictures hold a
+broken snake: all their cells are background, and a second type of node says whether the picture holds a snake
+(paper 000).
+"""
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+
+from rulefield.data.graphs import TypedGraph
+from rulefield.encode.graph_builders import end_features, grid_edges
+from rulefield.exceptions import InputError
+
+LENGTH = 10
+BACKGROUND = 0
+N_COLOURS = 5
+_STEPS = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])  # up, right, down, left: colours 1 to 4
+
+
+class Picture(NamedTuple):
+    """One picture.
+
+    Parameters
+    ----------
+    colours : ndarray of int, shape (height, width)
+        0 is background, 1 to 4 the directions.
+    labels : ndarray of int, shape (height, width)
+        0 is background, 1 to 10 the cells from head to tail.
+    has_snake : bool
+    """
+
+    colours: np.ndarray
+    labels: np.ndarray
+    has_snake: bool = True
+
+
+# --- generated pictures -----------------------------------------------------------------------
+
+
+def make_snakes(n: int, seed: int = 0, hidden: bool = False) -> list[Picture]:
+    """Draw ``n`` pictures with a snake each; with ``hidden`` every second one is broken and holds none."""
+    rng = np.random.default_rng(seed)
+    pictures: list[Picture] = []
+    while len(pictures) < n:
+        picture = _draw(rng)
+        if hidden and len(pictures) % 2:
+            broken = _break(picture, rng)
+            if broken is None:
+                continue
+            picture = broken
+        pictures.append(picture)
+    return pictures
+
+
+def _draw(rng: np.random.Generator) -> Picture:
+    """Draw a walk that never meets itself, framed by one cell of background."""
+    while True:
+        path, directions = [np.array([0, 0])], []
+        for direction in rng.integers(4, size=LENGTH - 1):
+            path.append(path[-1] + _STEPS[direction])
+            directions.append(direction)
+        cells = np.array(path)
+        if len(np.unique(cells, axis=0)) == LENGTH:
+            break
+    directions.append(rng.integers(4))
+    cells = cells - cells.min(axis=0) + 1
+    height, width = cells.max(axis=0) + 2
+    colours, labels = np.zeros((height, width), dtype=np.int64), np.zeros((height, width), dtype=np.int64)
+    colours[cells[:, 0], cells[:, 1]] = np.array(directions) + 1
+    labels[cells[:, 0], cells[:, 1]] = np.arange(1, LENGTH + 1)
+    return Picture(colours, labels)
+
+
+def _break(picture: Picture, rng: np.random.Generator) -> Picture | None:
+    """Give one snake cell another one's colour; None where the picture still holds a snake."""
+    colours = picture.colours.copy()
+    cells = np.argwhere(colours != BACKGROUND)
+    target, source = (tuple(cells[k]) for k in rng.choice(len(cells), size=2, replace=False))
+    colours[target] = colours[source]
+    return None if holds_snake(colours) else Picture(colours, np.zeros_like(colours), False)
+
+
+def holds_snake(colours: np.ndarray) -> bool:
+    """Tell whether following colours from some cell visits ten different coloured cells."""
+    cells = {tuple(cell) for cell in np.argwhere(colours != BACKGROUND).tolist()}
+    for start in cells:
+        seen, here = {start}, start
+        while len(seen) < LENGTH:
+            step = _STEPS[colours[here] - 1]
+            here = (here[0] + int(step[0]), here[1] + int(step[1]))
+            if here not in cells or here in seen:
+                break
+            seen.add(here)
+        if len(seen) == LENGTH:
+            return True
+    return False
+
+
+# --- real pictures ----------------------------------------------------------------------------
+
+
+def read_snakes(path: str | Path) -> tuple[list[Picture], list[Picture]]:
+    """Read training and test pictures of ``snakes.npz`` or ``hidden_snakes.npz`` (arrays X, Y, shape, pict)."""
+    path = Path(path)
+    if not path.is_file():
+        raise InputError(f"there is no file {str(path)!r}.")
+    with np.load(path, allow_pickle=False) as file:
+        data = {name: file[name] for name in file.files}
+    palette = _palette(data["X_train"])
+    train, test = (_read_split(data, split, palette) for split in ("train", "test"))
+    return train, test
+
+
+def _palette(pixels: np.ndarray) -> np.ndarray:
+    """Colours of a set, the most frequent (background) first."""
+    colours, count = np.unique(pixels, axis=0, return_counts=True)
+    return colours[np.argsort(-count, kind="stable")]
+
+
+def _read_split(data: dict[str, np.ndarray], split: str, palette: np.ndarray) -> list[Picture]:
+    shapes = data[f"shape_{split}"].astype(np.int64)
+    numbers = (data[f"X_{split}"][:, None, :] == palette).all(axis=2).argmax(axis=1)
+    cuts = np.cumsum(shapes.prod(axis=1))[:-1]
+    colours, labels = np.split(numbers, cuts), np.split(data[f"Y_{split}"].astype(np.int64), cuts)
+    snake = data.get(f"pict_{split}", np.ones(len(shapes)))
+    return [Picture(c.reshape(s), y.reshape(s), bool(p)) for c, y, s, p in zip(colours, labels, shapes, snake)]
+
+
+# --- pictures as graphs -----------------------------------------------------------------------
+
+
+def window_features(colours: np.ndarray, n_colours: int = N_COLOURS) -> np.ndarray:
+    """One-hot colours of the 3x3 window around each cell (outside is background): (cells, 9 * n_colours)."""
+    height, width = colours.shape
+    framed = np.pad(colours, 1, constant_values=BACKGROUND)
+    around = [framed[i : i + height, j : j + width].ravel() for i in range(3) for j in range(3)]
+    return np.eye(n_colours)[np.stack(around, axis=1)].reshape(height * width, 9 * n_colours)
+
+
+def snake_graph(picture: Picture, edges: str = "directions", picture_node: bool = False) -> TypedGraph:
+    """Build the graph of a picture: cells with the colours around them, joined to their four neighbours.
+
+    Parameters
+    ----------
+    picture : Picture
+    edges : {"directions", "full"}
+        Edge features: right and down (2), or also the windows of both ends for each direction (180, CSR).
+    picture_node : bool
+        Add a node ``picture`` (colour counts, height, width: 7 features) joined to every cell by an edge that
+        carries the cell's window (45).
+    """
+    if edges not in ("directions", "full"):
+        raise InputError(f'edges must be "directions" or "full"; got {edges!r}.')
+    shape = picture.colours.shape
+    window = window_features(picture.colours)
+    cells = sparse.csr_array(window)
+    pairs, direction = grid_edges(*shape)
+    between: Any = end_features(cells, pairs, direction, 2) if edges == "full" else np.eye(2)[direction]
+    nodes: dict[str, Any] = {"cell": window}
+    links: dict[tuple[str, str], Any] = {("cell", "cell"): (pairs, between)}
+    if picture_node:
+        counts = np.bincount(picture.colours.ravel(), minlength=N_COLOURS)
+        nodes["picture"] = np.array([[*counts, *shape]], dtype=np.float64)
+        to_picture = np.stack([np.arange(len(window)), np.zeros(len(window), dtype=np.int64)], axis=1)
+        links["cell", "picture"] = (to_picture, cells)
+    return TypedGraph(nodes, links)
+
+
+def snake_labels(picture: Picture, picture_node: bool = False) -> dict[str, np.ndarray]:
+    """Labels of the graph of a picture: cells 0 to 10, the picture node 0 or 1."""
+    labels = {"cell": picture.labels.ravel()}
+    return {**labels, "picture": np.array([int(picture.has_snake)])} if picture_node else labels

@@ -1,0 +1,137 @@
+"""Pictures of labelled graphs and grids (matplotlib, an optional extra)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rulefield.data.graphs import TypedGraph
+from rulefield.exceptions import InputError
+
+NOT_INSTALLED = "drawing needs matplotlib; install it with: pip install 'rulefield[plot]'."
+MARKERS = "osD^vP*X"
+
+
+def plot_grid(labels: Any, *, truth: Any = None, title: str | None = None, ax: Any = None) -> Any:
+    """Draw the labels of a picture's cells; with ``truth`` wrong cells are framed.
+
+    Parameters
+    ----------
+    labels : array-like of shape (height, width)
+    truth : array-like of shape (height, width), optional
+    title : str, optional
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    names = np.asarray(labels)
+    if names.ndim != 2:
+        raise InputError(f"labels of a grid must have shape (height, width); got {names.shape}: reshape them first.")
+    right = None if truth is None else np.asarray(truth)
+    if right is not None and right.shape != names.shape:
+        raise InputError(f"truth must have the shape of labels, {names.shape}; got {right.shape}.")
+    axes = _axes(ax)
+    known = names if right is None else np.concatenate([names, right])
+    classes, numbers = np.unique(known, return_inverse=True)
+    shown = numbers.reshape(known.shape)[: len(names)]
+    axes.imshow(shown, cmap="tab20", vmin=0, vmax=max(len(classes) - 1, 1))
+    for (i, j), name in np.ndenumerate(names):
+        axes.text(j, i, str(name), ha="center", va="center", fontsize=8)
+    if right is not None:
+        for i, j in np.argwhere(names != right):
+            axes.add_patch(_frame(i, j))
+        title = title or f"{(names == right).mean():.1%} right"
+    axes.set(xticks=[], yticks=[], title=title or "")
+    return axes
+
+
+def plot_graph(
+    graph: TypedGraph,
+    labels: Mapping[str, Any] | Any = None,
+    *,
+    positions: Mapping[str, Any] | None = None,
+    title: str | None = None,
+    ax: Any = None,
+) -> Any:
+    """Draw a typed graph: one marker for each type, one colour for each label, lines for edges.
+
+    Parameters
+    ----------
+    graph : TypedGraph
+    labels : dict of type to labels, or labels of the only type, optional
+    positions : dict of type to array (n_nodes, 2), optional
+        By default nodes lie on one circle for each type, the largest type outside.
+    title : str, optional
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    axes = _axes(ax)
+    where = _positions(graph, positions)
+    names = _labels_by_type(graph, labels)
+    for (a, b), (pairs, _) in graph.edges.items():
+        ends = np.stack([where[a][pairs[:, 0]], where[b][pairs[:, 1]]], axis=1)
+        axes.add_collection(_lines(ends))
+    for k, t in enumerate(graph.types):
+        classes, numbers = np.unique(names[t], return_inverse=True)
+        for number, name in enumerate(classes):
+            x, y = where[t][numbers == number].T
+            shade = f"C{(number + 3 * k) % 10}"
+            axes.scatter(x, y, s=120, marker=MARKERS[k % len(MARKERS)], color=shade, label=f"{t}: {name}", zorder=2)
+    axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, fontsize=8)
+    axes.set(xticks=[], yticks=[], title=title or "")
+    axes.autoscale_view()
+    axes.set_aspect("equal")
+    return axes
+
+
+def _labels_by_type(graph: TypedGraph, labels: Any) -> dict[str, np.ndarray]:
+    if labels is None:
+        labels = {}
+    elif not isinstance(labels, Mapping):
+        labels = {graph.types[0]: labels}
+    names = {}
+    for t, n in graph.n_nodes.items():
+        given = labels.get(t)
+        names[t] = np.full(n, "?") if given is None else np.array([str(x) for x in given])
+        if len(names[t]) != n:
+            raise InputError(f"nodes {t!r} need {n} labels, one for each; got {len(names[t])}.")
+    return names
+
+
+def _positions(graph: TypedGraph, given: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
+    if given is not None:
+        return {t: np.asarray(given[t], dtype=np.float64).reshape(-1, 2) for t in graph.types}
+    radius = {t: 1.0 + k for k, t in enumerate(sorted(graph.types, key=lambda t: graph.n_nodes[t]))}
+    out = {}
+    for t, n in graph.n_nodes.items():
+        angle = 2 * np.pi * np.arange(n) / max(n, 1)
+        size = radius[t] if n > 1 else 0.0
+        out[t] = size * np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    return out
+
+
+def _axes(ax: Any) -> Any:
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError:
+        raise InputError(NOT_INSTALLED) from None
+    return pyplot.subplots()[1]
+
+
+def _frame(i: int, j: int) -> Any:
+    from matplotlib.patches import Rectangle
+
+    return Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, edgecolor="black", linewidth=2.5)
+
+
+def _lines(ends: np.ndarray) -> Any:
+    from matplotlib.collections import LineCollection
+
+    return LineCollection(list(ends), colors="0.7", linewidths=1, zorder=1)

@@ -1,0 +1,84 @@
+"""Snake pictures: what they promise, and their graphs."""
+
+import numpy as np
+import pytest
+
+from rulefield.datasets.snakes import (
+    holds_snake,
+    make_snakes,
+    read_snakes,
+    snake_graph,
+    snake_labels,
+    window_features,
+)
+from rulefield.exceptions import InputError
+
+STEPS = {1: (-1, 0), 2: (0, 1), 3: (1, 0), 4: (0, -1)}
+
+
+def test_colours_lead_from_head_to_tail():
+    for picture in make_snakes(20, seed=1):
+        assert sorted(picture.labels[picture.labels > 0]) == list(range(1, 11))
+        assert ((picture.labels > 0) == (picture.colours > 0)).all()
+        for k in range(1, 10):
+            (i,), (j,) = np.nonzero(picture.labels == k)
+            down, right = STEPS[int(picture.colours[i, j])]
+            assert picture.labels[i + down, j + right] == k + 1
+        assert holds_snake(picture.colours)
+
+
+def test_hidden_pictures_hold_a_snake_or_not():
+    pictures = make_snakes(10, seed=2, hidden=True)
+    assert [p.has_snake for p in pictures] == [True, False] * 5
+    for picture in pictures:
+        assert holds_snake(picture.colours) == picture.has_snake == bool(picture.labels.any())
+
+
+def test_the_same_seed_draws_the_same_pictures():
+    one, two = make_snakes(3, seed=5), make_snakes(3, seed=5)
+    assert all((a.colours == b.colours).all() for a, b in zip(one, two))
+
+
+def test_windows_are_one_hot_around_the_cell():
+    picture = make_snakes(1)[0]
+    window = window_features(picture.colours).reshape(*picture.colours.shape, 3, 3, 5)
+    assert (window.sum(axis=-1) == 1).all()
+    assert (window[:, :, 1, 1].argmax(axis=-1) == picture.colours).all()
+    assert (window[:, 1:, 1, 0].argmax(axis=-1) == picture.colours[:, :-1]).all()
+    assert (window[0, :, 0, :, 0] == 1).all()
+
+
+@pytest.mark.parametrize(("edges", "width"), [("directions", 2), ("full", 180)])
+def test_graphs_have_the_features_of_the_paper(edges, width):
+    picture = make_snakes(1)[0]
+    graph = snake_graph(picture, edges, picture_node=True)
+    pairs, features = graph.edges["cell", "cell"]
+    assert features.shape == (len(pairs), width)
+    assert graph.nodes["cell"].shape[1] == 45
+    assert graph.nodes["picture"].shape == (1, 7)
+    assert graph.edges["cell", "picture"][1].shape[1] == 45
+    assert {t: len(y) for t, y in snake_labels(picture, True).items()} == graph.n_nodes
+
+
+def test_reads_the_layout_of_the_real_sets(tmp_path):
+    pictures = make_snakes(4, seed=3, hidden=True)
+    colour = np.array([[0, 0, 255], [255, 0, 0], [0, 255, 0], [0, 255, 255], [255, 255, 0]], dtype=np.uint8)
+    arrays = {}
+    for split in ("train", "test"):
+        arrays[f"X_{split}"] = np.concatenate([colour[p.colours.ravel()] for p in pictures])
+        arrays[f"Y_{split}"] = np.concatenate([p.labels.ravel() for p in pictures]).astype(np.uint8)
+        arrays[f"shape_{split}"] = np.array([p.colours.shape for p in pictures])
+        arrays[f"pict_{split}"] = np.array([p.has_snake for p in pictures])
+    np.savez(tmp_path / "snakes.npz", **arrays)
+    train, test = read_snakes(tmp_path / "snakes.npz")
+    for got, expected in zip(train + test, pictures + pictures):
+        assert (got.labels == expected.labels).all()
+        assert got.has_snake == expected.has_snake
+        assert ((got.colours == 0) == (expected.colours == 0)).all()
+
+
+def test_mistakes_are_explained(tmp_path):
+    with pytest.raises(InputError, match="no file"):
+        read_snakes(tmp_path / "none.npz")
+    with pytest.raises(InputError, match="directions"):
+        snake_graph(make_snakes(1)[0], "diagonal")

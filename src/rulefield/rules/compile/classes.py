@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ class ClassSpace:
 
     def classes(self, n: int, meets: Meets) -> np.ndarray:
         """Class of each of n tokens; ``meets`` tells which tokens meet a condition."""
+        if not self.bits:
+            return _one_class(n)
         classes = np.zeros(n, dtype=np.uint16)
         for i, (condition, offset) in enumerate(self.bits):
             if isinstance(condition, TokenCondition):
@@ -54,7 +57,16 @@ class ClassSpace:
             else:
                 value = np.arange(n) == n - 1
             classes |= value.astype(np.uint16) << np.uint16(i)
+        classes.flags.writeable = False
         return classes
+
+
+@lru_cache(maxsize=4096)
+def _one_class(n: int) -> np.ndarray:
+    """Classes of n tokens that a rule does not tell apart, shared by all such rules."""
+    classes = np.zeros(n, dtype=np.uint16)
+    classes.flags.writeable = False
+    return classes
 
 
 def shifted(values: np.ndarray, offset: int) -> np.ndarray:

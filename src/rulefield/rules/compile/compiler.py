@@ -46,7 +46,6 @@ class RuleTemplate:
     def compile(self, n: int, meets: Meets) -> CompiledRule:
         """Return the rule for one input, with its own weight (``nan`` while that is to be learned)."""
         token_class = self.space.classes(n, meets)
-        token_class.flags.writeable = False
         forms = self.forms(n)
         return CompiledRule(
             rule=self.number,

@@ -68,7 +68,7 @@ def test_gradient_is_the_derivative(kind, method, n_classes, layout, form):
     )
     batches = [random_batch(rng, layout, n_classes), random_batch(rng, layout, n_classes)]
     labels = [random_labels(rng, kind, n_classes) for _ in batches]
-    objective = FieldObjective(model, batches, labels, kind, method, field_l2=0.3)
+    objective = FieldObjective(model, batches, labels, kind, method, toll=0.3)
     theta = model.start(variance=1.5) + 0.1 * rng.random(model.size)
     _, gradient = objective(theta)
     for i in range(model.size):

@@ -24,7 +24,7 @@ from rulefield.models.gaussian import GaussianModel
 from rulefield.problem.gaussian import GaussianPotentials
 
 BUILDERS = (*LABEL_BUILDERS, "residual_correlation", "overfit_correlation")
-FIELD_L2 = 1.0  # weak pull of log(1 + rho) and log(1 + v) to zero
+TOLL = 1.0  # nats for each unit of log(1 + rho) and log(1 + v)
 PAPER_GRAPHS = ("chi2", "mutual_info", "overfit_correlation", "label_distance")
 
 
@@ -119,7 +119,8 @@ class GaussianCRFBase(BaseEstimator):
         method: str,
         starts: Sequence[np.ndarray],
     ) -> None:
-        objective = FieldObjective(model, data.batches, data.split(labels), kind, method, self.l2, FIELD_L2, 1e-5)
+        toll = 0.0 if model.simplex else TOLL
+        objective = FieldObjective(model, data.batches, data.split(labels), kind, method, self.l2, toll, 1e-5)
         found = fit_field(objective, starts, self.max_iter, self.tol)
         self.model_, self.theta_ = model, found.theta
         self.objective_, self.objective_curve_ = found.objective, found.curve

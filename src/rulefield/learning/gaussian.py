@@ -61,8 +61,10 @@ class FieldObjective:
         One array a batch, (n_instances, n_nodes); NaN is unknown.
     kind : {"binary", "classes", "values"}
     method : {"map", "jj", "vb", "exact"}
-    l2, field_l2 : float
-        Ridge on what is each node's own; on log(1 + rho) and log(1 + v).
+    l2 : float
+        Ridge on what is each node's own.
+    toll : float
+        Nats for each unit of log(1 + rho) and log(1 + v).
     tolerance : float
         Of the posteriors' sites: the value errs by its square, the gradient by its size.
     """
@@ -75,26 +77,34 @@ class FieldObjective:
         kind: str,
         method: str,
         l2: float = 1.0,
-        field_l2: float = 0.0,
+        toll: float = 0.0,
         tolerance: float = 1e-8,
     ):
         self.model, self.batches, self.labels = model, batches, labels
         self.engine = ENGINES[kind, method]
-        self.penalty = model.penalty(l2, field=field_l2)
+        self.penalty, self.toll = model.penalty(l2), model.toll(toll)
         self.tolerance = tolerance
         self.sites: list[Any] = [None] * len(batches)
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient, to be maximised; posteriors start from those of the last call."""
-        value = -0.5 * float(self.penalty @ theta**2)
-        gradient = -self.penalty * theta
+        value = -0.5 * float(self.penalty @ theta**2) - float(self.toll @ theta)
+        gradient = -self.penalty * theta - self.toll
         for i, (batch, labels) in enumerate(zip(self.batches, self.labels)):
             potentials = self.model.potentials(theta, batch)
-            answer = self.engine(potentials, labels, self.sites[i], self.tolerance)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)  # of trial steps; final() speaks of the last
+                answer = self.engine(potentials, labels, self.sites[i], self.tolerance)
             self.sites[i] = answer.sites
             value += float(answer.bound.sum())
             gradient += self.model.pullback(theta, batch, potentials, answer.gradient)
         return value, gradient
+
+    def final(self, theta: np.ndarray) -> None:
+        """Solve the posteriors at the learned theta from scratch, so that warnings are about the answer."""
+        for batch, labels in zip(self.batches, self.labels):
+            if self.model.bayesian and not self.model.log_variance:
+                self.engine(self.model.potentials(theta, batch), labels, None, self.tolerance)
 
 
 def fit_field(
@@ -115,6 +125,7 @@ def fit_field(
         if best is None or found.objective > best.objective:
             best = found
     assert best is not None
+    objective.final(best.theta)
     if not best.converged:
         warnings.warn(
             f"The field did not converge in {max_iter} iterations; raise max_iter.", ConvergenceWarning, stacklevel=2

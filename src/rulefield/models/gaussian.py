@@ -17,6 +17,7 @@ from rulefield.problem.gaussian import (
     SpectralCoupling,
 )
 
+LARGEST = float(np.log1p(1e6))  # beyond this, rho and v only scale each other
 SPECTRAL_FROM = 100  # nodes from which decomposing a single Laplacian once pays
 
 
@@ -159,19 +160,26 @@ class GaussianModel:
         names = ["rho", *(["weight"] if self.simplex else []), *([] if self.log_variance else ["variance"])]
         for name in names:
             part = self.slices[name]
-            out[part] = [(0.0, None)] * (part.stop - part.start)
+            out[part] = [(0.0, None if name == "weight" else LARGEST)] * (part.stop - part.start)
+        if self.log_variance:
+            out[self.slices["variance"]] = [(-LARGEST, LARGEST)]
         return out
 
-    def penalty(self, l2: float, weak: float = 1e-3, field: float = 0.0) -> np.ndarray:
-        """Ridge of each entry of theta: ``l2`` on nodes' own deviations, ``weak`` on shared, ``field`` on rho and v."""
+    def toll(self, price: float) -> np.ndarray:
+        """Price of a unit of log(1 + rho) and log(1 + v): little, but it drops what the data do not ask for."""
+        out = np.zeros(self.size)
+        out[self.slices["rho"]] = price
+        out[self.slices["variance"]] = 0.0 if self.log_variance else price
+        return out
+
+    def penalty(self, l2: float, weak: float = 1e-3) -> np.ndarray:
+        """Ridge strength of each entry of theta: ``l2`` on nodes' own deviations, weak on shared ones, else none."""
         out = np.zeros(self.size)
         if not self.simplex:
             out[self.slices["weight"]] = weak
             out[self.slices["bias"]] = weak
         out[self.slices["own_weight"]] = l2
         out[self.slices["own_bias"]] = l2
-        out[self.slices["rho"]] = field
-        out[self.slices["variance"]] = 0.0 if self.log_variance else field
         return out
 
     def weights(self, theta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -10,6 +10,8 @@ from rulefield.kernels.lanes import fill8, fma8, load8, mul8, store8, sum8
 
 BLOCK = np.uint64(2048)
 EIGHT = np.uint64(8)
+SIXTEEN = np.uint64(16)
+ZERO = np.uint64(0)
 
 
 @kernel
@@ -59,3 +61,18 @@ def combine_history(history, n_rows, n, first, last, coefficient, scale, g, out)
                 store8(out, j, fma8(load8(history, at + j), fill8(w), load8(out, j)))
             for j in range(whole, end):
                 out[j] += w * history[at + j]
+
+
+@kernel
+def dot(a, b):
+    """Inner product, in a fixed order; one thread, where a BLAS would wake several for a few microseconds."""
+    n = np.uint64(a.size)
+    whole = n // SIXTEEN * SIXTEEN
+    x, y = fill8(0.0), fill8(0.0)
+    for j in range(ZERO, whole, SIXTEEN):
+        x = fma8(load8(a, j), load8(b, j), x)
+        y = fma8(load8(a, j + EIGHT), load8(b, j + EIGHT), y)
+    total = sum8(x) + sum8(y)
+    for j in range(whole, n):
+        total += a[j] * b[j]
+    return total

@@ -8,6 +8,13 @@ from typing import Protocol
 
 import numpy as np
 
+from rulefield.kernels.quasi_newton import dot
+
+
+def norm(vector: np.ndarray) -> float:
+    """Euclidean norm."""
+    return float(np.sqrt(dot(vector, vector)))
+
 
 class Objective(Protocol):
     """A function to minimise."""
@@ -109,7 +116,7 @@ class StoppingRule:
         self.log.append(record)
         if self.callback is not None and self.callback(record, theta):
             return Ending.stopped, f"The callback stopped the search after {len(self.log)} iterations."
-        if gradient_norm <= self.gtol * max(1.0, float(np.linalg.norm(theta))):
+        if gradient_norm <= self.gtol * max(1.0, norm(theta)):
             return Ending.converged, f"The gradient's norm fell to {gradient_norm:.3g}."
         if len(self.log) > self.period:
             before = self.log[-1 - self.period].objective

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.exceptions import InputError
-from rulefield.learning.fit_log import Callback, Ending, FitResult, Objective, StoppingRule
+from rulefield.kernels.quasi_newton import dot
+from rulefield.learning.fit_log import Callback, Ending, FitResult, Objective, StoppingRule, norm
 from rulefield.learning.lbfgs_history import History
 from rulefield.learning.sharding import Threads
 
@@ -73,7 +74,7 @@ def minimise_lbfgs(
                 ending = Ending.stuck, "No step lowers the objective any more."
                 return rule.result(here.theta, here.value, ending)
             here = there
-            end = rule.after(here.theta, here.value, float(np.linalg.norm(here.gradient)))
+            end = rule.after(here.theta, here.value, norm(here.gradient))
             if end is not None:
                 return rule.result(here.theta, here.value, end)
     except KeyboardInterrupt:
@@ -96,13 +97,13 @@ def _step(objective: Objective, here: Point, history: History, rule: StoppingRul
     if there is None:
         return None
     step, change = there.theta - here.theta, there.gradient - here.gradient
-    if step @ change > 1e-12 * np.sqrt((step @ step) * (change @ change)):
+    if dot(step, change) > 1e-12 * norm(step) * norm(change):
         history.add(step, change)
     return there
 
 
 def _first_length(here: Point) -> float:
-    return 1.0 / max(1.0, float(np.linalg.norm(here.gradient)))
+    return 1.0 / max(1.0, norm(here.gradient))
 
 
 def _line_search(
@@ -113,7 +114,7 @@ def _line_search(
     Bisection between a length that is too short and one that is too long, doubling until there is one; where rounding
     hides the fall, the best point seen is taken if it is lower.
     """
-    slope = float(here.gradient @ direction)
+    slope = dot(here.gradient, direction)
     if not slope < 0.0:
         return None
     low, high = 0.0, np.inf
@@ -124,7 +125,7 @@ def _line_search(
             best = there
         if not there.value <= here.value + SUFFICIENT * length * slope:
             high = length
-        elif float(there.gradient @ direction) < CURVATURE * slope:
+        elif dot(there.gradient, direction) < CURVATURE * slope:
             low = length
         else:
             return there

@@ -8,6 +8,7 @@ from rulefield.exceptions import InputError, LabelError
 from rulefield.inference.chain import forward_backward
 from rulefield.kernels.chain_train import Ends, Gradient, train_shard
 from rulefield.kernels.chain_train_steps import DenseSteps, SparseSteps
+from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.margin import as_rates, check_supervised
 from rulefield.learning.packing import pack, padded
 from rulefield.learning.sharding import Threads, shard_bounds
@@ -57,10 +58,10 @@ class ChainLikelihood:
         self.l2 = float(l2)
         self.weight = as_rates(sample_weight, len(sequences))
         self.threads = Threads(n_jobs)
-        self._offsets = sequences.offsets.astype(np.uint64)
+        self.offsets = sequences.offsets.astype(np.uint64)
         self._bounds = shard_bounds(sequences.lengths, model.n_labels)
-        self._partial = _partial_sequences(model, labels)
-        self._allowed = np.zeros((0, model.n_labels), np.uint8) if labels.allowed is None else labels.allowed
+        self.partial = _partial_sequences(model, labels)
+        self.allowed = np.zeros((0, model.n_labels), np.uint8) if labels.allowed is None else labels.allowed
         self._observed = self._observed_counts()
         self._factors = TransitionFactors(model)
         if not model.conditioned:
@@ -76,7 +77,7 @@ class ChainLikelihood:
         steps = None if self.model.conditioned else self._factors.steps(theta)
         gradient = self.l2 * theta
         gradient -= self._observed
-        value = 0.5 * self.l2 * float(theta @ theta) - float(theta @ self._observed)
+        value = 0.5 * self.l2 * dot(theta, theta) - dot(theta, self._observed)
         odd = np.ones(len(self.sequences), np.uint8)
         if steps is not None:
             odd[:] = 0
@@ -89,17 +90,29 @@ class ChainLikelihood:
         """Value at ``theta``."""
         return self.value_and_gradient(theta)[0]
 
+    def of_sequence(self, theta: np.ndarray, i: int) -> tuple[float, np.ndarray]:
+        """Value and gradient of the weighted loss of sequence ``i`` alone, without the penalty, in log space."""
+        gradient = self.model.zeros()
+        value = self._in_log_space(theta, np.array([i]), gradient)
+        if not self.partial[i]:
+            first, last = span(self.sequences, i)
+            known = self.model.zeros()
+            self.model.add_features(known, self.sequences, i, self.labels.ids[first:last], self.weight[i])
+            value -= float(theta @ known)
+            gradient -= known
+        return value, gradient
+
     # --- probability space ------------------------------------------------------------------------
 
     def _pack(self) -> None:
-        self._packing = pack(
-            self.model.rows(self.sequences), self.model.pairs, self._offsets[self._bounds.astype(np.int64)]
+        self.packing = pack(
+            self.model.rows(self.sequences), self.model.pairs, self.offsets[self._bounds.astype(np.int64)]
         )
         n_shards, width = len(self._bounds) - 1, padded(self.model.n_labels)
-        self._own = np.zeros(self._packing.n_work + 1)
+        self._own = np.zeros(self.packing.n_work + 1)
         self._buffers = [
             Gradient(
-                shared=np.zeros(self._packing.n_shared),
+                shared=np.zeros(self.packing.n_shared),
                 own=self._own,
                 steps=np.zeros(self._factors.buffer_size),
                 start=np.zeros(width),
@@ -112,7 +125,7 @@ class ChainLikelihood:
         self, theta: np.ndarray, steps: DenseSteps | SparseSteps, odd: np.ndarray, gradient: np.ndarray
     ) -> float:
         model, layout = self.model, self.model.layout
-        weights = self._packing.weights(layout.state(theta))
+        weights = self.packing.weights(layout.state(theta))
         ends = self._ends(theta)
         self._own[:] = 0.0
 
@@ -124,11 +137,11 @@ class ChainLikelihood:
                 self._bounds[s],
                 self._bounds[s + 1],
                 np.uint64(model.n_labels),
-                self._offsets,
+                self.offsets,
                 self.weight,
-                self._partial,
-                self._allowed,
-                self._packing.packed,
+                self.partial,
+                self.allowed,
+                self.packing.packed,
                 weights,
                 ends,
                 steps,
@@ -138,8 +151,8 @@ class ChainLikelihood:
 
         values = self.threads.map(run, range(len(self._buffers)))
         for buffer in self._buffers:
-            self._own[: self._packing.n_shared] += buffer.shared
-        layout.state(gradient)[:] += self._own[self._packing.position]
+            self._own[: self.packing.n_shared] += buffer.shared
+        layout.state(gradient)[:] += self._own[self.packing.position]
         sums = np.sum([buffer.steps for buffer in self._buffers], axis=0)
         layout.transition(gradient)[:] += self._factors.expected_counts(theta, sums)
         layout.start(gradient)[:] += np.sum([b.start for b in self._buffers], axis=0)[model.start_label]
@@ -168,10 +181,10 @@ class ChainLikelihood:
         potentials = self.model.potentials(theta, self.sequences, i, pairwise)
         free = forward_backward(potentials, edges=True)
         self._add_expected(i, free.node, free.edge, self.weight[i], gradient)
-        if not self._partial[i]:
+        if not self.partial[i]:
             return free.log_partition
         first, last = span(self.sequences, i)
-        known = forward_backward(potentials, self._allowed[first:last], edges=True)
+        known = forward_backward(potentials, self.allowed[first:last], edges=True)
         if known.log_partition == -np.inf:
             raise LabelError(
                 f"The labels of sequence {i} allow no labelling that the label scheme permits; correct them or "
@@ -202,7 +215,7 @@ class ChainLikelihood:
         """Weighted counts of the features of all fully labelled sequences: a constant part of the gradient."""
         model = self.model
         counts = model.zeros()
-        known = np.repeat(self._partial == 0, self.sequences.lengths)
+        known = np.repeat(self.partial == 0, self.sequences.lengths)
         scale = np.repeat(self.weight, self.sequences.lengths)
         scale[~known] = 0.0
         y = np.where(known, self.labels.ids, 0)

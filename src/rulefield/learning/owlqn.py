@@ -3,7 +3,8 @@
 import numpy as np
 
 from rulefield.exceptions import InputError
-from rulefield.learning.fit_log import Callback, Ending, FitResult, Objective, StoppingRule
+from rulefield.kernels.quasi_newton import dot
+from rulefield.learning.fit_log import Callback, Ending, FitResult, Objective, StoppingRule, norm
 from rulefield.learning.lbfgs import MOST_TRIALS, SUFFICIENT, Point
 from rulefield.learning.lbfgs_history import History
 from rulefield.learning.sharding import Threads
@@ -44,8 +45,8 @@ def minimise_owlqn(
                 ending = Ending.stuck, "No step lowers the objective any more."
                 return rule.result(here.theta, here.value, ending)
             here = there
-            norm = float(np.linalg.norm(pseudo_gradient(here.theta, here.gradient, l1)))
-            end = rule.after(here.theta, here.value, norm)
+            slope = pseudo_gradient(here.theta, here.gradient, l1)
+            end = rule.after(here.theta, here.value, norm(slope))
             if end is not None:
                 return rule.result(here.theta, here.value, end)
     except KeyboardInterrupt:
@@ -76,7 +77,7 @@ def _step(objective: Objective, here: Point, l1: float, history: History, rule: 
     if there is None:
         return None
     step, change = there.theta - here.theta, there.gradient - here.gradient
-    if step @ change > 1e-12 * np.sqrt((step @ step) * (change @ change)):
+    if dot(step, change) > 1e-12 * norm(step) * norm(change):
         history.add(step, change)
     return there
 
@@ -87,13 +88,13 @@ def _search(
     """Backtrack along the direction, held in the orthant; None where no length lowers the objective enough."""
     direction = history.direction(slope)
     direction[direction * slope >= 0.0] = 0.0
-    length = 1.0 if len(history) else 1.0 / max(1.0, float(np.linalg.norm(direction)))
+    length = 1.0 if len(history) else 1.0 / max(1.0, norm(direction))
     orthant = np.where(here.theta == 0.0, -np.sign(slope), np.sign(here.theta))
     for _ in range(MOST_TRIALS):
         theta = here.theta + length * direction
         theta[theta * orthant <= 0.0] = 0.0
         there = _evaluate(objective, theta, l1, rule)
-        if there.value <= here.value + SUFFICIENT * float(slope @ (theta - here.theta)) and there.value < here.value:
+        if there.value <= here.value + SUFFICIENT * dot(slope, theta - here.theta) and there.value < here.value:
             return there
         length *= 0.5
     return None

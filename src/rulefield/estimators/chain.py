@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -19,7 +19,7 @@ from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible
 from rulefield.estimators.chain_decoding import ChainDecoder
 from rulefield.estimators.chain_files import chain_from_file, chain_to_file
-from rulefield.estimators.chain_training import Training, train_chain
+from rulefield.estimators.chain_training import Training, TrainingRules, train_chain
 from rulefield.estimators.explanations import ChainExplainer, Explanation, ModelExplanation, explain_model
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labellings import Labelling
@@ -28,6 +28,9 @@ from rulefield.exceptions import InputError, InterruptedFitWarning
 from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
 from rulefield.models.chain_transfer import transfer, union
+
+if TYPE_CHECKING:
+    from rulefield.estimators.ruled_decoding import RuledDecoder
 
 
 class ChainCRF(BaseEstimator):
@@ -69,6 +72,9 @@ class ChainCRF(BaseEstimator):
         Share of the training sequences held out for that, where ``fit`` is given no ``X_dev``.
     warm_start : bool
         Begin ``fit`` from the weights of the last one; features and labels may have changed.
+    train_with_rules : bool
+        Maximise the likelihood among labellings that ``rules`` allow (exact, slower; ``lbfgs`` only); otherwise rules
+        act in prediction alone.
     on_infeasible : {"raise", "relax"}
         What to do where hard rules contradict each other: raise, naming the rules, or break them as little as
         possible.
@@ -120,6 +126,7 @@ class ChainCRF(BaseEstimator):
         early_stopping: int | None = None,
         validation_fraction: float = 0.1,
         warm_start: bool = False,
+        train_with_rules: bool = False,
         on_infeasible: str = "raise",
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -147,6 +154,7 @@ class ChainCRF(BaseEstimator):
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
         self.warm_start = warm_start
+        self.train_with_rules = train_with_rules
         self.on_infeasible = on_infeasible
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -188,9 +196,22 @@ class ChainCRF(BaseEstimator):
         start = self._warm_weights(model, encoder, names.classes_) if self.warm_start else None
         weight = _checked_weights(sample_weight, len(data))
         dev = self._dev_scorer(X_dev, y_dev, encoder, names, model, options)
-        training = Training(model, data, labels, weight, start, self._seed(), begun)
+        rules = self._training_rules(X, names, options)
+        training = Training(model, data, labels, weight, start, self._seed(), begun, rules=rules)
         self._learn(training, options, encoder, names, dev)
         return self
+
+    def _training_rules(self, X: Any, names: LabelEncoder, options: ChainOptions) -> TrainingRules | None:
+        if not (self.train_with_rules and self.rules):
+            return None
+        if options.algorithm != "lbfgs":
+            raise InputError(f"train_with_rules needs algorithm='lbfgs'; got {self.algorithm!r}.")
+        from rulefield.rules import RuleCompiler
+
+        compiler = RuleCompiler(self.rules, [str(c) for c in names.classes_], self.scheme)
+        return TrainingRules(
+            [compiler(tokens_of(X, i)) for i in range(len(X))], [rule.label for rule in compiler.rules]
+        )
 
     def partial_fit(
         self, X: Any, y: Any, classes: Sequence[Any] | None = None, sample_weight: Any = None
@@ -359,17 +380,23 @@ class ChainCRF(BaseEstimator):
     def _ruled(
         self, X: Any, data: Sequences, rules: Sequence[Any], known: Any, how: dict[str, Any]
     ) -> list[Labelling]:
-        from rulefield.estimators.ruled_decoding import RuledDecoder
+        return self._ruled_decoder(rules).decode(data, _tokens(X, data), self._known(known, data), **how)
 
-        tokens = [tokens_of(X, i) for i in range(len(data))]
-        decoder = RuledDecoder(self._decoder(), rules, self.classes_, self.scheme, self.on_infeasible)
-        return decoder.decode(data, tokens, self._known(known, data), **how)
+    def _ruled_decoder(self, rules: Sequence[Any]) -> "RuledDecoder":
+        from rulefield.estimators.ruled_decoding import RuledDecoder  # loads rules and engines: only where asked for
 
-    def predict_marginals(self, X: Any, *, output: str = "dict", known: Any = None) -> list[Any]:
+        return RuledDecoder(self._decoder(), rules, self.classes_, self.scheme, self.on_infeasible)
+
+    def predict_marginals(
+        self, X: Any, *, output: str = "dict", known: Any = None, rules: Sequence[Any] | None = None
+    ) -> list[Any]:
         """Return the probability of every label at every token.
 
         Parameters
         ----------
+        rules : list of rules, optional
+            Probabilities under these: labellings that break a hard one do not count, soft ones are paid for. By
+            default the model's plain probabilities, whatever its rules.
         output : {"dict", "array"}
             A list of {label: probability} for each sequence, or an array (n_tokens, n_labels) in the order of
             ``classes_``.
@@ -377,26 +404,45 @@ class ChainCRF(BaseEstimator):
         self._check_fitted()
         if output not in ("dict", "array"):
             raise InputError(f"output must be 'dict' or 'array'; got {output!r}.")
-        data = self._encoder.transform(as_list(X))
-        node = self._decoder().marginals(data, self._known(known, data))
+        X = as_list(X)
+        data = self._encoder.transform(X)
+        allowed = self._known(known, data)
+        if rules:
+            node = self._ruled_decoder(rules).marginals(data, _tokens(X, data), allowed)
+        else:
+            node = self._decoder().marginals(data, allowed)
         pieces = np.split(node, data.offsets[1:-1]) if len(data) else []
         if output == "array":
             return pieces
         return [[dict(zip(self.classes_, row)) for row in piece.tolist()] for piece in pieces]
 
-    def predict_kbest(self, X: Any, k: int = 5, *, known: Any = None) -> list[list[tuple[list[Any], float]]]:
-        """Return the k best labellings of each sequence with their probabilities, best first."""
+    def predict_kbest(
+        self, X: Any, k: int = 5, *, known: Any = None, rules: Sequence[Any] | None = None
+    ) -> list[list[tuple[list[Any], float]]]:
+        """Return the k best labellings of each sequence (under ``rules``, if given) and their probabilities."""
         self._check_fitted()
-        data = self._encoder.transform(as_list(X))
-        answers = self._decoder().kbest(data, k, self._known(known, data))
+        X = as_list(X)
+        data = self._encoder.transform(X)
+        allowed = self._known(known, data)
+        if rules:
+            answers = self._ruled_decoder(rules).kbest(data, k, _tokens(X, data), allowed)
+        else:
+            answers = self._decoder().kbest(data, k, allowed)
         return [[(self._labels_encoder.decode(ids), p) for ids, p in row] for row in answers]
 
-    def sample(self, X: Any, n: int = 1, *, random_state: Any = None) -> list[list[list[Any]]]:
-        """Draw ``n`` labellings of each sequence from the model's distribution."""
+    def sample(
+        self, X: Any, n: int = 1, *, random_state: Any = None, rules: Sequence[Any] | None = None
+    ) -> list[list[list[Any]]]:
+        """Draw ``n`` labellings of each sequence from the model's distribution (under ``rules``, if given)."""
         self._check_fitted()
-        data = self._encoder.transform(as_list(X))
+        X = as_list(X)
+        data = self._encoder.transform(X)
         seed = check_random_state(self.random_state if random_state is None else random_state).randint(2**31 - 1)
-        drawn = self._decoder().sample(data, n, np.random.default_rng(seed))
+        generator = np.random.default_rng(seed)
+        if rules:
+            drawn = self._ruled_decoder(rules).sample(data, n, _tokens(X, data), generator)
+        else:
+            drawn = self._decoder().sample(data, n, generator)
         return [[self._labels_encoder.decode(ids) for ids in rows] for rows in drawn]
 
     def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
@@ -465,6 +511,10 @@ class ChainCRF(BaseEstimator):
         tags.target_tags.required = True
         tags.non_deterministic = False
         return tags
+
+
+def _tokens(X: Any, data: Sequences) -> list[Any]:
+    return [tokens_of(X, i) for i in range(len(data))]
 
 
 def _check_some_tokens(X: Any) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,11 +16,24 @@ from rulefield.learning.fit_log import Record
 from rulefield.learning.frank_wolfe import FrankWolfe
 from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.learning.likelihood import ChainLikelihood
+from rulefield.learning.maximum_likelihood import fit_likelihood
 from rulefield.learning.owlqn import minimise_owlqn
 from rulefield.learning.perceptron import AveragedPerceptron
 from rulefield.models.chain import ChainModel
+from rulefield.problem.compiled import CompiledRule
+
+if TYPE_CHECKING:
+    from rulefield.learning.ruled_likelihood import RuledLikelihood
 
 DEFAULT_ITERATIONS = {"lbfgs": 1000, "sgd": 30, "perceptron": 20, "ssvm": 50}
+
+
+@dataclass(frozen=True)
+class TrainingRules:
+    """Rules to train under: compiled for each sequence, and their names."""
+
+    compiled: list[tuple[CompiledRule, ...]]
+    names: list[str]
 
 
 @dataclass(frozen=True)
@@ -35,6 +48,7 @@ class Training:
     seed: int
     begun: float
     one_pass: bool = False
+    rules: TrainingRules | None = None
 
 
 @dataclass(frozen=True)
@@ -138,26 +152,35 @@ def _start(training: Training) -> np.ndarray:
 def _likelihood(
     training: Training, options: ChainOptions, limit: int, monitor: Monitor
 ) -> tuple[np.ndarray, bool, str]:
-    objective = ChainLikelihood(
-        training.model,
-        training.data,
-        training.labels,
-        l2=options.l2,
-        sample_weight=training.weight,
-        n_jobs=options.n_jobs,
-    )
+    objective = _objective(training, options)
 
     def note(record: Record, theta: np.ndarray) -> None:
         monitor(record.objective, record.gradient_norm, theta)
 
     how: dict[str, Any] = {"max_iter": limit, "tol": options.tol, "callback": note, "n_jobs": options.n_jobs}
-    if options.l1 > 0:
+    if isinstance(objective, ChainLikelihood):
+        done = fit_likelihood(objective, training.start, l1=options.l1, seed=training.seed, **how)
+    elif options.l1 > 0:
         done = minimise_owlqn(objective, _start(training), options.l1, **how)
     else:
         done = minimise_lbfgs(objective, _start(training), **how)
     if done.interrupted:
+        monitor.newest = done.theta
         raise KeyboardInterrupt
     return done.theta, done.converged, done.message
+
+
+def _objective(training: Training, options: ChainOptions) -> "ChainLikelihood | RuledLikelihood":
+    data = (training.model, training.data, training.labels)
+    how: dict[str, Any] = {"l2": options.l2, "sample_weight": training.weight, "n_jobs": options.n_jobs}
+    if training.rules is None:
+        return ChainLikelihood(*data, **how)
+    if training.labels.is_partial:
+        raise InputError("train_with_rules needs every label; leave sequences with unknown labels out.")
+    from rulefield.learning.ruled_likelihood import RuledLikelihood
+
+    names = training.rules.names
+    return RuledLikelihood(*data, training.rules.compiled, lambda r: names[r], **how)
 
 
 def _stochastic(

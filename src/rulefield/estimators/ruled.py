@@ -1,6 +1,7 @@
 """A chain CRF with rules whose weights are learned on held-out data."""
 
 import copy
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,12 +64,11 @@ def cross_fit(crf: ChainCRF, X: Any, y: Sequence[Sequence[Any]], cv: int = 5, ra
     """Fit a chain on everything and on ``cv`` folds, once; several :class:`RuledCRF` can then share the work."""
     X, gold = as_list(X), [list(row) for row in y]
     base = clone(crf).fit(X, gold)
-    rows: list[Example | None] = [None] * len(gold)
+    rows: list[Example] = []
     for train, test in KFold(cv, shuffle=True, random_state=random_state).split(np.arange(len(gold))):
         fold = clone(crf).fit(_pick(X, train), [gold[i] for i in train])
-        for i, example in zip(test, _examples(fold, _pick(X, test), [gold[i] for i in test], base.classes_)):
-            rows[i] = example
-    return CrossFitted(base, [row for row in rows if row is not None])
+        rows += _examples(fold, _pick(X, test), [gold[i] for i in test], base.classes_)
+    return CrossFitted(base, rows)
 
 
 class RuledCRF(BaseEstimator):
@@ -303,7 +303,18 @@ def _examples(crf: ChainCRF, X: Any, y: list[list[Any]], classes: list[Any] | No
     index = {label: i for i, label in enumerate(crf.classes_ if classes is None else classes)}
     column = np.array([index[label] for label in crf.classes_])
     out = []
+    strange = [i for i, gold in enumerate(y) if not set(gold) <= set(index)]
+    if strange:
+        label = next(label for label in y[strange[0]] if label not in index)
+        warnings.warn(
+            f"{len(strange)} held-out sequences have labels that the chain was not trained on, such as {label!r}; they are "
+            "left out.",
+            UserWarning,
+            stacklevel=3,
+        )
     for i, gold in enumerate(y):
+        if i in strange:
+            continue
         potentials = decoder.potentials(data, i)
         if len(index) > len(column):
             potentials = _widened(potentials, column, len(index))

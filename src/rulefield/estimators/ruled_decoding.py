@@ -1,7 +1,7 @@
 """Decoding with a fitted chain under rules: compile for each input, decode, give rules their names back."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -9,7 +9,14 @@ from rulefield.data.sequences import Sequences
 from rulefield.estimators.chain_decoding import ChainDecoder
 from rulefield.estimators.labellings import Broken, Labelling
 from rulefield.exceptions import InfeasibleError, InputError
+from rulefield.inference.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.decoding import decode
+from rulefield.inference.regular import (
+    constrained_kbest,
+    constrained_log_partition,
+    constrained_marginals,
+    constrained_samples,
+)
 from rulefield.inference.result import Result, Status
 from rulefield.problem.compiled import ChainProblem
 from rulefield.rules import RuleCompiler
@@ -49,6 +56,46 @@ class RuledDecoder:
         """Decode every sequence; ``how`` goes to the engine (``engine``, ``node_limit``, ``seconds``)."""
         return self.decoder.each(len(data), lambda i: self._one(data, tokens[i], i, allowed, how))
 
+    def marginals(self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None) -> np.ndarray:
+        """Probabilities of labels among labellings that obey the hard rules, soft ones paid for, (n_tokens, m)."""
+
+        def one(i: int) -> np.ndarray:
+            if data.lengths[i] == 0:
+                return np.zeros((0, len(self.labels)))
+            problem = self.problem(data, tokens[i], i, allowed)
+            found = constrained_marginals(problem)
+            if found.status is Status.infeasible:
+                self._refuse(problem, i)
+            return found.node
+
+        parts = self.decoder.each(len(data), one)
+        return np.concatenate(parts) if parts else np.zeros((0, len(self.labels)))
+
+    def kbest(
+        self, data: Sequences, k: int, tokens: list[Any], allowed: np.ndarray | None = None
+    ) -> list[list[tuple[np.ndarray, float]]]:
+        """Return the k best labellings under the rules, with their probabilities under the rules."""
+
+        def one(i: int) -> list[tuple[np.ndarray, float]]:
+            if data.lengths[i] == 0:
+                return [(np.zeros(0, np.int64), 1.0)]
+            problem = self.problem(data, tokens[i], i, allowed)
+            total = constrained_log_partition(problem)
+            if total == -np.inf:
+                self._refuse(problem, i)
+            return [(r.labels, float(np.exp(r.objective - total))) for r in constrained_kbest(problem, k)]
+
+        return self.decoder.each(len(data), one)
+
+    def sample(self, data: Sequences, n: int, tokens: list[Any], generator: np.random.Generator) -> list[np.ndarray]:
+        """Draw labellings that obey the rules."""
+        return [
+            constrained_samples(self.problem(data, tokens[i], i), n, generator)
+            if data.lengths[i]
+            else np.zeros((n, 0), int)
+            for i in range(len(data))
+        ]
+
     def problem(self, data: Sequences, tokens: Any, i: int, allowed: np.ndarray | None = None) -> ChainProblem:
         """Potentials and compiled rules of sequence ``i``."""
         return ChainProblem(self.decoder.potentials(data, i, allowed), self.compiler(tokens))
@@ -65,12 +112,13 @@ class RuledDecoder:
         return self._named(result)
 
     def _infeasible(self, problem: ChainProblem, result: Result, i: int, how: dict[str, Any]) -> Result:
-        from rulefield.inference.conflict import decode_relaxed, minimal_conflict
-
         if self.on_infeasible == "relax":
             return decode_relaxed(problem, **{k: v for k, v in how.items() if k != "engine"})
-        if self.on_infeasible == "report":
-            return result
+        if self.on_infeasible == "raise":
+            self._refuse(problem, i)
+        return result
+
+    def _refuse(self, problem: ChainProblem, i: int) -> NoReturn:
         rules = tuple(self.names[r] for r in minimal_conflict(problem))
         if not rules:
             raise InfeasibleError(

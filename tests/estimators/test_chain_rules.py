@@ -1,0 +1,131 @@
+"""ChainCRF under rules, against all labellings."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.model_selection import cross_val_predict
+
+import rulefield as rf
+from rulefield import ChainCRF
+from rulefield import rules as r
+from rulefield.exceptions import InfeasibleError, RuleError
+
+X = [["a", "b", "c", "a"], ["b", "b", "a"], ["c", "a", "b", "c"], ["a", "a"]] * 3
+Y = [["A", "B", "A", "A"], ["B", "B", "A"], ["C", "A", "B", "C"], ["A", "A"]] * 3
+RULES = [
+    (r.segments("A") <= 1).named("one A"),
+    r.before("A", "B").soft(0.7),
+    r.implies(r.present("C"), r.first("C")).soft(0.4, per="once"),
+]
+
+
+@pytest.fixture(scope="module")
+def crf():
+    return ChainCRF(l2=2.0).fit(X, Y)
+
+
+def enumerated(crf, x, rules):
+    """Every labelling that obeys the hard rules, and its log-score minus what soft rules cost."""
+    paths = [list(p) for p in product(crf.classes_, repeat=len(x))]
+    worth = []
+    for path in paths:
+        amounts = [rule.violation(x, path, scheme=None) for rule in rules]
+        hard = any(rule.is_hard and amount for rule, amount in zip(rules, amounts))
+        cost = sum(rule.cost(amount) for rule, amount in zip(rules, amounts) if not rule.is_hard)
+        worth.append(-np.inf if hard else crf.log_likelihood([x], [path])[0] - cost)
+    return paths, np.array(worth)
+
+
+@pytest.mark.parametrize("x", [["a", "b", "c", "a"], ["c", "c", "a"], ["b"]])
+def test_best_marginals_and_kbest_under_rules(crf, x):
+    paths, worth = enumerated(crf, x, RULES)
+    assert crf.predict([x], rules=RULES)[0] == paths[int(worth.argmax())]
+    answer = crf.decode([x], rules=RULES)[0]
+    assert answer.status == "optimal"
+    assert answer.gap < 1e-9
+    named = {b.rule: b.amount for b in answer.broken}
+    for rule in RULES:
+        assert named.get(rule.label, 0) == rule.violation(x, answer.labels, scheme=None)
+    p = np.exp(worth - worth.max())
+    p /= p.sum()
+    marginals = crf.predict_marginals([x], rules=RULES)[0]
+    for t, label in product(range(len(x)), crf.classes_):
+        expected = sum(q for q, path in zip(p, paths) if path[t] == label)
+        assert_allclose(marginals[t][label], expected, atol=1e-9)
+    best = crf.predict_kbest([x], k=3, rules=RULES)[0]
+    assert_allclose([q for _, q in best], np.sort(p)[::-1][: len(best)], atol=1e-12)
+    for labels in crf.sample([x], n=20, rules=RULES, random_state=0)[0]:
+        assert RULES[0].violation(x, labels, scheme=None) == 0
+
+
+def test_rules_of_the_model_are_seen_by_cross_validation_and_saved(crf, tmp_path):
+    rule = (r.count("B") <= 0).named("no B")
+    ruled = ChainCRF(l2=2.0, rules=[rule])
+    for labels in cross_val_predict(ruled, X, Y, cv=2):
+        assert "B" not in labels
+    ruled.fit(X, Y).save(tmp_path / "m")
+    again = rf.load(tmp_path / "m")
+    assert again.rules == [rule]
+    assert "B" not in again.predict([["b", "b"]])[0]
+    assert again.predict([["b", "b"]], rules=[])[0] == crf.predict([["b", "b"]])[0]
+
+
+def test_contradictions_are_named_or_relaxed(crf):
+    rules = [
+        (r.count("A") >= 2).named("two A"),
+        (r.count("A") <= 1).named("one A"),
+        (r.count("C") <= 1).named("innocent"),
+    ]
+    with pytest.raises(InfeasibleError, match="sequence 1 .*two A; one A") as error:
+        crf.predict([[], ["a", "b"]], rules=rules)
+    assert set(error.value.rules) == {"two A", "one A"}
+    crf.on_infeasible = "relax"
+    try:
+        answer = crf.decode([["a", "b"]], rules=rules)[0]
+    finally:
+        crf.on_infeasible = "raise"
+    assert sum(b.amount for b in answer.broken) == 1
+    assert len(answer.labels) == 2
+
+
+def test_threads_and_engines_give_the_same_answer(crf):
+    several = ChainCRF(l2=2.0, n_jobs=2).fit(X, Y)
+    expected = [a.labels for a in crf.decode(X, rules=RULES)]
+    assert [a.labels for a in several.decode(X, rules=RULES)] == expected
+    for engine in ("paths", "product", "milp", "enumerate"):
+        objectives = [a.objective for a in crf.decode(X[:4], rules=RULES, engine=engine)]
+        assert_allclose(objectives, [a.objective for a in crf.decode(X[:4], rules=RULES)], rtol=1e-6)
+
+
+def test_known_labels_and_rules_together(crf):
+    labels = crf.predict([["a", "b", "c", "a"]], rules=RULES, known=[["A", None, None, "B"]])[0]
+    assert (labels[0], labels[3]) == ("A", "B")
+    assert RULES[0].violation(list("abca"), labels, scheme=None) == 0
+
+
+def test_wrong_rules_get_a_sentence(crf):
+    with pytest.raises(RuleError, match="D"):
+        crf.predict([["a"]], rules=[r.present("D")])
+    with pytest.raises(RuleError, match="learn"):
+        crf.predict([["a"]], rules=[r.present("A").soft("learn")])
+    with pytest.raises(RuleError):
+        crf.predict([["a"]], rules=["one title"])
+
+
+def test_training_under_rules_is_the_likelihood_among_what_they_allow():
+    rule = (r.count("B") <= 2).named("at most two B")
+    plain = ChainCRF(l2=2.0).fit(X, Y)
+    under = ChainCRF(l2=2.0, rules=[rule], train_with_rules=True).fit(X, Y)
+
+    def loss(crf):
+        total = crf.theta_ @ crf.theta_
+        for x, y in zip(X, Y):
+            paths, worth = enumerated(crf, x, [rule])
+            total -= worth[paths.index(y)] - np.logaddexp.reduce(worth)
+        return total
+
+    assert loss(under) < loss(plain)
+    with pytest.raises(InfeasibleError, match="sequence 1.*no B"):
+        ChainCRF(rules=[(r.count("B") <= 0).named("no B")], train_with_rules=True).fit([["a"], ["b"]], [["A"], ["B"]])

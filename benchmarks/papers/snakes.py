@@ -26,13 +26,13 @@ PEER = {
     "full": {"accuracy": 0.9987, "fit": 582.6, "constrained": 1.0, "predict": 3.05},
 }
 CHOSEN = {
-    "directions": {"algorithm": "likelihood", "l2": 0.1, "max_iter": 60},
-    "full": {"algorithm": "ssvm", "l2": 10.0, "max_iter": 32, "tol": 1e-2},
+    "directions": {"algorithm": "likelihood", "l2": 0.3, "max_iter": 60},
+    "full": {"algorithm": "ssvm", "l2": 10.0, "max_iter": 24, "tol": 1e-2},
 }
 CANDIDATES = {
     "directions": [{"algorithm": "likelihood", "l2": l2, "max_iter": 60} for l2 in (0.1, 0.3, 1.0)]
-    + [{"algorithm": "ssvm", "l2": 10.0, "max_iter": 32, "tol": 1e-2}],
-    "full": [{"algorithm": "ssvm", "l2": l2, "max_iter": 32, "tol": 1e-2} for l2 in (1.0, 3.0, 10.0)]
+    + [{"algorithm": "ssvm", "l2": 10.0, "max_iter": 24, "tol": 1e-2}],
+    "full": [{"algorithm": "ssvm", "l2": l2, "max_iter": 24, "tol": 1e-2} for l2 in (1.0, 3.0, 10.0)]
     + [{"algorithm": "likelihood", "l2": 0.1, "max_iter": 60}],
 }
 RULES = [r.at_most(1, r.nodes("cell").is_(k)).named(f"at most one {k}") for k in range(1, 11)]

@@ -16,7 +16,7 @@ from rulefield.estimators.graph_files import graph_from_file, graph_to_file
 from rulefield.estimators.graph_options import GraphOptions, graph_options, make_spec, node_costs
 from rulefield.exceptions import InputError
 from rulefield.learning.graph_fit import GraphTraining, fit_graph_model
-from rulefield.learning.graph_shards import make_shards
+from rulefield.learning.graph_shards import N_SHARDS, make_shards
 from rulefield.models.graph import GraphModel
 from rulefield.rules.graph_compile import GraphRuleCompiler
 
@@ -154,7 +154,10 @@ class GraphCRF(BaseEstimator):
         numbers = [names.encode(graph, labels) for graph, labels in zip(graphs, y)]
         model = GraphModel(make_spec(options, graphs, names))
         costs = node_costs(self.class_weight, graphs, numbers, names)
-        shards = make_shards(graphs, numbers, names.counts, costs, _checked_weight(sample_weight, len(graphs)))
+        weight = _checked_weight(sample_weight, len(graphs))
+        # max-margin learners make one update for each shard, so they always get several
+        n_shards = N_SHARDS if options.algorithm in ("ssvm", "perceptron") else None
+        shards = make_shards(graphs, numbers, names.counts, costs, weight, n_shards)
         start = self._start(model, any((n == UNKNOWN).any() for n in numbers))
         compiled = self._learning_rules(graphs, names)
         training = GraphTraining(
@@ -268,7 +271,7 @@ class GraphCRF(BaseEstimator):
             for t in sorted(self.classes_):
                 if t in graph.nodes:
                     shape = graph.nodes[t].shape[0], len(self.classes_[t])
-                    by_type[t] = marginals.node[begin : begin + shape[0] * shape[1]].reshape(shape)
+                    by_type[t] = marginals[begin : begin + shape[0] * shape[1]].reshape(shape)
                     begin += shape[0] * shape[1]
             out.append(by_type)
         return out

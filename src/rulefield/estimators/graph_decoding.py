@@ -5,16 +5,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.csgraph import connected_components
 
 from rulefield.data.graphs import TypedGraph
 from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
 from rulefield.estimators.labellings import Broken
 from rulefield.exceptions import InfeasibleError, InputError
-from rulefield.inference.graph import GraphMarginals, decode_graph, graph_marginals
+from rulefield.inference.graph import decode_graph, graph_marginals
 from rulefield.inference.result import Result, Status
 from rulefield.learning.graph_shards import in_threads
 from rulefield.models.graph import GraphModel
-from rulefield.models.graph_batch import make_batch
+from rulefield.models.graph_batch import GraphBatch, make_batch
 from rulefield.problem.graph import GraphPotentials
 from rulefield.problem.graph_problem import GraphProblem
 from rulefield.problem.logic import GraphRows, LogicFactors
@@ -95,8 +97,13 @@ class GraphDecoder:
         def decode(item: tuple[TypedGraph, GraphPotentials]) -> Result:
             return self._decode(*item, limits)
 
-        chunks = self._potentials(graphs, known)
-        return [result for chunk in chunks for result in in_threads(decode, chunk, self.n_jobs)]
+        found: list[Result] = []
+        for chunk, union, batch in self._scored(graphs, known):
+            if self.compiler is None and not limits and _is_forest(batch):
+                found += _split(decode_graph(GraphProblem(union)), union, batch)
+            else:
+                found += in_threads(decode, _pieces(chunk, union, batch), self.n_jobs)
+        return found
 
     def labellings(
         self, graphs: Sequence[TypedGraph], known: Sequence[np.ndarray] | None = None, **limits: Any
@@ -104,18 +111,24 @@ class GraphDecoder:
         """Decode every graph and translate the answer into names."""
         return [self._named(graph, result) for graph, result in zip(graphs, self.results(graphs, known, **limits))]
 
-    def marginals(self, graphs: Sequence[TypedGraph], method: str = "auto") -> list[GraphMarginals]:
-        """Marginals of every graph; rules do not enter."""
+    def marginals(self, graphs: Sequence[TypedGraph], method: str = "auto") -> list[np.ndarray]:
+        """Node marginals of every graph, flat like its unary scores; rules do not enter."""
 
-        def infer(item: tuple[TypedGraph, GraphPotentials]) -> GraphMarginals:
-            return graph_marginals(item[1], method)
+        def infer(item: tuple[TypedGraph, GraphPotentials]) -> np.ndarray:
+            return graph_marginals(item[1], method).node
 
-        chunks = self._potentials(graphs, None)
-        return [found for chunk in chunks for found in in_threads(infer, chunk, self.n_jobs)]
+        found: list[np.ndarray] = []
+        for chunk, union, batch in self._scored(graphs, None):
+            if method == "auto" and _is_forest(batch):
+                node = graph_marginals(union, method).node
+                found += np.split(node, batch.unary_offset[batch.node_pointer[1:-1]])
+            else:
+                found += in_threads(infer, _pieces(chunk, union, batch), self.n_jobs)
+        return found
 
-    def _potentials(
+    def _scored(
         self, graphs: Sequence[TypedGraph], known: Sequence[np.ndarray] | None
-    ) -> Iterator[list[tuple[TypedGraph, GraphPotentials]]]:
+    ) -> Iterator[tuple[Sequence[TypedGraph], GraphPotentials, GraphBatch]]:
         """Score graphs in chunks of bounded size, so that memory does not grow with their number."""
         for begin in range(0, len(graphs), CHUNK):
             chunk = graphs[begin : begin + CHUNK]
@@ -123,7 +136,7 @@ class GraphDecoder:
             union = self.model.potentials(self.theta, batch)
             if known is not None:
                 union = replace(union, unary=_clamp(union, np.concatenate(known[begin : begin + CHUNK])))
-            yield [(graph, batch.potentials_of(union, k)) for k, graph in enumerate(chunk)]
+            yield chunk, union, batch
 
     def _decode(self, graph: TypedGraph, potentials: GraphPotentials, limits: dict[str, Any]) -> Result:
         if self.compiler is None:
@@ -152,6 +165,32 @@ class GraphDecoder:
             result.iterations,
             tuple(Broken(self.rules[b.rule].label, b.amount, b.cost) for b in result.broken),
         )
+
+
+def _pieces(
+    chunk: Sequence[TypedGraph], union: GraphPotentials, batch: GraphBatch
+) -> list[tuple[TypedGraph, GraphPotentials]]:
+    return [(graph, batch.potentials_of(union, k)) for k, graph in enumerate(chunk)]
+
+
+def _is_forest(batch: GraphBatch) -> bool:
+    """Tell whether the union has no loop: then one exact pass over all graphs is cheaper than one for each."""
+    n, i, j = len(batch.n_labels), batch.edges[:, 0], batch.edges[:, 1]
+    links = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(n, n))
+    return bool(connected_components(links, directed=False)[0] == n - len(i))
+
+
+def _split(result: Result, union: GraphPotentials, batch: GraphBatch) -> list[Result]:
+    """Cut the optimum of a union of graphs into the optima of the graphs."""
+    if result.status is not Status.optimal:
+        pieces = [batch.potentials_of(union, g) for g in range(batch.n_graphs)]
+        return [decode_graph(GraphProblem(piece)) for piece in pieces]
+    out = []
+    for g in range(batch.n_graphs):
+        labels = result.labels[batch.node_pointer[g] : batch.node_pointer[g + 1]]
+        score = batch.potentials_of(union, g).score(labels)
+        out.append(Result(labels, score, score, score, Status.optimal, result.engine, result.iterations))
+    return out
 
 
 def _clamp(union: GraphPotentials, numbers: np.ndarray) -> np.ndarray:

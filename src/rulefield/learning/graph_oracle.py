@@ -11,11 +11,16 @@ from rulefield.problem.graph import GraphPotentials
 from rulefield.problem.graph_problem import GraphProblem
 from rulefield.problem.logic import GraphRows, LogicFactors
 
+GAP = 1e-3
+
 CompiledRules = Callable[[int], tuple[LogicFactors, GraphRows]]
 
 
 class MapOracle:
-    """Find a good labelling of every graph and a true upper bound on the best; starts from its last messages.
+    """Find the best labelling of every graph, or a good one, and a true upper bound; starts from its last messages.
+
+    A few sweeps of the fast engine come first; where they leave a gap, the exact engine goes on for ``node_limit``
+    search nodes.
 
     Parameters
     ----------
@@ -23,12 +28,20 @@ class MapOracle:
         Gives the compiled rules of a graph by its number in the user's list: learning under the rules.
     iterations : int
         Sweeps of the fast engine.
+    node_limit : int
+        Most search nodes of the exact engine; 0 leaves it out.
     n_jobs : int or None
         Threads over graphs.
     """
 
-    def __init__(self, rules: CompiledRules | None = None, iterations: int = 10, n_jobs: int | None = None):
-        self.rules, self.iterations, self.n_jobs = rules, iterations, n_jobs
+    def __init__(
+        self,
+        rules: CompiledRules | None = None,
+        iterations: int = 10,
+        node_limit: int = 100,
+        n_jobs: int | None = None,
+    ):
+        self.rules, self.iterations, self.node_limit, self.n_jobs = rules, iterations, node_limit, n_jobs
         self._state: dict[int, Any] = {}
 
     def __call__(
@@ -51,7 +64,12 @@ class MapOracle:
         answer = decode_fast(problem, self.iterations, self._state.get(member) if keep else None)
         if keep:
             self._state[member] = answer.state
-        if answer.objective > -np.inf:
+        gap = answer.upper_bound - answer.objective
+        if answer.objective > -np.inf and (self.node_limit == 0 or gap <= GAP * max(1.0, abs(answer.objective))):
             return answer.labels, answer.upper_bound
-        exact = decode_graph(problem)
-        return exact.labels, min(exact.upper_bound, answer.upper_bound)
+        if answer.objective == -np.inf:
+            exact = decode_graph(problem)
+        else:
+            exact = decode_graph(problem, node_limit=self.node_limit, warm_start=answer.labels)
+        better = exact.objective >= answer.objective
+        return exact.labels if better else answer.labels, min(exact.upper_bound, answer.upper_bound)

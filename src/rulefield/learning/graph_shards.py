@@ -14,6 +14,7 @@ from rulefield.models.graph_batch import GraphBatch, make_batch
 from rulefield.problem.graph import GraphPotentials
 
 N_SHARDS = 8
+NODES_PER_SHARD = 200
 UNKNOWN = -1
 
 Item = TypeVar("Item")
@@ -114,13 +115,16 @@ def make_shards(
     label_counts: Mapping[str, int],
     cost: Sequence[np.ndarray] | None = None,
     graph_weight: np.ndarray | None = None,
-    n_shards: int = N_SHARDS,
+    n_shards: int | None = None,
 ) -> list[GraphShard]:
     """Cut labelled graphs into shards, completely labelled graphs apart from the others.
 
     ``labels`` holds, for each graph, the label numbers of its nodes, types sorted by name one after the other.
-    The cut depends on the data only, so that sums over shards do not depend on the number of threads.
+    The cut depends on the data only, so that sums over shards do not depend on the number of threads; by default
+    there are at most ``N_SHARDS``, fewer where graphs are few and small.
     """
+    if n_shards is None:
+        n_shards = int(np.clip(sum(len(y) for y in labels) // NODES_PER_SHARD, 1, N_SHARDS))
     weights = np.ones(len(graphs)) if graph_weight is None else np.asarray(graph_weight, dtype=np.float64)
     complete = np.array([bool((np.asarray(y) != UNKNOWN).all()) for y in labels], dtype=bool)
     shards = []

@@ -52,6 +52,13 @@ def test_a_token_is_read_as_crfsuite_reads_it(token, expected):
     assert encoded([other, token, other])[1] == expected
 
 
+def test_zeros_are_no_features():
+    encoder = FeatureEncoder()
+    made = encoder.fit_transform([[{"a": 0, "b": False, "c": 0.0, "d": {"e": np.False_}, "f": 1}]])
+    assert encoder.names == ["f"]
+    assert made.matrix.nnz == 1
+
+
 def test_duplicates_add_up():
     assert encoded([["a", "b", "a"]]) == [{"a": 2, "b": 1}]
     assert encoded([{"a": "x", "a:x": 2}]) == [{"a:x": 3}]

@@ -129,22 +129,22 @@ def test_segment_starts_count_segments():
 
 
 def test_table_finds_segments_of_many_sequences_at_once():
-    rng = np.random.default_rng(2)
     labels = deep_labels("BIO")
     table = SegmentTable(labels, "BIO")
     lengths = np.array([0, 4, 1, 0, 0, 7, 0])
-    ids = rng.integers(0, len(labels), size=12)
-    for level in range(table.depth):
-        first, last, kind = table.find(ids, lengths, level)
-        got = [(a, b + 1, table.types[k]) for a, b, k in zip(first, last, kind)]
-        expected, offset = [], 0
-        for n in lengths:
-            names = [labels[i] for i in ids[offset : offset + n]]
-            if n and len(range(level)) < max(len(split(x)) for x in names):
-                found = spans(names, "BIO", level=level)
-                expected += [(a + offset, b + offset, k) for a, b, k in found]
-            offset += n
-        assert got == expected
+    for seed in range(30):
+        ids = np.random.default_rng(seed).integers(0, len(labels), size=12)
+        for level in range(table.depth):
+            first, last, kind = table.find(ids, lengths, level)
+            got = [(a, b + 1, table.types[k]) for a, b, k in zip(first, last, kind)]
+            expected, offset = [], 0
+            for n in lengths:
+                names = [labels[i] for i in ids[offset : offset + n]]
+                if n and level < max(len(split(x)) for x in names):
+                    found = spans(names, "BIO", level=level)
+                    expected += [(a + offset, b + offset, k) for a, b, k in found]
+                offset += n
+            assert got == expected
 
 
 @pytest.mark.parametrize("source", SCHEMES)
@@ -204,6 +204,14 @@ def test_impossible_gold_is_named():
     refuse([good, ["O", {"I-x"}, None]], "BIO", "sequence 1, token 1: 'I-x' after 'O'")
     refuse([good, ["O", {"I-x", "I-y"}, None]], "BIO", "sequence 1: whatever the unknown labels")
     refuse([["B-x", "E-x"], [None, {"B-x", "I-x"}]], "BIOES", "sequence 1: whatever")
+
+
+def test_steps_between_sequences_are_not_steps():
+    encoder = LabelEncoder()
+    labels = encoder.fit_encode([["O", "B-x"], [], ["O"], ["O", "B-x"]])
+    allowed, start, end = allowed_transitions(encoder.classes_, "BIO")
+    allowed[encoder.classes_.index("O"), encoder.classes_.index("O")] = False
+    check_possible(labels, encoder.classes_, "BIO", (allowed, start, end))
 
 
 def test_possible_gold_passes():

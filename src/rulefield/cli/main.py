@@ -123,7 +123,7 @@ def inspect(
 @app.command(epilog="[b]Example[/b]: rulefield demo --data addresses")
 def demo(
     data: Annotated[str, typer.Option(help="citations or addresses.")] = "citations",
-    n: Annotated[int, typer.Option(help="Training sequences.")] = 300,
+    n: Annotated[int, typer.Option(help="Training sequences.")] = 150,
     noise: Annotated[float, typer.Option(help="How damaged they are, 0 to 1.")] = 0.25,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     jobs: Jobs = -1,

@@ -7,10 +7,15 @@ from rulefield.exceptions import InputError
 
 
 def open_model(path: str, jobs: int) -> Any:
-    """Read a model file; threads as asked for."""
+    """Read the model file of a chain; threads as asked for."""
+    from rulefield.estimators.chain import ChainCRF
     from rulefield.estimators.files import load
 
-    return load(path).set_params(n_jobs=jobs)
+    model = load(path)
+    if not isinstance(model, ChainCRF):
+        kind = type(model).__name__
+        raise InputError(f"{path!r} holds a {kind}; the command line works with ChainCRF models: use it from Python.")
+    return model.set_params(n_jobs=jobs)
 
 
 def read_rules(path: str | None) -> list[Any] | None:

@@ -3,8 +3,8 @@
 import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.oracles.compiled import random_problem
 
+from oracles.compiled import random_problem
 from rulefield.inference.conflict import conflicting, decode_relaxed, is_hard, minimal_conflict
 from rulefield.inference.enumerate import labellings
 from rulefield.inference.exhaustive import amounts_of, costs_of, decode_enumerate

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.oracles.compiled import random_problem
 
+from oracles.compiled import random_problem
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.enumerate import labellings
 from rulefield.inference.exhaustive import amounts_of, costs_of

@@ -1,8 +1,8 @@
 """Random compiled rules of every form, made by hand rather than by the language."""
 
 import numpy as np
-from tests.oracles.chains import random_chain
 
+from oracles.chains import random_chain
 from rulefield.problem.compiled import Automaton, ChainProblem, CompiledRule, Counter, Rows, Tally
 
 

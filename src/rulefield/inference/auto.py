@@ -7,8 +7,11 @@ from rulefield.inference.paths import run_paths
 from rulefield.inference.product import run_product
 from rulefield.inference.soft_dd import Progress, dual_potentials, run_duals
 
-NODE_LIMIT = 2_000_000
-"""Lattice nodes that one product may have, by default; the other searches' limits are shares of it."""
+NODE_LIMIT = 500_000
+"""Search and lattice nodes that one problem may cost, by default."""
+
+NODES_PER_BRANCHING = 5_000
+"""A node of HiGHS's branch and bound counts as so many."""
 
 DUAL_ITERATIONS = 60
 PATH_NODES = 2_000
@@ -32,5 +35,5 @@ def run_auto(progress: Progress, node_limit: int, seconds: float | None) -> str:
     if over():
         return "product"
     left = None if seconds is None else seconds - (monotonic() - start)
-    run_reduced(progress, dual, node_limit, left)
+    run_reduced(progress, dual, max(1, node_limit // NODES_PER_BRANCHING), left)
     return "reduced-milp"

@@ -1,8 +1,8 @@
 """Rules as flat tables: every counter and automaton of a problem, one after the other."""
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from threading import Lock
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,8 +17,7 @@ MANY_STATES = 1_000
 """Stands for the number of states of a counter that may rise and fall."""
 
 
-@dataclass(frozen=True)
-class Term:
+class Term(NamedTuple):
     """A piece of a rule that engines treat at once: counters ``low : high``, or (low == high) its automaton.
 
     ``states`` is about how many states a search must tell apart.
@@ -58,10 +57,10 @@ def _ids(counters: tuple[Counter, ...]) -> tuple:
 
 def _is_local(rule: CompiledRule) -> bool:
     """Whether a rule can be folded into the potentials: a plain sum, paid by the unit, or hard and never negative."""
-    if rule.tally is None or (rule.once and np.isfinite(rule.weight)):
+    if rule.tally is None:
         return False
-    if np.isfinite(rule.weight):
-        return True
+    if rule.weight != np.inf:
+        return not rule.once
     tables = (rule.tally.node, rule.tally.edge, rule.tally.first)
     return all(table is None or table.min(initial=0) >= 0 for table in tables)
 
@@ -80,7 +79,7 @@ def _reader(rule: CompiledRule) -> tuple[tuple[Counter, ...], Automaton | None]:
 def _build(rules: tuple[CompiledRule, ...], m: int) -> tuple[RuleTables, tuple[Term, ...]]:
     pool = _Pool(m)
     local = [_is_local(rule) for rule in rules]
-    terms: list[Term] = []
+    spans: list[tuple[int, int, int]] = []
     for r, rule in enumerate(rules):
         counters, automaton = _reader(rule)
         low = len(pool.counter_bound)
@@ -90,25 +89,34 @@ def _build(rules: tuple[CompiledRule, ...], m: int) -> tuple[RuleTables, tuple[T
         high = len(pool.counter_bound)
         if local[r]:
             continue
-        if automaton is not None:
-            terms.append(Term(r, low, high, automaton.n_states))
-        elif rule.once and np.isfinite(rule.weight):
-            terms.append(Term(r, low, high, sum(map(_counter_states, counters))))
+        if automaton is not None or (rule.once and rule.weight != np.inf):
+            spans.append((r, low, high))
         else:
-            terms.extend(Term(r, low + i, low + i + 1, _counter_states(c)) for i, c in enumerate(counters))
+            spans.extend((r, c, c + 1) for c in range(low, high))
     tables = pool.tables(
         np.array([rule.weight for rule in rules], dtype=np.float64),
         np.array([rule.once for rule in rules], dtype=np.bool_),
         np.array(local, dtype=np.bool_),
     )
-    return tables, tuple(terms)
+    states = _counter_states(tables).tolist()
+    automaton_of = tables.rule_automaton.tolist()
+    return tables, tuple(
+        Term(r, low, high, sum(states[low:high]) if high > low else int(tables.states[automaton_of[r]]))
+        for r, low, high in spans
+    )
 
 
-def _counter_states(counter: Counter) -> int:
-    """About how many values of a running sum matter: few where it only rises or only falls."""
-    tables = [t for t in (counter.tally.node, counter.tally.edge, counter.tally.first) if t is not None]
-    least, most = min(int(t.min(initial=0)) for t in tables), max(int(t.max(initial=0)) for t in tables)
-    return abs(counter.bound) + 1 if least >= 0 or most <= 0 else MANY_STATES
+def _counter_states(tables: RuleTables) -> np.ndarray:
+    """About how many values of each running sum matter: few where it only rises or only falls."""
+    rises, falls = (np.zeros(len(tables.counter_bound), np.bool_) for _ in range(2))
+    if len(rises):
+        rises |= np.maximum.reduceat(tables.node, tables.node_at) > 0
+        falls |= np.minimum.reduceat(tables.node, tables.node_at) < 0
+    edged = np.flatnonzero(tables.edge_at >= 0)
+    if len(edged):
+        rises[edged] |= np.maximum.reduceat(tables.edge, tables.edge_at[edged]) > 0
+        falls[edged] |= np.minimum.reduceat(tables.edge, tables.edge_at[edged]) < 0
+    return np.where(rises & falls, MANY_STATES, np.abs(tables.counter_bound) + 1)
 
 
 class _Pool:
@@ -130,7 +138,7 @@ class _Pool:
 
     def _put(self, store: str, table: np.ndarray) -> int:
         at = self._sizes[store]
-        getattr(self, store).append(np.asarray(table, dtype=np.int32).ravel())
+        getattr(self, store).append(table.ravel())
         self._sizes[store] += table.size
         return at
 

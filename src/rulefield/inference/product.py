@@ -135,7 +135,7 @@ def search_window(progress: Progress, dual: DualPotentials, floor: float, terms:
                 progress.bound = max(progress.bound, progress.best)
                 return True
             term = relaxation.mischarged(labels, excesses, amounts)
-        if not relaxation.add(term, floor, node_limit):
+        if not relaxation.add(term, floor, max(0, node_limit - progress.nodes)):
             return False
         terms.add(term)
 

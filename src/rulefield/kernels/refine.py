@@ -14,6 +14,7 @@ from rulefield.kernels.lattice import Lattice
 from rulefield.kernels.rule_tables import NEVER
 
 SETTLED = np.int64(-1)  # the state of a rule that has nothing more to say
+MOST_CODES = np.int64(1) << np.int64(60)  # joint states of a rule's counters are numbered below this
 
 
 @kernel
@@ -285,6 +286,8 @@ def refine(
             highest = max(highest, -least[k, i])
         base[k] = limits[k] + lowest
         radix[k] = size
+        if size > MOST_CODES // max(highest - lowest + 1, 1):
+            return False, lattice, constant
         size *= max(highest - lowest + 1, 1)
         constant -= rates[k] * limits[k]
     letters = np.int64(0)

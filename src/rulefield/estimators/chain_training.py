@@ -19,6 +19,7 @@ from rulefield.learning.likelihood import ChainLikelihood
 from rulefield.learning.maximum_likelihood import fit_likelihood
 from rulefield.learning.owlqn import minimise_owlqn
 from rulefield.learning.perceptron import AveragedPerceptron
+from rulefield.learning.stochastic import StochasticLikelihood
 from rulefield.models.chain import ChainModel
 from rulefield.problem.compiled import CompiledRule
 
@@ -186,8 +187,6 @@ def _objective(training: Training, options: ChainOptions) -> "ChainLikelihood | 
 def _stochastic(
     training: Training, options: ChainOptions, limit: int, monitor: Monitor
 ) -> tuple[np.ndarray, bool, str]:
-    from rulefield.learning.stochastic import StochasticLikelihood
-
     learner = StochasticLikelihood(
         training.model,
         training.data,

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from oracles.graphs import best_objective, random_logic, random_potentials, random_problem
+from rulefield.exceptions import InputError
 from rulefield.inference.graph import decode_fast, decode_graph
 from rulefield.inference.result import Status
 from rulefield.problem.graph import GraphPotentials
@@ -62,6 +63,16 @@ def test_warm_start_tightens_the_bound():
     assert warm.upper_bound < cold.upper_bound - 1e-3
 
 
+def test_a_few_search_nodes_close_the_gap():
+    problem = grid(0)
+    exact = decode_graph(problem)
+    found = decode_fast(problem, 2, node_limit=500)
+    assert decode_fast(problem, 2).upper_bound > exact.objective + 1e-3
+    assert found.objective == pytest.approx(exact.objective)
+    assert found.upper_bound == pytest.approx(exact.objective)
+    assert decode_fast(problem, 5, warm_start=found.state).upper_bound >= exact.objective - 1e-9
+
+
 def test_state_of_another_graph_is_ignored():
     found = decode_fast(grid(0, side=4), warm_start=decode_fast(grid(0, side=5)).state)
     assert found.objective == decode_fast(grid(0, side=4)).objective
@@ -115,6 +126,13 @@ def test_limits_return_a_bound():
         found = decode_graph(problem, "branch", **limits)
         assert found.upper_bound >= found.objective
         assert found.status in (Status.optimal, Status.bounded, Status.infeasible)
+
+
+def test_wrong_warm_starts_are_named():
+    with pytest.raises(InputError, match="one label for each of the 16 nodes"):
+        decode_graph(grid(0, side=4), warm_start=np.zeros(3, np.int64))
+    with pytest.raises(InputError, match="node 0 the label 9"):
+        decode_graph(grid(0, side=4), warm_start=np.full(16, 9))
 
 
 def test_warm_start_labelling_is_never_lost():

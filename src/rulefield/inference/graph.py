@@ -5,7 +5,7 @@ import numpy as np
 from rulefield.exceptions import InputError
 from rulefield.inference.graph_ad3 import ad3_graph
 from rulefield.inference.graph_auto import auto_graph, branch_graph, reduced_graph, trws_graph
-from rulefield.inference.graph_check import check_problem
+from rulefield.inference.graph_check import check_labels, check_problem
 from rulefield.inference.graph_conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph_enumerate import enumerate_graph
 from rulefield.inference.graph_fast import FastGraphResult, FastState, decode_fast
@@ -60,6 +60,8 @@ def decode_graph(
         A labelling to start from.
     """
     check_problem(problem)
+    if warm_start is not None:
+        check_labels(problem.potentials, np.asarray(warm_start))
     if engine == "auto":
         return auto_graph(problem, node_limit, seconds, warm_start)
     if engine == "trws":

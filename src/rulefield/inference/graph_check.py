@@ -16,6 +16,20 @@ def check_scores(potentials: GraphPotentials) -> None:
             raise InputError(f"{name} scores must be finite or -inf; entry {place} is {values[place]}.")
 
 
+def check_labels(potentials: GraphPotentials, labels: np.ndarray) -> None:
+    """Raise where a labelling to start from does not fit the graph."""
+    if labels.shape != (potentials.n_nodes,):
+        raise InputError(
+            f"warm_start must give one label for each of the {potentials.n_nodes} nodes; got shape {labels.shape}."
+        )
+    wrong = (labels < 0) | (labels >= potentials.n_labels)
+    if wrong.any():
+        node = int(np.flatnonzero(wrong)[0])
+        raise InputError(
+            f"warm_start gives node {node} the label {labels[node]}, but that node has {potentials.n_labels[node]} labels."
+        )
+
+
 def check_problem(problem: GraphProblem) -> None:
     """Raise where a score is NaN or +inf, a weight is negative or NaN, or a node has no label."""
     check_scores(problem.potentials)

@@ -8,7 +8,7 @@ from rulefield.inference.graph_check import check_scores
 from rulefield.inference.graph_evaluate import penalty
 from rulefield.inference.graph_network import Network, build_network
 from rulefield.inference.graph_parts import extend, parts_of
-from rulefield.inference.graph_trws import begin_network, descend
+from rulefield.inference.graph_trws import begin_network, branch_and_bound, descend
 from rulefield.kernels.graph_sweep import Messages
 from rulefield.problem.graph_problem import GraphProblem
 
@@ -57,7 +57,9 @@ class FastGraphResult:
     state: FastState = field(repr=False)
 
 
-def decode_fast(problem: GraphProblem, iterations: int = 5, warm_start: FastState | None = None) -> FastGraphResult:
+def decode_fast(
+    problem: GraphProblem, iterations: int = 5, warm_start: FastState | None = None, node_limit: int = 0
+) -> FastGraphResult:
     """Good labelling and true bound in a few rounds of TRW-S; exact on forests without rules. Safe in threads.
 
     Parameters
@@ -67,18 +69,26 @@ def decode_fast(problem: GraphProblem, iterations: int = 5, warm_start: FastStat
         Rounds (a sweep back and one ahead); fewer are made when the bound is met.
     warm_start : FastState or None
         ``state`` of an earlier result: messages are used again where graph and rules are the same.
+    node_limit : int
+        Where the rounds leave a gap: search nodes of branch and bound, from the messages just found.
     """
     check_scores(problem.potentials)
-    if warm_start is not None and warm_start.fits(problem):
+    if warm_start is not None and not warm_start.fits(problem):
+        warm_start = None
+    if warm_start is not None:
         search = begin_network(warm_start.network.pour(extend(problem)), warm_start.messages)
     else:
         search = begin_network(build_network(parts_of(problem)[0]))
     descend(search, iterations)
-    if search.value == -np.inf and warm_start is not None and len(warm_start.labels) == len(search.labels):
+    if search.value == -np.inf and warm_start is not None:
         search.offer(warm_start.labels)
+    messages = search.messages
+    if node_limit and search.is_open:
+        messages = Messages(*(a.copy() for a in search.messages))
+        branch_and_bound(search, node_limit)
     labels = search.network.to_problem(search.labels.astype(np.int64))
     score = problem.potentials.score(labels[: problem.potentials.n_nodes])
     value = score - penalty(problem, labels)[0] if search.value > -np.inf else -np.inf
     bound = max(search.bound + search.network.constant, value)
-    state = FastState(search.network, search.messages, search.labels, problem)
+    state = FastState(search.network, messages, search.labels, problem)
     return FastGraphResult(labels[: problem.potentials.n_nodes], score, value, bound, state)

@@ -7,6 +7,7 @@ import numpy as np
 from rulefield.problem.graph_problem import GraphProblem
 
 STATE_LIMIT = 4096
+ROUNDING = 1e-9
 SCALES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 100, 1000)
 
 
@@ -55,65 +56,75 @@ def machines(problem: GraphProblem) -> tuple[list[Machine], np.ndarray]:
 def _logic_machine(problem: GraphProblem, f: int, sizes: np.ndarray) -> Machine:
     logic, same = problem.logic, problem.logic.canonical
     span = slice(logic.pointer[f], logic.pointer[f + 1])
-    node, label, negated = logic.atom_node[span], logic.atom_label[span], same.negated[span]
-    nodes = np.unique(node)
+    atoms = _Atoms(logic.atom_node[span], logic.atom_label[span], same.negated[span], sizes)
     if same.has_output[f]:
-        bits = np.where(same.is_output[span], 2, 1)
-        letters = [_spell(v, sizes, node, label, negated, bits, np.bitwise_or) for v in nodes]
+        is_output = same.is_output[span]
+        bits = (atoms.totals(~is_output) > 0) + 2 * (atoms.totals(is_output) > 0)
         delta = np.arange(4)[:, None] | np.arange(4)[None, :]
         broken = np.array([False, True, True, False])
-        return Machine(nodes, letters, delta, np.where(broken, -logic.weight[f], 0.0))
-    ones = np.ones(len(node), np.int64)
-    counts = [_spell(v, sizes, node, label, negated, ones, np.add) for v in nodes]
+        return Machine(atoms.nodes, atoms.split(bits), delta, np.where(broken, -logic.weight[f], 0.0))
     low, high = int(same.low[f]), int(same.high[f])
-    top = low if high >= len(node) else max(high + 1, 0)
+    top = low if high >= len(atoms.label) else max(high + 1, 0)
     state = np.arange(top + 1)
     broken = (state < low) | (state > high)
-    return _counting(nodes, counts, top, np.where(broken, -logic.weight[f], 0.0))
+    counts = atoms.totals(np.ones(len(atoms.label)))
+    return _counting(atoms, counts, top, np.where(broken, -logic.weight[f], 0.0))
 
 
-def _spell(
-    v: int,
-    sizes: np.ndarray,
-    node: np.ndarray,
-    label: np.ndarray,
-    negated: np.ndarray,
-    amount: np.ndarray,
-    join: np.ufunc,
-) -> np.ndarray:
-    """Join of the amounts of the literals that hold for each label of node v."""
-    here = node == v
-    holds = (np.arange(sizes[v])[:, None] == label[here]) ^ negated[here]
-    return join.reduce(np.where(holds, amount[here], 0), axis=1).astype(np.int64)
+class _Atoms:
+    """The literals of one rule, and the labels of the nodes that they name, one after the other."""
+
+    def __init__(self, node: np.ndarray, label: np.ndarray, negated: np.ndarray, sizes: np.ndarray):
+        self.nodes, self.which = np.unique(node, return_inverse=True)
+        self.sizes = sizes[self.nodes]
+        self.start = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
+        self.label, self.negated = label, negated
+
+    def totals(self, amount: np.ndarray) -> np.ndarray:
+        """Sum of the amounts of the literals that hold, for each label of each node."""
+        flip = np.where(self.negated, amount, 0.0)
+        total = np.repeat(np.bincount(self.which, flip, len(self.nodes)), self.sizes)
+        signed = np.where(self.negated, -1.0, 1.0) * amount
+        total += np.bincount(self.start[self.which] + self.label, signed, int(self.start[-1]))
+        return np.rint(total).astype(np.int64)
+
+    def split(self, flat: np.ndarray) -> list[np.ndarray]:
+        """One array for each node."""
+        return [flat[a:b] for a, b in zip(self.start[:-1], self.start[1:])]
 
 
-def _counting(nodes: np.ndarray, counts: list[np.ndarray], top: int, final: np.ndarray) -> Machine:
+def _counting(atoms: _Atoms, counts: np.ndarray, top: int, final: np.ndarray) -> Machine:
     """Machine that adds counts and stays at ``top`` once it is reached."""
-    steps = np.unique(np.concatenate(counts)) if counts else np.zeros(1, np.int64)
+    steps = np.unique(counts) if len(counts) else np.zeros(1, np.int64)
     delta = np.minimum(np.arange(top + 1)[None, :] + steps[:, None], top)
-    return Machine(nodes, [np.searchsorted(steps, c).astype(np.int64) for c in counts], delta, final)
+    return Machine(atoms.nodes, atoms.split(np.searchsorted(steps, counts)), delta, final)
 
 
 def _row_machine(problem: GraphProblem, r: int, sizes: np.ndarray) -> Machine | None:
+    """Count from below (t up to its largest value), or from above (what is missing to it), whichever is shorter."""
     rows = problem.rows
     span = slice(rows.pointer[r], rows.pointer[r + 1])
-    node, label, value = rows.atom_node[span], rows.atom_label[span], rows.value[span]
+    value = rows.value[span]
     scale = next((k for k in SCALES if np.abs(value * k - np.rint(value * k)).max(initial=0.0) < 1e-12), None)
     if scale is None:
         return None
-    amount = np.rint(value * scale).astype(np.int64)
-    nodes = np.unique(node)
-    plain = np.zeros(len(node), np.bool_)
-    counts = [_spell(v, sizes, node, label, plain, amount, np.add) for v in nodes]
-    least = sum(int(c.min()) for c in counts)
-    counts = [c - c.min() for c in counts]
-    room = rows.bound[r] * scale - least + 1e-9
-    most = sum(int(c.max()) for c in counts)
-    hard = np.isinf(rows.weight[r])
-    top = max(0, min(most, int(np.floor(room)) + 1)) if hard else most
-    if top > STATE_LIMIT:
+    atoms = _Atoms(rows.atom_node[span], rows.atom_label[span], np.zeros(len(value), np.bool_), sizes)
+    totals = atoms.totals(value * scale)
+    lowest = np.minimum.reduceat(totals, atoms.start[:-1]) if len(totals) else totals
+    highest = np.maximum.reduceat(totals, atoms.start[:-1]) if len(totals) else totals
+    most = int((highest - lowest).sum())
+    room = rows.bound[r] * scale - int(lowest.sum())
+    is_hard = np.isinf(rows.weight[r])
+    below = max(0, min(most, int(np.floor(room + ROUNDING)) + 1)) if is_hard else most
+    above = max(0, min(most, int(np.ceil(most - room - ROUNDING))))
+    if min(below, above) > STATE_LIMIT:
         return None
-    over = np.maximum(0.0, np.arange(top + 1) - room)
+    top = min(below, above)
+    if above < below:
+        counts, amount = np.repeat(highest, atoms.sizes) - totals, most - np.arange(top + 1)
+    else:
+        counts, amount = totals - np.repeat(lowest, atoms.sizes), np.arange(top + 1)
+    over = amount - room
     cost = np.zeros(top + 1)
-    cost[over > 0] = rows.weight[r] * (over[over > 0] + 1e-9) / scale
-    return _counting(nodes, counts, top, -cost)
+    cost[over > ROUNDING] = rows.weight[r] * over[over > ROUNDING] / scale
+    return _counting(atoms, counts, top, -cost)

@@ -5,8 +5,8 @@ import difflib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from rulefield.exceptions import RuleError
-from rulefield.rules import facts, logic, numbers, tokens
+from rulefield.exceptions import RuleError, RulefieldError
+from rulefield.rules import expectations, facts, logic, numbers, tokens
 from rulefield.rules.rule import Rule
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -20,12 +20,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
         *(tokens.token_equals, tokens.token_in, tokens.token_matches, tokens.feature),
         *(tokens.token_all, tokens.token_not, tokens.previous_token, tokens.next_token),
         *(tokens.first_token, tokens.last_token, tokens.any_token),
+        *(expectations.share, expectations.expected),
     )
 }
 """What may be called in a rule; other files of this package may add to it."""
 
-METHODS = {"soft", "named", "hard"}
-"""Methods that may be called in a rule."""
+METHODS = {"soft", "named", "hard", "between", "at_most", "at_least"}
+"""Methods that may be called: of rules, and of expectations."""
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: lambda a, b: a + b,
@@ -47,18 +48,23 @@ def parse_rule(text: str) -> Rule:
 
     Only the names of the language, strings, numbers, lists, ``+ - *`` and comparisons are understood.
     """
+    rule = parse_expression(text)
+    if not isinstance(rule, Rule):
+        raise RuleError(f"{text.strip()!r} is not a rule; compare counts, as in segments('title') <= 1.")
+    return rule
+
+
+def parse_expression(text: str, what: str = "rule") -> Any:
+    """Read any expression of the language: a rule, a number, a condition, a share; ``what`` is named in errors."""
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         problem = getattr(error, "msg", str(error))
-        raise RuleError(f"the rule {text.strip()!r} cannot be read: {problem}.") from error
+        raise RuleError(f"the {what} {text.strip()!r} cannot be read: {problem}.") from error
     try:
-        rule = _read(tree.body)
+        return _read(tree.body)
     except RecursionError as error:
-        raise RuleError("the rule is nested too deeply to be read; split it into several rules.") from error
-    if not isinstance(rule, Rule):
-        raise RuleError(f"{text.strip()!r} is not a rule; compare counts, as in segments('title') <= 1.")
-    return rule
+        raise RuleError(f"the {what} is nested too deeply to be read; split it into several.") from error
 
 
 def _read(node: ast.expr) -> Any:
@@ -82,6 +88,13 @@ def _constant(node: ast.Constant) -> Any:
 
 def _sequence(node: ast.List | ast.Tuple) -> list[Any]:
     return [_read(item) for item in node.elts]
+
+
+def _mapping(node: ast.Dict) -> dict[Any, Any]:
+    """Read ``{"task": "label"}``, as in ``share(..., after={...})``."""
+    if not all(isinstance(key, ast.Constant) for key in node.keys):
+        _refuse(node)
+    return {_read(key): _read(value) for key, value in zip(node.keys, node.values) if key is not None}
 
 
 def _unary(node: ast.UnaryOp) -> Any:
@@ -125,7 +138,9 @@ def _call(node: ast.Call) -> Any:
     function = _function(node.func)
     try:
         return function(*arguments, **keywords)
-    except TypeError as error:
+    except RulefieldError:
+        raise
+    except (TypeError, ValueError) as error:
         raise RuleError(f"{ast.unparse(node)!r} cannot be read: {error}.") from error
 
 
@@ -135,7 +150,8 @@ def _function(node: ast.expr) -> Callable[..., Any]:
             raise RuleError(_unknown(node.attr, METHODS))
         owner = _read(node.value)
         if not hasattr(owner, node.attr):
-            raise RuleError(f"{ast.unparse(node.value)!r} is not a rule, so it has no .{node.attr}(...).")
+            kind = "a rule" if node.attr in ("soft", "hard", "named") else "a share or an expected number"
+            raise RuleError(f"{ast.unparse(node.value)!r} is not {kind}, so it has no .{node.attr}(...).")
         return getattr(owner, node.attr)
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
     if name not in FUNCTIONS:
@@ -156,6 +172,7 @@ def _unknown(name: str, known: Any) -> str:
 _READERS: dict[Any, Callable[[Any], Any]] = {
     ast.Constant: _constant,
     (ast.List, ast.Tuple): _sequence,
+    ast.Dict: _mapping,
     ast.UnaryOp: _unary,
     ast.BinOp: _binary,
     ast.BoolOp: _boolean,

@@ -9,7 +9,7 @@ A rules file is a list; an entry is a rule as it is written in Python, or a mapp
 """
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -46,11 +46,7 @@ def _from_entry(entry: Mapping[str, Any] | str) -> Rule:
         return parse_rule(entry)
     if not isinstance(entry, Mapping):
         raise RuleError(f"an entry must be a rule or a mapping with {', '.join(KEYS)}; got {entry!r}.")
-    for key in entry:
-        if key not in KEYS:
-            near = difflib.get_close_matches(str(key), KEYS, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(KEYS)}."
-            raise RuleError(f"{key!r} is not a key of a rule; {hint}")
+    check_keys(entry, KEYS, "a rule")
     if not isinstance(entry.get("rule"), str):
         raise RuleError(f"a rule needs the key 'rule' with its text; got {dict(entry)!r}.")
     rule = parse_rule(entry["rule"])
@@ -71,6 +67,14 @@ def dumps(rules: Iterable[Rule]) -> str:
 
 def loads(text: str, source: str = "rules") -> list[Rule]:
     """Read the text of a rules file; errors name ``source`` and the line."""
+    return read_entries(text, source, "rules", "rule", _from_entry)
+
+
+def read_entries(text: str, source: str, what: str, key: str, read: Callable[[Any], Any]) -> list[Any]:
+    """Read a YAML list (or a mapping ``what:`` to one), each entry by ``read``.
+
+    Errors name ``source`` and the line of the entry, or of its value under ``key``.
+    """
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
@@ -79,18 +83,19 @@ def loads(text: str, source: str = "rules") -> list[Rule]:
         raise RuleError(f"{source}{line}: not YAML: {getattr(error, 'problem', None) or error}.") from error
     if root is None:
         return []
-    if isinstance(root, yaml.MappingNode) and len(root.value) == 1 and root.value[0][0].value == "rules":
+    if isinstance(root, yaml.MappingNode) and len(root.value) == 1 and root.value[0][0].value == what:
         root = root.value[0][1]
     if not isinstance(root, yaml.SequenceNode):
-        raise RuleError(f"{source}, line {root.start_mark.line + 1}: a rules file is a list of rules.")
-    return [_from_node(node, source) for node in root.value]
+        article = "an" if what[0] in "aeiou" else "a"
+        raise RuleError(f"{source}, line {root.start_mark.line + 1}: {article} {what} file is a list of {what}.")
+    return [_from_node(node, source, key, read) for node in root.value]
 
 
-def _from_node(node: yaml.Node, source: str) -> Rule:
+def _from_node(node: yaml.Node, source: str, key: str, read: Callable[[Any], Any]) -> Any:
     try:
-        return _from_entry(_plain(node))
+        return read(_plain(node))
     except RuleError as error:
-        raise RuleError(f"{source}, line {_rule_line(node)}: {error}") from error
+        raise RuleError(f"{source}, line {_entry_line(node, key)}: {error}") from error
 
 
 def _plain(node: yaml.Node) -> Any:
@@ -103,11 +108,11 @@ def _plain(node: yaml.Node) -> Any:
         loader.dispose()
 
 
-def _rule_line(node: yaml.Node) -> int:
-    """Line of the rule's text, or of the entry."""
+def _entry_line(node: yaml.Node, key: str) -> int:
+    """Line of the value under ``key``, or of the entry."""
     if isinstance(node, yaml.MappingNode):
-        for key, value in node.value:
-            if key.value == "rule":
+        for name, value in node.value:
+            if name.value == key:
                 return value.start_mark.line + 1
     return node.start_mark.line + 1
 
@@ -119,9 +124,21 @@ def dump(rules: Iterable[Rule], path: str | Path) -> None:
 
 def load(path: str | Path) -> list[Rule]:
     """Read a rules file."""
-    path = Path(path)
+    return loads(read_text(path, "rules"), source=Path(path).name)
+
+
+def read_text(path: str | Path, what: str) -> str:
+    """Return the text of a file of rules or expectations."""
     try:
-        text = path.read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RuleError(f"the rules file {str(path)!r} cannot be read: {error}.") from error
-    return loads(text, source=path.name)
+        raise RuleError(f"the {what} file {str(path)!r} cannot be read: {error}.") from error
+
+
+def check_keys(entry: Mapping[str, Any], keys: Sequence[str], what: str) -> None:
+    """Refuse keys that mean nothing, and name the nearest that does."""
+    for key in entry:
+        if key not in keys:
+            near = difflib.get_close_matches(str(key), keys, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(keys)}."
+            raise RuleError(f"{key!r} is not a key of {what}; {hint}")

@@ -8,7 +8,8 @@ import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InfeasibleError
-from rulefield.kernels.segments import COUNTED, Parts, best_segments_batch, gold_parts_batch, segment_sums_batch
+from rulefield.kernels.segments import COUNTED, Parts, best_segments_batch, gold_parts_batch
+from rulefield.kernels.segments_sums import segment_sums_batch
 from rulefield.learning.sharding import Threads, shard_bounds
 from rulefield.models.pairs import csr_rows
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches

@@ -8,6 +8,7 @@ import numpy as np
 from rulefield.exceptions import InputError
 from rulefield.inference.result import Status
 from rulefield.kernels import segments as kernels
+from rulefield.kernels.segments_sums import segment_sums_batch
 from rulefield.problem.segments import SegmentPotentials
 
 LIMIT = 200_000
@@ -85,7 +86,7 @@ def segment_marginals(potentials: SegmentPotentials) -> SegmentMarginals:
     """Return the log partition function over all segmentations and the expected parts. Exact; cost of Viterbi."""
     parts = as_parts(potentials)
     counts, total = empty_counts(parts), np.empty(1)
-    kernels.segment_sums_batch(parts, np.array([0, potentials.n_steps]), np.ones(1), counts, total)
+    segment_sums_batch(parts, np.array([0, potentials.n_steps]), np.ones(1), counts, total)
     return SegmentMarginals(float(total[0]), *counts[:6])
 
 

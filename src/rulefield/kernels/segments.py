@@ -1,4 +1,4 @@
-"""Recursions over segmentations: the best one, sums, expected counts. O(n m (max_length + m)) each.
+"""Segmentations: the best one, and the parts of a given one. O(n m (max_length + m)).
 
 Sequences lie one after the other; sequence i has tokens ``offsets[i] : offsets[i + 1]``. Shapes are those of
 :class:`rulefield.problem.segments.SegmentPotentials`; ``-inf`` forbids. The segments that end at a token are walked
@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rulefield.kernels.chain_sums import highest, log_sum
+from rulefield.kernels.chain import advance_max
+from rulefield.kernels.chain_sums import highest
 from rulefield.kernels.jit import kernel
 
 
@@ -29,9 +30,6 @@ class Parts(NamedTuple):
     span_ptr: np.ndarray
     span_length: np.ndarray
 
-
-# exp of less is below 1e-19: a thousand of them change no digit of a sum that holds a 1
-NEGLIGIBLE = -45.0
 
 COUNTED = ("token", "first", "last", "length", "pairwise", "span")
 
@@ -69,20 +67,18 @@ def best_segments(parts, begin, stop, enter, alpha, run, inside, opens, labels):
     n, m = stop - begin, run.shape[0]
     if n == 0:
         return 0.0
+    nothing = np.zeros(m)
     for y in range(m):
         enter[0, y] = 0.0
     for t in range(n):
         rows = ending_segments(parts, begin, begin + t, run, inside)
         for y in range(m):
-            best = -np.inf
-            for d in range(rows):
-                best = max(best, enter[t - d, y] + inside[d, y])
-            alpha[t, y] = best
-        for y in range(m):
-            best = -np.inf
-            for before in range(m):
-                best = max(best, alpha[t, before] + parts.pairwise[before, y])
-            enter[t + 1, y] = best
+            alpha[t, y] = -np.inf
+        for d in range(rows):
+            for y in range(m):
+                value = enter[t - d, y] + inside[d, y]
+                alpha[t, y] = value if value > alpha[t, y] else alpha[t, y]
+        advance_max(alpha[t], parts.pairwise, nothing, enter[t + 1])
     score = highest(alpha[n - 1])
     if score == -np.inf:
         return score
@@ -124,95 +120,6 @@ def longest_of(offsets):
     for i in range(offsets.shape[0] - 1):
         longest = max(longest, offsets[i + 1] - offsets[i])
     return longest
-
-
-@kernel
-def sum_forward(parts, begin, n, enter, alpha, run, inside):
-    """Fill the logarithms of the sums behind ``best_segments``' maxima; return the log partition function. n > 0."""
-    m = run.shape[0]
-    for y in range(m):
-        enter[0, y] = 0.0
-    for t in range(n):
-        rows = ending_segments(parts, begin, begin + t, run, inside)
-        for y in range(m):
-            run[y] = -np.inf
-        for d in range(rows):
-            for y in range(m):
-                inside[d, y] += enter[t - d, y]
-                run[y] = max(run[y], inside[d, y])
-        for y in range(m):
-            total = 0.0
-            if run[y] > -np.inf:
-                for d in range(rows):
-                    below = inside[d, y] - run[y]
-                    if below > NEGLIGIBLE:
-                        total += np.exp(below)
-            alpha[t, y] = run[y] + np.log(total) if total > 0.0 else -np.inf
-        for y in range(m):
-            for before in range(m):
-                run[before] = alpha[t, before] + parts.pairwise[before, y]
-            enter[t + 1, y] = log_sum(run)
-    return log_sum(alpha[n - 1])
-
-
-@kernel
-def sum_backward(parts, begin, n, enter, alpha, run, inside, weight, counts):
-    """Add ``weight`` x the expected parts of one feasible sequence to ``counts`` (its token rows come in as 0).
-
-    The sums are walked back as conditional probabilities (which segment ended here, which label came before it),
-    the reverse mode of ``sum_forward``: all numbers lie in [0, weight], so that nothing cancels or overflows.
-    """
-    m = run.shape[0]
-    total = log_sum(alpha[n - 1])
-    for y in range(m):
-        counts.last[begin + n - 1, y] = weight * np.exp(alpha[n - 1, y] - total)
-    for step in range(n):
-        t = n - 1 - step
-        e = begin + t
-        if step > 0:
-            for y in range(m):
-                share = counts.first[e + 1, y]
-                if share > 0.0:
-                    for before in range(m):
-                        p = share * np.exp(alpha[t, before] + parts.pairwise[before, y] - enter[t + 1, y])
-                        counts.pairwise[before, y] += p
-                        counts.last[e, before] += p
-        for y in range(m):
-            later = 0.0 if step == 0 else counts.token[e + 1, y] - counts.first[e + 1, y]
-            counts.token[e, y] = max(0.0, later) + counts.last[e, y]
-        rows = ending_segments(parts, begin, e, run, inside)
-        for y in range(m):
-            share = counts.last[e, y]
-            for d in range(rows):
-                below = enter[t - d, y] + inside[d, y] - alpha[t, y]
-                p = share * np.exp(below) if share > 0.0 and below > NEGLIGIBLE else 0.0
-                inside[d, y] = p
-                counts.first[e - d, y] += p
-                counts.length[d, y] += p
-        for k in range(parts.span_ptr[e], parts.span_ptr[e + 1]):
-            d = parts.span_length[k] - 1
-            if d < rows:
-                for y in range(m):
-                    counts.span[k, y] += inside[d, y]
-
-
-@kernel
-def segment_sums_batch(parts, offsets, weight, counts, log_partition):
-    """Fill log_partition (n_sequences,) and, where ``counts`` has token rows, the expected parts of all sequences.
-
-    ``counts`` comes in as zeros; ``weight`` (n_sequences,) scales the counts of a sequence. Infeasible sequences have
-    ``-inf`` and count nothing.
-    """
-    longest, m = longest_of(offsets), parts.token.shape[1]
-    enter, alpha = np.empty((longest + 1, m)), np.empty((longest + 1, m))
-    run, inside = np.empty(m), np.empty(parts.length.shape)
-    for i in range(log_partition.shape[0]):
-        begin, n = offsets[i], offsets[i + 1] - offsets[i]
-        log_partition[i] = 0.0
-        if n > 0:
-            log_partition[i] = sum_forward(parts, begin, n, enter, alpha, run, inside)
-            if counts.token.shape[0] > 0 and log_partition[i] > -np.inf and weight[i] > 0.0:
-                sum_backward(parts, begin, n, enter, alpha, run, inside, weight[i], counts)
 
 
 @kernel

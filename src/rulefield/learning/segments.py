@@ -7,7 +7,8 @@ from itertools import pairwise
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.kernels.segments import COUNTED, gold_parts_batch, segment_sums_batch
+from rulefield.kernels.segments import COUNTED, gold_parts_batch
+from rulefield.kernels.segments_sums import segment_sums_batch
 from rulefield.learning.margin import as_rates
 from rulefield.learning.sharding import Threads, shard_bounds
 from rulefield.models.pairs import CsrRows, csr_rows

@@ -15,7 +15,9 @@ from sklearn.utils.validation import column_or_1d
 from rulefield.estimators.gaussian_base import PAPER_GRAPHS, GaussianCRFBase
 from rulefield.estimators.gaussian_inputs import Batched, make_batches
 from rulefield.estimators.gaussian_layouts import Labels, TableLayout, is_ragged
+from rulefield.estimators.gaussian_rules import LabelRules
 from rulefield.estimators.gaussian_scores import ScoreTask
+from rulefield.estimators.labellings import Labelling
 from rulefield.exceptions import InputError, LabelError
 from rulefield.inference.gaussian import expected_logistic, posterior
 from rulefield.inference.gaussian_sampling import coloured_noise, importance_log_likelihood, prior_variance
@@ -64,6 +66,8 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
     n_jobs : int or None
         For cross-fitting.
     random_state : int or None
+    rules : list of rules or None
+        Obeyed by ``predict``; hard or soft, about ``node("label", i)``.
 
     Attributes
     ----------
@@ -105,6 +109,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         tol: float = 1e-6,
         n_jobs: int | None = None,
         random_state: int | None = 0,
+        rules: Any = None,
     ):
         self.predictors = predictors
         self.graphs = graphs
@@ -119,6 +124,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         self.tol = tol
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.rules = rules
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -324,8 +330,37 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
             return np.column_stack([1 - proba[:, 0], proba[:, 0]])
         return proba[:, 0]
 
-    def predict(self, X: Any, Y_known: Any = None, graphs: Any = None) -> Any:
-        """Most probable value of each label; arguments as in :meth:`predict_proba`."""
+    def decode(
+        self, X: Any, Y_known: Any = None, graphs: Any = None, rules: Any = None, on_infeasible: str = "raise"
+    ) -> list[Labelling]:
+        """Best labels of each instance under rules, with their score, its bound and the rules that they break.
+
+        Maximises the sum of log p(y_i | x, known labels) minus the cost of broken soft rules; hard rules hold.
+        ``rules`` (default: those of the constructor) speak of ``node("label", i)`` and ``nodes("label")``.
+        """
+        data, parts = self._answers(X, Y_known, graphs)
+        rules = self.rules if rules is None else rules
+        decoder = LabelRules(rules or [], self._values, on_infeasible)
+        found: list[Any] = [None] * data.n_instances
+        for rows, part in zip(data.rows, parts):
+            full = np.stack([1 - part, part], axis=-1) if self._kind == "binary" else part
+            for j, labelling in zip(rows, decoder.decode(full)):
+                found[j] = labelling
+        return found
+
+    def predict(
+        self, X: Any, Y_known: Any = None, graphs: Any = None, rules: Any = None, on_infeasible: str = "raise"
+    ) -> Any:
+        """Most probable value of each label, or the best label vector that obeys the rules.
+
+        Arguments as in :meth:`predict_proba` and :meth:`decode`.
+        """
+        if rules or (rules is None and self.rules):
+            labellings = self.decode(X, Y_known, graphs, rules, on_infeasible)
+            vectors = [np.asarray(labelling.labels) for labelling in labellings]
+            if self.layout_.ragged:
+                return vectors
+            return np.stack(vectors)[:, 0] if self._flat else np.stack(vectors)
         data, parts = self._answers(X, Y_known, graphs)
         if self._kind == "binary":
             codes = [(p > 0.5).astype(int) for p in parts]

@@ -160,7 +160,7 @@ class GaussianModel:
         names = ["rho", *(["weight"] if self.simplex else []), *([] if self.log_variance else ["variance"])]
         for name in names:
             part = self.slices[name]
-            out[part] = [(0.0, None if name == "weight" else LARGEST)] * (part.stop - part.start)
+            out[part] = [(1e-9, None) if name == "weight" else (0.0, LARGEST)] * (part.stop - part.start)
         if self.log_variance:
             out[self.slices["variance"]] = [(-LARGEST, LARGEST)]
         return out

@@ -79,6 +79,7 @@ class ChainCRF(BaseEstimator):
         What to do where hard rules contradict each other: raise, naming the rules, or break them as little as
         possible.
     random_state : int or RandomState, optional
+        Order of sequences in stochastic steps; by default always the same.
     n_jobs : int, optional
         Threads (-1: one a core). The result is the same for any number.
     verbose : int
@@ -335,6 +336,9 @@ class ChainCRF(BaseEstimator):
         return pick(X, rest), pick(y, rest), kept, pick(X, dev), pick(y, dev)
 
     def _seed(self) -> int:
+        """Return a seed; without a ``random_state`` always the same one, so that a fit can be repeated."""
+        if self.random_state is None:
+            return 0
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     # --- prediction -------------------------------------------------------------------------------

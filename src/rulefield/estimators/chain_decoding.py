@@ -19,7 +19,6 @@ from rulefield.inference.chain import (
     score_batch,
     viterbi_batch,
 )
-from rulefield.inference.result import Status
 from rulefield.models.chain import ChainModel
 from rulefield.problem.chain import ChainPotentials
 
@@ -81,7 +80,7 @@ class ChainDecoder:
         def one(i: int) -> list[tuple[np.ndarray, float]]:
             potentials = self.potentials(data, i, allowed)
             answers = kbest(potentials, k)
-            if answers and answers[0].status is Status.infeasible:
+            if not answers:
                 _check_possible(np.array([-np.inf]), i)
             total = forward_backward(potentials).log_partition
             return [(answer.labels, float(np.exp(answer.score - total))) for answer in answers]

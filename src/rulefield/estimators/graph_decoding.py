@@ -13,13 +13,14 @@ from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
 from rulefield.estimators.labellings import Broken
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.graph import decode_graph, graph_marginals
+from rulefield.inference.graph_conflict import minimal_conflict_graph, relax_graph
+from rulefield.inference.graph_lazy import decode_lazily
 from rulefield.inference.result import Result, Status
 from rulefield.learning.graph_shards import in_threads
 from rulefield.models.graph import GraphModel
 from rulefield.models.graph_batch import GraphBatch, make_batch
 from rulefield.problem.graph import GraphPotentials
 from rulefield.problem.graph_problem import GraphProblem
-from rulefield.problem.logic import GraphRows, LogicFactors
 from rulefield.rules.graph_compile import GraphRuleCompiler
 
 CHUNK = 256
@@ -141,13 +142,17 @@ class GraphDecoder:
     def _decode(self, graph: TypedGraph, potentials: GraphPotentials, limits: dict[str, Any]) -> Result:
         if self.compiler is None:
             return decode_graph(GraphProblem(potentials), **limits)
-        logic, rows = self.compiler.compile(graph)
-        result = decode_graph(GraphProblem(potentials, logic, rows), **limits)
+        problem = GraphProblem(potentials, *self.compiler.compile(graph))
+        result = decode_lazily(problem, **limits)
         if result.status is not Status.infeasible:
             return result
         if self.on_infeasible == "relax":
-            return decode_graph(_relaxed(potentials, logic, rows), **limits)
-        names = tuple(self.rules[r].label for r in _conflict(potentials, logic, rows, limits))
+            return relax_graph(problem)
+        names = tuple(self.rules[r].label for r in minimal_conflict_graph(problem))
+        if not names:
+            raise InfeasibleError(
+                "the known labels and the model forbid every labelling of a graph; free some labels."
+            )
         raise InfeasibleError(
             f"no labelling satisfies the hard rules {', '.join(map(repr, names))} together; make one soft, or "
             'use on_infeasible="relax".',
@@ -200,50 +205,3 @@ def _clamp(union: GraphPotentials, numbers: np.ndarray) -> np.ndarray:
     slot = union.unary_offset[:-1][fixed] + numbers[fixed]
     unary[slot] = union.unary[slot]
     return unary
-
-
-def _relaxed(potentials: GraphPotentials, logic: LogicFactors, rows: GraphRows) -> GraphProblem:
-    """Price hard rules above everything that scores and soft rules could bring: least hard violation first."""
-    spread = _spread(potentials.unary) + _spread(potentials.pairwise)
-    soft = logic.weight[np.isfinite(logic.weight)].sum()
-    reach = np.bincount(rows.atom_row, np.abs(rows.value), minlength=rows.n_rows) + np.abs(rows.bound)
-    finite = np.isfinite(rows.weight)
-    price = spread + soft + float(rows.weight[finite] @ reach[finite]) + 1.0
-    return GraphProblem(
-        potentials,
-        replace(logic, weight=np.where(np.isinf(logic.weight), price, logic.weight)),
-        replace(rows, weight=np.where(np.isinf(rows.weight), price, rows.weight)),
-    )
-
-
-def _spread(values: np.ndarray) -> float:
-    finite = values[np.isfinite(values)]
-    return 2.0 * float(np.abs(finite).sum())
-
-
-def _conflict(potentials: GraphPotentials, logic: LogicFactors, rows: GraphRows, limits: dict[str, Any]) -> list[int]:
-    """Return a minimal set of hard rules that cannot hold together (deletion filter)."""
-    flat = replace(potentials, unary=_flat(potentials.unary), pairwise=_flat(potentials.pairwise))
-    hard = np.unique(np.concatenate([logic.rule[np.isinf(logic.weight)], rows.rule[np.isinf(rows.weight)]]))
-    kept = hard.tolist()
-    for rule in hard.tolist():
-        rest = [r for r in kept if r != rule]
-        problem = GraphProblem(flat, _only(logic, rest), _only_rows(rows, rest))
-        if decode_graph(problem, **limits).status is Status.infeasible:
-            kept = rest
-    return kept
-
-
-def _flat(values: np.ndarray) -> np.ndarray:
-    return np.where(np.isfinite(values), 0.0, -np.inf)
-
-
-def _only(logic: LogicFactors, rules: list[int]) -> LogicFactors:
-    """Set hard factors of other rules, and all soft ones, to cost nothing."""
-    keep = np.isin(logic.rule, rules) & np.isinf(logic.weight)
-    return replace(logic, weight=np.where(keep, np.inf, 0.0))
-
-
-def _only_rows(rows: GraphRows, rules: list[int]) -> GraphRows:
-    keep = np.isin(rows.rule, rules) & np.isinf(rows.weight)
-    return replace(rows, weight=np.where(keep, np.inf, 0.0))

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from rulefield.data.graphs import TypedGraph
-from rulefield.estimators.graph_decoding import _conflict, _relaxed
 from rulefield.estimators.labellings import Broken, Labelling
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.graph import decode_graph
+from rulefield.inference.graph_conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.result import Result, Status
 from rulefield.problem.graph import GraphPotentials
 from rulefield.problem.graph_problem import GraphProblem
@@ -55,8 +55,8 @@ class LabelRules:
         if result.status is not Status.infeasible:
             return result
         if self.on_infeasible == "relax":
-            return decode_graph(_relaxed(potentials, logic, rows))
-        names = tuple(self.rules[r].label for r in _conflict(potentials, logic, rows, {}))
+            return relax_graph(GraphProblem(potentials, logic, rows))
+        names = tuple(self.rules[r].label for r in minimal_conflict_graph(GraphProblem(potentials, logic, rows)))
         raise InfeasibleError(
             f"no label vector satisfies the hard rules {', '.join(map(repr, names))} together with the known labels; "
             'make one soft, or use on_infeasible="relax".',

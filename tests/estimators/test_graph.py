@@ -164,7 +164,7 @@ def test_interrupted_fit_keeps_the_best(data, monkeypatch):
 
     def stop(self, theta, k):
         calls.append(1)
-        if len(calls) > 60:
+        if len(calls) > 12:
             raise KeyboardInterrupt
         return original(self, theta, k)
 

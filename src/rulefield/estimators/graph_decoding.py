@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from rulefield.data.graphs import TypedGraph
 from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
@@ -100,7 +98,7 @@ class GraphDecoder:
 
         found: list[Result] = []
         for chunk, union, batch in self._scored(graphs, known):
-            if self.compiler is None and not limits and _is_forest(batch):
+            if self.compiler is None and not limits and batch.is_forest:
                 found += _split(decode_graph(GraphProblem(union)), union, batch)
             else:
                 found += in_threads(decode, _pieces(chunk, union, batch), self.n_jobs)
@@ -120,7 +118,7 @@ class GraphDecoder:
 
         found: list[np.ndarray] = []
         for chunk, union, batch in self._scored(graphs, None):
-            if method == "auto" and _is_forest(batch):
+            if method == "auto" and batch.is_forest:
                 node = graph_marginals(union, method).node
                 found += np.split(node, batch.unary_offset[batch.node_pointer[1:-1]])
             else:
@@ -176,13 +174,6 @@ def _pieces(
     chunk: Sequence[TypedGraph], union: GraphPotentials, batch: GraphBatch
 ) -> list[tuple[TypedGraph, GraphPotentials]]:
     return [(graph, batch.potentials_of(union, k)) for k, graph in enumerate(chunk)]
-
-
-def _is_forest(batch: GraphBatch) -> bool:
-    """Tell whether the union has no loop: then one exact pass over all graphs is cheaper than one for each."""
-    n, i, j = len(batch.n_labels), batch.edges[:, 0], batch.edges[:, 1]
-    links = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(n, n))
-    return bool(connected_components(links, directed=False)[0] == n - len(i))
 
 
 def _split(result: Result, union: GraphPotentials, batch: GraphBatch) -> list[Result]:

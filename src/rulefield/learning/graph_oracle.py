@@ -50,6 +50,9 @@ class MapOracle:
         """Return the labels of all nodes, (n_nodes,), and an upper bound for each graph, (n_graphs,)."""
         batch = shard.batch
         union = GraphPotentials(batch.n_labels, unary, batch.edges, pairwise)
+        if self.rules is None and batch.is_forest:
+            labels = decode_graph(GraphProblem(union)).labels
+            return labels, shard.scores_of_labels(union, labels)
         answers = in_threads(lambda g: self._one(shard, union, g, keep), range(batch.n_graphs), self.n_jobs)
         labels = np.concatenate([labels for labels, _ in answers]) if answers else np.zeros(0, dtype=np.int64)
         return labels, np.array([bound for _, bound in answers])

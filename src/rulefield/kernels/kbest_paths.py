@@ -6,14 +6,15 @@ import numpy as np
 
 from rulefield.kernels.jit import kernel
 from rulefield.kernels.rule_tables import rule_amounts
-from rulefield.kernels.soft_dd import path_score
+from rulefield.kernels.soft_dd import overwrite, path_score
 
 
 @kernel
 def grown(array, size):
     """Return a copy of ``array`` with twice the room."""
     bigger = np.empty(size * 2, array.dtype)
-    bigger[:size] = array[:size]
+    for i in range(size):
+        bigger[i] = array[i]
     return bigger
 
 
@@ -97,5 +98,5 @@ def kbest_paths(unary, arriving, charged, moved, ahead, constant, tables, classe
         objective = path_score(unary, arriving, labels) - cost
         if objective > best:
             best = objective
-            best_labels[:] = labels
+            overwrite(best_labels, labels)
     return best, best, used, True

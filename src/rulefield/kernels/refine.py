@@ -78,8 +78,9 @@ def counter_to_come(lattice, at_arc, least, most):
     """Fill the least and largest sum (nodes,) that a counter can still collect after each node."""
     layer, arc_ptr, arc_to = lattice.layer, lattice.arc_ptr, lattice.arc_to
     n = len(layer) - 1
-    least[layer[n - 1] :] = 0
-    most[layer[n - 1] :] = 0
+    for i in range(layer[n - 1], layer[n]):
+        least[i] = 0
+        most[i] = 0
     for back in range(layer[n - 1]):
         i = layer[n - 1] - 1 - back
         low = NEVER
@@ -97,8 +98,10 @@ def automaton_to_come(lattice, letter, letters, final, step_ptr, step_to, step_a
     layer, arc_ptr, arc_to = lattice.layer, lattice.arc_ptr, lattice.arc_to
     n = len(layer) - 1
     states = len(final)
-    least[:] = NEVER
-    most[:] = -NEVER
+    for i in range(len(letter)):
+        for q in range(states):
+            least[i, q] = NEVER
+            most[i, q] = -NEVER
     entering = np.full(
         (len(letter), states), NEVER, np.int64
     )  # least amount from state q on, reading node i and the rest
@@ -207,8 +210,11 @@ def automaton_step(
 
 @kernel
 def doubled(array):
-    """``array`` with twice the room."""
-    return np.concatenate((array, np.empty_like(array)))
+    """Return ``array`` with twice the room."""
+    bigger = np.empty(2 * len(array), array.dtype)
+    for i in range(len(array)):
+        bigger[i] = array[i]
+    return bigger
 
 
 @kernel
@@ -400,7 +406,7 @@ def refine(
                         if nodes == room:
                             coarse, code, reach = doubled(coarse), doubled(code), doubled(reach)
                             chained = doubled(chained)
-                            arc_ptr = np.concatenate((arc_ptr, np.empty(room, np.int64)))
+                            arc_ptr = doubled(arc_ptr)
                             room *= 2
                         j = nodes
                         nodes += 1

@@ -73,7 +73,8 @@ def automaton_amount(tables, automaton, classes, labels, m):
         now[s] = start if start >= 0 else NEVER
     for t in range(len(labels)):
         letter = tables.letter[tables.letter_at[automaton] + np.int64(classes[t]) * m + np.int64(labels[t])]
-        then[:] = NEVER
+        for s in range(states):
+            then[s] = NEVER
         for s in range(states):
             if now[s] >= NEVER:
                 continue

@@ -7,6 +7,13 @@ from rulefield.kernels.rule_tables import rule_amounts
 
 
 @kernel
+def overwrite(target, source):
+    """Copy a vector onto another (a loop compiles much faster than a slice)."""
+    for i in range(len(target)):
+        target[i] = source[i]
+
+
+@kernel
 def completions(unary, arriving, ahead):
     """Fill ``ahead[t, l]``: the best score of tokens t + 1, ..., n - 1 after label l at t (backward Viterbi).
 
@@ -15,12 +22,14 @@ def completions(unary, arriving, ahead):
     """
     n, m = unary.shape
     last = len(arriving) - 1
-    ahead[n - 1, :] = 0.0
+    for here in range(m):
+        ahead[n - 1, here] = 0.0
     for back in range(n - 1):
         t = n - 2 - back
         step = min(t, last)
         row = ahead[t]
-        row[:] = -np.inf
+        for here in range(m):
+            row[here] = -np.inf
         for to in range(m):
             gain = unary[t + 1, to] + ahead[t + 1, to]
             if gain == -np.inf:
@@ -82,7 +91,10 @@ def priced(lowered, arriving, tables, classes, duals):
     if edges and n > 1:
         if per_step and len(arriving) == 1:
             moved = np.empty((n - 1, m, m))
-            moved[:] = arriving[0]
+            for t in range(n - 1):
+                for i in range(m):
+                    for j in range(m):
+                        moved[t, i, j] = arriving[0, i, j]
         else:
             moved = arriving.copy()
     everywhere = np.zeros(m)
@@ -90,7 +102,10 @@ def priced(lowered, arriving, tables, classes, duals):
         if duals[c] > 0.0 and tables.counter_plain[c]:
             for here in range(m):
                 everywhere[here] += duals[c] * tables.node[tables.node_at[c] + here]
-    charged = lowered - everywhere
+    charged = np.empty((n, m))
+    for t in range(n):
+        for here in range(m):
+            charged[t, here] = lowered[t, here] - everywhere[here]
     for c in range(len(duals)):
         if duals[c] <= 0.0 or tables.counter_plain[c]:
             continue
@@ -181,17 +196,17 @@ def soft_dd(
         objective = path_score(unary, arriving, labels) - cost
         if objective > best:
             best = objective
-            best_labels[:] = labels
+            overwrite(best_labels, labels)
         still = 0 if value < bound - 1e-6 * (1.0 + abs(bound)) else still + 1
         if below > 0.0 and value < bound - 0.5 * below:
             below *= 2.0
         if value < bound:
             bound = value
-            duals[:] = now
+            overwrite(duals, now)
         if best > -np.inf and bound - best <= tolerance * max(1.0, abs(best)):
             return bound, best, iteration, True
         if paper_stop and complementary(tables, excesses, now, caps, False):
-            best_labels[:] = labels
+            overwrite(best_labels, labels)
             return bound, objective, iteration, True
         square = 0.0
         for c in range(count):

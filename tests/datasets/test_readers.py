@@ -69,6 +69,11 @@ def test_nested_tags():
     )
 
 
+def test_a_closing_tag_closes_what_was_opened_inside():
+    assert tagged.label_tagged("<a> x <b> y </a> z") == (["x", "y", "z"], ["B-a", "I-a/B-b", "O"])
+    assert tagged.label_tagged("<a> <a> x </a> y") == (["x", "y"], ["B-a/B-a", "I-a"])
+
+
 @pytest.mark.parametrize(
     "text",
     ["<a> x <b> y </a> z", "x </b> y <a> z", "<a> <a> x </a> y", "<a> x", "</a>", "<a> <b> x </c> y </b> z"],

@@ -59,6 +59,8 @@ def test_lexicons_match_whole_phrases():
     made = of(["Smith,", "New", "York,", "York", "new"], **BARE, lexicons=lexicons)
     found = [[f for f in features if "lex" in f] for features in made]
     assert found == [["0:lex=name"], ["0:lex=city"], ["0:lex=city+"], ["0:lex=city"], []]
+    longest = of(["New", "York", "City"], **BARE, lexicons=lexicons)
+    assert [features[-1] for features in longest] == ["0:lex=city", "0:lex=city+", "0:lex=city+"]
 
 
 @pytest.mark.parametrize(

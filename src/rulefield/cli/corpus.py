@@ -124,28 +124,35 @@ def _json_token(token: Any) -> Any:
 
 
 def with_labels(
-    corpus: Corpus, labels: Iterable[Sequence[Any]], extra: Sequence[dict[str, Any]] | None = None
+    corpus: Corpus, labels: Iterable[Any], extra: Sequence[dict[str, Any]] | None = None
 ) -> Iterator[str]:
-    """Lines of the file with predicted labels: one column more, or the key ``labels`` (old ones under ``gold``)."""
+    """Lines of the file with predicted labels: more columns, or the key ``labels`` (old ones under ``gold``).
+
+    ``labels`` holds a list for each sequence, or a dict of task to list: then there is a column for each task.
+    """
     for i, (record, predicted) in enumerate(zip(corpus.records, labels)):
         more = extra[i] if extra else {}
         if corpus.form == "jsonl":
             old = {"gold": record["labels"]} if "labels" in record else {}
-            yield json.dumps({**record, **old, "labels": list(predicted), **more}, ensure_ascii=False)
+            yield json.dumps({**record, **old, "labels": predicted, **more}, ensure_ascii=False)
             continue
-        chances = more.get("probabilities")
-        for t, (row, label) in enumerate(zip(record, predicted)):
-            yield corpus.separator.join([*row, str(label), *([f"{chances[t]:.4f}"] if chances else [])])
+        columns = [map(str, column) for column in _columns(predicted)]
+        chances = [(f"{p:.4f}" for p in column) for column in _columns(more.get("probabilities", {}))]
+        for row, *new in zip(record, *columns, *chances):
+            yield corpus.separator.join([*row, *new])
         yield ""
 
 
-def write_lines(path: str, lines: Iterable[str], inputs: Sequence[str]) -> None:
-    """Write lines to a file that appears when it is whole, or to standard output; inputs are never replaced."""
+def _columns(values: Any) -> list[Any]:
+    return list(values.values()) if isinstance(values, dict) else [values]
+
+
+def write_lines(path: str, lines: Iterable[str]) -> None:
+    """Write lines to a file that appears when it is whole, or to standard output."""
     if path == STANDARD:
         for line in lines:
             sys.stdout.write(line + "\n")
         return
-    protect_inputs(path, inputs)
     target = Path(path)
     if not target.parent.is_dir():
         raise InputError(f"cannot write {path!r}: the folder {str(target.parent)!r} does not exist.")

@@ -2,45 +2,98 @@
 
 import json
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 from rulefield import metrics
 from rulefield.cli.corpus import Corpus, read_corpus
-from rulefield.cli.prediction import open_model, read_rules
+from rulefield.cli.opened import OpenedChain, OpenedJoint, open_model
+from rulefield.cli.prediction import read_rules
+from rulefield.cli.tasks import fully_labelled, parse_tasks, read_tasks
 from rulefield.exceptions import InputError
 
 
+@dataclass(frozen=True)
+class Scoring:
+    """How to count, and what to print."""
+
+    scheme: str = "auto"
+    strict: bool = False
+    tokens: bool = False
+    as_json: bool = False
+
+
 def run_evaluate(
-    file: str,
-    model: str | None,
-    rules: str | None,
-    scheme: str,
-    strict: bool,
-    tokens: bool,
-    as_json: bool,
-    form: str,
-    jobs: int,
+    file: str, model: str | None, rules: str | None, tasks: str | None, scoring: Scoring, form: str, jobs: int
 ) -> None:
     """Get gold and predicted labels, print the scores."""
-    corpus = read_corpus(file, form, labelled=True)
-    if model is None:
-        gold, predicted = written_labels(corpus)
-    else:
-        gold = corpus.labels or []
-        predicted = list(open_model(model, jobs).predict(corpus.tokens, rules=read_rules(rules)))
-    options: dict[str, Any] = {"scheme": scheme, "strict": strict}
-    report = metrics.span_report(gold, predicted, output_dict=True, **options)
-    accuracy = metrics.token_accuracy(gold, predicted)
-    whole = metrics.sequence_accuracy(gold, predicted)
-    if as_json:
-        line = {"span": report, "token_accuracy": accuracy, "sequence_accuracy": whole}
-        sys.stdout.write(json.dumps(line) + "\n")
+    opened = open_model(model, jobs) if model else None
+    if isinstance(opened, OpenedJoint):
+        pairs = _joint_labels(opened, file, form, tasks, read_rules(rules))
+        if scoring.as_json:
+            sys.stdout.write(json.dumps({task: scores(*pair, scoring) for task, pair in pairs.items()}) + "\n")
+            return
+        for task, (gold, predicted) in pairs.items():
+            sys.stdout.write(f"{task}\n\n")
+            show(gold, predicted, scoring)
+            sys.stdout.write("\n" if len(pairs) > 1 else "")
         return
-    sys.stdout.write(metrics.span_report(gold, predicted, **options) + "\n\n")
-    if tokens:
+    if tasks is not None:
+        raise InputError("--tasks is for joint models; leave it out.")
+    gold, predicted = _labels(opened, read_corpus(file, form, labelled=True), read_rules(rules))
+    if scoring.as_json:
+        sys.stdout.write(json.dumps(scores(gold, predicted, scoring)) + "\n")
+    else:
+        show(gold, predicted, scoring)
+
+
+def scores(gold: list[Any], predicted: list[Any], scoring: Scoring) -> dict[str, Any]:
+    """All scores, fit for JSON."""
+    options = {"scheme": scoring.scheme, "strict": scoring.strict}
+    return {
+        "span": metrics.span_report(gold, predicted, output_dict=True, **options),
+        "token_accuracy": metrics.token_accuracy(gold, predicted),
+        "sequence_accuracy": metrics.sequence_accuracy(gold, predicted),
+    }
+
+
+def show(gold: list[Any], predicted: list[Any], scoring: Scoring) -> None:
+    """Print the scores as tables."""
+    report = metrics.span_report(gold, predicted, scheme=scoring.scheme, strict=scoring.strict)
+    sys.stdout.write(report + "\n\n")
+    if scoring.tokens:
         sys.stdout.write(metrics.token_report(gold, predicted) + "\n\n")
+    accuracy, whole = metrics.token_accuracy(gold, predicted), metrics.sequence_accuracy(gold, predicted)
     sys.stdout.write(f"token accuracy {100 * accuracy:.2f}   whole sequences {100 * whole:.2f}   ")
-    sys.stdout.write(f"{len(corpus.tokens)} sequences\n")
+    sys.stdout.write(f"{len(gold)} sequences\n")
+
+
+def _labels(opened: OpenedChain | None, corpus: Corpus, rules: Any) -> tuple[list[Any], list[Any]]:
+    if opened is None:
+        return written_labels(corpus)
+    return corpus.labels or [], opened.predict(corpus.tokens, rules)
+
+
+def _joint_labels(
+    opened: OpenedJoint, file: str, form: str, tasks: str | None, rules: Any
+) -> dict[str, tuple[list[Any], list[Any]]]:
+    """Gold and predicted labels of each task, on the sequences whose labels are all known."""
+    named = parse_tasks(tasks)
+    if tasks is None and len(opened.crf.tasks_) == 1:
+        named = {opened.crf.tasks_[0]: None}
+    unknown = [task for task in named if task not in opened.crf.tasks_]
+    if unknown:
+        known = ", ".join(opened.crf.tasks_)
+        raise InputError(f"this joint model has the tasks {known}; say where their labels are: --tasks ner=3,pos=1.")
+    corpus = read_tasks(file, form, named)
+    predicted = opened.predict(corpus.tokens, rules)
+    found = {}
+    for task in named:
+        rows = fully_labelled(corpus, task)
+        if not rows:
+            raise InputError(f"{file!r} has no sequence in which every label of the task {task!r} is known.")
+        found[task] = [(corpus.labels or [])[i][task] for i in rows], [predicted[i][task] for i in rows]
+    return found
 
 
 def written_labels(corpus: Corpus) -> tuple[list[Any], list[Any]]:

@@ -31,7 +31,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but erro
 
 @app.command(
     epilog="[b]Examples[/b]: rulefield train train.conll -o chunks.rf --scheme BIO   |   "
-    "rulefield train data.jsonl -o m.rf --l1 0.1 --dev dev.jsonl --early-stopping 10"
+    "rulefield train data.jsonl -o m.rf --l1 0.1 --dev dev.jsonl --early-stopping 10   |   "
+    "rulefield train scattered.conll -o joint.rf --tasks ner=3,pos=1 --expect expectations.yaml"
 )
 def train(
     files: Annotated[list[str], typer.Argument(help="Labelled files: columns (label last) or JSON lines.")],
@@ -45,8 +46,14 @@ def train(
     min_count: Annotated[int, typer.Option(help="Least count of a feature with a label.")] = 1,
     dev: Annotated[str | None, typer.Option(help="Held-out file, scored at the end.")] = None,
     early_stopping: Annotated[int | None, typer.Option(help="Stop after so many iterations without gain.")] = None,
-    rules: Annotated[str | None, typer.Option(help="Rules file, kept in the model.")] = None,
+    rules: Annotated[
+        str | None, typer.Option(help="Rules file, kept in the model; learn: find rules and their weights.")
+    ] = None,
     unknown: Annotated[str | None, typer.Option(help="Label that means: not annotated.")] = None,
+    tasks: Annotated[
+        str | None, typer.Option(help="Several label columns, counted from 0 (the word): ner=3,pos=1; _ is unknown.")
+    ] = None,
+    expect: Annotated[str | None, typer.Option(help="Expectations file (YAML): what should hold on average.")] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     form: Format = "auto",
     jobs: Jobs = -1,
@@ -56,9 +63,15 @@ def train(
     from rulefield.cli.training import TrainOptions, run_train
 
     options = TrainOptions(
-        template, scheme, algorithm, l1, l2, max_iter, min_count, early_stopping, rules, unknown, seed, form, jobs
+        *(template, scheme, algorithm, l1, l2, max_iter, min_count, early_stopping, rules, unknown, seed, form, jobs),
+        *(tasks, expect),
     )
-    run_train(files, model, dev, options, quiet)
+    if tasks is None and expect is None:
+        run_train(files, model, dev, options, quiet)
+        return
+    from rulefield.cli.joint_training import run_joint_train
+
+    run_joint_train(files, model, dev, options, quiet)
 
 
 @app.command(
@@ -75,7 +88,7 @@ def predict(
     form: Format = "auto",
     jobs: Jobs = -1,
 ) -> None:
-    """Label new sequences: adds a last column, or the key "labels"."""
+    """Label new sequences: adds a last column (joint models: one a task), or the key "labels"."""
     from rulefield.cli.prediction import run_predict
 
     run_predict(model, file, output, rules, probabilities, kbest, form, jobs)
@@ -94,14 +107,15 @@ def evaluate(
     scheme: Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES or BILOU.")] = "auto",
     strict: Annotated[bool, typer.Option(help="Count only segments that the scheme allows.")] = False,
     tokens: Annotated[bool, typer.Option(help="Also report token labels.")] = False,
+    tasks: Annotated[str | None, typer.Option(help="Joint models: columns of the gold labels, ner=3,pos=1.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
     form: Format = "auto",
     jobs: Jobs = -1,
 ) -> None:
     """Score predictions: segments as conlleval counts them, tokens, whole sequences."""
-    from rulefield.cli.evaluation import run_evaluate
+    from rulefield.cli.evaluation import Scoring, run_evaluate
 
-    run_evaluate(file, model, rules, scheme, strict, tokens, as_json, form, jobs)
+    run_evaluate(file, model, rules, tasks, Scoring(scheme, strict, tokens, as_json), form, jobs)
 
 
 @app.command(

@@ -1,32 +1,21 @@
 """``rulefield rules check``."""
 
-from typing import Any
-
 from rich.table import Table
 
 from rulefield.cli.corpus import read_corpus
 from rulefield.cli.show import console
-from rulefield.metrics import guess_scheme
 
 
 def run_check(rules: str, labels: str, form: str) -> None:
-    """Read the rules, and count the labelled sequences that break each."""
-    from rulefield.rules import text
+    """Read the rules, and count the labelled sequences that break each; labels that do not occur are an error."""
+    from rulefield.rules import check, text
 
     found = text.load(rules)
-    columns = ["rule", "weight", *(["broken in"] if labels else [])]
+    columns = ["rule", "weight", *(["broken in", "by"] if labels else [])]
     table = Table(*columns, title=f"{len(found)} rules", title_justify="left")
-    broken = _broken(found, labels, form) if labels else [""] * len(found)
-    for rule, count in zip(found, broken):
-        weight = "hard" if rule.is_hard else f"{rule.weight}"
-        table.add_row(str(rule.label), weight, *([count] if labels else []))
+    corpus = read_corpus(labels, form, labelled=True) if labels else None
+    counts = check(found, corpus.tokens, corpus.labels or []) if corpus else []
+    told = [[f"{c.broken} of {c.sequences} sequences", str(c.amount)] for c in counts] or [[] for _ in found]
+    for rule, more in zip(found, told):
+        table.add_row(rule.label, "hard" if rule.is_hard else f"{rule.weight}", *more)
     console().print(table)
-
-
-def _broken(rules: list[Any], path: str, form: str) -> list[str]:
-    corpus = read_corpus(path, form, labelled=True)
-    gold = corpus.labels or []
-    scheme = guess_scheme({label for labels in gold for label in labels})
-    pairs = list(zip(corpus.tokens, gold))
-    counts = [sum(rule.violation(tokens, labels, scheme) > 0 for tokens, labels in pairs) for rule in rules]
-    return [f"{count} of {len(gold)} sequences" for count in counts]

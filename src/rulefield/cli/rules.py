@@ -4,7 +4,13 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, help="Check rules files.")
+app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Find, learn and check rules.")
+
+Labelled = Annotated[str, typer.Argument(help="Labelled file: columns (label last) or JSON lines.")]
+RulesOutput = Annotated[str, typer.Option("--output", "-o", help="Rules file to write; standard output by default.")]
+Scheme = Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES or BILOU.")]
+Unknown = Annotated[str | None, typer.Option(help="Label that means: not annotated.")]
+Format = Annotated[str, typer.Option("--format", help="auto (by name), columns or jsonl.")]
 
 
 @app.callback()
@@ -16,9 +22,72 @@ def _about() -> None:
 def check(
     rules: Annotated[str, typer.Argument(help="Rules file (YAML).")],
     labels: Annotated[str, typer.Option(help="Labelled file: count the sequences that break each rule.")] = "",
-    form: Annotated[str, typer.Option("--format", help="auto (by name), columns or jsonl.")] = "auto",
+    form: Format = "auto",
 ) -> None:
     """Read a rules file and say what is in it; with labelled data, how often each rule is broken."""
     from rulefield.cli.rule_checks import run_check
 
     run_check(rules, labels, form)
+
+
+@app.command(epilog="[b]Example[/b]: rulefield rules propose train.conll -o candidates.yaml")
+def propose(
+    file: Labelled,
+    output: RulesOutput = "-",
+    scheme: Scheme = "auto",
+    family: Annotated[list[str] | None, typer.Option(help="singleton, pairwise, hierarchy; several times.")] = None,
+    min_share: Annotated[float, typer.Option(help="Least share of the sequences in which a rule holds.")] = 0.6,
+    unknown: Unknown = None,
+    form: Format = "auto",
+) -> None:
+    """Write candidate rules by template: how many segments of each type a sequence has. Weights are to be learned."""
+    from rulefield.cli.rule_finding import run_propose
+
+    run_propose(file, output, scheme, family or [], min_share, unknown, form)
+
+
+@app.command(epilog="[b]Example[/b]: rulefield rules mine train.conll -o rules.yaml --min-confidence 0.95")
+def mine(
+    file: Labelled,
+    output: RulesOutput = "-",
+    scheme: Scheme = "auto",
+    family: Annotated[
+        list[str] | None,
+        typer.Option(help="adjacency, precedence, 'state change', begin-end, presence; several times."),
+    ] = None,
+    min_support: Annotated[int, typer.Option(help="Least number of instances that speak for a rule.")] = 5,
+    min_confidence: Annotated[float, typer.Option(help="Least share of its instances for which a rule holds.")] = 0.9,
+    learn: Annotated[bool, typer.Option(help="Leave the weights to rulefield rules learn.")] = False,
+    unknown: Unknown = None,
+    form: Format = "auto",
+) -> None:
+    """Write rules about order, neighbours and delimiters that hold in labelled data, with support and confidence."""
+    from rulefield.cli.rule_finding import run_mine
+
+    run_mine(file, output, scheme, family or [], min_support, min_confidence, learn, unknown, form)
+
+
+@app.command(
+    epilog="[b]Examples[/b]: rulefield rules learn model.rf dev.conll -o ruled.rf   |   "
+    "rulefield rules learn model.rf dev.conll --rules rules.yaml --method two-stage -o ruled.rf"
+)
+def learn(
+    model: Annotated[str, typer.Argument(help="Chain model, as written by train.")],
+    file: Annotated[str, typer.Argument(help="Labelled file that the model was not trained on.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="Model file to write: the chain with its rules.")],
+    rules: Annotated[str, typer.Option(help="Rules file, propose (by template) or mine.")] = "propose",
+    method: Annotated[str, typer.Option(help="soft (learned weights) or two-stage.")] = "soft",
+    learner: Annotated[str, typer.Option(help="perceptron or ssvm.")] = "perceptron",
+    epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 10,
+    rate: Annotated[float, typer.Option(help="Step of the perceptron.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
+    unknown: Unknown = None,
+    form: Format = "auto",
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 for one a core.")] = -1,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
+) -> None:
+    """Learn on held-out data which rules a chain should follow and what breaking them costs; print the report."""
+    from rulefield.cli.rule_learning import LearnOptions, run_learn
+
+    options = LearnOptions(rules, method, learner, epochs, rate, seed, unknown, form, jobs)
+    run_learn(model, file, output, options, quiet)

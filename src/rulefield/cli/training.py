@@ -27,26 +27,55 @@ class TrainOptions:
     seed: int = 0
     form: str = "auto"
     jobs: int = -1
+    tasks: str | None = None
+    expect: str | None = None
+
+
+LEARN = "learn"
+"""``--rules learn``: candidates by template, weights learned by cross-validation."""
+FOLDS = 5
 
 
 def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainOptions, quiet: bool) -> None:
     """Read, train, save, say what came out."""
-    inputs = [*files, *(name for name in (dev, options.template, options.rules) if name)]
-    protect_inputs(model, inputs)
+    rules = None if options.rules == LEARN else options.rules
+    protect_inputs(model, [*files, *(name for name in (dev, options.template, rules) if name)])
     tokens, labels = read_all(files, options)
     held_out = read_corpus(dev, options.form, labelled=True, unknown=options.unknown) if dev else None
-    crf = make_crf(tokens, labels, options, quiet)
     begun = perf_counter()
-    given = {"X_dev": held_out.tokens, "y_dev": held_out.labels} if held_out and options.early_stopping else {}
-    crf.fit(tokens, labels, **given)
+    if options.rules == LEARN:
+        crf = fit_ruled(tokens, labels, options, quiet)
+        chain = crf.crf_
+    else:
+        crf = chain = make_crf(tokens, labels, options, quiet)
+        given = {"X_dev": held_out.tokens, "y_dev": held_out.labels} if held_out and options.early_stopping else {}
+        crf.fit(tokens, labels, **given)
     crf.save(model)
-    if not quiet:
-        _say(
-            f"{len(tokens)} sequences, {len(crf.classes_)} labels, {crf.theta_.size} weights, "
-            f"{crf.n_iter_} iterations, {perf_counter() - begun:.1f} s; saved to {model}"
+    if quiet:
+        return
+    say(
+        f"{len(tokens)} sequences, {len(chain.classes_)} labels, {chain.theta_.size} weights, "
+        f"{chain.n_iter_} iterations, {perf_counter() - begun:.1f} s; saved to {model}"
+    )
+    if crf is not chain:
+        say(crf.report())
+    if held_out:
+        say(f"{dev}: {_dev_line(crf, chain.scheme, held_out)}")
+
+
+def fit_ruled(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet: bool) -> Any:
+    """Train a chain, and learn on folds which candidate rules it should follow."""
+    from rulefield.estimators.ruled import RuledCRF
+    from rulefield.rules.observed import fully_labelled
+
+    if len(tokens) < FOLDS or not all(map(fully_labelled, labels)):
+        raise InputError(
+            f"--rules learn needs at least {FOLDS} sequences, every label known; train on fewer or partial labels without "
+            "it, then use rulefield rules learn with a fully labelled file."
         )
-        if held_out:
-            _say(f"{dev}: {_dev_line(crf, held_out)}")
+    crf = make_crf(tokens, labels, options, quiet)
+    ruled = RuledCRF(crf, cv=FOLDS, random_state=options.seed, n_jobs=options.jobs, verbose=progress(quiet))
+    return ruled.fit(tokens, labels)
 
 
 def read_all(files: Sequence[str], options: TrainOptions) -> tuple[list[Any], list[Any]]:
@@ -70,14 +99,14 @@ def make_crf(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet:
         l1=options.l1,
         l2=options.l2,
         scheme=choose_scheme(labels, options.scheme, quiet),
-        rules=rules_text.load(options.rules) if options.rules else None,
+        rules=rules_text.load(options.rules) if options.rules and options.rules != LEARN else None,
         features=choose_features(tokens, options.template),
         min_count=options.min_count,
         max_iter=options.max_iter,
         early_stopping=options.early_stopping,
         random_state=options.seed,
         n_jobs=options.jobs,
-        verbose=int(not quiet and sys.stderr.isatty()),
+        verbose=progress(quiet),
     )
 
 
@@ -118,18 +147,23 @@ def choose_scheme(labels: list[Any], scheme: str, quiet: bool) -> str | None:
             continue
         return candidate.value
     if not quiet:
-        _say(f"labels look like {guess.value}, but {str(reason).split(';')[0]}; training without a scheme")
+        say(f"labels look like {guess.value}, but {str(reason).split(';')[0]}; training without a scheme")
     return None
 
 
-def _dev_line(crf: Any, held_out: Corpus) -> str:
+def _dev_line(crf: Any, scheme: str | None, held_out: Corpus) -> str:
     from rulefield.metrics import span_f1, token_accuracy
 
     predicted = crf.predict(held_out.tokens)
-    scheme = crf.scheme or "auto"
-    f1 = span_f1(held_out.labels, predicted, scheme=scheme)
+    f1 = span_f1(held_out.labels, predicted, scheme=scheme or "auto")
     return f"span F1 {100 * f1:.2f}, token accuracy {100 * token_accuracy(held_out.labels, predicted):.2f}"
 
 
-def _say(sentence: str) -> None:
+def progress(quiet: bool) -> int:
+    """Return the ``verbose`` of an estimator: a progress bar where somebody watches."""
+    return int(not quiet and sys.stderr.isatty())
+
+
+def say(sentence: str) -> None:
+    """Write a line to standard error."""
     sys.stderr.write(sentence + "\n")

@@ -10,6 +10,7 @@ breaks a bound adds nothing here; it is marked for the caller, who takes it in l
 from typing import NamedTuple
 
 import numpy as np
+from numba.extending import overload
 
 from rulefield.kernels.chain_train_rows import (
     EIGHT,
@@ -23,7 +24,14 @@ from rulefield.kernels.chain_train_rows import (
     spread_rows,
     total,
 )
-from rulefield.kernels.chain_train_steps import add_edges, step_backward, step_forward
+from rulefield.kernels.chain_train_steps import (
+    DenseSteps,
+    add_edges,
+    dense_backward,
+    dense_forward,
+    sparse_backward,
+    sparse_forward,
+)
 from rulefield.kernels.jit import kernel, piece
 from rulefield.kernels.lanes import fill8, load8, mul8, store8, where_positive8
 
@@ -101,8 +109,8 @@ def score_sequence(first, n, m, packed, weights, nothing, ends, x):
     return peaks, lowest
 
 
-@kernel
-def sum_sequence(n, m, width, e, steps, weight, alpha, d, inverse, beta):
+@piece
+def sum_both_ways(n, m, width, e, forward, backward, steps, weight, alpha, d, inverse, beta):
     """Forward and backward sums of one sequence from its label factors ``e``.
 
     Fills alpha (normalised), d = weight x marginals, and turns e into v_t = e_t beta_t / c_t, so that the
@@ -115,7 +123,7 @@ def sum_sequence(n, m, width, e, steps, weight, alpha, d, inverse, beta):
     for t in range(n):
         at = t * width
         if t > ZERO:
-            step_forward(alpha, at - width, steps, m, alpha, at, width)
+            forward(alpha, at - width, steps, m, alpha, at, width)
             for o in range(at, at + width, EIGHT):
                 store8(alpha, o, mul8(load8(alpha, o), load8(e, o)))
         c = total(alpha, at, width)
@@ -138,8 +146,23 @@ def sum_sequence(n, m, width, e, steps, weight, alpha, d, inverse, beta):
             store8(d, o, mul8(fill8(weight), mul8(a, b)))
             store8(e, o, mul8(load8(e, o), mul8(b, fill8(c))))
         if t > ZERO:
-            step_backward(e, at, steps, m, beta, ZERO, width)
+            backward(e, at, steps, m, beta, ZERO, width)
     return result
+
+
+def sum_sequence(n, m, width, e, steps, weight, alpha, d, inverse, beta):
+    """:func:`sum_both_ways` with the products that fit the form of ``steps``; each form is compiled when it is met."""
+
+
+@overload(sum_sequence)
+def _sum_sequence(n, m, width, e, steps, weight, alpha, d, inverse, beta):
+    def dense(n, m, width, e, steps, weight, alpha, d, inverse, beta):
+        return sum_both_ways(n, m, width, e, dense_forward, dense_backward, steps, weight, alpha, d, inverse, beta)
+
+    def sparse(n, m, width, e, steps, weight, alpha, d, inverse, beta):
+        return sum_both_ways(n, m, width, e, sparse_forward, sparse_backward, steps, weight, alpha, d, inverse, beta)
+
+    return dense if steps.instance_class is DenseSteps else sparse
 
 
 @piece

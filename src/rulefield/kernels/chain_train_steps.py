@@ -74,14 +74,6 @@ def times_sparse(v, at, base, ptr, index, excess, full, m, out, out_at, width):
         out[out_at + j] = 0.0
 
 
-def step_forward(v, at, steps, m, out, out_at, width):
-    """Set out[j] = sum_i v[i] T(i, j)."""
-
-
-def step_backward(v, at, steps, m, out, out_at, width):
-    """Set out[i] = sum_j T(i, j) v[j]."""
-
-
 def add_edges(n, m, width, alpha, v, weight, steps, out):
     """Add weight x sum_t alpha_{t-1}(i) v_t(j) to ``out``: all (i, j), rows padded; or the entries by source only.
 
@@ -89,33 +81,32 @@ def add_edges(n, m, width, alpha, v, weight, steps, out):
     """
 
 
-# One form is compiled at a time: a branch on the form inside the loops costs more than the product itself.
+@piece
+def dense_forward(v, at, steps, m, out, out_at, width):
+    """Set out[j] = sum_i v[i] T(i, j)."""
+    times_matrix(v, at, steps.forward, m, out, out_at, width)
 
 
-@overload(step_forward)
-def _step_forward(v, at, steps, m, out, out_at, width):
-    def dense(v, at, steps, m, out, out_at, width):
-        times_matrix(v, at, steps.forward, m, out, out_at, width)
-
-    def sparse(v, at, steps, m, out, out_at, width):
-        times_sparse(
-            v, at, steps.base, steps.by_to_ptr, steps.source, steps.to_excess, steps.backward, m, out, out_at, width
-        )
-
-    return dense if steps.instance_class is DenseSteps else sparse
+@piece
+def dense_backward(v, at, steps, m, out, out_at, width):
+    """Set out[i] = sum_j T(i, j) v[j]."""
+    times_matrix(v, at, steps.backward, m, out, out_at, width)
 
 
-@overload(step_backward)
-def _step_backward(v, at, steps, m, out, out_at, width):
-    def dense(v, at, steps, m, out, out_at, width):
-        times_matrix(v, at, steps.backward, m, out, out_at, width)
+@piece
+def sparse_forward(v, at, steps, m, out, out_at, width):
+    """Set out[j] = sum_i v[i] T(i, j)."""
+    times_sparse(
+        v, at, steps.base, steps.by_to_ptr, steps.source, steps.to_excess, steps.backward, m, out, out_at, width
+    )
 
-    def sparse(v, at, steps, m, out, out_at, width):
-        times_sparse(
-            v, at, steps.base, steps.by_from_ptr, steps.to, steps.from_excess, steps.forward, m, out, out_at, width
-        )
 
-    return dense if steps.instance_class is DenseSteps else sparse
+@piece
+def sparse_backward(v, at, steps, m, out, out_at, width):
+    """Set out[i] = sum_j T(i, j) v[j]."""
+    times_sparse(
+        v, at, steps.base, steps.by_from_ptr, steps.to, steps.from_excess, steps.forward, m, out, out_at, width
+    )
 
 
 @overload(add_edges)

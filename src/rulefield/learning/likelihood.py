@@ -63,7 +63,7 @@ class ChainLikelihood:
         self.partial = _partial_sequences(model, labels)
         self.allowed = np.zeros((0, model.n_labels), np.uint8) if labels.allowed is None else labels.allowed
         self._observed = self._observed_counts()
-        self._factors = TransitionFactors(model)
+        self.factors = TransitionFactors(model)
         if not model.conditioned:
             self._pack()
 
@@ -74,7 +74,7 @@ class ChainLikelihood:
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient (size,) at ``theta``, which must be finite."""
-        steps = None if self.model.conditioned else self._factors.steps(theta)
+        steps = None if self.model.conditioned else self.factors.steps(theta)
         gradient = self.l2 * theta
         gradient -= self._observed
         value = 0.5 * self.l2 * dot(theta, theta) - dot(theta, self._observed)
@@ -114,7 +114,7 @@ class ChainLikelihood:
             Gradient(
                 shared=np.zeros(self.packing.n_shared),
                 own=self._own,
-                steps=np.zeros(self._factors.buffer_size),
+                steps=np.zeros(self.factors.buffer_size),
                 start=np.zeros(width),
                 end=np.zeros(width),
             )
@@ -154,7 +154,7 @@ class ChainLikelihood:
             self._own[: self.packing.n_shared] += buffer.shared
         layout.state(gradient)[:] += self._own[self.packing.position]
         sums = np.sum([buffer.steps for buffer in self._buffers], axis=0)
-        layout.transition(gradient)[:] += self._factors.expected_counts(theta, sums)
+        layout.transition(gradient)[:] += self.factors.expected_counts(theta, sums)
         layout.start(gradient)[:] += np.sum([b.start for b in self._buffers], axis=0)[model.start_label]
         layout.end(gradient)[:] += np.sum([b.end for b in self._buffers], axis=0)[model.end_label]
         return float(sum(values))

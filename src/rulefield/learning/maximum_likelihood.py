@@ -62,9 +62,12 @@ def fit_likelihood(
 
 
 def pays(likelihood: ChainLikelihood) -> bool:
-    """Whether stochastic steps are worth their while on this data."""
+    """Whether stochastic steps are worth their while on this data.
+
+    Not where few of many transitions have weights: L-BFGS uses that, a stochastic step cannot.
+    """
     model, n_tokens = likelihood.model, likelihood.sequences.n_tokens
-    return not model.conditioned and n_tokens * model.n_labels >= LEAST_SCORES
+    return n_tokens * model.n_labels >= LEAST_SCORES and not (model.conditioned or likelihood.factors.sparse)
 
 
 def come_near(walk: StochasticLikelihood) -> None:

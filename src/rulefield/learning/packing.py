@@ -23,7 +23,7 @@ def padded(n_labels: int) -> int:
 
 def row_threshold(n_labels: int) -> int:
     """Labels from which a feature is cheaper as a padded row: a vector of eight costs about as much as two pairs."""
-    return max(3, padded(n_labels) // LANES + 1)
+    return max(3, 2 * padded(n_labels) // LANES)
 
 
 @dataclass(frozen=True)

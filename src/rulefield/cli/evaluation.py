@@ -49,7 +49,7 @@ def run_evaluate(
 
 def scores(gold: list[Any], predicted: list[Any], scoring: Scoring) -> dict[str, Any]:
     """All scores, fit for JSON."""
-    options = {"scheme": scoring.scheme, "strict": scoring.strict}
+    options: dict[str, Any] = {"scheme": scoring.scheme, "strict": scoring.strict}
     return {
         "span": metrics.span_report(gold, predicted, output_dict=True, **options),
         "token_accuracy": metrics.token_accuracy(gold, predicted),

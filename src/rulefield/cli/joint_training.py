@@ -1,0 +1,95 @@
+"""``rulefield train --tasks``: one model for several columns of labels, and for expectations."""
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import Any
+
+from rulefield.cli.corpus import Corpus, protect_inputs
+from rulefield.cli.tasks import Tasks, fully_labelled, parse_tasks, read_tasks
+from rulefield.cli.training import TrainOptions, choose_features, choose_scheme, progress, say
+from rulefield.exceptions import InputError
+
+ITERATIONS = 30
+
+
+def run_joint_train(files: Sequence[str], model: str, dev: str | None, options: TrainOptions, quiet: bool) -> None:
+    """Read, train, save, say what came out and which expectations bind."""
+    check_options(options)
+    protect_inputs(model, [*files, *(name for name in (dev, options.template, options.expect) if name)])
+    tasks = parse_tasks(options.tasks)
+    corpora = [read_tasks(name, options.form, tasks, options.unknown) for name in files]
+    held_out = read_tasks(dev, options.form, tasks, options.unknown) if dev else None
+    tokens = [sequence for corpus in corpora for sequence in corpus.tokens]
+    labels = [row for corpus in corpora for row in corpus.labels or []]
+    crf = make_joint(tokens, labels, tasks, options, quiet)
+    begun = perf_counter()
+    crf.fit(tokens, labels)
+    crf.save(model)
+    if quiet:
+        return
+    sizes = ", ".join(f"{task} {len(own)} labels" for task, own in crf.classes_.items())
+    say(
+        f"{len(tokens)} sequences, {sizes}, {crf.theta_.size} weights, {crf.n_iter_} iterations, "
+        f"{perf_counter() - begun:.1f} s; saved to {model}"
+    )
+    for report in crf.expectations_:
+        say(expectation_line(report))
+    if held_out:
+        say(f"{dev}: {_dev_line(crf, held_out)}")
+
+
+def check_options(options: TrainOptions) -> None:
+    """Refuse options that a joint model does not have."""
+    default = TrainOptions()
+    for name in ("algorithm", "l1", "early_stopping", "rules"):
+        if getattr(options, name) != getattr(default, name):
+            flag = "--" + name.replace("_", "-")
+            raise InputError(f"{flag} is for chains, but --tasks and --expect train a joint model; leave one out.")
+
+
+def make_joint(tokens: list[Any], labels: list[Any], tasks: Tasks, options: TrainOptions, quiet: bool) -> Any:
+    """Make the estimator that the options ask for."""
+    from rulefield.estimators.joint import JointCRF
+    from rulefield.rules import expectation_text
+
+    schemes = {}
+    for task in tasks:
+        known = [row[task] for row in labels if row[task] is not None]
+        if not known:
+            raise InputError(f"no sequence has labels of the task {task!r}; see --tasks and --unknown.")
+        schemes[task] = choose_scheme(known, options.scheme, quiet)
+    return JointCRF(
+        list(tasks),
+        scheme=schemes,
+        l2=options.l2,
+        expectations=expectation_text.load(options.expect) if options.expect else None,
+        features=choose_features(tokens, options.template),
+        min_count=options.min_count,
+        max_iter=options.max_iter or ITERATIONS,
+        n_jobs=options.jobs,
+        verbose=progress(quiet),
+    )
+
+
+def expectation_line(report: Any) -> str:
+    """Say how an expectation fared, in one line."""
+    pull = "holds by itself" if not report.binds else f"binds, multiplier {report.pull:+.3g}"
+    return (
+        f"{report.expectation}: {report.under_q:.4g} in training, {report.under_model:.4g} under the model "
+        f"(wanted {report.low:g} to {report.high:g}; {pull})"
+    )
+
+
+def _dev_line(crf: Any, held_out: Corpus) -> str:
+    from rulefield.metrics import span_f1, token_accuracy
+
+    predicted = crf.predict(held_out.tokens)
+    parts = []
+    for task in crf.tasks_:
+        rows = fully_labelled(held_out, task)
+        if not rows:
+            continue
+        gold, guess = [(held_out.labels or [])[i][task] for i in rows], [predicted[i][task] for i in rows]
+        f1 = span_f1(gold, guess, scheme=crf.scheme[task] or "auto")
+        parts.append(f"{task} span F1 {100 * f1:.2f}, token accuracy {100 * token_accuracy(gold, guess):.2f}")
+    return "; ".join(parts) or "no sequence is fully labelled"

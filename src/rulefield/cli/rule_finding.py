@@ -1,0 +1,73 @@
+"""``rulefield rules propose`` and ``rulefield rules mine``: rules files from labelled data."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rulefield.cli.corpus import STANDARD, Corpus, protect_inputs, read_corpus, write_lines
+
+
+def run_propose(
+    file: str, output: str, scheme: str, families: list[str], min_share: float, unknown: str | None, form: str
+) -> None:
+    """Write candidates by template, each with the share of sequences in which it holds."""
+    from rulefield.rules import check, propose
+    from rulefield.rules.propose import FAMILIES
+
+    corpus, own = _read(file, output, form, unknown, scheme)
+    rules = propose(corpus.labels or [], own, families or FAMILIES, min_share=min_share)
+    counts = check(rules, None, corpus.labels or [], own)
+    head = (
+        f"{len(rules)} candidates; learn their weights with: rulefield rules learn MODEL DEV --rules THIS -o MODEL2"
+    )
+    entries = ((c.rule, f"holds in {c.holds:.1%} of {c.sequences} sequences") for c in counts)
+    write_lines(output, rules_file(head, entries))
+
+
+def run_mine(
+    file: str,
+    output: str,
+    scheme: str,
+    families: list[str],
+    min_support: int,
+    min_confidence: float,
+    learn: bool,
+    unknown: str | None,
+    form: str,
+) -> None:
+    """Write rules found in the data, each in words, with its support and confidence."""
+    from rulefield.rules import mine_table
+
+    corpus, own = _read(file, output, form, unknown, scheme)
+    found = mine_table(
+        corpus.tokens,
+        corpus.labels or [],
+        own,
+        families=families or None,
+        min_support=min_support,
+        min_confidence=min_confidence,
+    )
+    entries = (
+        (
+            m.rule.soft("learn") if learn else m.rule,
+            f"{m.family}: support {m.support}, confidence {m.confidence:.1%} of {m.satisfied + m.violated}",
+        )
+        for m in found
+    )
+    price = "to be learned" if learn else "the cost of a violation, -log of how often the rule fails"
+    write_lines(output, rules_file(f"{len(found)} rules, the dearest first; weights are {price}", entries))
+
+
+def _read(file: str, output: str, form: str, unknown: str | None, scheme: str) -> tuple[Corpus, str | None]:
+    if output != STANDARD:
+        protect_inputs(output, [file])
+    return read_corpus(file, form, labelled=True, unknown=unknown), None if scheme == "none" else scheme
+
+
+def rules_file(head: str, entries: Iterable[tuple[Any, str]]) -> Iterator[str]:
+    """Lines of a rules file with a comment above each rule."""
+    from rulefield.rules import text
+
+    yield f"# {head}"
+    for rule, comment in entries:
+        yield f"# {comment}"
+        yield from text.dumps([rule]).splitlines()

@@ -1,0 +1,81 @@
+"""``rulefield rules learn``: which rules a trained chain should follow, and at what price."""
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+from rulefield.cli.corpus import protect_inputs, read_corpus
+from rulefield.cli.opened import OpenedChain, open_model
+from rulefield.cli.training import progress, say
+from rulefield.exceptions import InputError
+
+BUILT_IN = ("propose", "mine")
+
+
+@dataclass(frozen=True)
+class LearnOptions:
+    """The options of the command."""
+
+    rules: str = "propose"
+    method: str = "soft"
+    learner: str = "perceptron"
+    epochs: int = 10
+    rate: float = 0.1
+    seed: int = 0
+    unknown: str | None = None
+    form: str = "auto"
+    jobs: int = -1
+
+
+def run_learn(model: str, file: str, output: str, options: LearnOptions, quiet: bool) -> None:
+    """Read a chain and held-out data, learn weights, save both as one model, print the report."""
+    from rulefield.estimators.ruled import RuledCRF
+
+    own = [] if options.rules in BUILT_IN else [options.rules]
+    protect_inputs(output, [model, file, *own])
+    if options.epochs < 1 or not options.rate > 0:
+        raise InputError(f"--epochs and --rate must be positive; got {options.epochs} and {options.rate:g}.")
+    chain = chain_of(open_model(model, options.jobs))
+    tokens, labels = read_labelled(file, options, quiet)
+    ruled = RuledCRF(
+        chain,
+        _candidates(options.rules),
+        method=options.method,
+        learner=options.learner,
+        epochs=options.epochs,
+        rate=options.rate,
+        random_state=options.seed,
+        n_jobs=options.jobs,
+        verbose=progress(quiet),
+    )
+    ruled.fit(tokens, labels)
+    ruled.save(output)
+    if not quiet:
+        sys.stdout.write(ruled.report() + "\n")
+        say(f"{len(tokens)} held-out sequences; saved to {output}")
+
+
+def chain_of(opened: OpenedChain) -> Any:
+    """Return the chain of a model; rules that were learned for it before are forgotten."""
+    if opened.chain is None:
+        raise InputError(f"rules are learned for chains; this file holds a {opened.kind} model.")
+    return opened.chain
+
+
+def read_labelled(file: str, options: LearnOptions, quiet: bool) -> tuple[list[Any], list[Any]]:
+    """Tokens and labels of the sequences in which every label is known."""
+    from rulefield.rules.observed import fully_labelled
+
+    corpus = read_corpus(file, options.form, labelled=True, unknown=options.unknown)
+    pairs = [(x, y) for x, y in zip(corpus.tokens, corpus.labels or []) if fully_labelled(y)]
+    if not pairs:
+        raise InputError(f"{file!r} has no sequence in which every label is known.")
+    if len(pairs) < len(corpus.tokens) and not quiet:
+        say(f"{len(corpus.tokens) - len(pairs)} sequences with unknown labels are left out")
+    return [x for x, _ in pairs], [y for _, y in pairs]
+
+
+def _candidates(rules: str) -> Any:
+    from rulefield.rules import text
+
+    return rules if rules in BUILT_IN else text.load(rules)

@@ -1,0 +1,85 @@
+"""Files with labels of several tasks: which column, or which key, holds which task."""
+
+from typing import Any
+
+from rulefield.cli.corpus import Corpus, form_of, read_corpus
+from rulefield.cli.opened import words
+from rulefield.exceptions import InputError, LabelError
+
+UNKNOWN = "_"
+ONLY = "label"
+"""Name of the task of a file with one column of labels."""
+
+Tasks = dict[str, int | None]
+
+
+def parse_tasks(text: str | None) -> Tasks:
+    """Read ``ner=3,pos=1`` (columns, counted from 0) or ``ner,pos`` (keys of JSON lines); None is the last column."""
+    if text is None:
+        return {ONLY: None}
+    tasks: Tasks = {}
+    for part in text.split(","):
+        name, equals, column = (piece.strip() for piece in part.partition("="))
+        if not name or (equals and not column.isdigit()):
+            raise InputError(f"--tasks must read name=column,name=column, such as ner=3,pos=1; got {text!r}.")
+        if name in tasks:
+            raise InputError(f"--tasks names the task {name!r} twice.")
+        tasks[name] = int(column) if equals else None
+    return tasks
+
+
+def read_tasks(path: str, form: str, tasks: Tasks, unknown: str | None = None) -> Corpus:
+    """Read words, and labels as one dict of task to labels for each sequence.
+
+    A label ``unknown`` (``_``) is None; a task without any label in a sequence is None there.
+    """
+    corpus = read_corpus(path, form, labelled=False)
+    read = _from_objects if form_of(path, form) == "jsonl" else _from_columns
+    labels = [
+        {task: _known(row, unknown or UNKNOWN) for task, row in record.items()} for record in read(corpus, tasks)
+    ]
+    return Corpus(words(corpus.tokens), labels, corpus.records, corpus.form, corpus.separator)
+
+
+def _known(labels: list[Any] | None, unknown: str) -> list[Any] | None:
+    found = [None if label == unknown else label for label in labels or []]
+    return found if any(label is not None for label in found) else None
+
+
+def _from_columns(corpus: Corpus, tasks: Tasks) -> list[dict[str, Any]]:
+    width = len(corpus.records[0][0])
+    if len(tasks) > 1 and None in tasks.values():
+        raise InputError("--tasks must say the column of every task of a column file, such as ner=3,pos=1.")
+    places = {task: width - 1 if column is None else column for task, column in tasks.items()}
+    for task, column in places.items():
+        if not 1 <= column < width:
+            raise InputError(
+                f"the task {task!r} cannot be in column {column}: the file has columns 0 (the word) to {width - 1}."
+            )
+    return [{task: [row[k] for row in block] for task, k in places.items()} for block in corpus.records]
+
+
+def _from_objects(corpus: Corpus, tasks: Tasks) -> list[dict[str, Any]]:
+    found = []
+    for number, (tokens, record) in enumerate(zip(corpus.tokens, corpus.records), 1):
+        labels = record.get("labels")
+        labels = {ONLY: labels} if list(tasks) == [ONLY] and not isinstance(labels, dict) else labels
+        if not isinstance(labels, dict):
+            raise InputError(f'sequence {number}: "labels" must be an object with a list for each task.')
+        row = {task: labels.get(task) for task in tasks}
+        for task, own in row.items():
+            if own is not None and (not isinstance(own, list) or len(own) != len(tokens)):
+                raise LabelError(
+                    f"sequence {number}: the task {task!r} needs a list of {len(tokens)} labels, or null."
+                )
+        found.append(row)
+    return found
+
+
+def fully_labelled(corpus: Corpus, task: str) -> list[int]:
+    """Sequences in which every label of a task is known."""
+    return [
+        i
+        for i, row in enumerate(corpus.labels or [])
+        if row[task] is not None and all(label is not None and not isinstance(label, list) for label in row[task])
+    ]

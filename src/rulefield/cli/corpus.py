@@ -147,12 +147,13 @@ def _columns(values: Any) -> list[Any]:
     return list(values.values()) if isinstance(values, dict) else [values]
 
 
-def write_lines(path: str, lines: Iterable[str]) -> None:
-    """Write lines to a file that appears when it is whole, or to standard output."""
+def write_lines(path: str, lines: Iterable[str], inputs: Sequence[str] = ()) -> None:
+    """Write lines to a file that appears when it is whole, or to standard output; inputs are never replaced."""
     if path == STANDARD:
         for line in lines:
             sys.stdout.write(line + "\n")
         return
+    protect_inputs(path, inputs)
     target = Path(path)
     if not target.parent.is_dir():
         raise InputError(f"cannot write {path!r}: the folder {str(target.parent)!r} does not exist.")

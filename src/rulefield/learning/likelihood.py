@@ -15,6 +15,8 @@ from rulefield.learning.sharding import Threads, shard_bounds
 from rulefield.learning.transition_factors import TransitionFactors
 from rulefield.models.chain import ChainModel, span
 
+COLUMNS = 1 << 15  # of the gradient, that a thread adds up at a time
+
 
 class ChainLikelihood:
     r"""Negative conditional log-likelihood of a data set as a function of theta.
@@ -150,14 +152,23 @@ class ChainLikelihood:
             )
 
         values = self.threads.map(run, range(len(self._buffers)))
-        for buffer in self._buffers:
-            self._own[: self.packing.n_shared] += buffer.shared
+        self._add_shared()
         layout.state(gradient)[:] += self._own[self.packing.position]
         sums = np.sum([buffer.steps for buffer in self._buffers], axis=0)
         layout.transition(gradient)[:] += self.factors.expected_counts(theta, sums)
         layout.start(gradient)[:] += np.sum([b.start for b in self._buffers], axis=0)[model.start_label]
         layout.end(gradient)[:] += np.sum([b.end for b in self._buffers], axis=0)[model.end_label]
         return float(sum(values))
+
+    def _add_shared(self) -> None:
+        """Add up the shards' parts of the gradient, always in the same order; threads take blocks of weights."""
+
+        def run(first: int) -> None:
+            last = min(first + COLUMNS, self.packing.n_shared)
+            for buffer in self._buffers:
+                self._own[first:last] += buffer.shared[first:last]
+
+        self.threads.map(run, range(0, self.packing.n_shared, COLUMNS))
 
     def _ends(self, theta: np.ndarray) -> Ends:
         model, layout = self.model, self.model.layout

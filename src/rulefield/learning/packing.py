@@ -9,11 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rulefield.exceptions import InputError
 from rulefield.kernels.chain_train import Packed
 from rulefield.kernels.chain_train_pack import count_entries, fill_entries, pair_positions, place_features
 from rulefield.models.pairs import CsrRows, PairTable
 
 LANES = 8
+MOST_PLACES = 2**32 - 1  # addresses are 32 bits wide
 
 
 def padded(n_labels: int) -> int:
@@ -67,6 +69,11 @@ def pack(rows: CsrRows, table: PairTable, shard_tokens: np.ndarray) -> Packing:
     address, is_row, n_shared, n_work = place_features(
         indptr, indices, table.ptr, shard_tokens, np.uint64(row_threshold(table.n_labels)), np.uint64(width)
     )
+    if n_work >= MOST_PLACES:
+        raise InputError(
+            f"The model has more weights than fit ({int(n_work)} places, at most {MOST_PLACES}); keep only seen "
+            "feature/label pairs or raise min_count."
+        )
     row_ptr, pair_ptr = count_entries(indptr, indices, table.ptr, is_row)
     valued = bool(len(values)) and not (values == 1.0).all()
     n_rows, n_pairs = int(row_ptr[-1]), int(pair_ptr[-1])

@@ -142,7 +142,7 @@ def summary(rows, seconds, default):
     return {"method": default, **one(default), "methods": {m: one(m) for m in seconds}}
 
 
-def table_5(repeats=10, n_train=1000, n_test=1000, n_nodes=10):
+def table_5(repeats=10, n_train=500, n_test=500, n_nodes=10):
     """Print log-likelihoods of test labels (importance-sampled for jj and vb) in the six settings, own graphs each."""
     print(
         f"\nTable 5: joint log-likelihood an instance of {n_nodes} labels, {repeats} repeats, {n_train} for training"

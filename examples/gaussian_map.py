@@ -1,0 +1,54 @@
+"""A noisy map of 40 x 40 cells: two weak predictors, labels for a third of the cells, one Gaussian field.
+
+Run: python examples/gaussian_map.py    (writes gaussian_map.png to the current folder where matplotlib is installed)
+"""
+
+import importlib.util
+
+import numpy as np
+
+from rulefield.datasets.fields import make_grid_field
+from rulefield.estimators.gaussian_classifier import GaussianCRFClassifier
+
+SIDE = 40
+
+
+def accuracy(found, truth, cells):
+    return (found == truth)[cells].mean()
+
+
+def main():
+    data = make_grid_field(SIDE, SIDE, noise=2.0, known=0.33, random_state=1)
+    truth = (data.latent[0] > 0).astype(int)
+    hidden = np.isnan(data.labels[0])
+
+    field = GaussianCRFClassifier("precomputed", data.graphs, method="map")
+    field.fit(data.scores, data.labels)
+    smooth = field.predict_proba(data.scores)[0]
+
+    print(f"cells without a label: {hidden.sum()} of {hidden.size}")
+    print(f"best predictor alone:  {accuracy(data.scores[0, :, 0] > 0, truth, hidden):.3f}")
+    print(f"field:                 {accuracy(smooth > 0.5, truth, hidden):.3f}")
+    print(f"graph weight {field.graph_weights_}, predictors {field.predictor_weights_.round(2)}")
+    if importlib.util.find_spec("matplotlib"):
+        draw({"truth": truth, "best predictor": data.scores[0, :, 0] > 0, "field": smooth})
+
+
+def draw(pictures):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(pictures), figsize=(3 * len(pictures), 3.2))
+    for axis, (name, values) in zip(axes, pictures.items()):
+        axis.imshow(np.asarray(values, dtype=float).reshape(SIDE, SIDE), cmap="RdBu", vmin=0, vmax=1)
+        axis.set_title(name)
+        axis.axis("off")
+    figure.tight_layout()
+    figure.savefig("gaussian_map.png", dpi=100)
+    print("wrote gaussian_map.png")
+
+
+if __name__ == "__main__":
+    main()

@@ -71,6 +71,17 @@ def test_epochs_come_near_the_optimum():
     assert likelihood.value(walk.theta) < 1.01 * best
 
 
+def test_the_mean_of_an_epoch_is_better_than_its_end():
+    model, sequences, labels, likelihood, _ = problem(3, n=200)
+    values = []
+    for average in (True, False):
+        walk = StochasticLikelihood(model, sequences, labels, likelihood=likelihood, average=average)
+        for _ in range(4):
+            walk.epoch()
+        values.append(likelihood.value(walk.theta))
+    assert values[0] < values[1]
+
+
 def test_a_seed_fixes_the_result():
     def run(seed):
         model, sequences, labels, likelihood, _ = problem(4)

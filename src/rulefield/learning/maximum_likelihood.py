@@ -10,9 +10,9 @@ from rulefield.learning.stochastic import StochasticLikelihood
 
 # Fewer label scores than this are fitted before stochastic steps would pay for their compilation.
 LEAST_SCORES = 1_000_000
-MOST_EPOCHS = 12
+MOST_EPOCHS = 16
 # An epoch costs about half an iteration of L-BFGS; once it gains less than this share, L-BFGS gains more.
-LEAST_GAIN = 0.015
+LEAST_GAIN = 0.006
 
 
 def fit_likelihood(
@@ -48,7 +48,12 @@ def fit_likelihood(
         theta = likelihood.model.zeros()
         if l1 == 0.0 and pays(likelihood):
             walk = StochasticLikelihood(
-                likelihood.model, likelihood.sequences, likelihood.labels, seed=seed, likelihood=likelihood
+                likelihood.model,
+                likelihood.sequences,
+                likelihood.labels,
+                seed=seed,
+                likelihood=likelihood,
+                average=False,
             )
             try:
                 come_near(walk)

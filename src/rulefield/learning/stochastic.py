@@ -6,11 +6,13 @@ from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError
 from rulefield.kernels.chain_train_stochastic import Schedule, Walk, walk_sequences
+from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.likelihood import ChainLikelihood
 from rulefield.learning.packing import padded
 from rulefield.models.chain import ChainModel
 
 SAMPLE = 300
+POINTS = 8
 FIRST_RATE = 0.1
 LEAST_DECAY = 0.1
 SMALLEST_SCALE = 1e-6
@@ -33,6 +35,9 @@ class StochasticLikelihood:
         Where theta begins; zeros by default.
     likelihood : ChainLikelihood, optional
         Uses its packed data where there is one already.
+    average : bool
+        Let ``theta`` be the mean of the weights at a few points of the last epoch, which has a lower objective than the
+        last weights; steps go on from the last weights all the same.
 
     References
     ----------
@@ -50,6 +55,7 @@ class StochasticLikelihood:
         seed: int = 0,
         start: np.ndarray | None = None,
         likelihood: ChainLikelihood | None = None,
+        average: bool = True,
     ):
         if model.conditioned:
             raise InputError(
@@ -62,10 +68,17 @@ class StochasticLikelihood:
         self._scale, self._count = 1.0, 0.0
         self._set(model.zeros() if start is None else model.check_theta(start))
         self._rate: float | None = None
+        self._average = average
+        self._mean: np.ndarray | None = None
 
     @property
     def theta(self) -> np.ndarray:
-        """The weights now, (model.size,)."""
+        """The weights learned so far, (model.size,): a mean over the last epoch where that was asked for."""
+        return self._now if self._mean is None else self._mean
+
+    @property
+    def _now(self) -> np.ndarray:
+        """The weights now."""
         model, layout = self.model, self.model.layout
         theta = model.zeros()
         layout.state(theta)[:] = self._walk.state[self.likelihood.packing.position]
@@ -80,9 +93,15 @@ class StochasticLikelihood:
         """Visit every sequence once; return the objective as met on the way (each loss before its step)."""
         if self._rate is None:
             self._rate = self._try_rates()
-        loss = self._visit(self._rng.permutation(self._members), self._rate)
-        theta = self.theta
-        return loss + 0.5 * self.likelihood.l2 * float(theta @ theta)
+        parts = np.array_split(self._rng.permutation(self._members), POINTS if self._average else 1)
+        loss, total = 0.0, np.zeros(self.model.size)
+        for part in parts:
+            loss += self._visit(part, self._rate)
+            total += self._now
+        mean = total / len(parts)
+        if self._average:
+            self._mean = mean
+        return loss + 0.5 * self.likelihood.l2 * dot(mean, mean)
 
     def _set(self, theta: np.ndarray) -> None:
         """Take ``theta`` as the weights, with scale 1."""
@@ -141,11 +160,11 @@ class StochasticLikelihood:
                 total += self._step_in_log_space(int(order[int(position)]), rate)
                 position += np.uint64(1)
             if self._scale < SMALLEST_SCALE:
-                self._set(self.theta)
+                self._set(self._now)
         return total
 
     def _step_in_log_space(self, i: int, rate: float) -> float:
-        schedule, theta = self._schedule(rate), self.theta
+        schedule, theta = self._schedule(rate), self._now
         value, gradient = self.likelihood.of_sequence(theta, i)
         length = schedule.rate / (1.0 + schedule.rate * schedule.decay * self._count)
         self._set((1.0 - length * schedule.shrink) * theta - length * gradient)
@@ -171,9 +190,9 @@ class StochasticLikelihood:
         walk, scale, count = self._walk, self._scale, self._count
         self._walk = Walk(*(part.copy() for part in walk))
         self._visit(sample, rate)
-        theta = self.theta
+        theta = self._now
         share = len(sample) / max(1, len(self._members))
-        value = self._visit(sample, 0.0) + 0.5 * share * self.likelihood.l2 * float(theta @ theta)
+        value = self._visit(sample, 0.0) + 0.5 * share * self.likelihood.l2 * dot(theta, theta)
         self._walk, self._scale, self._count = walk, scale, count
         return value if np.isfinite(value) else np.inf
 

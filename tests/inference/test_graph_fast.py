@@ -120,6 +120,19 @@ def test_many_separate_pieces_are_solved_one_by_one(monkeypatch):
     assert found.objective == pytest.approx(sum(best_objective(GraphProblem(p)) for p in apart))
 
 
+def test_labellings_made_around_sure_nodes_are_true(monkeypatch):
+    monkeypatch.setattr("rulefield.inference.graph_auto.FIRST_NODES", 1)
+    monkeypatch.setattr("rulefield.inference.graph_auto.MANY_NODES", 0)
+    for seed in range(30):
+        problem = random_problem(np.random.default_rng(seed), 7, n_factors=4, n_rows=1)
+        best = best_objective(problem)
+        found = decode_graph(problem)
+        assert found.status == (Status.infeasible if best == -np.inf else Status.optimal)
+        assert found.objective == pytest.approx(best)
+    ours, reference = decode_graph(grid(1)), decode_graph(grid(1), "branch")
+    assert ours.objective == pytest.approx(reference.objective)
+
+
 def test_limits_return_a_bound():
     problem = random_problem(np.random.default_rng(1), 30, n_factors=25)
     for limits in ({"node_limit": 1}, {"seconds": 0.0}):

@@ -53,7 +53,8 @@ def decode_graph(
         on what its bounds leave open. ``milp``: HiGHS on the whole problem.
         ``toulbar2``: where pytoulbar2 is installed (it holds the GIL). ``enumerate``: every labelling.
     node_limit : int
-        Search nodes that an exact search may visit before it returns its best with a gap.
+        Search nodes that an exact search may visit before it returns its best with a gap; a node counts as one for
+        each 3,000 entries of the messages along edges, so that the limit means about the same work on large graphs.
     seconds : float or None
         The same in seconds (the answer then depends on the machine).
     warm_start : ndarray of int, shape (n_nodes,), or None

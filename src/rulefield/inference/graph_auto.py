@@ -9,14 +9,19 @@ from rulefield.inference.graph_evaluate import finish, nothing, objective
 from rulefield.inference.graph_flow import milp_parts
 from rulefield.inference.graph_milp import milp_graph
 from rulefield.inference.graph_parts import Component, Parts, parts_of, split
-from rulefield.inference.graph_trws import Search, begin, branch_and_bound, descend
+from rulefield.inference.graph_trws import ROUNDS, Search, begin, branch_and_bound, descend, value_of
 from rulefield.inference.result import Result, Status
+from rulefield.kernels.graph_branch import margins
 from rulefield.problem.graph_problem import GraphProblem
 
 FIRST_NODES = 512
+NODE_ENTRIES = 3_000  # message entries that a search node may have to count as one
 MILP_COLUMNS = 50_000
 MILP_NODES = 2_000
 ROOT_PROGRESS = 0.003  # stop sweeping and branch when a round closes less of the gap
+MANY_NODES = 500
+SURE = 0.1  # of the mean lead: a label that leads by more is not doubted when a labelling is made
+POLISH_NODES = 5_000
 ONE_PIECE = 0.8  # of the open nodes in one piece: splitting would not pay
 
 
@@ -33,11 +38,12 @@ class Budget:
         return cls(int(node_limit), np.inf if seconds is None else monotonic() + seconds)
 
     def search(self, search: Search, most: int | None = None) -> None:
-        """Branch and bound within the budget (and ``most`` nodes)."""
+        """Branch and bound within the budget (and ``most`` nodes); a node of a large network counts as several."""
+        price = max(1, len(search.messages.edge) // NODE_ENTRIES)
         limit = self.nodes if most is None else min(self.nodes, most)
         before = search.nodes
-        branch_and_bound(search, limit, self.deadline)
-        self.nodes -= search.nodes - before
+        branch_and_bound(search, -(-limit // price), self.deadline)
+        self.nodes -= (search.nodes - before) * price
 
     @property
     def seconds(self) -> float | None:
@@ -60,7 +66,7 @@ def branch_graph(
     parts, rest = parts_of(problem)
     budget = Budget.of(node_limit, seconds)
     search = _start(parts, warm_start)
-    descend(search)
+    descend(search, deadline=budget.deadline)
     budget.search(search)
     return search_result(problem, search, rest, "branch")
 
@@ -72,7 +78,7 @@ def auto_graph(
     parts, rest = parts_of(problem)
     budget = Budget.of(node_limit, seconds)
     search = _start(parts, warm_start)
-    descend(search, progress=ROOT_PROGRESS)
+    descend(search, progress=ROOT_PROGRESS, deadline=budget.deadline)
     engine = "tree" if search.network.is_forest else "trws"
     if search.is_open:
         engine = "branch"
@@ -92,7 +98,7 @@ def reduced_graph(problem: GraphProblem, node_limit: int, seconds: float | None)
         return milp_graph(problem, node_limit, seconds)
     budget = Budget.of(node_limit, seconds)
     search = _start(parts, None)
-    descend(search)
+    descend(search, deadline=budget.deadline)
     if search.is_open:
         _finish(parts, search, budget, use_milp=True)
     return search_result(problem, search, rest, "reduced_milp")
@@ -125,31 +131,76 @@ def _better(one: Result, other: Result) -> Result:
 
 
 def _finish(parts: Parts, search: Search, budget: Budget, use_milp: bool = False) -> None:
-    """Forbid labels at the root with the best value known; solve what remains piece by piece, or go on as before."""
+    """Find a better labelling around the sure nodes, forbid labels with it, and solve what is left piece by piece.
+
+    Fixing the nodes that the bound's scores decide clearly is the idea of CombiLP (Savchynskyy et al. 2013); here it
+    only makes a labelling, and the proof is left to bounds.
+    """
     root = begin(parts)
-    root.value, root.labels = search.value, search.labels
-    descend(root)
-    search.value, search.labels = root.value, root.labels
+    descend(root, deadline=budget.deadline)
+    _adopt(root, search.value, search.labels)
+    leads, picks = margins(root.network.net, root.network.scores.unary, root.messages)
+    finite = leads[np.isfinite(leads)]
+    if len(finite) > MANY_NODES:
+        sure = leads > SURE * finite.mean()
+        _adopt(root, *_around(parts, root, sure, picks, budget))
+    descend(root, rounds=ROUNDS, deadline=budget.deadline)
+    _adopt(search, root.value, root.labels)
     search.bound, search.rounds = min(search.bound, root.bound), search.rounds + root.rounds
     if not search.is_open:
         return
-    alive = np.empty(len(root.network.scores.unary), np.bool_)
-    alive[root.network.unary_from] = root.network.scores.unary > -np.inf
+    alive = _in_problem_order(root, root.network.scores.unary > -np.inf)
     components, labels, constant = split(parts, alive)
     sizes = [len(piece.nodes) for piece in components]
     if not use_milp and max(sizes) > ONE_PIECE * sum(sizes):
         budget.search(search)
         if not search.is_open:
             return
+    value, bound = _solve_pieces(components, labels, constant, budget, use_milp, search)
+    _adopt(search, value, labels[root.network.order].astype(np.uint64))
+    search.bound = max(search.value, min(search.bound, bound))
+
+
+def _adopt(search: Search, value: float, labels: np.ndarray) -> None:
+    """Take a labelling (network order) where it is better."""
+    if value > search.value:
+        search.value, search.labels = value, labels
+
+
+def _in_problem_order(search: Search, flags: np.ndarray) -> np.ndarray:
+    out = np.empty_like(flags)
+    out[search.network.unary_from] = flags
+    return out
+
+
+def _around(
+    parts: Parts, root: Search, sure: np.ndarray, picks: np.ndarray, budget: Budget
+) -> tuple[float, np.ndarray]:
+    """Value and labels (network order) of the best completion of the sure nodes' labels."""
+    network = root.network
+    start = network.net.node_at.astype(np.int64)
+    alive = root.original > -np.inf
+    for v in np.flatnonzero(sure):
+        alive[start[v] : start[v + 1]] = False
+        alive[start[v] + picks[v]] = True
+    components, labels, constant = split(parts, _in_problem_order(root, alive))
+    limits = Budget(min(budget.nodes, POLISH_NODES), budget.deadline)
+    value, _ = _solve_pieces(components, labels, constant, limits, False, root)
+    found = labels[network.order].astype(np.uint64)
+    return (value_of(root, found), found) if value > -np.inf else (-np.inf, found)
+
+
+def _solve_pieces(
+    components: list[Component], labels: np.ndarray, constant: float, budget: Budget, use_milp: bool, whole: Search
+) -> tuple[float, float]:
+    """Solve all pieces, write their labels into ``labels`` (problem order); returns value and bound of the whole."""
     value = bound = constant
     for piece in components:
-        found = _solve_piece(piece, budget, use_milp, search)
+        found = _solve_piece(piece, budget, use_milp, whole)
         value, bound = value + found[0], bound + found[1]
         if found[2] is not None:
             labels[piece.nodes] = [keep[y] for keep, y in zip(piece.labels, found[2])]
-    if value > search.value:
-        search.value, search.labels = value, labels[root.network.order].astype(np.uint64)
-    search.bound = max(search.value, min(search.bound, bound))
+    return value, bound
 
 
 def _solve_piece(
@@ -157,7 +208,7 @@ def _solve_piece(
 ) -> tuple[float, float, np.ndarray | None]:
     """Value, bound and labels of one piece."""
     search = begin(piece.parts)
-    descend(search)
+    descend(search, deadline=budget.deadline)
     if not use_milp:
         budget.search(search)
     if search.is_open and len(piece.parts.potentials.pairwise) <= MILP_COLUMNS:

@@ -84,7 +84,7 @@ def begin_network(network: Network, messages: Messages | None = None) -> Search:
     return Search(network, network.scores.unary.copy(), fresh, labels)
 
 
-def descend(search: Search, rounds: int = ROUNDS, progress: float = 0.0) -> None:
+def descend(search: Search, rounds: int = ROUNDS, progress: float = 0.0, deadline: float = np.inf) -> None:
     """Run TRW-S: tighten the bound, find labellings, forbid labels; one round is exact on forests.
 
     Every ``STAGE`` rounds local search is tried; with ``progress``, rounds end when one closes less of the gap.
@@ -96,7 +96,7 @@ def descend(search: Search, rounds: int = ROUNDS, progress: float = 0.0) -> None
     while search.rounds < target and search.is_open:
         before = search.rounds, search.bound
         _stage(search, min(STAGE, target - search.rounds), progress if search.value > -np.inf else 0.0)
-        if search.rounds < before[0] + STAGE or before[1] - search.bound < PATIENCE:
+        if search.rounds < before[0] + STAGE or before[1] - search.bound < PATIENCE or monotonic() > deadline:
             break
 
 
@@ -147,6 +147,7 @@ def _wider(stack: Stack) -> Stack:
     return Stack(*(np.concatenate([a, np.empty_like(a)]) for a in stack))
 
 
-def value_of(network: Network, labels: np.ndarray) -> float:
+def value_of(search: Search, labels: np.ndarray) -> float:
     """Value of labels in network order (rules in the network included, its constant not)."""
-    return float(total_value(network.net, network.scores, labels.astype(np.uint64)))
+    scores = search.network.scores._replace(unary=search.original)
+    return float(total_value(search.network.net, scores, labels))

@@ -70,12 +70,11 @@ def branch(net, scores, messages, stack, depth, value, best_labels, node_limit, 
 
 
 @kernel
-def undecided(net, unary, messages):
-    """Choose the node to branch on and its best label: a near tie, many neighbours; -1 where all are decided."""
+def margins(net, unary, messages):
+    """Best label of each node under the reparametrised scores, and its lead over the second (inf: no second)."""
     n = len(net.node_at) - 1
-    gaps = np.full(n, np.inf)
+    leads = np.full(n, np.inf)
     picks = np.zeros(n, np.int64)
-    total, count = 0.0, 0
     for v in range(n):
         begin, end = np.int64(net.node_at[v]), np.int64(net.node_at[v + 1])
         first, second = -np.inf, -np.inf
@@ -95,16 +94,26 @@ def undecided(net, unary, messages):
             elif theta > second:
                 second = theta
         if second > -np.inf:
-            gaps[v] = first - second
-            total += gaps[v]
+            leads[v] = first - second
+    return leads, picks
+
+
+@kernel
+def undecided(net, unary, messages):
+    """Choose the node to branch on and its best label: a near tie, many neighbours; -1 where all are decided."""
+    leads, picks = margins(net, unary, messages)
+    total, count = 0.0, 0
+    for v in range(len(leads)):
+        if leads[v] < np.inf:
+            total += leads[v]
             count += 1
     chosen, best = -1, -np.inf
     scale = total / max(count, 1) + 1e-300
-    for v in range(n):
-        if gaps[v] < np.inf:
+    for v in range(len(leads)):
+        if leads[v] < np.inf:
             edges = np.int64(net.inc_ptr[v + 1]) - np.int64(net.inc_ptr[v])
             machines = np.int64(net.at_ptr[v + 1]) - np.int64(net.at_ptr[v])
-            merit = DEGREE_WEIGHT * (edges + machines) - gaps[v] / scale
+            merit = DEGREE_WEIGHT * (edges + machines) - leads[v] / scale
             if merit > best:
                 chosen, best = v, merit
     return chosen, picks[chosen] if chosen >= 0 else 0

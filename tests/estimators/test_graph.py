@@ -12,7 +12,9 @@ from sklearn.model_selection import GridSearchCV, cross_val_predict
 from oracles.graph_makers import random_graphs
 from rulefield import rules as r
 from rulefield.data.graphs import TypedGraph
+from rulefield.data.sequences import Sequences
 from rulefield.encode.graph_builders import chain, grid
+from rulefield.estimators.chain import ChainCRF
 from rulefield.estimators.graph import GraphCRF
 from rulefield.exceptions import InfeasibleError, InputError, LabelError, RuleError
 from rulefield.rules.graph import for_each, node, nodes, related
@@ -200,3 +202,19 @@ def test_interrupted_fit_keeps_the_best(data, monkeypatch):
 def test_mistakes_are_explained(data, call, error, message):
     with pytest.raises(error, match=message):
         call(*data)
+
+
+def test_a_chain_of_nodes_is_the_chain_model():
+    rng = np.random.default_rng(4)
+    lengths = [4, 1, 6, 3, 5]
+    matrices = [rng.normal(size=(n, 3)) for n in lengths]
+    labels = [[["n", "v"][int(x[0] + 0.5 * rng.normal() > 0)] for x in matrix] for matrix in matrices]
+    graphs = [chain(matrix) for matrix in matrices]
+    ours = GraphCRF(l2=0.5, tol=1e-12, max_iter=500).fit(graphs, labels)
+    peer = ChainCRF(l2=0.5, start_end=False, all_states=True, all_transitions=True, tol=1e-10, max_iter=500)
+    sequences = Sequences(np.concatenate(matrices), lengths)
+    peer.fit(sequences, labels)
+    for got, expected in zip(ours.predict(graphs), peer.predict(sequences)):
+        assert got.tolist() == expected
+    for got, expected in zip(ours.predict_marginals(graphs), peer.predict_marginals(sequences, output="array")):
+        assert_allclose(got["token"], expected, atol=2e-3)

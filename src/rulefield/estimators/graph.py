@@ -20,6 +20,8 @@ from rulefield.learning.graph_shards import N_SHARDS, make_shards
 from rulefield.models.graph import GraphModel
 from rulefield.rules.graph_compile import GraphRuleCompiler
 
+GRAPHS_PER_STEP = 8
+
 
 class GraphCRF(BaseEstimator):
     r"""Conditional random field on graphs whose nodes are of several types, each with its own labels and features.
@@ -155,8 +157,9 @@ class GraphCRF(BaseEstimator):
         model = GraphModel(make_spec(options, graphs, names))
         costs = node_costs(self.class_weight, graphs, numbers, names)
         weight = _checked_weight(sample_weight, len(graphs))
-        # max-margin learners make one update for each shard, so they always get several
-        n_shards = N_SHARDS if options.algorithm in ("ssvm", "perceptron") else None
+        # max-margin learners move after every shard, so theirs are small
+        small = options.algorithm in ("ssvm", "perceptron")
+        n_shards = max(N_SHARDS, -(-len(graphs) // GRAPHS_PER_STEP)) if small else None
         shards = make_shards(graphs, numbers, names.counts, costs, weight, n_shards)
         start = self._start(model, any((n == UNKNOWN).any() for n in numbers))
         compiled = self._learning_rules(graphs, names)

@@ -50,15 +50,9 @@ class StructuredSVM:
         self.model, self.shards, self.C, self.oracle = model, list(shards), 1.0 / l2, oracle
         self._truth = [model.joint_features(shard.batch, shard.labels) for shard in self.shards]
         self._hamming = [shard.hamming() for shard in self.shards]
-        self._first = np.concatenate([[0], np.cumsum([shard.batch.n_graphs for shard in self.shards])])
-        n = int(self._first[-1])
+        self._caches = [_Cache(shard.batch.n_graphs, model.n_parameters) for shard in self.shards]
         self.w = np.zeros(model.n_parameters)
         self._scratch = np.zeros(model.n_parameters)
-        self._planes = sparse.csr_array(
-            (n, model.n_parameters)
-        )  # at first every example's own labelling: psi = 0, loss 0
-        self._owner, self._loss, self._alpha = np.arange(n), np.zeros(n), np.ones(n)
-        self._idle = np.zeros(n, dtype=np.int64)
 
     def fit(self, max_iter: int, tol: float, start: np.ndarray | None = None) -> Learned:
         """Run passes until the gap is below ``tol`` x the primal; ``start`` seeds the cache with its labellings."""
@@ -67,7 +61,7 @@ class StructuredSVM:
         try:
             if start is not None and start.any():
                 self._visit_all(start)
-                self._ascend()
+                self._ascend_all()
             for iteration in range(max_iter):
                 if iteration % CERTIFY_EVERY == CERTIFY_EVERY - 1 or iteration == max_iter - 1:
                     gap = self._certify()
@@ -77,8 +71,9 @@ class StructuredSVM:
                 curve.append(self.dual / self.C)
                 if converged:
                     break
-                self._ascend()
-                self._drop_idle()
+                self._ascend_all()
+                for cache in self._caches:
+                    cache.drop_idle()
         except KeyboardInterrupt:
             warnings.warn(
                 f"fit was interrupted after {len(curve)} passes; the weights so far are kept.",
@@ -95,20 +90,20 @@ class StructuredSVM:
     @property
     def dual(self) -> float:
         """Value of the dual, times C: -|w|²/2 + C sum alpha loss."""
-        return -0.5 * float(self.w @ self.w) + self.C * float(self._alpha @ self._loss)
+        return -0.5 * float(self.w @ self.w) + self.C * sum(cache.loss_in_use for cache in self._caches)
 
     def _visit_all(self, w: np.ndarray) -> float:
         """Call the oracle on every example at the same weights; return an upper bound on the sum of hinge losses."""
         found = [self._visit(k, w) for k in range(len(self.shards))]
-        for k, (planes, losses, _) in enumerate(found):
-            self._add(k, planes, losses)
+        for cache, (planes, losses, _) in zip(self._caches, found):
+            cache.add(planes, losses, self.w)
         return float(sum(upper.sum() for *_, upper in found))
 
     def _visit_in_turn(self) -> None:
         for k in range(len(self.shards)):
             planes, losses, _ = self._visit(k, self.w)
-            self._add(k, planes, losses)
-            self._ascend()
+            self._caches[k].add(planes, losses, self.w)
+            self._ascend(k)
 
     def _visit(self, k: int, w: np.ndarray) -> tuple[sparse.csr_array, np.ndarray, np.ndarray]:
         """Planes of one shard at weights w, their losses, and upper bounds on the hinge losses."""
@@ -123,48 +118,67 @@ class StructuredSVM:
         upper = np.maximum(bound - truth @ w, 0.0) * shard.graph_weight
         return planes, losses, upper
 
-    def _add(self, k: int, planes: sparse.csr_array, losses: np.ndarray) -> None:
-        """Cache the planes that lie above what the cache already says of their examples."""
-        owner = np.arange(self._first[k], self._first[k + 1])
-        value = losses - planes @ self.w
-        known = np.full(int(self._first[-1]), -np.inf)
-        np.maximum.at(known, self._owner, self._loss - self._planes @ self.w)
-        new = np.flatnonzero(value > known[owner] + 1e-10)
-        if len(new) == 0:
-            return
-        self._planes = sparse.csr_array(sparse.vstack([self._planes, planes[new]], format="csr"))
-        self._owner = np.concatenate([self._owner, owner[new]])
-        self._loss = np.concatenate([self._loss, losses[new]])
-        self._alpha = np.concatenate([self._alpha, np.zeros(len(new))])
-        self._idle = np.concatenate([self._idle, np.zeros(len(new), dtype=np.int64)])
+    def _ascend_all(self) -> None:
+        for _ in range(CACHE_PASSES):
+            for k in range(len(self.shards)):
+                self._ascend(k)
 
-    def _ascend(self) -> None:
-        """Raise the dual over the cache."""
-        order = np.argsort(self._owner, kind="stable")
-        example = np.searchsorted(self._owner[order], np.arange(self._first[-1] + 1)).astype(np.uint64)
-        pointer = self._planes.indptr.astype(np.uint64)
-        scale = 1e-4 * max(abs(self.dual), 1e-12) / max(int(self._first[-1]), 1)
+    def _ascend(self, k: int) -> None:
+        """Raise the dual over the planes of one shard; every step changes the weights of all."""
+        cache = self._caches[k]
+        order = np.argsort(cache.owner, kind="stable")
+        example = np.searchsorted(cache.owner[order], np.arange(cache.n_examples + 1)).astype(np.uint64)
+        pointer = cache.planes.indptr.astype(np.uint64)
         ascend(
             self.w,
             order.astype(np.uint64),
             example,
             pointer[:-1],
             pointer[1:],
-            self._planes.indices.astype(np.uint64),
-            self._planes.data,
-            self._loss,
-            self._alpha,
+            cache.planes.indices.astype(np.uint64),
+            cache.planes.data,
+            cache.loss,
+            cache.alpha,
             self.C,
             self._scratch,
-            CACHE_PASSES,
+            1,
             STEPS_PER_EXAMPLE,
-            scale,
+            1e-9 * self.C,
         )
 
-    def _drop_idle(self) -> None:
-        self._idle = np.where(self._alpha > 0, 0, self._idle + 1)
-        keep = self._idle <= IDLE_ROUNDS
+
+class _Cache:
+    """The planes of one shard's examples: sparse feature differences, losses, dual weights, rounds without weight."""
+
+    def __init__(self, n_examples: int, n_parameters: int):
+        self.n_examples = n_examples
+        self.planes = sparse.csr_array((n_examples, n_parameters))  # at first each example's own labelling: psi = 0
+        self.owner, self.loss = np.arange(n_examples), np.zeros(n_examples)
+        self.alpha, self.idle = np.ones(n_examples), np.zeros(n_examples, dtype=np.int64)
+
+    @property
+    def loss_in_use(self) -> float:
+        """Sum of alpha x loss."""
+        return float(self.alpha @ self.loss)
+
+    def add(self, planes: sparse.csr_array, losses: np.ndarray, w: np.ndarray) -> None:
+        """Keep the planes, one an example, that lie above what is already known of their examples."""
+        known = np.full(self.n_examples, -np.inf)
+        np.maximum.at(known, self.owner, self.loss - self.planes @ w)
+        new = np.flatnonzero(losses - planes @ w > known + 1e-10)
+        if len(new) == 0:
+            return
+        self.planes = sparse.csr_array(sparse.vstack([self.planes, planes[new]], format="csr"))
+        self.owner = np.concatenate([self.owner, new])
+        self.loss = np.concatenate([self.loss, losses[new]])
+        self.alpha = np.concatenate([self.alpha, np.zeros(len(new))])
+        self.idle = np.concatenate([self.idle, np.zeros(len(new), dtype=np.int64)])
+
+    def drop_idle(self) -> None:
+        """Forget planes that carried no weight for ``IDLE_ROUNDS`` passes."""
+        self.idle = np.where(self.alpha > 0, 0, self.idle + 1)
+        keep = self.idle <= IDLE_ROUNDS
         if not keep.all():
-            self._planes = sparse.csr_array(self._planes[np.flatnonzero(keep)])
-            self._owner, self._loss = self._owner[keep], self._loss[keep]
-            self._alpha, self._idle = self._alpha[keep], self._idle[keep]
+            self.planes = sparse.csr_array(self.planes[np.flatnonzero(keep)])
+            self.owner, self.loss = self.owner[keep], self.loss[keep]
+            self.alpha, self.idle = self.alpha[keep], self.idle[keep]

@@ -11,11 +11,17 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "ChainCRF": "rulefield.estimators.chain",
+    "GaussianCRFClassifier": "rulefield.estimators.gaussian_classifier",
+    "GaussianCRFRegressor": "rulefield.estimators.gaussian_regressor",
+    "GraphCRF": "rulefield.estimators.graph",
     "JointCRF": "rulefield.estimators.joint",
+    "MultiLabelCRF": "rulefield.estimators.multilabel",
     "RuledCRF": "rulefield.estimators.ruled",
     "SegmentCRF": "rulefield.estimators.segments",
     "Sequences": "rulefield.data.sequences",
+    "Template": "rulefield.encode.templates",
     "TokenFeatures": "rulefield.encode.tokens",
+    "TypedGraph": "rulefield.data.graphs",
     "load": "rulefield.estimators.files",
 }
 _MODULES = {"rules", "metrics", "datasets"}

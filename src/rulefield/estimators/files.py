@@ -9,6 +9,7 @@ from rulefield.persistence import load_model
 
 _LOADERS = {
     "chain": ("rulefield.estimators.chain", "ChainCRF"),
+    "GraphCRF": ("rulefield.estimators.graph", "GraphCRF"),
     "joint": ("rulefield.estimators.joint", "JointCRF"),
     "ruled": ("rulefield.estimators.ruled", "RuledCRF"),
     "segments": ("rulefield.estimators.segments", "SegmentCRF"),

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from oracles.compiled import random_problem
 from rulefield.inference.conflict import conflicting, decode_relaxed, is_hard, minimal_conflict
 from rulefield.inference.enumerate import labellings
-from rulefield.inference.exhaustive import amounts_of, costs_of, decode_enumerate
+from rulefield.inference.exhaustive import amounts_of, costs_of, decode_enumerate, scores_of
 from rulefield.inference.result import Status
 from rulefield.problem.compiled import ChainProblem
 
@@ -40,7 +40,7 @@ def test_minimal_conflict_is_a_conflict_and_minimal(seed):
 def test_relaxed_breaks_least_then_scores_best(seed):
     problem = random_problem(np.random.default_rng(seed), 5, 3, 5, hard=0.6)
     paths = labellings(problem.potentials)
-    objective = np.array([problem.potentials.score(path) for path in paths])
+    objective = scores_of(problem.potentials, paths)
     amounts = np.zeros(len(paths))
     for rule in problem.rules:
         amount = amounts_of(rule, paths)

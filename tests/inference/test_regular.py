@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from oracles.compiled import random_problem
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.enumerate import labellings
-from rulefield.inference.exhaustive import amounts_of, costs_of
+from rulefield.inference.exhaustive import amounts_of, costs_of, scores_of
 from rulefield.inference.regular import (
     constrained_kbest,
     constrained_log_partition,
@@ -23,7 +23,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 def listed(problem):
     """All labellings and their objectives."""
     paths = labellings(problem.potentials)
-    objective = np.array([problem.potentials.score(path) for path in paths])
+    objective = scores_of(problem.potentials, paths)
     for rule in problem.rules:
         objective = objective - costs_of(rule, amounts_of(rule, paths))
     return paths, objective

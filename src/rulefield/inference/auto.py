@@ -13,7 +13,7 @@ NODE_LIMIT = 500_000
 NODES_PER_BRANCHING = 5_000
 """A node of HiGHS's branch and bound counts as so many."""
 
-DUAL_ITERATIONS = 60
+DUAL_ITERATIONS = 30
 PATH_NODES = 2_000
 
 

@@ -5,7 +5,19 @@ import numpy as np
 from rulefield.exceptions import RuleError
 from rulefield.inference.enumerate import labellings
 from rulefield.inference.result import BrokenRule, Result, Status
+from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.compiled import Automaton, ChainProblem, CompiledRule, Tally
+
+
+def scores_of(potentials: ChainPotentials, paths: np.ndarray) -> np.ndarray:
+    """Scores (paths,) of labellings (paths, n)."""
+    steps = np.arange(potentials.n_steps)
+    total = potentials.unary[steps, paths].sum(axis=1)
+    if potentials.n_steps < 2:
+        return total
+    if potentials.pairwise.ndim == 2:
+        return total + potentials.pairwise[paths[:, :-1], paths[:, 1:]].sum(axis=1)
+    return total + potentials.pairwise[steps[:-1], paths[:, :-1], paths[:, 1:]].sum(axis=1)
 
 
 def amounts_of(rule: CompiledRule, paths: np.ndarray) -> np.ndarray:
@@ -62,7 +74,7 @@ def costs_of(rule: CompiledRule, amounts: np.ndarray) -> np.ndarray:
 def decode_enumerate(problem: ChainProblem) -> Result:
     """Return a best labelling under the rules by judging all m ** n of them; refused where they are too many."""
     paths = labellings(problem.potentials)
-    scores = np.array([problem.potentials.score(path) for path in paths])
+    scores = scores_of(problem.potentials, paths)
     amounts = [amounts_of(rule, paths) for rule in problem.rules]
     objectives = scores.copy()
     for rule, amount in zip(problem.rules, amounts, strict=True):

@@ -7,7 +7,7 @@ import numpy as np
 from rulefield.exceptions import InputError
 from rulefield.inference.auto import NODE_LIMIT, run_auto
 from rulefield.inference.enumerate import labellings
-from rulefield.inference.exhaustive import amounts_of, costs_of
+from rulefield.inference.exhaustive import amounts_of, costs_of, scores_of
 from rulefield.inference.milp import Parts, Programme, all_parts, build, run_highs
 from rulefield.inference.prepare import Prepared, prepare
 from rulefield.inference.product import Relaxation
@@ -334,7 +334,7 @@ def _at_most(programme: Programme, row: np.ndarray, bound: float) -> None:
 def _by_listing(search: _Search, prepared: Prepared, node_limit: int, seconds: float | None) -> None:
     """Judge all labellings."""
     paths = labellings(search.problem.potentials)
-    scores = np.array([search.problem.potentials.score(path) for path in paths])
+    scores = scores_of(search.problem.potentials, paths)
     costs = sum((costs_of(rule, amounts_of(rule, paths)) for rule in search.problem.rules), np.zeros(len(paths)))
     search.iterations = len(paths)
     for i in np.flatnonzero((scores > -np.inf) & (costs < np.inf)):

@@ -125,7 +125,7 @@ def priced(lowered, arriving, tables, classes, duals):
 
 
 @kernel
-def complementary(tables, excesses, duals, caps, strict):
+def complementary(excesses, duals, caps, strict):
     """Whether every row is at a complementary value; ``strict`` False is the weaker test that paper 004 prints."""
     for c in range(len(duals)):
         over = excesses[c]
@@ -205,7 +205,7 @@ def soft_dd(
             overwrite(duals, now)
         if best > -np.inf and bound - best <= tolerance * max(1.0, abs(best)):
             return bound, best, iteration, True
-        if paper_stop and complementary(tables, excesses, now, caps, False):
+        if paper_stop and complementary(excesses, now, caps, False):
             overwrite(best_labels, labels)
             return bound, objective, iteration, True
         square = 0.0

@@ -27,20 +27,6 @@ def jsonl(tokens, labels=None):
     return "".join(json.dumps(record) + "\n" for record in records)
 
 
-@pytest.fixture
-def run(monkeypatch, capsys):
-    """Run the command line; gives (exit code, standard output, standard error)."""
-
-    def call(*arguments):
-        monkeypatch.setattr(sys, "argv", ["rulefield", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            cli.main()
-        done = capsys.readouterr()
-        return end.value.code or 0, done.out, done.err
-
-    return call
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     root = tmp_path_factory.mktemp("cli")
@@ -214,7 +200,9 @@ def test_rules_files_are_checked(run, folder):
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["train"], ["predict"], ["evaluate"], ["inspect"], ["demo"], ["rules", "check"]]
+    "command",
+    [[], ["train"], ["predict"], ["evaluate"], ["inspect"], ["demo"]]
+    + [["rules", word] for word in ("check", "propose", "mine", "learn")],
 )
 def test_help_has_examples(run, command):
     code, text, _ = run(*command, "--help")

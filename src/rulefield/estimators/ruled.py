@@ -203,6 +203,8 @@ class RuledCRF(BaseEstimator):
     def _candidates(self, X: Any, y: list[list[Any]], base: ChainCRF) -> list[Rule]:
         labels = [str(c) for c in base.classes_]
         if isinstance(self.rules, str):
+            rows = np.array([i for i, gold in enumerate(y) if set(gold) <= set(base.classes_)], dtype=np.int64)
+            X, y = _pick(X, rows), [y[i] for i in rows]
             if self.rules == "propose":
                 return propose(y, scheme=base.scheme, labels=labels)
             if self.rules == "mine":

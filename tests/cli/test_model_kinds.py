@@ -1,0 +1,180 @@
+"""Segment and joint models from the command line: training, labelling, scoring, looking inside."""
+
+import json
+
+import numpy as np
+import pytest
+
+from rulefield import SegmentCRF, load
+from rulefield.datasets.addresses import make_addresses
+
+NAMES, VERBS, OTHERS = ["Ada", "Bob", "Eve", "Kim"], ["sees", "calls", "meets"], ["today", "often", "now"]
+
+
+def sentences(n, seed):
+    """Rows (word, part of speech, name): a name is a noun, and names are found in two of three places for nouns."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for _ in range(n):
+        nouns = [(w, "NOUN", "B-PER") if w in NAMES else (w, "NOUN", "O") for w in rng.choice([*NAMES, "dogs"], 2)]
+        verb, other = (str(rng.choice(VERBS)), "VERB", "O"), (str(rng.choice(OTHERS)), "ADV", "O")
+        made.append([tuple(map(str, nouns[0])), verb, tuple(map(str, nouns[1])), other])
+    return made
+
+
+def scattered(rows):
+    """Odd sentences have names only, even ones parts of speech only."""
+    return [[(w, p, "_") if i % 2 else (w, "_", n) for w, p, n in row] for i, row in enumerate(rows)]
+
+
+def columns(rows):
+    return "\n".join("".join(" ".join(token) + "\n" for token in row) for row in rows)
+
+
+ROWS, NEW = sentences(40, 0), sentences(10, 1)
+EXPECT = """
+- name: a name is a noun
+  expect: share(ner='B-PER', pos=['VERB', 'ADV'])
+  at_most: 0.01
+- expect: share(ner='B-PER')
+  between: [0.35, 0.45]
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    root = tmp_path_factory.mktemp("joint")
+    (root / "scattered.conll").write_text(columns(scattered(ROWS)))
+    (root / "test.conll").write_text(columns(NEW))
+    (root / "expect.yaml").write_text(EXPECT)
+    return root
+
+
+@pytest.fixture
+def joint(run, folder):
+    path = folder / "joint.rf"
+    if not path.exists():
+        arguments = ["--tasks", "ner=2,pos=1", "--expect", folder / "expect.yaml", "--dev", folder / "test.conll"]
+        code, _, said = run("train", folder / "scattered.conll", "-o", path, "--max-iter", 5, *arguments)
+        assert code == 0, said
+        assert "ner 2 labels, pos 3 labels" in said
+        assert "a name is a noun: " in said
+        assert "pos span F1" in said
+    return path
+
+
+def test_a_joint_model_writes_one_column_a_task(run, folder, joint):
+    out = folder / "out.conll"
+    assert run("predict", joint, folder / "test.conll", "-o", out, "--probabilities") == (0, "", "")
+    rows = [[line.split() for line in block.splitlines()] for block in out.read_text().strip().split("\n\n")]
+    predicted = load(joint).predict([[token[0] for token in row] for row in NEW])
+    assert [[row[:3] for row in block] for block in rows] == [[list(token) for token in row] for row in NEW]
+    assert [[row[3] for row in block] for block in rows] == [y["ner"] for y in predicted]
+    assert [[row[4] for row in block] for block in rows] == [y["pos"] for y in predicted]
+    assert all(0.2 < float(p) <= 1 for block in rows for row in block for p in row[5:7])
+    assert all(len(row) == 7 for block in rows for row in block)
+
+
+def test_a_joint_model_is_scored_by_task(run, folder, joint):
+    code, text, _ = run("evaluate", folder / "test.conll", joint, "--tasks", "ner=2,pos=1", "--json")
+    assert code == 0
+    scores = json.loads(text)
+    assert list(scores) == ["ner", "pos"]
+    assert scores["pos"]["token_accuracy"] > 0.9
+    code, text, _ = run("evaluate", folder / "scattered.conll", joint, "--tasks", "pos=1")
+    assert code == 0
+    assert "20 sequences" in text
+    code, text, _ = run("inspect", joint, "--top", 2, "--label", "B-PER")
+    assert code == 0
+    for words in ("strongest pairs", "ner: B-PER", "a name is a noun", "labels pos"):
+        assert words in text
+
+
+def test_json_lines_hold_labels_by_task(run, folder):
+    data = folder / "scattered.jsonl"
+    records = []
+    for i, row in enumerate(ROWS):
+        labels = {"pos": [t[1] for t in row]} if i % 2 else {"ner": [t[2] for t in row], "pos": None}
+        records.append({"tokens": [t[0] for t in row], "labels": labels})
+    data.write_text("".join(json.dumps(record) + "\n" for record in records))
+    made = folder / "lines.rf"
+    assert run("train", data, "-o", made, "--tasks", "ner,pos", "--max-iter", 3, "-q") == (0, "", "")
+    code, text, _ = run("predict", made, data)
+    assert code == 0
+    found = [json.loads(line) for line in text.splitlines()]
+    assert all(set(record["labels"]) == {"ner", "pos"} for record in found)
+    assert found[1]["gold"] == {"pos": [t[1] for t in ROWS[1]]}
+    assert json.loads(run("evaluate", data, made, "--tasks", "ner", "--json")[1])["ner"]["token_accuracy"] > 0.8
+
+
+def test_one_column_and_an_expectation(run, folder):
+    """Only some names are marked and nothing else is: the share says how many there are."""
+    seen = [
+        [(w, n if n != "O" and (i + t) % 2 else "_") for t, (w, _, n) in enumerate(row)] for i, row in enumerate(ROWS)
+    ]
+    seen[0] = [(w, n) for w, _, n in ROWS[0]]
+    (folder / "positive.conll").write_text(columns(seen))
+    (folder / "share.yaml").write_text("- share('B-PER').between(0.38, 0.42)\n")
+    made = folder / "positive.rf"
+    arguments = ["--expect", folder / "share.yaml", "--max-iter", 5]
+    code, _, said = run("train", folder / "positive.conll", "-o", made, *arguments)
+    assert code == 0
+    assert "binds" in said
+    (folder / "gold.conll").write_text(columns([[(w, n) for w, _, n in row] for row in NEW]))
+    code, text, _ = run("evaluate", folder / "gold.conll", made, "--json")
+    assert code == 0
+    assert json.loads(text)["label"]["token_accuracy"] > 0.8
+
+
+def test_a_segment_model_is_opened(run, folder):
+    X, y = make_addresses(40, seed=3, noise=0.0)
+    path = folder / "segments.rf"
+    SegmentCRF(scheme="BIO", max_iter=15).fit(X, y).save(path)
+    data = folder / "addresses.jsonl"
+    data.write_text("".join(json.dumps({"tokens": t, "labels": l}) + "\n" for t, l in zip(X, y)))
+    code, text, _ = run("predict", path, data, "--probabilities")
+    assert code == 0
+    records = [json.loads(line) for line in text.splitlines()]
+    assert [r["labels"] for r in records] == list(load(path).predict(X))
+    assert all(0 < p <= 1 for r in records for p in r["probabilities"])
+    assert json.loads(run("evaluate", data, path, "--json")[1])["token_accuracy"] > 0.8
+    code, text, _ = run("inspect", path)
+    assert code == 0
+    assert "segments" in text
+    for arguments, words in (
+        (["predict", path, data, "--kbest", 2], "segment model"),
+        (["inspect", path, "--explain", "a b"], "works with chain models"),
+        (["rules", "learn", path, data, "-o", folder / "x.rf"], "rules are learned for chains"),
+    ):
+        code, _, said = run(*arguments)
+        assert code == 2
+        assert words in said
+
+
+def test_mistakes_end_with_one_sentence(run, folder, joint):
+    data, out = folder / "scattered.conll", folder / "x.rf"
+    (folder / "bad.yaml").write_text("\n- expect: share(ner='B-PERS')\n  at_most: 0.1\n")
+    (folder / "worse.yaml").write_text("\n- share(ner='B-PER')\n")
+    both = ["--tasks", "ner=2,pos=1"]
+    cases = [
+        (["train", data, "-o", out, "--tasks", "ner=9"], "columns 0 (the word) to 2"),
+        (["train", data, "-o", out, "--tasks", "ner=0"], "cannot be in column 0"),
+        (["train", data, "-o", out, "--tasks", "ner=x"], "name=column"),
+        (["train", data, "-o", out, "--tasks", "ner=1,ner=2"], "twice"),
+        (["train", data, "-o", out, "--tasks", "ner,pos"], "the column of every task"),
+        (["train", data, "-o", out, *both, "--l1", 1], "--l1 is for chains"),
+        (["train", data, "-o", out, *both, "--rules", "learn"], "--rules is for chains"),
+        (["train", data, "-o", out, *both, "--expect", folder / "bad.yaml"], "did you mean"),
+        (["train", data, "-o", out, *both, "--expect", folder / "worse.yaml"], "worse.yaml, line 2: "),
+        (["train", data, "-o", out, *both, "--expect", folder / "none.yaml"], "none.yaml"),
+        (["evaluate", data, joint], "this joint model has the tasks ner, pos"),
+        (["predict", joint, data, "--rules", folder / "worse.yaml"], "is not a rule"),
+    ]
+    for arguments, words in cases:
+        code, printed, said = run(*arguments)
+        assert code == 2, (arguments, said)
+        assert words in said, said
+        assert said.startswith("rulefield: ")
+        assert said.count("\n") == 1, said
+        assert printed == ""
+    assert not out.exists()

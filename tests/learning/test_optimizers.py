@@ -9,7 +9,7 @@ from oracles.labelled_chains import random_labels, random_sequences
 from rulefield.exceptions import InputError
 from rulefield.learning.fit_log import Ending
 from rulefield.learning.lbfgs import minimise_lbfgs
-from rulefield.learning.lbfgs_history import History
+from rulefield.learning.lbfgs_history import History, Point
 from rulefield.learning.likelihood import ChainLikelihood
 from rulefield.learning.owlqn import minimise_owlqn, pseudo_gradient
 from rulefield.learning.sharding import Threads, n_threads, shard_bounds
@@ -52,7 +52,7 @@ def test_direction_is_the_two_loop_recursion():
     for _ in range(5):
         s = rng.normal(size=n)
         y = s * rng.uniform(0.5, 2, size=n)
-        history.add(s, y)
+        history.add(Point(np.zeros(n), 0.0, np.zeros(n)), Point(s, 0.0, y))
         g = rng.normal(size=n)
         pairs = [*pairs, (s, y)][-memory:]
         q, alphas = g.copy(), []

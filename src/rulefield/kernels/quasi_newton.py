@@ -76,3 +76,23 @@ def dot(a, b):
     for j in range(whole, n):
         total += a[j] * b[j]
     return total
+
+
+@kernel
+def step_products(theta, old_theta, gradient, old_gradient):
+    """With s = theta - old_theta and y = gradient - old_gradient: (s . y, s . s, y . y), without storing s and y."""
+    n = np.uint64(theta.size)
+    whole = n // EIGHT * EIGHT
+    minus = fill8(-1.0)
+    x, y, z = fill8(0.0), fill8(0.0), fill8(0.0)
+    for j in range(ZERO, whole, EIGHT):
+        a = fma8(minus, load8(old_theta, j), load8(theta, j))
+        b = fma8(minus, load8(old_gradient, j), load8(gradient, j))
+        x, y, z = fma8(a, b, x), fma8(a, a, y), fma8(b, b, z)
+    along, step, change = sum8(x), sum8(y), sum8(z)
+    for j in range(whole, n):
+        a_1, b_1 = theta[j] - old_theta[j], gradient[j] - old_gradient[j]
+        along += a_1 * b_1
+        step += a_1 * a_1
+        change += b_1 * b_1
+    return along, step, change

@@ -1,11 +1,23 @@
 """The memory of L-BFGS: recent steps and gradient changes, and the direction that they suggest."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from rulefield.kernels.quasi_newton import combine_history, history_products
+from rulefield.kernels.quasi_newton import combine_history, history_products, step_products
 from rulefield.learning.sharding import Threads
 
 COLUMNS = 1 << 16
+FLAT = 1e-12
+
+
+@dataclass
+class Point:
+    """A place with its value and gradient."""
+
+    theta: np.ndarray
+    value: float
+    gradient: np.ndarray
 
 
 class History:
@@ -39,11 +51,15 @@ class History:
         """Drop all pairs."""
         self._order.clear()
 
-    def add(self, step: np.ndarray, change: np.ndarray) -> None:
-        """Remember a pair of positive curvature; the oldest makes room."""
+    def add(self, before: Point, after: Point) -> None:
+        """Remember the step between two points if its curvature is positive; the oldest pair makes room."""
+        along, step, change = step_products(after.theta, before.theta, after.gradient, before.gradient)
+        if not along > FLAT * np.sqrt(step * change):
+            return
         slot = len(self._order) if len(self._order) < self.memory else self._order.pop(0)
         self._order.append(slot)
-        self._rows[2 * slot], self._rows[2 * slot + 1] = step, change
+        np.subtract(after.theta, before.theta, out=self._rows[2 * slot])
+        np.subtract(after.gradient, before.gradient, out=self._rows[2 * slot + 1])
 
     def direction(self, gradient: np.ndarray) -> np.ndarray:
         """Return minus the inverse Hessian times ``gradient``."""

@@ -5,8 +5,8 @@ import numpy as np
 from rulefield.exceptions import InputError
 from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.fit_log import Callback, Ending, FitResult, Objective, StoppingRule, norm
-from rulefield.learning.lbfgs import MOST_TRIALS, SUFFICIENT, Point
-from rulefield.learning.lbfgs_history import History
+from rulefield.learning.lbfgs import MOST_TRIALS, SUFFICIENT
+from rulefield.learning.lbfgs_history import History, Point
 from rulefield.learning.sharding import Threads
 
 
@@ -74,11 +74,8 @@ def _step(objective: Objective, here: Point, l1: float, history: History, rule: 
     if there is None and len(history):
         history.forget()
         there = _search(objective, here, l1, slope, history, rule)
-    if there is None:
-        return None
-    step, change = there.theta - here.theta, there.gradient - here.gradient
-    if dot(step, change) > 1e-12 * norm(step) * norm(change):
-        history.add(step, change)
+    if there is not None:
+        history.add(here, there)
     return there
 
 

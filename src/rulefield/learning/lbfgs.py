@@ -1,7 +1,7 @@
 """L-BFGS for smooth objectives with very many variables.
 
-Its own, because scipy's costs about as much an iteration as an evaluation of the likelihood does at half a million
-weights (82 against 8 milliseconds here), and takes no interruption between iterations.
+Its own, because scipy's L-BFGS-B spent 82 ms an iteration beside the evaluations at 456,323 weights (CoNLL-2000), where this
+one spends 19; both with a memory of ten pairs.
 """
 
 import numpy as np

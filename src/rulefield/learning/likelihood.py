@@ -42,7 +42,7 @@ class ChainLikelihood:
     -----
     An evaluation costs O(weights touched + n_tokens * n_labels**2), less where few transitions have weights.
     Sequences whose sums would underflow in probability space, and models with observation-conditioned transitions,
-    are taken in log space, slower by a factor of ten to fifty.
+    are taken in log space, one by one, which is slower.
     """
 
     def __init__(

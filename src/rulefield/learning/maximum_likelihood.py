@@ -29,8 +29,8 @@ def fit_likelihood(
     """Minimise ``likelihood`` (with its L2 penalty) plus l1 x the sum of absolute weights.
 
     Without a ``theta`` to begin from, larger data are first walked through a few times one sequence at a time,
-    which reaches within a few per cent of the optimum at the cost of some evaluations (on CoNLL-2000 that saves
-    about two thirds of the iterations of L-BFGS). The end is always that of L-BFGS or OWL-QN with their stopping
+    which reaches within a few per cent of the optimum (on CoNLL-2000, fourteen epochs save 76 of the 123 evaluations
+    that reach 0.1 %). The end is always that of L-BFGS or OWL-QN with their stopping
     rules, so the optimum does not depend on it. Log and callback see the iterations of L-BFGS or OWL-QN.
     Deterministic for a seed.
 

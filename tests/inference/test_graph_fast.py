@@ -123,8 +123,8 @@ def test_many_separate_pieces_are_solved_one_by_one(monkeypatch):
 def test_labellings_made_around_sure_nodes_are_true(monkeypatch):
     monkeypatch.setattr("rulefield.inference.graph_auto.FIRST_NODES", 1)
     monkeypatch.setattr("rulefield.inference.graph_auto.MANY_NODES", 0)
-    for seed in range(30):
-        problem = random_problem(np.random.default_rng(seed), 7, n_factors=4, n_rows=1)
+    for seed in range(150):
+        problem = random_problem(np.random.default_rng(seed), 7, n_factors=9, n_rows=2, forbidden=0.1)
         best = best_objective(problem)
         found = decode_graph(problem)
         assert found.status == (Status.infeasible if best == -np.inf else Status.optimal)

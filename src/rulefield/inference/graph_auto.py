@@ -83,6 +83,8 @@ def auto_graph(
     if search.is_open:
         engine = "branch"
         budget.search(search, FIRST_NODES)
+    if search.is_open and search.value == -np.inf:
+        budget.search(search)  # labels can only be ruled out by a labelling, so find one first
     if search.is_open and search.value > -np.inf:
         _finish(parts, search, budget)
     result = search_result(problem, search, rest, engine)
@@ -152,7 +154,7 @@ def _finish(parts: Parts, search: Search, budget: Budget, use_milp: bool = False
     alive = _in_problem_order(root, root.network.scores.unary > -np.inf)
     components, labels, constant = split(parts, alive)
     sizes = [len(piece.nodes) for piece in components]
-    if not use_milp and max(sizes) > ONE_PIECE * sum(sizes):
+    if not use_milp and max(sizes, default=0) > ONE_PIECE * sum(sizes):
         budget.search(search)
         if not search.is_open:
             return

@@ -61,6 +61,9 @@ class GraphCRF(BaseEstimator):
         Relative decrease (for ``ssvm``: relative duality gap) at which learning stops.
     latent_rounds : int
         How often unknown labels are filled in again, for learners that need every label.
+    oracle_nodes : int
+        Search nodes that ``ssvm`` and ``perceptron`` may spend on each competing labelling after a few sweeps of the
+        fast engine; 0 takes the fast engine's word. The duality gap is true either way.
     warm_start : bool
         Begin ``fit`` from the weights of the last one, where their number still fits.
     on_infeasible : {"raise", "relax"}
@@ -111,6 +114,7 @@ class GraphCRF(BaseEstimator):
         max_iter: int = 100,
         tol: float = 1e-4,
         latent_rounds: int = 5,
+        oracle_nodes: int = 100,
         warm_start: bool = False,
         on_infeasible: str = "raise",
         random_state: Any = None,
@@ -130,6 +134,7 @@ class GraphCRF(BaseEstimator):
         self.max_iter = max_iter
         self.tol = tol
         self.latent_rounds = latent_rounds
+        self.oracle_nodes = oracle_nodes
         self.warm_start = warm_start
         self.on_infeasible = on_infeasible
         self.random_state = random_state
@@ -171,6 +176,7 @@ class GraphCRF(BaseEstimator):
             compiled,
             options.latent_rounds,
             options.n_jobs,
+            options.oracle_nodes,
         )
         learned = fit_graph_model(model, shards, training, start)
         self.plain_labels_ = not any(isinstance(labels, Mapping) for labels in y)

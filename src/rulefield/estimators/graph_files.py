@@ -20,6 +20,7 @@ _PLAIN = (
     "max_iter",
     "tol",
     "latent_rounds",
+    "oracle_nodes",
     "warm_start",
     "on_infeasible",
     "n_jobs",

@@ -24,6 +24,7 @@ class GraphOptions:
     tol: float
     latent_rounds: int
     n_jobs: int
+    oracle_nodes: int
     edge_weights: Any
     symmetric: Any
     antisymmetric: Any
@@ -45,6 +46,8 @@ def graph_options(estimator: Any) -> GraphOptions:
         value = getattr(e, name)
         if not isinstance(value, int | np.integer) or value < 1:
             raise InputError(f"{name} must be a whole number >= 1; got {value!r}.")
+    if not isinstance(e.oracle_nodes, int | np.integer) or e.oracle_nodes < 0:
+        raise InputError(f"oracle_nodes must be a whole number >= 0; got {e.oracle_nodes!r}.")
     if not isinstance(e.tol, int | float | np.number) or not 0 <= e.tol < np.inf:
         raise InputError(f"tol must be a finite number >= 0; got {e.tol!r}.")
     if e.decoding not in ("map", "marginals"):
@@ -56,6 +59,7 @@ def graph_options(estimator: Any) -> GraphOptions:
         float(e.tol),
         int(e.latent_rounds),
         thread_count(e.n_jobs),
+        int(e.oracle_nodes),
         e.edge_weights,
         e.symmetric,
         e.antisymmetric,

@@ -32,6 +32,8 @@ class GraphTraining:
     latent_rounds : int
         How often unknown labels are filled in again (learners that need every label).
     n_jobs : int or None
+    oracle_nodes : int
+        Search nodes that max-margin learners may spend on one labelling after the fast engine.
     """
 
     algorithm: str
@@ -41,6 +43,7 @@ class GraphTraining:
     rules: CompiledRules | None = None
     latent_rounds: int = 5
     n_jobs: int | None = None
+    oracle_nodes: int = 100
 
 
 def fit_graph_model(
@@ -69,7 +72,7 @@ def _fit_complete(
     if training.algorithm == "pseudolikelihood":
         objective = GraphPseudoLikelihood(model, shards, training.n_jobs)
         return minimise(objective, start, training.l2, training.max_iter, training.tol)
-    oracle = MapOracle(training.rules, n_jobs=training.n_jobs)
+    oracle = MapOracle(training.rules, node_limit=training.oracle_nodes, n_jobs=training.n_jobs)
     if training.algorithm == "ssvm":
         return StructuredSVM(model, shards, training.l2, oracle).fit(training.max_iter, training.tol, start)
     return fit_perceptron(model, shards, oracle, training.max_iter, start)

@@ -5,11 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracles.compiled import random_problem
+from oracles.chains import random_chain
+from oracles.compiled import random_problem, random_rule
 from rulefield.exceptions import InputError
 from rulefield.inference.decoding import ENGINES, decode, decode_many
 from rulefield.inference.exhaustive import amounts_of, decode_enumerate
 from rulefield.inference.result import Status
+from rulefield.problem.compiled import ChainProblem
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -58,6 +60,18 @@ def test_auto_equals_enumeration(seed):
 @settings(max_examples=500, deadline=None)
 def test_product_equals_enumeration(seed):
     check_exact(random_problem(np.random.default_rng(seed)), "product")
+
+
+def test_several_automata_at_once():
+    """Rules read by automata only, paid by the unit: the ones that are first folded in as prices, then made exact."""
+    for seed in range(250):
+        rng = np.random.default_rng(seed)
+        rules = []
+        while len(rules) < 4:
+            rule = random_rule(rng, len(rules), 7, 3, hard=0)
+            if rule.automaton is not None and not rule.once:
+                rules.append(rule)
+        check_exact(ChainProblem(random_chain(rng, 7, 3), tuple(rules)), "product")
 
 
 @given(SEEDS)

@@ -151,7 +151,7 @@ def snake_graph(picture: Picture, edges: str = "directions", picture_node: bool 
     edges : {"directions", "full"}
         Edge features: right and down (2), or also the windows of both ends for each direction (180, CSR).
     picture_node : bool
-        Add a node ``picture`` (colour counts, height, width: 7 features) joined to every cell by an edge that
+        Add a node ``picture`` (colour counts, height, width in tens: 7 features) joined to every cell by an edge that
         carries the cell's window (45).
     """
     if edges not in ("directions", "full"):
@@ -165,7 +165,7 @@ def snake_graph(picture: Picture, edges: str = "directions", picture_node: bool 
     links: dict[tuple[str, str], Any] = {("cell", "cell"): (pairs, between)}
     if picture_node:
         counts = np.bincount(picture.colours.ravel(), minlength=N_COLOURS)
-        nodes["picture"] = np.array([[*counts, *shape]], dtype=np.float64)
+        nodes["picture"] = np.array([[*counts, *shape]]) / 10.0  # of the size of the other features
         to_picture = np.stack([np.arange(len(window)), np.zeros(len(window), dtype=np.int64)], axis=1)
         links["cell", "picture"] = (to_picture, cells)
     return TypedGraph(nodes, links)

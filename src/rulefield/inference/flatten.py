@@ -29,26 +29,52 @@ class Term(NamedTuple):
     states: int
 
 
-_CACHE_SIZE = 64
-_cache: OrderedDict[tuple, tuple[RuleTables, tuple[Term, ...], tuple[CompiledRule, ...]]] = OrderedDict()
-_lock = Lock()
+Flat = tuple[RuleTables, tuple[Term, ...], tuple[CompiledRule, ...]]
+"""Tables, terms, and the rules themselves: holding them keeps their ids, the keys of the caches, their own."""
+
+
+class _Cache:
+    """The flat forms used last, by key; safe in threads."""
+
+    def __init__(self, size: int):
+        self.size = size
+        self._found: OrderedDict[tuple, Flat] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: tuple) -> Flat | None:
+        with self._lock:
+            found = self._found.get(key)
+            if found is not None:
+                self._found.move_to_end(key)
+            return found
+
+    def put(self, key: tuple, found: Flat) -> Flat:
+        with self._lock:
+            self._found[key] = found
+            while len(self._found) > self.size:
+                self._found.popitem(last=False)
+        return found
+
+
+_by_rules = _Cache(256)  # the very same rules: inputs of one length share them
+_by_forms = _Cache(64)  # other prices or other lengths, the same tables
 
 
 def flatten(rules: tuple[CompiledRule, ...], m: int) -> tuple[RuleTables, tuple[Term, ...]]:
     """Return the tables of rules over m labels and their terms; tables are shared between calls with equal forms."""
-    weight = np.array([rule.weight for rule in rules], dtype=np.float64)
-    key = (m, *((id(r.tally), _ids(r.counters), id(r.automaton), r.weight == np.inf, r.once) for r in rules))
-    with _lock:
-        found = _cache.get(key)
-        if found is not None:
-            _cache.move_to_end(key)
+    key = (m, *map(id, rules))
+    found = _by_rules.get(key)
     if found is None:
-        found = *_build(rules, m), rules  # holding the rules keeps their ids their own
-        with _lock:
-            _cache[key] = found
-            while len(_cache) > _CACHE_SIZE:
-                _cache.popitem(last=False)
-    return found[0]._replace(weight=weight), found[1]
+        weight = np.array([rule.weight for rule in rules], dtype=np.float64)
+        tables, terms, _ = _flat_forms(rules, m)
+        found = _by_rules.put(key, (tables._replace(weight=weight), terms, rules))
+    return found[0], found[1]
+
+
+def _flat_forms(rules: tuple[CompiledRule, ...], m: int) -> Flat:
+    key = (m, *((id(r.tally), _ids(r.counters), id(r.automaton), r.weight == np.inf, r.once) for r in rules))
+    found = _by_forms.get(key)
+    return _by_forms.put(key, (*_build(rules, m), rules)) if found is None else found
 
 
 def _ids(counters: tuple[Counter, ...]) -> tuple:

@@ -314,7 +314,7 @@ class ChainCRF(BaseEstimator):
 
         def score(theta: np.ndarray) -> float:
             ids = ChainDecoder(model, theta, options.n_jobs).best(data)
-            return span_f1(y_dev, _lists(names, ids, data.lengths), scheme=self.scheme)
+            return span_f1(y_dev, _lists(names, ids, data.lengths), scheme=self.scheme or "auto")
 
         return score
 
@@ -456,10 +456,10 @@ class ChainCRF(BaseEstimator):
         return self._decoder().log_likelihood(data, self._labels_encoder.encode(y, data.lengths))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Span F1, as conlleval counts it (under no scheme a span is a run of one label)."""
+        """Span F1, as conlleval counts it; without a scheme the prefixes of the labels tell it, or runs are spans."""
         if sample_weight is not None:
             raise InputError("score() counts spans over all sequences and takes no sample_weight; leave it out.")
-        return span_f1(list(y), list(self.predict(X)), scheme=self.scheme)
+        return span_f1(list(y), list(self.predict(X)), scheme=self.scheme or "auto")
 
     def explain(self, x: Any = None, top: int = 5) -> Explanation | ModelExplanation:
         """Say which features and transitions decided the labels of ``x``; without ``x``, the largest weights."""

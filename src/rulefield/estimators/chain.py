@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,16 @@ from rulefield.estimators.explanations import ChainExplainer, Explanation, Model
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labellings import Labelling
 from rulefield.estimators.options import ChainOptions, chain_options
+from rulefield.estimators.rows import (
+    check_some_tokens,
+    checked_weights,
+    label_lists,
+    numbers_of,
+    object_array,
+    places_of,
+    token_lists,
+    widened,
+)
 from rulefield.exceptions import InputError, InterruptedFitWarning
 from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
@@ -185,9 +195,9 @@ class ChainCRF(BaseEstimator):
         begun = perf_counter()
         options = chain_options(self)
         X = as_list(X)
-        _check_some_tokens(X)
+        check_some_tokens(X)
         names = LabelEncoder().fit(y)
-        sample_weight = _checked_weights(sample_weight, len(y))
+        sample_weight = checked_weights(sample_weight, len(y))
         if options.patience is not None and X_dev is None:
             X, y, sample_weight, X_dev, y_dev = self._hold_out(X, y, sample_weight)
         encoder = InputEncoder(copy.deepcopy(self.features))
@@ -195,7 +205,7 @@ class ChainCRF(BaseEstimator):
         labels = self._labels(names, y, data)
         model = self._model(data, labels, names.classes_, encoder, options)
         start = self._warm_weights(model, encoder, names.classes_) if self.warm_start else None
-        weight = _checked_weights(sample_weight, len(data))
+        weight = checked_weights(sample_weight, len(data))
         dev = self._dev_scorer(X_dev, y_dev, encoder, names, model, options)
         rules = self._training_rules(X, names, options)
         training = Training(model, data, labels, weight, start, self._seed(), begun, rules=rules)
@@ -228,7 +238,7 @@ class ChainCRF(BaseEstimator):
         begun = perf_counter()
         options = chain_options(self)
         X = as_list(X)
-        _check_some_tokens(X)
+        check_some_tokens(X)
         first = not self.__sklearn_is_fitted__()
         encoder = InputEncoder(copy.deepcopy(self.features)) if first else copy.deepcopy(self._encoder)
         data = encoder.fit_transform(X) if first else encoder.extend(X)
@@ -240,7 +250,7 @@ class ChainCRF(BaseEstimator):
         start = None
         if not first:
             model, start = self._grown(model)
-        weight = _checked_weights(sample_weight, len(data))
+        weight = checked_weights(sample_weight, len(data))
         training = Training(model, data, labels, weight, start, self._seed(), begun, one_pass=True)
         self._learn(training, options, encoder, names, None)
         return self
@@ -263,7 +273,7 @@ class ChainCRF(BaseEstimator):
             all_transitions=options.all_transitions,
             start_end=self.start_end,
             min_count=max(1, options.min_count),
-            transition_features=_numbers_of(self.transition_features, encoder.names),
+            transition_features=numbers_of(self.transition_features, encoder.names),
         )
 
     def _learn(
@@ -290,13 +300,13 @@ class ChainCRF(BaseEstimator):
     def _warm_weights(self, model: ChainModel, encoder: InputEncoder, classes: list[Any]) -> np.ndarray | None:
         if not self.__sklearn_is_fitted__():
             return None
-        feature = _places(self._encoder.names, encoder.names)
-        return transfer(self.theta_, self.model_, model, feature, _places(self.classes_, classes))
+        feature = places_of(self._encoder.names, encoder.names)
+        return transfer(self.theta_, self.model_, model, feature, places_of(self.classes_, classes))
 
     def _grown(self, model: ChainModel) -> tuple[ChainModel, np.ndarray]:
         """Return the model with the weights of both the last fit and the new data, and the old weights in it."""
         same = np.arange(self.model_.n_features), np.arange(len(self.classes_))
-        wide = union(model, _widened(self.model_, model))
+        wide = union(model, widened(self.model_, model))
         return wide, transfer(self.theta_, self.model_, wide, *same)
 
     def _dev_scorer(
@@ -314,7 +324,7 @@ class ChainCRF(BaseEstimator):
 
         def score(theta: np.ndarray) -> float:
             ids = ChainDecoder(model, theta, options.n_jobs).best(data)
-            return span_f1(y_dev, _lists(names, ids, data.lengths), scheme=self.scheme or "auto")
+            return span_f1(y_dev, label_lists(names, ids, data.lengths), scheme=self.scheme or "auto")
 
         return score
 
@@ -359,9 +369,9 @@ class ChainCRF(BaseEstimator):
         data = self._encoder.transform(X)
         rules = self.rules if rules is None else rules
         if rules:
-            return _object_array([labelling.labels for labelling in self._ruled(X, data, rules, known, {})])
+            return object_array([labelling.labels for labelling in self._ruled(X, data, rules, known, {})])
         ids = self._decoder().best(data, self._known(known, data))
-        return _object_array(_lists(self._labels_encoder, ids, data.lengths))
+        return object_array(label_lists(self._labels_encoder, ids, data.lengths))
 
     def decode(
         self, X: Any, *, rules: Sequence[Any] | None = None, known: Any = None, engine: str = "auto", **limits: Any
@@ -384,7 +394,7 @@ class ChainCRF(BaseEstimator):
     def _ruled(
         self, X: Any, data: Sequences, rules: Sequence[Any], known: Any, how: dict[str, Any]
     ) -> list[Labelling]:
-        return self._ruled_decoder(rules).decode(data, _tokens(X, data), self._known(known, data), **how)
+        return self._ruled_decoder(rules).decode(data, token_lists(X, data), self._known(known, data), **how)
 
     def _ruled_decoder(self, rules: Sequence[Any]) -> "RuledDecoder":
         from rulefield.estimators.ruled_decoding import RuledDecoder  # loads rules and engines: only where asked for
@@ -412,7 +422,7 @@ class ChainCRF(BaseEstimator):
         data = self._encoder.transform(X)
         allowed = self._known(known, data)
         if rules:
-            node = self._ruled_decoder(rules).marginals(data, _tokens(X, data), allowed)
+            node = self._ruled_decoder(rules).marginals(data, token_lists(X, data), allowed)
         else:
             node = self._decoder().marginals(data, allowed)
         pieces = np.split(node, data.offsets[1:-1]) if len(data) else []
@@ -429,7 +439,7 @@ class ChainCRF(BaseEstimator):
         data = self._encoder.transform(X)
         allowed = self._known(known, data)
         if rules:
-            answers = self._ruled_decoder(rules).kbest(data, k, _tokens(X, data), allowed)
+            answers = self._ruled_decoder(rules).kbest(data, k, token_lists(X, data), allowed)
         else:
             answers = self._decoder().kbest(data, k, allowed)
         return [[(self._labels_encoder.decode(ids), p) for ids, p in row] for row in answers]
@@ -444,7 +454,7 @@ class ChainCRF(BaseEstimator):
         seed = check_random_state(self.random_state if random_state is None else random_state).randint(2**31 - 1)
         generator = np.random.default_rng(seed)
         if rules:
-            drawn = self._ruled_decoder(rules).sample(data, n, _tokens(X, data), generator)
+            drawn = self._ruled_decoder(rules).sample(data, n, token_lists(X, data), generator)
         else:
             drawn = self._decoder().sample(data, n, generator)
         return [[self._labels_encoder.decode(ids) for ids in rows] for rows in drawn]
@@ -515,75 +525,3 @@ class ChainCRF(BaseEstimator):
         tags.target_tags.required = True
         tags.non_deterministic = False
         return tags
-
-
-def _tokens(X: Any, data: Sequences) -> list[Any]:
-    return [tokens_of(X, i) for i in range(len(data))]
-
-
-def _check_some_tokens(X: Any) -> None:
-    if isinstance(X, Sequences):
-        some = X.n_tokens > 0
-    else:
-        some = not isinstance(X, (list, tuple)) or any(not hasattr(x, "__len__") or len(x) for x in X)
-    if not some:
-        raise InputError("X holds no token to learn from; give at least one sequence with at least one token.")
-
-
-def _object_array(rows: list[Any]) -> np.ndarray:
-    """1-D object array of lists whatever their lengths (numpy would make equal ones 2-D)."""
-    out = np.empty(len(rows), dtype=object)
-    out[:] = [None] * len(rows)
-    for i, row in enumerate(rows):
-        out[i] = row
-    return out
-
-
-def _lists(names: LabelEncoder, ids: np.ndarray, lengths: np.ndarray) -> list[list[Any]]:
-    flat = names.decode(ids)
-    stops = np.cumsum(lengths).tolist()
-    return [flat[stop - n : stop] for stop, n in zip(stops, lengths.tolist())]
-
-
-def _places(old: Iterable[Any], new: Iterable[Any]) -> np.ndarray:
-    """Place of each old name among the new ones; -1 where it is gone."""
-    index = {name: i for i, name in enumerate(new)}
-    return np.array([index.get(name, -1) for name in old], dtype=np.int64)
-
-
-def _widened(model: ChainModel, like: ChainModel) -> ChainModel:
-    """Return ``model`` over the features of ``like``, which has the same ones first and then new ones."""
-    from dataclasses import replace
-
-    from rulefield.models.pairs import PairTable
-
-    def wide(table: PairTable) -> PairTable:
-        more = np.full(like.n_features - table.n_features, table.n_pairs, np.uint64)
-        return PairTable(np.concatenate([table.ptr, more]), table.label, table.n_labels)
-
-    return replace(model, n_features=like.n_features, pairs=wide(model.pairs), step_pairs=wide(model.step_pairs))
-
-
-def _numbers_of(features: str | Sequence[str] | None, names: list[str]) -> np.ndarray | None:
-    if features is None:
-        return None
-    if isinstance(features, str):
-        if features != "all":
-            raise InputError(f"transition_features must be 'all' or a list of feature names; got {features!r}.")
-        return np.arange(len(names))
-    index = {name: i for i, name in enumerate(names)}
-    missing = [name for name in features if name not in index]
-    if missing:
-        raise InputError(f"transition_features names {missing[0]!r}, which does not occur in X.")
-    return np.array([index[name] for name in features], dtype=np.int64)
-
-
-def _checked_weights(sample_weight: Any, n: int) -> np.ndarray | None:
-    if sample_weight is None:
-        return None
-    weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
-    if weight.shape != (n,):
-        raise InputError(f"sample_weight must have one weight for each of {n} sequences; got shape {weight.shape}.")
-    if not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():
-        raise InputError("sample_weight must be finite, not negative, and not all zero.")
-    return weight

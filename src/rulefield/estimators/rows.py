@@ -1,0 +1,88 @@
+"""Rows in and rows out of sequence estimators: checks of what users give, lists of labels for what they get."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from rulefield.data.sequences import Sequences
+from rulefield.encode.labels import LabelEncoder
+from rulefield.estimators.inputs import tokens_of
+from rulefield.exceptions import InputError
+from rulefield.models.chain import ChainModel
+from rulefield.models.pairs import PairTable
+
+
+def token_lists(X: Any, data: Sequences) -> list[Any]:
+    """Tokens of every sequence, as the user gave them."""
+    return [tokens_of(X, i) for i in range(len(data))]
+
+
+def check_some_tokens(X: Any) -> None:
+    """Refuse data without a single token."""
+    if isinstance(X, Sequences):
+        some = X.n_tokens > 0
+    else:
+        some = not isinstance(X, (list, tuple)) or any(not hasattr(x, "__len__") or len(x) for x in X)
+    if not some:
+        raise InputError("X holds no token to learn from; give at least one sequence with at least one token.")
+
+
+def object_array(rows: list[Any]) -> np.ndarray:
+    """1-D object array of lists whatever their lengths (numpy would make equal ones 2-D)."""
+    out = np.empty(len(rows), dtype=object)
+    out[:] = [None] * len(rows)
+    for i, row in enumerate(rows):
+        out[i] = row
+    return out
+
+
+def label_lists(names: LabelEncoder, ids: np.ndarray, lengths: np.ndarray) -> list[list[Any]]:
+    """Label numbers of all tokens (n_tokens,) as one list of labels a sequence."""
+    flat = names.decode(ids)
+    stops = np.cumsum(lengths).tolist()
+    return [flat[stop - n : stop] for stop, n in zip(stops, lengths.tolist())]
+
+
+def places_of(old: Iterable[Any], new: Iterable[Any]) -> np.ndarray:
+    """Place of each old name among the new ones; -1 where it is gone."""
+    index = {name: i for i, name in enumerate(new)}
+    return np.array([index.get(name, -1) for name in old], dtype=np.int64)
+
+
+def widened(model: ChainModel, like: ChainModel) -> ChainModel:
+    """Return ``model`` over the features of ``like``, which has the same ones first and then new ones."""
+
+    def wide(table: PairTable) -> PairTable:
+        more = np.full(like.n_features - table.n_features, table.n_pairs, np.uint64)
+        return PairTable(np.concatenate([table.ptr, more]), table.label, table.n_labels)
+
+    return replace(model, n_features=like.n_features, pairs=wide(model.pairs), step_pairs=wide(model.step_pairs))
+
+
+def numbers_of(features: str | Sequence[str] | None, names: list[str]) -> np.ndarray | None:
+    """Columns of the features that a user names, or of all."""
+    if features is None:
+        return None
+    if isinstance(features, str):
+        if features != "all":
+            raise InputError(f"transition_features must be 'all' or a list of feature names; got {features!r}.")
+        return np.arange(len(names))
+    index = {name: i for i, name in enumerate(names)}
+    missing = [name for name in features if name not in index]
+    if missing:
+        raise InputError(f"transition_features names {missing[0]!r}, which does not occur in X.")
+    return np.array([index[name] for name in features], dtype=np.int64)
+
+
+def checked_weights(sample_weight: Any, n: int) -> np.ndarray | None:
+    """Return weights of n sequences as float64, or refuse them with a sentence."""
+    if sample_weight is None:
+        return None
+    weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+    if weight.shape != (n,):
+        raise InputError(f"sample_weight must have one weight for each of {n} sequences; got shape {weight.shape}.")
+    if not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():
+        raise InputError("sample_weight must be finite, not negative, and not all zero.")
+    return weight

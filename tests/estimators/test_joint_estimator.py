@@ -127,6 +127,8 @@ def test_bad_labels(y, words):
 
 def test_bad_options_and_expectations():
     X, y = corpus(4)
+    with pytest.raises(InputError, match="sample_weight must have one weight for each of 4 sequences"):
+        JointCRF().fit(X, y, sample_weight=[1.0])
     with pytest.raises(InputError, match="learning must be one of em, gradient"):
         JointCRF(learning="sgd").fit(X, y)
     with pytest.raises(RuleError, match="the task 'names' is unknown"):

@@ -54,6 +54,9 @@ def test_proposed_and_saved(crf, data, tmp_path):
     ruled.save(tmp_path / "m")
     again = rf.load(tmp_path / "m")
     assert list(again.predict(data[4])) == list(ruled.predict(data[4]))
+    assert list(again.predict(x for x in data[4])) == list(ruled.predict(data[4])), (
+        "any iterable of sequences will do"
+    )
     assert again.report() == ruled.report()
 
 

@@ -20,6 +20,7 @@ from rulefield.estimators.joint_files import joint_from_file, joint_to_file
 from rulefield.estimators.joint_labels import JointLabels
 from rulefield.estimators.options import thread_count
 from rulefield.estimators.progress import Progress
+from rulefield.estimators.rows import checked_weights, object_array
 from rulefield.exceptions import InputError, InterruptedFitWarning
 from rulefield.inference.joint import joint_marginals, joint_viterbi
 from rulefield.learning.em import EmOutcome, EmRecord, RegularisedObjective, direct_ascent, expectation_maximisation
@@ -184,7 +185,7 @@ class JointCRF(BaseEstimator):
         tokens = [tokens_of(X, i) for i in range(len(data))]
         compiler, forbidden, expected = self._expectations(names, tokens)
         model = self._model(data, labels, names, encoder, forbidden)
-        weight = None if sample_weight is None else np.ascontiguousarray(sample_weight, np.float64)
+        weight = checked_weights(sample_weight, len(data))
         corpus = JointCorpus(model, data, labels, weight, thread_count(self.n_jobs))
         start = self._single_tasks(model, data, labels, weight)
         outcome = self._climb(corpus, expected, start)
@@ -341,12 +342,9 @@ class JointCRF(BaseEstimator):
         data = self._transform(X)
         states, _ = joint_viterbi(self.model_.potentials(self.theta_, data))
         labels = np.unravel_index(states, self.model_.sizes)
-        out = np.empty(len(data), dtype=object)
         flat = {task: self._names.encoders[task].decode(ids) for task, ids in zip(self.tasks_, labels)}
-        for i in range(len(data)):
-            first, last = int(data.offsets[i]), int(data.offsets[i + 1])
-            out[i] = {task: flat[task][first:last] for task in self.tasks_}
-        return out
+        bounds = zip(data.offsets[:-1].tolist(), data.offsets[1:].tolist())
+        return object_array([{task: flat[task][a:b] for task in self.tasks_} for a, b in bounds])
 
     def predict_marginals(self, X: Any) -> list[dict[str, np.ndarray]]:
         """Return the probability of every label of every task at every token, (n, m_k) in ``classes_`` order."""

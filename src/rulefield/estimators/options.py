@@ -1,12 +1,12 @@
 """The options of ChainCRF, checked, with the names of sklearn-crfsuite translated."""
 
-import os
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any
 
 from rulefield.encode.schemes import as_scheme
 from rulefield.exceptions import InputError
+from rulefield.learning.sharding import n_threads
 
 ALGORITHMS = ("lbfgs", "sgd", "perceptron", "ssvm")
 _CRFSUITE_ALGORITHMS = {"l2sgd": "sgd", "ap": "perceptron"}
@@ -63,8 +63,7 @@ def thread_count(n_jobs: int | None) -> int:
         return 1
     if not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise InputError(f"n_jobs must be a whole number of threads, or -1 for all cores; got {n_jobs!r}.")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return int(n_jobs) if n_jobs > 0 else max(1, cores + 1 + int(n_jobs))
+    return n_threads(int(n_jobs))
 
 
 def _first(*values: Any) -> Any:

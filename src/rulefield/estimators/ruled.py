@@ -17,6 +17,7 @@ from rulefield.estimators.inputs import as_list, tokens_of
 from rulefield.estimators.labellings import Labelling
 from rulefield.estimators.options import thread_count
 from rulefield.estimators.progress import Progress
+from rulefield.estimators.rows import object_array
 from rulefield.estimators.ruled_files import ruled_from_file, ruled_to_file
 from rulefield.estimators.two_stage import TwoStageDecoder
 from rulefield.exceptions import InputError
@@ -238,10 +239,7 @@ class RuledCRF(BaseEstimator):
 
     def predict(self, X: Any) -> np.ndarray:
         """Return the best labels of each sequence under the learned rules: a 1-D object array of lists."""
-        out = np.empty(len(as_list(X)), dtype=object)
-        for i, labelling in enumerate(self.decode(X)):
-            out[i] = labelling.labels
-        return out
+        return object_array([labelling.labels for labelling in self.decode(X)])
 
     def decode(self, X: Any, **how: Any) -> list[Labelling]:
         """Return the best labelling of each sequence with its score, bound, status and broken rules."""

@@ -1,8 +1,8 @@
 """Data cut into shards, worked through in threads; the same shards and the same sums for any number of threads."""
 
+import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from os import cpu_count
 from typing import TypeVar
 
 import numpy as np
@@ -34,7 +34,7 @@ def shard_bounds(lengths: np.ndarray, n_labels: int) -> np.ndarray:
 def n_threads(n_jobs: int | None) -> int:
     """Threads for scikit-learn's ``n_jobs``: None is 1, -1 one for each core."""
     n_jobs = 1 if n_jobs is None else n_jobs
-    cores = cpu_count() or 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, n_jobs if n_jobs > 0 else cores + 1 + n_jobs)
 
 

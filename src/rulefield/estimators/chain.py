@@ -3,12 +3,10 @@
 import copy
 import warnings
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,7 +16,7 @@ from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible
 from rulefield.estimators.chain_decoding import ChainDecoder
-from rulefield.estimators.chain_files import chain_from_file, chain_to_file
+from rulefield.estimators.chain_files import chain_state, restore_chain
 from rulefield.estimators.chain_training import Training, TrainingRules, train_chain
 from rulefield.estimators.explanations import ChainExplainer, Explanation, ModelExplanation, explain_model
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
@@ -34,6 +32,7 @@ from rulefield.estimators.rows import (
     token_lists,
     widened,
 )
+from rulefield.estimators.saving import SequenceEstimator, State
 from rulefield.exceptions import InputError, InterruptedFitWarning
 from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from rulefield.estimators.ruled_decoding import RuledDecoder
 
 
-class ChainCRF(BaseEstimator):
+class ChainCRF(SequenceEstimator):
     r"""Linear-chain conditional random field for labelling sequences.
 
     Maximises :math:`\sum_i \log p(y_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2` (``algorithm="lbfgs"``), where
@@ -117,6 +116,8 @@ class ChainCRF(BaseEstimator):
     >>> crf.predict([["Emmy", "Noether", "1918"]])[0]
     ['B-name', 'I-name', 'B-year']
     """
+
+    _kind = "chain"
 
     def __init__(
         self,
@@ -485,22 +486,11 @@ class ChainCRF(BaseEstimator):
 
     # --- files and scikit-learn -------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file, which :func:`rulefield.load` reads."""
-        self._check_fitted()
-        chain_to_file(self, path)
+    def _state(self) -> State:
+        return chain_state(self)
 
-    def to_bytes(self) -> bytes:
-        """Return what ``save`` would write."""
-        self._check_fitted()
-        data = chain_to_file(self, None)
-        assert data is not None
-        return data
-
-    @classmethod
-    def load(cls, source: str | Path | bytes, features: Any = None) -> "ChainCRF":
-        """Read a model file (a path or its bytes). ``features`` replaces a transformer that was not saved."""
-        return chain_from_file(cls(), source, features)
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+        restore_chain(self, arrays, metadata, **given)
 
     def _decoder(self) -> ChainDecoder:
         return ChainDecoder(self.model_, self.theta_, chain_options(self).n_jobs)
@@ -515,13 +505,3 @@ class ChainCRF(BaseEstimator):
 
     def _check_fitted(self) -> None:
         check_is_fitted(self)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "theta_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.target_tags.required = True
-        tags.non_deterministic = False
-        return tags

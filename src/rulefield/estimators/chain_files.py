@@ -1,6 +1,5 @@
 """A fitted ChainCRF as one model file, and back."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,16 +8,15 @@ from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.estimators.inputs import InputEncoder
+from rulefield.estimators.saving import State
 from rulefield.exceptions import ModelFileError
 from rulefield.models.chain import ChainModel
 from rulefield.models.pairs import PairTable
-from rulefield.persistence import load_model, model_to_bytes, save_model
 from rulefield.rules import text as rules_text
 
 if TYPE_CHECKING:
     from rulefield.estimators.chain import ChainCRF
 
-KIND = "chain"
 _TRANSFORMERS = {"TokenFeatures": TokenFeatures, "Template": Template}
 _MODEL_ARRAYS = (
     "transition_from",
@@ -31,16 +29,7 @@ _MODEL_ARRAYS = (
 )
 
 
-def chain_to_file(crf: "ChainCRF", path: str | Path | None) -> bytes | None:
-    """Write a fitted model to ``path``, or give its bytes where ``path`` is None."""
-    arrays, metadata = chain_state(crf)
-    if path is None:
-        return model_to_bytes(KIND, arrays, metadata)
-    save_model(path, KIND, arrays, metadata)
-    return None
-
-
-def chain_state(crf: "ChainCRF") -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def chain_state(crf: "ChainCRF") -> State:
     """Arrays and JSON-able metadata of a fitted model."""
     arrays = model_arrays(crf.model_) | {"theta": crf.theta_} | crf._encoder.to_arrays()
     params = crf.get_params(deep=False)
@@ -49,20 +38,12 @@ def chain_state(crf: "ChainCRF") -> tuple[dict[str, np.ndarray], dict[str, Any]]
     params["random_state"] = params["random_state"] if isinstance(params["random_state"], int) else None
     return arrays, {
         "params": params,
-        "classes": [_plain(c) for c in crf.classes_],
+        "classes": [plain_label(c) for c in crf.classes_],
         "fitted_features": features_state(crf._encoder.features),
         "n_columns": crf._encoder.n_columns,
         "n_iter": crf.n_iter_,
         "converged": bool(crf.converged_),
     }
-
-
-def chain_from_file(crf: "ChainCRF", source: str | Path | bytes, features: Any = None) -> "ChainCRF":
-    """Fill ``crf`` with the model in a file (a path or bytes)."""
-    kind, arrays, metadata = load_model(source)
-    if kind != KIND:
-        raise ModelFileError(f"this file holds a {kind!r} model, not a chain; open it with rulefield.load().")
-    return restore_chain(crf, arrays, metadata, features)
 
 
 def restore_chain(
@@ -128,7 +109,7 @@ def features_from(state: dict[str, Any] | None, given: Any) -> Any:
     return given
 
 
-def _plain(label: Any) -> Any:
+def plain_label(label: Any) -> Any:
     """Return a label as JSON can hold it."""
     label = label.item() if isinstance(label, np.generic) else label
     if not isinstance(label, (str, int, float)):

@@ -1,7 +1,6 @@
 """The conditional random field on graphs with nodes of several types, as a scikit-learn estimator."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +11,9 @@ from sklearn.utils.validation import check_is_fitted
 from rulefield.data.graphs import Pair, TypedGraph
 from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
 from rulefield.estimators.graph_decoding import GraphDecoder, GraphLabelling
-from rulefield.estimators.graph_files import graph_from_file, graph_to_file
+from rulefield.estimators.graph_files import graph_state, restore_graph
 from rulefield.estimators.graph_options import GraphOptions, graph_options, make_spec, node_costs
+from rulefield.estimators.saving import SavedModel, State
 from rulefield.exceptions import InputError
 from rulefield.learning.graph_fit import GraphTraining, fit_graph_model
 from rulefield.learning.graph_shards import N_SHARDS, make_shards
@@ -23,7 +23,7 @@ from rulefield.rules.graph_compile import GraphRuleCompiler
 GRAPHS_PER_STEP = 8
 
 
-class GraphCRF(BaseEstimator):
+class GraphCRF(SavedModel, BaseEstimator):
     r"""Conditional random field on graphs whose nodes are of several types, each with its own labels and features.
 
     The score of a labelling is :math:`\sum_v w^{t}_{y_v} \cdot \phi(v) + \sum_{(u,v)} w^{tt'}_{y_u y_v} \cdot
@@ -96,6 +96,8 @@ class GraphCRF(BaseEstimator):
     >>> crf.predict(graphs)[0].tolist()
     ['a', 'b', 'a']
     """
+
+    _kind = "GraphCRF"
 
     def __init__(
         self,
@@ -334,15 +336,11 @@ class GraphCRF(BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")
 
-    def save(self, path: str | Path) -> None:
-        """Write the fitted model to one file (safetensors and JSON; opening it runs no code)."""
-        self._check_fitted()
-        graph_to_file(self, path)
+    def _state(self) -> State:
+        return graph_state(self)
 
-    @classmethod
-    def load(cls, path: str | Path) -> "GraphCRF":
-        """Read a model written by :meth:`save`."""
-        return graph_from_file(cls, path)
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+        restore_graph(self, arrays, metadata, **given)
 
 
 def checked_graphs(X: Any) -> list[TypedGraph]:

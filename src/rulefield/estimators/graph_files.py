@@ -1,17 +1,17 @@
 """GraphCRF to a model file and back."""
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rulefield.encode.graph_labels import GraphLabels
-from rulefield.exceptions import ModelFileError
+from rulefield.estimators.saving import State
 from rulefield.models.graph import GraphModel, GraphSpec
-from rulefield.persistence import load_model, save_model
 from rulefield.rules.text import from_dicts, to_dicts
 
-KIND = "GraphCRF"
+if TYPE_CHECKING:
+    from rulefield.estimators.graph import GraphCRF
+
 _PLAIN = (
     "algorithm",
     "l2",
@@ -27,10 +27,10 @@ _PLAIN = (
 )
 
 
-def graph_to_file(estimator: Any, path: str | Path) -> None:
-    """Write the weights as one array and everything else as JSON."""
+def graph_state(estimator: "GraphCRF") -> State:
+    """Return the weights as one array and everything else as JSON-able metadata."""
     spec = estimator.model_.spec
-    metadata = {
+    return {"theta": estimator.theta_}, {
         "parameters": {name: getattr(estimator, name) for name in _PLAIN},
         "rules": to_dicts(estimator.rules or []),
         "classes": [[t, c.tolist()] for t, c in sorted(estimator.classes_.items())],
@@ -45,19 +45,10 @@ def graph_to_file(estimator: Any, path: str | Path) -> None:
         "converged": estimator.converged_,
         "gap": estimator.gap_ if np.isfinite(estimator.gap_) else None,
     }
-    save_model(path, KIND, {"theta": estimator.theta_}, metadata)
 
 
-def graph_from_file(cls: type[Any], path: str | Path) -> Any:
-    """Rebuild a fitted estimator of class ``cls``."""
-    kind, arrays, data = load_model(path)
-    if kind != KIND:
-        raise ModelFileError(f"{path} holds a {kind}, not a {KIND}; load it with {kind}.load or rulefield.load.")
-    return graph_from_parts(cls, arrays, data)
-
-
-def graph_from_parts(cls: type[Any], arrays: dict[str, np.ndarray], data: dict[str, Any]) -> Any:
-    """Rebuild a fitted estimator from what :func:`rulefield.persistence.load_model` returned."""
+def restore_graph(estimator: "GraphCRF", arrays: dict[str, np.ndarray], data: dict[str, Any]) -> None:
+    """Undo :func:`graph_state`."""
     names = GraphLabels({t: np.asarray(labels) for t, labels in data["classes"]})
     spec = GraphSpec(
         names.counts,
@@ -68,7 +59,7 @@ def graph_from_parts(cls: type[Any], arrays: dict[str, np.ndarray], data: dict[s
         {(a, b): tuple(f) for a, b, f in data["antisymmetric"]},
         tuple(tuple(tuple(key) if isinstance(key, list) else key for key in group) for group in data["shared"]),
     )
-    estimator = cls(
+    estimator.set_params(
         **data["parameters"],
         rules=from_dicts(data["rules"]) or None,
         labels=dict(data["classes"]),
@@ -82,4 +73,3 @@ def graph_from_parts(cls: type[Any], arrays: dict[str, np.ndarray], data: dict[s
     estimator.objective_curve_, estimator.n_iter_ = tuple(data["curve"]), len(data["curve"])
     estimator.converged_ = data["converged"]
     estimator.gap_ = float("nan") if data["gap"] is None else data["gap"]
-    return estimator

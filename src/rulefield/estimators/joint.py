@@ -4,23 +4,22 @@ import copy
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
-from rulefield.estimators.joint_files import joint_from_file, joint_to_file
+from rulefield.estimators.joint_files import joint_state, restore_joint
 from rulefield.estimators.joint_labels import JointLabels
 from rulefield.estimators.options import thread_count
 from rulefield.estimators.progress import Progress
 from rulefield.estimators.rows import checked_weights, object_array
+from rulefield.estimators.saving import SequenceEstimator, State
 from rulefield.exceptions import InputError, InterruptedFitWarning
 from rulefield.inference.joint import joint_marginals, joint_viterbi
 from rulefield.learning.em import EmOutcome, EmRecord, RegularisedObjective, direct_ascent, expectation_maximisation
@@ -57,7 +56,7 @@ class ExpectationReport:
         return self.pull != 0.0
 
 
-class JointCRF(BaseEstimator):
+class JointCRF(SequenceEstimator):
     """Linear-chain CRF over several tasks, trained on any mixture of annotations.
 
     The joint state of a token is one label a task. Scores are the tasks' own chain scores plus weights of label pairs
@@ -113,6 +112,8 @@ class JointCRF(BaseEstimator):
     >>> crf.predict([["Ada", "runs"]])[0]
     {'name': ['B', 'O'], 'pos': ['NOUN', 'VERB']}
     """
+
+    _kind = "joint"
 
     def __init__(
         self,
@@ -377,24 +378,11 @@ class JointCRF(BaseEstimator):
 
     # --- files and scikit-learn -------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file, which :func:`rulefield.load` reads."""
-        check_is_fitted(self)
-        joint_to_file(self, path)
+    def _state(self) -> State:
+        return joint_state(self)
 
-    @classmethod
-    def load(cls, source: str | Path | bytes, features: Any = None) -> "JointCRF":
-        """Read a model file (a path or its bytes)."""
-        return joint_from_file(cls(), source, features)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "theta_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.target_tags.required = True
-        return tags
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+        restore_joint(self, arrays, metadata, **given)
 
 
 def _forbids(expectation: Expectation) -> bool:

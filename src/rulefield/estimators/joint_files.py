@@ -1,6 +1,5 @@
 """A fitted JointCRF as one model file, and back."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -8,19 +7,16 @@ import numpy as np
 from rulefield.estimators.chain_files import features_from, features_state, model_arrays, model_from_arrays
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.joint_labels import JointLabels
-from rulefield.exceptions import ModelFileError
+from rulefield.estimators.saving import State
 from rulefield.models.joint import JointModel
 from rulefield.models.pairs import PairTable
-from rulefield.persistence import load_model, save_model
 
 if TYPE_CHECKING:
     from rulefield.estimators.joint import JointCRF
 
-KIND = "joint"
 
-
-def joint_to_file(crf: "JointCRF", path: str | Path) -> None:
-    """Write a fitted joint model."""
+def joint_state(crf: "JointCRF") -> State:
+    """Arrays and JSON-able metadata of a fitted model."""
     model = crf.model_
     arrays = {"theta": crf.theta_} | crf._encoder.to_arrays()
     for k, task in enumerate(model.tasks):
@@ -30,7 +26,7 @@ def joint_to_file(crf: "JointCRF", path: str | Path) -> None:
     params = crf.get_params(deep=False)
     params["features"] = features_state(params["features"])
     params["expectations"] = None  # they act while training; a fitted model reports them
-    metadata = {
+    return arrays, {
         "params": params,
         "tasks": crf.tasks_,
         "classes": {task: list(labels) for task, labels in crf.classes_.items()},
@@ -41,16 +37,14 @@ def joint_to_file(crf: "JointCRF", path: str | Path) -> None:
         "converged": bool(crf.converged_),
         "expectations": [vars(report) for report in crf.expectations_],
     }
-    save_model(path, KIND, arrays, metadata)
 
 
-def joint_from_file(crf: "JointCRF", source: str | Path | bytes, features: Any = None) -> "JointCRF":
-    """Fill ``crf`` with the model in a file."""
+def restore_joint(
+    crf: "JointCRF", arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Any = None
+) -> "JointCRF":
+    """Undo :func:`joint_state`."""
     from rulefield.estimators.joint import ExpectationReport
 
-    kind, arrays, metadata = load_model(source)
-    if kind != KIND:
-        raise ModelFileError(f"this file holds a {kind!r} model, not a joint one; open it with rulefield.load().")
     params = metadata["params"]
     params["features"] = features_from(params["features"], features)
     crf.set_params(**params)

@@ -4,11 +4,10 @@ import copy
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
@@ -18,7 +17,8 @@ from rulefield.estimators.labellings import Labelling
 from rulefield.estimators.options import thread_count
 from rulefield.estimators.progress import Progress
 from rulefield.estimators.rows import object_array
-from rulefield.estimators.ruled_files import ruled_from_file, ruled_to_file
+from rulefield.estimators.ruled_files import restore_ruled, ruled_state
+from rulefield.estimators.saving import SequenceEstimator, State
 from rulefield.estimators.two_stage import TwoStageDecoder
 from rulefield.exceptions import InputError
 from rulefield.learning.rule_weights import Example, Examples, LearnedWeights, learn_margin, learn_perceptron
@@ -72,7 +72,7 @@ def cross_fit(crf: ChainCRF, X: Any, y: Sequence[Sequence[Any]], cv: int = 5, ra
     return CrossFitted(base, rows)
 
 
-class RuledCRF(BaseEstimator):
+class RuledCRF(SequenceEstimator):
     """Finds out, on held-out data, which rules a chain should follow and what breaking them should cost.
 
     Parameters
@@ -106,6 +106,8 @@ class RuledCRF(BaseEstimator):
     report_ : list of RuleReport
     tau_ : float or None
     """
+
+    _kind = "ruled"
 
     def __init__(
         self,
@@ -263,15 +265,11 @@ class RuledCRF(BaseEstimator):
 
     # --- files and scikit-learn -------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write chain and rules to one file, which :func:`rulefield.load` reads."""
-        check_is_fitted(self)
-        ruled_to_file(self, path)
+    def _state(self) -> State:
+        return ruled_state(self)
 
-    @classmethod
-    def load(cls, source: str | Path | bytes, features: Any = None) -> "RuledCRF":
-        """Read a model file (a path or its bytes)."""
-        return ruled_from_file(cls(), source, features)
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+        restore_ruled(self, arrays, metadata, **given)
 
     @property
     def classes_(self) -> list[Any]:
@@ -280,12 +278,6 @@ class RuledCRF(BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "rules_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.target_tags.required = True
-        return tags
 
 
 def _priced(rule: Rule, weight: float) -> Rule:

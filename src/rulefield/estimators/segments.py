@@ -4,11 +4,9 @@ import copy
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.sequences import Sequences
@@ -18,9 +16,10 @@ from rulefield.encode.spans import check_possible
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.options import _number, _whole, thread_count
 from rulefield.estimators.progress import Progress
+from rulefield.estimators.saving import SequenceEstimator, State
 from rulefield.estimators.segments_coding import LexiconMatcher, SegmentCoder
 from rulefield.estimators.segments_decoding import SegmentData, SegmentDecoder
-from rulefield.estimators.segments_files import segments_from_file, segments_to_file
+from rulefield.estimators.segments_files import restore_segments, segments_state
 from rulefield.exceptions import InputError, InterruptedFitWarning
 from rulefield.learning.fit_log import FitResult, Record
 from rulefield.learning.lbfgs import minimise_lbfgs
@@ -40,7 +39,7 @@ class Segment(NamedTuple):
     type: Any
 
 
-class SegmentCRF(BaseEstimator):
+class SegmentCRF(SequenceEstimator):
     r"""Semi-Markov conditional random field: labels whole segments, with features of segments.
 
     Maximises :math:`\sum_i \log p(s_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2` over segmentations s. A segment is
@@ -94,6 +93,8 @@ class SegmentCRF(BaseEstimator):
     >>> crf.predict_segments([["Emmy", "Noether", "1918"]])[0]
     [Segment(start=0, stop=2, type='name'), Segment(start=2, stop=3, type='year')]
     """
+
+    _kind = "segments"
 
     def __init__(
         self,
@@ -279,29 +280,8 @@ class SegmentCRF(BaseEstimator):
 
     # --- files and scikit-learn -------------------------------------------------------------------
 
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file, which :func:`rulefield.load` reads."""
-        check_is_fitted(self)
-        segments_to_file(self, path)
+    def _state(self) -> State:
+        return segments_state(self)
 
-    def to_bytes(self) -> bytes:
-        """Return what ``save`` would write."""
-        check_is_fitted(self)
-        data = segments_to_file(self, None)
-        assert data is not None
-        return data
-
-    @classmethod
-    def load(cls, source: str | Path | bytes, features: Any = None) -> "SegmentCRF":
-        """Read a model file (a path or its bytes). ``features`` replaces a transformer that was not saved."""
-        return segments_from_file(cls(), source, features)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "theta_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.target_tags.required = True
-        tags.non_deterministic = False
-        return tags
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+        restore_segments(self, arrays, metadata, **given)

@@ -1,40 +1,33 @@
 """A fitted SegmentCRF as one model file, and back."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rulefield.estimators.chain_files import _plain, features_from, features_state
+from rulefield.estimators.chain_files import features_from, features_state, plain_label
 from rulefield.estimators.inputs import InputEncoder
+from rulefield.estimators.saving import State
 from rulefield.estimators.segments_coding import LexiconMatcher, SegmentCoder
 from rulefield.exceptions import ModelFileError
 from rulefield.models.pairs import PairTable
 from rulefield.models.segments import SegmentModel
-from rulefield.persistence import load_model, model_to_bytes, save_model
 
 if TYPE_CHECKING:
     from rulefield.estimators.segments import SegmentCRF
 
-KIND = "segments"
 _TABLES = ("token_pairs", "first_pairs", "last_pairs")
 _ARRAYS = ("longest", "transition_from", "transition_to", "start_label", "end_label", "allowed")
 
 
-def segments_to_file(crf: "SegmentCRF", path: str | Path | None) -> bytes | None:
-    """Write a fitted model to ``path``, or give its bytes where ``path`` is None."""
-    arrays, metadata = _arrays(crf), _metadata(crf)
-    if path is None:
-        return model_to_bytes(KIND, arrays, metadata)
-    save_model(path, KIND, arrays, metadata)
-    return None
+def segments_state(crf: "SegmentCRF") -> State:
+    """Arrays and JSON-able metadata of a fitted model."""
+    return _arrays(crf), _metadata(crf)
 
 
-def segments_from_file(crf: "SegmentCRF", source: str | Path | bytes, features: Any = None) -> "SegmentCRF":
-    """Fill ``crf`` with the model in a file (a path or bytes)."""
-    kind, arrays, metadata = load_model(source)
-    if kind != KIND:
-        raise ModelFileError(f"this file holds a {kind!r} model, not segments; open it with rulefield.load().")
+def restore_segments(
+    crf: "SegmentCRF", arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Any = None
+) -> "SegmentCRF":
+    """Undo :func:`segments_state`."""
     params = metadata["params"]
     params["features"] = features_from(params["features"], features)
     crf.set_params(**params)
@@ -68,7 +61,7 @@ def _metadata(crf: "SegmentCRF") -> dict[str, Any]:
         }
     return {
         "params": params,
-        "classes": [_plain(c) for c in crf._coder.classes],
+        "classes": [plain_label(c) for c in crf._coder.classes],
         "fitted_features": features_state(crf._encoder.features),
         "n_columns": crf._encoder.n_columns,
         "n_iter": crf.n_iter_,

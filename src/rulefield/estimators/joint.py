@@ -3,16 +3,21 @@
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.encode.schemes import allowed_transitions
+from rulefield.estimators.expectation_training import (
+    check_choices,
+    climb,
+    climb_options,
+    compiled_expectations,
+    expectation_reports,
+)
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.joint_files import joint_state, restore_joint
 from rulefield.estimators.joint_labels import JointLabels
@@ -22,8 +27,6 @@ from rulefield.estimators.rows import checked_weights, object_array
 from rulefield.estimators.saving import SequenceEstimator, State
 from rulefield.exceptions import InputError, InterruptedFitWarning
 from rulefield.inference.joint import joint_marginals, joint_viterbi
-from rulefield.learning.em import EmOutcome, EmRecord, RegularisedObjective, direct_ascent, expectation_maximisation
-from rulefield.learning.generalised import GeneralisedExpectation
 from rulefield.learning.joint import JointCorpus
 from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.learning.likelihood import ChainLikelihood
@@ -31,29 +34,7 @@ from rulefield.metrics import span_f1, token_accuracy
 from rulefield.models.chain import ChainModel
 from rulefield.models.joint import JointModel
 from rulefield.models.pairs import PairTable
-from rulefield.problem.expectation import CompiledExpectation
-from rulefield.rules.expectations import Expectation, ExpectationCompiler, Share
-
-
-@dataclass(frozen=True)
-class ExpectationReport:
-    """How an expectation fared: its range, its value under q and under the model, and its multipliers.
-
-    ``pull`` is the multiplier of one unit: positive where the upper end binds, negative where the lower end does, 0
-    where the expectation holds by itself.
-    """
-
-    expectation: str
-    low: float
-    high: float
-    under_q: float
-    under_model: float
-    pull: float
-
-    @property
-    def binds(self) -> bool:
-        """Whether the expectation changed anything."""
-        return self.pull != 0.0
+from rulefield.rules.expectations import Expectation
 
 
 class JointCRF(SequenceEstimator):
@@ -174,7 +155,7 @@ class JointCRF(SequenceEstimator):
             ``{"ner": [...], "pos": None}`` for each sequence; a task may be None or missing, a label None or a set.
         sample_weight : array-like of shape (n_sequences,), optional
         """
-        self._check_options()
+        check_choices(self)
         X = as_list(X)
         tasks = self._task_names(y)
         encoder = InputEncoder(copy.deepcopy(self.features))
@@ -184,17 +165,20 @@ class JointCRF(SequenceEstimator):
         names = JointLabels(tasks).fit(y)
         labels = names.encode(y, data.lengths)
         tokens = [tokens_of(X, i) for i in range(len(data))]
-        compiler, forbidden, expected = self._expectations(names, tokens)
+        tasks_of = {task: (names.classes[task], self._scheme(task)) for task in tasks}
+        forbidden, expected = compiled_expectations(self.expectations, tasks_of, tokens)
         model = self._model(data, labels, names, encoder, forbidden)
         weight = checked_weights(sample_weight, len(data))
         corpus = JointCorpus(model, data, labels, weight, thread_count(self.n_jobs))
         start = self._single_tasks(model, data, labels, weight)
-        outcome = self._climb(corpus, expected, start)
+        options = climb_options(self, self.l2, self.max_iter)
+        with Progress("fitting (joint)", bool(self.verbose)) as progress:
+            outcome = climb(corpus, expected, start, options, progress.update)
         self.tasks_, self.classes_ = tasks, names.classes
         self.model_, self.theta_ = model, outcome.theta
         self._encoder, self._names = encoder, names
         self.log_, self.n_iter_, self.converged_ = outcome.log, len(outcome.log), outcome.converged
-        self.expectations_ = self._report(corpus, expected, outcome)
+        self.expectations_ = expectation_reports(corpus, expected, outcome, options)
         if outcome.interrupted:
             warnings.warn(
                 f"fit was interrupted after {len(outcome.log)} iterations; the newest model was kept.",
@@ -202,20 +186,6 @@ class JointCRF(SequenceEstimator):
                 stacklevel=2,
             )
         return self
-
-    def _check_options(self) -> None:
-        choices = {
-            "expectation_method": ("pr", "ge"),
-            "learning": ("em", "gradient"),
-            "dual": ("lbfgs", "proximal"),
-            "slack_norm": ("linf", "l2", "l1"),
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}.")
-        for name in ("l2", "slack", "strength", "tol"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise InputError(f"{name} must be a finite number >= 0; got {getattr(self, name)!r}.")
 
     def _task_names(self, y: Any) -> list[str]:
         if self.tasks is not None:
@@ -227,21 +197,6 @@ class JointCRF(SequenceEstimator):
 
     def _scheme(self, task: str) -> str | None:
         return self.scheme.get(task) if isinstance(self.scheme, Mapping) else self.scheme
-
-    def _expectations(
-        self, names: JointLabels, tokens: list[Any]
-    ) -> tuple[ExpectationCompiler, np.ndarray, list[tuple[Expectation, CompiledExpectation]]]:
-        tasks = {task: (names.classes[task], self._scheme(task)) for task in names.tasks}
-        compiler = ExpectationCompiler(tasks)
-        forbidden = np.zeros(int(np.prod(compiler.sizes)), bool)
-        kept = []
-        for expectation in self.expectations or []:
-            compiled = compiler(expectation, tokens)
-            if _forbids(expectation):
-                forbidden |= compiled.node[1] > 0
-            else:
-                kept.append((expectation, compiled))
-        return compiler, forbidden, kept
 
     def _model(
         self,
@@ -302,40 +257,6 @@ class JointCRF(SequenceEstimator):
             model.task_theta(theta, k)[:] = minimise_lbfgs(own, task.zeros(), max_iter=40, n_jobs=jobs).theta
         return theta
 
-    def _climb(
-        self, corpus: JointCorpus, expected: list[tuple[Expectation, CompiledExpectation]], start: np.ndarray
-    ) -> EmOutcome:
-        compiled = [c for _, c in expected]
-        with Progress("fitting (joint)", bool(self.verbose)) as progress:
-
-            def show(record: EmRecord) -> None:
-                progress.update(record)
-
-            if self.expectation_method == "ge" and compiled:
-                return _minimised(GeneralisedExpectation(corpus, compiled, self.l2, self.strength), start, self, show)
-            objective = RegularisedObjective(corpus, compiled, self.l2, self.slack, self.slack_norm, self.dual)
-            if self.learning == "em":
-                return expectation_maximisation(objective, start, self.max_iter, self.tol, callback=show)
-            return direct_ascent(objective, start, self.max_iter, self.tol, callback=show)
-
-    def _report(
-        self, corpus: JointCorpus, expected: list[tuple[Expectation, CompiledExpectation]], outcome: EmOutcome
-    ) -> list[ExpectationReport]:
-        if not expected:
-            return []
-        objective = RegularisedObjective(corpus, [c for _, c in expected], self.l2, self.slack, self.slack_norm)
-        tilted = objective.tilted
-        tilted.set_theta(outcome.theta, clamp=False)
-        model = tilted.shares(tilted.sums(np.zeros(len(expected))))
-        if self.expectation_method == "ge":
-            under_q, pull = model, np.zeros(len(expected))
-        else:
-            under_q, pull = outcome.shares, objective.posterior.tau(outcome.nu)
-        return [
-            ExpectationReport(e.label, e.low, e.high, float(q), float(p), float(t))
-            for (e, _), q, p, t in zip(expected, under_q, model, pull)
-        ]
-
     # --- prediction -------------------------------------------------------------------------------
 
     def predict(self, X: Any) -> np.ndarray:
@@ -385,16 +306,6 @@ class JointCRF(SequenceEstimator):
         restore_joint(self, arrays, metadata, **given)
 
 
-def _forbids(expectation: Expectation) -> bool:
-    quantity = expectation.quantity
-    return (
-        expectation.high == 0
-        and isinstance(quantity, Share)
-        and quantity.after is None
-        and quantity.given is None
-    )  # fmt: skip
-
-
 def _annotated(labels: Labels) -> np.ndarray:
     """Sequences of which at least one token is known to be less than anything."""
     if labels.allowed is None:
@@ -402,28 +313,3 @@ def _annotated(labels: Labels) -> np.ndarray:
     known = np.logical_not(labels.allowed.astype(bool).all(axis=1))
     counts = np.concatenate([[0], np.cumsum(known)])
     return np.flatnonzero(np.diff(counts[labels.offsets]) > 0)
-
-
-def _minimised(objective: GeneralisedExpectation, start: np.ndarray, crf: JointCRF, show: Any) -> EmOutcome:
-    """Minimise by L-BFGS, with the log and the interruption that EM has."""
-    from time import perf_counter
-
-    begun = perf_counter()
-    outcome = EmOutcome(start, np.zeros(0), objective.shares)
-
-    def note(intermediate_result: Any) -> None:
-        record = EmRecord(len(outcome.log), -float(intermediate_result.fun), perf_counter() - begun)
-        outcome.log.append(record)
-        outcome.theta = np.array(intermediate_result.x)
-        show(record)
-
-    try:
-        options = {"maxiter": 10 * crf.max_iter, "ftol": 1e-2 * crf.tol}
-        done = minimize(
-            objective.value_and_gradient, start, jac=True, method="L-BFGS-B", callback=note, options=options
-        )
-        outcome.theta, outcome.converged = done.x, bool(done.success)
-    except KeyboardInterrupt:
-        outcome.interrupted = True
-    outcome.shares = objective.shares
-    return outcome

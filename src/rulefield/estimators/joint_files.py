@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rulefield.estimators.chain_files import features_from, features_state, model_arrays, model_from_arrays
+from rulefield.estimators.expectation_training import ExpectationReport
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.joint_labels import JointLabels
 from rulefield.estimators.saving import State
@@ -43,8 +44,6 @@ def restore_joint(
     crf: "JointCRF", arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Any = None
 ) -> "JointCRF":
     """Undo :func:`joint_state`."""
-    from rulefield.estimators.joint import ExpectationReport
-
     params = metadata["params"]
     params["features"] = features_from(params["features"], features)
     crf.set_params(**params)

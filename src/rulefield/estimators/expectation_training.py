@@ -1,0 +1,169 @@
+"""Expectations in training, for every estimator that takes them: options, compilation, climbing, the report."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from rulefield.exceptions import InputError
+from rulefield.learning.em import EmOutcome, EmRecord, RegularisedObjective, direct_ascent, expectation_maximisation
+from rulefield.learning.generalised import GeneralisedExpectation
+from rulefield.learning.joint import JointCorpus
+from rulefield.problem.expectation import CompiledExpectation
+from rulefield.rules.expectations import Expectation, ExpectationCompiler, Share
+
+Expected = list[tuple[Expectation, CompiledExpectation]]
+"""Expectations as they were written, and compiled for a corpus."""
+
+CHOICES = {
+    "expectation_method": ("pr", "ge"),
+    "learning": ("em", "gradient"),
+    "dual": ("lbfgs", "proximal"),
+    "slack_norm": ("linf", "l2", "l1"),
+}
+
+
+@dataclass(frozen=True)
+class ExpectationReport:
+    """How an expectation fared: its range, its value under q and under the model, and its multipliers.
+
+    ``pull`` is the multiplier of one unit: positive where the upper end binds, negative where the lower end does, 0
+    where the expectation holds by itself.
+    """
+
+    expectation: str
+    low: float
+    high: float
+    under_q: float
+    under_model: float
+    pull: float
+
+    @property
+    def binds(self) -> bool:
+        """Whether the expectation changed anything."""
+        return self.pull != 0.0
+
+
+@dataclass(frozen=True)
+class ClimbOptions:
+    """How to climb: the method for expectations, its slack and solvers, penalty, limits."""
+
+    method: str
+    learning: str
+    slack: float
+    slack_norm: str
+    dual: str
+    strength: float
+    l2: float
+    max_iter: int
+    tol: float
+
+
+def check_choices(estimator: Any) -> None:
+    """Check the parameters about expectations; raise a sentence that names the parameter and its range."""
+    for name, allowed in CHOICES.items():
+        if getattr(estimator, name) not in allowed:
+            raise InputError(f"{name} must be one of {', '.join(allowed)}; got {getattr(estimator, name)!r}.")
+    for name in ("l2", "slack", "strength", "tol"):
+        if not 0 <= getattr(estimator, name) < np.inf:
+            raise InputError(f"{name} must be a finite number >= 0; got {getattr(estimator, name)!r}.")
+
+
+def climb_options(estimator: Any, l2: float, max_iter: int) -> ClimbOptions:
+    """Read the parameters of an estimator after :func:`check_choices`."""
+    e = estimator
+    return ClimbOptions(
+        e.expectation_method, e.learning, e.slack, e.slack_norm, e.dual, e.strength, l2, max_iter, e.tol
+    )
+
+
+def compiled_expectations(
+    expectations: Sequence[Expectation] | None,
+    tasks: Mapping[Any, tuple[Sequence[str], str | None]],
+    tokens: Sequence[Sequence[Any]],
+) -> tuple[np.ndarray, Expected]:
+    """Return the joint states that ``.at_most(0)`` forbids, bool (S,), and all other expectations, compiled."""
+    compiler = ExpectationCompiler(tasks)
+    forbidden = np.zeros(int(np.prod(compiler.sizes)), bool)
+    kept = []
+    for expectation in expectations or []:
+        compiled = compiler(expectation, tokens)
+        if _forbids(expectation):
+            forbidden |= compiled.node[1] > 0
+        else:
+            kept.append((expectation, compiled))
+    return forbidden, kept
+
+
+def _forbids(expectation: Expectation) -> bool:
+    quantity = expectation.quantity
+    return (
+        expectation.high == 0
+        and isinstance(quantity, Share)
+        and quantity.after is None
+        and quantity.given is None
+    )  # fmt: skip
+
+
+def climb(
+    corpus: JointCorpus,
+    expected: Expected,
+    start: np.ndarray,
+    options: ClimbOptions,
+    show: Callable[[EmRecord], None],
+) -> EmOutcome:
+    """Learn from ``start`` by the method that the options name; Ctrl-C keeps the newest weights."""
+    o, compiled = options, [c for _, c in expected]
+    if o.method == "ge" and compiled:
+        return _penalised(GeneralisedExpectation(corpus, compiled, o.l2, o.strength), start, o, show)
+    objective = RegularisedObjective(corpus, compiled, o.l2, o.slack, o.slack_norm, o.dual)
+    run = expectation_maximisation if o.learning == "em" else direct_ascent
+    return run(objective, start, o.max_iter, o.tol, callback=show)
+
+
+def _penalised(
+    objective: GeneralisedExpectation, start: np.ndarray, options: ClimbOptions, show: Callable[[EmRecord], None]
+) -> EmOutcome:
+    """Minimise by L-BFGS, with the log and the interruption that EM has."""
+    begun = perf_counter()
+    outcome = EmOutcome(start, np.zeros(0), objective.shares)
+
+    def note(intermediate_result: Any) -> None:
+        record = EmRecord(len(outcome.log), -float(intermediate_result.fun), perf_counter() - begun)
+        outcome.log.append(record)
+        outcome.theta = np.array(intermediate_result.x)
+        show(record)
+
+    try:
+        limits = {"maxiter": 10 * options.max_iter, "ftol": 1e-2 * options.tol}
+        done = minimize(
+            objective.value_and_gradient, start, jac=True, method="L-BFGS-B", callback=note, options=limits
+        )
+        outcome.theta, outcome.converged = done.x, bool(done.success)
+    except KeyboardInterrupt:
+        outcome.interrupted = True
+    outcome.shares = objective.shares
+    return outcome
+
+
+def expectation_reports(
+    corpus: JointCorpus, expected: Expected, outcome: EmOutcome, options: ClimbOptions
+) -> list[ExpectationReport]:
+    """How every expectation fared on the training corpus, under q and under the model."""
+    if not expected:
+        return []
+    objective = RegularisedObjective(corpus, [c for _, c in expected], options.l2, options.slack, options.slack_norm)
+    tilted = objective.tilted
+    tilted.set_theta(outcome.theta, clamp=False)
+    model = tilted.shares(tilted.sums(np.zeros(len(expected))))
+    if options.method == "ge":
+        under_q, pull = model, np.zeros(len(expected))
+    else:
+        under_q, pull = outcome.shares, objective.posterior.tau(outcome.nu)
+    return [
+        ExpectationReport(e.label, e.low, e.high, float(q), float(p), float(t))
+        for (e, _), q, p, t in zip(expected, under_q, model, pull)
+    ]

@@ -1,7 +1,7 @@
 """Readers of tagged text: Cora and UMass citations, US addresses, and the citation split of constrained models."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from rulefield.datasets.columns import LabelLists
@@ -74,21 +74,16 @@ def load_us50(part: str = "train") -> tuple[Words, LabelLists]:
 
 def read_us50(path: str | Path) -> tuple[Words, LabelLists]:
     """Read a file of ``text |label`` lines, one a segment, with a blank line between addresses."""
-    words: Words = [[]]
-    labels: LabelLists = [[]]
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            words.append([])
-            labels.append([])
-            continue
+
+    def segment(line: str, place: str) -> tuple[list[str], list[str]]:
         text, bar, code = line.rpartition("|")
         if not bar or code.strip() not in US50_FIELDS:
-            raise InputError(f"{str(path)!r}, line {number} must be `text |label`, label 1 to 8; got {line!r}.")
+            raise InputError(f"{place} must be `text |label`, label 1 to 8; got {line!r}.")
         tokens = text.replace(",", " , ").split()
         field = US50_FIELDS[code.strip()]
-        words[-1] += tokens
-        labels[-1] += [f"{'I' if i else 'B'}-{field}" for i in range(len(tokens))]
-    return [w for w in words if w], [y for y in labels if y]
+        return tokens, [f"{'I' if i else 'B'}-{field}" for i in range(len(tokens))]
+
+    return _blocks(path, segment)
 
 
 def load_citation_split(part: str = "train") -> tuple[Words, LabelLists]:
@@ -102,6 +97,18 @@ def load_citation_split(part: str = "train") -> tuple[Words, LabelLists]:
 
 def read_citation_split(path: str | Path) -> tuple[Words, LabelLists]:
     """Read lines of ``token<TAB>label<TAB>features``, with a blank line between citations."""
+
+    def token(line: str, place: str) -> tuple[list[str], list[str]]:
+        row = line.split("\t")
+        if len(row) < 2:
+            raise InputError(f"{place} must have a token, a tab and a label; got {line!r}.")
+        return row[:1], row[1:2]
+
+    return _blocks(path, token)
+
+
+def _blocks(path: str | Path, read: Callable[[str, str], tuple[list[str], list[str]]]) -> tuple[Words, LabelLists]:
+    """Sequences of a file with a blank line between them; ``read(line, place)`` gives the tokens and labels of a line."""
     words: Words = [[]]
     labels: LabelLists = [[]]
     for number, line in enumerate(read_lines(path), 1):
@@ -109,9 +116,7 @@ def read_citation_split(path: str | Path) -> tuple[Words, LabelLists]:
             words.append([])
             labels.append([])
             continue
-        row = line.split("\t")
-        if len(row) < 2:
-            raise InputError(f"{str(path)!r}, line {number} must have a token, a tab and a label; got {line!r}.")
-        words[-1].append(row[0])
-        labels[-1].append(row[1])
+        tokens, names = read(line, f"{str(path)!r}, line {number}")
+        words[-1] += tokens
+        labels[-1] += names
     return [w for w in words if w], [y for y in labels if y]

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.data.graphs import TypedGraph
-from rulefield.estimators.labellings import Broken, Labelling
+from rulefield.estimators.labellings import Labelling
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.graph import decode_graph
 from rulefield.inference.graph_conflict import minimal_conflict_graph, relax_graph
@@ -64,13 +64,4 @@ class LabelRules:
         )
 
     def _named(self, result: Result) -> Labelling:
-        return Labelling(
-            list(self.values[result.labels]),
-            result.score,
-            result.objective,
-            result.upper_bound,
-            str(result.status),
-            result.engine,
-            result.iterations,
-            tuple(Broken(self.rules[b.rule].label, b.amount, b.cost) for b in result.broken),
-        )
+        return Labelling.of(result, self.values, [rule.label for rule in self.rules])

@@ -1,7 +1,12 @@
 """What ``decode`` returns for one sequence: labels, what they are worth, and how sure that is."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+
+from rulefield.inference.result import Result
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,20 @@ class Labelling:
     engine: str
     iterations: int
     broken: tuple[Broken, ...] = ()
+
+    @classmethod
+    def of(cls, result: Result, classes: Sequence[Any] | np.ndarray, rules: Sequence[str]) -> "Labelling":
+        """Name the labels and the rules of an engine's answer."""
+        return cls(
+            [classes[k] for k in result.labels.tolist()],
+            result.score,
+            result.objective,
+            result.upper_bound,
+            str(result.status),
+            result.engine,
+            result.iterations,
+            tuple(Broken(rules[b.rule], b.amount, b.cost) for b in result.broken),
+        )
 
     @property
     def gap(self) -> float:

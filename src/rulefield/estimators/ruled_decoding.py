@@ -7,7 +7,7 @@ import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.chain_decoding import ChainDecoder
-from rulefield.estimators.labellings import Broken, Labelling
+from rulefield.estimators.labellings import Labelling
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.decoding import decode
@@ -131,15 +131,4 @@ class RuledDecoder:
         )
 
     def _named(self, result: Result) -> Labelling:
-        broken = tuple(Broken(self.names[b.rule], b.amount, b.cost) for b in result.broken)
-        labels = [self.labels[k] for k in result.labels.tolist()]
-        return Labelling(
-            labels,
-            result.score,
-            result.objective,
-            result.upper_bound,
-            str(result.status),
-            result.engine,
-            result.iterations,
-            broken,
-        )
+        return Labelling.of(result, self.labels, self.names)

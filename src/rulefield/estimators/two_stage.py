@@ -6,7 +6,7 @@ import numpy as np
 
 from rulefield.estimators.chain import ChainCRF
 from rulefield.estimators.inputs import tokens_of
-from rulefield.estimators.labellings import Broken, Labelling
+from rulefield.estimators.labellings import Labelling
 from rulefield.inference.chain import log_partition
 from rulefield.inference.two_stage import decode_two_stage
 from rulefield.problem.chain import ChainPotentials
@@ -39,14 +39,4 @@ class TwoStageDecoder:
             return Labelling([], 0.0, 0.0, 0.0, "optimal", "two-stage", 0)
         problem = ChainProblem(potentials, self.compiler(tokens))
         result = decode_two_stage(problem, tau=self.tau, log_partition=log_partition(potentials))
-        names = [rule.label for rule in self.compiler.rules]
-        return Labelling(
-            [self.crf.classes_[k] for k in result.labels.tolist()],
-            result.score,
-            result.objective,
-            result.upper_bound,
-            str(result.status),
-            result.engine,
-            result.iterations,
-            tuple(Broken(names[b.rule], b.amount, b.cost) for b in result.broken),
-        )
+        return Labelling.of(result, self.crf.classes_, [rule.label for rule in self.compiler.rules])

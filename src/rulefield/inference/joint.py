@@ -6,7 +6,12 @@ import numpy as np
 
 from rulefield.inference.chain import forward_backward, viterbi_batch
 from rulefield.kernels.joint import joint_sums
+from rulefield.kernels.joint_open import open_state_sums
 from rulefield.problem.joint import JointPotentials
+
+DENSER = 1.5
+"""A chain is summed over its open states alone where that takes at most this many times the factored multiplications:
+each of those is done four times, these twice."""
 
 
 @dataclass(frozen=True)
@@ -36,32 +41,22 @@ def joint_marginals(potentials: JointPotentials, weight: np.ndarray | None = Non
 
     Notes
     -----
-    O(n S sum_k m_k + n n_moves) time against O(n S^2) for the dense product; the same numbers. Chains whose scores
-    leave the range of float64 (weights of thousands) are done densely in log space.
+    O(n S sum_k m_k + n n_moves) time against O(n S^2) for the dense product; the same numbers. Chains of which annotation
+    leaves few joint states open are summed over those alone. Chains whose scores leave the range of float64 (weights of
+    thousands) are done densely in log space.
     """
     n_chains = len(potentials.offsets) - 1
     weight = np.ones(n_chains) if weight is None else np.ascontiguousarray(weight, np.float64)
     node = np.zeros_like(potentials.psi)
-    edges = np.zeros(sum(m * m for m in potentials.sizes))
-    moves, totals = np.zeros(len(potentials.move_from)), np.empty(n_chains)
-    if len(node):
-        _run(potentials, weight, node, edges, moves, totals)
-    else:
-        totals[:] = 0.0
-    bounds = np.cumsum([m * m for m in potentials.sizes])[:-1]
-    parts = tuple(e.reshape(m, m) for e, m in zip(np.split(edges, bounds), potentials.sizes))
+    totals, edges, moves = _run(potentials, weight, node)
     for i in np.flatnonzero(np.isnan(totals)):
-        _dense(potentials, int(i), float(weight[i]), node, parts, moves, totals)
-    return JointSums(totals, node, parts, moves)
+        _dense(potentials, int(i), float(weight[i]), node, edges, moves, totals)
+    return JointSums(totals, node, edges, moves)
 
 
 def joint_log_partition(potentials: JointPotentials) -> np.ndarray:
     """Log partition functions alone, (n_chains,), at half the cost of :func:`joint_marginals`."""
-    n_chains = len(potentials.offsets) - 1
-    totals = np.zeros(n_chains)
-    if len(potentials.psi):
-        node, edges = np.zeros((0, potentials.n_states)), np.zeros(sum(m * m for m in potentials.sizes))
-        _run(potentials, np.ones(n_chains), node, edges, np.zeros(len(potentials.move_from)), totals)
+    totals, _, _ = _run(potentials, np.ones(len(potentials.offsets) - 1), None)
     for i in np.flatnonzero(np.isnan(totals)):
         totals[i] = forward_backward(potentials.chain(int(i))).log_partition
     return totals
@@ -73,39 +68,69 @@ def joint_viterbi(potentials: JointPotentials) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _run(
-    p: JointPotentials, weight: np.ndarray, node: np.ndarray, edges: np.ndarray, moves: np.ndarray, totals: np.ndarray
-) -> None:
+    p: JointPotentials, weight: np.ndarray, node: np.ndarray | None
+) -> tuple[np.ndarray, tuple[np.ndarray, ...], np.ndarray]:
+    """Totals, edges and moves; totals are NaN where a chain has to be done in log space."""
     # A shift of each matrix keeps exp in range; every chain pays it once a step.
     tops = [_top(T) for T in p.transitions]
-    E = np.concatenate([np.exp(T - top).ravel() for T, top in zip(p.transitions, tops)])
+    E = [np.exp(T - top) for T, top in zip(p.transitions, tops)]
     step = np.zeros(len(p.move_from))
     for labels, T, top in zip(p.task_labels, p.transitions, tops):
         step += T[labels[p.move_from], labels[p.move_to]] - top
     with np.errstate(over="ignore", invalid="ignore"):
         factor = np.array([np.exp(step) * np.expm1(p.move_score), np.exp(step + p.move_score)])
+    totals, moves = np.zeros(len(weight)), np.zeros(len(p.move_from))
+    edges = np.zeros(sum(m * m for m in p.sizes))
+    parts = tuple(e.reshape(m, m) for e, m in zip(np.split(edges, np.cumsum([m * m for m in p.sizes])[:-1]), p.sizes))
+    few, rest = _by_open_states(p)
     if not np.isfinite(factor).all():
-        totals[:] = np.nan
-        return
-    joint_sums(
-        np.ascontiguousarray(p.psi),
-        np.ascontiguousarray(p.offsets, np.int64),
-        weight,
-        np.array(p.sizes, np.int64),
-        E,
-        p.move_from.astype(np.int64),
-        p.move_to.astype(np.int64),
-        factor,
-        node,
-        edges,
-        moves,
-        totals,
-    )
+        totals[few], totals[rest] = np.nan, np.nan
+        return totals, parts, moves
+    psi, offsets = np.ascontiguousarray(p.psi), np.ascontiguousarray(p.offsets, np.int64)
+    out = np.zeros((0, p.n_states)) if node is None else node
+    if len(few):
+        between = np.zeros((p.n_states, p.n_states))
+        open_state_sums(
+            psi, offsets.astype(np.uint64), few, weight, _dense_steps(p, E, factor[1]), out, between, totals
+        )
+        _add_steps(p, between, parts, moves)
+    if len(rest):
+        flat, sizes = np.concatenate([e.ravel() for e in E]), np.array(p.sizes, np.int64)
+        listed = p.move_from.astype(np.int64), p.move_to.astype(np.int64), factor
+        joint_sums(psi, offsets, rest, weight, sizes, flat, *listed, out, edges, moves, totals)
     totals += sum(tops) * np.maximum(np.diff(p.offsets) - 1, 0)
+    return totals, parts, moves
 
 
-def _top(scores: np.ndarray) -> float:
-    finite = scores[np.isfinite(scores)]
-    return float(finite.max()) if finite.size else 0.0
+def _dense_steps(p: JointPotentials, E: list[np.ndarray], moves: np.ndarray) -> np.ndarray:
+    """Return exp(scores of steps), all of them, (S, S)."""
+    total = np.ones((1, 1))
+    for own in E:
+        total = np.kron(total, own)
+    total[p.move_from, p.move_to] = moves
+    return total
+
+
+def _by_open_states(p: JointPotentials) -> tuple[np.ndarray, np.ndarray]:
+    """Numbers of the chains that leave few joint states open, and of the others; empty chains are in neither."""
+    filled = np.flatnonzero(np.diff(p.offsets) > 0)
+    if not len(filled):
+        return filled, filled
+    opened = np.count_nonzero(p.psi > -np.inf, axis=1).astype(np.float64)
+    pairs = opened[1:] * opened[:-1]
+    sums = np.concatenate([[0.0, 0.0], np.cumsum(pairs)])
+    first, last = p.offsets[filled], p.offsets[filled + 1]
+    dense = sums[last] - sums[first + 1]  # products of neighbours within a chain
+    few = dense < DENSER * (last - first) * p.n_states * sum(p.sizes)
+    return filled[few].astype(np.uint64), filled[~few]
+
+
+def _add_steps(p: JointPotentials, between: np.ndarray, edges: tuple[np.ndarray, ...], moves: np.ndarray) -> None:
+    """Add expected steps between joint states (S, S) to the tasks' transitions and the listed moves."""
+    moves += between[p.move_from, p.move_to]
+    for labels, m, out in zip(p.task_labels, p.sizes, edges):
+        own = labels[:, None] == np.arange(m)
+        out += own.T @ between @ own
 
 
 def _dense(
@@ -122,7 +147,9 @@ def _dense(
     node[int(p.offsets[i]) : int(p.offsets[i + 1])] = sums.node
     if sums.edge is None or not len(sums.edge):
         return
-    steps = weight * sums.edge.sum(axis=0)
-    moves += steps[p.move_from, p.move_to]
-    for labels, out in zip(p.task_labels, edges):
-        np.add.at(out, np.ix_(labels, labels), steps)
+    _add_steps(p, weight * sums.edge.sum(axis=0), edges, moves)
+
+
+def _top(scores: np.ndarray) -> float:
+    finite = scores[np.isfinite(scores)]
+    return float(finite.max()) if finite.size else 0.0

@@ -78,13 +78,14 @@ def _add_edges(left, right, E, m, post, out):
 
 
 @kernel
-def joint_sums(psi, offsets, weight, sizes, E, pair_from, pair_to, pair_factor, node, edges, pairs, totals):
+def joint_sums(psi, offsets, chains, weight, sizes, E, pair_from, pair_to, pair_factor, node, edges, pairs, totals):
     """Log partition functions, marginals and expected counts of many sequences.
 
     Parameters
     ----------
     psi : (n_tokens, S) log-scores of joint states, starts and ends included; -inf forbids
-    offsets : (n_sequences + 1,) of the sequences to do
+    offsets : (n_sequences + 1,)
+    chains : (n,) int64, the sequences to do
     weight : (n_sequences,) factor of each sequence in ``edges`` and ``pairs``
     sizes : (K,) labels of each task, int64
     E : (sum of m_k ** 2,) exp(transition scores) of all tasks, row-major, one after the other
@@ -108,13 +109,13 @@ def joint_sums(psi, offsets, weight, sizes, E, pair_from, pair_to, pair_factor, 
             for j in range(sizes[k]):
                 back[start[k] + j * sizes[k] + i] = E[start[k] + i * sizes[k] + j]
     longest = 1
-    for i in range(len(offsets) - 1):
+    for i in chains:
         longest = max(longest, offsets[i + 1] - offsets[i])
     e, alpha = np.empty((longest, S)), np.empty((longest, S))
     scale = np.empty(longest)
     beta, right, spare, moved = np.empty(S), np.empty(S), np.empty(S), np.empty(S)
     want = node.shape[0] > 0
-    for i in range(len(offsets) - 1):
+    for i in chains:
         first, n = offsets[i], offsets[i + 1] - offsets[i]
         if n == 0:
             totals[i] = 0.0

@@ -23,6 +23,7 @@ LEVELS = {
     "report": 5,
     "estimators": 6,
     "cli": 7,
+    "__main__": 8,
 }
 ROOT = Path(rulefield.__file__).parent
 

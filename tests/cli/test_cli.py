@@ -2,10 +2,12 @@
 
 import gzip
 import json
+import subprocess
 import sys
 
 import pytest
 
+import rulefield
 from rulefield.cli import main as cli
 from rulefield.datasets.addresses import make_addresses
 from rulefield.metrics import span_f1
@@ -262,3 +264,8 @@ def test_bad_json_lines(run, tmp_path, text, words):
     assert code == 2
     assert words in said
     assert not (tmp_path / "m.rf").exists()
+
+
+def test_python_m_is_the_command():
+    run = subprocess.run([sys.executable, "-m", "rulefield", "--version"], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == f"rulefield {rulefield.__version__}"

@@ -18,9 +18,26 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="Label sequences with conditional random fields that follow your rules.",
 )
 app.add_typer(rules_app, name="rules")
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import rulefield
+
+        typer.echo(f"rulefield {rulefield.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Label sequences with conditional random fields that follow your rules."""
+
 
 File = Annotated[str, typer.Argument(help="Column file or JSON lines (.jsonl), may be .gz; - for standard input.")]
 ModelFile = Annotated[str, typer.Argument(help="Model file, as written by train.")]

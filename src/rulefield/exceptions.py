@@ -35,3 +35,7 @@ class ModelFileError(RulefieldError, ValueError):
 
 class InterruptedFitWarning(UserWarning):
     """Ctrl-C stopped a fit; the best model so far was kept."""
+
+
+class MissedExpectationWarning(UserWarning):
+    """An expectation does not hold after training: something contradicts it."""

@@ -3,6 +3,7 @@
 import copy
 import warnings
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
@@ -15,6 +16,13 @@ from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible
 from rulefield.estimators.chain_decoding import ChainDecoder
+from rulefield.estimators.chain_expectations import (
+    ChainExpectations,
+    chain_expectations,
+    label_names,
+    presumed_start,
+    train_expected,
+)
 from rulefield.estimators.chain_files import chain_state, restore_chain
 from rulefield.estimators.chain_training import Training, TrainingRules, train_chain
 from rulefield.estimators.fitted_chain import FittedChain
@@ -26,10 +34,12 @@ from rulefield.estimators.rows import (
     label_lists,
     numbers_of,
     places_of,
+    token_lists,
     widened,
 )
 from rulefield.estimators.saving import State
 from rulefield.exceptions import InputError, InterruptedFitWarning
+from rulefield.learning.presumption import presumed
 from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
 from rulefield.models.chain_transfer import transfer, union
@@ -53,6 +63,14 @@ class ChainCRF(FittedChain):
         that the scheme forbids are impossible in training and prediction.
     rules : list of rules, optional
         Every prediction obeys the hard ones and pays for breaking soft ones; see :mod:`rulefield.rules`.
+    expectations : list of expectations, optional
+        What should hold on average in training, for partial labels: ``rules.share(["B-PER", "I-PER"]).between(.04, .06)``
+        (docs/expectations.md). ``lbfgs`` only.
+    expectation_method, learning, slack, slack_norm, dual, strength
+        How expectations are kept, as in :class:`JointCRF`.
+    presume : label, optional
+        Where learning from partial labels begins, tokens of which nothing is known are presumed to have this label:
+        ``"O"`` for positives-only annotation. A start, never a claim; it joins the label set if ``y`` never shows it.
     features : transformer, optional
         What turns tokens into features. By default plain tokens go through :class:`TokenFeatures`, and feature
         dicts and lists are read as they are.
@@ -95,6 +113,8 @@ class ChainCRF(FittedChain):
         Labels, sorted.
     log_ : list
         One record an iteration: objective, gradient norm, seconds since ``fit`` began, dev score.
+    expectations_ : list of ExpectationReport
+        For every expectation its value under q and under the model, and its multiplier.
     n_iter_ : int
     converged_ : bool
     theta_ : ndarray
@@ -120,6 +140,14 @@ class ChainCRF(FittedChain):
         l2: float = 1.0,
         scheme: str | None = None,
         rules: Sequence[Any] | None = None,
+        expectations: Sequence[Any] | None = None,
+        expectation_method: str = "pr",
+        learning: str = "em",
+        slack: float = 0.0,
+        slack_norm: str = "linf",
+        dual: str = "lbfgs",
+        strength: float = 10.0,
+        presume: Any = None,
         features: Any = None,
         transition_features: str | Sequence[str] | None = None,
         start_end: bool = True,
@@ -148,6 +176,14 @@ class ChainCRF(FittedChain):
         self.l2 = l2
         self.scheme = scheme
         self.rules = rules
+        self.expectations = expectations
+        self.expectation_method = expectation_method
+        self.learning = learning
+        self.slack = slack
+        self.slack_norm = slack_norm
+        self.dual = dual
+        self.strength = strength
+        self.presume = presume
         self.features = features
         self.transition_features = transition_features
         self.start_end = start_end
@@ -190,21 +226,33 @@ class ChainCRF(FittedChain):
         options = chain_options(self)
         X = as_list(X)
         check_some_tokens(X)
-        names = LabelEncoder().fit(y)
+        names = label_names(y, self.presume)
         sample_weight = checked_weights(sample_weight, len(y))
         if options.patience is not None and X_dev is None:
             X, y, sample_weight, X_dev, y_dev = self._hold_out(X, y, sample_weight)
         encoder = InputEncoder(copy.deepcopy(self.features))
         data = encoder.fit_transform(X)
         labels = self._labels(names, y, data)
-        model = self._model(data, labels, names.classes_, encoder, options)
-        start = self._warm_weights(model, encoder, names.classes_) if self.warm_start else None
         weight = checked_weights(sample_weight, len(data))
+        expected = chain_expectations(self, options, names, token_lists(X, data), weight)
+        if expected is not None:
+            expected.check_labels(labels, names.classes_, weight)
+        model = self._model(data, labels, names.classes_, encoder, options, expected)
+        guess = labels if self.presume is None else self._presumed(labels, names, model)
+        if guess is not labels:
+            model = union(model, self._model(data, guess, names.classes_, encoder, options, expected))
+        start = self._warm_weights(model, encoder, names.classes_) if self.warm_start else None
         dev = self._dev_scorer(X_dev, y_dev, encoder, names, model, options)
         rules = self._training_rules(X, names, options)
-        training = Training(model, data, labels, weight, start, self._seed(), begun, rules=rules)
+        training = Training(model, data, labels, weight, start, self._seed(), begun, False, rules, expected)
+        if guess is not labels and start is None:
+            training = replace(training, start=presumed_start(training, options, guess))
         self._learn(training, options, encoder, names, dev)
         return self
+
+    def _presumed(self, labels: Labels, names: LabelEncoder, model: ChainModel) -> Labels:
+        masks = model.allowed, model.allowed_start, model.allowed_end
+        return presumed(labels, names.classes_.index(self.presume), masks)
 
     def _training_rules(self, X: Any, names: LabelEncoder, options: ChainOptions) -> TrainingRules | None:
         if not (self.train_with_rules and self.rules):
@@ -229,6 +277,8 @@ class ChainCRF(FittedChain):
         classes : sequence of labels, optional
             All labels that will ever occur; by default those of the first call.
         """
+        if self.expectations:
+            raise InputError("partial_fit takes no expectations: they speak of a whole corpus; call fit.")
         begun = perf_counter()
         options = chain_options(self)
         X = as_list(X)
@@ -238,7 +288,7 @@ class ChainCRF(FittedChain):
         data = encoder.fit_transform(X) if first else encoder.extend(X)
         names = LabelEncoder().set_classes(sorted(classes)) if first and classes is not None else LabelEncoder()
         if not hasattr(names, "classes_"):
-            names = names.fit(y) if first else names.set_classes(self.classes_)
+            names = label_names(y, self.presume) if first else names.set_classes(self.classes_)
         labels = self._labels(names, y, data)
         model = self._model(data, labels, names.classes_, encoder, options)
         start = None
@@ -255,9 +305,17 @@ class ChainCRF(FittedChain):
         return names.encode(y, data.lengths)
 
     def _model(
-        self, data: Sequences, labels: Labels, classes: list[Any], encoder: InputEncoder, options: ChainOptions
+        self,
+        data: Sequences,
+        labels: Labels,
+        classes: list[Any],
+        encoder: InputEncoder,
+        options: ChainOptions,
+        expected: ChainExpectations | None = None,
     ) -> ChainModel:
         allowed = allowed_transitions([str(c) for c in classes], self.scheme)
+        if expected is not None:
+            allowed = expected.without_forbidden(allowed)
         check_possible(labels, [str(c) for c in classes], self.scheme, allowed)
         return ChainModel.build(
             data,
@@ -278,12 +336,16 @@ class ChainCRF(FittedChain):
         names: LabelEncoder,
         dev: Callable[[np.ndarray], float] | None,
     ) -> None:
-        outcome = train_chain(training, options, dev, self.verbose)
+        if training.expectations is None:
+            outcome = train_chain(training, options, dev, self.verbose)
+        else:
+            outcome = train_expected(training, options, self.verbose)
         self.classes_ = names.classes_
         self.model_, self.theta_ = training.model, outcome.theta
         self._encoder, self._labels_encoder = encoder, names
         self.log_, self.n_iter_ = outcome.log, outcome.n_iter
         self.converged_, self.stopped_because_ = outcome.converged, outcome.message
+        self.expectations_ = outcome.reports
         if outcome.interrupted:
             warnings.warn(
                 f"fit was interrupted after {outcome.n_iter} iterations; the best model so far was kept.",

@@ -7,11 +7,13 @@ import numpy as np
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures
+from rulefield.estimators.expectation_training import ExpectationReport
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.saving import State
 from rulefield.exceptions import ModelFileError
 from rulefield.models.chain import ChainModel
 from rulefield.models.pairs import PairTable
+from rulefield.rules import expectation_text
 from rulefield.rules import text as rules_text
 
 if TYPE_CHECKING:
@@ -35,6 +37,10 @@ def chain_state(crf: "ChainCRF") -> State:
     params = crf.get_params(deep=False)
     params["features"] = features_state(params["features"])
     params["rules"] = None if params["rules"] is None else rules_text.to_dicts(params["rules"])
+    params["expectations"] = (
+        None if params["expectations"] is None else expectation_text.dumps(params["expectations"])
+    )
+    params["presume"] = None if params["presume"] is None else plain_label(params["presume"])
     params["random_state"] = params["random_state"] if isinstance(params["random_state"], int) else None
     return arrays, {
         "params": params,
@@ -43,6 +49,7 @@ def chain_state(crf: "ChainCRF") -> State:
         "n_columns": crf._encoder.n_columns,
         "n_iter": crf.n_iter_,
         "converged": bool(crf.converged_),
+        "expectations": [vars(report) for report in crf.expectations_],
     }
 
 
@@ -53,6 +60,8 @@ def restore_chain(
     params = metadata["params"]
     params["features"] = features_from(params["features"], features)
     params["rules"] = None if params["rules"] is None else rules_text.from_dicts(params["rules"])
+    if params.get("expectations") is not None:
+        params["expectations"] = expectation_text.loads(params["expectations"])
     crf.set_params(**params)
     fitted = features_from(metadata["fitted_features"], features)
     crf.model_ = model_from_arrays(arrays, len(metadata["classes"]))
@@ -61,6 +70,7 @@ def restore_chain(
     crf._labels_encoder = LabelEncoder().set_classes(metadata["classes"])
     crf.classes_ = crf._labels_encoder.classes_
     crf.n_iter_, crf.converged_ = metadata["n_iter"], metadata["converged"]
+    crf.expectations_ = [ExpectationReport(**row) for row in metadata.get("expectations", [])]
     crf.log_, crf.stopped_because_ = [], "loaded from a file"
     return crf
 

@@ -24,6 +24,8 @@ from rulefield.models.chain import ChainModel
 from rulefield.problem.compiled import CompiledRule
 
 if TYPE_CHECKING:
+    from rulefield.estimators.chain_expectations import ChainExpectations
+    from rulefield.estimators.expectation_training import ExpectationReport
     from rulefield.learning.ruled_likelihood import RuledLikelihood
 
 DEFAULT_ITERATIONS = {"lbfgs": 1000, "sgd": 30, "perceptron": 20, "ssvm": 50}
@@ -50,6 +52,7 @@ class Training:
     begun: float
     one_pass: bool = False
     rules: TrainingRules | None = None
+    expectations: "ChainExpectations | None" = None
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Outcome:
     converged: bool = False
     interrupted: bool = False
     message: str = ""
+    reports: list["ExpectationReport"] = field(default_factory=list)
 
     @property
     def n_iter(self) -> int:

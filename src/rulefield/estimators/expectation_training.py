@@ -1,5 +1,6 @@
 """Expectations in training, for every estimator that takes them: options, compilation, climbing, the report."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, MissedExpectationWarning, RuleError
 from rulefield.learning.em import EmOutcome, EmRecord, RegularisedObjective, direct_ascent, expectation_maximisation
 from rulefield.learning.generalised import GeneralisedExpectation
 from rulefield.learning.joint import JointCorpus
@@ -17,6 +18,9 @@ from rulefield.rules.expectations import Expectation, ExpectationCompiler, Share
 
 Expected = list[tuple[Expectation, CompiledExpectation]]
 """Expectations as they were written, and compiled for a corpus."""
+
+MISSED = 1e-3
+"""By how much, beyond the slack, an expectation may be missed before it is worth a warning."""
 
 CHOICES = {
     "expectation_method": ("pr", "ge"),
@@ -84,18 +88,44 @@ def compiled_expectations(
     expectations: Sequence[Expectation] | None,
     tasks: Mapping[Any, tuple[Sequence[str], str | None]],
     tokens: Sequence[Sequence[Any]],
+    weight: np.ndarray | None = None,
 ) -> tuple[np.ndarray, Expected]:
-    """Return the joint states that ``.at_most(0)`` forbids, bool (S,), and all other expectations, compiled."""
+    """Return the joint states that ``.at_most(0)`` forbids, bool (S,), and all other expectations, compiled.
+
+    Parameters
+    ----------
+    expectations : list of expectations
+    tasks : dict of task to (labels, scheme)
+    tokens : list of sequences of tokens
+    weight : ndarray, shape (n_sequences,), optional
+        Of the sequences: a sequence of weight 2 counts twice in every share.
+    """
+    check_ranges(expectations or [])
     compiler = ExpectationCompiler(tasks)
     forbidden = np.zeros(int(np.prod(compiler.sizes)), bool)
     kept = []
     for expectation in expectations or []:
-        compiled = compiler(expectation, tokens)
+        compiled = compiler(expectation, tokens, weight)
         if _forbids(expectation):
             forbidden |= compiled.node[1] > 0
         else:
             kept.append((expectation, compiled))
     return forbidden, kept
+
+
+def check_ranges(expectations: Sequence[Expectation]) -> None:
+    """Refuse shares that cannot be shares, and ranges of one quantity that have nothing in common."""
+    tightest: dict[str, tuple[Expectation, Expectation]] = {}
+    for e in expectations:
+        if not isinstance(e, Expectation):
+            continue
+        if isinstance(e.quantity, Share) and not (e.low <= 1 and e.high >= 0):
+            raise RuleError(f"{e.label}: a share lies between 0 and 1, so this can never hold; correct its range.")
+        low, high = tightest.get(repr(e.quantity), (e, e))
+        low, high = max(low, e, key=lambda x: x.low), min(high, e, key=lambda x: x.high)
+        if low.low > high.high:
+            raise RuleError(f"{low.label} and {high.label} contradict each other; widen one of them.")
+        tightest[repr(e.quantity)] = low, high
 
 
 def _forbids(expectation: Expectation) -> bool:
@@ -167,3 +197,17 @@ def expectation_reports(
         ExpectationReport(e.label, e.low, e.high, float(q), float(p), float(t))
         for (e, _), q, p, t in zip(expected, under_q, model, pull)
     ]
+
+
+def warn_of_missed(reports: Sequence[ExpectationReport], options: ClimbOptions) -> None:
+    """Warn where q does not meet an expectation: what is known, or another expectation, contradicts it."""
+    if options.method == "ge":
+        return
+    for report in reports:
+        if not report.low - options.slack - MISSED <= report.under_q <= report.high + options.slack + MISSED:
+            warnings.warn(
+                f"{report.expectation} could not be met: it is {report.under_q:.4g} in training; the known labels, or "
+                "the other expectations, contradict it.",
+                MissedExpectationWarning,
+                stacklevel=3,
+            )

@@ -31,7 +31,8 @@ class ChainLikelihood:
     ----------
     model : ChainModel
     sequences : Sequences
-    labels : Labels
+    labels : Labels or None
+        None: nothing is observed, and the value is the sum of log partition functions alone.
     l2 : float
         Half of it times the squared norm is added; CRFsuite's ``c2`` is ``l2 / 2``.
     sample_weight : ndarray of float64, shape (n_sequences,), optional
@@ -49,21 +50,23 @@ class ChainLikelihood:
         self,
         model: ChainModel,
         sequences: Sequences,
-        labels: Labels,
+        labels: Labels | None,
         *,
         l2: float = 0.0,
         sample_weight: np.ndarray | None = None,
         n_jobs: int | None = 1,
     ):
-        _check(model, sequences, labels)
+        if labels is not None:
+            _check(model, sequences, labels)
         self.model, self.sequences, self.labels = model, sequences, labels
         self.l2 = float(l2)
         self.weight = as_rates(sample_weight, len(sequences))
         self.threads = Threads(n_jobs)
         self.offsets = sequences.offsets.astype(np.uint64)
         self._bounds = shard_bounds(sequences.lengths, model.n_labels)
-        self.partial = _partial_sequences(model, labels)
-        self.allowed = np.zeros((0, model.n_labels), np.uint8) if labels.allowed is None else labels.allowed
+        self.partial = _partial_sequences(model, labels) if labels is not None else np.zeros(len(sequences), np.uint8)
+        none = np.zeros((0, model.n_labels), np.uint8)
+        self.allowed = none if labels is None or labels.allowed is None else labels.allowed
         self._observed = self._observed_counts()
         self.factors = TransitionFactors(model)
         if not model.conditioned:
@@ -96,7 +99,7 @@ class ChainLikelihood:
         """Value and gradient of the weighted loss of sequence ``i`` alone, without the penalty, in log space."""
         gradient = self.model.zeros()
         value = self._in_log_space(theta, np.array([i]), gradient)
-        if not self.partial[i]:
+        if self.labels is not None and not self.partial[i]:
             first, last = span(self.sequences, i)
             known = self.model.zeros()
             self.model.add_features(known, self.sequences, i, self.labels.ids[first:last], self.weight[i])
@@ -226,6 +229,8 @@ class ChainLikelihood:
         """Weighted counts of the features of all fully labelled sequences: a constant part of the gradient."""
         model = self.model
         counts = model.zeros()
+        if self.labels is None:
+            return counts
         known = np.repeat(self.partial == 0, self.sequences.lengths)
         scale = np.repeat(self.weight, self.sequences.lengths)
         scale[~known] = 0.0

@@ -46,7 +46,7 @@ def fit_likelihood(
     """
     if theta is None:
         theta = likelihood.model.zeros()
-        if l1 == 0.0 and pays(likelihood):
+        if l1 == 0.0 and likelihood.labels is not None and pays(likelihood):
             walk = StochasticLikelihood(
                 likelihood.model,
                 likelihood.sequences,

@@ -61,7 +61,7 @@ class StochasticLikelihood:
             raise InputError(
                 "Observation-conditioned transitions need algorithm='lbfgs'; stochastic steps lack them."
             )
-        self.model = model
+        self.model, self.labels = model, labels
         self.likelihood = likelihood or ChainLikelihood(model, sequences, labels, l2=l2, sample_weight=sample_weight)
         self._rng = np.random.default_rng(seed)
         self._members = np.flatnonzero((sequences.lengths > 0) & (self.likelihood.weight > 0)).astype(np.uint64)
@@ -148,7 +148,7 @@ class StochasticLikelihood:
                 f.weight,
                 f.partial,
                 f.allowed,
-                f.labels.ids,
+                self.labels.ids,
                 f.packing.packed,
                 self._walk,
                 self._scale,

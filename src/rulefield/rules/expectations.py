@@ -161,34 +161,41 @@ class ExpectationCompiler:
         self.tables = {name: LabelTable([str(c) for c in labels], scheme) for name, (labels, scheme) in tasks.items()}
         self.sizes = tuple(len(table) for table in self.tables.values())
 
-    def __call__(self, expectation: Expectation, corpus: Sequence[Sequence[Any]]) -> CompiledExpectation:
-        """Compile for a corpus: a list of sequences of tokens."""
+    def __call__(
+        self, expectation: Expectation, corpus: Sequence[Sequence[Any]], weight: np.ndarray | None = None
+    ) -> CompiledExpectation:
+        """Compile for a corpus: a list of sequences of tokens, each counted ``weight`` times (n_sequences,)."""
         if not isinstance(expectation, Expectation):
             raise RuleError(
                 f"an expectation is a share(...) or expected(...) with .between(low, high); got {expectation!r}."
             )
         quantity = expectation.quantity
         compiled = self._share if isinstance(quantity, Share) else self._expected
-        return compiled(quantity, corpus, expectation.low, expectation.high)  # type: ignore[arg-type]
+        times = np.ones(len(corpus)) if weight is None else weight
+        return compiled(quantity, corpus, times, expectation.low, expectation.high)  # type: ignore[arg-type]
 
-    def _share(self, share: Share, corpus: Sequence[Sequence[Any]], low: float, high: float) -> CompiledExpectation:
+    def _share(
+        self, share: Share, corpus: Sequence[Sequence[Any]], weight: np.ndarray, low: float, high: float
+    ) -> CompiledExpectation:
         here = self._states(share.here)
-        n_tokens = sum(map(len, corpus))
+        lengths = np.array([len(tokens) for tokens in corpus], np.int64)
+        n_tokens = int(lengths.sum())
         counted = _meeting(share.given, corpus) if share.given is not None else np.ones(n_tokens, bool)
         if share.after is None:
             node = np.vstack([np.zeros(len(here)), here.astype(np.float64)])
-            return self._made(node, counted.astype(np.uint16), None, None, float(counted.sum()), low, high, share)
+            total = float(np.repeat(weight, lengths) @ counted)
+            return self._made(node, counted.astype(np.uint16), None, None, total, low, high, share)
         if share.given is not None:
             raise RuleError(f"{share!r}: given= goes with shares of tokens, not of neighbouring pairs.")
         sources, targets = np.nonzero(np.outer(self._states(share.after), here))
-        steps = sum(max(len(tokens) - 1, 0) for tokens in corpus)
+        steps = weight @ np.maximum(lengths - 1, 0)
         node = np.zeros((1, len(here)))
         return self._made(
             node, np.zeros(n_tokens, np.uint16), None, (sources, targets), float(steps), low, high, share
         )
 
     def _expected(
-        self, quantity: Expected, corpus: Sequence[Sequence[Any]], low: float, high: float
+        self, quantity: Expected, corpus: Sequence[Sequence[Any]], weight: np.ndarray, low: float, high: float
     ) -> CompiledExpectation:
         number, k = quantity.number, self._task(quantity.task, quantity)
         table = list(self.tables.values())[k]
@@ -212,7 +219,7 @@ class ExpectationCompiler:
         node = self._spread(own, k)
         tables = [edges if j == k else None for j in range(len(self.sizes))]
         shift = number.constant
-        return self._made(node, token_class, tables, None, float(len(corpus)), low - shift, high - shift, quantity)
+        return self._made(node, token_class, tables, None, float(weight.sum()), low - shift, high - shift, quantity)
 
     def _made(
         self,

@@ -3,16 +3,16 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from rulefield.exceptions import InputError, MissedExpectationWarning, RuleError
 from rulefield.learning.em import EmOutcome, EmRecord, RegularisedObjective, direct_ascent, expectation_maximisation
+from rulefield.learning.fit_log import Record
 from rulefield.learning.generalised import GeneralisedExpectation
 from rulefield.learning.joint import JointCorpus
+from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.problem.expectation import CompiledExpectation
 from rulefield.rules.expectations import Expectation, ExpectationCompiler, Share
 
@@ -158,23 +158,15 @@ def _penalised(
     objective: GeneralisedExpectation, start: np.ndarray, options: ClimbOptions, show: Callable[[EmRecord], None]
 ) -> EmOutcome:
     """Minimise by L-BFGS, with the log and the interruption that EM has."""
-    begun = perf_counter()
     outcome = EmOutcome(start, np.zeros(0), objective.shares)
 
-    def note(intermediate_result: Any) -> None:
-        record = EmRecord(len(outcome.log), -float(intermediate_result.fun), perf_counter() - begun)
-        outcome.log.append(record)
-        outcome.theta = np.array(intermediate_result.x)
-        show(record)
+    def note(record: Record, theta: np.ndarray) -> None:
+        outcome.log.append(EmRecord(len(outcome.log), -record.objective, record.seconds))
+        show(outcome.log[-1])
 
-    try:
-        limits = {"maxiter": 10 * options.max_iter, "ftol": 1e-2 * options.tol}
-        done = minimize(
-            objective.value_and_gradient, start, jac=True, method="L-BFGS-B", callback=note, options=limits
-        )
-        outcome.theta, outcome.converged = done.x, bool(done.success)
-    except KeyboardInterrupt:
-        outcome.interrupted = True
+    n_jobs = objective.tilted.corpus.n_jobs
+    done = minimise_lbfgs(objective, start, 10 * options.max_iter, options.tol, note, n_jobs=n_jobs)
+    outcome.theta, outcome.converged, outcome.interrupted = done.theta, done.converged, done.interrupted
     outcome.shares = objective.shares
     return outcome
 

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from rulefield.learning.joint import ExpectedLikelihood, JointCorpus
+from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.learning.posterior import Posterior, TiltedCorpus
 from rulefield.problem.expectation import CompiledExpectation
 
@@ -105,8 +106,10 @@ def expectation_maximisation(
                 outcome.converged = True
                 break
             step = ExpectedLikelihood(corpus, counts, l2)
-            options = {"maxiter": m_steps, "maxcor": 10}
-            theta = minimize(step.value_and_gradient, theta, jac=True, method="L-BFGS-B", options=options).x
+            done = minimise_lbfgs(step, theta, max_iter=m_steps, tol=1e-2 * tol, n_jobs=corpus.n_jobs)
+            if done.interrupted:
+                raise KeyboardInterrupt
+            theta = done.theta
     except KeyboardInterrupt:
         outcome.interrupted = True
     return outcome

@@ -1,24 +1,25 @@
-"""Scores of the unstructured predictors for the Gaussian benchmark, kept in a temporary folder between runs.
+"""Scores of the unstructured predictors for the Gaussian benchmark, kept in a folder between runs.
 
 Two protocols, ten folds each (KFold, shuffled, seed 0):
 
 paper     predictors see 80 % of the training part; the field sees the other 20 % (the authors' split). Per label:
           ridge logistic (C=1), lasso logistic (C=1), neural network (one hidden layer of 20, alpha=1, 300 epochs),
           random forest (100 trees). Graphs: chi-square, mutual information, over-fitted network, distance of labels.
-crossfit  all training data: 5-fold cross-fitted random forest (200 trees, leaves of 2 or more) and ridge logistic
-          (C from .003 to .1 by 3 folds within what it is given), per label.
+crossfit  all training data, 5-fold cross-fitted: one forest of 200 trees for all labels (leaves of 2 or more; bagged
+          with sqrt(features) tried at a split, or extremely randomised with 30 % of them), and a ridge logistic
+          regression per label (features standardised, C of .003, .01, .03 or .1). Which forest and which C: the one
+          with the least cross-fitted log-loss on the training part of the fold. The bagged forest is also scored
+          alone, for comparison.
 """
 
-import os
-import tempfile
 import warnings
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import KFold, train_test_split
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
@@ -26,22 +27,27 @@ from sklearn.preprocessing import StandardScaler
 
 from rulefield.datasets.multilabel import MultiLabelData
 from rulefield.encode.similarity import chi2, label_distance, mutual_info, overfit_correlation
-from rulefield.estimators.gaussian_scores import FittedScores, ScoreTask, cross_fit
+from rulefield.estimators.gaussian_scores import CrossFitting, FittedScores, ScoreTask, cross_fit
 
 PAPER_NAMES = ["ridge logistic", "lasso logistic", "neural network", "random forest"]
-CROSSFIT_NAMES = ["random forest", "ridge logistic"]
+CROSSFIT_NAMES = ["chosen forest", "chosen logistic"]
 GRAPH_NAMES = ["chi2", "mutual_info", "overfit_correlation", "label_distance"]
 TASK = ScoreTask("binary", 2)
 
 
 class Fold(NamedTuple):
-    """Logits (n, labels, predictors) and labels that the field learns from, those of the test part, the graphs."""
+    """Logits (n, labels, predictors) and labels that the field learns from, those of the test part, the graphs.
+
+    ``plain_test`` are logits of predictors that the field does not see, ``chosen`` the settings that were chosen.
+    """
 
     R: np.ndarray
     Y: np.ndarray
     R_test: np.ndarray
     Y_test: np.ndarray
     graphs: np.ndarray
+    plain_test: np.ndarray
+    chosen: np.ndarray
 
 
 def paper_predictors():
@@ -57,27 +63,29 @@ def paper_predictors():
 
 
 def crossfit_predictors():
-    grid = [0.003, 0.01, 0.03, 0.1]
-    logistic = LogisticRegressionCV(
-        Cs=grid, cv=3, l1_ratios=(0.0,), scoring="neg_log_loss", max_iter=1000, use_legacy_attributes=False
-    )
-    return [
-        RandomForestClassifier(200, min_samples_leaf=2, random_state=0),
-        make_pipeline(StandardScaler(), logistic),
-    ]
+    def forest(kind, features):
+        return kind(200, min_samples_leaf=2, max_features=features, random_state=0)
+
+    def logistic(c):
+        return make_pipeline(StandardScaler(), LogisticRegression(C=c, max_iter=1000))
+
+    forests = [forest(RandomForestClassifier, "sqrt"), forest(ExtraTreesClassifier, 0.3)]
+    return [forests, [logistic(c) for c in (0.003, 0.01, 0.03, 0.1)]]
 
 
-def cache_folder() -> Path:
-    folder = Path(os.environ.get("RULEFIELD_CACHE", Path(tempfile.gettempdir()) / "rulefield-gaussian"))
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+def setting(predictor):
+    """Return the settings of a chosen predictor in few words."""
+    if isinstance(predictor, ExtraTreesClassifier):
+        return "extremely randomised trees"
+    return "random forest" if isinstance(predictor, RandomForestClassifier) else f"C {predictor[-1].C}"
 
 
-def folds(name: str, data: MultiLabelData, protocol: str, n_jobs: int | None, n_folds: int = 10):
+def folds(name: str, data: MultiLabelData, protocol: str, cache: Path, n_jobs: int | None, n_folds: int = 10):
     """Yield the folds, computing what is not in the cache."""
+    cache.mkdir(parents=True, exist_ok=True)
     parts = list(KFold(10, shuffle=True, random_state=0).split(data.X))[:n_folds]
     for number, (train, test) in enumerate(parts):
-        file = cache_folder() / f"{name}-{protocol}-{number}.npz"
+        file = cache / f"{name}-{protocol}-{number}.npz"
         if not file.exists():
             make = paper_fold if protocol == "paper" else crossfit_fold
             with warnings.catch_warnings():
@@ -96,10 +104,15 @@ def label_graphs(X: np.ndarray, Y: np.ndarray) -> np.ndarray:
 def paper_fold(X, Y, X_test, Y_test, n_jobs) -> Fold:
     seen, held = train_test_split(np.arange(len(X)), test_size=0.2, random_state=0)
     members = [[TASK.fit(p, X[seen], Y[seen, i]) for i in range(Y.shape[1])] for p in paper_predictors()]
-    score = FittedScores(TASK, members)
-    return Fold(score(X[held])[:, 0], Y[held], score(X_test)[:, 0], Y_test, label_graphs(X, Y))
+    score = FittedScores(TASK, members, Y.shape[1], paper_predictors())
+    return Fold(
+        score(X[held])[:, 0], Y[held], score(X_test)[:, 0], Y_test, label_graphs(X, Y), np.empty(0), np.empty(0, "U1")
+    )
 
 
 def crossfit_fold(X, Y, X_test, Y_test, n_jobs) -> Fold:
-    scores, _, fitted = cross_fit(crossfit_predictors(), X, Y, TASK, 5, 0, n_jobs)
-    return Fold(scores[:, 0], Y, fitted(X_test)[:, 0], Y_test, label_graphs(X, Y))
+    families = crossfit_predictors()
+    scores, _, fitted = cross_fit(CrossFitting(families, 5, 0, n_jobs, joint=True), X, Y, TASK)
+    plain = TASK.score_joint(TASK.fit_joint(families[0][0], X, Y), X_test)[:, 0]
+    chosen = np.array([setting(p) for p in fitted.chosen])
+    return Fold(scores[:, 0], Y, fitted(X_test)[:, 0], Y_test, label_graphs(X, Y), plain, chosen)

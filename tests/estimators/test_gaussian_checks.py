@@ -11,6 +11,7 @@ LEFT_OUT = {
     "check_array_api_input": "needs the environment variable SCIPY_ARRAY_API",
     "check_classifier_data_not_an_array": "its last part needs pandas; the rest ran",
     "check_regressor_data_not_an_array": "its last part needs pandas; the rest ran",
+    "check_sample_weights_pandas_series": "needs pandas",
     "check_classifiers_multilabel_output_format_decision_function": "there is predict_proba, no decision_function",
 }
 

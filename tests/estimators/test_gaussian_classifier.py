@@ -214,7 +214,7 @@ def test_cross_fitting_does_not_leak():
 
 
 BAD = [
-    ({"method": "ep"}, {}, InputError, r"method must be one of vb, jj, map; got 'ep'"),
+    ({"method": "ep"}, {}, InputError, r"method must be one of auto, vb, jj, map; got 'ep'"),
     ({"mean": "none"}, {}, InputError, r'mean must be "auto", "smoothed" or "direct"'),
     ({"method": "map", "mean": "direct"}, {}, InputError, "sees graphs only through the mean"),
     ({"graphs": ["mutual"]}, {}, InputError, r"no graph builder 'mutual'; choose from mutual_info"),

@@ -17,7 +17,7 @@ def random_laplacian(rng, n):
     return laplacian(s + s.T)
 
 
-def random_batch(rng, layout, n_classes=1, m=5, n=4, k=2):
+def random_batch(rng, layout, n_classes=1, m=5, n=4, k=2, weighted=False):
     scores = rng.normal(size=(m, n_classes, n, k)) * 2
     if layout == "each":
         graphs = tuple(np.array([random_laplacian(rng, n) for _ in range(m)]) for _ in range(2))
@@ -27,7 +27,7 @@ def random_batch(rng, layout, n_classes=1, m=5, n=4, k=2):
         graphs = tuple(random_laplacian(rng, n) for _ in range(2))
     if layout == "sparse":
         graphs = tuple(scipy.sparse.csr_array(g) for g in graphs)
-    return FieldBatch(scores, graphs)
+    return FieldBatch(scores, graphs, rng.integers(0, 4, size=m).astype(float) if weighted else None)
 
 
 def random_labels(rng, kind, n_classes, m=5, n=4):
@@ -93,3 +93,20 @@ def test_gradient_where_variance_is_zero():
         np.testing.assert_allclose(gradient[:-1], plain(theta)[1], atol=1e-6)
         ahead = objective(np.r_[theta, 1e-6])[0]  # log(1 + v) = v there
         assert gradient[-1] == pytest.approx((ahead - value) / 1e-6, rel=1e-3, abs=1e-3)
+
+
+@pytest.mark.parametrize("layout", ["shared", "each", "sparse"])
+@pytest.mark.parametrize(("kind", "method", "n_classes"), CASES)
+def test_a_weight_counts_as_often_as_copies(kind, method, n_classes, layout):
+    """Instances with whole weights give the value and gradient of that many copies of each."""
+    rng = np.random.default_rng(5)
+    model = GaussianModel(2, 2, n_classes, bayesian=method != "map", log_variance=kind == "values")
+    batch, labels = random_batch(rng, layout, n_classes, weighted=True), random_labels(rng, kind, n_classes)
+    copies = np.repeat(np.arange(5), batch.weight.astype(int))
+    graphs = tuple(g[copies] if layout == "each" else g for g in batch.graphs)
+    repeated = FieldObjective(model, [FieldBatch(batch.scores[copies], graphs)], [labels[copies]], kind, method)
+    weighted = FieldObjective(model, [batch], [labels], kind, method)
+    theta = model.start(variance=1.5)
+    for a, b in zip(weighted(theta), repeated(theta)):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
+    assert weighted.n_known == repeated.n_known

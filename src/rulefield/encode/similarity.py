@@ -21,61 +21,65 @@ def _columns(Y: Any) -> np.ndarray:
     return Y
 
 
-def _pairwise(Y: np.ndarray, measure: Callable[[np.ndarray, np.ndarray], float]) -> np.ndarray:
-    """Measure each pair of columns on the rows where both are known; 0 on the diagonal."""
+Measure = Callable[[np.ndarray, np.ndarray, np.ndarray], float]
+
+
+def _pairwise(Y: np.ndarray, measure: Measure, weight: np.ndarray | None) -> np.ndarray:
+    """Measure each pair of columns on the rows where both are known, by the rows' weights; 0 on the diagonal."""
     n = Y.shape[1]
     out = np.zeros((n, n))
+    rows = np.ones(len(Y)) if weight is None else weight
     for i in range(n):
         for j in range(i):
-            both = ~np.isnan(Y[:, i]) & ~np.isnan(Y[:, j])
-            out[i, j] = out[j, i] = measure(Y[both, i], Y[both, j]) if both.sum() > 1 else 0.0
+            both = ~np.isnan(Y[:, i]) & ~np.isnan(Y[:, j]) & (rows > 0)
+            out[i, j] = out[j, i] = measure(Y[both, i], Y[both, j], rows[both]) if both.sum() > 1 else 0.0
     return out
 
 
-def _contingency(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _contingency(a: np.ndarray, b: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Joint shares of the values of two columns, and those expected under independence."""
     first, second = np.unique(a, return_inverse=True)[1], np.unique(b, return_inverse=True)[1]
     table = np.zeros((first.max() + 1, second.max() + 1))
-    np.add.at(table, (first, second), 1.0)
-    table /= len(a)
+    np.add.at(table, (first, second), weight)
+    table /= weight.sum()
     return table, np.outer(table.sum(axis=1), table.sum(axis=0))
 
 
-def mutual_info(Y: Any) -> np.ndarray:
+def mutual_info(Y: Any, weight: np.ndarray | None = None) -> np.ndarray:
     """Mutual information (nats) between each two columns of labels (n_instances, n_outputs); NaN is unknown."""
 
-    def measure(a: np.ndarray, b: np.ndarray) -> float:
-        table, free = _contingency(a, b)
+    def measure(a: np.ndarray, b: np.ndarray, w: np.ndarray) -> float:
+        table, free = _contingency(a, b, w)
         used = table > 0
         return max(0.0, float((table[used] * np.log(table[used] / free[used])).sum()))
 
-    return _pairwise(_columns(Y), measure)
+    return _pairwise(_columns(Y), measure, weight)
 
 
-def chi2(Y: Any) -> np.ndarray:
+def chi2(Y: Any, weight: np.ndarray | None = None) -> np.ndarray:
     """Chi-square statistic of each two columns of labels, divided by the number of rows."""
 
-    def measure(a: np.ndarray, b: np.ndarray) -> float:
-        table, free = _contingency(a, b)
+    def measure(a: np.ndarray, b: np.ndarray, w: np.ndarray) -> float:
+        table, free = _contingency(a, b, w)
         return float(((table - free) ** 2 / free).sum())
 
-    return _pairwise(_columns(Y), measure)
+    return _pairwise(_columns(Y), measure, weight)
 
 
-def correlation(Y: Any) -> np.ndarray:
+def correlation(Y: Any, weight: np.ndarray | None = None) -> np.ndarray:
     """Correlation of each two columns, -1 to 1 (a signed graph); 0 where a column is constant."""
 
-    def measure(a: np.ndarray, b: np.ndarray) -> float:
-        a, b = a - a.mean(), b - b.mean()
-        size = np.sqrt((a @ a) * (b @ b))
-        return float(a @ b / size) if size > 0 else 0.0
+    def measure(a: np.ndarray, b: np.ndarray, w: np.ndarray) -> float:
+        a, b = a - np.average(a, weights=w), b - np.average(b, weights=w)
+        size = np.sqrt((w @ a**2) * (w @ b**2))
+        return float((w * a) @ b / size) if size > 0 else 0.0
 
-    return _pairwise(_columns(Y), measure)
+    return _pairwise(_columns(Y), measure, weight)
 
 
-def label_distance(Y: Any) -> np.ndarray:
+def label_distance(Y: Any, weight: np.ndarray | None = None) -> np.ndarray:
     """exp(-d² / median d²), d² the mean squared difference of two columns of labels."""
-    return _closeness(_pairwise(_columns(Y), lambda a, b: float(((a - b) ** 2).mean())))
+    return _closeness(_pairwise(_columns(Y), lambda a, b, w: float(np.average((a - b) ** 2, weights=w)), weight))
 
 
 def historical_distance(history: Any) -> np.ndarray:
@@ -94,7 +98,7 @@ def residual_correlation(Y: Any, predicted: Any) -> np.ndarray:
     return correlation(_columns(Y) - np.asarray(predicted, dtype=float))
 
 
-def overfit_correlation(X: Any, Y: Any, random_state: int | None = 0) -> np.ndarray:
+def overfit_correlation(X: Any, Y: Any, random_state: int | None = 0, weight: np.ndarray | None = None) -> np.ndarray:
     """Correlation of the outputs of a neural network fitted to all labels without any restraint (a signed graph).
 
     One of the four graphs of the Gaussian CRF paper (section 4.2.1).
@@ -108,8 +112,9 @@ def overfit_correlation(X: Any, Y: Any, random_state: int | None = 0) -> np.ndar
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # over-fitting is the point
-        net.fit(X[known], Y[known] if Y.shape[1] > 1 else Y[known, 0])
-    return correlation(np.asarray(net.predict(X)).reshape(len(X), -1))
+        share = None if weight is None else weight[known]
+        net.fit(X[known], Y[known] if Y.shape[1] > 1 else Y[known, 0], sample_weight=share)
+    return correlation(np.asarray(net.predict(X)).reshape(len(X), -1), weight)
 
 
 def knn(features: Any, n_neighbors: int = 5) -> Any:
@@ -139,7 +144,7 @@ def grid(n_rows: int, n_columns: int) -> Any:
     return scipy.sparse.csr_array(half + half.T)
 
 
-LABEL_BUILDERS: dict[str, Callable[[Any], np.ndarray]] = {
+LABEL_BUILDERS: dict[str, Callable[[Any, np.ndarray | None], np.ndarray]] = {
     "mutual_info": mutual_info,
     "chi2": chi2,
     "correlation": correlation,

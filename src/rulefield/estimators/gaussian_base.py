@@ -1,16 +1,16 @@
 """What the Gaussian classifier and regressor share: inputs, graphs, learning, potentials."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from rulefield.encode.similarity import LABEL_BUILDERS, correlation, overfit_correlation
 from rulefield.estimators.gaussian_inputs import Batched, GraphEntry, make_batches, own_graphs, shared_graphs
 from rulefield.estimators.gaussian_layouts import (
-    CrossFitting,
     Labels,
     Layout,
     NodesLayout,
@@ -18,14 +18,27 @@ from rulefield.estimators.gaussian_layouts import (
     TableLayout,
     is_ragged,
 )
+from rulefield.estimators.gaussian_scores import CrossFitting
 from rulefield.exceptions import InputError
-from rulefield.learning.gaussian import FieldObjective, fit_field
+from rulefield.learning.gaussian import FieldFit, FieldObjective, fit_field
 from rulefield.models.gaussian import GaussianModel
 from rulefield.problem.gaussian import GaussianPotentials
 
 BUILDERS = (*LABEL_BUILDERS, "residual_correlation", "overfit_correlation")
 TOLL = 1.0  # nats for each unit of log(1 + rho) and log(1 + v)
+ENTRY = 1.0  # nats that a variance must gain to be kept at all (Akaike's price of a parameter)
 PAPER_GRAPHS = ("chi2", "mutual_info", "overfit_correlation", "label_distance")
+
+
+@dataclass(frozen=True)
+class GraphSources:
+    """What graphs are built from: rows of X, labels and their weights, residuals of the predictors and theirs."""
+
+    X: Any
+    Y: Labels
+    weight: np.ndarray | None
+    residual: Any
+    residual_weight: np.ndarray | None
 
 
 class GaussianCRFBase(BaseEstimator):
@@ -41,6 +54,7 @@ class GaussianCRFBase(BaseEstimator):
     tol: float
     n_jobs: int | None
     random_state: int | None
+    joint_predictors: bool
 
     def _layout_of(self, X: Any, same_nodes: bool) -> Layout:
         if isinstance(self.predictors, str):
@@ -56,6 +70,12 @@ class GaussianCRFBase(BaseEstimator):
     def _check_table(self, X: Any, reset: bool) -> Any:
         return validate_data(self, X, reset=reset, dtype=np.float64)
 
+    def _check_weight(self, X: Any, sample_weight: Any) -> np.ndarray | None:
+        """Weights of the instances as floats, (n_instances,); None where all count the same."""
+        if sample_weight is None:
+            return None
+        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
     def _default_predictors(self) -> list[Any]:
         raise NotImplementedError
 
@@ -68,11 +88,9 @@ class GaussianCRFBase(BaseEstimator):
         if not isinstance(predictors, str) and not predictors:
             raise InputError("predictors is empty; give at least one estimator, or None for the default.")
         cv = self.cv if self.cv is not None else (0.2 if paper else 5)
-        return CrossFitting(predictors, cv, self.random_state, self.n_jobs)
+        return CrossFitting(predictors, cv, self.random_state, self.n_jobs, self.joint_predictors)
 
-    def _resolve_graphs(
-        self, X: Any, Y: Labels, residual: Any, names: Any, n_nodes: int | None, own: Any
-    ) -> list[GraphEntry]:
+    def _resolve_graphs(self, sources: "GraphSources", names: Any, n_nodes: int | None, own: Any) -> list[GraphEntry]:
         """Laplacians of shared graphs, and entries for graphs that instances bring."""
         specs = [] if names is None else names
         if isinstance(specs, str) or not isinstance(specs, (list, tuple)):
@@ -83,9 +101,9 @@ class GaussianCRFBase(BaseEstimator):
         for number, spec in enumerate(specs):
             name, similarity = f"graph {number}", spec
             if isinstance(spec, str):
-                name, similarity = spec, self._build(spec, X, Y, residual)
+                name, similarity = spec, self._build(spec, sources)
             elif callable(spec):
-                name, similarity = getattr(spec, "__name__", name), spec(Y)
+                name, similarity = getattr(spec, "__name__", name), spec(sources.Y)
             if isinstance(spec, str) and not np.any(similarity):
                 continue  # a builder that found no relation
             entries += shared_graphs(similarity, name, self.signed, n_nodes)
@@ -93,22 +111,23 @@ class GaussianCRFBase(BaseEstimator):
             entries += own_graphs(own, self.signed)
         return entries
 
-    def _build(self, name: str, X: Any, Y: Labels, residual: Any) -> np.ndarray:
+    def _build(self, name: str, sources: "GraphSources") -> np.ndarray:
         if name not in BUILDERS:
             raise InputError(
                 f"There is no graph builder {name!r}; choose from {', '.join(BUILDERS)}, or pass a matrix."
             )
+        Y, weight = sources.Y, sources.weight
         if not isinstance(Y, np.ndarray):
             raise InputError(
                 f"Graph builder {name!r} compares outputs, but instances differ in size; pass graphs to fit."
             )
         if name == "residual_correlation":
-            return correlation(residual)
+            return correlation(sources.residual, sources.residual_weight)
         if name == "overfit_correlation":
             if not isinstance(self.layout_, TableLayout):
                 raise InputError('"overfit_correlation" trains a network on the rows of X; it needs a table.')
-            return overfit_correlation(X, Y, self.random_state)
-        return LABEL_BUILDERS[name](Y)
+            return overfit_correlation(sources.X, Y, self.random_state, weight)
+        return LABEL_BUILDERS[name](Y, weight)
 
     def _learn(
         self,
@@ -122,9 +141,24 @@ class GaussianCRFBase(BaseEstimator):
         toll = 0.0 if model.simplex else TOLL
         objective = FieldObjective(model, data.batches, data.split(labels), kind, method, self.l2, toll, 1e-5)
         found = fit_field(objective, starts, self.max_iter, self.tol)
+        if model.bayesian and not model.log_variance and not model.simplex and model.variance(found.theta) > 0:
+            found = self._without_variance(objective, found, kind)
         self.model_, self.theta_ = model, found.theta
         self.objective_, self.objective_curve_ = found.objective, found.curve
         self.n_iter_ = found.n_evaluations
+
+    def _without_variance(self, objective: FieldObjective, found: FieldFit, kind: str) -> FieldFit:
+        """Return ``found``, or the best field without variance if the variance gains less than its price.
+
+        A variance that the data do not ask for is an estimate of noise: it costs likelihood on new data.
+        """
+        plain_model = replace(objective.model, bayesian=False)
+        plain = FieldObjective(plain_model, objective.batches, objective.labels, kind, "map", self.l2, TOLL)
+        other = fit_field(plain, [found.theta[:-1]], self.max_iter, self.tol)  # the variance stands last
+        if found.objective > other.objective + ENTRY:
+            return found
+        spent = found.n_evaluations + other.n_evaluations
+        return replace(other, theta=np.append(other.theta, 0.0), n_evaluations=spent, curve=found.curve + other.curve)
 
     @property
     def graph_weights_(self) -> dict[str, float]:

@@ -1,5 +1,6 @@
 """Gaussian CRF for classification: binary, multi-label, multi-class, over any graphs."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d
 
-from rulefield.estimators.gaussian_base import PAPER_GRAPHS, GaussianCRFBase
+from rulefield.estimators.gaussian_base import PAPER_GRAPHS, GaussianCRFBase, GraphSources
 from rulefield.estimators.gaussian_inputs import Batched, make_batches
 from rulefield.estimators.gaussian_layouts import Labels, TableLayout, is_ragged
 from rulefield.estimators.gaussian_rules import LabelRules
@@ -25,7 +26,29 @@ from rulefield.inference.gaussian_softmax import expected_softmax, softmax_poste
 from rulefield.models.gaussian import GaussianModel
 from rulefield.problem.gaussian import GaussianPotentials
 
-METHODS = ("vb", "jj", "map")
+METHODS = ("auto", "vb", "jj", "map")
+FEWEST = 30  # instances from which a fifth of them can tell which method is better
+
+
+@dataclass(frozen=True)
+class Training:
+    """What the field learns from: scores, labels, graphs and weights of the instances; nodes where they share them."""
+
+    scores: Any
+    labels: Labels
+    graphs: Any
+    weight: np.ndarray | None
+    n_nodes: int | None
+
+    def part(self, rows: np.ndarray) -> "Training":
+        """Take some of the instances."""
+
+        def take(values: Any) -> Any:
+            return values[rows] if isinstance(values, np.ndarray) else [values[j] for j in rows]
+
+        graphs = None if self.graphs is None else [take(stack) for stack in self.graphs]
+        weight = None if self.weight is None else self.weight[rows]
+        return Training(take(self.scores), take(self.labels), graphs, weight, self.n_nodes)
 
 
 class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
@@ -38,16 +61,19 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
     Parameters
     ----------
     predictors : list of classifiers, "precomputed" or None
-        Cross-fitted inside, one copy for each output, so that the field learns from scores of unseen rows. None: a
-        logistic regression. ``"precomputed"``: X holds logits, (n_instances, n_outputs, n_predictors).
+        Cross-fitted inside, one copy for each output, so that the field learns from scores of unseen rows. A list in
+        the list holds alternatives; the one with the least cross-fitted log-loss is used. None: a logistic
+        regression. ``"precomputed"``: X holds logits, (n_instances, n_outputs, n_predictors).
     graphs : list or None
         Graphs shared by all instances: names of builders (``"mutual_info"``, ``"chi2"``, ``"correlation"``,
         ``"label_distance"``, ``"residual_correlation"``, ``"overfit_correlation"``), similarity matrices (dense,
         sparse or networkx), or functions of the labels. None: ``["residual_correlation"]`` if instances share nodes.
         Graphs of single instances are given to ``fit`` and ``predict``.
-    method : {"vb", "jj", "map"}
+    method : {"auto", "vb", "jj", "map"}
         ``"map"`` (the paper's GCRFBCnb) has no latent variance; ``"jj"`` (GCRFBCb) maximises Jaakkola and Jordan's
         bound; ``"vb"`` that of the best Gaussian, which is tighter. With several classes both use Böhning's bound.
+        ``"auto"``: ``"vb"`` or ``"map"``, whichever gives a held-out fifth of the instances (if there are 30) the
+        higher joint likelihood.
     mean : {"auto", "smoothed", "direct"}
         ``"smoothed"``: mu = A^-1 f; ``"direct"``: mu = f, so the graphs shape only the covariance and leave marginals
         to the predictors. ``"auto"``: direct for ``"vb"`` where instances share their nodes, else smoothed.
@@ -66,12 +92,17 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
     n_jobs : int or None
         For cross-fitting.
     random_state : int or None
+    joint_predictors : bool
+        Fit one copy of a predictor for all outputs where it can (forests, neighbours, networks) and no label is
+        unknown: cheaper by the number of outputs, and often as good.
     rules : list of rules or None
         Obeyed by ``predict``; hard or soft, about ``node("label", i)``.
 
     Attributes
     ----------
     classes_ : ndarray, or list of ndarray (one for each output)
+    method_ : str
+        The method that was used.
     graph_weights_ : dict
         Learned strength of each graph, exactly 0 where it is not wanted.
     predictor_weights_, bias_, variance_ : learned weights, biases and scale of the latent covariance.
@@ -98,7 +129,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         self,
         predictors: Any = None,
         graphs: Any = None,
-        method: str = "vb",
+        method: str = "auto",
         mean: str = "auto",
         paper: bool = False,
         per_output: bool | str = "auto",
@@ -110,6 +141,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         n_jobs: int | None = None,
         random_state: int | None = 0,
         rules: Any = None,
+        joint_predictors: bool = False,
     ):
         self.predictors = predictors
         self.graphs = graphs
@@ -125,6 +157,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.rules = rules
+        self.joint_predictors = joint_predictors
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -138,7 +171,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
 
     classes_: Any
 
-    def fit(self, X: Any, y: Any, graphs: Any = None) -> "GaussianCRFClassifier":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, graphs: Any = None) -> "GaussianCRFClassifier":
         """Cross-fit the predictors, build the graphs, learn the field.
 
         Parameters
@@ -148,6 +181,8 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
             nodes). With ``predictors="precomputed"``: logits in place of the features of nodes.
         y : array of shape (n_instances,), (n_instances, n_outputs) or list of arrays
             0 / 1, or class numbers; in two dimensions NaN marks an unknown label.
+        sample_weight : array of shape (n_instances,), optional
+            How often each instance counts: for the predictors (which must take weights), the graphs and the field.
         graphs : list, optional
             Graphs of the instances: for each graph a list of one similarity matrix an instance.
         """
@@ -157,17 +192,49 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
             X = self._check_table(X, reset=True)
         labels = self._encode(X, y)
         task = ScoreTask(self._kind, self._n_classes)
-        everything = labels
-        scores, labels = layout.fit(X, everything, task, self._cross_fitting(self.paper))
+        everything, weight = labels, self._check_weight(X, sample_weight)
+        scores, labels, share = layout.fit(X, everything, task, self._cross_fitting(self.paper), weight)
         n_nodes = labels.shape[1] if isinstance(labels, np.ndarray) else None
         residual = labels - self._plain_prediction(scores) if isinstance(labels, np.ndarray) else None
         specs = self._graph_specs(layout, graphs)
-        self.graph_entries_ = self._resolve_graphs(X, everything, residual, specs, n_nodes, graphs)
-        data = make_batches(scores, self.graph_entries_, graphs)
-        model = self._make_model(method, layout, data, n_nodes)
-        starts = [model.start(r) for r in ((0.5, 4.0) if method == "map" and model.n_graphs else (0.5,))]
-        self._learn(model, data, labels, self._kind, method, starts)
+        sources = GraphSources(X, everything, weight, residual, share)
+        self.graph_entries_ = self._resolve_graphs(sources, specs, n_nodes, graphs)
+        training = Training(scores, labels, graphs, share, n_nodes)
+        start = None
+        if method == "auto":
+            method, start = self._choose_method(training)
+        self._learn_field(method, training, start)
         return self
+
+    def _choose_method(self, training: Training) -> tuple[str, np.ndarray | None]:
+        """Take ``"vb"`` or ``"map"``, whichever gives labels of held-out instances the higher joint likelihood.
+
+        Returns the method and what it learned from the other instances, a start for the field of all.
+        """
+        if training.n_nodes == 1:
+            return "map", None  # nothing to join, no variance to learn
+        if self.mean == "direct" or len(training.scores) < FEWEST:
+            return "vb", None
+        order = np.random.default_rng(self.random_state).permutation(len(training.scores))
+        held = len(order) // 5
+        kept, rest = training.part(np.sort(order[held:])), training.part(np.sort(order[:held]))
+        likelihood, learned = {}, {}
+        data = make_batches(rest.scores, self.graph_entries_, rest.graphs, rest.weight)
+        for method in ("map", "vb"):
+            self._learn_field(method, kept)
+            pairs = zip(self._potentials(data), data.split(rest.labels))
+            likelihood[method] = sum(float(p.counts @ self._joint(p, known).bound) for p, known in pairs)
+            learned[method] = self.theta_
+        best = "vb" if likelihood["vb"] > likelihood["map"] else "map"
+        return best, learned[best]
+
+    def _learn_field(self, method: str, training: Training, start: np.ndarray | None = None) -> None:
+        self.method_ = method
+        data = make_batches(training.scores, self.graph_entries_, training.graphs, training.weight)
+        model = self._make_model(method, self.layout_, data, training.n_nodes)
+        strengths = (0.5, 4.0) if method == "map" and model.n_graphs else (0.5,)
+        starts = [model.start(r) for r in strengths] if start is None else [start]
+        self._learn(model, data, training.labels, self._kind, method, starts)
 
     def _check_options(self) -> str:
         if self.method not in METHODS:
@@ -176,7 +243,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
             raise InputError(f'mean must be "auto", "smoothed" or "direct"; got {self.mean!r}.')
         if self.method == "map" and self.mean == "direct":
             raise InputError('method="map" sees graphs only through the mean: use mean="smoothed", or method="vb".')
-        return "jj" if self.paper and self.method == "vb" else self.method
+        return "jj" if self.paper and self.method in ("auto", "vb") else self.method
 
     def _encode(self, X: Any, y: Any) -> Labels:
         """Class numbers (n_instances, n_outputs) or a list; sets ``classes_``, the kind and the number of classes."""
@@ -266,7 +333,13 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
     def _posterior(self, potentials: GaussianPotentials, known: np.ndarray) -> Any:
         if self._kind == "classes":
             return softmax_posterior(potentials, known)
-        return posterior(potentials, known, "jj" if self.method == "jj" else "vb")
+        return posterior(potentials, known, "jj" if self.method_ == "jj" else "vb")
+
+    def _joint(self, potentials: GaussianPotentials, known: np.ndarray) -> Any:
+        """Tightest lower bound on the joint likelihood of labels that we have."""
+        if self._kind == "classes":
+            return softmax_posterior(potentials, known)
+        return posterior(potentials, known, "vb")
 
     def _moments(self, potentials: GaussianPotentials, known: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
         """Latent means and variances of a batch, given known labels where there are any."""
@@ -377,7 +450,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         data = self._instances(X, graphs)
         parts = []
         for potentials, known in zip(self._potentials(data), self._known(data, self._codes(Y))):
-            q = self._posterior(potentials, known) if self._kind == "classes" else posterior(potentials, known, "vb")
+            q = self._joint(potentials, known)
             if n_samples and self._kind == "binary":
                 parts.append(importance_log_likelihood(potentials, known, q, n_samples, self.random_state))
             else:

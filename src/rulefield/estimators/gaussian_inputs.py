@@ -100,7 +100,7 @@ class Batched:
         return found
 
 
-def make_batches(scores: Any, entries: Sequence[GraphEntry], own: Any) -> Batched:
+def make_batches(scores: Any, entries: Sequence[GraphEntry], own: Any, weight: np.ndarray | None = None) -> Batched:
     """Group instances by size; each instance's scores are (n_classes, n_nodes, n_scores).
 
     Shared graphs stay one matrix; graphs of instances are stacked where small, else each instance is a batch.
@@ -127,7 +127,8 @@ def make_batches(scores: Any, entries: Sequence[GraphEntry], own: Any) -> Batche
         graphs = [e.matrix if isinstance(e, SharedGraph) else get(e, members) for e in entries]  # type: ignore[misc]
         if any(scipy.sparse.issparse(g) for g in graphs):
             graphs = [scipy.sparse.csr_array(g) for g in graphs]
-        batches.append(FieldBatch(np.ascontiguousarray(stacked), tuple(graphs)))
+        share = None if weight is None else weight[members]
+        batches.append(FieldBatch(np.ascontiguousarray(stacked), tuple(graphs), share))
     return Batched(batches, groups, n)
 
 

@@ -1,29 +1,18 @@
 """Three ways to give a Gaussian field its inputs: a table, instances with features at each node, or ready scores."""
 
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from sklearn.model_selection import GroupKFold
 
-from rulefield.estimators.gaussian_scores import FittedScores, ScoreTask, cross_fit
+from rulefield.estimators.gaussian_scores import CrossFitting, FittedScores, ScoreTask, cross_fit
 from rulefield.exceptions import InputError
 
 LARGEST = 30.0  # a logit beyond this is as good as infinite
 Labels = np.ndarray | list[np.ndarray]
-
-
-@dataclass(frozen=True)
-class CrossFitting:
-    """How predictors are fitted: the predictors, folds or share held out, seed, jobs."""
-
-    predictors: Sequence[Any]
-    cv: Any
-    random_state: int | None
-    n_jobs: int | None
 
 
 def is_ragged(X: Any) -> bool:
@@ -37,11 +26,13 @@ class TableLayout:
     ragged = False
     same_nodes = True
 
-    def fit(self, X: Any, Y: Labels, task: ScoreTask, how: CrossFitting) -> tuple[Any, Labels]:
-        """Return cross-fitted scores (n, width, n_outputs, n_scores) and the labels that go with them."""
+    def fit(
+        self, X: Any, Y: Labels, task: ScoreTask, how: CrossFitting, weight: np.ndarray | None = None
+    ) -> tuple[Any, Labels, np.ndarray | None]:
+        """Return cross-fitted scores (n, width, n_outputs, n_scores), the labels and weights that go with them."""
         Y = np.asarray(Y)
-        scores, rows, self.fitted = cross_fit(how.predictors, X, Y, task, how.cv, how.random_state, how.n_jobs)
-        return scores, Y[rows]
+        scores, rows, self.fitted = cross_fit(how, X, Y, task, weight)
+        return scores, Y[rows], None if weight is None else weight[rows]
 
     def scores(self, X: Any) -> np.ndarray:
         """Scores of new rows."""
@@ -53,23 +44,24 @@ class NodesLayout:
 
     same_nodes = False
 
-    def fit(self, X: Any, Y: Labels, task: ScoreTask, how: CrossFitting) -> tuple[Any, Labels]:
-        """Return cross-fitted scores and labels; where cv is a share, labels that predictors saw are hidden."""
+    def fit(
+        self, X: Any, Y: Labels, task: ScoreTask, how: CrossFitting, weight: np.ndarray | None = None
+    ) -> tuple[Any, Labels, np.ndarray | None]:
+        """Return cross-fitted scores, labels and weights; where cv is a share, labels that predictors saw are hidden."""
         self.ragged = is_ragged(X)
         flat, ends = _stack(X)
         labels = np.concatenate([np.asarray(y, dtype=float) for y in Y])
         cv = how.cv
         if isinstance(cv, (int, np.integer)) and len(X) >= cv >= 2:
             cv = _InstanceFolds(int(cv), np.repeat(np.arange(len(X)), np.diff(ends)))
-        scores, rows, self.fitted = cross_fit(
-            how.predictors, flat, labels[:, None], task, cv, how.random_state, how.n_jobs
-        )
+        nodes = None if weight is None else np.repeat(weight, np.diff(ends))
+        scores, rows, self.fitted = cross_fit(replace(how, cv=cv), flat, labels[:, None], task, nodes)
         if isinstance(cv, float):
             scores = self.fitted(flat)
             hidden = np.ones(len(labels), dtype=bool)
             hidden[rows] = False
             labels = np.where(hidden, np.nan, labels)
-        return self._by_instance(scores, ends), _unstack(labels, ends, self.ragged)
+        return self._by_instance(scores, ends), _unstack(labels, ends, self.ragged), weight
 
     def scores(self, X: Any) -> Any:
         """Scores of new instances."""
@@ -91,7 +83,9 @@ class ScoresLayout:
     def __init__(self, same_nodes: bool):
         self.same_nodes = same_nodes
 
-    def fit(self, X: Any, Y: Labels, task: ScoreTask, how: CrossFitting) -> tuple[Any, Labels]:
+    def fit(
+        self, X: Any, Y: Labels, task: ScoreTask, how: CrossFitting, weight: np.ndarray | None = None
+    ) -> tuple[Any, Labels, np.ndarray | None]:
         """Return the scores as (n_classes or 1, n_nodes, n_scores) each, checked."""
         self.task = task
         self.n_scores: int | None = None
@@ -99,7 +93,7 @@ class ScoresLayout:
         scores = self.scores(X)
         self.n_scores = scores[0].shape[-1]
         _warn_constant(scores)
-        return scores, Y
+        return scores, Y, weight
 
     def scores(self, X: Any) -> Any:
         """Scores of new instances, checked."""

@@ -11,7 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array
 
-from rulefield.estimators.gaussian_base import GaussianCRFBase
+from rulefield.estimators.gaussian_base import GaussianCRFBase, GraphSources
 from rulefield.estimators.gaussian_inputs import Batched, make_batches
 from rulefield.estimators.gaussian_layouts import Labels, TableLayout, is_ragged
 from rulefield.estimators.gaussian_scores import ScoreTask
@@ -36,7 +36,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
     predictors : list of regressors, "precomputed" or None
         Cross-fitted inside, one copy for each output. None: ridge regression. ``"precomputed"``: X holds their
         predictions, (n_instances, n_outputs, n_predictors).
-    graphs, per_output, signed, cv, l2, max_iter, tol, n_jobs, random_state
+    graphs, per_output, signed, cv, l2, max_iter, tol, n_jobs, random_state, joint_predictors
         As in :class:`GaussianCRFClassifier`.
     mean : {"auto", "smoothed", "direct"}
         ``"smoothed"``: mu = A^-1 f, each prediction is averaged with its neighbours'; ``"direct"``: mu = f and the
@@ -78,6 +78,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         tol: float = 1e-6,
         n_jobs: int | None = None,
         random_state: int | None = 0,
+        joint_predictors: bool = False,
     ):
         self.predictors = predictors
         self.graphs = graphs
@@ -90,6 +91,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         self.tol = tol
         self.n_jobs = n_jobs
         self.random_state = random_state
+        self.joint_predictors = joint_predictors
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -100,7 +102,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
     def _default_predictors(self) -> list[Any]:
         return [make_pipeline(StandardScaler(), Ridge())]
 
-    def fit(self, X: Any, y: Any, graphs: Any = None) -> "GaussianCRFRegressor":
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, graphs: Any = None) -> "GaussianCRFRegressor":
         """Cross-fit the predictors, build the graphs, learn the field.
 
         Parameters
@@ -108,6 +110,8 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         X : as in :meth:`GaussianCRFClassifier.fit`
         y : array of shape (n_instances,) or (n_instances, n_outputs), or list of arrays
             In two dimensions NaN marks an unknown value.
+        sample_weight : array of shape (n_instances,), optional
+            How often each instance counts: for the predictors (which must take weights), the graphs and the field.
         graphs : list, optional
             Graphs of the instances: for each graph a list of one similarity matrix an instance.
         """
@@ -117,13 +121,15 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         if isinstance(layout, TableLayout):
             X = self._check_table(X, reset=True)
         values = self._read_values(X, y)
-        scores, values = layout.fit(X, values, ScoreTask("values", 1), self._cross_fitting())
-        self._standardise(values, layout.same_nodes)
+        weight = self._check_weight(X, sample_weight)
+        scores, values, share = layout.fit(X, values, ScoreTask("values", 1), self._cross_fitting(), weight)
+        self._standardise(values, layout.same_nodes, share)
         scores, values = self._scaled(scores), self._to_units(values)
         n_nodes = values.shape[1] if isinstance(values, np.ndarray) else None
         residual = values - scores[:, 0].mean(axis=-1) if isinstance(values, np.ndarray) else None
-        self.graph_entries_ = self._resolve_graphs(X, values, residual, self._specs(layout, graphs), n_nodes, graphs)
-        data = make_batches(scores, self.graph_entries_, graphs)
+        sources = GraphSources(X, values, share, residual, share)
+        self.graph_entries_ = self._resolve_graphs(sources, self._specs(layout, graphs), n_nodes, graphs)
+        data = make_batches(scores, self.graph_entries_, graphs, share)
         model = self._make_model(layout, data, n_nodes)
         self._learn(model, data, values, "values", "exact", [model.start(0.5, 0.5)])
         return self
@@ -146,16 +152,17 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
             raise LabelError(f"Found input variables with inconsistent numbers of samples: {[n, len(table)]}.")
         return table[:, None] if self._flat else table
 
-    def _standardise(self, values: Labels, same_nodes: bool) -> None:
+    def _standardise(self, values: Labels, same_nodes: bool, weight: np.ndarray | None) -> None:
         """Center and scale of each output, or of all nodes where they are not the same from instance to instance."""
         table = values if isinstance(values, np.ndarray) and same_nodes and len(values) > 1 else None
         if table is not None and not np.isnan(table).all(axis=0).any():
-            center, scale = np.nanmean(table, axis=0), np.nanstd(table, axis=0)
+            center, scale = _moments(table, np.ones(len(table)) if weight is None else weight)
         else:
             flat = np.concatenate([np.ravel(v) for v in values])
             if np.isnan(flat).all():
                 raise LabelError("Every value is unknown; there is nothing to learn from.")
-            center, scale = np.nanmean(flat, keepdims=True), np.nanstd(flat, keepdims=True)
+            rows = np.ones(len(values)) if weight is None else weight
+            center, scale = _moments(flat[:, None], np.repeat(rows, [np.size(v) for v in values]))
         self.center_, self.scale_ = center, np.where(scale > 1e-12 * (1 + np.abs(center)), scale, 1.0)
 
     def _to_units(self, values: Any) -> Any:
@@ -285,6 +292,15 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         weights = np.concatenate([np.full(c.sum(), w) for c, w in zip(counts, weight)])
         expected = np.concatenate([t[c] for t, c in zip(truth, counts)])
         return float(r2_score(expected, np.concatenate([f[c] for f, c in zip(found, counts)]), sample_weight=weights))
+
+
+def _moments(table: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and standard deviation of the known values of each column, by the rows' weights."""
+    share = np.where(np.isnan(table), 0.0, weight[:, None])
+    total = np.maximum(share.sum(axis=0), np.finfo(float).tiny)
+    filled = np.nan_to_num(table)
+    center = (share * filled).sum(axis=0) / total
+    return center, np.sqrt((share * (filled - center) ** 2).sum(axis=0) / total)
 
 
 def _two_dimensional(Y: Any) -> Any:

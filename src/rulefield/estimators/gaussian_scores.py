@@ -6,19 +6,42 @@ from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed
+from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
+from sklearn.utils.validation import has_fit_parameter
 
 from rulefield.exceptions import InputError
 
 SMALLEST = 1e-3  # probabilities are kept this far from 0 and 1: logits within 6.9
 
 
+@dataclass(frozen=True)
+class CrossFitting:
+    """How predictors are fitted: the predictors, folds or share held out, seed, jobs, one model for all outputs.
+
+    A predictor that is itself a list holds alternatives: the one with the least cross-fitted loss is used.
+    """
+
+    predictors: Sequence[Any]
+    cv: Any
+    random_state: int | None
+    n_jobs: int | None
+    joint: bool = False
+
+    @property
+    def families(self) -> list[list[Any]]:
+        """The alternatives of each predictor."""
+        return [list(p) if isinstance(p, (list, tuple)) else [p] for p in self.predictors]
+
+
 class Prior:
     """Stands in for a classifier where only one class was seen: always the same, smoothed shares."""
 
-    def __init__(self, labels: np.ndarray, n_classes: int):
-        counts = np.bincount(labels.astype(int), minlength=n_classes) + 0.5
+    def __init__(self, labels: np.ndarray, weight: np.ndarray | None, n_classes: int):
+        counts = np.bincount(labels.astype(int), weight, minlength=n_classes) + 0.5
         self.shares = counts / counts.sum()
         self.classes_ = np.arange(n_classes)
 
@@ -39,103 +62,198 @@ class ScoreTask:
         """Scores of one node from one predictor."""
         return self.n_classes if self.kind == "classes" else 1
 
-    def fit(self, predictor: Any, X: Any, y: np.ndarray) -> Any:
+    def fit(self, predictor: Any, X: Any, y: np.ndarray, weight: np.ndarray | None = None) -> Any:
         """Fit a copy on the known labels (n,), as whole numbers 0, 1, ... or values."""
-        known = np.flatnonzero(~np.isnan(y))
+        used = ~np.isnan(y) if weight is None else ~np.isnan(y) & (weight > 0)
+        known = np.flatnonzero(used)
         target = y[known] if self.kind == "values" else y[known].astype(int)
+        share = None if weight is None else weight[known]
         if self.kind != "values" and len(np.unique(target)) < 2:
-            return Prior(target, self.n_classes)
-        return clone(predictor).fit(X[known], target)
+            return Prior(target, share, self.n_classes)
+        return _fit_copy(predictor, X[known], target, share)
 
     def score(self, fitted: Any, X: Any) -> np.ndarray:
         """Scores (n, width): log-odds, centred log-probabilities, or values."""
         if self.kind == "values":
             return np.asarray(fitted.predict(X), dtype=float).reshape(X.shape[0], 1)
         if hasattr(fitted, "predict_proba"):
-            found = np.asarray(fitted.predict_proba(X), dtype=float)
-            shares = np.zeros((X.shape[0], self.n_classes))
-            shares[:, np.asarray(fitted.classes_, dtype=int)] = found
-            logs = np.log(np.clip(shares, SMALLEST, 1 - SMALLEST))
-            if self.kind == "binary":
-                return logs[:, 1:] - np.log1p(-np.exp(logs[:, 1:]))
-            return logs - logs.mean(axis=1, keepdims=True)
+            return self._logs(np.asarray(fitted.predict_proba(X), dtype=float), fitted.classes_)
         if self.kind == "binary" and hasattr(fitted, "decision_function"):
             return np.asarray(fitted.decision_function(X), dtype=float).reshape(-1, 1)
         raise InputError(f"The predictor {fitted!r} has no predict_proba; wrap it in CalibratedClassifierCV.")
 
+    def _logs(self, found: np.ndarray, classes: Any) -> np.ndarray:
+        shares = np.zeros((len(found), self.n_classes))
+        shares[:, np.asarray(classes, dtype=int)] = found
+        logs = np.log(np.clip(shares, SMALLEST, 1 - SMALLEST))
+        if self.kind == "binary":
+            return logs[:, 1:] - np.log1p(-np.exp(logs[:, 1:]))
+        return logs - logs.mean(axis=1, keepdims=True)
+
+    def fit_joint(self, predictor: Any, X: Any, Y: np.ndarray, weight: np.ndarray | None = None) -> Any:
+        """Fit one copy on all outputs (n, n_outputs) at once; none is unknown."""
+        used = slice(None) if weight is None else weight > 0
+        target = Y if self.kind == "values" else Y.astype(int)
+        return _fit_copy(predictor, X[used], target[used], None if weight is None else weight[used])
+
+    def score_joint(self, fitted: Any, X: Any) -> np.ndarray:
+        """Scores (n, width, n_outputs) of a predictor of all outputs."""
+        if self.kind == "values":
+            return np.asarray(fitted.predict(X), dtype=float)[:, None, :]
+        found = fitted.predict_proba(X)
+        if isinstance(found, list):  # one table an output
+            return np.stack([self._logs(p, c) for p, c in zip(found, fitted.classes_)], axis=-1)
+        pair = np.stack([1.0 - found, found], axis=-1)  # (n, n_outputs) of the second class
+        return np.stack([self._logs(pair[:, i], (0, 1)) for i in range(pair.shape[1])], axis=-1)
+
+    def loss(self, scores: np.ndarray, Y: np.ndarray, weight: np.ndarray | None) -> float:
+        """Mean loss over the known labels: log-loss of scores (n, width, n_outputs), or squares by each variance."""
+        known = ~np.isnan(Y)
+        if self.kind == "values":
+            spread = np.nanvar(Y, axis=0)
+            each = np.where(known, (scores[:, 0] - Y) ** 2 / np.where(spread > 0, spread, 1.0), 0.0)
+        elif self.kind == "binary":
+            each = np.where(known, np.logaddexp(0.0, np.where(Y == 1, -1.0, 1.0) * scores[:, 0]), 0.0)
+        else:
+            codes = np.where(known, Y, 0).astype(int)
+            each = np.where(known, -np.take_along_axis(log_softmax(scores, axis=1), codes[:, None], 1)[:, 0], 0.0)
+        return float(np.average(each.sum(axis=1), weights=weight))
+
+
+def _fit_copy(predictor: Any, X: Any, y: np.ndarray, weight: np.ndarray | None) -> Any:
+    model = clone(predictor)
+    return model.fit(X, y) if weight is None else model.fit(X, y, **_weights_for(model, weight))
+
+
+def _weights_for(model: Any, weight: np.ndarray) -> dict[str, np.ndarray]:
+    """Arguments that hand sample weights to a predictor, or to every step of a pipeline that takes them."""
+    steps = model.steps if isinstance(model, Pipeline) else [("", model)]
+    if not has_fit_parameter(steps[-1][1], "sample_weight"):
+        raise InputError(f"The predictor {model!r} takes no sample_weight; choose one that does, or leave it out.")
+    takes = [name for name, step in steps if has_fit_parameter(step, "sample_weight")]
+    return {f"{name}__sample_weight" if name else "sample_weight": weight for name in takes}
+
 
 @dataclass(frozen=True)
 class FittedScores:
-    """Predictors fitted on all data: ``members[k][i]`` serves output i."""
+    """Predictors fitted on all data.
+
+    ``members[k]`` serves all outputs where it has one element and ``n_outputs`` is not one; else ``members[k][i]``
+    serves output i. ``chosen`` are the predictors that were used, unfitted.
+    """
 
     task: ScoreTask
     members: list[list[Any]]
+    n_outputs: int
+    chosen: list[Any]
 
     def __call__(self, X: Any) -> np.ndarray:
         """Scores (n, width, n_outputs, n_predictors)."""
-        rows = [[self.task.score(m, X) for m in outputs] for outputs in self.members]
-        return np.transpose(np.array(rows), (2, 3, 1, 0))
+        return np.stack([self._of(members, X) for members in self.members], axis=-1)
+
+    def _of(self, members: list[Any], X: Any) -> np.ndarray:
+        if len(members) < self.n_outputs:
+            return self.task.score_joint(members[0], X)
+        return np.stack([self.task.score(m, X) for m in members], axis=-1)
 
 
 def cross_fit(
-    predictors: Sequence[Any],
-    X: Any,
-    Y: np.ndarray,
-    task: ScoreTask,
-    cv: Any,
-    random_state: int | None,
-    n_jobs: int | None,
+    how: CrossFitting, X: Any, Y: np.ndarray, task: ScoreTask, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, FittedScores]:
     """Score each row by predictors that did not see it.
 
     Parameters
     ----------
+    how : CrossFitting
+        ``cv`` as a share (0 < cv < 1): predictors see the rest, the field that share, and nobody is refitted.
     X : array of shape (n, n_features)
     Y : ndarray, shape (n, n_outputs)
-        NaN is unknown; each output has its own copy of each predictor.
-    cv : int, float or splitter
-        Folds; a share (0 < cv < 1): predictors see the rest, the field that share, and nobody is refitted.
+        NaN is unknown; each output has its own copy of each predictor, or one copy serves all (``how.joint``).
+    weight : ndarray, shape (n,), optional
 
     Returns
     -------
     scores : ndarray, shape (n_rows, width, n_outputs, n_predictors)
     rows : ndarray
-        Rows of X that the scores belong to (all of them, unless ``cv`` is a share).
+        Rows of X that the scores belong to (those of some test part).
     fitted : FittedScores
         For new data.
     """
-    splits = make_splits(cv, X, Y, task, random_state)
-    whole = not isinstance(cv, float)
-    parts = [(train, test) for train, test in splits] + ([(np.arange(len(Y)), None)] if whole else [])
-    jobs = [(k, i, p) for k in range(len(predictors)) for i in range(Y.shape[1]) for p in range(len(parts))]
-    done = Parallel(n_jobs=n_jobs)(delayed(_job)(task, predictors[k], X, Y[:, i], *parts[p]) for k, i, p in jobs)
-    scores = np.zeros((len(Y), task.width, Y.shape[1], len(predictors)))
-    members: list[list[Any]] = [[None] * Y.shape[1] for _ in predictors]
-    for (k, i, p), (fitted, found) in zip(jobs, done):
-        test = parts[p][1]
-        if test is not None:
-            scores[test, :, i, k] = found
-        if test is None or not whole:
-            members[k][i] = fitted
-    rows = np.arange(len(Y)) if whole else np.sort(parts[0][1])
-    return scores[rows], rows, FittedScores(task, members)
+    folds = make_splits(how.cv, X, Y, task, how.random_state)
+    whole = not isinstance(how.cv, float)
+    families = how.families
+    jobs = [
+        (k, a, i, p)
+        for k, family in enumerate(families)
+        for a, predictor in enumerate(family)
+        for i in _outputs(how, predictor, Y)
+        for p in range(len(folds))
+    ]
+    parallel = Parallel(n_jobs=how.n_jobs)
+    done = parallel(delayed(_job)(task, families[k][a], X, Y, i, *folds[p], weight, not whole) for k, a, i, p in jobs)
+    scores = [np.zeros((len(family), len(Y), task.width, Y.shape[1])) for family in families]
+    for (k, a, i, p), (_, found) in zip(jobs, done):
+        scores[k][a, folds[p][1], :, i if i is not None else slice(None)] = found
+    rows = np.unique(np.concatenate([test for _, test in folds]))
+    share = None if weight is None else weight[rows]
+    best = [
+        int(np.argmin([task.loss(s[rows], Y[rows], share) for s in each])) if len(each) > 1 else 0 for each in scores
+    ]
+    if whole:
+        everything = np.arange(len(Y))
+        jobs = [(k, a, i, 0) for k, a in enumerate(best) for i in _outputs(how, families[k][a], Y)]
+        done = parallel(
+            delayed(_job)(task, families[k][a], X, Y, i, everything, None, weight, True) for k, a, i, _ in jobs
+        )
+    members: list[list[Any]] = [[] for _ in families]
+    for (k, a, _, _), (fitted, _) in zip(jobs, done):
+        if a == best[k]:
+            members[k].append(fitted)
+    chosen = [family[a] for family, a in zip(families, best)]
+    kept = np.stack([each[a][rows] for each, a in zip(scores, best)], axis=-1)
+    return kept, rows, FittedScores(task, members, Y.shape[1], chosen)
 
 
-def _job(task: ScoreTask, predictor: Any, X: Any, y: np.ndarray, train: np.ndarray, test: np.ndarray | None) -> Any:
-    fitted = task.fit(predictor, X[train], y[train])
-    return fitted, None if test is None else task.score(fitted, X[test])
+def _outputs(how: CrossFitting, predictor: Any, Y: np.ndarray) -> Sequence[int | None]:
+    """Each output; or [None], all of them at once, where that is wanted, possible and no label is unknown."""
+    able = how.joint and Y.shape[1] > 1 and get_tags(predictor).target_tags.multi_output and not np.isnan(Y).any()
+    return [None] if able else range(Y.shape[1])
+
+
+def _job(
+    task: ScoreTask,
+    predictor: Any,
+    X: Any,
+    Y: np.ndarray,
+    output: int | None,
+    train: np.ndarray,
+    test: np.ndarray | None,
+    weight: np.ndarray | None,
+    keep: bool,
+) -> Any:
+    """Fit on ``train``; return the fitted predictor (if kept) and its scores of ``test``."""
+    share = None if weight is None else weight[train]
+    if output is None:
+        fitted = task.fit_joint(predictor, X[train], Y[train], share)
+        found = None if test is None else task.score_joint(fitted, X[test])
+    else:
+        fitted = task.fit(predictor, X[train], Y[train, output], share)
+        found = None if test is None else task.score(fitted, X[test])
+    return fitted if keep else None, found
 
 
 def make_splits(cv: Any, X: Any, Y: np.ndarray, task: ScoreTask, random_state: int | None) -> list[Any]:
     """Pairs (train rows, test rows); stratified where there is one output with enough of each class."""
     if hasattr(cv, "split"):
         return list(cv.split(X))
+    if isinstance(cv, (list, tuple)) and len(cv):
+        return list(cv)
     if isinstance(cv, float):
         if not 0 < cv < 1:
             raise InputError(f"cv as a share must lie between 0 and 1; got {cv}.")
         return list(ShuffleSplit(1, test_size=cv, random_state=random_state).split(X))
     if not isinstance(cv, (int, np.integer)) or cv < 2:
-        raise InputError(f"cv must be a number of folds >= 2, a share, or a splitter; got {cv!r}.")
+        raise InputError(f"cv must be a number of folds >= 2, a share, a splitter or a list of splits; got {cv!r}.")
     folds = min(int(cv), len(Y))
     if folds < 2:
         raise InputError(f"Cross-fitting needs at least 2 samples; got n_samples={len(Y)}.")

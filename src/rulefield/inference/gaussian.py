@@ -66,7 +66,8 @@ def map_likelihood(potentials: GaussianPotentials, labels: np.ndarray) -> Gaussi
     value = np.where(seen, -np.logaddexp(0.0, -signed), 0.0)
     pull = np.where(seen, np.where(labels == 1, 1.0, 0.0) - expit(potentials.mean), 0.0)
     zero = np.zeros_like(potentials.mean)
-    return GaussianPosterior(potentials.mean, zero, value.sum(axis=1), None, GaussianGradient(pull))
+    gradient = GaussianGradient(potentials.counts[:, None] * pull)
+    return GaussianPosterior(potentials.mean, zero, value.sum(axis=1), None, gradient)
 
 
 def posterior(
@@ -132,7 +133,7 @@ class _Task:
 
 @dataclass
 class _Found:
-    """Posterior means, diagonals of T, bounds, sum of T in the coupling's shape, log, how many did not converge."""
+    """Posterior means, diagonals of T, bounds, weighted sum of T in the coupling's shape, how many did not converge."""
 
     mean: np.ndarray
     diagonal: np.ndarray
@@ -156,6 +157,7 @@ def _solve_small(task: _Task, coupling: DenseCoupling) -> _Found:
         np.ascontiguousarray(task.potentials.mean),
         np.ascontiguousarray(task.target),
         task.seen.view(np.uint8),
+        np.ascontiguousarray(task.potentials.counts, dtype=float),
         int(task.optimal),
         task.pull,
         task.precision,
@@ -195,10 +197,11 @@ def _solve_batched(task: _Task, coupling: DenseCoupling) -> _Found:
         rows = slice(first, min(first + size, shape[0]))
         place = _DensePlace(stack if len(stack) == 1 else stack[rows], task.potentials.variance)
         found.failed += _fixed_point(task, rows, place, logdet if len(logdet) == 1 else logdet[rows], found)
+        weighted = task.potentials.counts[rows, None, None] * place.inverse
         if len(stack) == 1:
-            found.inverses += place.inverse.sum(axis=0)
+            found.inverses += weighted.sum(axis=0)
         else:
-            found.inverses[rows] = place.inverse
+            found.inverses[rows] = weighted
     return found
 
 
@@ -209,7 +212,8 @@ def _solve_sparse(task: _Task, coupling: SparseCoupling) -> _Found:
     for j in range(shape[0]):
         place = SparsePlace(coupling.matrix, task.potentials.variance)
         found.failed += _fixed_point(task, slice(j, j + 1), place, np.array([base.logdet]), found)
-        found.inverses = place.inverse if found.inverses is None else found.inverses + place.inverse
+        weighted = task.potentials.counts[j] * place.inverse
+        found.inverses = weighted if found.inverses is None else found.inverses + weighted
     return found
 
 
@@ -284,21 +288,26 @@ def _finish(task: _Task, found: _Found) -> GaussianPosterior:
     coupling, v = task.potentials.coupling, task.potentials.variance
     pull = task.pull - task.precision * found.mean
     lifted = coupling.solve(pull)
-    d_variance = 0.5 * (np.vdot(pull, lifted) - np.vdot(task.precision, found.diagonal))
+    counts = task.potentials.counts
+    d_variance = 0.5 * counts @ ((pull * lifted).sum(axis=1) - (task.precision * found.diagonal).sum(axis=1))
+    weighted = counts[:, None] * lifted
     if isinstance(coupling, SparseCoupling):
-        d_coupling = _sparse_difference(coupling, found.inverses, lifted, v)
+        d_coupling = _sparse_difference(coupling, found.inverses, lifted, weighted, counts.sum(), v)
     elif coupling.matrix.ndim == 3:
-        d_coupling = 0.5 * (coupling.inverse - found.inverses - v * lifted[:, :, None] * lifted[:, None, :])
+        prior = counts[:, None, None] * coupling.inverse
+        d_coupling = 0.5 * (prior - found.inverses - v * weighted[:, :, None] * lifted[:, None, :])
     else:
-        d_coupling = 0.5 * (len(pull) * coupling.inverse - found.inverses[0] - v * lifted.T @ lifted)
-    gradient = GaussianGradient(pull, d_coupling, float(d_variance))
+        d_coupling = 0.5 * (counts.sum() * coupling.inverse - found.inverses[0] - v * weighted.T @ lifted)
+    gradient = GaussianGradient(counts[:, None] * pull, d_coupling, float(d_variance))
     return GaussianPosterior(found.mean, v * found.diagonal, found.bound, (task.pull, task.precision), gradient)
 
 
-def _sparse_difference(coupling: SparseCoupling, inverses: Any, lifted: np.ndarray, v: float) -> Any:
-    """(n A^-1 - sum T - v sum q q') / 2 on the pattern of A."""
+def _sparse_difference(
+    coupling: SparseCoupling, inverses: Any, lifted: np.ndarray, weighted: np.ndarray, total: float, v: float
+) -> Any:
+    """(n A^-1 - sum T - v sum q q') / 2 on the pattern of A, each instance by its weight."""
     base = selected_inverse(coupling.matrix).matrix
     pattern = coupling.matrix.tocoo()
     outer = pattern.copy()
-    outer.data = np.einsum("ji,ji->i", lifted[:, pattern.coords[0]], lifted[:, pattern.coords[1]])
-    return 0.5 * (len(lifted) * base - inverses - v * outer.tocsr())
+    outer.data = np.einsum("ji,ji->i", weighted[:, pattern.coords[0]], lifted[:, pattern.coords[1]])
+    return 0.5 * (total * base - inverses - v * outer.tocsr())

@@ -39,28 +39,29 @@ def gaussian_likelihood(potentials: GaussianPotentials, values: np.ndarray) -> V
     missing = np.isnan(values)
     error = np.where(missing, 0.0, values - potentials.mean)
     coupling, v = potentials.coupling, potentials.variance
-    parts = _unknown_parts(coupling, missing, error)
+    counts = potentials.counts
+    parts = _unknown_parts(coupling, missing, error, counts)
     base_logdet, base = _whole(coupling)
     pulled = coupling.apply(error)
     square = np.einsum("ji,ji->j", error, pulled)
     known = (~missing).sum(axis=1)
     bound = 0.5 * (base_logdet - parts.logdet) - 0.5 * square / v - 0.5 * known * np.log(2 * np.pi * v)
-    d_variance = float((-0.5 * known / v + 0.5 * square / v**2).sum())
-    d_coupling = _moment_gradient(coupling, base, parts.inverses, error, v)
-    gradient = GaussianGradient(np.where(missing, 0.0, pulled / v), d_coupling, d_variance)
+    d_variance = float(counts @ (-0.5 * known / v + 0.5 * square / v**2))
+    d_coupling = _moment_gradient(coupling, base, parts.inverses, error, counts, v)
+    gradient = GaussianGradient(np.where(missing, 0.0, counts[:, None] * pulled / v), d_coupling, d_variance)
     return ValuePosterior(potentials.mean + error, v * parts.diagonal, bound, gradient)
 
 
 @dataclass
 class _Parts:
-    """log|A_mm|, sum of A_mm^-1 put back in place, and its diagonals."""
+    """log|A_mm|, weighted sum of A_mm^-1 put back in place, and its diagonals."""
 
     logdet: np.ndarray
     inverses: Any
     diagonal: np.ndarray
 
 
-def _unknown_parts(coupling: Any, missing: np.ndarray, error: np.ndarray) -> _Parts:
+def _unknown_parts(coupling: Any, missing: np.ndarray, error: np.ndarray, counts: np.ndarray) -> _Parts:
     """Fill ``error`` at unknown nodes, one factorisation for each set of unknown nodes (and matrix)."""
     sparse = isinstance(coupling, SparseCoupling)
     each = not sparse and coupling.matrix.ndim == 3
@@ -74,7 +75,7 @@ def _unknown_parts(coupling: Any, missing: np.ndarray, error: np.ndarray) -> _Pa
     for own, members in jobs:
         hidden = np.flatnonzero(missing[members[0]])
         if sparse:
-            _fill_sparse(coupling, hidden, members, error, parts)
+            _fill_sparse(coupling, hidden, members, error, parts, counts[members].sum())
         else:
             matrix = coupling.matrix if own is None else coupling.matrix[own]
             block = np.linalg.inv(matrix[np.ix_(hidden, hidden)])
@@ -82,12 +83,12 @@ def _unknown_parts(coupling: Any, missing: np.ndarray, error: np.ndarray) -> _Pa
             parts.logdet[members] = -np.linalg.slogdet(block)[1]
             parts.diagonal[np.ix_(members, hidden)] = np.diagonal(block)
             target = parts.inverses if own is None else parts.inverses[own]
-            target[np.ix_(hidden, hidden)] += len(members) * block
+            target[np.ix_(hidden, hidden)] += counts[members].sum() * block
     return parts
 
 
 def _fill_sparse(
-    coupling: SparseCoupling, hidden: np.ndarray, members: np.ndarray, error: np.ndarray, parts: _Parts
+    coupling: SparseCoupling, hidden: np.ndarray, members: np.ndarray, error: np.ndarray, parts: _Parts, count: float
 ) -> None:
     matrix = coupling.matrix
     factor = SparseFactor(matrix[hidden][:, hidden])
@@ -96,7 +97,7 @@ def _fill_sparse(
     parts.diagonal[np.ix_(members, hidden)] = factor.inverse_diagonal()
     inner = factor.matrix.tocoo()
     put = scipy.sparse.coo_array(
-        (len(members) * inner.data, (hidden[inner.coords[0]], hidden[inner.coords[1]])), shape=matrix.shape
+        (count * inner.data, (hidden[inner.coords[0]], hidden[inner.coords[1]])), shape=matrix.shape
     ).tocsr()
     parts.inverses = put if parts.inverses is None else parts.inverses + put
 
@@ -109,14 +110,15 @@ def _whole(coupling: Any) -> tuple[Any, Any]:
     return factor.logdet, factor.matrix
 
 
-def _moment_gradient(coupling: Any, base: Any, inverses: Any, error: np.ndarray, v: float) -> Any:
+def _moment_gradient(coupling: Any, base: Any, inverses: Any, error: np.ndarray, counts: np.ndarray, v: float) -> Any:
     """Half of: prior covariance minus posterior covariance minus squared error, each divided by v."""
+    weighted = counts[:, None] * error
     if isinstance(coupling, SparseCoupling):
         pattern = coupling.matrix.tocoo()
         outer = pattern.copy()
-        outer.data = np.einsum("ji,ji->i", error[:, pattern.coords[0]], error[:, pattern.coords[1]])
-        rest = len(error) * base - outer.tocsr() / v
+        outer.data = np.einsum("ji,ji->i", weighted[:, pattern.coords[0]], error[:, pattern.coords[1]])
+        rest = counts.sum() * base - outer.tocsr() / v
         return 0.5 * (rest if inverses is None else rest - inverses)
     if coupling.matrix.ndim == 3:
-        return 0.5 * (base - inverses - error[:, :, None] * error[:, None, :] / v)
-    return 0.5 * (len(error) * base - inverses - error.T @ error / v)
+        return 0.5 * (counts[:, None, None] * base - inverses - weighted[:, :, None] * error[:, None, :] / v)
+    return 0.5 * (counts.sum() * base - inverses - weighted.T @ error / v)

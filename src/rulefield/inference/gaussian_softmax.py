@@ -44,7 +44,8 @@ def softmax_likelihood(potentials: GaussianPotentials, labels: np.ndarray) -> So
     hot, seen = _one_hot(labels, mean.shape[1])
     value = (hot * log_softmax(mean, axis=1)).sum(axis=(1, 2))
     pull = (hot - softmax(mean, axis=1)) * seen[:, None]
-    return SoftmaxPosterior(mean, np.zeros_like(labels, dtype=float), value, GaussianGradient(pull))
+    gradient = GaussianGradient(potentials.counts[:, None, None] * pull)
+    return SoftmaxPosterior(mean, np.zeros_like(labels, dtype=float), value, gradient)
 
 
 def softmax_posterior(
@@ -64,7 +65,7 @@ def softmax_posterior(
     """
     prior, v = potentials.mean, potentials.variance
     hot, seen = _one_hot(labels, prior.shape[1])
-    places = _Places(potentials.coupling, v, seen)
+    places = _Places(potentials.coupling, v, seen, potentials.counts)
     psi = prior.copy() if start is None else start
     for _ in range(STEPS):
         s = softmax(psi, axis=1)
@@ -91,13 +92,13 @@ def _contrast(z: np.ndarray) -> np.ndarray:
 class _Places:
     """(A + v D / 2)^-1 for each set of known nodes."""
 
-    def __init__(self, coupling: Any, v: float, seen: np.ndarray):
+    def __init__(self, coupling: Any, v: float, seen: np.ndarray, weight: np.ndarray):
         self.sparse = isinstance(coupling, SparseCoupling)
         self.each = not self.sparse and coupling.matrix.ndim == 3
         patterns, self.group = np.unique(seen, axis=0, return_inverse=True)
         if self.each:
             patterns, self.group = seen, np.arange(len(seen))
-        self.counts = np.bincount(self.group, minlength=len(patterns))
+        self.counts = np.bincount(self.group, weight, minlength=len(patterns))
         self.logdets = np.empty(len(patterns))
         if self.sparse:
             n = seen.shape[1]
@@ -127,12 +128,12 @@ class _Places:
         return out
 
     def total(self) -> Any:
-        """Sum of T over instances, in the coupling's shape."""
+        """Weighted sum of T over instances, in the coupling's shape."""
         if self.sparse:
             return sum(c * f.matrix for c, f in zip(self.counts, self.factors))
         if self.each:
-            return self.inverse
-        return np.tensordot(self.counts.astype(float), self.inverse, axes=1)
+            return self.counts[:, None, None] * self.inverse
+        return np.tensordot(self.counts, self.inverse, axes=1)
 
 
 def _finish(
@@ -156,23 +157,30 @@ def _finish(
     pull = site - _contrast(mean) * seen[:, None]
     lifted = coupling.solve(pull)
     diagonal = places.diagonals[places.group]
-    d_variance = 0.5 * (np.vdot(pull, lifted) - 0.5 * free * (diagonal * seen).sum())
-    d_coupling = _coupling_gradient(coupling, base, places, lifted, v, free)
-    return SoftmaxPosterior(mean, v * diagonal, bound, GaussianGradient(pull, d_coupling, float(d_variance)), psi)
+    counts = potentials.counts
+    d_variance = 0.5 * counts @ ((pull * lifted).sum(axis=(1, 2)) - 0.5 * free * (diagonal * seen).sum(axis=1))
+    d_coupling = _coupling_gradient(coupling, base, places, lifted, counts, v, free)
+    gradient = GaussianGradient(counts[:, None, None] * pull, d_coupling, float(d_variance))
+    return SoftmaxPosterior(mean, v * diagonal, bound, gradient, psi)
 
 
-def _coupling_gradient(coupling: Any, base: Any, places: _Places, lifted: np.ndarray, v: float, free: int) -> Any:
-    """((C - 1) (n A^-1 - sum T) - v sum q q') / 2, on A's pattern where sparse."""
-    n = len(lifted)
+def _coupling_gradient(
+    coupling: Any, base: Any, places: _Places, lifted: np.ndarray, counts: np.ndarray, v: float, free: int
+) -> Any:
+    """((C - 1) (n A^-1 - sum T) - v sum q q') / 2, each instance by its weight, on A's pattern where sparse."""
+    n = counts.sum()
     flat = lifted.reshape(-1, lifted.shape[-1])
+    weighted = (counts[:, None, None] * lifted).reshape(flat.shape)
     if places.sparse:
         pattern = coupling.matrix.tocoo()
         outer = pattern.copy()
-        outer.data = np.einsum("ji,ji->i", flat[:, pattern.coords[0]], flat[:, pattern.coords[1]])
+        outer.data = np.einsum("ji,ji->i", weighted[:, pattern.coords[0]], flat[:, pattern.coords[1]])
         return 0.5 * (free * (n * base.matrix - places.total()) - v * outer.tocsr())
     if places.each:
-        return 0.5 * (free * (base.inverse - places.total()) - v * np.swapaxes(lifted, 1, 2) @ lifted)
-    return 0.5 * (free * (n * base.inverse - places.total()) - v * flat.T @ flat)
+        prior = counts[:, None, None] * base.inverse
+        outer = np.swapaxes(weighted.reshape(lifted.shape), 1, 2) @ lifted
+        return 0.5 * (free * (prior - places.total()) - v * outer)
+    return 0.5 * (free * (n * base.inverse - places.total()) - v * weighted.T @ flat)
 
 
 def expected_softmax(mean: np.ndarray, variance: np.ndarray, n_points: int = 256) -> np.ndarray:

@@ -139,6 +139,7 @@ def field_posteriors(
     prior,
     label,
     seen,
+    weight,
     optimal,
     pull,
     precision,
@@ -158,6 +159,8 @@ def field_posteriors(
         log|A| of each coupling.
     prior, label : (n_instances, n)
     seen : (n_instances, n), uint8
+    weight : (n_instances,)
+        Of each instance in ``inverses``.
     optimal : int
         1: KL-optimal sites; 0: Jaakkola-Jordan sites.
     pull, precision : (n_instances, n), in and out
@@ -165,7 +168,7 @@ def field_posteriors(
     mean, spread, bound : out
         Posterior means; diagonals of (A + v D)^-1, that is posterior variances divided by v; bounds.
     inverses : (1 or n_instances, n, n), out
-        Sum over the instances of a coupling of (A + v D)^-1.
+        Weighted sum over the instances of a coupling of (A + v D)^-1.
 
     Returns
     -------
@@ -238,5 +241,5 @@ def field_posteriors(
         for i in range(n):
             s[i] = inverse[i, i]
             for k in range(n):
-                inverses[c, i, k] += inverse[i, k]
+                inverses[c, i, k] += weight[j] * inverse[i, k]
     return failed

@@ -86,6 +86,12 @@ class FieldObjective:
         self.tolerance = tolerance
         self.sites: list[Any] = [None] * len(batches)
 
+    @property
+    def n_known(self) -> float:
+        """Number of known labels, each by the weight of its instance."""
+        seen = [(~np.isnan(y)).sum(axis=1) for y in self.labels]
+        return float(sum((n if b.weight is None else b.weight * n).sum() for n, b in zip(seen, self.batches)))
+
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient, to be maximised; posteriors start from those of the last call."""
         value = -0.5 * float(self.penalty @ theta**2) - float(self.toll @ theta)
@@ -96,7 +102,7 @@ class FieldObjective:
                 warnings.simplefilter("ignore", ConvergenceWarning)  # of trial steps; final() speaks of the last
                 answer = self.engine(potentials, labels, self.sites[i], self.tolerance)
             self.sites[i] = answer.sites
-            value += float(answer.bound.sum())
+            value += float(potentials.counts @ answer.bound)
             gradient += self.model.pullback(theta, batch, potentials, answer.gradient)
         return value, gradient
 
@@ -118,7 +124,7 @@ def fit_field(
     The objective is divided by the number of known labels, so that ``tol`` (on the projected gradient and the
     relative gain) means the same for any amount of data. Ctrl-C keeps the best theta seen and warns.
     """
-    known = max(1, sum(int((~np.isnan(y)).sum()) for y in objective.labels))
+    known = max(1.0, objective.n_known)
     best: FieldFit | None = None
     for start in starts:
         found = _climb(objective, start, known, max_iter, tol)
@@ -133,7 +139,7 @@ def fit_field(
     return best
 
 
-def _climb(objective: FieldObjective, start: np.ndarray, known: int, max_iter: int, tol: float) -> FieldFit:
+def _climb(objective: FieldObjective, start: np.ndarray, known: float, max_iter: int, tol: float) -> FieldFit:
     curve: list[float] = []
     best: list[Any] = [-np.inf, start]
 

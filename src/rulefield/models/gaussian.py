@@ -32,10 +32,13 @@ class FieldBatch:
     graphs : tuple
         One Laplacian a graph: (n_nodes, n_nodes) shared, (n_instances, n_nodes, n_nodes) one each, or sparse and
         shared. All dense or all sparse.
+    weight : ndarray, shape (n_instances,), optional
+        How much each instance counts in learning.
     """
 
     scores: np.ndarray
     graphs: tuple[Any, ...]
+    weight: np.ndarray | None = None
 
     @property
     def sparse(self) -> bool:
@@ -214,7 +217,7 @@ class GaussianModel:
         mean = coupling.solve(drive) if self.smoothed else drive
         if self.n_classes == 1:
             mean = mean[:, 0]
-        return GaussianPotentials(mean, coupling, self.variance(theta))
+        return GaussianPotentials(mean, coupling, self.variance(theta), batch.weight)
 
     def pullback(
         self, theta: np.ndarray, batch: FieldBatch, potentials: GaussianPotentials, d: GaussianGradient
@@ -253,8 +256,11 @@ def _graph_gradient(
     flat_drive = d_drive.reshape(-1, d_drive.shape[-1])
     flat_mean = None if mean is None else mean.reshape(flat_drive.shape)
     outer: np.ndarray | None = None
-    if flat_mean is not None and not batch.sparse and any(g.ndim == 2 for g in batch.graphs):
+    each: np.ndarray | None = None
+    if mean is not None and flat_mean is not None and not batch.sparse:
         outer = flat_drive.T @ flat_mean
+        if any(g.ndim == 3 for g in batch.graphs):  # as large as those graphs
+            each = np.swapaxes(d_drive, 1, 2) @ mean.reshape(d_drive.shape)
     for l, graph in enumerate(batch.graphs):
         if d.coupling is not None:
             out[l] += _inner(graph, d.coupling)
@@ -262,10 +268,8 @@ def _graph_gradient(
             continue
         if batch.sparse:
             out[l] -= np.vdot(flat_drive, (graph @ flat_mean.T).T)
-        elif graph.ndim == 2:
-            out[l] -= np.vdot(graph, outer)
         else:
-            out[l] -= np.vdot(d_drive, DenseCoupling(graph).apply(mean.reshape(d_drive.shape)))  # type: ignore[union-attr]
+            out[l] -= np.vdot(graph, outer if graph.ndim == 2 else each)
     return out
 
 

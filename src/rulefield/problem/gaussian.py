@@ -149,11 +149,19 @@ class GaussianPotentials:
         A, with all eigenvalues >= 1.
     variance : float
         v >= 0; at v = 0 the field is its mean (the paper's non-Bayesian model).
+    weight : ndarray, shape (n_instances,), optional
+        How much each instance counts in gradients (not in its own bound); None: one each.
     """
 
     mean: np.ndarray
     coupling: Coupling
     variance: float
+    weight: np.ndarray | None = None
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Weight of each instance, (n_instances,)."""
+        return np.ones(len(self.mean)) if self.weight is None else self.weight
 
 
 @dataclass(frozen=True)

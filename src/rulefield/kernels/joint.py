@@ -1,184 +1,285 @@
-"""Forward-backward over the product of several label sets without the product's transition matrix.
+"""Forward-backward over the product of several label sets without the product's transition matrix, eight chains at once.
 
 A joint state s holds one label a task (mixed radix, last task fastest), S states in all. The score of a step s -> s'
 is a sum of one transition score a task plus a score for few listed pairs of joint states. The sum over s then
 factors: multiply the message by each task's transition matrix along its own axis, O(S * sum of m_k) instead of
 O(S^2), and correct it for the listed pairs, whose factor exp(w) - 1 is usually sparse.
 
-Everything runs in probability space with one scale a token. Where a scale leaves the range of float64 the sequence is
-reported (log partition NaN), and the caller takes the dense path in log space.
+With F_k the forward message after tasks 0..k-1 and B_k the backward message after tasks K-1..k, the expected transitions
+of task k are E_k[j, j'] times the sum over the other tasks of F_k[.. j ..] B_{k+1}[.. j' ..]: what both passes compute
+anyway.
+
+Chains of similar length advance in lockstep, one in each lane of a vector. Everything runs in probability space with
+one scale a token. Where a scale leaves the range of float64 the chain is reported (log partition NaN), and the caller
+takes the dense path in log space.
 """
 
 import numpy as np
 
-from rulefield.kernels.jit import kernel
+from rulefield.kernels.jit import kernel, piece
+from rulefield.kernels.lanes import add8, exp8, fill8, fma8, load8, max8, mul8, store8, where_positive8
+
+LANES = np.uint64(8)
+ZERO, ONE, TWO, THREE, FOUR = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
-@kernel
-def _along(a, E, m, post, out):
-    """out[p, j', q] = sum_j a[p, j, q] E[j, j'], with E flat (m * m)."""
-    size = np.uint64(len(a))
-    m, post = np.uint64(m), np.uint64(post)
+@piece
+def along(a, a_at, E, E_at, m, post, size, out, out_at):
+    """out[p, j', q] = sum_j a[p, j, q] E[j, j'], eight lanes each; E flat (m * m) from E_at on, size = p m q."""
     block = m * post
-    for i in range(size):
-        out[i] = 0.0
-    for p in range(size // block):
-        base = p * block
-        for j in range(m):
-            for k in range(m):
-                e = E[j * m + k]
-                if e != 0.0:
-                    for q in range(post):
-                        out[base + k * post + q] += a[base + j * post + q] * e
+    stride = post * LANES
+    for p in range(ZERO, size, block):
+        for q in range(post):
+            base = (p + q) * LANES
+            k = ZERO
+            while k + FOUR <= m:
+                s0, s1, s2, s3 = fill8(0.0), fill8(0.0), fill8(0.0), fill8(0.0)
+                source, e = a_at + base, E_at + k
+                for _ in range(m):
+                    x = load8(a, source)
+                    s0 = fma8(x, fill8(E[e]), s0)
+                    s1 = fma8(x, fill8(E[e + ONE]), s1)
+                    s2 = fma8(x, fill8(E[e + TWO]), s2)
+                    s3 = fma8(x, fill8(E[e + THREE]), s3)
+                    source += stride
+                    e += m
+                target = out_at + base + k * stride
+                store8(out, target, s0)
+                store8(out, target + stride, s1)
+                store8(out, target + TWO * stride, s2)
+                store8(out, target + THREE * stride, s3)
+                k += FOUR
+            while k < m:
+                s0 = fill8(0.0)
+                source, e = a_at + base, E_at + k
+                for _ in range(m):
+                    s0 = fma8(load8(a, source), fill8(E[e]), s0)
+                    source += stride
+                    e += m
+                store8(out, out_at + base + k * stride, s0)
+                k += ONE
 
 
-@kernel
-def _along_last(a, E, m, out):
-    """``_along`` for the last task (post = 1): the inner loop runs over labels."""
-    size, m = np.uint64(len(a)), np.uint64(m)
-    for p in range(size // m):
-        base = p * m
-        for k in range(m):
-            out[base + k] = 0.0
-        for j in range(m):
-            x = a[base + j]
-            if x != 0.0:
-                for k in range(m):
-                    out[base + k] += x * E[j * m + k]
+@piece
+def add_products(left, left_at, right, right_at, m, post, size, out, out_at):
+    """out[j, j'] += sum over p, q of left[p, j, q] right[p, j', q], eight lanes each."""
+    block = m * post
+    stride = post * LANES
+    for j in range(m):
+        k = ZERO
+        while k + FOUR <= m:
+            s0, s1, s2, s3 = fill8(0.0), fill8(0.0), fill8(0.0), fill8(0.0)
+            for p in range(ZERO, size, block):
+                x_at = left_at + p * LANES + j * stride
+                y_at = right_at + p * LANES + k * stride
+                for _ in range(post):
+                    x = load8(left, x_at)
+                    s0 = fma8(x, load8(right, y_at), s0)
+                    s1 = fma8(x, load8(right, y_at + stride), s1)
+                    s2 = fma8(x, load8(right, y_at + TWO * stride), s2)
+                    s3 = fma8(x, load8(right, y_at + THREE * stride), s3)
+                    x_at += LANES
+                    y_at += LANES
+            o = out_at + (j * m + k) * LANES
+            store8(out, o, add8(load8(out, o), s0))
+            store8(out, o + LANES, add8(load8(out, o + LANES), s1))
+            store8(out, o + TWO * LANES, add8(load8(out, o + TWO * LANES), s2))
+            store8(out, o + THREE * LANES, add8(load8(out, o + THREE * LANES), s3))
+            k += FOUR
+        while k < m:
+            s0 = fill8(0.0)
+            for p in range(ZERO, size, block):
+                x_at = left_at + p * LANES + j * stride
+                y_at = right_at + p * LANES + k * stride
+                for _ in range(post):
+                    s0 = fma8(load8(left, x_at), load8(right, y_at), s0)
+                    x_at += LANES
+                    y_at += LANES
+            o = out_at + (j * m + k) * LANES
+            store8(out, o, add8(load8(out, o), s0))
+            k += ONE
 
 
-@kernel
-def _step(a, E, start, sizes, post, skip, spare, out):
-    """Multiply by every task's matrix but ``skip``'s; the result is in ``out``."""
-    out[:] = a
-    for k in range(len(sizes)):
-        if k == skip:
+@piece
+def factors(psi, first, length, t, S, x, at, tops):
+    """Fill x[at :] (S, 8) with exp(score - best score of the token), 0 for lanes that have ended; tops (8,)."""
+    for lane in range(LANES):
+        tops[lane] = 0.0
+        if t >= length[lane]:
+            for s in range(S):
+                x[at + s * LANES + lane] = 0.0
             continue
-        spare[:] = out
-        if post[k] == 1:
-            _along_last(spare, E[start[k] : start[k + 1]], sizes[k], out)
-        else:
-            _along(spare, E[start[k] : start[k + 1]], sizes[k], post[k], out)
+        row = first[lane] + t
+        top = -np.inf
+        for s in range(S):
+            top = max(top, psi[row, s])
+        if top > -np.inf:
+            tops[lane] = top
+        for s in range(S):
+            x[at + s * LANES + lane] = psi[row, s] - tops[lane]
+    for o in range(at, at + S * LANES, LANES):
+        value = load8(x, o)
+        store8(x, o, where_positive8(add8(value, fill8(700.0)), exp8(max8(value, fill8(-699.0)))))
+
+
+@piece
+def rescale(alpha, at, S, t, length, tops, inverse, total):
+    """Scale every lane to a sum of 1; totals become NaN where the sum leaves the range."""
+    c = fill8(0.0)
+    for o in range(at, at + S * LANES, LANES):
+        c = add8(c, load8(alpha, o))
+    store8(inverse, t * LANES, c)
+    for lane in range(LANES):
+        value = inverse[t * LANES + lane]
+        inverse[t * LANES + lane] = 0.0
+        if t < length[lane] and 1e-250 < value < 1e250:
+            inverse[t * LANES + lane] = 1.0 / value
+            total[lane] += tops[lane] + np.log(value)
+        elif t < length[lane]:
+            total[lane] = np.nan
+    scale = load8(inverse, t * LANES)
+    for o in range(at, at + S * LANES, LANES):
+        store8(alpha, o, mul8(load8(alpha, o), scale))
 
 
 @kernel
-def _add_edges(left, right, E, m, post, out):
-    """out[j, j'] += E[j, j'] * sum over the other tasks of left[p, j, q] right[p, j', q]."""
-    size = np.uint64(len(left))
-    m, post = np.uint64(m), np.uint64(post)
-    block = m * post
-    for p in range(size // block):
-        base = p * block
-        for j in range(m):
-            for k in range(m):
-                total = 0.0
-                for q in range(post):
-                    total += left[base + j * post + q] * right[base + k * post + q]
-                out[j * m + k] += E[j * m + k] * total
-
-
-@kernel
-def joint_sums(psi, offsets, chains, weight, sizes, E, pair_from, pair_to, pair_factor, node, edges, pairs, totals):
+def joint_sums(psi, offsets, groups, weight, sizes, E, pair_from, pair_to, pair_factor, node, edges, pairs, totals):
     """Log partition functions, marginals and expected counts of many sequences.
 
     Parameters
     ----------
     psi : (n_tokens, S) log-scores of joint states, starts and ends included; -inf forbids
-    offsets : (n_sequences + 1,)
-    chains : (n,) int64, the sequences to do
+    offsets : (n_sequences + 1,) int64
+    groups : (n, 8) int64, the sequences that go together, each at least a token long; -1 where there is none
     weight : (n_sequences,) factor of each sequence in ``edges`` and ``pairs``
-    sizes : (K,) labels of each task, int64
+    sizes : (K,) labels of each task, uint64
     E : (sum of m_k ** 2,) exp(transition scores) of all tasks, row-major, one after the other
-    pair_from, pair_to : (P,) listed pairs of joint states
+    pair_from, pair_to : (P,) uint64, listed pairs of joint states
     pair_factor : (2, P) product of E over tasks times (exp(w) - 1), and times exp(w)
     node : (n_tokens, S) receives P(state); may have 0 rows where only totals are wanted
     edges : (sum of m_k ** 2,) receives expected transitions, summed
     pairs : (P,) receives expected listed pairs, summed
-    totals : (n_sequences,) log partition functions; -inf: all forbidden; NaN: out of range
+    totals : (n_sequences,) log partition functions; NaN: out of range, or all forbidden
     """
-    K, S = len(sizes), psi.shape[1]
-    start = np.zeros(K + 1, np.int64)
-    post = np.ones(K, np.int64)
+    K, S, P = np.uint64(len(sizes)), np.uint64(psi.shape[1]), np.uint64(len(pair_from))
+    start, post = np.zeros(K + ONE, np.uint64), np.ones(K, np.uint64)
     for k in range(K):
-        start[k + 1] = start[k] + sizes[k] * sizes[k]
-    for k in range(K - 2, -1, -1):
-        post[k] = post[k + 1] * sizes[k + 1]
-    back = np.empty(len(E))
+        start[k + ONE] = start[k] + sizes[k] * sizes[k]
+    for back in range(ONE, K):
+        k = K - ONE - back
+        post[k] = post[k + ONE] * sizes[k + ONE]
+    flipped = np.empty(len(E))
     for k in range(K):
-        for i in range(sizes[k]):
-            for j in range(sizes[k]):
-                back[start[k] + j * sizes[k] + i] = E[start[k] + i * sizes[k] + j]
-    longest = 1
-    for i in chains:
-        longest = max(longest, offsets[i + 1] - offsets[i])
-    e, alpha = np.empty((longest, S)), np.empty((longest, S))
-    scale = np.empty(longest)
-    beta, right, spare, moved = np.empty(S), np.empty(S), np.empty(S), np.empty(S)
+        m = sizes[k]
+        for i in range(m):
+            for j in range(m):
+                flipped[start[k] + j * m + i] = E[start[k] + i * m + j]
+    longest = ONE
+    for g in range(groups.shape[0]):
+        for lane in range(LANES):
+            i = groups[g, lane]
+            if i >= 0:
+                longest = max(longest, np.uint64(offsets[i + 1] - offsets[i]))
+    row = S * LANES
     want = node.shape[0] > 0
-    for i in chains:
-        first, n = offsets[i], offsets[i + 1] - offsets[i]
-        if n == 0:
-            totals[i] = 0.0
-            continue
-        total, good = 0.0, True
+    kept = longest if want else TWO
+    e, alpha, inverse = np.empty(kept * row), np.empty(kept * row), np.empty(longest * LANES)
+    middle = np.empty(kept * row * K)  # forward messages after each task
+    beta, right = np.zeros(row), np.empty(row * (K + ONE))
+    counted, seen = np.empty(start[K] * LANES), np.empty(P * LANES)
+    tops, total = np.empty(LANES), np.empty(LANES)
+    first, length = np.empty(LANES, np.uint64), np.empty(LANES, np.uint64)
+    for g in range(groups.shape[0]):
+        n = ZERO
+        for lane in range(LANES):
+            i = groups[g, lane]
+            total[lane], first[lane], length[lane] = 0.0, ZERO, ZERO
+            if i >= 0:
+                first[lane], length[lane] = np.uint64(offsets[i]), np.uint64(offsets[i + 1] - offsets[i])
+            n = max(n, length[lane])
         for t in range(n):
-            top = -np.inf
-            for s in range(S):
-                top = max(top, psi[first + t, s])
-            if top == -np.inf:
-                total, good = -np.inf, False
-                break
-            for s in range(S):
-                e[t, s] = np.exp(psi[first + t, s] - top)
-            if t == 0:
-                alpha[0] = e[0]
+            at = (t if want else t % TWO) * row
+            factors(psi, first, length, t, S, e, at, tops)
+            if t == ZERO:
+                for o in range(row):
+                    alpha[o] = e[o]
             else:
-                _step(alpha[t - 1], E, start, sizes, post, -1, spare, moved)
-                for p in range(len(pair_from)):
-                    moved[pair_to[p]] += alpha[t - 1, pair_from[p]] * pair_factor[0, p]
-                for s in range(S):
-                    alpha[t, s] = max(0.0, moved[s]) * e[t, s]
-            c = 0.0
-            for s in range(S):
-                c += alpha[t, s]
-            if not (1e-250 < c < 1e250):
-                total, good = np.nan, False
-                break
-            scale[t] = c
-            total += top + np.log(c)
-            for s in range(S):
-                alpha[t, s] /= c
-        totals[i] = total
-        if not good or not want:
+                before = (t - ONE if want else (t - ONE) % TWO) * row
+                step = at * K
+                along(alpha, before, E, ZERO, sizes[0], post[0], S, middle, step)
+                for k in range(ONE, K):
+                    along(middle, step, E, start[k], sizes[k], post[k], S, middle, step + row)
+                    step += row
+                for p in range(P):
+                    o = step + pair_to[p] * LANES
+                    x = load8(alpha, before + pair_from[p] * LANES)
+                    store8(middle, o, fma8(x, fill8(pair_factor[0, p]), load8(middle, o)))
+                for o in range(ZERO, row, LANES):
+                    moved = max8(load8(middle, step + o), fill8(0.0))
+                    store8(alpha, at + o, mul8(moved, load8(e, at + o)))
+            rescale(alpha, at, S, t, length, tops, inverse, total)
+        for lane in range(LANES):
+            if groups[g, lane] >= 0:
+                totals[groups[g, lane]] = total[lane]
+        if not want:
             continue
-        w = weight[i]
-        beta[:] = 1.0
-        for t in range(n - 1, -1, -1):
-            for s in range(S):
-                node[first + t, s] = alpha[t, s] * beta[s]
-            if t == 0:
+        beta[:] = 0.0
+        counted[:] = 0.0
+        seen[:] = 0.0
+        for back in range(n):
+            t = n - ONE - back
+            at = t * row
+            for lane in range(LANES):
+                if t + ONE == length[lane]:
+                    for s in range(S):
+                        beta[s * LANES + lane] = 0.0 if np.isnan(total[lane]) else 1.0
+            for o in range(ZERO, row, LANES):
+                store8(right, o, mul8(load8(alpha, at + o), load8(beta, o)))
+            for lane in range(LANES):
+                if t < length[lane] and not np.isnan(total[lane]):
+                    for s in range(S):
+                        node[first[lane] + t, s] = right[s * LANES + lane]
+            if t == ZERO:
                 break
-            for s in range(S):
-                right[s] = e[t, s] * beta[s] / scale[t]
-            for p in range(len(pair_from)):
-                flow = alpha[t - 1, pair_from[p]] * right[pair_to[p]] * w
+            before = at - row
+            scale = load8(inverse, t * LANES)
+            last = K * row
+            for o in range(ZERO, row, LANES):
+                store8(right, last + o, mul8(mul8(load8(e, at + o), load8(beta, o)), scale))
+            for p in range(P):
+                x, y = load8(alpha, before + pair_from[p] * LANES), load8(right, last + pair_to[p] * LANES)
+                store8(seen, p * LANES, fma8(x, y, load8(seen, p * LANES)))
+            for up in range(K):
+                k = K - ONE - up
+                m = sizes[k]
+                o = (k + ONE) * row
+                if k == ZERO:
+                    add_products(alpha, before, right, o, m, post[k], S, counted, ZERO)
+                else:
+                    left = at * K + (k - ONE) * row
+                    add_products(middle, left, right, o, m, post[k], S, counted, start[k] * LANES)
+                along(right, o, flipped, start[k], m, post[k], S, right, k * row)
+            for o in range(ZERO, row, LANES):
+                store8(beta, o, load8(right, o))
+            for p in range(P):
+                o = pair_from[p] * LANES
+                y = load8(right, last + pair_to[p] * LANES)
+                store8(beta, o, fma8(y, fill8(pair_factor[0, p]), load8(beta, o)))
+            for o in range(ZERO, row, LANES):
+                store8(beta, o, max8(load8(beta, o), fill8(0.0)))
+        for lane in range(LANES):
+            if groups[g, lane] < 0 or np.isnan(total[lane]):
+                continue
+            w = weight[groups[g, lane]]
+            for o in range(start[K]):
+                edges[o] += w * E[o] * counted[o * LANES + lane]
+            for p in range(P):
+                flow = w * seen[p * LANES + lane]
                 pairs[p] += flow * pair_factor[1, p]
-                change = flow * pair_factor[0, p]
                 rest_from, rest_to = pair_from[p], pair_to[p]
-                for k in range(K - 1, -1, -1):
+                for up in range(K):
+                    k = K - ONE - up
                     a, b = rest_from % sizes[k], rest_to % sizes[k]
                     rest_from //= sizes[k]
                     rest_to //= sizes[k]
-                    edges[start[k] + a * sizes[k] + b] += change
-            for k in range(K):
-                _step(alpha[t - 1], E, start, sizes, post, k, spare, moved)
-                for s in range(S):
-                    moved[s] *= w
-                _add_edges(
-                    moved, right, E[start[k] : start[k + 1]], sizes[k], post[k], edges[start[k] : start[k + 1]]
-                )
-            _step(right, back, start, sizes, post, -1, spare, beta)
-            for p in range(len(pair_from)):
-                beta[pair_from[p]] += right[pair_to[p]] * pair_factor[0, p]
-            for s in range(S):
-                beta[s] = max(0.0, beta[s])
+                    edges[start[k] + a * sizes[k] + b] += flow * pair_factor[0, p]

@@ -17,6 +17,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from common import data_folder, read_columns
+from distant import recovery
 from rulefield import ChainCRF, JointCRF
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.metrics import span_f1, span_precision, span_recall, token_accuracy
@@ -125,40 +126,6 @@ def draw(size: int, seed: int, X, y, test, gold, jobs: int) -> tuple[dict, list[
     return found, held(crf)
 
 
-def distant(X, y, test, gold, jobs: int, seed: int = 0) -> dict:
-    """Entity labels kept for 30 % of entities, everything else unknown; one expectation repairs the rest."""
-    rng = np.random.default_rng(seed)
-    order = rng.permutation(len(X))
-    train, rest = order[:886], order[886:]
-    X_train, full = [X[i] for i in train], [y[i]["ner"] for i in train]
-    kept = [keep_some(labels, rng) for labels in full]
-    entity = np.mean([label != "O" for i in rest for label in y[i]["ner"]])
-    types = sorted({label for labels in full for label in labels if label != "O"})
-    wanted = [share(ner=types).between(entity * 0.97, entity * 1.03)]
-    hidden = [{"ner": labels} for labels in kept]
-
-    def f1(crf_y, expectations=None) -> float:
-        crf = JointCRF(["ner"], scheme="BIO", l2=L2, features=FEATURES, expectations=expectations, n_jobs=jobs)
-        predicted = crf.fit(X_train, crf_y).predict(test)
-        return span_f1([row["ner"] for row in gold], [p["ner"] for p in predicted], scheme="BIO")
-
-    baseline, repaired, ceiling = f1(hidden), f1(hidden, wanted), f1([{"ner": labels} for labels in full])
-    recovery = (repaired - baseline) / (ceiling - baseline)
-    print(f"distant supervision: marginalised {baseline:.3f}, with expectation {repaired:.3f}, full {ceiling:.3f}")
-    return {"baseline": baseline, "with_expectation": repaired, "full": ceiling, "recovery": recovery}
-
-
-def keep_some(labels: list[str], rng) -> list[str | None]:
-    out: list[str | None] = [None] * len(labels)
-    keep = False
-    for t, label in enumerate(labels):
-        if label.startswith("B-"):
-            keep = rng.random() < 0.3
-        if label != "O" and keep:
-            out[t] = label
-    return out
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--draws", type=int, default=5)
@@ -178,7 +145,7 @@ def main() -> None:
             all_held += ok
         figures[f"x{size}"] = summary(size, runs)
     figures["expectations_held"] = float(np.mean(all_held))
-    figures["distant_recovery"] = distant(X, y, test, gold, options.jobs)["recovery"]
+    figures["distant_recovery"] = recovery(options.draws, test=options.test, jobs=options.jobs)["recovery"][0]
     print(json.dumps(figures))
 
 

@@ -16,8 +16,9 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from common import data_folder, read_columns
 from distant import recovery
+
+from common import data_folder, read_columns
 from rulefield import ChainCRF, JointCRF
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.metrics import span_f1, span_precision, span_recall, token_accuracy

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from rulefield import SegmentCRF, load
+from rulefield import ChainCRF, SegmentCRF, load
 from rulefield.datasets.addresses import make_addresses
 
 NAMES, VERBS, OTHERS = ["Ada", "Bob", "Eve", "Kim"], ["sees", "calls", "meets"], ["today", "often", "now"]
@@ -107,23 +107,33 @@ def test_json_lines_hold_labels_by_task(run, folder):
     assert json.loads(run("evaluate", data, made, "--tasks", "ner", "--json")[1])["ner"]["token_accuracy"] > 0.8
 
 
-def test_one_column_and_an_expectation(run, folder):
-    """Only some names are marked and nothing else is: the share says how many there are."""
+@pytest.mark.parametrize("form", ["conll", "jsonl"])
+def test_one_column_and_an_expectation(run, folder, form):
+    """Only some names are marked and nothing else is known: the share says how many there are."""
     seen = [
         [(w, n if n != "O" and (i + t) % 2 else "_") for t, (w, _, n) in enumerate(row)] for i, row in enumerate(ROWS)
     ]
-    seen[0] = [(w, n) for w, _, n in ROWS[0]]
-    (folder / "positive.conll").write_text(columns(seen))
+    data, made = folder / f"positive.{form}", folder / f"positive_{form}.rf"
+    if form == "conll":
+        data.write_text(columns(seen))
+    else:  # a list means one of these
+        choice = {"_": ["O", "B-PER"], "B-PER": "B-PER"}
+        rows = [{"tokens": [w for w, _ in row], "labels": [choice[n] for _, n in row]} for row in seen]
+        data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "share.yaml").write_text("- share('B-PER').between(0.38, 0.42)\n")
-    made = folder / "positive.rf"
-    arguments = ["--expect", folder / "share.yaml", "--max-iter", 5]
-    code, _, said = run("train", folder / "positive.conll", "-o", made, *arguments)
+    arguments = ["--expect", folder / "share.yaml", "--presume", "O", "--max-iter", 5]
+    code, _, said = run("train", data, "-o", made, *arguments)
     assert code == 0
-    assert "binds" in said
+    assert "share('B-PER').between(0.38, 0.42): " in said
+    model = load(made)
+    assert type(model) is ChainCRF
+    assert 0.37 < model.expectations_[0].under_q < 0.43
+    assert model.get_params()["presume"] == "O"
+    assert [repr(e) for e in model.expectations] == ["share('B-PER').between(0.38, 0.42)"]
     (folder / "gold.conll").write_text(columns([[(w, n) for w, _, n in row] for row in NEW]))
     code, text, _ = run("evaluate", folder / "gold.conll", made, "--json")
     assert code == 0
-    assert json.loads(text)["label"]["token_accuracy"] > 0.8
+    assert json.loads(text)["token_accuracy"] > 0.8
 
 
 def test_a_segment_model_is_opened(run, folder):
@@ -164,6 +174,8 @@ def test_mistakes_end_with_one_sentence(run, folder, joint):
         (["train", data, "-o", out, "--tasks", "ner,pos"], "the column of every task"),
         (["train", data, "-o", out, *both, "--l1", 1], "--l1 is for chains"),
         (["train", data, "-o", out, *both, "--rules", "learn"], "--rules is for chains"),
+        (["train", data, "-o", out, *both, "--presume", "O"], "--presume is for chains"),
+        (["train", data, "-o", out, "--expect", folder / "bad.yaml"], "the task 'ner' is unknown"),
         (["train", data, "-o", out, *both, "--expect", folder / "bad.yaml"], "did you mean"),
         (["train", data, "-o", out, *both, "--expect", folder / "worse.yaml"], "worse.yaml, line 2: "),
         (["train", data, "-o", out, *both, "--expect", folder / "none.yaml"], "none.yaml"),

@@ -1,4 +1,4 @@
-"""``rulefield train --tasks``: one model for several columns of labels, and for expectations."""
+"""``rulefield train --tasks``: one model for several columns of labels."""
 
 from collections.abc import Sequence
 from time import perf_counter
@@ -6,7 +6,7 @@ from typing import Any
 
 from rulefield.cli.corpus import Corpus, protect_inputs
 from rulefield.cli.tasks import Tasks, fully_labelled, parse_tasks, read_tasks
-from rulefield.cli.training import TrainOptions, choose_features, choose_scheme, progress, say
+from rulefield.cli.training import TrainOptions, choose_features, choose_scheme, expectation_line, progress, say
 from rulefield.exceptions import InputError
 
 ITERATIONS = 30
@@ -41,10 +41,10 @@ def run_joint_train(files: Sequence[str], model: str, dev: str | None, options: 
 def check_options(options: TrainOptions) -> None:
     """Refuse options that a joint model does not have."""
     default = TrainOptions()
-    for name in ("algorithm", "l1", "early_stopping", "rules"):
+    for name in ("algorithm", "l1", "early_stopping", "rules", "presume"):
         if getattr(options, name) != getattr(default, name):
             flag = "--" + name.replace("_", "-")
-            raise InputError(f"{flag} is for chains, but --tasks and --expect train a joint model; leave one out.")
+            raise InputError(f"{flag} is for chains, but --tasks trains a joint model; leave one of them out.")
 
 
 def make_joint(tokens: list[Any], labels: list[Any], tasks: Tasks, options: TrainOptions, quiet: bool) -> Any:
@@ -68,15 +68,6 @@ def make_joint(tokens: list[Any], labels: list[Any], tasks: Tasks, options: Trai
         max_iter=options.max_iter or ITERATIONS,
         n_jobs=options.jobs,
         verbose=progress(quiet),
-    )
-
-
-def expectation_line(report: Any) -> str:
-    """Say how an expectation fared, in one line."""
-    pull = "holds by itself" if not report.binds else f"binds, multiplier {report.pull:+.3g}"
-    return (
-        f"{report.expectation}: {report.under_q:.4g} in training, {report.under_model:.4g} under the model "
-        f"(wanted {report.low:g} to {report.high:g}; {pull})"
     )
 
 

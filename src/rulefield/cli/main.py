@@ -49,7 +49,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but erro
 @app.command(
     epilog="[b]Examples[/b]: rulefield train train.conll -o chunks.rf --scheme BIO   |   "
     "rulefield train data.jsonl -o m.rf --l1 0.1 --dev dev.jsonl --early-stopping 10   |   "
-    "rulefield train scattered.conll -o joint.rf --tasks ner=3,pos=1 --expect expectations.yaml"
+    "rulefield train scattered.conll -o joint.rf --tasks ner=3,pos=1 --expect expectations.yaml   |   "
+    "rulefield train marked.conll -o names.rf --presume O --expect expectations.yaml"
 )
 def train(
     files: Annotated[list[str], typer.Argument(help="Labelled files: columns (label last) or JSON lines.")],
@@ -71,6 +72,9 @@ def train(
         str | None, typer.Option(help="Several label columns, counted from 0 (the word): ner=3,pos=1; _ is unknown.")
     ] = None,
     expect: Annotated[str | None, typer.Option(help="Expectations file (YAML): what should hold on average.")] = None,
+    presume: Annotated[
+        str | None, typer.Option(help="Label that unknown tokens are presumed to have at the start, such as O.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     form: Format = "auto",
     jobs: Jobs = -1,
@@ -81,9 +85,9 @@ def train(
 
     options = TrainOptions(
         *(template, scheme, algorithm, l1, l2, max_iter, min_count, early_stopping, rules, unknown, seed, form, jobs),
-        *(tasks, expect),
+        *(tasks, expect, presume),
     )
-    if tasks is None and expect is None:
+    if tasks is None:
         run_train(files, model, dev, options, quiet)
         return
     from rulefield.cli.joint_training import run_joint_train

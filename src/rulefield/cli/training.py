@@ -7,6 +7,7 @@ from time import perf_counter
 from typing import Any
 
 from rulefield.cli.corpus import Corpus, protect_inputs, read_corpus
+from rulefield.cli.tasks import UNKNOWN
 from rulefield.exceptions import InputError, LabelError
 
 
@@ -29,6 +30,12 @@ class TrainOptions:
     jobs: int = -1
     tasks: str | None = None
     expect: str | None = None
+    presume: str | None = None
+
+    @property
+    def unknown_label(self) -> str | None:
+        """What means "not annotated": as given, or ``_`` where expectations stand in for labels."""
+        return UNKNOWN if self.unknown is None and (self.expect or self.presume) else self.unknown
 
 
 LEARN = "learn"
@@ -39,9 +46,9 @@ FOLDS = 5
 def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainOptions, quiet: bool) -> None:
     """Read, train, save, say what came out."""
     rules = None if options.rules == LEARN else options.rules
-    protect_inputs(model, [*files, *(name for name in (dev, options.template, rules) if name)])
+    protect_inputs(model, [*files, *(name for name in (dev, options.template, rules, options.expect) if name)])
     tokens, labels = read_all(files, options)
-    held_out = read_corpus(dev, options.form, labelled=True, unknown=options.unknown) if dev else None
+    held_out = read_corpus(dev, options.form, labelled=True, unknown=options.unknown_label) if dev else None
     begun = perf_counter()
     if options.rules == LEARN:
         crf = fit_ruled(tokens, labels, options, quiet)
@@ -57,6 +64,8 @@ def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainO
         f"{len(tokens)} sequences, {len(chain.classes_)} labels, {chain.theta_.size} weights, "
         f"{chain.n_iter_} iterations, {perf_counter() - begun:.1f} s; saved to {model}"
     )
+    for report in chain.expectations_:
+        say(expectation_line(report))
     if crf is not chain:
         say(crf.report())
     if held_out:
@@ -83,7 +92,7 @@ def read_all(files: Sequence[str], options: TrainOptions) -> tuple[list[Any], li
     tokens: list[Any] = []
     labels: list[Any] = []
     for name in files:
-        corpus = read_corpus(name, options.form, labelled=True, unknown=options.unknown)
+        corpus = read_corpus(name, options.form, labelled=True, unknown=options.unknown_label)
         tokens += corpus.tokens
         labels += corpus.labels or []
     return tokens, labels
@@ -92,6 +101,7 @@ def read_all(files: Sequence[str], options: TrainOptions) -> tuple[list[Any], li
 def make_crf(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet: bool) -> Any:
     """Make the estimator that the options ask for."""
     from rulefield.estimators.chain import ChainCRF
+    from rulefield.rules import expectation_text
     from rulefield.rules import text as rules_text
 
     return ChainCRF(
@@ -100,6 +110,8 @@ def make_crf(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet:
         l2=options.l2,
         scheme=choose_scheme(labels, options.scheme, quiet),
         rules=rules_text.load(options.rules) if options.rules and options.rules != LEARN else None,
+        expectations=expectation_text.load(options.expect) if options.expect else None,
+        presume=options.presume,
         features=choose_features(tokens, options.template),
         min_count=options.min_count,
         max_iter=options.max_iter,
@@ -149,6 +161,15 @@ def choose_scheme(labels: list[Any], scheme: str, quiet: bool) -> str | None:
     if not quiet:
         say(f"labels look like {guess.value}, but {str(reason).split(';')[0]}; training without a scheme")
     return None
+
+
+def expectation_line(report: Any) -> str:
+    """Say how an expectation fared, in one line."""
+    pull = "holds by itself" if not report.binds else f"binds, multiplier {report.pull:+.3g}"
+    return (
+        f"{report.expectation}: {report.under_q:.4g} in training, {report.under_model:.4g} under the model "
+        f"(wanted {report.low:g} to {report.high:g}; {pull})"
+    )
 
 
 def _dev_line(crf: Any, scheme: str | None, held_out: Corpus) -> str:

@@ -30,7 +30,7 @@ CANDIDATES = [
 ]
 
 
-@pytest.mark.parametrize("learner", ["perceptron", "ssvm"])
+@pytest.mark.parametrize("learner", ["perceptron", "ssvm", "likelihood"])
 def test_useless_rules_are_dropped_and_accuracy_does_not_suffer(crf, data, learner):
     _, _, X_dev, y_dev, X_test, y_test = data
     ruled = RuledCRF(crf, CANDIDATES, learner=learner, epochs=4, cutoff=0.0).fit(X_dev, y_dev)

@@ -38,6 +38,10 @@ class Compiler(Protocol):
         """By how much a labelling breaks each rule."""
         ...
 
+    def amounts_of_all(self, inputs: Sequence[Any], labellings: Sequence[np.ndarray]) -> np.ndarray:
+        """By how much each labelling breaks each rule, (n_rules, n_labellings)."""
+        ...
+
 
 @dataclass(frozen=True)
 class Example:
@@ -91,6 +95,17 @@ class Examples:
         """Units that a labelling pays for under each rule, (n_rules,)."""
         amounts = np.asarray(self.compiler.amounts(tokens, labels), dtype=np.float64)
         return np.where(self.once, np.minimum(amounts, 1.0), amounts)
+
+    def paid_by_all(self, tokens: Any, labellings: Sequence[np.ndarray]) -> np.ndarray:
+        """Units that each of several labellings of one sequence pays for, (n_labellings, n_rules)."""
+        amounts = self.compiler.amounts_of_all([tokens] * len(labellings), labellings).T.astype(np.float64)
+        return np.where(self.once, np.minimum(amounts, 1.0), amounts)
+
+    def fixed_costs(self, units: np.ndarray) -> np.ndarray:
+        """Return what fixed rules cost each labelling (rows of ``units``); ``inf`` where one breaks a hard rule."""
+        priced = np.flatnonzero(self._fixed > 0)
+        broken = units[:, priced] > 0
+        return np.where(broken, self._fixed[priced] * np.where(broken, units[:, priced], 1.0), 0.0).sum(axis=1)
 
     def fixed_cost(self, units: np.ndarray) -> float:
         """Return what ``units`` of the fixed soft rules cost (hard rules are never broken by what is decoded)."""

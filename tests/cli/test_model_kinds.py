@@ -130,6 +130,9 @@ def test_one_column_and_an_expectation(run, folder, form):
     assert 0.37 < model.expectations_[0].under_q < 0.43
     assert model.get_params()["presume"] == "O"
     assert [repr(e) for e in model.expectations] == ["share('B-PER').between(0.38, 0.42)"]
+    code, text, _ = run("inspect", made)
+    assert code == 0
+    assert "under the model" in text
     (folder / "gold.conll").write_text(columns([[(w, n) for w, _, n in row] for row in NEW]))
     code, text, _ = run("evaluate", folder / "gold.conll", made, "--json")
     assert code == 0

@@ -79,6 +79,7 @@ def test_the_report_tells_q_and_model_and_what_binds(fitted):
     assert report.low - 1e-6 <= report.under_q <= report.high + 1e-6
     node = np.concatenate(fitted.predict_marginals(X, output="array"))
     assert_allclose(report.under_model, 1 - node[:, fitted.classes_.index("O")].mean(), atol=1e-9)
+    assert_allclose(report.predicted, np.mean([label != "O" for row in fitted.predict(X) for label in row]))
     assert report.binds == (report.pull != 0)
     objective = [record.objective for record in fitted.log_]
     assert (np.diff(objective) < 1e-6 * np.abs(objective[1:])).all(), "what is minimised never rises"
@@ -110,6 +111,10 @@ def test_conditions_steps_and_numbers_as_expectations():
     crf = chain(expectations=wanted, slack=0.001).fit(X, SEEN)
     for report in crf.expectations_:
         assert report.low - 2e-3 <= report.under_q <= report.high + 2e-3
+    found = crf.predict(X)
+    steps = [pair for row in found for pair in zip(row[:-1], row[1:])]
+    assert_allclose(crf.expectations_[1].predicted, steps.count(("B-PER", "I-PER")) / len(steps))
+    assert_allclose(crf.expectations_[2].predicted, np.mean([row.count("B-PER") for row in found]))
 
 
 def test_a_share_of_at_most_zero_forbids_the_label():

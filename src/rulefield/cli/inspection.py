@@ -32,8 +32,9 @@ def run_inspect(model: str, top: int, labels: list[str], explain: str | None) ->
     if isinstance(opened, OpenedJoint):
         for table in _cross(opened.crf, top):
             out.print(table)
-        if opened.crf.expectations_:
-            out.print(_expectations(opened.crf.expectations_))
+    reports = getattr(opened.chain or opened.crf, "expectations_", [])
+    if reports:
+        out.print(_expectations(reports))
 
 
 def explained(opened: OpenedChain, tokens: list[str], top: int) -> str:
@@ -110,10 +111,10 @@ def _cross(crf: Any, top: int) -> list[Table]:
 
 
 def _expectations(reports: list[Any]) -> Table:
-    columns = ["expectation", "low", "high", "in training", "under the model", "multiplier"]
+    columns = ["expectation", "low", "high", "in training", "under the model", "predicted", "multiplier"]
     table = Table(*columns, title="expectations", title_justify="left")
     for e in reports:
-        numbers = (e.low, e.high, e.under_q, e.under_model, e.pull)
+        numbers = (e.low, e.high, e.under_q, e.under_model, e.predicted, e.pull)
         table.add_row(e.expectation, *(f"{number:.4g}" for number in numbers))
     return table
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.exceptions import InputError, MissedExpectationWarning, RuleError
+from rulefield.inference.joint import joint_best
 from rulefield.learning.em import EmOutcome, EmRecord, RegularisedObjective, direct_ascent, expectation_maximisation
 from rulefield.learning.fit_log import Record
 from rulefield.learning.generalised import GeneralisedExpectation
@@ -32,8 +33,9 @@ CHOICES = {
 
 @dataclass(frozen=True)
 class ExpectationReport:
-    """How an expectation fared: its range, its value under q and under the model, and its multipliers.
+    """How an expectation fared on the training corpus.
 
+    Its range; its value under q, under the model, and in the model's best labellings; its multiplier.
     ``pull`` is the multiplier of one unit: positive where the upper end binds, negative where the lower end does, 0
     where the expectation holds by itself.
     """
@@ -44,6 +46,7 @@ class ExpectationReport:
     under_q: float
     under_model: float
     pull: float
+    predicted: float = float("nan")
 
     @property
     def binds(self) -> bool:
@@ -174,20 +177,21 @@ def _penalised(
 def expectation_reports(
     corpus: JointCorpus, expected: Expected, outcome: EmOutcome, options: ClimbOptions
 ) -> list[ExpectationReport]:
-    """How every expectation fared on the training corpus, under q and under the model."""
+    """How every expectation fared on the training corpus: under q, under the model, in predictions."""
     if not expected:
         return []
     objective = RegularisedObjective(corpus, [c for _, c in expected], options.l2, options.slack, options.slack_norm)
     tilted = objective.tilted
     tilted.set_theta(outcome.theta, clamp=False)
     model = tilted.shares(tilted.sums(np.zeros(len(expected))))
+    best = tilted.shares([joint_best(p, s.weight) for p, s in zip(tilted.potentials, corpus.shards)])
     if options.method == "ge":
         under_q, pull = model, np.zeros(len(expected))
     else:
         under_q, pull = outcome.shares, objective.posterior.tau(outcome.nu)
     return [
-        ExpectationReport(e.label, e.low, e.high, float(q), float(p), float(t))
-        for (e, _), q, p, t in zip(expected, under_q, model, pull)
+        ExpectationReport(e.label, e.low, e.high, float(q), float(p), float(t), float(b))
+        for (e, _), q, p, t, b in zip(expected, under_q, model, pull, best)
     ]
 
 

@@ -70,6 +70,21 @@ def joint_viterbi(potentials: JointPotentials) -> tuple[np.ndarray, np.ndarray]:
     return viterbi_batch(potentials.psi, potentials.pairwise, potentials.offsets)
 
 
+def joint_best(potentials: JointPotentials, weight: np.ndarray | None = None) -> JointSums:
+    """Return the sums of the distribution that is certain of the best labelling; ``log_partition`` holds its score."""
+    states, scores = joint_viterbi(potentials)
+    lengths = np.diff(potentials.offsets)
+    times = np.ones(len(lengths)) if weight is None else weight
+    S = potentials.n_states
+    node = (states[:, None] == np.arange(S)).astype(np.float64)
+    arrive = np.delete(np.arange(len(states)), potentials.offsets[:-1][lengths > 0])
+    steps = np.bincount(states[arrive - 1] * S + states[arrive], np.repeat(times, lengths)[arrive], S * S)
+    edges = tuple(np.zeros((m, m)) for m in potentials.sizes)
+    moves = np.zeros(len(potentials.move_from))
+    _add_steps(potentials, steps.reshape(S, S), edges, moves)
+    return JointSums(scores, node, edges, moves)
+
+
 def _run(
     p: JointPotentials, weight: np.ndarray, node: np.ndarray | None
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...], np.ndarray]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator, TransformerMixin
 
+from rulefield.encode.marks import mark_features
 from rulefield.encode.patterns import TokenClasses, shape, short_shape
 from rulefield.exceptions import InputError
 
@@ -37,6 +38,10 @@ class TokenFeatures(TransformerMixin, BaseEstimator):
         Classes told by regular expressions (number, year, initial, email, ...); a dict adds classes of your own.
     lexicons : dict of str to collection of str, optional
         Word lists. An entry may have several words; case does not matter, nor does punctuation around a token.
+        :func:`rulefield.encode.cues.citation_cues` has some for citations.
+    marks : bool
+        How the tokens before and this one end, and whether a quotation or a bracket is open: for tokens that still
+        carry their punctuation, as in citations.
 
     Notes
     -----
@@ -61,6 +66,7 @@ class TokenFeatures(TransformerMixin, BaseEstimator):
         position: bool = True,
         classes: bool | Mapping[str, str] = True,
         lexicons: Mapping[str, Iterable[str]] | None = None,
+        marks: bool = False,
     ):
         self.word = word
         self.lower = lower
@@ -71,6 +77,7 @@ class TokenFeatures(TransformerMixin, BaseEstimator):
         self.position = position
         self.classes = classes
         self.lexicons = lexicons
+        self.marks = marks
 
     def fit(self, X: Any, y: Any = None) -> "TokenFeatures":
         """Check the parameters; there is nothing to learn."""
@@ -146,6 +153,9 @@ class _Describer:
             self.add_neighbours(words, made)
         if self.options.position:
             _add_positions(made)
+        if self.options.marks:
+            about = mark_features(words, [_bare(word) for word in words], [short_shape(word) for word in words])
+            made = [features + extra for features, extra in zip(made, about)]
         return made
 
     def about(self, token: Any, word: str, d: int) -> list[str]:

@@ -7,6 +7,7 @@ import scipy.sparse
 from scipy.special import expit
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
 
 from rulefield.estimators.gaussian_classifier import GaussianCRFClassifier
 from rulefield.exceptions import InputError, LabelError
@@ -268,3 +269,90 @@ def test_known_label_of_no_class():
     field = GaussianCRFClassifier().fit(X, Y)
     with pytest.raises(LabelError, match="The known label 2 is none of the classes"):
         field.predict_proba(X, np.full(Y.shape, 2.0))
+
+
+def test_auto_takes_the_method_that_wins_on_held_out_instances():
+    scores, Y = field_draws(m=300, v=8.0)
+    field = GaussianCRFClassifier("precomputed", [RING]).fit(scores, Y)
+    assert field.method_ == "vb"
+    assert field.variance_ > 1
+    rng = np.random.default_rng(0)
+    plain = (rng.random(scores.shape[:2]) < expit(scores @ np.array([0.7, 0.5]))).astype(float)
+    field = GaussianCRFClassifier("precomputed", [RING]).fit(scores, plain)
+    assert field.variance_ == 0  # under either method, nothing to add
+    assert GaussianCRFClassifier().fit(scores[:, 0], Y[:, 0]).method_ == "map"
+
+
+def test_variance_must_earn_its_price():
+    """Labels without latent noise leave v at exactly 0 in nearly every draw, and the field is then that of map."""
+    scores = np.random.default_rng(0).normal(size=(300, 6, 2)) * 2
+    zeros = 0
+    for seed in range(10):
+        draw = np.random.default_rng(seed).random((300, 6))
+        Y = (draw < expit(scores @ np.array([0.7, 0.5]))).astype(float)
+        zeros += GaussianCRFClassifier("precomputed", [RING], method="vb").fit(scores, Y).variance_ == 0
+    assert zeros >= 8
+
+
+def test_alternatives_are_chosen_by_cross_fitted_loss():
+    X, Y = common_cause(120)
+    good, bad = LogisticRegression(C=1.0), LogisticRegression(C=1e-6)
+    field = GaussianCRFClassifier([[bad, good], RandomForestClassifier(5, random_state=0)]).fit(X, Y)
+    assert field.layout_.fitted.chosen[0].C == 1.0
+    alone = GaussianCRFClassifier([good, RandomForestClassifier(5, random_state=0)]).fit(X, Y)
+    np.testing.assert_array_equal(field.predict_proba(X), alone.predict_proba(X))
+
+
+def test_joint_predictors_are_fitted_once_for_all_outputs():
+    X, Y = common_cause(120)
+    forest = RandomForestClassifier(20, min_samples_leaf=5, random_state=0)
+    joint = GaussianCRFClassifier([forest, LogisticRegression()], joint_predictors=True).fit(X, Y)
+    assert [len(m) for m in joint.layout_.fitted.members] == [1, 4]
+    expected = np.array([p[:, 1] for p in forest.fit(X, Y).predict_proba(X)]).T
+    scores = joint.predictor_scores(X)
+    np.testing.assert_allclose(expit(scores[..., 0]), np.clip(expected, 1e-3, 1 - 1e-3))
+    unknown = Y.copy()
+    unknown[0, 0] = np.nan
+    field = GaussianCRFClassifier([forest], joint_predictors=True).fit(X, unknown)
+    assert [len(m) for m in field.layout_.fitted.members] == [4]
+
+
+@pytest.mark.parametrize("method", ["vb", "map"])
+def test_weights_count_as_copies(method):
+    scores, Y = field_draws(m=60)
+    weight = np.random.default_rng(0).integers(0, 3, size=60)
+    options = {"graphs": ["residual_correlation", "mutual_info", "label_distance"], "method": method}
+    one = GaussianCRFClassifier("precomputed", **options).fit(scores, Y, sample_weight=weight)
+    copies = np.repeat(np.arange(60), weight)
+    many = GaussianCRFClassifier("precomputed", **options).fit(scores[copies], Y[copies])
+    assert one.objective_ == pytest.approx(many.objective_, abs=1e-6)
+    np.testing.assert_allclose(one.predict_proba(scores), many.predict_proba(scores), atol=2e-4)
+
+
+def test_weights_need_predictors_that_take_them():
+    X, Y = common_cause(60)
+    with pytest.raises(InputError, match="takes no sample_weight"):
+        GaussianCRFClassifier([KNeighborsClassifier()]).fit(X, Y, sample_weight=np.ones(60))
+    with pytest.raises(ValueError, match="Negative values"):
+        GaussianCRFClassifier().fit(X, Y, sample_weight=-np.ones(60))
+
+
+def test_covariances_are_those_of_draws():
+    scores, Y = field_draws(m=100)
+    field = GaussianCRFClassifier("precomputed", [RING], method="vb").fit(scores, Y)
+    known = np.full((3, 6), np.nan)
+    known[:, 0] = [1, 0, 1]
+    for given in (None, known):
+        found = field.predict_covariance(scores[:3], given)
+        drawn = field.sample(scores[:3], 40_000, given, random_state=0).astype(float)
+        for j in range(3):
+            np.testing.assert_allclose(found[j], np.cov(drawn[:, j].T, ddof=0), atol=0.012)
+    p = field.predict_proba(scores[:3])
+    diagonal = np.diagonal(field.predict_covariance(scores[:3]), axis1=1, axis2=2)
+    np.testing.assert_allclose(diagonal, p * (1 - p), atol=1e-8)
+    latent = field.predict_covariance(scores[:3], known, of="latent")
+    np.testing.assert_allclose(
+        np.diagonal(latent, axis1=1, axis2=2), field.latent(scores[:3], known)[1], rtol=1e-6, atol=1e-9
+    )
+    with pytest.raises(InputError, match='of must be "labels" or "latent"'):
+        field.predict_covariance(scores[:3], of="classes")

@@ -9,6 +9,8 @@ from rulefield.persistence import load_model
 
 _LOADERS = {
     "chain": ("rulefield.estimators.chain", "ChainCRF"),
+    "gaussian classifier": ("rulefield.estimators.gaussian_classifier", "GaussianCRFClassifier"),
+    "gaussian regressor": ("rulefield.estimators.gaussian_regressor", "GaussianCRFRegressor"),
     "GraphCRF": ("rulefield.estimators.graph", "GraphCRF"),
     "joint": ("rulefield.estimators.joint", "JointCRF"),
     "ruled": ("rulefield.estimators.ruled", "RuledCRF"),

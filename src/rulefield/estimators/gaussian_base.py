@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from rulefield.encode.similarity import LABEL_BUILDERS, correlation, overfit_correlation
+from rulefield.estimators.gaussian_files import refuse_predictors
 from rulefield.estimators.gaussian_inputs import Batched, GraphEntry, make_batches, own_graphs, shared_graphs
 from rulefield.estimators.gaussian_layouts import (
     Labels,
@@ -19,6 +21,7 @@ from rulefield.estimators.gaussian_layouts import (
     is_ragged,
 )
 from rulefield.estimators.gaussian_scores import CrossFitting
+from rulefield.estimators.saving import SavedModel
 from rulefield.exceptions import InputError
 from rulefield.learning.gaussian import FieldFit, FieldObjective, fit_field
 from rulefield.models.gaussian import GaussianModel
@@ -41,7 +44,7 @@ class GraphSources:
     residual_weight: np.ndarray | None
 
 
-class GaussianCRFBase(BaseEstimator):
+class GaussianCRFBase(SavedModel, BaseEstimator):
     """Shared parts; see the classifier and the regressor."""
 
     predictors: Any
@@ -194,6 +197,38 @@ class GaussianCRFBase(BaseEstimator):
 
     def _potentials(self, data: Batched) -> list[GaussianPotentials]:
         return [self.model_.potentials(self.theta_, batch) for batch in data.batches]
+
+    def predictor_scores(self, X: Any) -> Any:
+        """Scores that the predictors give to new instances, in the form that ``predictors="precomputed"`` reads.
+
+        (n_instances, n_outputs, n_predictors), with several classes (..., n_classes); a list where sizes differ.
+        """
+        check_is_fitted(self, "theta_")
+        if isinstance(self.layout_, TableLayout):
+            X = self._check_table(X, reset=False)
+        scores = self.layout_.scores(X)
+        last = self.model_.n_classes > 1
+        if isinstance(scores, list):
+            return [np.moveaxis(s, 0, -1) if last else s[0] for s in scores]
+        return np.moveaxis(scores, 1, -1) if last else scores[:, 0]
+
+    def save(self, path: str | Path, without_predictors: bool = False) -> None:
+        """Write the field to one file, which :func:`rulefield.load` reads; opening it runs no code.
+
+        A file holds no predictors: where there are some, ``without_predictors=True`` saves the field alone, and the
+        loaded one takes what :meth:`predictor_scores` gives in place of X.
+        """
+        check_is_fitted(self, "theta_")
+        if not without_predictors:
+            refuse_predictors(self)
+        super().save(path)
+
+    def to_bytes(self, without_predictors: bool = False) -> bytes:
+        """Return what ``save`` would write."""
+        check_is_fitted(self, "theta_")
+        if not without_predictors:
+            refuse_predictors(self)
+        return super().to_bytes()
 
     def _known(self, data: Batched, labels: Any) -> list[np.ndarray]:
         """Known labels of each batch, checked for shape."""

@@ -1,6 +1,5 @@
 """Gaussian CRF for classification: binary, multi-label, multi-class, over any graphs."""
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,19 +9,20 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import column_or_1d
 
-from rulefield.estimators.gaussian_base import PAPER_GRAPHS, GaussianCRFBase, GraphSources
-from rulefield.estimators.gaussian_inputs import Batched, make_batches
-from rulefield.estimators.gaussian_layouts import Labels, TableLayout, is_ragged
+from rulefield.estimators.gaussian_base import PAPER_GRAPHS, GraphSources
+from rulefield.estimators.gaussian_files import field_state, restore_field
+from rulefield.estimators.gaussian_inputs import Batched, Training, make_batches
+from rulefield.estimators.gaussian_joint import JointLabels
+from rulefield.estimators.gaussian_labels import LabelCodes, read_labels
+from rulefield.estimators.gaussian_layouts import TableLayout
 from rulefield.estimators.gaussian_rules import LabelRules
 from rulefield.estimators.gaussian_scores import ScoreTask
 from rulefield.estimators.labellings import Labelling
-from rulefield.exceptions import InputError, LabelError
-from rulefield.inference.gaussian import expected_logistic, posterior
-from rulefield.inference.gaussian_sampling import coloured_noise, importance_log_likelihood, prior_variance
-from rulefield.inference.gaussian_softmax import expected_softmax, softmax_posterior
+from rulefield.estimators.saving import State
+from rulefield.exceptions import InputError
+from rulefield.inference.gaussian import expected_logistic
+from rulefield.inference.gaussian_softmax import expected_softmax
 from rulefield.models.gaussian import GaussianModel
 from rulefield.problem.gaussian import GaussianPotentials
 
@@ -30,28 +30,7 @@ METHODS = ("auto", "vb", "jj", "map")
 FEWEST = 30  # instances from which a fifth of them can tell which method is better
 
 
-@dataclass(frozen=True)
-class Training:
-    """What the field learns from: scores, labels, graphs and weights of the instances; nodes where they share them."""
-
-    scores: Any
-    labels: Labels
-    graphs: Any
-    weight: np.ndarray | None
-    n_nodes: int | None
-
-    def part(self, rows: np.ndarray) -> "Training":
-        """Take some of the instances."""
-
-        def take(values: Any) -> Any:
-            return values[rows] if isinstance(values, np.ndarray) else [values[j] for j in rows]
-
-        graphs = None if self.graphs is None else [take(stack) for stack in self.graphs]
-        weight = None if self.weight is None else self.weight[rows]
-        return Training(take(self.scores), take(self.labels), graphs, weight, self.n_nodes)
-
-
-class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
+class GaussianCRFClassifier(ClassifierMixin, JointLabels):
     r"""Join unstructured classifiers through a Gaussian field over graphs of outputs.
 
     Each output has a latent value z and :math:`P(y_i = 1 | z) = \sigma(z_i)`; the latent values of an instance are
@@ -170,6 +149,22 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         return [make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))]
 
     classes_: Any
+    _kind = "gaussian classifier"
+
+    def _state(self) -> State:
+        arrays, metadata = field_state(self, ScoreTask(self._labels.kind, self._labels.n_classes))
+        outputs = len(self.classes_) if isinstance(self.classes_, list) else 0
+        values = self._labels.values
+        labels = {"values": values.tolist(), "type": values.dtype.str, "flat": self._labels.flat, "outputs": outputs}
+        return arrays, {**metadata, "labels": labels, "method_used": self.method_}
+
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+        restore_field(self, arrays, metadata)
+        labels = metadata["labels"]
+        values = np.array(labels["values"], dtype=object if "O" in labels["type"] else labels["type"])
+        self._labels = LabelCodes(values, labels["flat"])
+        self.classes_ = [values] * labels["outputs"] if labels["outputs"] else values
+        self.method_ = metadata["method_used"]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, graphs: Any = None) -> "GaussianCRFClassifier":
         """Cross-fit the predictors, build the graphs, learn the field.
@@ -190,9 +185,12 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         layout = self.layout_ = self._layout_of(X, graphs is None)
         if isinstance(layout, TableLayout):
             X = self._check_table(X, reset=True)
-        labels = self._encode(X, y)
-        task = ScoreTask(self._kind, self._n_classes)
-        everything, weight = labels, self._check_weight(X, sample_weight)
+        self._labels, everything = read_labels(X, y)
+        self.classes_ = self._labels.values
+        if isinstance(everything, np.ndarray) and not self._labels.flat:
+            self.classes_ = [self._labels.values] * everything.shape[1]
+        task = ScoreTask(self._labels.kind, self._labels.n_classes)
+        weight = self._check_weight(X, sample_weight)
         scores, labels, share = layout.fit(X, everything, task, self._cross_fitting(self.paper), weight)
         n_nodes = labels.shape[1] if isinstance(labels, np.ndarray) else None
         residual = labels - self._plain_prediction(scores) if isinstance(labels, np.ndarray) else None
@@ -234,7 +232,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         model = self._make_model(method, self.layout_, data, training.n_nodes)
         strengths = (0.5, 4.0) if method == "map" and model.n_graphs else (0.5,)
         starts = [model.start(r) for r in strengths] if start is None else [start]
-        self._learn(model, data, training.labels, self._kind, method, starts)
+        self._learn(model, data, training.labels, self._labels.kind, method, starts)
 
     def _check_options(self) -> str:
         if self.method not in METHODS:
@@ -245,72 +243,18 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
             raise InputError('method="map" sees graphs only through the mean: use mean="smoothed", or method="vb".')
         return "jj" if self.paper and self.method in ("auto", "vb") else self.method
 
-    def _encode(self, X: Any, y: Any) -> Labels:
-        """Class numbers (n_instances, n_outputs) or a list; sets ``classes_``, the kind and the number of classes."""
-        n = X.shape[0] if hasattr(X, "shape") else len(X)
-        self._flat = False
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None")
-        if not is_list_of_vectors(y):
-            y = np.asarray(y)
-            if y.ndim == 1:
-                return self._encode_flat(y, n)
-        if is_list_of_vectors(y) and len({len(v) for v in y}) > 1:
-            parts = [np.asarray(v, dtype=float) for v in y]
-        else:
-            table = np.asarray(y, dtype=float)
-            if table.ndim != 2:
-                raise LabelError(f"Labels must have one or two dimensions; got {table.ndim}.")
-            parts = list(table)
-        if len(parts) != n:
-            raise LabelError(f"There are {n} instances but labels for {len(parts)}.")
-        known = np.concatenate([p[~np.isnan(p)] for p in parts])
-        if np.isinf(known).any():
-            raise LabelError("Input y contains infinity; NaN marks an unknown label.")
-        values = np.unique(known)
-        if len(values) < 2:
-            raise LabelError(f"Labels contain {len(values)} class; a classifier needs at least two classes.")
-        if (len(values) == 2 and set(values) != {0.0, 1.0}) or not np.all(values == np.round(values)):
-            raise LabelError(f"Labels in two dimensions must be 0 / 1 or whole class numbers; got {values[:5]}.")
-        self._set_classes(values.astype(int), len(values))
-        codes = [np.where(np.isnan(p), np.nan, np.searchsorted(values, p)) for p in parts]
-        ragged = len({len(p) for p in parts}) > 1 or is_ragged(X)
-        if not ragged:
-            self.classes_ = [self._values] * len(codes[0])
-        return codes if ragged else np.stack(codes)
-
-    def _encode_flat(self, y: Any, n: int) -> np.ndarray:
-        y = column_or_1d(y, warn=True)
-        if len(y) != n:
-            raise LabelError(f"Found input variables with inconsistent numbers of samples: {[n, len(y)]}.")
-        if y.dtype.kind == "f" and not np.isfinite(y).all():
-            raise LabelError("Input y contains NaN or infinity; unknown labels need a two-dimensional y.")
-        check_classification_targets(y)
-        classes, codes = np.unique(y, return_inverse=True)
-        if len(classes) < 2:
-            raise LabelError(f"y contains {len(classes)} class; a classifier needs at least two classes.")
-        self._set_classes(classes, len(classes))
-        self._flat = True
-        return codes[:, None].astype(float)
-
-    def _set_classes(self, values: np.ndarray, n: int) -> None:
-        self._values = values
-        self.classes_ = values
-        self._kind = "binary" if n == 2 else "classes"
-        self._n_classes = n
-
     def _graph_specs(self, layout: Any, own: Any) -> Any:
         if self.graphs is not None:
             return self.graphs
         if self.paper and isinstance(layout, TableLayout):
-            return PAPER_GRAPHS if self._kind == "binary" else PAPER_GRAPHS[:2]
-        if own is None and layout.same_nodes and self._kind == "binary" and not layout.ragged:
+            return PAPER_GRAPHS if self._labels.kind == "binary" else PAPER_GRAPHS[:2]
+        if own is None and layout.same_nodes and self._labels.kind == "binary" and not layout.ragged:
             return ["residual_correlation"]
         return None if own is not None or not layout.same_nodes else ["correlation"]
 
     def _plain_prediction(self, scores: Any) -> np.ndarray | float:
         """Mean probability of the predictors, (n_instances, n_outputs), for residuals; 0 where labels are classes."""
-        return expit(scores[:, 0].mean(axis=-1)) if self._kind == "binary" else 0.0
+        return expit(scores[:, 0].mean(axis=-1)) if self._labels.kind == "binary" else 0.0
 
     def _make_model(self, method: str, layout: Any, data: Batched, n_nodes: int | None) -> GaussianModel:
         own = self.per_output
@@ -323,60 +267,29 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         return GaussianModel(
             n_scores=data.batches[0].scores.shape[-1],
             n_graphs=len(self.graph_entries_),
-            n_classes=1 if self._kind == "binary" else self._n_classes,
+            n_classes=1 if self._labels.kind == "binary" else self._labels.n_classes,
             n_nodes=(n_nodes or 0) if own else 0,
             smoothed=not direct,
             simplex=self.paper,
             bayesian=method != "map" and n_nodes != 1,
         )
 
-    def _posterior(self, potentials: GaussianPotentials, known: np.ndarray) -> Any:
-        if self._kind == "classes":
-            return softmax_posterior(potentials, known)
-        return posterior(potentials, known, "jj" if self.method_ == "jj" else "vb")
-
-    def _joint(self, potentials: GaussianPotentials, known: np.ndarray) -> Any:
-        """Tightest lower bound on the joint likelihood of labels that we have."""
-        if self._kind == "classes":
-            return softmax_posterior(potentials, known)
-        return posterior(potentials, known, "vb")
-
-    def _moments(self, potentials: GaussianPotentials, known: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-        """Latent means and variances of a batch, given known labels where there are any."""
-        if known is None or potentials.variance == 0 or np.isnan(known).all():
-            return potentials.mean, prior_variance(potentials)
-        q = self._posterior(potentials, known)
-        return q.mean, q.variance
-
     def _batch_proba(self, potentials: GaussianPotentials, known: np.ndarray | None) -> np.ndarray:
         """P(y = 1), (n, n_nodes), or class probabilities (n, n_nodes, n_classes); known labels are certain."""
         mean, variance = self._moments(potentials, known)
-        if self._kind == "binary":
+        if self._labels.kind == "binary":
             p = expected_logistic(mean, variance)
             return p if known is None else np.where(np.isnan(known), p, known)
         p = expected_softmax(mean, np.broadcast_to(variance, (len(mean), mean.shape[-1])))
         if known is None:
             return p
-        hot = np.nan_to_num(known, nan=-1)[..., None] == np.arange(self._n_classes)
+        hot = np.nan_to_num(known, nan=-1)[..., None] == np.arange(self._labels.n_classes)
         return np.where(np.isnan(known)[..., None], p, hot)
 
     def _answers(self, X: Any, Y_known: Any, graphs: Any) -> tuple[Batched, list[np.ndarray]]:
         data = self._instances(X, graphs)
-        known = [None] * len(data.batches) if Y_known is None else self._known(data, self._codes(Y_known))
+        known = self._known_labels(data, Y_known)
         return data, [self._batch_proba(p, k) for p, k in zip(self._potentials(data), known)]
-
-    def _codes(self, Y: Any) -> Labels:
-        """Class numbers of given labels; NaN stays."""
-        values = self._values.astype(float) if not self._flat else self._values
-        parts = [
-            np.asarray(v, dtype=float) for v in (np.reshape(Y, (-1, 1)) if np.ndim(Y) == 1 and self._flat else Y)
-        ]
-        for part in parts:
-            strange = ~np.isnan(part) & ~np.isin(part, values)
-            if strange.any():
-                raise LabelError(f"The known label {part[strange][0]:g} is none of the classes {list(self._values)}.")
-        codes = [np.where(np.isnan(p), np.nan, np.searchsorted(values, p)) for p in parts]
-        return codes if self.layout_.ragged else np.stack(codes)
 
     def predict_proba(self, X: Any, Y_known: Any = None, graphs: Any = None) -> Any:
         """Probability of each label, given the labels that are already known.
@@ -397,9 +310,9 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         """
         data, parts = self._answers(X, Y_known, graphs)
         proba = data.join(parts, self.layout_.ragged)
-        if not self._flat:
+        if not self._labels.flat:
             return proba
-        if self._kind == "binary":
+        if self._labels.kind == "binary":
             return np.column_stack([1 - proba[:, 0], proba[:, 0]])
         return proba[:, 0]
 
@@ -413,10 +326,10 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         """
         data, parts = self._answers(X, Y_known, graphs)
         rules = self.rules if rules is None else rules
-        decoder = LabelRules(rules or [], self._values, on_infeasible)
+        decoder = LabelRules(rules or [], self._labels.values, on_infeasible)
         found: list[Any] = [None] * data.n_instances
         for rows, part in zip(data.rows, parts):
-            full = np.stack([1 - part, part], axis=-1) if self._kind == "binary" else part
+            full = np.stack([1 - part, part], axis=-1) if self._labels.kind == "binary" else part
             for j, labelling in zip(rows, decoder.decode(full)):
                 found[j] = labelling
         return found
@@ -433,69 +346,18 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
             vectors = [np.asarray(labelling.labels) for labelling in labellings]
             if self.layout_.ragged:
                 return vectors
-            return np.stack(vectors)[:, 0] if self._flat else np.stack(vectors)
+            return np.stack(vectors)[:, 0] if self._labels.flat else np.stack(vectors)
         data, parts = self._answers(X, Y_known, graphs)
-        if self._kind == "binary":
+        if self._labels.kind == "binary":
             codes = [(p > 0.5).astype(int) for p in parts]
         else:
             codes = [p.argmax(axis=-1) for p in parts]
-        labels = data.join([self._values[c] for c in codes], self.layout_.ragged)
-        return labels[:, 0] if self._flat else labels
-
-    def predict_joint_log_proba(self, X: Any, Y: Any, graphs: Any = None, n_samples: int = 0) -> np.ndarray:
-        """Log-probability of each instance's labels together, (n_instances,); NaN labels are summed over.
-
-        A lower bound (exact for ``"map"``); with ``n_samples`` > 0 an importance-sampled estimate (binary outputs).
-        """
-        data = self._instances(X, graphs)
-        parts = []
-        for potentials, known in zip(self._potentials(data), self._known(data, self._codes(Y))):
-            q = self._joint(potentials, known)
-            if n_samples and self._kind == "binary":
-                parts.append(importance_log_likelihood(potentials, known, q, n_samples, self.random_state))
-            else:
-                parts.append(q.bound)
-        return data.join(parts, False)
-
-    def sample(
-        self, X: Any, n_samples: int = 1, Y_known: Any = None, graphs: Any = None, random_state: int | None = None
-    ) -> Any:
-        """Draw label vectors jointly, (n_samples, n_instances, n_outputs), given known labels where there are any.
-
-        A list (one array (n_samples, n_nodes) for each instance) where instances differ in size. Binary outputs.
-        """
-        if self._kind != "binary":
-            raise InputError("sample draws binary labels; this field has several classes.")
-        data = self._instances(X, graphs)
-        rng = np.random.default_rng(random_state)
-        known = [None] * len(data.batches) if Y_known is None else self._known(data, self._codes(Y_known))
-        parts = []
-        for potentials, labels in zip(self._potentials(data), known):
-            mean, precision = potentials.mean, np.zeros_like(potentials.mean)
-            if labels is not None and potentials.variance > 0:
-                q = self._posterior(potentials, labels)
-                mean, precision = q.mean, q.sites[1]
-            white = rng.normal(size=(n_samples, *mean.shape))
-            z = mean + coloured_noise(potentials, precision, white)
-            drawn = (rng.random(z.shape) < expit(z)).astype(int)
-            if labels is not None:
-                drawn = np.where(np.isnan(labels), drawn, np.nan_to_num(labels).astype(int))
-            parts.append(np.swapaxes(drawn, 0, 1))
-        joined = data.join(parts, self.layout_.ragged)
-        return joined if self.layout_.ragged else np.swapaxes(joined, 0, 1)
-
-    def latent(self, X: Any, Y_known: Any = None, graphs: Any = None) -> tuple[Any, Any]:
-        """Means and variances of the latent values, (n_instances, n_outputs) each, given known labels."""
-        data = self._instances(X, graphs)
-        known = [None] * len(data.batches) if Y_known is None else self._known(data, self._codes(Y_known))
-        pairs = [self._moments(p, k) for p, k in zip(self._potentials(data), known)]
-        means = [m for m, _ in pairs]
-        variances = [np.broadcast_to(v, (len(m), m.shape[-1])).copy() for m, v in pairs]
-        return data.join(means, self.layout_.ragged), data.join(variances, self.layout_.ragged)
+        labels = data.join([self._labels.values[c] for c in codes], self.layout_.ragged)
+        return labels[:, 0] if self._labels.flat else labels
 
     def score(self, X: Any, y: Any, sample_weight: Any = None, graphs: Any = None) -> float:
         """Share of labels predicted right (Hamming accuracy; unknown labels do not count)."""
-        if self._flat:
+        if self._labels.flat:
             return float(super().score(X, y, sample_weight))
         found = self.predict(X, graphs=graphs)
         right = [np.asarray(a) == np.asarray(b, dtype=float) for a, b in zip(found, y)]
@@ -503,8 +365,3 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         weight = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
         total = sum(w * k.sum() for w, k in zip(weight, known))
         return float(sum(w * r[k].sum() for w, r, k in zip(weight, right, known)) / total)
-
-
-def is_list_of_vectors(y: Any) -> bool:
-    """Whether y is a list of one label vector an instance."""
-    return isinstance(y, (list, tuple)) and len(y) > 0 and np.ndim(y[0]) == 1

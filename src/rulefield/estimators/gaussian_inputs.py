@@ -100,6 +100,27 @@ class Batched:
         return found
 
 
+@dataclass(frozen=True)
+class Training:
+    """What the field learns from: scores, labels, graphs and weights of the instances; nodes where they share them."""
+
+    scores: Any
+    labels: np.ndarray | list[np.ndarray]
+    graphs: Any
+    weight: np.ndarray | None
+    n_nodes: int | None
+
+    def part(self, rows: np.ndarray) -> "Training":
+        """Take some of the instances."""
+
+        def take(values: Any) -> Any:
+            return values[rows] if isinstance(values, np.ndarray) else [values[j] for j in rows]
+
+        graphs = None if self.graphs is None else [take(stack) for stack in self.graphs]
+        weight = None if self.weight is None else self.weight[rows]
+        return Training(take(self.scores), take(self.labels), graphs, weight, self.n_nodes)
+
+
 def make_batches(scores: Any, entries: Sequence[GraphEntry], own: Any, weight: np.ndarray | None = None) -> Batched:
     """Group instances by size; each instance's scores are (n_classes, n_nodes, n_scores).
 

@@ -12,9 +12,11 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_array
 
 from rulefield.estimators.gaussian_base import GaussianCRFBase, GraphSources
+from rulefield.estimators.gaussian_files import field_state, restore_field
 from rulefield.estimators.gaussian_inputs import Batched, make_batches
 from rulefield.estimators.gaussian_layouts import Labels, TableLayout, is_ragged
 from rulefield.estimators.gaussian_scores import ScoreTask
+from rulefield.estimators.saving import State
 from rulefield.exceptions import InputError, LabelError
 from rulefield.inference.gaussian_regression import gaussian_likelihood
 from rulefield.inference.gaussian_sampling import coloured_noise
@@ -101,6 +103,16 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
 
     def _default_predictors(self) -> list[Any]:
         return [make_pipeline(StandardScaler(), Ridge())]
+
+    _kind = "gaussian regressor"
+
+    def _state(self) -> State:
+        arrays, metadata = field_state(self, ScoreTask("values", 1))
+        return {**arrays, "center": self.center_, "scale": self.scale_}, {**metadata, "flat": self._flat}
+
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+        restore_field(self, arrays, metadata)
+        self.center_, self.scale_, self._flat = arrays["center"], arrays["scale"], metadata["flat"]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, graphs: Any = None) -> "GaussianCRFRegressor":
         """Cross-fit the predictors, build the graphs, learn the field.

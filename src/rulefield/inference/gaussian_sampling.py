@@ -4,6 +4,7 @@ import numpy as np
 import scipy.sparse
 from scipy.special import logsumexp
 
+from rulefield.exceptions import InputError
 from rulefield.inference.gaussian import GaussianPosterior
 from rulefield.inference.gaussian_sparse import SparseFactor
 from rulefield.problem.gaussian import DenseCoupling, GaussianPotentials
@@ -18,6 +19,19 @@ def prior_variance(potentials: GaussianPotentials) -> np.ndarray:
     if isinstance(coupling, DenseCoupling):
         return v * np.atleast_2d(np.diagonal(coupling.inverse, axis1=-2, axis2=-1))
     return v * SparseFactor(coupling.matrix).inverse_diagonal()[None]
+
+
+def latent_covariance(potentials: GaussianPotentials, precision: np.ndarray) -> np.ndarray:
+    """Covariance v (A + v diag(precision))^-1 of each instance, (n_instances, n_nodes, n_nodes)."""
+    coupling, v = potentials.coupling, potentials.variance
+    m, n = precision.shape
+    if not isinstance(coupling, DenseCoupling):
+        raise InputError(
+            f"A field of {n} nodes is too large for a whole covariance; latent() gives the variances of its nodes."
+        )
+    matrices = np.repeat(coupling.stack, m, axis=0) if len(coupling.stack) == 1 else coupling.stack.copy()
+    matrices[:, np.arange(n), np.arange(n)] += v * precision
+    return v * np.linalg.inv(matrices)
 
 
 def coloured_noise(potentials: GaussianPotentials, precision: np.ndarray, noise: np.ndarray) -> np.ndarray:

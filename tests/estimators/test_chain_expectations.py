@@ -177,6 +177,7 @@ def test_expectations_that_cannot_be(expectations, words):
         ({"train_with_rules": True, "rules": [segments("PER") <= 9]}, "train_with_rules=True"),
         ({"learning": "sgd"}, "learning must be one of em, gradient"),
         ({"slack": -1}, "slack must be a finite number"),
+        ({"presume": ["O"]}, "presume must be one label"),
     ],
 )
 def test_what_does_not_go_with_expectations(how, words):

@@ -32,6 +32,8 @@ from rulefield.models.chain_structure import Allowed, label_masks
 DEFAULT_ITERATIONS = 30
 START_ITERATIONS = 40
 PRESUMED_ITERATIONS = 100
+LEAST_L2 = 1e-3
+"""Penalty of a start where the model itself has none: weights of a start must be finite."""
 TASK = "label"
 """Name of the only task: ``share(label="B-PER")`` and ``share("B-PER")`` are the same."""
 
@@ -100,6 +102,8 @@ def chain_expectations(
 
 def label_names(y: Any, presume: Any) -> LabelEncoder:
     """Labels that occur in ``y``, and the presumed one."""
+    if presume is not None and not isinstance(presume, (str, int, float)):
+        raise InputError(f"presume must be one label, such as 'O'; got {presume!r}.")
     names = LabelEncoder().fit(y)
     if presume is None or presume in names.classes_:
         return names
@@ -108,16 +112,22 @@ def label_names(y: Any, presume: Any) -> LabelEncoder:
 
 def presumed_start(training: Training, options: ChainOptions, guess: Labels) -> np.ndarray:
     """Weights learned as if ``guess`` were known: where the search for the true labels begins."""
+    return _learned(training, options, guess, PRESUMED_ITERATIONS, 1e-4)
+
+
+def _learned(training: Training, options: ChainOptions, labels: Labels, max_iter: int, tol: float) -> np.ndarray:
     likelihood = ChainLikelihood(
         training.model,
         training.data,
-        guess,
-        l2=max(options.l2, 1e-3),
+        labels,
+        l2=max(options.l2, LEAST_L2),
         sample_weight=training.weight,
         n_jobs=options.n_jobs,
     )
-    how: dict[str, Any] = {"max_iter": PRESUMED_ITERATIONS, "tol": 1e-4, "n_jobs": options.n_jobs}
-    return fit_likelihood(likelihood, seed=training.seed, **how).theta
+    done = fit_likelihood(likelihood, max_iter=max_iter, tol=tol, n_jobs=options.n_jobs, seed=training.seed)
+    if done.interrupted:
+        raise KeyboardInterrupt
+    return done.theta
 
 
 def train_expected(training: Training, options: ChainOptions, verbose: int) -> Outcome:
@@ -127,15 +137,7 @@ def train_expected(training: Training, options: ChainOptions, verbose: int) -> O
     corpus = ChainCorpus(training.model, training.data, training.labels, training.weight, options.n_jobs)
     start = training.start
     if start is None:
-        known = ChainLikelihood(
-            training.model,
-            training.data,
-            training.labels,
-            l2=max(options.l2, 1e-3),
-            sample_weight=training.weight,
-            n_jobs=options.n_jobs,
-        )
-        start = fit_likelihood(known, max_iter=START_ITERATIONS, n_jobs=options.n_jobs, seed=training.seed).theta
+        start = _learned(training, options, training.labels, START_ITERATIONS, 1e-5)
     spent = perf_counter() - training.begun
     with Progress(f"fitting ({plan.options.method})", bool(verbose)) as progress:
         found = climb(corpus, plan.expected, start, plan.options, progress.update)

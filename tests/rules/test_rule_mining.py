@@ -147,6 +147,23 @@ def test_planted_rules_are_found():
     assert str(mined) == f"right after a comes t (100.0% of 15, cost {log(16 / 0.5):.2f})"
 
 
+def test_delimiters_may_end_tokens():
+    """Where punctuation stays on the words, the label of the token that ends with the mark is the premise."""
+    y = [["a", "t", "t", "d"], ["a", "a", "t", "d"]] * 5
+    X = [["x,", "y", "y.", "1,"], ["x", "x,", "y.", ","]] * 5
+    found = {m.rule.text: m for m in mine_table(X, y, families=["state change"])}
+    assert set(found) == {
+        r"at(token_matches('.,$'), here='a', next='t')",
+        r"at(token_matches('.\\.$'), here='t', next='d')",
+    }
+    assert all(m.satisfied == 10 and m.violated == 0 for m in found.values())
+    spoilt = [*X, ["x,", "y"]], [*y, ["a", "d"]]
+    (mined,) = (m for m in mine_table(*spoilt, families=["state change"]) if "'a'" in m.rule.text)
+    assert (mined.satisfied, mined.violated) == (10, 1)
+    assert mined.rule.violation(["x,", "y"], ["a", "d"]) == 1
+    assert mined.words == "t follows where a token with ',' ends a"
+
+
 def test_mine_gives_rules_at_their_price_or_to_be_learned():
     y = [["a", "t"]] * 10
     rules = mine(None, y)

@@ -1,9 +1,10 @@
 """Rules found in labelled data: the five families of paper 002, with their support, confidence and cost."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import log
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from rulefield.rules.labels import LabelTable
 from rulefield.rules.logic import implies
 from rulefield.rules.observed import NameTables, Observed, nested_types, observe, type_names
 from rulefield.rules.rule import LEARN, Rule
-from rulefield.rules.tokens import texts_of, token_equals
+from rulefield.rules.tokens import texts_of, token_equals, token_matches
 
 DELIMITERS = (",", ".", ";", ":", "(", ")", "-", "--", "/", '"', "'")
 
@@ -74,7 +75,14 @@ class _Found:
     premises: np.ndarray
 
 
-Counts = Iterator[tuple[str, _Found]]
+class _Delimiter(NamedTuple):
+    """A mark that is a token, or (``attached``) the end of one."""
+
+    text: str = ""
+    attached: bool = False
+
+
+Counts = Iterator[tuple[_Delimiter, _Found]]
 Family = Callable[[Observed, NameTables, int, Sequence[str]], Counts]
 
 
@@ -90,7 +98,7 @@ def _adjacency(data: Observed, tables: NameTables, k: int, delimiters: Sequence[
         found.satisfied += ends @ starts.T
         found.premises += ends.sum(axis=1)
     found.support = found.satisfied
-    yield "", found
+    yield _Delimiter(), found
 
 
 def _precedence(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
@@ -102,7 +110,7 @@ def _precedence(data: Observed, tables: NameTables, k: int, delimiters: Sequence
         found.satisfied += starts @ later.T.astype(np.int64)
         found.premises += starts.sum(axis=1)
     found.support = found.satisfied
-    yield "", found
+    yield _Delimiter(), found
 
 
 def _presence(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
@@ -115,7 +123,7 @@ def _presence(data: Observed, tables: NameTables, k: int, delimiters: Sequence[s
         found.satisfied += good
         found.support += good * (starts.sum(axis=1) > 0)[None, :]
         found.premises += starts.sum(axis=1)
-    yield "", found
+    yield _Delimiter(), found
 
 
 def _begin_end(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
@@ -127,21 +135,31 @@ def _begin_end(data: Observed, tables: NameTables, k: int, delimiters: Sequence[
             found.satisfied += np.outer(begins, ends)
             found.premises += begins
     found.support = found.satisfied
-    yield "", found
+    yield _Delimiter(), found
+
+
+def _marks(token: Any, known: set[str]) -> set[_Delimiter]:
+    """Return the known delimiters that a token is, or ends with."""
+    texts = texts_of(token)
+    whole = {_Delimiter(text) for text in texts if text in known}
+    return whole | {_Delimiter(text[-1], attached=True) for text in texts if text not in known and text[-1:] in known}
 
 
 def _state_change(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
-    """If a stands before a delimiter, b stands after it."""
-    found = {delimiter: _empty(k) for delimiter in delimiters}
+    """If a stands before a delimiter, b stands after it; the delimiter is a token, or the end of the token of a."""
+    found: dict[_Delimiter, _Found] = {}
+    known = set(delimiters)
     for tokens, labels in data:
         if isinstance(tokens, int):
             raise RuleError("the family 'state change' looks at tokens; give X, or leave that family out.")
         match = tables.matches[:, labels].astype(np.int64)
-        for t in range(1, len(labels) - 1):
-            for text in texts_of(tokens[t]):
-                if text in found:
-                    found[text].satisfied += np.outer(match[:, t - 1], match[:, t + 1])
-                    found[text].premises += match[:, t - 1]
+        for t in range(len(labels) - 1):
+            for delimiter in _marks(tokens[t], known):
+                before = t if delimiter.attached else t - 1
+                if before >= 0:
+                    counts = found.setdefault(delimiter, _empty(k))
+                    counts.satisfied += np.outer(match[:, before], match[:, t + 1])
+                    counts.premises += match[:, before]
     for delimiter, counts in found.items():
         counts.support = counts.satisfied
         yield delimiter, counts
@@ -183,7 +201,7 @@ def mine_table(
     min_confidence : float
         Least share of the instances of its premise for which a rule holds.
     delimiters : sequence of str
-        Tokens at which "state change" looks.
+        Marks at which "state change" looks: tokens, and ends of tokens that carry their punctuation.
     labels : sequence of str, optional
         The label set; by default the labels that occur.
 
@@ -220,7 +238,7 @@ def _unrelated(names: Sequence[str], table: LabelTable) -> np.ndarray:
     return unrelated
 
 
-def _mined(family: str, a: str, b: str, delimiter: str, found: _Found, i: int, j: int) -> MinedRule:
+def _mined(family: str, a: str, b: str, delimiter: _Delimiter, found: _Found, i: int, j: int) -> MinedRule:
     satisfied = int(found.satisfied[i, j])
     violated = int(found.premises[i]) - satisfied
     rule, words = _written(family, a, b, delimiter)
@@ -228,7 +246,7 @@ def _mined(family: str, a: str, b: str, delimiter: str, found: _Found, i: int, j
     return MinedRule(rule, family, satisfied, violated, int(found.support[i, j]), words)
 
 
-def _written(family: str, a: str, b: str, delimiter: str) -> tuple[Rule, str]:
+def _written(family: str, a: str, b: str, delimiter: _Delimiter) -> tuple[Rule, str]:
     if family == "adjacency":
         return followed_by(a, b), f"right after {a} comes {b}"
     if family == "precedence":
@@ -237,7 +255,10 @@ def _written(family: str, a: str, b: str, delimiter: str) -> tuple[Rule, str]:
         return before(a, b), f"no {b} before {a}"
     if family == "begin-end":
         return implies(first(a), last(b)), f"a sequence that begins with {a} ends with {b}"
-    return at(token_equals(delimiter), prev=a, next=b), f"{b} follows where {delimiter!r} ends {a}"
+    if delimiter.attached:
+        ending = token_matches(f".{re.escape(delimiter.text)}$")
+        return at(ending, here=a, next=b), f"{b} follows where a token with {delimiter.text!r} ends {a}"
+    return at(token_equals(delimiter.text), prev=a, next=b), f"{b} follows where {delimiter.text!r} ends {a}"
 
 
 def mine(X: Iterable[Any] | None, y: Iterable[Sequence[Any]], learn: bool = False, **options: Any) -> list[Rule]:

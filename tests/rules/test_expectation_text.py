@@ -14,6 +14,7 @@ GOOD = """
 - expect: expected(segments('title') - 1, task='a')
   at_least: 0.2
 - expect: r.share('X', given=r.feature('suffix=ing')).at_most(0.1)
+- share('I-PER', after=['B-PER', 'I-PER']).at_least(0.01)
 """
 
 
@@ -24,15 +25,17 @@ def test_files_say_what_python_says():
         r.share(ner="B-PER", after={"ner": "O"}).at_most(0.5),
         r.expected(r.segments("title") - 1, task="a").at_least(0.2),
         r.share("X", given=r.feature("suffix=ing")).at_most(0.1),
+        r.share("I-PER", after=["B-PER", "I-PER"]).at_least(0.01),
     ]
     assert [repr(e) for e in found] == [repr(e) for e in wanted]
     assert [e.label for e in found] == [e.label for e in wanted]
     again = expectation_text.loads(expectation_text.dumps(found))
     assert [(repr(e), e.name) for e in again] == [(repr(e), e.name) for e in found]
+    assert again == wanted
 
 
 def test_a_mapping_and_nothing():
-    assert len(expectation_text.loads("expectations:" + GOOD.replace("\n", "\n  "))) == 4
+    assert len(expectation_text.loads("expectations:" + GOOD.replace("\n", "\n  "))) == 5
     assert expectation_text.loads("") == []
 
 

@@ -34,7 +34,6 @@ from rulefield.estimators.rows import (
     label_lists,
     numbers_of,
     places_of,
-    token_lists,
     widened,
 )
 from rulefield.estimators.saving import State
@@ -234,7 +233,7 @@ class ChainCRF(FittedChain):
         data = encoder.fit_transform(X)
         labels = self._labels(names, y, data)
         weight = checked_weights(sample_weight, len(data))
-        expected = chain_expectations(self, options, names, token_lists(X, data), weight)
+        expected = chain_expectations(self, options, names, X, data, weight)
         if expected is not None:
             expected.check_labels(labels, names.classes_, weight)
         model = self._model(data, labels, names.classes_, encoder, options, expected)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.data.labels import Labels
+from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder, place
 from rulefield.estimators.chain_training import FitRecord, Outcome, Training
 from rulefield.estimators.expectation_training import (
@@ -22,6 +23,7 @@ from rulefield.estimators.expectation_training import (
 )
 from rulefield.estimators.options import ChainOptions
 from rulefield.estimators.progress import Progress
+from rulefield.estimators.rows import token_lists
 from rulefield.exceptions import InputError, RuleError
 from rulefield.learning.chain_corpus import ChainCorpus
 from rulefield.learning.em import EmRecord
@@ -77,9 +79,9 @@ class ChainExpectations:
 
 
 def chain_expectations(
-    crf: Any, options: ChainOptions, names: LabelEncoder, tokens: list[Any], weight: np.ndarray | None
+    crf: Any, options: ChainOptions, names: LabelEncoder, X: Any, data: Sequences, weight: np.ndarray | None
 ) -> ChainExpectations | None:
-    """Check and compile the expectations of a ChainCRF; None where it has none."""
+    """Check and compile the expectations of a ChainCRF for ``X``, encoded as ``data``; None where it has none."""
     if not crf.expectations:
         return None
     check_choices(crf)
@@ -94,7 +96,7 @@ def chain_expectations(
         if given:
             raise InputError(f"expectations do not go with {name}={getattr(crf, name)!r}; leave one of them out.")
     task = {TASK: ([str(c) for c in names.classes_], crf.scheme)}
-    forbidden, expected = compiled_expectations(crf.expectations, task, tokens, weight)
+    forbidden, expected = compiled_expectations(crf.expectations, task, token_lists(X, data), weight)
     return ChainExpectations(
         expected, forbidden, climb_options(crf, options.l2, options.max_iter or DEFAULT_ITERATIONS)
     )

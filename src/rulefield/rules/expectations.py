@@ -76,7 +76,8 @@ class Share(_Quantity):
     def __repr__(self) -> str:
         parts = [_written(task, pattern) for task, pattern in self.here]
         if self.after is not None:
-            parts.append(f"after={{{', '.join(f'{task!r}: {pattern!r}' for task, pattern in self.after)}}}")
+            by_task = ", ".join(f"{task!r}: {pattern!r}" for task, pattern in self.after)
+            parts.append(f"after={self.after[0][1]!r}" if self.after[0][0] is None else f"after={{{by_task}}}")
         if self.given is not None:
             parts.append(f"given={self.given!r}")
         return f"share({', '.join(parts)})"

@@ -1,7 +1,6 @@
 """Posterior of a Gaussian field given binary labels, bounds on their likelihood, and marginal probabilities."""
 
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +9,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from rulefield.exceptions import InputError
-from rulefield.inference.gaussian_sparse import SparsePlace, selected_inverse
+from rulefield.inference.gaussian_probing import SparsePlace, factorise
 from rulefield.kernels.gaussian import expected_sigmoid, field_posteriors
 from rulefield.problem.gaussian import DenseCoupling, GaussianGradient, GaussianPotentials, SparseCoupling
 
@@ -174,6 +173,8 @@ def _solve_small(task: _Task, coupling: DenseCoupling) -> _Found:
 class _DensePlace:
     """Factorises A + v D for a batch of instances by LAPACK."""
 
+    noise = 0.0
+
     def __init__(self, stack: np.ndarray, variance: float):
         self.stack, self.variance = stack, variance
 
@@ -207,7 +208,7 @@ def _solve_batched(task: _Task, coupling: DenseCoupling) -> _Found:
 
 def _solve_sparse(task: _Task, coupling: SparseCoupling) -> _Found:
     shape = task.target.shape
-    base = selected_inverse(coupling.matrix)
+    base = factorise(coupling.matrix)
     found = _Found(np.zeros(shape), np.ones(shape), np.zeros(shape[0]), None, 0)
     for j in range(shape[0]):
         place = SparsePlace(coupling.matrix, task.potentials.variance)
@@ -218,7 +219,7 @@ def _solve_sparse(task: _Task, coupling: SparseCoupling) -> _Found:
 
 
 def _fixed_point(
-    task: _Task, rows: slice, place: Callable[..., tuple[np.ndarray, ...]], logdet: np.ndarray, found: _Found
+    task: _Task, rows: slice, place: _DensePlace | SparsePlace, logdet: np.ndarray, found: _Found
 ) -> int:
     """Take natural-gradient steps for a batch of instances; each halves its own step where it overshoots."""
     prior, seen, target = task.potentials.mean[rows], task.seen[rows], task.target[rows]
@@ -241,7 +242,8 @@ def _fixed_point(
             gain = (constant + 0.5 * pull * (mean + prior) - 0.5 * prior * precision * mean).sum(axis=1)
             constant = new[2]
         value = gain - 0.5 * (volume - logdet)
-        worse = task.optimal & (value < best - 1e-10 * (1 + np.abs(best))) & (step[:, 0] > 1e-3)
+        least = best - 1e-10 * (1 + np.abs(best)) - place.noise
+        worse = task.optimal & (value < least) & (step[:, 0] > 1e-3)
         step[worse] *= 0.5
         change = np.where(seen, np.maximum(np.abs(new[0] - pull), np.abs(new[1] - precision)), 0.0).max(axis=1)
         best = np.where(worse, best, value)
@@ -306,7 +308,7 @@ def _sparse_difference(
     coupling: SparseCoupling, inverses: Any, lifted: np.ndarray, weighted: np.ndarray, total: float, v: float
 ) -> Any:
     """(n A^-1 - sum T - v sum q q') / 2 on the pattern of A, each instance by its weight."""
-    base = selected_inverse(coupling.matrix).matrix
+    base = factorise(coupling.matrix).matrix
     pattern = coupling.matrix.tocoo()
     outer = pattern.copy()
     outer.data = np.einsum("ji,ji->i", weighted[:, pattern.coords[0]], lifted[:, pattern.coords[1]])

@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 
 from rulefield.exceptions import InputError
 from rulefield.inference.gaussian import GaussianPosterior
-from rulefield.inference.gaussian_sparse import SparseFactor
+from rulefield.inference.gaussian_probing import factorise
 from rulefield.problem.gaussian import DenseCoupling, GaussianPotentials
 
 
@@ -18,7 +18,7 @@ def prior_variance(potentials: GaussianPotentials) -> np.ndarray:
         return np.zeros((1, n))
     if isinstance(coupling, DenseCoupling):
         return v * np.atleast_2d(np.diagonal(coupling.inverse, axis1=-2, axis2=-1))
-    return v * SparseFactor(coupling.matrix).inverse_diagonal()[None]
+    return v * factorise(coupling.matrix).inverse_diagonal()[None]
 
 
 def latent_covariance(potentials: GaussianPotentials, precision: np.ndarray) -> np.ndarray:
@@ -47,7 +47,7 @@ def coloured_noise(potentials: GaussianPotentials, precision: np.ndarray, noise:
             out[:, j] = np.linalg.solve(root.T, noise[:, j].T).T
         else:
             shifted = coupling.matrix + scipy.sparse.diags_array(v * precision[j]).tocsr()
-            out[:, j] = SparseFactor(shifted).colour(noise[:, j].T).T
+            out[:, j] = factorise(shifted).colour(noise[:, j].T).T
     return np.sqrt(v) * out
 
 
@@ -88,6 +88,6 @@ def _log_volume(potentials: GaussianPotentials, precision: np.ndarray) -> np.nda
                 for j, d in enumerate(precision)
             ]
         )
-    base = SparseFactor(coupling.matrix).logdet
+    base = factorise(coupling.matrix).logdet
     shifted = [coupling.matrix + scipy.sparse.diags_array(v * d).tocsr() for d in precision]
-    return np.array([base - SparseFactor(s).logdet for s in shifted])
+    return np.array([base - factorise(s).logdet for s in shifted])

@@ -33,7 +33,7 @@ class Analysis:
     l_pointer: np.ndarray
 
 
-class _Pattern:
+class Pattern:
     """Hashable stand-in for the pattern of a csr matrix, compared by its bytes."""
 
     def __init__(self, matrix: Any):
@@ -44,13 +44,13 @@ class _Pattern:
         return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Pattern) or self.key != other.key:
+        if not isinstance(other, Pattern) or self.key != other.key:
             return False
         return np.array_equal(self.indptr, other.indptr) and np.array_equal(self.indices, other.indices)
 
 
 @lru_cache(maxsize=4)
-def _analyse(pattern: _Pattern) -> Analysis:
+def _analyse(pattern: Pattern) -> Analysis:
     """Minimum-degree order (SuperLU's), elimination tree and column counts of L."""
     n = len(pattern.indptr) - 1
     values = np.full(len(pattern.indices), -1.0)
@@ -83,7 +83,7 @@ class SparseFactor:
 
     def __init__(self, matrix: Any):
         self.source = matrix = scipy.sparse.csr_array(matrix)
-        self.analysis = a = _analyse(_Pattern(matrix))
+        self.analysis = a = _analyse(Pattern(matrix))
         size = a.l_pointer[-1]
         self.rows, self.values = np.empty(size, np.int64), np.empty(size)
         self.diagonal = np.empty(matrix.shape[0])
@@ -140,33 +140,3 @@ class SparseFactor:
     def inverse_diagonal(self) -> np.ndarray:
         """Diagonal of A^-1, (n,)."""
         return self.matrix.diagonal()
-
-
-def selected_inverse(matrix: Any) -> SparseFactor:
-    """Factor whose ``matrix`` is the inverse on the edges and whose ``logdet`` is log|A|."""
-    return SparseFactor(matrix)
-
-
-class SparsePlace:
-    """Factorises A + v D for one instance of a large sparse field."""
-
-    def __init__(self, coupling: Any, variance: float):
-        self.coupling, self.variance = coupling, variance
-
-    def __call__(self, precision: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """T right, diagonal of T and log|A + v D|; precision and right of shape (1, n)."""
-        self.factor = SparseFactor(_add_diagonal(self.coupling, self.variance * precision[0]))
-        solved = self.factor.solve(right.T).T
-        return solved, self.factor.inverse_diagonal()[None], np.array([self.factor.logdet])
-
-    @property
-    def inverse(self) -> Any:
-        """(A + v D)^-1 on the pattern of A."""
-        return self.factor.matrix
-
-
-def _add_diagonal(matrix: Any, diagonal: np.ndarray) -> Any:
-    """Copy with the same pattern (its diagonal is never empty: A >= I)."""
-    out = matrix.copy()
-    out.setdiag(out.diagonal() + diagonal)
-    return out

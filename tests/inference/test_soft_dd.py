@@ -72,6 +72,29 @@ def test_the_papers_stopping_test_is_no_certificate_but_status_is_true():
     assert wrong > 0
 
 
+def test_the_papers_stopping_test_waits_for_a_dual_step():
+    """At the first iteration all duals are 0, and it would accept every labelling."""
+    rng = np.random.default_rng(4)
+    seen = 0
+    for _ in range(50):
+        problem = counting_problem(rng)
+        first = decode_soft_dd(problem, 1)
+        if first.broken and first.status is not Status.optimal:
+            assert decode_soft_dd(problem, 100, paper_stop=True).iterations > 1
+            seen += 1
+    assert seen > 5
+
+
+def test_a_soft_rule_that_stays_broken_is_certified_at_the_second_iteration():
+    """The first step takes the duals of broken soft rows to their weights, where they must end if the path stays."""
+    counter = Counter(Tally(np.array([[1, 0]], dtype=np.int32)), 1)
+    rule = CompiledRule(0, 0.5, False, np.zeros(3, np.uint16), None, (counter,), None, 2, lambda: None)
+    result = decode_soft_dd(ChainProblem(ChainPotentials(np.array([[2.0, 0.0]] * 3), np.zeros((2, 2))), (rule,)))
+    assert result.labels.tolist() == [0, 0, 0]
+    assert result.status is Status.optimal
+    assert result.iterations == 2
+
+
 @pytest.mark.parametrize(
     ("excess", "dual", "strict", "paper"),
     [

@@ -29,6 +29,12 @@ from rulefield.rules import RuleCompiler, mine, propose
 from rulefield.rules.importance import CUTOFF, importance_of
 from rulefield.rules.rule import LEARN, Rule
 
+DEFAULTS = {
+    "perceptron": {"cutoff": CUTOFF, "l1": 0.0, "l2": 1.0},
+    "ssvm": {"cutoff": CUTOFF, "l1": 0.0, "l2": 1.0},
+    "likelihood": {"cutoff": 1.0, "l1": 1.0, "l2": 0.3},
+}
+
 TAUS = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9, 0.85, 0.8)
 
 
@@ -100,15 +106,20 @@ class RuledCRF(SequenceEstimator):
         Pay learned weights; or, among labellings nearly as probable as the best (``tau``, chosen on held-out data),
         the one that breaks least (costs then come from how often rules fail in the labels).
     learner : {"perceptron", "ssvm", "likelihood"}
-        The likelihood needs fewer examples and is kinder to many rules that say nearly the same; with it ``l1=1``,
-        ``l2=0.3`` and a ``cutoff`` near 1.25 did best on citations.
+        The paper's; the convex margin, with a duality gap; penalised likelihood, which needs fewer examples, keeps
+        fewer of the rules that say nearly the same and did best on held-out citations.
     cv : int or "prefit"
         Folds: weights are learned on potentials of models that have not seen the sequence, and the chain is then
         fitted on everything. ``"prefit"`` takes a fitted chain, and ``fit`` gets held-out data.
-    cutoff : float
-        Rules to be learned whose importance is lower are dropped before learning.
-    epochs, rate, l1, l2 : learner settings (``rate`` for the perceptron, ``l2`` for the others; ``epochs`` of the
-        likelihood are rounds of decoding, usually 2 or 3 are enough for it to stop by itself)
+    cutoff : float, optional
+        Rules to be learned whose importance is lower are dropped before learning. 2.75, as in the paper; for the
+        likelihood, which drops rules well by itself, 1.
+    epochs : int
+        For the likelihood, rounds of decoding at most; two or three are usually enough.
+    rate : float
+        Of the perceptron.
+    l1, l2 : float, optional
+        Penalties (``l2`` plays no part in the perceptron): 0 and 1; for the likelihood 1 and 0.3.
     tau : float, optional
         Fixes tau instead of choosing it.
     random_state : int
@@ -134,11 +145,11 @@ class RuledCRF(SequenceEstimator):
         method: str = "soft",
         learner: str = "perceptron",
         cv: int | str = "prefit",
-        cutoff: float = CUTOFF,
+        cutoff: float | None = None,
         epochs: int = 10,
         rate: float = 0.1,
-        l1: float = 0.0,
-        l2: float = 1.0,
+        l1: float | None = None,
+        l2: float | None = None,
         tau: float | None = None,
         random_state: int = 0,
         n_jobs: int | None = None,
@@ -174,7 +185,7 @@ class RuledCRF(SequenceEstimator):
         plain = data.decode(range(len(data)), np.zeros(len(rules)))
         broken = np.array([units for _, units in plain]).T.reshape(len(rules), len(data))
         score = importance_of(broken, data.gold.T)
-        keep = np.flatnonzero(~data.learned | (score >= self.cutoff))
+        keep = np.flatnonzero(~data.learned | (score >= self._setting("cutoff")))
         self.crf_ = base
         self.n_candidates_, self.n_kept_ = len(rules), len(keep)
         learned = self._learn(examples, [rules[i] for i in keep], base)
@@ -198,6 +209,11 @@ class RuledCRF(SequenceEstimator):
             _effect(data, r, float(rule.weight), np.flatnonzero(broken[:, r]).tolist(), plain)
             for r, rule in enumerate(self.rules_)
         ]
+
+    def _setting(self, name: str) -> float:
+        """Return an option of the learner, or its default."""
+        given = getattr(self, name)
+        return float(DEFAULTS[self.learner][name] if given is None else given)
 
     def _check_options(self) -> None:
         choices = {"method": ("soft", "two-stage"), "learner": ("perceptron", "ssvm", "likelihood")}
@@ -241,11 +257,17 @@ class RuledCRF(SequenceEstimator):
         data = Examples(examples, compiler, fixed, once, thread_count(self.n_jobs))
         if self.learner == "likelihood":
             table = SegmentTable([str(c) for c in base.classes_], base.scheme)
-            return learn_likelihood(data, rounds=self.epochs, l1=self.l1, l2=self.l2, distance=WrongSpans(table))
-        common = {"epochs": self.epochs, "l1": self.l1, "seed": self.random_state}
+            return learn_likelihood(
+                data,
+                rounds=self.epochs,
+                l1=self._setting("l1"),
+                l2=self._setting("l2"),
+                distance=WrongSpans(table),
+            )
+        common = {"epochs": self.epochs, "l1": self._setting("l1"), "seed": self.random_state}
         if self.learner == "perceptron":
             return learn_perceptron(data, rate=self.rate, **common)  # type: ignore[arg-type]
-        return learn_margin(data, l2=self.l2, **common)  # type: ignore[arg-type]
+        return learn_margin(data, l2=self._setting("l2"), **common)  # type: ignore[arg-type]
 
     def _choose_tau(self, data: Examples, weights: np.ndarray) -> float:
         if self.tau is not None:

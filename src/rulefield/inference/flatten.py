@@ -2,13 +2,15 @@
 
 from collections import OrderedDict
 from threading import Lock
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from rulefield.exceptions import RuleError
 from rulefield.kernels.rule_tables import RuleTables
 from rulefield.problem.compiled import Automaton, CompiledRule, Counter, Tally
+
+Kind = TypeVar("Kind")
 
 MOST_JOINT_COUNTERS = 4
 """A rule with more counters than this is read by its automaton, where it has one."""
@@ -29,26 +31,37 @@ class Term(NamedTuple):
     states: int
 
 
-Flat = tuple[RuleTables, tuple[Term, ...], tuple[CompiledRule, ...]]
-"""Tables, terms, and the rules themselves: holding them keeps their ids, the keys of the caches, their own."""
+class Flat(NamedTuple):
+    """Flat forms of rules, and the rules themselves: holding them keeps their ids, the keys of the caches, their own."""
+
+    tables: RuleTables
+    terms: tuple[Term, ...]
+    rules: tuple[CompiledRule, ...]
+    classes: np.ndarray
+    """Token classes, uint16 (rules, n)."""
+    caps: np.ndarray
+    """Largest dual of each counter, float64 (counters,): the weight of its rule, shared out where it is paid once."""
 
 
-class _Cache:
+Forms = tuple[RuleTables, tuple[Term, ...], tuple[CompiledRule, ...]]
+
+
+class _Cache(Generic[Kind]):
     """The flat forms used last, by key; safe in threads."""
 
     def __init__(self, size: int):
         self.size = size
-        self._found: OrderedDict[tuple, Flat] = OrderedDict()
+        self._found: OrderedDict[tuple, Kind] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, key: tuple) -> Flat | None:
+    def get(self, key: tuple) -> Kind | None:
         with self._lock:
             found = self._found.get(key)
             if found is not None:
                 self._found.move_to_end(key)
             return found
 
-    def put(self, key: tuple, found: Flat) -> Flat:
+    def put(self, key: tuple, found: Kind) -> Kind:
         with self._lock:
             self._found[key] = found
             while len(self._found) > self.size:
@@ -56,22 +69,34 @@ class _Cache:
         return found
 
 
-_by_rules = _Cache(256)  # the very same rules: inputs of one length share them
-_by_forms = _Cache(64)  # other prices or other lengths, the same tables
+_by_rules: _Cache[Flat] = _Cache(256)  # the very same rules: inputs of one length share them
+_by_forms: _Cache[Forms] = _Cache(64)  # other prices or other lengths, the same tables
 
 
-def flatten(rules: tuple[CompiledRule, ...], m: int) -> tuple[RuleTables, tuple[Term, ...]]:
-    """Return the tables of rules over m labels and their terms; tables are shared between calls with equal forms."""
+def flatten(rules: tuple[CompiledRule, ...], m: int) -> Flat:
+    """Return the flat form of rules over m labels; tables are shared between calls with equal forms."""
     key = (m, *map(id, rules))
     found = _by_rules.get(key)
     if found is None:
         weight = np.array([rule.weight for rule in rules], dtype=np.float64)
-        tables, terms, _ = _flat_forms(rules, m)
-        found = _by_rules.put(key, (tables._replace(weight=weight), terms, rules))
-    return found[0], found[1]
+        shared, terms, _ = _flat_forms(rules, m)
+        tables = shared._replace(weight=weight)
+        classes = np.array([rule.token_class for rule in rules], dtype=np.uint16)
+        found = _by_rules.put(key, Flat(tables, terms, rules, classes, _caps(rules, tables)))
+    return found
 
 
-def _flat_forms(rules: tuple[CompiledRule, ...], m: int) -> Flat:
+def _caps(rules: tuple[CompiledRule, ...], tables: RuleTables) -> np.ndarray:
+    caps = tables.weight[tables.counter_rule]
+    if tables.once.any():
+        largest = np.array([max(rule.max_amount, 1) for rule in rules], dtype=np.float64)
+        soft_once = tables.once & np.isfinite(tables.weight)
+        caps = caps / np.where(soft_once, largest, 1.0)[tables.counter_rule]
+    caps[tables.local[tables.counter_rule]] = 0.0
+    return caps
+
+
+def _flat_forms(rules: tuple[CompiledRule, ...], m: int) -> Forms:
     key = (m, *((id(r.tally), _ids(r.counters), id(r.automaton), r.weight == np.inf, r.once) for r in rules))
     found = _by_forms.get(key)
     return _by_forms.put(key, (*_build(rules, m), rules)) if found is None else found

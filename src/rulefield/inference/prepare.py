@@ -8,7 +8,7 @@ from rulefield.exceptions import InputError
 from rulefield.inference.flatten import Term, flatten
 from rulefield.inference.result import BrokenRule, Result, judge
 from rulefield.kernels.rule_tables import RuleTables, fold_local, rule_amounts
-from rulefield.problem.compiled import ChainProblem, CompiledRule
+from rulefield.problem.compiled import ChainProblem
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ def prepare(problem: ChainProblem) -> Prepared:
     if n == 0 or m == 0:
         raise InputError(f"a chain needs at least one token and one label; got {n} tokens and {m} labels.")
     rules = problem.rules
-    tables, terms = flatten(rules, m)
-    classes = np.array([rule.token_class for rule in rules], dtype=np.uint16).reshape(len(rules), n)
+    flat = flatten(rules, m)
+    tables, classes = flat.tables, flat.classes.reshape(len(rules), n)
     unary = np.array(potentials.unary, dtype=np.float64, order="C")
     pairwise = np.asarray(potentials.pairwise_stack, dtype=np.float64)
     if tables.local.any():
@@ -100,19 +100,9 @@ def prepare(problem: ChainProblem) -> Prepared:
     arriving = np.ascontiguousarray(pairwise.transpose(0, 2, 1))
     if n == 1:
         arriving = np.zeros((1, m, m))
-    return Prepared(problem, unary, arriving, tables, classes, _caps(rules, tables), terms)
+    return Prepared(problem, unary, arriving, tables, classes, flat.caps, flat.terms)
 
 
 def _local_edges_vary(tables: RuleTables) -> bool:
     local = tables.local[tables.counter_rule]
     return bool((local & (tables.edge_at >= 0) & (tables.counter_classes > 1)).any())
-
-
-def _caps(rules: tuple[CompiledRule, ...], tables: RuleTables) -> np.ndarray:
-    caps = tables.weight[tables.counter_rule]
-    if tables.once.any():
-        largest = np.array([max(rule.max_amount, 1) for rule in rules], dtype=np.float64)
-        soft_once = tables.once & np.isfinite(tables.weight)
-        caps = caps / np.where(soft_once, largest, 1.0)[tables.counter_rule]
-    caps[tables.local[tables.counter_rule]] = 0.0
-    return caps

@@ -183,8 +183,9 @@ def decode_soft_dd(problem: ChainProblem, max_iterations: int = 100, paper_stop:
     max_iterations : int
         Viterbi passes allowed.
     paper_stop : bool
-        Stop by the test that paper 004 prints (equality, or dual 0, or dual at its weight), which also accepts
-        labellings that are not optimal; ``status`` still tells the truth. For its table 2.
+        Stop also by the test that paper 004 prints (equality, or dual 0, or dual at its weight), from the second
+        iteration on: at the first all duals are 0, so that it would accept everything, and the paper's figures show
+        that its authors went on. It accepts labellings that are not optimal; ``status`` still tells the truth.
 
     Returns
     -------

@@ -168,7 +168,8 @@ def soft_dd(
     -------
     (upper bound, best objective, iterations, converged)
         ``duals`` (counters,) holds the duals of the best bound, ``best_labels`` (n,) the best labelling;
-        ``converged`` says that the stopping test held (the certificate, or the paper's test if asked for).
+        ``converged`` says that the stopping test held (the certificate or, if asked for and after the first dual
+        step, the paper's test: while all duals are 0 that would accept anything).
     """
     n, m = unary.shape
     count = len(duals)
@@ -205,7 +206,7 @@ def soft_dd(
             overwrite(duals, now)
         if best > -np.inf and bound - best <= tolerance * max(1.0, abs(best)):
             return bound, best, iteration, True
-        if paper_stop and complementary(excesses, now, caps, False):
+        if paper_stop and iteration > 1 and complementary(excesses, now, caps, False):
             overwrite(best_labels, labels)
             return bound, objective, iteration, True
         square = 0.0
@@ -226,6 +227,10 @@ def soft_dd(
                 below = max(1.0, 0.1 * abs(value))
             goal = bound - below
         step = pace * (value - goal) / square
+        leap = iteration == 1 and not paper_stop
         for c in range(count):
-            now[c] = min(max(now[c] + step * excesses[c], 0.0), caps[c])
+            if leap and excesses[c] > 0 and caps[c] < np.inf:
+                now[c] = caps[c]
+            else:
+                now[c] = min(max(now[c] + step * excesses[c], 0.0), caps[c])
     return bound, best, max_iterations, False

@@ -144,7 +144,7 @@ def _described(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Score minus what fixed rules cost, distance from gold, units of learned rules, of each labelling."""
     example = examples.examples[i]
-    units = examples.paid_by_all(example.tokens, found)
+    units = examples.paid_by_all([example.tokens] * len(found), found)
     scores = np.array([example.potentials.score(labels) for labels in found])
     return scores - examples.fixed_costs(units), distance(example.gold, found), np.where(examples.learned, units, 0.0)
 

@@ -23,6 +23,10 @@ from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.compiled import ChainProblem, CompiledRule
 
 
+MEASURED_AT_ONCE = 128
+"""Labellings whose amounts are computed together; more of them would not be faster, and take memory."""
+
+
 class Compiler(Protocol):
     """What learners need of a rule compiler."""
 
@@ -32,10 +36,6 @@ class Compiler(Protocol):
 
     def __call__(self, tokens: Any) -> tuple[CompiledRule, ...]:
         """Compile for one input."""
-        ...
-
-    def amounts(self, tokens: Any, labels: np.ndarray) -> np.ndarray:
-        """By how much a labelling breaks each rule."""
         ...
 
     def amounts_of_all(self, inputs: Sequence[Any], labellings: Sequence[np.ndarray]) -> np.ndarray:
@@ -81,8 +81,7 @@ class Examples:
         self.examples, self.compiler, self.once, self.n_jobs = list(examples), compiler, once, n_jobs
         self.learned = np.isnan(fixed)
         self._fixed = np.where(self.learned, 0.0, fixed)
-        shape = (len(self.examples), len(fixed))
-        self.gold = np.array([self.paid(e.tokens, e.gold) for e in self.examples]).reshape(shape)
+        self.gold = self.paid_by_all([e.tokens for e in self.examples], [e.gold for e in self.examples])
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -93,13 +92,15 @@ class Examples:
 
     def paid(self, tokens: Any, labels: np.ndarray) -> np.ndarray:
         """Units that a labelling pays for under each rule, (n_rules,)."""
-        amounts = np.asarray(self.compiler.amounts(tokens, labels), dtype=np.float64)
-        return np.where(self.once, np.minimum(amounts, 1.0), amounts)
+        return self.paid_by_all([tokens], [labels])[0]
 
-    def paid_by_all(self, tokens: Any, labellings: Sequence[np.ndarray]) -> np.ndarray:
-        """Units that each of several labellings of one sequence pays for, (n_labellings, n_rules)."""
-        amounts = self.compiler.amounts_of_all([tokens] * len(labellings), labellings).T.astype(np.float64)
-        return np.where(self.once, np.minimum(amounts, 1.0), amounts)
+    def paid_by_all(self, inputs: Sequence[Any], labellings: Sequence[np.ndarray]) -> np.ndarray:
+        """Units that each of many labellings pays for, (n_labellings, n_rules)."""
+        units = np.zeros((len(labellings), len(self.learned)))
+        for low in range(0, len(labellings), MEASURED_AT_ONCE):
+            some = slice(low, low + MEASURED_AT_ONCE)
+            units[some] = self.compiler.amounts_of_all(inputs[some], labellings[some]).T
+        return np.where(self.once, np.minimum(units, 1.0), units) if self.once.any() else units
 
     def fixed_costs(self, units: np.ndarray) -> np.ndarray:
         """Return what fixed rules cost each labelling (rows of ``units``); ``inf`` where one breaks a hard rule."""
@@ -117,17 +118,18 @@ class Examples:
         """Best labels and their amounts for some examples; ``loss`` is added to every wrong label (Hamming)."""
         compiler = self.compiler.with_weights(self.weights(learned))
 
-        def one(i: int) -> tuple[np.ndarray, np.ndarray]:
+        def one(i: int) -> np.ndarray:
             example = self.examples[i]
             potentials = example.potentials if loss == 0.0 else _augmented(example, loss)
             result = decode(ChainProblem(potentials, compiler(example.tokens)))
-            labels = result.labels if len(result.labels) else example.gold
-            return labels, self.paid(example.tokens, labels)
+            return result.labels if len(result.labels) else example.gold
 
         if self.n_jobs == 1 or len(members) < 2:
-            return [one(i) for i in members]
-        with ThreadPoolExecutor(self.n_jobs) as pool:
-            return list(pool.map(one, members))
+            found = [one(i) for i in members]
+        else:
+            with ThreadPoolExecutor(self.n_jobs) as pool:
+                found = list(pool.map(one, members))
+        return list(zip(found, self.paid_by_all([self.examples[i].tokens for i in members], found)))
 
 
 def _augmented(example: Example, loss: float) -> ChainPotentials:

@@ -75,6 +75,7 @@ class CountedTogether:
         self._table = np.array(tables, dtype=np.float64).reshape(len(flat), n_labels)
         self._bound = np.array([counter.bound for _, counter in flat], dtype=np.float64)
         self._n_rules = len(counters)
+        self._alone = len(np.unique(self._rule)) == len(self._rule)
 
     def __call__(self, labellings: Sequence[np.ndarray]) -> np.ndarray:
         """Amounts (n_rules, n_labellings); 0 for rules of other kinds."""
@@ -82,7 +83,10 @@ class CountedTogether:
         counts = np.array([np.bincount(labels, minlength=m) for labels in labellings], dtype=np.float64)
         excess = np.maximum(self._table @ counts.reshape(-1, m).T - self._bound[:, None], 0.0)
         amounts = np.zeros((self._n_rules, len(labellings)))
-        np.add.at(amounts, self._rule, excess)
+        if self._alone:  # ten times faster than adding up
+            amounts[self._rule] = excess
+        else:
+            np.add.at(amounts, self._rule, excess)
         return amounts
 
 

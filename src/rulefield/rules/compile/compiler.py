@@ -126,7 +126,7 @@ class RuleCompiler:
         self._refuse_unlearned()
         n = tokens if isinstance(tokens, int) else len(tokens)
         if n not in self._priced:
-            base = self._shared(n)
+            base = self._shared(n, self._active)
             self._priced[n] = [_at_price(base[i], self.weights[i]) for i in self._active]
         compiled = self._priced[n]
         if self._places:
@@ -165,7 +165,7 @@ class RuleCompiler:
             if len(labels) != n:
                 raise RuleError(f"every token needs a label; {n} tokens have {len(labels)} labels.")
             if self._others:
-                base = self._shared(n)
+                base = self._shared(n, self._others)
                 own = self._own(tokens, n) if any(self._reading) else {}
                 for i in self._others:
                     amounts[i, column] = self._reader(base[i] or own[i], labels)
@@ -185,14 +185,13 @@ class RuleCompiler:
         counters = [t.forms(0).counters if simple else () for t, simple in zip(self.templates, self._simple)]
         return CountedTogether(counters, len(self.labels))
 
-    def _shared(self, n: int) -> list[CompiledRule | None]:
-        """Rules that do not read tokens, compiled for n tokens at their own price; None for the others."""
-        if n not in self._base:
-            self._base[n] = [
-                None if reads else template.compile(n, _no_tokens)
-                for template, reads in zip(self.templates, self._reading)
-            ]
-        return self._base[n]
+    def _shared(self, n: int, numbers: Sequence[int]) -> list[CompiledRule | None]:
+        """Rules compiled for n tokens at their own price: those of ``numbers`` that do not read tokens; else None."""
+        base = self._base.setdefault(n, [None] * len(self.templates))
+        for i in numbers:
+            if base[i] is None and not self._reading[i]:
+                base[i] = self.templates[i].compile(n, _no_tokens)
+        return base
 
     def _meets(self, tokens: Sequence[Any] | int) -> Meets:
         return _no_tokens if isinstance(tokens, int) else remembered(tokens)

@@ -134,6 +134,8 @@ def _by_open_states(p: JointPotentials) -> tuple[np.ndarray, np.ndarray]:
     filled = np.flatnonzero(np.diff(p.offsets) > 0)
     if not len(filled):
         return filled, filled
+    if p.psi.min() > -np.inf and p.n_states > DENSER * sum(p.sizes):
+        return filled[:0].astype(np.uint64), filled
     opened = np.count_nonzero(p.psi > -np.inf, axis=1).astype(np.float64)
     pairs = opened[1:] * opened[:-1]
     sums = np.concatenate([[0.0, 0.0], np.cumsum(pairs)])

@@ -104,21 +104,23 @@ def add_products(left, left_at, right, right_at, m, post, size, out, out_at):
 def factors(psi, first, length, t, S, x, at, tops):
     """Fill x[at :] (S, 8) with exp(score - best score of the token), 0 for lanes that have ended; tops (8,)."""
     for lane in range(LANES):
-        tops[lane] = 0.0
-        if t >= length[lane]:
+        if t < length[lane]:
+            row = first[lane] + t
             for s in range(S):
-                x[at + s * LANES + lane] = 0.0
-            continue
-        row = first[lane] + t
-        top = -np.inf
-        for s in range(S):
-            top = max(top, psi[row, s])
-        if top > -np.inf:
-            tops[lane] = top
-        for s in range(S):
-            x[at + s * LANES + lane] = psi[row, s] - tops[lane]
+                x[at + s * LANES + lane] = psi[row, s]
+        else:
+            for s in range(S):
+                x[at + s * LANES + lane] = -np.inf
+    best = load8(x, at)
     for o in range(at, at + S * LANES, LANES):
-        value = load8(x, o)
+        best = max8(best, load8(x, o))
+    store8(tops, ZERO, best)
+    for lane in range(LANES):
+        if tops[lane] == -np.inf:
+            tops[lane] = 0.0
+    down = mul8(load8(tops, ZERO), fill8(-1.0))
+    for o in range(at, at + S * LANES, LANES):
+        value = add8(load8(x, o), down)
         store8(x, o, where_positive8(add8(value, fill8(700.0)), exp8(max8(value, fill8(-699.0)))))
 
 

@@ -204,3 +204,15 @@ def test_expectations_that_contradict_each_other_in_the_end_are_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error", MissedExpectationWarning)
         chain(expectations=WANTED, max_iter=2).fit(X, SEEN)
+
+
+def test_expectations_by_batch_are_kept_in_the_corpus_too():
+    crf = chain(expectations=WANTED, expectation_batch=20).fit(X, SEEN)
+    report = crf.expectations_[0]
+    assert report.low - 1e-3 <= report.under_q <= report.high + 1e-3
+    again = rf.load(crf.to_bytes())
+    assert again.expectation_batch == 20
+    with pytest.raises(InputError, match="expectation_batch must be None"):
+        chain(expectations=WANTED, expectation_batch=0).fit(X, SEEN)
+    with pytest.raises(InputError, match='"pr" only'):
+        chain(expectations=WANTED, expectation_batch=5, expectation_method="ge").fit(X, SEEN)

@@ -65,7 +65,7 @@ class ChainCRF(FittedChain):
     expectations : list of expectations, optional
         What should hold on average in training, for partial labels: ``rules.share(["B-PER", "I-PER"]).between(.04, .06)``
         (docs/expectations.md). ``lbfgs`` only.
-    expectation_method, learning, slack, slack_norm, dual, strength
+    expectation_method, learning, slack, slack_norm, dual, strength, expectation_batch
         How expectations are kept, as in :class:`JointCRF`.
     presume : label, optional
         Where learning from partial labels begins, tokens of which nothing is known are presumed to have this label:
@@ -146,6 +146,7 @@ class ChainCRF(FittedChain):
         slack_norm: str = "linf",
         dual: str = "lbfgs",
         strength: float = 10.0,
+        expectation_batch: int | None = None,
         presume: Any = None,
         features: Any = None,
         transition_features: str | Sequence[str] | None = None,
@@ -182,6 +183,7 @@ class ChainCRF(FittedChain):
         self.slack_norm = slack_norm
         self.dual = dual
         self.strength = strength
+        self.expectation_batch = expectation_batch
         self.presume = presume
         self.features = features
         self.transition_features = transition_features

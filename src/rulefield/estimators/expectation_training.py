@@ -3,17 +3,20 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
 
 from rulefield.exceptions import InputError, MissedExpectationWarning, RuleError
 from rulefield.inference.joint import joint_best
+from rulefield.learning.batches import BatchedObjective
 from rulefield.learning.em import EmOutcome, EmRecord, RegularisedObjective, direct_ascent, expectation_maximisation
 from rulefield.learning.fit_log import Record
 from rulefield.learning.generalised import GeneralisedExpectation
 from rulefield.learning.joint import JointCorpus
 from rulefield.learning.lbfgs import minimise_lbfgs
+from rulefield.learning.posterior import TiltedCorpus
 from rulefield.problem.expectation import CompiledExpectation
 from rulefield.rules.expectations import Expectation, ExpectationCompiler, Share
 
@@ -67,6 +70,7 @@ class ClimbOptions:
     l2: float
     max_iter: int
     tol: float
+    batch_size: int | None = None
 
 
 def check_choices(estimator: Any) -> None:
@@ -77,14 +81,22 @@ def check_choices(estimator: Any) -> None:
     for name in ("l2", "slack", "strength", "tol"):
         if not 0 <= getattr(estimator, name) < np.inf:
             raise InputError(f"{name} must be a finite number >= 0; got {getattr(estimator, name)!r}.")
+    size = estimator.expectation_batch
+    if size is not None and not (isinstance(size, Integral) and int(size) >= 1):
+        raise InputError(
+            f"expectation_batch must be None (the whole corpus) or a number of sequences >= 1; got {size!r}."
+        )
+    if size is not None and estimator.expectation_method == "ge":
+        raise InputError('expectation_batch goes with expectation_method="pr" only; leave it out, or choose "pr".')
 
 
 def climb_options(estimator: Any, l2: float, max_iter: int) -> ClimbOptions:
     """Read the parameters of an estimator after :func:`check_choices`."""
     e = estimator
     return ClimbOptions(
-        e.expectation_method, e.learning, e.slack, e.slack_norm, e.dual, e.strength, l2, max_iter, e.tol
-    )
+        e.expectation_method, e.learning, e.slack, e.slack_norm, e.dual, e.strength, l2, max_iter, e.tol,
+        e.expectation_batch,
+    )  # fmt: skip
 
 
 def compiled_expectations(
@@ -152,9 +164,15 @@ def climb(
     o, compiled = options, [c for _, c in expected]
     if o.method == "ge" and compiled:
         return _penalised(GeneralisedExpectation(corpus, compiled, o.l2, o.strength), start, o, show)
-    objective = RegularisedObjective(corpus, compiled, o.l2, o.slack, o.slack_norm, o.dual)
+    objective = _objective(corpus, compiled, o)
     run = expectation_maximisation if o.learning == "em" else direct_ascent
     return run(objective, start, o.max_iter, o.tol, callback=show)
+
+
+def _objective(corpus: JointCorpus, compiled: list[CompiledExpectation], o: ClimbOptions) -> RegularisedObjective:
+    if o.batch_size is None or not compiled:
+        return RegularisedObjective(corpus, compiled, o.l2, o.slack, o.slack_norm, o.dual)
+    return BatchedObjective(corpus, compiled, o.l2, o.slack, o.slack_norm, o.dual, batch_size=o.batch_size)
 
 
 def _penalised(
@@ -180,15 +198,15 @@ def expectation_reports(
     """How every expectation fared on the training corpus: under q, under the model, in predictions."""
     if not expected:
         return []
-    objective = RegularisedObjective(corpus, [c for _, c in expected], options.l2, options.slack, options.slack_norm)
-    tilted = objective.tilted
+    compiled = [c for _, c in expected]
+    tilted = TiltedCorpus(corpus, compiled)
     tilted.set_theta(outcome.theta, clamp=False)
     model = tilted.shares(tilted.sums(np.zeros(len(expected))))
     best = tilted.shares([joint_best(p, s.weight) for p, s in zip(tilted.potentials, corpus.shards)])
     if options.method == "ge":
         under_q, pull = model, np.zeros(len(expected))
     else:
-        under_q, pull = outcome.shares, objective.posterior.tau(outcome.nu)
+        under_q, pull = outcome.shares, _objective(corpus, compiled, options).pull(outcome.nu)
     return [
         ExpectationReport(e.label, e.low, e.high, float(q), float(p), float(t), float(b))
         for (e, _), q, p, t, b in zip(expected, under_q, model, pull, best)

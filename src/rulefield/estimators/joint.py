@@ -64,6 +64,8 @@ class JointCRF(SequenceEstimator):
         Solver of the multipliers: quasi-Newton, or the paper's proximal gradient.
     strength : float
         Weight of the penalty of ``expectation_method="ge"``.
+    expectation_batch : int, optional
+        Expectations hold in every batch of that many sequences, not only in the whole corpus (``"pr"`` only).
     joint_features : None, "all" or list of str
         Features that also get weights for joint labels.
     joint_transitions : bool
@@ -109,6 +111,7 @@ class JointCRF(SequenceEstimator):
         slack_norm: str = "linf",
         dual: str = "lbfgs",
         strength: float = 10.0,
+        expectation_batch: int | None = None,
         joint_features: str | Sequence[str] | None = None,
         joint_transitions: bool = False,
         features: Any = None,
@@ -131,6 +134,7 @@ class JointCRF(SequenceEstimator):
         self.slack_norm = slack_norm
         self.dual = dual
         self.strength = strength
+        self.expectation_batch = expectation_batch
         self.joint_features = joint_features
         self.joint_transitions = joint_transitions
         self.features = features
@@ -166,9 +170,9 @@ class JointCRF(SequenceEstimator):
         labels = names.encode(y, data.lengths)
         tokens = [tokens_of(X, i) for i in range(len(data))]
         tasks_of = {task: (names.classes[task], self._scheme(task)) for task in tasks}
-        forbidden, expected = compiled_expectations(self.expectations, tasks_of, tokens)
-        model = self._model(data, labels, names, encoder, forbidden)
         weight = checked_weights(sample_weight, len(data))
+        forbidden, expected = compiled_expectations(self.expectations, tasks_of, tokens, weight)
+        model = self._model(data, labels, names, encoder, forbidden)
         corpus = JointCorpus(model, data, labels, weight, thread_count(self.n_jobs))
         start = self._single_tasks(model, data, labels, weight)
         options = climb_options(self, self.l2, self.max_iter)

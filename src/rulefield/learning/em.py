@@ -66,6 +66,10 @@ class RegularisedObjective:
         sums = self.tilted.sums(self.posterior.tau(self.nu))
         return answer.value, self.tilted.counts(sums)
 
+    def pull(self, nu: np.ndarray) -> np.ndarray:
+        """Tilt of each expectation per unit of phi, under the multipliers ``nu``."""
+        return self.posterior.tau(nu)
+
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Minus the objective, and its gradient."""
         near, wanted = self.expectation_step(theta)

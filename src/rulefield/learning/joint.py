@@ -51,8 +51,8 @@ class JointCorpus:
         weight: np.ndarray | None = None,
         n_jobs: int = 1,
     ):
-        self.model, self.n_jobs = model, n_jobs
-        weight = np.ones(len(data)) if weight is None else weight
+        self.model, self.data, self.labels, self.n_jobs = model, data, tuple(labels), n_jobs
+        self.weight = weight = np.ones(len(data)) if weight is None else weight
         budget = max(1, SHARD_SCORES // model.n_states)
         self.shards: list[JointShard] = []
         first = 0
@@ -63,6 +63,11 @@ class JointCorpus:
             tokens = int(data.offsets[first]), int(data.offsets[last])
             self.shards.append(JointShard(data[first:last], own, weight[first:last], *tokens))
             first = last
+
+    def part(self, first: int, last: int) -> "JointCorpus":
+        """Return the sequences from ``first`` up to ``last`` as a corpus for one thread."""
+        own = [None if known is None else known[first:last] for known in self.labels]
+        return JointCorpus(self.model, self.data[first:last], own, self.weight[first:last])
 
     def each(self, work: Callable[[JointShard], T]) -> list[T]:
         """Return ``work(shard)`` of every shard, in order."""

@@ -184,15 +184,15 @@ class ExpectationCompiler:
         counted = _meeting(share.given, corpus) if share.given is not None else np.ones(n_tokens, bool)
         if share.after is None:
             node = np.vstack([np.zeros(len(here)), here.astype(np.float64)])
-            total = float(np.repeat(weight, lengths) @ counted)
-            return self._made(node, counted.astype(np.uint16), None, None, total, low, high, share)
+            each = np.bincount(np.repeat(np.arange(len(lengths)), lengths), counted, len(lengths))
+            return self._made(node, counted.astype(np.uint16), None, None, (each, weight), low, high, share)
         if share.given is not None:
             raise RuleError(f"{share!r}: given= goes with shares of tokens, not of neighbouring pairs.")
         sources, targets = np.nonzero(np.outer(self._states(share.after), here))
-        steps = weight @ np.maximum(lengths - 1, 0)
+        steps = np.maximum(lengths - 1, 0).astype(np.float64)
         node = np.zeros((1, len(here)))
         return self._made(
-            node, np.zeros(n_tokens, np.uint16), None, (sources, targets), float(steps), low, high, share
+            node, np.zeros(n_tokens, np.uint16), None, (sources, targets), (steps, weight), low, high, share
         )
 
     def _expected(
@@ -220,7 +220,8 @@ class ExpectationCompiler:
         node = self._spread(own, k)
         tables = [edges if j == k else None for j in range(len(self.sizes))]
         shift = number.constant
-        return self._made(node, token_class, tables, None, float(weight.sum()), low - shift, high - shift, quantity)
+        each = np.ones(len(corpus))
+        return self._made(node, token_class, tables, None, (each, weight), low - shift, high - shift, quantity)
 
     def _made(
         self,
@@ -228,11 +229,13 @@ class ExpectationCompiler:
         token_class: np.ndarray,
         edges: list[np.ndarray | None] | None,
         moves: tuple[np.ndarray, np.ndarray] | None,
-        total: float,
+        counted: tuple[np.ndarray, np.ndarray],
         low: float,
         high: float,
         what: Any,
     ) -> CompiledExpectation:
+        each, weight = counted
+        total = float(weight @ each)
         if total == 0:
             raise RuleError(f"{what!r} speaks of nothing in this corpus: no token (or step) is counted.")
         none = np.zeros(0, np.int64)
@@ -240,7 +243,7 @@ class ExpectationCompiler:
         tables = (None,) * len(self.sizes) if edges is None else tuple(edges)
         return CompiledExpectation(
             np.ascontiguousarray(node), token_class, tables, sources.astype(np.int64), targets.astype(np.int64),
-            total, low, high,
+            total, low, high, each,
         )  # fmt: skip
 
     def _states(self, patterns: Patterns) -> np.ndarray:

@@ -147,6 +147,34 @@ def test_planted_rules_are_found():
     assert str(mined) == f"right after a comes t (100.0% of 15, cost {log(16 / 0.5):.2f})"
 
 
+def test_what_the_tokens_of_a_label_look_like():
+    X = [["12", "Elm", "ME"], ["7", "Oak", "VT"], ["Old", "Mill", "NH"]] * 5
+    y = [["n", "s", "t"], ["n", "s", "t"], ["s", "s", "t"]] * 5
+    found = {m.words: m for m in mine_table(X, y, families=["token class"])}
+    assert set(found) == {
+        "every n is a number",
+        "every n is something with a digit",
+        "every s is capitalised",
+        "every t is all capitals",
+    }
+    mined = found["every n is a number"]
+    assert (mined.family, mined.satisfied, mined.violated) == ("token class", 10, 0)
+    assert mined.rule.violation(["Old", "Mill", "NH"], ["n", "s", "t"]) == 1
+    assert mined.rule.violation(["3", "Mill", "NH"], ["n", "s", "t"]) == 0
+    with pytest.raises(RuleError, match="looks at tokens"):
+        mine_table(None, y, families=["token class"])
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 1000), SETS)
+def test_violated_tokens_are_the_amount_of_the_rule(seed, kind):
+    labels, scheme = kind
+    X, y = random_data(seed, labels)
+    found = mine_table(X, y, scheme, families=["token class"], min_support=0, min_confidence=0, labels=labels)
+    amounts = amounts_table([m.rule for m in found], X, y, scheme, labels).sum(axis=1)
+    assert [m.violated for m in found] == amounts.tolist()
+
+
 def test_delimiters_may_end_tokens():
     """Where punctuation stays on the words, the label of the token that ends with the mark is the premise."""
     y = [["a", "t", "t", "d"], ["a", "a", "t", "d"]] * 5

@@ -1,4 +1,4 @@
-"""Rules found in labelled data: the five families of paper 002, with their support, confidence and cost."""
+"""Rules found in labelled data: the five families of paper 002 and token classes, with support, confidence and cost."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -12,6 +12,7 @@ from rulefield.exceptions import RuleError
 from rulefield.rules.facts import at, before, eventually, first, followed_by, last
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.logic import implies
+from rulefield.rules.mine_classes import class_rules
 from rulefield.rules.observed import NameTables, Observed, nested_types, observe, type_names
 from rulefield.rules.rule import LEARN, Rule
 from rulefield.rules.tokens import texts_of, token_equals, token_matches
@@ -173,6 +174,8 @@ _FAMILIES: dict[str, Family] = {
     "presence": _presence,
 }
 FAMILIES = tuple(_FAMILIES)
+TOKEN_CLASS = "token class"
+"""A further family, to be asked for: what the tokens of a label look like."""
 
 
 def mine_table(
@@ -194,8 +197,9 @@ def mine_table(
     y : sequences of labels
     scheme : str or None
         ``"auto"`` guesses it from the labels.
-    families : some of "adjacency", "precedence", "state change", "begin-end", "presence"
-        By default all (without X, all but "state change").
+    families : some of "adjacency", "precedence", "state change", "begin-end", "presence", "token class"
+        By default the paper's five (without X, all but "state change"). "token class" (every zip is a number) pays where
+        labelled sequences are few.
     min_support : int
         Least number of instances that speak for a rule.
     min_confidence : float
@@ -213,19 +217,33 @@ def mine_table(
         families = [family for family in FAMILIES if X is not None or family != "state change"]
     chosen = tuple(families)
     for family in chosen:
-        if family not in FAMILIES:
-            raise RuleError(f"families are {', '.join(FAMILIES)}; got {family!r}.")
+        if family not in (*FAMILIES, TOKEN_CLASS):
+            raise RuleError(f"families are {', '.join((*FAMILIES, TOKEN_CLASS))}; got {family!r}.")
     data = observe(y, X, scheme, labels)
     names = type_names(data.table)
     tables = NameTables(names, data.table)
-    mined = []
-    for family in chosen:
+    mined = _classes(data, names, tables, min_support, min_confidence) if TOKEN_CLASS in chosen else []
+    for family in (family for family in chosen if family != TOKEN_CLASS):
         for delimiter, found in _FAMILIES[family](data, tables, len(names), delimiters):
             total = np.maximum(found.premises, 1)[:, None]
             good = (found.support >= min_support) & (found.satisfied >= min_confidence * total)
             for i, j in np.argwhere(good & _unrelated(names, data.table)):
                 mined.append(_mined(family, names[i], names[j], delimiter, found, i, j))
     return sorted(mined, key=lambda m: (-m.cost, -m.support))
+
+
+def _classes(
+    data: Observed, names: Sequence[str], tables: NameTables, min_support: int, min_confidence: float
+) -> list[MinedRule]:
+    for tokens, _ in data:
+        if isinstance(tokens, int):
+            raise RuleError(f"the family {TOKEN_CLASS!r} looks at tokens; give X, or leave that family out.")
+    mined = []
+    for rule, words, satisfied, violated in class_rules(data, names, tables):
+        if satisfied >= min_support and satisfied >= min_confidence * (satisfied + violated):
+            rule = rule.soft(violation_cost(satisfied, violated)).named(words)
+            mined.append(MinedRule(rule, TOKEN_CLASS, satisfied, violated, satisfied, words))
+    return mined
 
 
 def _unrelated(names: Sequence[str], table: LabelTable) -> np.ndarray:

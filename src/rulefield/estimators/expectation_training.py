@@ -26,6 +26,9 @@ Expected = list[tuple[Expectation, CompiledExpectation]]
 MISSED = 1e-3
 """By how much, beyond the slack, an expectation may be missed before it is worth a warning."""
 
+DUAL_TOL = 1e-4
+"""How well an expectation is met under q, in standard errors; the dual then is at most about its square too high."""
+
 CHOICES = {
     "expectation_method": ("pr", "ge"),
     "learning": ("em", "gradient"),
@@ -171,8 +174,8 @@ def climb(
 
 def _objective(corpus: JointCorpus, compiled: list[CompiledExpectation], o: ClimbOptions) -> RegularisedObjective:
     if o.batch_size is None or not compiled:
-        return RegularisedObjective(corpus, compiled, o.l2, o.slack, o.slack_norm, o.dual)
-    return BatchedObjective(corpus, compiled, o.l2, o.slack, o.slack_norm, o.dual, batch_size=o.batch_size)
+        return RegularisedObjective(corpus, compiled, o.l2, o.slack, o.slack_norm, o.dual, DUAL_TOL)
+    return BatchedObjective(corpus, compiled, o.l2, o.slack, o.slack_norm, o.dual, DUAL_TOL, batch_size=o.batch_size)
 
 
 def _penalised(

@@ -35,6 +35,7 @@ class BatchedObjective(RegularisedObjective):
         slack: float = 0.0,
         norm: str = "linf",
         dual: str = "lbfgs",
+        dual_tol: float = 1e-9,
         *,
         batch_size: int,
     ):
@@ -42,7 +43,7 @@ class BatchedObjective(RegularisedObjective):
         self.parts: list[RegularisedObjective] = []
         self.own: list[np.ndarray] = []
         for part, own, compiled in _batches(corpus, expectations, batch_size):
-            self.parts.append(RegularisedObjective(part, compiled, 0.0, slack, norm, dual))
+            self.parts.append(RegularisedObjective(part, compiled, 0.0, slack, norm, dual, dual_tol))
             self.own.append(own)
         self.n_expectations = len(expectations)
         self.nu = np.concatenate([part.nu for part in self.parts])

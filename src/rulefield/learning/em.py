@@ -51,8 +51,9 @@ class RegularisedObjective:
         slack: float = 0.0,
         norm: str = "linf",
         dual: str = "lbfgs",
+        dual_tol: float = 1e-9,
     ):
-        self.corpus, self.l2, self.dual = corpus, l2, dual
+        self.corpus, self.l2, self.dual, self.dual_tol = corpus, l2, dual, dual_tol
         self.tilted = TiltedCorpus(corpus, expectations)
         self.posterior = Posterior(self.tilted, slack, norm)
         self.nu = np.zeros(self.posterior.n_sides)
@@ -61,7 +62,7 @@ class RegularisedObjective:
     def expectation_step(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return min_nu F(nu) at theta, and the expected features under the nearest distribution q."""
         self.tilted.set_theta(theta)
-        answer = self.posterior.minimise(self.nu, self.dual)
+        answer = self.posterior.minimise(self.nu, self.dual, self.dual_tol)
         self.nu, self.shares = answer.nu, answer.shares
         sums = self.tilted.sums(self.posterior.tau(self.nu))
         return answer.value, self.tilted.counts(sums)
@@ -82,7 +83,7 @@ def expectation_maximisation(
     theta: np.ndarray,
     max_iter: int = 50,
     tol: float = 1e-5,
-    m_steps: int = 15,
+    m_steps: int = 10,
     callback: Callable[[EmRecord], None] | None = None,
 ) -> EmOutcome:
     """Climb by EM until an iteration gains less than ``tol`` of the objective; Ctrl-C keeps the newest theta.

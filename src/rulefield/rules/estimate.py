@@ -4,6 +4,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from rulefield.exceptions import RuleError
 from rulefield.rules.expectations import Expectation, Share, share
 from rulefield.rules.labels import LabelTable
@@ -17,6 +19,8 @@ def expectations_from(
     shares: Sequence[Share] | None = None,
     *,
     width: float = 0.05,
+    sample: int | None = None,
+    errors: float = 1.0,
     least: float = 0.01,
     most: int = 20,
     scheme: str | None = None,
@@ -32,6 +36,9 @@ def expectations_from(
         ``least``.
     width : float
         Each range is the estimate times 1 - width to 1 + width.
+    sample : int, optional
+        Tokens of the corpus, or the batch, that will be trained on: each range then is the estimate plus and minus
+        ``errors`` standard errors of a share in a sample of that size, instead of ``width``.
     scheme : str, optional
         Scheme of the labels, where the shares name segment types instead of labels.
     """
@@ -46,8 +53,15 @@ def expectations_from(
         if wanted.given is not None:
             raise RuleError(f"{wanted!r} asks for tokens with a condition, but only labels are given here.")
         value = _estimate(wanted, list(y[0]), labels, steps, scheme)
-        made.append(wanted.between(value * (1 - width), value * (1 + width)))
+        margin = width * value if sample is None else errors * _standard_error(value, sample)
+        low, high = value - margin, value + margin
+        made.append(wanted.between(low, high) if low > 0 else wanted.at_most(high))
     return made
+
+
+def _standard_error(value: float, sample: int) -> float:
+    """Return that of a share counted in ``sample`` tokens; what was never seen is taken as seen once."""
+    return float(np.sqrt(max(value, 1 / sample) * (1 - value) / sample))
 
 
 def joint_counts(y: Rows) -> Counter:

@@ -21,9 +21,7 @@ from common import data_folder
 from families import ALL, CHAIN, SEGMENT, accuracy, figures, mined_families, print_table
 from rulefield import ChainCRF, SegmentCRF, TokenFeatures
 from rulefield.datasets import load_us50
-from rulefield.rules.mine import FAMILIES, TOKEN_CLASS
 
-RULES = (*FAMILIES, TOKEN_CLASS)
 COMMAS = (",",)  # split off by the reader, not tokens of the original
 
 
@@ -31,7 +29,7 @@ def run(train: tuple[list, list], test: tuple[list, list], jobs: int) -> dict[st
     """Test accuracy of the chain, of each family of rules, of all rules, and of the segment-level CRF."""
     crf = ChainCRF(scheme="BIO", l2=1.0, features=TokenFeatures(), n_jobs=jobs).fit(*train)
     guesses, labels = {CHAIN: crf.predict(test[0])}, [str(c) for c in crf.classes_]
-    for name, rules in mined_families(*train, "BIO", labels, RULES).items():
+    for name, rules in mined_families(*train, "BIO", labels).items():
         guesses[name] = crf.predict(test[0], rules=rules)
     segment = SegmentCRF(scheme="BIO", features=TokenFeatures(), n_jobs=jobs).fit(*train)
     guesses[SEGMENT] = segment.predict(test[0])

@@ -82,3 +82,18 @@ def test_bad_options(crf, data):
         RuledCRF(crf, cv=1).fit(data[2], data[3])
     with pytest.raises(InputError, match="rules must be"):
         RuledCRF(crf, "invent").fit(data[2], data[3])
+
+
+def test_only_helpful_rules_are_kept(crf, data):
+    """Rules that mend more than they spoil stay, at the same price; rules with a given price always stay."""
+    given = r.present("author").soft(0.01).named("given")
+    candidates = [*r.propose(data[3], scheme="BIO"), given]
+    every, some = (
+        RuledCRF(crf, candidates, learner="perceptron", epochs=3, cutoff=1.0, only_helpful=only).fit(data[2], data[3])
+        for only in (False, True)
+    )
+    helped = {row.rule: row.helped for row in every.report_}
+    expected = [rule for rule in every.rules_ if helped[rule.label] > 0 or rule.name == "given"]
+    assert some.rules_ == expected
+    assert 1 < len(expected) < len(every.rules_)
+    assert [row.helped for row in some.report_ if row.weight > 0] == [helped[rule.label] for rule in expected]

@@ -122,6 +122,8 @@ class RuledCRF(SequenceEstimator):
         Penalties (``l2`` plays no part in the perceptron): 0 and 1; for the likelihood 1 and 0.3.
     tau : float, optional
         Fixes tau instead of choosing it.
+    only_helpful : bool
+        Drop learned rules that, each by itself, do not mend more held-out tokens than they spoil: for few examples.
     random_state : int
     n_jobs : int, optional
     verbose : int
@@ -151,6 +153,7 @@ class RuledCRF(SequenceEstimator):
         l1: float | None = None,
         l2: float | None = None,
         tau: float | None = None,
+        only_helpful: bool = False,
         random_state: int = 0,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -166,6 +169,7 @@ class RuledCRF(SequenceEstimator):
         self.l1 = l1
         self.l2 = l2
         self.tau = tau
+        self.only_helpful = only_helpful
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -193,9 +197,12 @@ class RuledCRF(SequenceEstimator):
         weights = np.zeros(len(rules))
         weights[keep] = learned.weights
         weights = np.where(data.learned, weights, fixed)
-        self.tau_ = self._choose_tau(data, weights) if self.method == "two-stage" else None
         self.rules_ = [_priced(rule, w) for rule, w in zip(rules, weights) if w > 0]
         effects = self._effects(examples, base, [labels for labels, _ in plain])
+        if self.only_helpful:
+            weights, effects = _helpful(weights, data.learned, effects)
+            self.rules_ = [_priced(rule, w) for rule, w in zip(rules, weights) if w > 0]
+        self.tau_ = self._choose_tau(data, weights) if self.method == "two-stage" else None
         self.report_ = _reports(rules, weights, score, broken, data.gold.T, effects)
         return self
 
@@ -364,6 +371,16 @@ def _widened(potentials: Any, column: np.ndarray, m: int) -> Any:
     pairwise = np.zeros((len(stack), m, m))
     pairwise[np.ix_(np.arange(len(stack)), column, column)] = stack
     return type(potentials)(unary, pairwise[0] if potentials.pairwise.ndim == 2 else pairwise)
+
+
+def _helpful(
+    weights: np.ndarray, learned: np.ndarray, effects: list[tuple[int, int]]
+) -> tuple[np.ndarray, list[tuple[int, int]]]:
+    """Take the weight from learned rules that mend no more than they spoil; ``effects`` are those of rules with weight."""
+    helped = np.zeros(len(weights))
+    helped[weights > 0] = [tokens for _, tokens in effects]
+    kept = ~learned | (helped > 0)
+    return np.where(kept, weights, 0.0), [e for e, keep in zip(effects, kept[weights > 0]) if keep]
 
 
 def _reports(

@@ -183,7 +183,7 @@ def table_5(repeats=8, n_train=2000, n_test=2000, n_nodes=10):
         )
         rounded = {m: round(v, 4) for m, v in means.items()}
         errors = {"gain": gain.mean(), "paired_se": paired, "se": plain}
-        out.append({**rounded, **{k: round(float(v), 5) for k, v in errors.items()}})
+        out.append({**rounded, **{k: round(float(v), 5) + 0.0 for k, v in errors.items()}})
     return out
 
 

@@ -53,7 +53,9 @@ def mine(
     scheme: Scheme = "auto",
     family: Annotated[
         list[str] | None,
-        typer.Option(help="adjacency, precedence, 'state change', begin-end, presence, 'token class'; several times."),
+        typer.Option(
+            help="adjacency, precedence, 'state change', begin-end, presence, 'token class'; several times."
+        ),
     ] = None,
     min_support: Annotated[int, typer.Option(help="Least number of instances that speak for a rule.")] = 5,
     min_confidence: Annotated[float, typer.Option(help="Least share of its instances for which a rule holds.")] = 0.9,

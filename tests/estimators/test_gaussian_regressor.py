@@ -87,3 +87,20 @@ def test_bad_input_is_named():
         GaussianCRFRegressor().fit(X, Y[:-1])
     with pytest.raises(ValueError, match="Input X contains NaN"):
         GaussianCRFRegressor().fit(np.where(X > 2, np.nan, X), Y)
+
+
+def test_covariance_given_known_values_is_that_of_draws():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 2))
+    Y = X[:, :1] + rng.normal(size=(200, 1)) + 0.5 * rng.normal(size=(200, 4)) * [1, 2, 3, 4]
+    field = GaussianCRFRegressor().fit(X, Y)
+    np.testing.assert_allclose(field.predict_covariance(X[:2])[1], field.covariance(X[:2]), rtol=1e-9)
+    known = np.full((2, 4), np.nan)
+    known[0, 1] = 1.0
+    known[1, [0, 3]] = 0.0
+    found = field.predict_covariance(X[:2], known)
+    _, std = field.predict(X[:2], known, return_std=True)
+    np.testing.assert_allclose(np.sqrt(np.diagonal(found, axis1=1, axis2=2)), std, atol=1e-9)
+    drawn = field.sample(X[:2], 40_000, known, random_state=0)
+    for j in range(2):
+        np.testing.assert_allclose(np.cov(drawn[:, j].T, ddof=0), found[j], atol=0.04 * np.abs(found[j]).max())

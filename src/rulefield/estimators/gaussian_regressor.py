@@ -19,7 +19,7 @@ from rulefield.estimators.gaussian_scores import ScoreTask
 from rulefield.estimators.saving import State
 from rulefield.exceptions import InputError, LabelError
 from rulefield.inference.gaussian_regression import gaussian_likelihood
-from rulefield.inference.gaussian_sampling import coloured_noise
+from rulefield.inference.gaussian_sampling import coloured_noise, latent_covariance
 from rulefield.models.gaussian import FieldBatch, GaussianModel
 from rulefield.problem.gaussian import DenseCoupling
 
@@ -290,6 +290,23 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         stacks = [p if p.ndim == 3 else np.repeat(p[None], len(r), axis=0) for p, r in zip(parts, data.rows)]
         return data.join(stacks, self.layout_.ragged)
 
+    def predict_covariance(self, X: Any, Y_known: Any = None, graphs: Any = None) -> Any:
+        """Covariance of the outputs of each instance given those that are known (which have none).
+
+        (n_instances, n_outputs, n_outputs); a list where sizes differ. O(n_outputs^3) an instance.
+        """
+        data = self._instances(X, graphs)
+        parts = [
+            latent_covariance(p, np.zeros_like(p.mean)) * np.outer(s, s)
+            for p in self._potentials(data)
+            for s in [np.broadcast_to(self.scale_, p.mean.shape[-1:])]
+        ]
+        if Y_known is not None:
+            for part, known in zip(parts, self._known(data, self._to_units(_two_dimensional(Y_known)))):
+                for covariance, values in zip(part, known):
+                    _condition(covariance, ~np.isnan(values))
+        return data.join(parts, self.layout_.ragged)
+
     def score(self, X: Any, y: Any, sample_weight: Any = None, graphs: Any = None, Y_known: Any = None) -> float:
         """R² over all outputs; values that are unknown, or were given, do not count."""
         found = self.predict(X, Y_known, graphs)
@@ -304,6 +321,15 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         weights = np.concatenate([np.full(c.sum(), w) for c, w in zip(counts, weight)])
         expected = np.concatenate([t[c] for t, c in zip(truth, counts)])
         return float(r2_score(expected, np.concatenate([f[c] for f, c in zip(found, counts)]), sample_weight=weights))
+
+
+def _condition(covariance: np.ndarray, known: np.ndarray) -> None:
+    """Take what known values explain out of a covariance, in place."""
+    if known.any():
+        explained = np.linalg.solve(covariance[np.ix_(known, known)], covariance[known])
+        covariance -= covariance[:, known] @ explained
+        covariance[known] = 0.0
+        covariance[:, known] = 0.0
 
 
 def _moments(table: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -97,13 +97,13 @@ def _caps(rules: tuple[CompiledRule, ...], tables: RuleTables) -> np.ndarray:
 
 
 def _flat_forms(rules: tuple[CompiledRule, ...], m: int) -> Forms:
-    key = (m, *((id(r.tally), _ids(r.counters), id(r.automaton), r.weight == np.inf, r.once) for r in rules))
+    key = (m, *((r.form or _ids(r), r.weight == np.inf, r.once) for r in rules))
     found = _by_forms.get(key)
     return _by_forms.put(key, (*_build(rules, m), rules)) if found is None else found
 
 
-def _ids(counters: tuple[Counter, ...]) -> tuple:
-    return tuple((id(counter.tally), counter.bound) for counter in counters)
+def _ids(rule: CompiledRule) -> tuple:
+    return id(rule.tally), id(rule.automaton), *((id(counter.tally), counter.bound) for counter in rule.counters)
 
 
 def _is_local(rule: CompiledRule) -> bool:

@@ -107,8 +107,10 @@ class _Set:
     known: set[bytes]
     worth: list[float]
     wrong: list[float]
+    first: np.ndarray
+    """Units of the first labelling, (n_rules,)."""
     units: csr_matrix
-    """Units of the rules to be learned, a row for each labelling."""
+    """Units of each labelling beyond those of the first, a row each: few, and the likelihood only sees differences."""
 
     @property
     def target(self) -> int:
@@ -116,14 +118,16 @@ class _Set:
 
 
 def _start(examples: Examples, i: int, k: int, distance: Distance) -> _Set:
-    found = [result.labels for result in kbest(examples.examples[i].potentials, k)]
-    worth, wrong, units = _described(examples, i, found, distance)
+    best = kbest(examples.examples[i].potentials, k)
+    found = [result.labels for result in best]
+    worth, wrong, units = _described(examples, i, found, distance, [result.score for result in best])
     keep = np.flatnonzero(worth > -np.inf).tolist()
     if not keep:
         found, keep = [examples.examples[i].gold], [0]
         worth, wrong, units = _described(examples, i, found, distance)
     known = {found[j].tobytes() for j in keep}
-    return _Set(known, worth[keep].tolist(), wrong[keep].tolist(), csr_matrix(units[keep]))
+    first = units[keep[0]]
+    return _Set(known, worth[keep].tolist(), wrong[keep].tolist(), first, csr_matrix(units[keep] - first))
 
 
 def _join(examples: Examples, i: int, own: _Set, labels: np.ndarray, distance: Distance) -> bool:
@@ -135,25 +139,30 @@ def _join(examples: Examples, i: int, own: _Set, labels: np.ndarray, distance: D
     own.known.add(labels.tobytes())
     own.worth += worth.tolist()
     own.wrong += wrong.tolist()
-    own.units = vstack([own.units, csr_matrix(units)], format="csr")
+    own.units = vstack([own.units, csr_matrix(units - own.first)], format="csr")
     return True
 
 
 def _described(
-    examples: Examples, i: int, found: list[np.ndarray], distance: Distance
+    examples: Examples, i: int, found: list[np.ndarray], distance: Distance, scores: list[float] | None = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Score minus what fixed rules cost, distance from gold, units of learned rules, of each labelling."""
     example = examples.examples[i]
     units = examples.paid_by_all([example.tokens] * len(found), found)
-    scores = np.array([example.potentials.score(labels) for labels in found])
-    return scores - examples.fixed_costs(units), distance(example.gold, found), np.where(examples.learned, units, 0.0)
+    if scores is None:
+        scores = [example.potentials.score(labels) for labels in found]
+    return (
+        np.array(scores) - examples.fixed_costs(units),
+        distance(example.gold, found),
+        np.where(examples.learned, units, 0.0),
+    )
 
 
 class _Likelihood:
     """The objective over fixed sets, as flat arrays; sequences whose labellings all pay alike are left out."""
 
     def __init__(self, examples: Examples, sets: list[_Set]):
-        live = [own for own in sets if _differ(own.units)]
+        live = [own for own in sets if own.units.nnz]
         self.n_rules = len(examples.learned)
         self.learned = examples.learned
         sizes = np.array([len(own.worth) for own in live], dtype=np.int64)
@@ -184,9 +193,3 @@ class _Likelihood:
         loss = float((top + np.log(total) - worth[self.target]).sum())
         expected = self._units_by_rule @ (shares / total[self.owner])
         return loss + float(penalty), self._paid_by_targets - expected + slope
-
-
-def _differ(units: csr_matrix) -> bool:
-    """Whether some labellings pay other units than the first."""
-    dense = units.toarray()
-    return bool((dense != dense[0]).any())

@@ -22,7 +22,6 @@ from rulefield.inference.decoding import decode
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.compiled import ChainProblem, CompiledRule
 
-
 MEASURED_AT_ONCE = 128
 """Labellings whose amounts are computed together; more of them would not be faster, and take memory."""
 

@@ -13,7 +13,7 @@ input is ``token_class``: the class (0, 1, ...) of each token as far as this rul
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -130,6 +130,8 @@ class CompiledRule:
         The amount never exceeds this on this input.
     make_rows : callable
         Builds the linear rows; a function, because few inputs ever need them.
+    form : object, optional
+        Rules with the same object here have the same tally, counters and automaton: engines need not look closer.
     """
 
     rule: int
@@ -141,6 +143,7 @@ class CompiledRule:
     automaton: Automaton | None
     max_amount: int
     make_rows: Callable[[], Rows]
+    form: object | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -35,12 +35,14 @@ class RuleTemplate:
             raise RuleError(f'rule "{rule.label}": {error}') from error
         self._grows = isinstance(self.statement, Nested) and self.statement.depends_on_length
         self._forms: dict[int, Forms] = {}
+        self._marks: dict[int, object] = {}
 
     def forms(self, n: int) -> Forms:
         """Tables for inputs of n tokens; the same object wherever they do not differ."""
         key = rounded_up(n) if self._grows else 0
         if key not in self._forms:
             self._forms[key] = self.statement.forms(key, f'"{self.rule.label}"')
+            self._marks[key] = object()
         return self._forms[key]
 
     def compile(self, n: int, meets: Meets) -> CompiledRule:
@@ -57,6 +59,7 @@ class RuleTemplate:
             automaton=forms.automaton,
             max_amount=self.statement.max_amount(token_class),
             make_rows=partial(_rows, self.statement, token_class, self.n_labels),
+            form=self._marks[rounded_up(n) if self._grows else 0],
         )
 
 
@@ -93,6 +96,7 @@ class RuleCompiler:
         self.templates = tuple(RuleTemplate(rule, i, tables) for i, rule in enumerate(self.rules))
         self._reading = [template.space.reads_tokens for template in self.templates]
         self._base: dict[int, list[CompiledRule | None]] = {}
+        self._last: dict[int, list[CompiledRule | None]] = {}
         self._reader = Reader()
         self._met: dict[tuple[Any, ...], dict[int, CompiledRule]] = {}
         self._set_weights(np.array([_weight(rule) for rule in self.rules], dtype=np.float64))
@@ -126,8 +130,7 @@ class RuleCompiler:
         self._refuse_unlearned()
         n = tokens if isinstance(tokens, int) else len(tokens)
         if n not in self._priced:
-            base = self._shared(n, self._active)
-            self._priced[n] = [_at_price(base[i], self.weights[i]) for i in self._active]
+            self._priced[n] = self._at_prices(n)
         compiled = self._priced[n]
         if self._places:
             compiled = list(compiled)
@@ -135,6 +138,18 @@ class RuleCompiler:
             for place, i in self._places:
                 compiled[place] = _at_price(own[i], self.weights[i])
         return tuple(compiled)  # type: ignore[arg-type]
+
+    def _at_prices(self, n: int) -> list[CompiledRule | None]:
+        """Rules that do not read tokens, for n tokens at their weights; from one call to the next few weights change."""
+        base = self._shared(n, self._active)
+        last = self._last.setdefault(n, [None] * len(self.templates))
+        found = []
+        for i, weight in zip(self._active, self.weights[self._active].tolist()):
+            rule = last[i]
+            if rule is None or rule.weight != weight:
+                rule = last[i] = _at_price(base[i], weight)
+            found.append(rule)
+        return found
 
     def _own(self, tokens: Sequence[Any] | int, n: int) -> dict[int, CompiledRule]:
         """Rules that read tokens, compiled for these; inputs that were met before are remembered."""

@@ -4,11 +4,13 @@ import numpy as np
 import pytest
 
 from rulefield.datasets.snakes import (
+    Picture,
     holds_snake,
     make_snakes,
     read_snakes,
     snake_graph,
     snake_labels,
+    turned_snakes,
     window_features,
 )
 from rulefield.exceptions import InputError
@@ -82,3 +84,30 @@ def test_mistakes_are_explained(tmp_path):
         read_snakes(tmp_path / "none.npz")
     with pytest.raises(InputError, match="directions"):
         snake_graph(make_snakes(1)[0], "diagonal")
+
+
+def test_turned_pictures_are_snakes_again_and_all_different():
+    pictures = make_snakes(12, seed=3, hidden=True)
+    turned = turned_snakes(pictures)
+    assert len(turned) == 8 * len(pictures)
+    for before, after in zip(pictures, turned):
+        assert (before.colours == after.colours).all()
+        assert (before.labels == after.labels).all()
+    for position in range(8):
+        for before, after in zip(pictures, turned[position * 12 :]):
+            assert before.has_snake == after.has_snake == holds_snake(after.colours)
+            assert np.bincount(before.labels.ravel()).tolist() == np.bincount(after.labels.ravel()).tolist()
+    for k in range(0, 12, 2):  # labels and colours moved together: following colours still counts up
+        for after in turned[k::12]:
+            for label in range(1, 10):
+                (i,), (j,) = np.nonzero(after.labels == label)
+                down, right = STEPS[int(after.colours[i, j])]
+                assert after.labels[i + down, j + right] == label + 1
+        assert len({after.labels.tobytes() + bytes(after.labels.shape) for after in turned[k::12]}) == 8
+
+
+def test_colours_without_one_meaning_cannot_be_turned():
+    picture = make_snakes(1)[0]
+    grey = Picture((picture.colours > 0).astype(np.int64), picture.labels)
+    with pytest.raises(InputError, match="four colours"):
+        turned_snakes([grey])

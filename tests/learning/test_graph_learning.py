@@ -9,7 +9,9 @@ from scipy.optimize import check_grad
 from scipy.special import logsumexp
 
 from oracles.graph_makers import flat_labels, random_graphs, random_labels
+from rulefield.data.graphs import TypedGraph
 from rulefield.encode.graph_builders import chain
+from rulefield.learning.graph_cases import CasesField
 from rulefield.learning.graph_fit import GraphTraining, fit_graph_model
 from rulefield.learning.graph_likelihood import GraphLikelihood, ReweightedField
 from rulefield.learning.graph_oracle import MapOracle
@@ -105,6 +107,46 @@ def test_marginals_of_a_chain_are_exact():
     assert_allclose(node[-15:].reshape(5, 3), expected, atol=1e-9)
     both = np.array([[weight[(every[:, 3] == a) & (every[:, 4] == b)].sum() for b in range(3)] for a in range(3)])
     assert_allclose(edge[-9:].reshape(3, 3), both, atol=1e-9)
+
+
+FANS = {"leaf": 2, "hub": 3}
+FAN = GraphModel(GraphSpec(FANS, {"leaf": 2, "hub": 1}, {("leaf", "leaf"): 1, ("leaf", "hub"): 1}))
+
+
+def fan(rng, n):
+    """A path whose nodes are all joined to one hub: a forest when the hub's label is known."""
+    path = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
+    spokes = np.stack([np.arange(n), np.zeros(n, int)], axis=1)
+    nodes = {"leaf": rng.normal(size=(n, 2)), "hub": rng.normal(size=(1, 1))}
+    return TypedGraph(nodes, {("leaf", "leaf"): path, ("leaf", "hub"): (spokes, rng.normal(size=(n, 1)))})
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_likelihood_is_exact_where_only_hubs_make_loops(unknown):
+    rng = np.random.default_rng(0)
+    graphs = [fan(rng, n) for n in (11, 12, 3, 11)]  # the third has no hub
+    labels = [np.concatenate([[rng.integers(3)], rng.integers(2, size=len(g.nodes["leaf"]))]) for g in graphs]
+    if unknown:
+        labels[0][0] = labels[1][4] = labels[3][0] = labels[3][2] = -1
+    shards = make_shards(graphs, labels, FANS, n_shards=2, graph_weight=np.array([1.0, 2.0, 0.0, 0.5]))
+    objective = GraphLikelihood(FAN, shards)
+    fields = [*objective._free, *filter(None, objective._clamped)]
+    assert any(isinstance(field, CasesField) for field in fields)
+    for field in fields:
+        for case in getattr(field, "fields", [field]):
+            case.tolerance = 1e-12
+    theta = rng.normal(size=FAN.n_parameters)
+    assert_allclose(objective(theta)[0], exact_likelihood(FAN, theta, shards), rtol=1e-9)
+    assert check_grad(lambda t: objective(t)[0], lambda t: objective(t)[1], theta) < 1e-5
+
+
+def test_the_likelihood_of_graphs_with_hubs_is_never_negative():
+    rng = np.random.default_rng(1)
+    graphs = [fan(rng, 40) for _ in range(4)]
+    labels = [np.concatenate([[rng.integers(3)], rng.integers(2, size=40)]) for _ in graphs]
+    shards = make_shards(graphs, labels, FANS)
+    value, _ = GraphLikelihood(FAN, shards)(5.0 * rng.normal(size=FAN.n_parameters))
+    assert value > 0.0
 
 
 def test_pseudo_likelihood_is_its_definition():

@@ -101,6 +101,56 @@ def holds_snake(colours: np.ndarray) -> bool:
     return False
 
 
+# --- turned pictures --------------------------------------------------------------------------
+
+
+def turned_snakes(pictures: list[Picture]) -> list[Picture]:
+    """Return the pictures in all eight positions: turned by quarters and mirrored, the colours with them.
+
+    What a colour means is read from the labels, so that pictures with any palette can be turned; all of the first
+    position come first. Learning from them says that the rules of snakes are the same in every direction.
+    """
+    steps = colour_steps(pictures)
+    return [_turn(p, quarters, mirror, steps) for mirror in (False, True) for quarters in range(4) for p in pictures]
+
+
+def colour_steps(pictures: list[Picture]) -> dict[int, tuple[int, int]]:
+    """Step (rows, columns) from a cell of each colour to the next cell of its snake.
+
+    Raises
+    ------
+    InputError
+        Where cells of one colour are followed in different directions, or a colour or direction is missing.
+    """
+    found: dict[int, set[tuple[int, int]]] = {}
+    for picture in pictures:
+        if picture.has_snake:
+            cells = np.argwhere(picture.labels > BACKGROUND)
+            cells = cells[np.argsort(picture.labels[tuple(cells.T)])]
+            for here, step in zip(cells[:-1], np.diff(cells, axis=0)):
+                found.setdefault(int(picture.colours[tuple(here)]), set()).add((int(step[0]), int(step[1])))
+    steps = {colour: next(iter(seen)) for colour, seen in found.items() if len(seen) == 1}
+    if len(set(steps.values())) != len(_STEPS) or len(found) != len(_STEPS):
+        raise InputError(f"each of four colours must stand for one of the four directions; got {found}.")
+    return steps
+
+
+def _turn(picture: Picture, quarters: int, mirror: bool, steps: dict[int, tuple[int, int]]) -> Picture:
+    """Turn a picture against the clock, then mirror it left to right."""
+    colour_of = {step: colour for colour, step in steps.items()}
+    palette = np.zeros(max(steps) + 1, dtype=np.int64)
+    for colour, (down, right) in steps.items():
+        for _ in range(quarters):
+            down, right = -right, down
+        palette[colour] = colour_of[down, -right if mirror else right]
+
+    def moved(array: np.ndarray) -> np.ndarray:
+        quarter = np.rot90(array, quarters)
+        return np.ascontiguousarray(quarter[:, ::-1] if mirror else quarter)
+
+    return Picture(palette[moved(picture.colours)], moved(picture.labels), picture.has_snake)
+
+
 # --- real pictures ----------------------------------------------------------------------------
 
 

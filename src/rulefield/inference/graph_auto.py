@@ -1,15 +1,25 @@
 """The exact graph engine: TRW-S, then branch and bound on its bound, then on the pieces that bounds leave open."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 
 import numpy as np
 
+from rulefield.inference.graph_condition import Cases, cases_of
 from rulefield.inference.graph_evaluate import finish, nothing, objective
 from rulefield.inference.graph_flow import milp_parts
 from rulefield.inference.graph_milp import milp_graph
-from rulefield.inference.graph_parts import Component, Parts, parts_of, split
-from rulefield.inference.graph_trws import ROUNDS, Search, begin, branch_and_bound, descend, value_of
+from rulefield.inference.graph_network import build_network
+from rulefield.inference.graph_parts import Component, Parts, extend, parts_of, split
+from rulefield.inference.graph_trws import (
+    ROUNDS,
+    Search,
+    begin,
+    begin_network,
+    branch_and_bound,
+    descend,
+    value_of,
+)
 from rulefield.inference.result import Result, Status
 from rulefield.kernels.graph_branch import margins
 from rulefield.problem.graph_problem import GraphProblem
@@ -22,6 +32,7 @@ ROOT_PROGRESS = 0.003  # stop sweeping and branch when a round closes less of th
 MANY_NODES = 500
 SURE = 0.1  # of the mean lead: a label that leads by more is not doubted when a labelling is made
 POLISH_NODES = 5_000
+CASE_ROUNDS = 5
 ONE_PIECE = 0.8  # of the open nodes in one piece: splitting would not pay
 
 
@@ -74,10 +85,22 @@ def branch_graph(
 def auto_graph(
     problem: GraphProblem, node_limit: int, seconds: float | None, warm_start: np.ndarray | None = None
 ) -> Result:
-    """Walk from cheap to exact and stop at the first certificate."""
+    """Walk from cheap to exact and stop at the first certificate; hubs are tried label by label."""
     parts, rest = parts_of(problem)
     budget = Budget.of(node_limit, seconds)
+    cases = None if len(rest) else cases_of(problem.potentials)
+    if cases is not None:
+        return _best_case(problem, cases, parts, budget, warm_start)
     search = _start(parts, warm_start)
+    engine = _solve(parts, search, budget)
+    result = search_result(problem, search, rest, engine)
+    if not len(rest) or result.status in (Status.optimal, Status.infeasible):
+        return result
+    return _better(result, milp_graph(problem, node_limit, budget.seconds))
+
+
+def _solve(parts: Parts, search: Search, budget: Budget) -> str:
+    """Close the gap of a search as far as the budget allows; return the engine that came last."""
     descend(search, progress=ROOT_PROGRESS, deadline=budget.deadline)
     engine = "tree" if search.network.is_forest else "trws"
     if search.is_open:
@@ -87,10 +110,32 @@ def auto_graph(
         budget.search(search)  # labels can only be ruled out by a labelling, so find one first
     if search.is_open and search.value > -np.inf:
         _finish(parts, search, budget)
-    result = search_result(problem, search, rest, engine)
-    if not len(rest) or result.status in (Status.optimal, Status.infeasible):
-        return result
-    return _better(result, milp_graph(problem, node_limit, budget.seconds))
+    return engine
+
+
+def _best_case(
+    problem: GraphProblem, cases: Cases, parts: Parts, budget: Budget, warm_start: np.ndarray | None
+) -> Result:
+    """Solve every case of the hubs' labels; one whose bound falls below the best labelling so far is given up."""
+    pieces = [replace(parts, potentials=extend(cases.problem(problem, k))) for k in range(len(cases.labels))]
+    structure = build_network(pieces[0])
+    searches = [begin_network(structure.pour(piece.potentials)) for piece in pieces]
+    for search in searches:
+        if warm_start is not None:
+            _offer(search, warm_start)
+        descend(search, CASE_ROUNDS, deadline=budget.deadline)
+    order = sorted(range(len(pieces)), key=lambda k: -searches[k].value)
+    best = searches[order[0]]
+    for k in order:
+        least = best.value
+        _adopt(searches[k], least, searches[k].labels)
+        if searches[k].is_open:
+            _solve(pieces[k], searches[k], budget)
+        if searches[k].value > least:
+            best = searches[k]
+    best.bound = max(search.bound for search in searches)
+    best.rounds, best.nodes = sum(s.rounds for s in searches), sum(s.nodes for s in searches)
+    return search_result(problem, best, np.zeros(0, dtype=np.int64), "cases")
 
 
 def reduced_graph(problem: GraphProblem, node_limit: int, seconds: float | None) -> Result:
@@ -109,10 +154,14 @@ def reduced_graph(problem: GraphProblem, node_limit: int, seconds: float | None)
 def _start(parts: Parts, warm_start: np.ndarray | None) -> Search:
     search = begin(parts)
     if warm_start is not None:
-        labels = np.zeros(search.network.n_nodes, np.int64)
-        labels[: len(warm_start)] = warm_start
-        search.offer(labels[search.network.order])
+        _offer(search, warm_start)
     return search
+
+
+def _offer(search: Search, warm_start: np.ndarray) -> None:
+    labels = np.zeros(search.network.n_nodes, np.int64)
+    labels[: len(warm_start)] = warm_start
+    search.offer(labels[search.network.order])
 
 
 def search_result(problem: GraphProblem, search: Search, rest: np.ndarray, engine: str) -> Result:

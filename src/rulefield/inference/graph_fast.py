@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rulefield.inference.graph_check import check_scores
+from rulefield.inference.graph_condition import Cases, cases_of
 from rulefield.inference.graph_evaluate import penalty
 from rulefield.inference.graph_network import Network, build_network
 from rulefield.inference.graph_parts import extend, parts_of
@@ -14,13 +15,22 @@ from rulefield.problem.graph_problem import GraphProblem
 
 
 @dataclass(frozen=True)
-class FastState:
-    """Structure and messages to start from next time on the same graph under the same rules."""
+class CaseState:
+    """Structure and messages of a problem, or of one case of a problem with hubs."""
 
     network: Network
     messages: Messages
     labels: np.ndarray
+
+
+@dataclass(frozen=True)
+class FastState:
+    """What to start from next time on the same graph under the same rules: one state, or one for each case."""
+
     problem: GraphProblem
+    cases: Cases | None
+    states: tuple[CaseState, ...]
+    best: int
 
     def fits(self, problem: GraphProblem) -> bool:
         """Whether the other problem has the same nodes, edges and rules."""
@@ -62,6 +72,9 @@ def decode_fast(
 ) -> FastGraphResult:
     """Good labelling and true bound in a few rounds of TRW-S; exact on forests without rules. Safe in threads.
 
+    Hubs (:mod:`rulefield.inference.graph_condition`) are tried label by label; a case ends when its bound falls
+    below the best labelling so far.
+
     Parameters
     ----------
     problem : GraphProblem
@@ -75,20 +88,48 @@ def decode_fast(
     check_scores(problem.potentials)
     if warm_start is not None and not warm_start.fits(problem):
         warm_start = None
-    if warm_start is not None:
-        search = begin_network(warm_start.network.pour(extend(problem)), warm_start.messages)
+    cases = cases_of(problem.potentials) if warm_start is None else warm_start.cases
+    n = 1 if cases is None else len(cases.labels)
+    states: list[CaseState | None] = [None] * n if warm_start is None else list(warm_start.states)
+    best = 0 if warm_start is None else warm_start.best
+    value, bound, labels = -np.inf, -np.inf, np.zeros(0, dtype=np.int64)
+    for k in [best, *(k for k in range(n) if k != best)]:
+        case = problem if cases is None else cases.problem(problem, k)
+        shared = next((s.network for s in states if s is not None), None)
+        state, found, limit = _one_case(case, iterations, states[k], shared, node_limit, value)
+        states[k], bound = state, max(bound, limit)
+        if found > value or len(labels) == 0:
+            value, best, labels = found, k, state.network.to_problem(state.labels.astype(np.int64))
+    nodes = labels[: problem.potentials.n_nodes]
+    score = problem.potentials.score(nodes)
+    value = score - penalty(problem, labels)[0] if value > -np.inf else -np.inf
+    kept = FastState(problem, cases, tuple(s for s in states if s is not None), best)
+    return FastGraphResult(nodes, score, value, max(bound, value), kept)
+
+
+def _one_case(
+    problem: GraphProblem,
+    iterations: int,
+    state: CaseState | None,
+    structure: Network | None,
+    node_limit: int,
+    least: float,
+) -> tuple[CaseState, float, float]:
+    """State, value (``-inf`` where nothing better than ``least`` was found) and bound of one case."""
+    if state is not None:
+        search = begin_network(state.network.pour(extend(problem)), state.messages)
+    elif structure is not None:
+        search = begin_network(structure.pour(extend(problem)))
     else:
         search = begin_network(build_network(parts_of(problem)[0]))
+    constant = search.network.constant
+    search.value = floor = least - constant if least > -np.inf else -np.inf
     descend(search, iterations)
-    if search.value == -np.inf and warm_start is not None:
-        search.offer(warm_start.labels)
+    if search.value == -np.inf and state is not None:
+        search.offer(state.labels)
     messages = search.messages
     if node_limit and search.is_open:
         messages = Messages(*(a.copy() for a in search.messages))
         branch_and_bound(search, node_limit)
-    labels = search.network.to_problem(search.labels.astype(np.int64))
-    score = problem.potentials.score(labels[: problem.potentials.n_nodes])
-    value = score - penalty(problem, labels)[0] if search.value > -np.inf else -np.inf
-    bound = max(search.bound + search.network.constant, value)
-    state = FastState(search.network, messages, search.labels, problem)
-    return FastGraphResult(labels[: problem.potentials.n_nodes], score, value, bound, state)
+    value = search.value + constant if search.value > floor else -np.inf
+    return CaseState(search.network, messages, search.labels), value, search.bound + constant

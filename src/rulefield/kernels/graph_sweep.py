@@ -256,21 +256,28 @@ def sweep(net, scores, messages, ahead, bound, goal, labels, states, theta, own,
         if ahead:
             pick, best, added = ZERO, -np.inf, -np.inf
             for y in range(size):
+                own[y] = 0.0
+            for k in range(mid, inc_end):
+                recv = net.inc_recv[k]
+                for y in range(size):
+                    own[y] += edge[recv + y]
+            for k in range(at, at_end):
+                p = net.at_pos[k]
+                f = net.pos_machine[p]
+                n_states, letters = np.uint64(net.n_states[f]), np.uint64(net.n_letters[f])
+                after, row = np.uint64(net.state_at[p]) + n_states, np.uint64(net.delta_at[f]) + states[f]
+                for c in range(letters):
+                    gain[c] = suffix[after + net.delta[row + c * n_states]]
+                letter_at = np.uint64(net.letter_at[p])
+                for y in range(size):
+                    own[y] += gain[net.letter[letter_at + y]]
+            for y in range(size):
                 if theta[y] == -np.inf:
                     continue
                 fixed = unary[begin + y]
                 for k in range(inc, mid):
                     fixed += pairwise[net.inc_pair[k] + labels[net.inc_other[k]] * size + y]
-                hope = fixed
-                for k in range(mid, inc_end):
-                    hope += edge[net.inc_recv[k] + y]
-                for k in range(at, at_end):
-                    p = net.at_pos[k]
-                    f = net.pos_machine[p]
-                    n_states = np.uint64(net.n_states[f])
-                    c = np.uint64(net.letter[net.letter_at[p] + y])
-                    to = net.delta[net.delta_at[f] + c * n_states + states[f]]
-                    hope += suffix[net.state_at[p] + n_states + to]
+                hope = fixed + own[y]
                 if hope > best or added == -np.inf:
                     pick, best, added = y, hope, fixed
             labels[v] = pick

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rulefield.kernels import graph_reweighted as kernels
+from rulefield.learning.graph_cases import CasesField, shard_hubs
 from rulefield.learning.graph_shards import GraphShard, in_threads
 from rulefield.learning.graph_trees import edge_appearance
 from rulefield.models.graph import GraphModel
@@ -20,12 +21,14 @@ class ReweightedField:
         Most sweeps over a graph in one call.
     tolerance : float
         A graph is done when no message moves more than this (in probability).
+    rho : ndarray of float64, shape (n_edges,), optional
+        Edge appearance probabilities.
     """
 
-    def __init__(self, shard: GraphShard, sweeps: int = 60, tolerance: float = 1e-4):
+    def __init__(self, shard: GraphShard, sweeps: int = 60, tolerance: float = 1e-4, rho: np.ndarray | None = None):
         batch = shard.batch
         self.shard, self.n_sweeps, self.tolerance = shard, sweeps, tolerance
-        self.rho = edge_appearance(len(batch.n_labels), batch.edges)
+        self.rho = edge_appearance(len(batch.n_labels), batch.edges) if rho is None else rho
         low, high = batch.edges.min(axis=1), batch.edges.max(axis=1)
         self._forward = np.lexsort((high, low, shard.batch.edge_graph)).astype(np.uint64)
         self._backward = np.lexsort((-low, -high, shard.batch.edge_graph)).astype(np.uint64)
@@ -84,6 +87,12 @@ class ReweightedField:
         return values, node, edge
 
 
+def field_of(shard: GraphShard) -> ReweightedField | CasesField:
+    """Return the field of a shard: case by case where its graphs have hubs."""
+    hubs = shard_hubs(shard.batch)
+    return CasesField(shard, hubs, ReweightedField) if any(map(len, hubs)) else ReweightedField(shard)
+
+
 class GraphLikelihood:
     r"""Negative log-likelihood of labelled graphs and its gradient.
 
@@ -108,8 +117,8 @@ class GraphLikelihood:
 
     def __init__(self, model: GraphModel, shards: Sequence[GraphShard], n_jobs: int | None = None):
         self.model, self.shards, self.n_jobs = model, list(shards), n_jobs
-        self._free = [ReweightedField(shard) for shard in self.shards]
-        self._clamped = [None if shard.complete else ReweightedField(shard) for shard in self.shards]
+        self._free = [field_of(shard) for shard in self.shards]
+        self._clamped = [None if shard.complete else field_of(shard) for shard in self.shards]
         self._margin = [_log_cost(shard) for shard in self.shards]
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:

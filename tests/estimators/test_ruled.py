@@ -7,6 +7,7 @@ import rulefield as rf
 from rulefield import ChainCRF, RuledCRF
 from rulefield import rules as r
 from rulefield.datasets import make_citations
+from rulefield.estimators.ruled import cross_fit
 from rulefield.exceptions import InputError
 from rulefield.metrics import token_accuracy
 
@@ -73,6 +74,29 @@ def test_cross_fitting_learns_on_sequences_the_chain_has_not_seen(data):
     ruled.fit(data[0], data[1])
     assert ruled.crf_.n_iter_ > 0
     assert np.isfinite([row.weight for row in ruled.report_]).all()
+
+
+def test_cross_fitting_takes_further_held_out_sequences(data):
+    chain = ChainCRF(scheme="BIO", max_iter=15)
+    fitted = cross_fit(chain, data[0], data[1], cv=2, held_out=(data[2], data[3]))
+    assert len(fitted.examples) == len(data[0]) + len(data[2])
+    assert list(fitted.crf.predict(data[4])) == list(chain.fit(data[0], data[1]).predict(data[4]))
+    last = fitted.examples[-1]
+    assert [fitted.crf.classes_[k] for k in last.gold] == list(data[3][-1])
+    ruled = RuledCRF(fitted, CANDIDATES, learner="likelihood").fit([], [])
+    assert sum(row.broken_by_gold >= 0 for row in ruled.report_) == len(CANDIDATES)
+
+
+def test_penalties_and_cutoff_depend_on_the_learner_unless_given(crf, data):
+    broken = {}
+    for cutoff in (None, 1e9):
+        ruled = RuledCRF(crf, CANDIDATES, learner="likelihood", cutoff=cutoff, l1=0.01).fit(data[2], data[3])
+        broken[cutoff] = ruled.n_kept_
+        assert ruled.get_params()["cutoff"] == cutoff
+    important = [row for row in ruled.report_ if row.importance >= 1]
+    assert broken[None] == len(important)
+    assert broken[1e9] == sum(row.importance >= 1e9 for row in ruled.report_)
+    assert not RuledCRF(crf, CANDIDATES, learner="likelihood", cutoff=0, l1=1e6).fit(data[2], data[3]).rules_
 
 
 def test_bad_options(crf, data):

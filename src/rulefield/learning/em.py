@@ -110,6 +110,8 @@ def expectation_maximisation(
             if value - previous <= tol * abs(value):
                 outcome.converged = True
                 break
+            if iteration == max_iter - 1:
+                break
             step = ExpectedLikelihood(corpus, counts, l2)
             done = minimise_lbfgs(step, theta, max_iter=m_steps, tol=1e-2 * tol, n_jobs=corpus.n_jobs)
             if done.interrupted:

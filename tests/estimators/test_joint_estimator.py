@@ -111,6 +111,16 @@ def test_estimated_ranges_contain_what_they_were_estimated_from():
     assert any("after" in text for text in by_text)
 
 
+def test_ranges_by_standard_errors_of_the_sample():
+    _, y = corpus(40)
+    shares = [share(ner="O", pos="VERB"), share(ner="B-PER", pos="VERB")]
+    seen, never = expectations_from(y, shares, sample=400, errors=2.0)
+    value = np.mean([joint == ("O", "VERB") for row in y for joint in zip(row["ner"], row["pos"])])
+    error = np.sqrt(value * (1 - value) / 400)
+    assert_allclose([seen.low, seen.high], [value - 2 * error, value + 2 * error])
+    assert (never.low, never.high) == (-np.inf, 2 / 400)  # as if seen once
+
+
 @pytest.mark.parametrize(
     ("y", "words"),
     [

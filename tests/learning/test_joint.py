@@ -57,6 +57,22 @@ def test_factored_sums_equal_the_dense_product_also_for_huge_weights(seed):
         assert_allclose(joint_log_partition(potentials), sums.log_partition)
 
 
+@pytest.mark.parametrize("sizes", SIZES)
+def test_sums_over_open_states_alone_are_the_factored_sums(monkeypatch, sizes):
+    model, data, labels, weight, theta = problem(4, sizes)
+    potentials = model.potentials(theta, data, labels)
+    found = []
+    for denser in (0.0, 1e9):  # never, always
+        monkeypatch.setattr("rulefield.inference.joint.DENSER", denser)
+        found.append(joint_marginals(potentials, weight))
+    factored, alone = found
+    assert_allclose(alone.log_partition, factored.log_partition)
+    assert_allclose(alone.node, factored.node, atol=1e-12)
+    assert_allclose(alone.moves, factored.moves, atol=1e-12)
+    for a, b in zip(alone.edges, factored.edges):
+        assert_allclose(a, b, atol=1e-12)
+
+
 def expectations(model, data, low, high):
     """Three statements: a share of two states, of a move, and of a task's transition."""
     rng = np.random.default_rng(5)
@@ -105,6 +121,15 @@ def test_dual_and_tilted_posterior_by_enumeration(seed):
     assert_allclose(value, expected)
     assert_allclose(tilted.shares(sums), shares / [e.total for e in wanted])
     assert_allclose(gradient, approx_fprime(nu, lambda x: posterior.smooth(x)[0], 1e-6), atol=1e-6)
+
+
+def test_em_stops_with_an_expectation_step():
+    model, data, labels, weight, theta = problem(1, (2, 3))
+    corpus = JointCorpus(model, data, labels, weight)
+    outcome = expectation_maximisation(RegularisedObjective(corpus, [], l2=0.5), 0.1 * theta, max_iter=3, tol=0.0)
+    again = RegularisedObjective(corpus, [], l2=0.5).value_and_gradient(outcome.theta)[0]
+    assert len(outcome.log) == 3
+    assert_allclose(outcome.log[-1].objective, -again)
 
 
 @pytest.mark.parametrize("norm", ["linf", "l2", "l1"])

@@ -10,6 +10,7 @@ from oracles.joint import fits, labellings, problem, score
 from rulefield.inference.joint import joint_log_partition, joint_marginals, joint_viterbi
 from rulefield.learning.em import RegularisedObjective, direct_ascent, expectation_maximisation
 from rulefield.learning.joint import JointCorpus, JointLikelihood
+from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.learning.posterior import Posterior, TiltedCorpus
 from rulefield.problem.expectation import CompiledExpectation
 
@@ -123,12 +124,19 @@ def test_dual_and_tilted_posterior_by_enumeration(seed):
     assert_allclose(gradient, approx_fprime(nu, lambda x: posterior.smooth(x)[0], 1e-6), atol=1e-6)
 
 
-def test_em_stops_with_an_expectation_step():
+def test_em_ends_with_an_expectation_step(monkeypatch):
     model, data, labels, weight, theta = problem(1, (2, 3))
     corpus = JointCorpus(model, data, labels, weight)
+    m_steps = []
+
+    def counted(*args, **options):
+        m_steps.append(args)
+        return minimise_lbfgs(*args, **options)
+
+    monkeypatch.setattr("rulefield.learning.em.minimise_lbfgs", counted)
     outcome = expectation_maximisation(RegularisedObjective(corpus, [], l2=0.5), 0.1 * theta, max_iter=3, tol=0.0)
+    assert (len(outcome.log), len(m_steps)) == (3, 2)
     again = RegularisedObjective(corpus, [], l2=0.5).value_and_gradient(outcome.theta)[0]
-    assert len(outcome.log) == 3
     assert_allclose(outcome.log[-1].objective, -again)
 
 

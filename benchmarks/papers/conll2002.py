@@ -30,8 +30,8 @@ def main() -> None:
     options = parser.parse_args()
     data_folder()
     X, y = (part[: options.sentences] for part in load_conll2002("train"))
-    y = [convert(labels, "BIO", "BIO") for labels in y]  # one sentence begins inside a name
     X_dev, y_dev = load_conll2002("testa")
+    y, y_dev = ([convert(labels, "BIO", "BIO") for labels in part] for part in (y, y_dev))  # some begin inside a name
     X_test, y_test = load_conll2002("testb")
     crf = ChainCRF(scheme="BIO", l2=1.0, features=TokenFeatures(), n_jobs=options.jobs).fit(X, y)
     plain = crf.predict(X_test)

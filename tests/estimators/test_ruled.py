@@ -121,3 +121,16 @@ def test_only_helpful_rules_are_kept(crf, data):
     assert some.rules_ == expected
     assert 1 < len(expected) < len(every.rules_)
     assert [row.helped for row in some.report_ if row.weight > 0] == [helped[rule.label] for rule in expected]
+
+
+@pytest.mark.parametrize("learner", ["perceptron", "ssvm", "likelihood"])
+def test_impossible_held_out_labels_are_left_out(crf, data, learner):
+    """Labels that begin inside a segment have no score to learn from: they are left out, not turned into NaN."""
+    X, y = data[2][:12], [list(labels) for labels in data[3][:12]]
+    y[3][0] = "I-" + y[3][0].split("-")[1]
+    options = {"learner": learner, "epochs": 2, "cutoff": 0.0}
+    with pytest.warns(UserWarning, match="1 held-out sequences have labels that the scheme forbids, the first is 3"):
+        some = RuledCRF(crf, CANDIDATES, **options).fit(X, y)
+    keep = [i for i in range(12) if i != 3]
+    without = RuledCRF(crf, CANDIDATES, **options).fit([X[i] for i in keep], [y[i] for i in keep])
+    assert some.rules_ == without.rules_

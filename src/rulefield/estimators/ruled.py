@@ -343,7 +343,7 @@ def _examples(crf: ChainCRF, X: Any, y: list[list[Any]], classes: list[Any] | No
     decoder = crf._decoder()
     index = {label: i for i, label in enumerate(crf.classes_ if classes is None else classes)}
     column = np.array([index[label] for label in crf.classes_])
-    out = []
+    out, impossible = [], []
     strange = [i for i, gold in enumerate(y) if not set(gold) <= set(index)]
     if strange:
         label = next(label for label in y[strange[0]] if label not in index)
@@ -359,7 +359,18 @@ def _examples(crf: ChainCRF, X: Any, y: list[list[Any]], classes: list[Any] | No
         potentials = decoder.potentials(data, i)
         if len(index) > len(column):
             potentials = _widened(potentials, column, len(index))
-        out.append(Example(tokens_of(X, i), potentials, np.array([index[label] for label in gold], dtype=np.int64)))
+        labels = np.array([index[label] for label in gold], dtype=np.int64)
+        if potentials.score(labels) == -np.inf:  # no weight of a rule could make it the best
+            impossible.append(i)
+            continue
+        out.append(Example(tokens_of(X, i), potentials, labels))
+    if impossible:
+        warnings.warn(
+            f"{len(impossible)} held-out sequences have labels that the scheme forbids, the first is {impossible[0]}; they "
+            "are left out (rulefield.encode.spans.convert mends labels).",
+            UserWarning,
+            stacklevel=3,
+        )
     return out
 
 

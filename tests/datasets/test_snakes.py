@@ -90,6 +90,7 @@ def test_turned_pictures_are_snakes_again_and_all_different():
     pictures = make_snakes(12, seed=3, hidden=True)
     turned = turned_snakes(pictures)
     assert len(turned) == 8 * len(pictures)
+    assert len(turned_snakes(pictures, mirrored=False)) == 4 * len(pictures)
     for before, after in zip(pictures, turned):
         assert (before.colours == after.colours).all()
         assert (before.labels == after.labels).all()

@@ -1,5 +1,7 @@
 """Leaving logic factors out at first changes nothing but the time."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -41,3 +43,15 @@ def test_the_answer_is_the_same(seed, weight):
     assert_allclose(lazy.objective, exact.objective)
     assert lazy.upper_bound >= exact.objective - 1e-9
     assert {b.rule for b in lazy.broken} == {int(k) for k in np.flatnonzero(p.logic.broken(lazy.labels))}
+
+
+def test_what_is_kept_of_factors_serves_other_scores_and_graphs_but_no_other_factors():
+    rng = np.random.default_rng(7)
+    first = problem(rng, np.inf)
+    for seed in range(10):
+        other = replace(problem(np.random.default_rng(seed), np.inf), logic=first.logic)
+        assert_allclose(decode_graph(other).objective, decode_graph(other, engine="enumerate").objective)
+    assert first.logic.memory
+    softer = replace(first, logic=replace(first.logic, weight=np.full(2, 0.1)))
+    assert not softer.logic.memory
+    assert_allclose(decode_graph(softer).objective, decode_graph(softer, engine="enumerate").objective)

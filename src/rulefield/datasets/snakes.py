@@ -104,14 +104,15 @@ def holds_snake(colours: np.ndarray) -> bool:
 # --- turned pictures --------------------------------------------------------------------------
 
 
-def turned_snakes(pictures: list[Picture]) -> list[Picture]:
-    """Return the pictures in all eight positions: turned by quarters and mirrored, the colours with them.
+def turned_snakes(pictures: list[Picture], mirrored: bool = True) -> list[Picture]:
+    """Return the pictures in four positions, turned by quarters, or in eight, mirrored as well; colours go with them.
 
     What a colour means is read from the labels, so that pictures with any palette can be turned; all of the first
     position come first. Learning from them says that the rules of snakes are the same in every direction.
     """
     steps = colour_steps(pictures)
-    return [_turn(p, quarters, mirror, steps) for mirror in (False, True) for quarters in range(4) for p in pictures]
+    sides = (False, True) if mirrored else (False,)
+    return [_turn(p, quarters, side, steps) for side in sides for quarters in range(4) for p in pictures]
 
 
 def colour_steps(pictures: list[Picture]) -> dict[int, tuple[int, int]]:

@@ -19,6 +19,7 @@ from rulefield.models.graph import GraphModel
 from rulefield.models.graph_batch import GraphBatch, make_batch
 from rulefield.problem.graph import GraphPotentials
 from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.logic import GraphRows, LogicFactors
 from rulefield.rules.graph_compile import GraphRuleCompiler
 
 CHUNK = 256
@@ -87,6 +88,7 @@ class GraphDecoder:
         self.model, self.theta, self.names, self.n_jobs = model, theta, names, n_jobs
         self.rules, self.on_infeasible = list(rules), on_infeasible
         self.compiler = GraphRuleCompiler(self.rules, names.classes) if self.rules else None
+        self._compiled: dict[Any, tuple[LogicFactors, GraphRows]] = {}
 
     def results(
         self, graphs: Sequence[TypedGraph], known: Sequence[np.ndarray] | None = None, **limits: Any
@@ -140,7 +142,7 @@ class GraphDecoder:
     def _decode(self, graph: TypedGraph, potentials: GraphPotentials, limits: dict[str, Any]) -> Result:
         if self.compiler is None:
             return decode_graph(GraphProblem(potentials), **limits)
-        problem = GraphProblem(potentials, *self.compiler.compile(graph))
+        problem = GraphProblem(potentials, *self._compile(graph, self.compiler))
         result = decode_lazily(problem, **limits)
         if result.status is not Status.infeasible:
             return result
@@ -156,6 +158,15 @@ class GraphDecoder:
             'use on_infeasible="relax".',
             names,
         )
+
+    def _compile(self, graph: TypedGraph, compiler: GraphRuleCompiler) -> tuple[LogicFactors, GraphRows]:
+        """Compile the rules for a graph; without relations they depend on the numbers of its nodes alone."""
+        if graph.relations:
+            return compiler.compile(graph)
+        key = tuple(sorted(graph.n_nodes.items()))
+        if key not in self._compiled:
+            self._compiled[key] = compiler.compile(graph)
+        return self._compiled[key]
 
     def _named(self, graph: TypedGraph, result: Result) -> GraphLabelling:
         return GraphLabelling(

@@ -33,6 +33,8 @@ MANY_NODES = 500
 SURE = 0.1  # of the mean lead: a label that leads by more is not doubted when a labelling is made
 POLISH_NODES = 5_000
 CASE_ROUNDS = 5
+FIRST_ROUNDS = 12  # before what is left is looked at as a smaller problem
+FEW_LEFT = 0.5  # of the labels beyond one a node: with fewer left a smaller problem is worth building
 ONE_PIECE = 0.8  # of the open nodes in one piece: splitting would not pay
 
 
@@ -101,16 +103,45 @@ def auto_graph(
 
 def _solve(parts: Parts, search: Search, budget: Budget) -> str:
     """Close the gap of a search as far as the budget allows; return the engine that came last."""
-    descend(search, progress=ROOT_PROGRESS, deadline=budget.deadline)
-    engine = "tree" if search.network.is_forest else "trws"
+    descend(search, FIRST_ROUNDS, progress=ROOT_PROGRESS, deadline=budget.deadline)
+    if search.is_open:
+        _search_what_is_left(parts, search, budget)
+    if search.is_open:
+        descend(search, progress=ROOT_PROGRESS, deadline=budget.deadline)
+    engine = "tree" if search.network.is_forest else "branch" if search.nodes else "trws"
     if search.is_open:
         engine = "branch"
+        _search_what_is_left(parts, search, budget)
         budget.search(search, FIRST_NODES)
     if search.is_open and search.value == -np.inf:
         budget.search(search)  # labels can only be ruled out by a labelling, so find one first
     if search.is_open and search.value > -np.inf:
         _finish(parts, search, budget)
     return engine
+
+
+def _search_what_is_left(parts: Parts, search: Search, budget: Budget) -> None:
+    """Branch on the labels that bounds leave open, as a smaller problem, where they are few (most often they are)."""
+    alive = search.network.scores.unary > -np.inf
+    spare = int(alive.sum()) - search.network.n_nodes
+    if search.value == -np.inf or spare > FEW_LEFT * (len(alive) - search.network.n_nodes):
+        return
+    components, labels, constant = split(parts, _in_problem_order(search, alive))
+    if len(components) != 1:
+        return
+    constant -= search.network.constant
+    piece = begin(components[0].parts)
+    piece.value = least = search.value - constant - piece.network.constant
+    descend(piece, progress=ROOT_PROGRESS, deadline=budget.deadline)
+    budget.search(piece, FIRST_NODES)
+    search.rounds, search.nodes = search.rounds + piece.rounds, search.nodes + piece.nodes
+    answer = piece.answer() if piece.value > least else None
+    if answer is not None:
+        _write(labels, components[0], answer)
+        _adopt(
+            search, piece.value + piece.network.constant + constant, labels[search.network.order].astype(np.uint64)
+        )
+    search.bound = max(search.value, min(search.bound, piece.bound + piece.network.constant + constant))
 
 
 def _best_case(
@@ -250,8 +281,13 @@ def _solve_pieces(
         found = _solve_piece(piece, budget, use_milp, whole)
         value, bound = value + found[0], bound + found[1]
         if found[2] is not None:
-            labels[piece.nodes] = [keep[y] for keep, y in zip(piece.labels, found[2])]
+            _write(labels, piece, found[2])
     return value, bound
+
+
+def _write(labels: np.ndarray, piece: Component, answer: np.ndarray) -> None:
+    """Put the labels of a piece where they belong."""
+    labels[piece.nodes] = [keep[y] for keep, y in zip(piece.labels, answer)]
 
 
 def _solve_piece(

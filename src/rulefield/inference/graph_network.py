@@ -79,7 +79,21 @@ class Network:
 
 
 def build_network(parts: Parts) -> Network:
-    """Compile potentials and machines: O(edges x labels^2) vectorised, and a loop over rules."""
+    """Compile potentials and machines: O(edges x labels^2) vectorised, and a loop over rules.
+
+    Where the same rules are kept in memory, so is the structure for each graph that they meet.
+    """
+    if parts.memory is None:
+        return _compile(parts).pour(parts.potentials)
+    key = parts.potentials.edges.tobytes()
+    if key not in parts.memory:
+        parts.memory[key] = _compile(parts)
+    structure: Network = parts.memory[key]
+    return structure.pour(parts.potentials)
+
+
+def _compile(parts: Parts) -> Network:
+    """Structure and rules of a network, still without the potentials' scores."""
     p, made = parts.potentials, parts.machines
     sizes = p.n_labels
     large = [m for m in made if len(m.nodes) > 2]
@@ -99,8 +113,7 @@ def build_network(parts: Parts) -> Network:
     pair_to, loop_to = _pair_maps(p, sizes, rank, keys, index, pair_at)
     fixed = _fixed_scores(made, sizes, rank, keys, index, net, pair_at, is_forest)
     constant = float(sum(m.table() for m in made if not len(m.nodes)))
-    empty = Network(net, fixed, order, is_forest, constant, unary_from, pair_to, loop_to, fixed)
-    return empty.pour(p)
+    return Network(net, fixed, order, is_forest, constant, unary_from, pair_to, loop_to, fixed)
 
 
 def _edge_keys(edges: np.ndarray, extra: list[np.ndarray], n: int) -> np.ndarray:

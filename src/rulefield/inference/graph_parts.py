@@ -1,6 +1,7 @@
 """A graph problem as potentials and machines, and what is left of it when labels are ruled out."""
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.sparse import coo_array
@@ -10,13 +11,19 @@ from rulefield.inference.graph_machines import Machine, machines
 from rulefield.problem.graph import GraphPotentials
 from rulefield.problem.graph_problem import GraphProblem
 
+MACHINES = "machines"
+
 
 @dataclass(frozen=True)
 class Parts:
-    """Potentials whose last nodes are the auxiliary variables (two labels, score 0), and rules as machines."""
+    """Potentials whose last nodes are the auxiliary variables (two labels, score 0), and rules as machines.
+
+    ``memory`` is where networks of the same machines are kept, by graph; None where they are not worth keeping.
+    """
 
     potentials: GraphPotentials
     machines: list[Machine]
+    memory: dict[Any, Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -48,9 +55,17 @@ def extend(problem: GraphProblem) -> GraphPotentials:
 
 
 def parts_of(problem: GraphProblem) -> tuple[Parts, np.ndarray]:
-    """Potentials and machines of a problem, and the numbers of rows that have no machine (bounds ignore them)."""
-    made, rest = machines(problem)
-    return Parts(extend(problem), made), rest
+    """Potentials and machines of a problem, and the numbers of rows that have no machine (bounds ignore them).
+
+    Machines of logic factors alone are made once for all problems that hold the same factors.
+    """
+    if problem.rows.n_rows or not problem.logic.n_factors:
+        made, rest = machines(problem)
+        return Parts(extend(problem), made), rest
+    memory = problem.logic.memory.setdefault(problem.potentials.n_labels.tobytes(), {})
+    if MACHINES not in memory:
+        memory[MACHINES] = machines(problem)[0]
+    return Parts(problem.potentials, memory[MACHINES], memory), np.zeros(0, dtype=np.int64)
 
 
 def split(parts: Parts, alive: np.ndarray) -> tuple[list[Component], np.ndarray, float]:

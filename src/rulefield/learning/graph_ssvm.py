@@ -13,7 +13,7 @@ from rulefield.learning.graph_shards import GraphShard
 from rulefield.learning.graph_smooth import Learned
 from rulefield.models.graph import GraphModel
 
-CACHE_PASSES = 10
+CACHE_PASSES = 30
 STEPS_PER_EXAMPLE = 2
 CERTIFY_EVERY = 4
 IDLE_ROUNDS = 10

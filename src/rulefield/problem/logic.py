@@ -1,8 +1,9 @@
 """Logic factors and linear rows over the labels of a graph's nodes: compiled rules, known only by number."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -42,6 +43,9 @@ class LogicFactors:
         What breaking the factor costs; ``inf`` where it is hard.
     rule : ndarray of int64, shape (n_factors,)
         Number of the user's rule that the factor came from.
+    memory : dict
+        Where engines keep what they made of the factors, for the next problem with the same ones; a copy made with
+        ``dataclasses.replace`` begins with an empty one.
     """
 
     kind: np.ndarray
@@ -52,6 +56,7 @@ class LogicFactors:
     limit: np.ndarray
     weight: np.ndarray
     rule: np.ndarray
+    memory: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     @property
     def n_factors(self) -> int:

@@ -20,6 +20,7 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
+import gaussian_scores
 import numpy as np
 from gaussian_scores import CROSSFIT_NAMES, PAPER_NAMES, folds
 from scipy.special import expit
@@ -219,6 +220,7 @@ def main():
         "emotions": emotions,
         "yeast": yeast,
     }
+    print(gaussian_scores.__doc__)
     answer = {}
     for name, data in sets.items():
         if name in options.only:

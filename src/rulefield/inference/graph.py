@@ -10,6 +10,7 @@ from rulefield.inference.graph_conflict import minimal_conflict_graph, relax_gra
 from rulefield.inference.graph_enumerate import enumerate_graph
 from rulefield.inference.graph_fast import FastGraphResult, FastState, decode_fast
 from rulefield.inference.graph_marginals import GraphMarginals, MarginalState, graph_marginals
+from rulefield.inference.graph_maxflow import flow_graph
 from rulefield.inference.graph_milp import milp_graph
 from rulefield.inference.graph_toulbar2 import toulbar2_graph
 from rulefield.inference.graph_trws import ROUNDS
@@ -30,7 +31,7 @@ __all__ = [
 ]
 
 NODE_LIMIT = 100_000
-ENGINES = ("auto", "trws", "branch", "ad3", "reduced_milp", "milp", "toulbar2", "enumerate")
+ENGINES = ("auto", "trws", "branch", "maxflow", "ad3", "reduced_milp", "milp", "toulbar2", "enumerate")
 
 
 def decode_graph(
@@ -47,10 +48,11 @@ def decode_graph(
     problem : GraphProblem
     engine : str
         ``auto`` walks from cheap to exact and stops at the first certificate: TRW-S (exact on forests), branch and
-        bound on its bound, the same on the pieces that bounds leave open, HiGHS on the rest.
-        ``trws``: no search. ``branch``: TRW-S and branch and bound on the whole. ``ad3``: the relaxation,
-        rounded. ``reduced_milp``: TRW-S, then HiGHS
-        on what its bounds leave open. ``milp``: HiGHS on the whole problem.
+        bound on its bound, the same on the pieces that bounds leave open, HiGHS on the rest; hubs are tried label by
+        label, and submodular problems with two labels and no rules go to ``maxflow`` at once.
+        ``maxflow``: a minimum cut, for these alone. ``trws``: no search. ``branch``: TRW-S and branch and bound on the
+        whole. ``ad3``: the relaxation, rounded. ``reduced_milp``: TRW-S, then HiGHS on what its bounds leave open.
+        ``milp``: HiGHS on the whole problem.
         ``toulbar2``: where pytoulbar2 is installed (it holds the GIL). ``enumerate``: every labelling.
     node_limit : int
         Search nodes that an exact search may visit before it returns its best with a gap; a node counts as one for
@@ -69,6 +71,8 @@ def decode_graph(
         return trws_graph(problem, ROUNDS, warm_start)
     if engine == "branch":
         return branch_graph(problem, node_limit, seconds, warm_start)
+    if engine == "maxflow":
+        return flow_graph(problem)
     if engine == "ad3":
         return ad3_graph(problem)
     if engine == "reduced_milp":

@@ -8,6 +8,7 @@ import numpy as np
 from rulefield.inference.graph_condition import Cases, cases_of
 from rulefield.inference.graph_evaluate import finish, nothing, objective
 from rulefield.inference.graph_flow import milp_parts
+from rulefield.inference.graph_maxflow import flow_graph, is_submodular
 from rulefield.inference.graph_milp import milp_graph
 from rulefield.inference.graph_network import build_network
 from rulefield.inference.graph_parts import Component, Parts, extend, parts_of, split
@@ -87,7 +88,11 @@ def branch_graph(
 def auto_graph(
     problem: GraphProblem, node_limit: int, seconds: float | None, warm_start: np.ndarray | None = None
 ) -> Result:
-    """Walk from cheap to exact and stop at the first certificate; hubs are tried label by label."""
+    """Walk from cheap to exact and stop at the first certificate; see ``decode_graph``."""
+    if len(problem.potentials.edges) >= problem.potentials.n_nodes and is_submodular(problem):
+        cut = flow_graph(problem)
+        if cut.status is Status.optimal:
+            return cut
     parts, rest = parts_of(problem)
     budget = Budget.of(node_limit, seconds)
     cases = None if len(rest) else cases_of(problem.potentials)

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.exceptions import NotFittedError
 
 import rulefield as rf
 from rulefield import ChainCRF, RuledCRF
@@ -134,3 +135,8 @@ def test_impossible_held_out_labels_are_left_out(crf, data, learner):
     keep = [i for i in range(12) if i != 3]
     without = RuledCRF(crf, CANDIDATES, **options).fit([X[i] for i in keep], [y[i] for i in keep])
     assert some.rules_ == without.rules_
+
+
+def test_a_chain_that_is_not_fitted_is_told_the_way_out():
+    with pytest.raises(NotFittedError, match="or give cv=5"):
+        RuledCRF(ChainCRF()).fit([["a"]], [["x"]])

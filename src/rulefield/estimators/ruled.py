@@ -237,7 +237,9 @@ class RuledCRF(SequenceEstimator):
         if isinstance(crf, CrossFitted):
             return crf.crf, crf.examples
         if self.cv == "prefit":
-            check_is_fitted(crf)
+            check_is_fitted(
+                crf, msg="the chain of a RuledCRF must be fitted where cv='prefit'; fit it first, or give cv=5."
+            )
             return copy.deepcopy(crf), _examples(crf, X, y)
         with Progress(f"fitting {self.cv} folds", bool(self.verbose)):
             done = cross_fit(crf, X, y, int(self.cv), self.random_state)

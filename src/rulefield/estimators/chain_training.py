@@ -26,7 +26,7 @@ from rulefield.problem.compiled import CompiledRule
 if TYPE_CHECKING:
     from rulefield.estimators.chain_expectations import ChainExpectations
     from rulefield.estimators.expectation_training import ExpectationReport
-    from rulefield.learning.ruled_likelihood import RuledLikelihood
+    from rulefield.learning.likelihood_under_rules import RuledLikelihood
 
 DEFAULT_ITERATIONS = {"lbfgs": 1000, "sgd": 30, "perceptron": 20, "ssvm": 50}
 
@@ -182,7 +182,7 @@ def _objective(training: Training, options: ChainOptions) -> "ChainLikelihood | 
         return ChainLikelihood(*data, **how)
     if training.labels.is_partial:
         raise InputError("train_with_rules needs every label; leave sequences with unknown labels out.")
-    from rulefield.learning.ruled_likelihood import RuledLikelihood
+    from rulefield.learning.likelihood_under_rules import RuledLikelihood
 
     names = training.rules.names
     return RuledLikelihood(*data, training.rules.compiled, lambda r: names[r], **how)

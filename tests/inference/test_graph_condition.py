@@ -47,6 +47,8 @@ def test_hubs_are_nodes_with_far_more_edges_than_others():
     assert len(hubs_of(np.append(np.full(30, 2), 9), p.edges)) == 0, "nine cases are too many"
     star = np.stack([np.arange(30), np.full(30, 30)], axis=1)
     assert len(hubs_of(p.n_labels, star)) == 0, "a forest needs none"
+    wide = np.concatenate([p.edges, np.stack([np.arange(31, 150), np.arange(32, 151)], axis=1)])
+    assert len(hubs_of(np.full(151, 2), wide)) == 0, "busy, but joined to a fifth of the nodes only"
     full = np.array([(i, j) for i in range(20) for j in range(i)])
     assert len(hubs_of(np.full(20, 2), full)) == 0, "all nodes are alike"
     assert len(hubs_of(np.zeros(0, dtype=np.int64), np.zeros((0, 2), dtype=np.int64))) == 0

@@ -16,6 +16,7 @@ from rulefield.problem.graph_problem import GraphProblem
 MOST_CASES = 8
 HUB_DEGREE = 8
 HUB_RATIO = 3.0  # a hub has so many times the neighbours of the mean node
+HUB_SHARE = 0.25  # and is joined to so many of all nodes; a busy node of a sparse graph is left to branch and bound
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ def hubs_of(n_labels: np.ndarray, edges: np.ndarray) -> np.ndarray:
     if n == 0 or len(edges) < n:
         return np.zeros(0, dtype=np.int64)
     degree = np.bincount(edges.ravel(), minlength=n)
-    least = max(HUB_DEGREE, HUB_RATIO * degree.mean())
+    least = max(HUB_DEGREE, HUB_RATIO * degree.mean(), HUB_SHARE * n)
     chosen: list[int] = []
     cases = 1
     for v in np.argsort(-degree, kind="stable"):

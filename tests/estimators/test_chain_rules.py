@@ -129,3 +129,14 @@ def test_training_under_rules_is_the_likelihood_among_what_they_allow():
     assert loss(under) < loss(plain)
     with pytest.raises(InfeasibleError, match="sequence 1.*no B"):
         ChainCRF(rules=[(r.count("B") <= 0).named("no B")], train_with_rules=True).fit([["a"], ["b"]], [["A"], ["B"]])
+
+
+def test_broken_rules_are_told_by_their_own_names(crf):
+    rules = [r.present("A").soft(1e-6), r.absent("B").soft(1e-6), (r.segments("B") <= 0).named("no B").soft(1e-6)]
+    for x in (["b", "b", "a"], ["a", "a"]):
+        answer = crf.decode([x], rules=rules)[0]
+        amounts = {rule.label: rule.violation(x, answer.labels, scheme=None) for rule in rules}
+        assert {b.rule: b.amount for b in answer.broken} == {
+            name: amount for name, amount in amounts.items() if amount
+        }
+    assert len(crf.decode([["b", "b", "a"]], rules=rules)[0].broken) == 2

@@ -1,5 +1,6 @@
 """What the Gaussian classifier and regressor share: inputs, graphs, learning, potentials."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -79,8 +80,9 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
             return None
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
+    @abstractmethod
     def _default_predictors(self) -> list[Any]:
-        raise NotImplementedError
+        """Return the estimators that are used where none are given."""
 
     def _cross_fitting(self, paper: bool = False) -> CrossFitting:
         predictors = self.predictors

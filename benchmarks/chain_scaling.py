@@ -14,7 +14,7 @@ from rulefield import Sequences
 from rulefield.data.labels import Labels
 from rulefield.encode.features import FeatureEncoder
 from rulefield.encode.labels import LabelEncoder
-from rulefield.learning.likelihood import ChainLikelihood
+from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.models.chain import ChainModel
 
 

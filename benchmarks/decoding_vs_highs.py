@@ -20,12 +20,12 @@ from time import perf_counter
 import numpy as np
 
 from rulefield import rules as r
-from rulefield.inference.decoding import decode
-from rulefield.inference.prepare import prepare
+from rulefield.inference.chain.decode import decode
+from rulefield.inference.chain.prepare import prepare
+from rulefield.inference.chain.two_stage import TwoStageResult, decode_two_stage, least_cost_by_highs
 from rulefield.inference.result import Result, Status
-from rulefield.inference.two_stage import TwoStageResult, decode_two_stage, least_cost_by_highs
 from rulefield.problem.chain import ChainPotentials
-from rulefield.problem.compiled import ChainProblem
+from rulefield.problem.chain_rules import ChainProblem
 
 SETS = (
     "counts_100x30",

@@ -7,9 +7,9 @@ import numpy as np
 from scipy.stats import t as student
 
 from rulefield import RuledCRF
-from rulefield.estimators.ruled import CrossFitted
+from rulefield.estimators.ruled.estimator import CrossFitted
 from rulefield.rules import propose
-from rulefield.rules.mine import FAMILIES, TOKEN_CLASS, mine_table
+from rulefield.rules.finding.mine import FAMILIES, TOKEN_CLASS, mine_table
 from rulefield.rules.rule import LEARN
 
 ALL, FIVE, CHAIN, SEGMENT = "all rules", "the paper's five", "chain", "SegmentCRF"

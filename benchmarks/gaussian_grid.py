@@ -13,8 +13,8 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from rulefield.datasets.fields import make_grid_field
-from rulefield.estimators.gaussian_classifier import GaussianCRFClassifier
-from rulefield.estimators.gaussian_regressor import GaussianCRFRegressor
+from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier
+from rulefield.estimators.gaussian.regressor import GaussianCRFRegressor
 
 
 def fit_map(side, method="map"):

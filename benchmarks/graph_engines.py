@@ -13,8 +13,8 @@ from time import process_time
 import numpy as np
 
 from common import data_folder
-from rulefield.inference.graph import decode_graph
-from rulefield.inference.graph_toulbar2 import has_toulbar2
+from rulefield.inference.graph.decode import decode_graph
+from rulefield.inference.graph.toulbar2 import has_toulbar2
 from rulefield.problem.graph import GraphPotentials
 from rulefield.problem.graph_problem import GraphProblem
 from rulefield.problem.logic import Logic, LogicFactors

@@ -20,8 +20,8 @@ from scipy import sparse
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.inference.joint import joint_marginals
-from rulefield.learning.joint import JointCorpus, JointLikelihood
-from rulefield.learning.likelihood import ChainLikelihood
+from rulefield.learning.chain.likelihood import ChainLikelihood
+from rulefield.learning.expectations.corpus import JointCorpus, JointLikelihood
 from rulefield.models.chain import ChainModel
 from rulefield.models.joint import JointModel
 from rulefield.problem.joint import JointPotentials

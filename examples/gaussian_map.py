@@ -8,7 +8,7 @@ import importlib.util
 import numpy as np
 
 from rulefield.datasets.fields import make_grid_field
-from rulefield.estimators.gaussian_classifier import GaussianCRFClassifier
+from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier
 
 SIDE = 40
 

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
 from rulefield import rules as r
-from rulefield.estimators.gaussian_classifier import GaussianCRFClassifier
+from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier
 
 TAGS = ["happy", "dancing", "calm", "quiet", "sad", "angry"]
 MOOD = np.array([1.0, 0.9, -0.6, -0.8, -0.9, 0.3])

@@ -10,7 +10,7 @@ import numpy as np
 
 from rulefield import rules as r
 from rulefield.data.graphs import TypedGraph
-from rulefield.estimators.graph import GraphCRF
+from rulefield.estimators.graph.estimator import GraphCRF
 
 rng = np.random.default_rng(0)
 

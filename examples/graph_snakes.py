@@ -12,7 +12,7 @@ import numpy as np
 
 from rulefield import rules as r
 from rulefield.datasets.snakes import make_snakes, snake_graph
-from rulefield.estimators.graph import GraphCRF
+from rulefield.estimators.graph.estimator import GraphCRF
 
 # %% draw pictures and turn them into graphs
 pictures = make_snakes(80, seed=0)

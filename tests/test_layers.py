@@ -1,4 +1,8 @@
-"""Imports point down only: a package imports packages with a smaller number, never a sibling of its level."""
+"""The house: imports point down only, a family imports itself and what is shared, and no folder is crowded.
+
+A package imports packages with a smaller number, never a sibling of its level. Inside a layer a family (a folder)
+imports its own files and the layer's shared ones; exceptions are listed with their reason.
+"""
 
 import ast
 from pathlib import Path
@@ -14,6 +18,7 @@ LEVELS = {
     "problem": 1,
     "encode": 1,
     "persistence": 1,
+    "parallel": 1,
     "metrics": 2,
     "inference": 3,
     "models": 3,
@@ -24,6 +29,17 @@ LEVELS = {
     "estimators": 6,
     "cli": 7,
     "__main__": 8,
+}
+MOST_FILES = 20  # in a layer's own folder or in a family's: more than that is a list, not a place
+# (layer, family, the other family that it may import): why
+FAMILY_EXCEPTIONS = {
+    ("estimators", "joint", "chain"): "a joint model starts from one chain per task",
+    ("estimators", "ruled", "chain"): "RuledCRF wraps a ChainCRF",
+    ("estimators", "segments", "chain"): "options and features in files, until they are shared",
+    ("estimators", "graph", "chain"): "the reading of n_jobs, until it is shared",
+    ("kernels", "segments", "chain"): "a step between segments is a step of a chain",
+    ("learning", "expectations", "chain"): "free sums of one chain go through the chain's kernels",
+    ("rules", "finding", "chain"): "candidates are measured by compiling them for chains",
 }
 ROOT = Path(rulefield.__file__).parent
 
@@ -59,3 +75,43 @@ def test_imports_point_down(path):
 
 def test_every_package_has_a_level():
     assert {package_of(p) for p in modules()} <= set(LEVELS)
+
+
+def family_of(parts):
+    """The family folder of a module path inside a layer, or None for a file that the layer shares."""
+    return parts[1] if len(parts) > 1 and (ROOT / parts[0] / parts[1]).is_dir() else None
+
+
+def imported_families(path):
+    """Yield (layer, family) of every import of a family's file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("rulefield."):
+            parts = node.module.split(".")[1:]
+            for name in node.names:
+                if family := family_of((*parts, name.name)):
+                    yield parts[0], family
+
+
+@pytest.mark.parametrize("path", modules(), ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_family_imports_itself_and_what_is_shared(path):
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    here = family_of(parts)
+    for layer, family in imported_families(path):
+        allowed = layer != parts[0] or here is None or family == here
+        assert allowed or (layer, here, family) in FAMILY_EXCEPTIONS, f"{'/'.join(parts)} imports {layer}/{family}"
+
+
+def test_every_exception_is_needed():
+    used = {
+        (layer, family_of(path.relative_to(ROOT).parts), family)
+        for path in modules()
+        for layer, family in imported_families(path)
+        if layer == package_of(path)
+    }
+    assert set(FAMILY_EXCEPTIONS) <= used
+
+
+def test_no_folder_is_crowded():
+    folders = {path.parent for path in modules()}
+    crowded = {str(f.relative_to(ROOT)): n for f in folders if (n := len(list(f.glob("*.py")))) > MOST_FILES + 1}
+    assert not crowded  # __init__.py is not counted

@@ -21,7 +21,7 @@ from rulefield import ChainCRF, SegmentCRF, TokenFeatures, metrics
 from rulefield.datasets import load_cora
 from rulefield.encode.cues import citation_cues
 from rulefield.encode.spans import convert
-from rulefield.estimators.ruled import cross_fit
+from rulefield.estimators.ruled.estimator import cross_fit
 
 PAPER = "paper 002: CRF-Soft 93.99, learning with inference 89.72; F author 95.19, title 95.31, booktitle 92.61"
 FIELDS = ("author", "title", "booktitle")

@@ -30,7 +30,7 @@ from sklearn.metrics import roc_auc_score
 
 from rulefield.datasets.fields import TABLE_5, make_paper_field
 from rulefield.datasets.multilabel import read_emotions, read_yeast
-from rulefield.estimators.gaussian_classifier import GaussianCRFClassifier
+from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier
 
 MEASURES = ("auc", "macro_auc", "acc", "subset", "marginal_ll", "joint_ll", "hidden_half_auc")
 # Recorded for the authors' code on the same kind of predictors and folds (AUC, ACC, CPU seconds a fold)

@@ -20,7 +20,7 @@ import numpy as np
 
 from rulefield import rules as r
 from rulefield.datasets.snakes import make_snakes, read_snakes, snake_graph, snake_labels, turned_snakes
-from rulefield.estimators.graph import GraphCRF
+from rulefield.estimators.graph.estimator import GraphCRF
 
 AUTHORS = {
     "single": {"accuracy": 0.921, "fit": 1341},

@@ -27,8 +27,8 @@ from common import data_folder, read_columns
 from rulefield import ChainCRF, JointCRF
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.metrics import span_f1, span_precision, span_recall, token_accuracy
-from rulefield.rules.estimate import expectations_from, joint_counts
 from rulefield.rules.expectations import share
+from rulefield.rules.finding.estimate import expectations_from, joint_counts
 
 SIZES = {1: (219, 223), 2: (442, 444), 4: (886, 873)}
 PAPER = {

@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from rulefield.datasets.multilabel import read_emotions, read_yeast
-from rulefield.estimators.multilabel import MultiLabelCRF
+from rulefield.estimators.graph.multilabel import MultiLabelCRF
 
 PAPER = {
     "emotions": {"ssvm_full": 0.755, "ssvm_tree": 0.795, "ssvm_none": 0.784},

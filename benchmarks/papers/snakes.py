@@ -19,7 +19,7 @@ import numpy as np
 
 from rulefield import rules as r
 from rulefield.datasets.snakes import make_snakes, read_snakes, snake_graph
-from rulefield.estimators.graph import GraphCRF
+from rulefield.estimators.graph.estimator import GraphCRF
 
 PEER = {
     "directions": {"accuracy": 0.8536, "fit": 86.9, "constrained": 0.8685, "predict": 24.7},

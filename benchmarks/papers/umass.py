@@ -24,15 +24,15 @@ from citation_features import CitationFeatures
 from common import data_folder
 from rulefield import ChainCRF, RuledCRF
 from rulefield.datasets import load_umass
-from rulefield.estimators.ruled import cross_fit
-from rulefield.inference.decoding import decode
-from rulefield.inference.soft_dd import decode_soft_dd
-from rulefield.learning.rule_likelihood import learn_likelihood
-from rulefield.learning.rule_weights import Examples, learn_perceptron
+from rulefield.estimators.ruled.estimator import cross_fit
+from rulefield.inference.chain.decode import decode
+from rulefield.inference.chain.dual import decode_soft_dd
+from rulefield.learning.rule_weights.learners import Examples, learn_perceptron
+from rulefield.learning.rule_weights.likelihood import learn_likelihood
 from rulefield.metrics import span_counts, span_f1
-from rulefield.problem.compiled import ChainProblem
+from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules import RuleCompiler, propose
-from rulefield.rules.importance import CUTOFF, importance_of
+from rulefield.rules.finding.importance import CUTOFF, importance_of
 
 FAMILIES = {
     "only-one": ["singleton"],

@@ -10,14 +10,14 @@ from typing import Any
 __version__ = "0.1.0"
 
 _PUBLIC = {
-    "ChainCRF": "rulefield.estimators.chain",
-    "GaussianCRFClassifier": "rulefield.estimators.gaussian_classifier",
-    "GaussianCRFRegressor": "rulefield.estimators.gaussian_regressor",
-    "GraphCRF": "rulefield.estimators.graph",
-    "JointCRF": "rulefield.estimators.joint",
-    "MultiLabelCRF": "rulefield.estimators.multilabel",
-    "RuledCRF": "rulefield.estimators.ruled",
-    "SegmentCRF": "rulefield.estimators.segments",
+    "ChainCRF": "rulefield.estimators.chain.estimator",
+    "GaussianCRFClassifier": "rulefield.estimators.gaussian.classifier",
+    "GaussianCRFRegressor": "rulefield.estimators.gaussian.regressor",
+    "GraphCRF": "rulefield.estimators.graph.estimator",
+    "JointCRF": "rulefield.estimators.joint.estimator",
+    "MultiLabelCRF": "rulefield.estimators.graph.multilabel",
+    "RuledCRF": "rulefield.estimators.ruled.estimator",
+    "SegmentCRF": "rulefield.estimators.segments.estimator",
     "Sequences": "rulefield.data.sequences",
     "Template": "rulefield.encode.templates",
     "TokenFeatures": "rulefield.encode.tokens",

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 from oracles.chains import chain_problems
 from oracles.segments import random_segments, segment_problems
 from rulefield.exceptions import InputError
-from rulefield.inference import chain
+from rulefield.inference.chain import exact as chain
 from rulefield.inference.result import Status
 from rulefield.inference.segments import best_segmentation, enumerate_segmentations, segment_marginals
 from rulefield.problem.segments import SegmentPotentials, Spans

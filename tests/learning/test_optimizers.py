@@ -7,13 +7,13 @@ from scipy.optimize import minimize
 
 from oracles.labelled_chains import random_labels, random_sequences
 from rulefield.exceptions import InputError
+from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.fit_log import Ending
 from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.learning.lbfgs_history import History, Point
-from rulefield.learning.likelihood import ChainLikelihood
 from rulefield.learning.owlqn import minimise_owlqn, pseudo_gradient
-from rulefield.learning.sharding import Threads, n_threads, shard_bounds
 from rulefield.models.chain import ChainModel
+from rulefield.parallel import Threads, n_threads, shard_bounds
 
 EXACT = {"tol": 0.0, "gtol": 1e-9, "max_iter": 2000}
 

@@ -71,7 +71,7 @@ def test_value_by_enumeration_and_gradient_by_differences(sparse, all_states):
 
 def test_threads_do_not_change_the_result(monkeypatch):
     model, data, gold, matches = problem(3)
-    monkeypatch.setattr("rulefield.learning.sharding.LEAST_SCORES", 30)
+    monkeypatch.setattr("rulefield.parallel.LEAST_SCORES", 30)
     theta = np.random.default_rng(0).normal(size=model.size)
     one, two = (SegmentLikelihood(model, data, gold, matches, n_jobs=n).value_and_gradient(theta) for n in (1, 2))
     assert one[0] == two[0]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from oracles.chains import random_chain
-from rulefield.problem.compiled import Automaton, ChainProblem, CompiledRule, Counter, Rows, Tally
+from rulefield.problem.chain_rules import Automaton, ChainProblem, CompiledRule, Counter, Rows, Tally
 
 
 def random_tally(rng, classes, m, least=-1, most=1):

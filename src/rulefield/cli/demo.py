@@ -17,7 +17,7 @@ def run_demo(data: str, n: int, noise: float, seed: int, jobs: int) -> None:
     """Run the whole story."""
     if data not in SETS:
         raise InputError(f"--data must be one of {', '.join(SETS)}; got {data!r}.")
-    from rulefield.estimators.chain import ChainCRF
+    from rulefield.estimators.chain.estimator import ChainCRF
 
     out = console()
     make: Any = SETS[data]

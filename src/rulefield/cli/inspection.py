@@ -87,7 +87,7 @@ def _weights(opened: OpenedChain, top: int) -> list[tuple[str, Any]]:
         return [("", opened.chain.explain(top=top))]
     if not isinstance(opened, OpenedJoint):
         return []
-    from rulefield.estimators.explanations import explain_model
+    from rulefield.estimators.chain.explanations import explain_model
 
     crf, names = opened.crf, opened.crf._encoder.names
     return [

@@ -49,7 +49,7 @@ def check_options(options: TrainOptions) -> None:
 
 def make_joint(tokens: list[Any], labels: list[Any], tasks: Tasks, options: TrainOptions, quiet: bool) -> Any:
     """Make the estimator that the options ask for."""
-    from rulefield.estimators.joint import JointCRF
+    from rulefield.estimators.joint.estimator import JointCRF
     from rulefield.rules import expectation_text
 
     schemes = {}

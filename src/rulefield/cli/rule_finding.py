@@ -11,7 +11,7 @@ def run_propose(
 ) -> None:
     """Write candidates by template, each with the share of sequences in which it holds."""
     from rulefield.rules import check, propose
-    from rulefield.rules.propose import FAMILIES
+    from rulefield.rules.finding.propose import FAMILIES
 
     corpus, own = _read(file, output, form, unknown, scheme)
     rules = propose(corpus.labels or [], own, families or FAMILIES, min_share=min_share)

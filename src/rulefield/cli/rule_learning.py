@@ -29,7 +29,7 @@ class LearnOptions:
 
 def run_learn(model: str, file: str, output: str, options: LearnOptions, quiet: bool) -> None:
     """Read a chain and held-out data, learn weights, save both as one model, print the report."""
-    from rulefield.estimators.ruled import RuledCRF
+    from rulefield.estimators.ruled.estimator import RuledCRF
 
     own = [] if options.rules in BUILT_IN else [options.rules]
     protect_inputs(output, [model, file, *own])
@@ -64,7 +64,7 @@ def chain_of(opened: OpenedChain) -> Any:
 
 def read_labelled(file: str, options: LearnOptions, quiet: bool) -> tuple[list[Any], list[Any]]:
     """Tokens and labels of the sequences in which every label is known."""
-    from rulefield.rules.observed import fully_labelled
+    from rulefield.rules.finding.observed import fully_labelled
 
     corpus = read_corpus(file, options.form, labelled=True, unknown=options.unknown)
     pairs = [(x, y) for x, y in zip(corpus.tokens, corpus.labels or []) if fully_labelled(y)]

@@ -74,8 +74,8 @@ def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainO
 
 def fit_ruled(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet: bool) -> Any:
     """Train a chain, and learn on folds which candidate rules it should follow."""
-    from rulefield.estimators.ruled import RuledCRF
-    from rulefield.rules.observed import fully_labelled
+    from rulefield.estimators.ruled.estimator import RuledCRF
+    from rulefield.rules.finding.observed import fully_labelled
 
     if len(tokens) < FOLDS or not all(map(fully_labelled, labels)):
         raise InputError(
@@ -100,7 +100,7 @@ def read_all(files: Sequence[str], options: TrainOptions) -> tuple[list[Any], li
 
 def make_crf(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet: bool) -> Any:
     """Make the estimator that the options ask for."""
-    from rulefield.estimators.chain import ChainCRF
+    from rulefield.estimators.chain.estimator import ChainCRF
     from rulefield.rules import expectation_text
     from rulefield.rules import text as rules_text
 

@@ -10,13 +10,19 @@ import numpy as np
 
 from rulefield.exceptions import InputError, MissedExpectationWarning, RuleError
 from rulefield.inference.joint import joint_best
-from rulefield.learning.batches import BatchedObjective
-from rulefield.learning.em import EmOutcome, EmRecord, RegularisedObjective, direct_ascent, expectation_maximisation
+from rulefield.learning.expectations.batches import BatchedObjective
+from rulefield.learning.expectations.corpus import JointCorpus
+from rulefield.learning.expectations.em import (
+    EmOutcome,
+    EmRecord,
+    RegularisedObjective,
+    direct_ascent,
+    expectation_maximisation,
+)
+from rulefield.learning.expectations.generalized import GeneralisedExpectation
+from rulefield.learning.expectations.posterior import TiltedCorpus
 from rulefield.learning.fit_log import Record
-from rulefield.learning.generalised import GeneralisedExpectation
-from rulefield.learning.joint import JointCorpus
 from rulefield.learning.lbfgs import minimise_lbfgs
-from rulefield.learning.posterior import TiltedCorpus
 from rulefield.problem.expectation import CompiledExpectation
 from rulefield.rules.expectations import Expectation, ExpectationCompiler, Share
 

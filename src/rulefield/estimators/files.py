@@ -8,13 +8,13 @@ from rulefield.exceptions import ModelFileError
 from rulefield.persistence import load_model
 
 _LOADERS = {
-    "chain": ("rulefield.estimators.chain", "ChainCRF"),
-    "gaussian classifier": ("rulefield.estimators.gaussian_classifier", "GaussianCRFClassifier"),
-    "gaussian regressor": ("rulefield.estimators.gaussian_regressor", "GaussianCRFRegressor"),
-    "GraphCRF": ("rulefield.estimators.graph", "GraphCRF"),
-    "joint": ("rulefield.estimators.joint", "JointCRF"),
-    "ruled": ("rulefield.estimators.ruled", "RuledCRF"),
-    "segments": ("rulefield.estimators.segments", "SegmentCRF"),
+    "chain": ("rulefield.estimators.chain.estimator", "ChainCRF"),
+    "gaussian classifier": ("rulefield.estimators.gaussian.classifier", "GaussianCRFClassifier"),
+    "gaussian regressor": ("rulefield.estimators.gaussian.regressor", "GaussianCRFRegressor"),
+    "GraphCRF": ("rulefield.estimators.graph.estimator", "GraphCRF"),
+    "joint": ("rulefield.estimators.joint.estimator", "JointCRF"),
+    "ruled": ("rulefield.estimators.ruled.estimator", "RuledCRF"),
+    "segments": ("rulefield.estimators.segments.estimator", "SegmentCRF"),
 }
 
 

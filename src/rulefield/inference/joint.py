@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.inference.chain import forward_backward, viterbi_batch
-from rulefield.kernels.joint import joint_sums
-from rulefield.kernels.joint_open import open_state_sums
+from rulefield.inference.chain.exact import forward_backward, viterbi_batch
+from rulefield.kernels.joint.open import open_state_sums
+from rulefield.kernels.joint.sums import joint_sums
 from rulefield.problem.joint import JointPotentials
 
 LANES = 8

@@ -7,8 +7,8 @@ import numpy as np
 
 from rulefield.exceptions import InputError
 from rulefield.inference.result import Status
-from rulefield.kernels import segments as kernels
-from rulefield.kernels.segments_sums import segment_sums_batch
+from rulefield.kernels.segments import best as kernels
+from rulefield.kernels.segments.sums import segment_sums_batch
 from rulefield.problem.segments import SegmentPotentials
 
 LIMIT = 200_000

@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
 from rulefield.exceptions import InterruptedFitWarning
-from rulefield.inference.gaussian import map_likelihood, posterior
-from rulefield.inference.gaussian_regression import gaussian_likelihood
-from rulefield.inference.gaussian_softmax import softmax_likelihood, softmax_posterior
+from rulefield.inference.gaussian.field import map_likelihood, posterior
+from rulefield.inference.gaussian.regression import gaussian_likelihood
+from rulefield.inference.gaussian.softmax import softmax_likelihood, softmax_posterior
 from rulefield.models.gaussian import FieldBatch, GaussianModel
 from rulefield.problem.gaussian import GaussianGradient, GaussianPotentials
 

@@ -10,7 +10,7 @@ from rulefield.exceptions import InputError
 from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.fit_log import Callback, Ending, FitResult, Objective, StoppingRule, norm
 from rulefield.learning.lbfgs_history import History, Point
-from rulefield.learning.sharding import Threads
+from rulefield.parallel import Threads
 
 SUFFICIENT = 1e-4  # Armijo
 CURVATURE = 0.9  # weak Wolfe

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.kernels.quasi_newton import combine_history, history_products, step_products
-from rulefield.learning.sharding import Threads
+from rulefield.parallel import Threads
 
 COLUMNS = 1 << 16
 FLAT = 1e-12

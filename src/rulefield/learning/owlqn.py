@@ -7,7 +7,7 @@ from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.fit_log import Callback, Ending, FitResult, Objective, StoppingRule, norm
 from rulefield.learning.lbfgs import MOST_TRIALS, SUFFICIENT
 from rulefield.learning.lbfgs_history import History, Point
-from rulefield.learning.sharding import Threads
+from rulefield.parallel import Threads
 
 
 def minimise_owlqn(

@@ -7,12 +7,12 @@ from itertools import pairwise
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.kernels.segments import COUNTED, gold_parts_batch
-from rulefield.kernels.segments_sums import segment_sums_batch
-from rulefield.learning.margin import as_rates
-from rulefield.learning.sharding import Threads, shard_bounds
+from rulefield.kernels.segments.best import COUNTED, gold_parts_batch
+from rulefield.kernels.segments.sums import segment_sums_batch
+from rulefield.learning.chain.margin import as_rates
 from rulefield.models.pairs import CsrRows, csr_rows
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
+from rulefield.parallel import Threads, shard_bounds
 
 
 @dataclass(frozen=True)

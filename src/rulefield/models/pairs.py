@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from rulefield.exceptions import InputError
-from rulefield.kernels.chain_train_features import (
+from rulefield.kernels.chain.train_features import (
     add_label_counts,
     add_row_gradient,
     add_scores,

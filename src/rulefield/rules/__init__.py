@@ -3,18 +3,18 @@
 Users write ``from rulefield import rules as r`` and find here everything that rules are written with.
 """
 
-from rulefield.rules.check import CheckedRule, check
-from rulefield.rules.compile import RuleCompiler, compile_rules
-from rulefield.rules.discover import discover
-from rulefield.rules.estimate import expectations_from
+from rulefield.rules.chain import RuleCompiler, compile_rules
 from rulefield.rules.expectations import expected, share
 from rulefield.rules.facts import absent, at, before, eventually, first, followed_by, last, present
-from rulefield.rules.graph import for_each, how_many, node, nodes, related, this
-from rulefield.rules.importance import importance, prune
+from rulefield.rules.finding.check import CheckedRule, check
+from rulefield.rules.finding.discover import discover
+from rulefield.rules.finding.estimate import expectations_from
+from rulefield.rules.finding.importance import importance, prune
+from rulefield.rules.finding.mine import MinedRule, mine, mine_table
+from rulefield.rules.finding.propose import propose
 from rulefield.rules.logic import all_of, any_of, at_least, at_most, exactly, iff, implies, not_
-from rulefield.rules.mine import MinedRule, mine, mine_table
+from rulefield.rules.nodes import for_each, how_many, node, nodes, related, this
 from rulefield.rules.numbers import count, segments
-from rulefield.rules.propose import propose
 from rulefield.rules.rule import Rule
 from rulefield.rules.text import dump, load
 from rulefield.rules.tokens import (

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.rules.observed import NameTables, Observed
+from rulefield.rules.finding.observed import NameTables, Observed
 from rulefield.rules.tokens import (
     TokenCondition,
     first_token,

@@ -1,0 +1,1 @@
+"""ChainCRF and what it is made of."""

@@ -1,0 +1,156 @@
+"""What a fitted chain answers, in label numbers: chunks of sequences, on several threads."""
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+
+from rulefield.data.labels import Labels
+from rulefield.data.sequences import Sequences
+from rulefield.exceptions import InfeasibleError
+from rulefield.inference.chain.exact import (
+    clamp,
+    forward_backward,
+    kbest,
+    log_partition_batch,
+    marginals_batch,
+    sample,
+    score_batch,
+    viterbi_batch,
+)
+from rulefield.models.chain import ChainModel
+from rulefield.problem.chain import ChainPotentials
+
+CHUNK_SCORES = 1 << 21  # scores held at a time by a thread: 16 MB
+T = TypeVar("T")
+
+
+class ChainDecoder:
+    """Inference with the weights ``theta`` of a chain model.
+
+    ``allowed`` arguments, uint8 (n_tokens, n_labels), restrict tokens to sets of labels.
+    """
+
+    def __init__(self, model: ChainModel, theta: np.ndarray, n_jobs: int = 1):
+        self.model, self.theta, self.n_jobs = model, theta, n_jobs
+        self.pairwise = model.pairwise(theta)
+
+    def best(self, data: Sequences, allowed: np.ndarray | None = None) -> np.ndarray:
+        """Best labels of all tokens, (n_tokens,)."""
+
+        def chunk(first: int, last: int) -> np.ndarray:
+            unary, pairwise, offsets = self._scores(data, allowed, first, last)
+            labels, scores = viterbi_batch(unary, pairwise, offsets)
+            _check_possible(scores, first)
+            return labels
+
+        return _joined(self._over_chunks(data, chunk), np.int64, 0)
+
+    def marginals(self, data: Sequences, allowed: np.ndarray | None = None) -> np.ndarray:
+        """Probabilities of all labels at all tokens, (n_tokens, n_labels)."""
+
+        def chunk(first: int, last: int) -> np.ndarray:
+            unary, pairwise, offsets = self._scores(data, allowed, first, last)
+            node, totals = marginals_batch(unary, pairwise, offsets)
+            _check_possible(totals, first)
+            return node
+
+        return _joined(self._over_chunks(data, chunk), np.float64, self.model.n_labels)
+
+    def log_likelihood(self, data: Sequences, labels: Labels) -> np.ndarray:
+        """Log-probability of each sequence's labels, unknown ones summed over, (n_sequences,)."""
+
+        def chunk(first: int, last: int) -> np.ndarray:
+            unary, pairwise, offsets = self._scores(data, None, first, last)
+            tokens = slice(int(data.offsets[first]), int(data.offsets[last]))
+            free = log_partition_batch(unary, pairwise, offsets)
+            if labels.allowed is None:
+                return score_batch(unary, pairwise, offsets, labels.ids[tokens]) - free
+            unary = np.where(labels.allowed[tokens] != 0, unary, -np.inf)
+            return log_partition_batch(unary, pairwise, offsets) - free
+
+        return _joined(self._over_chunks(data, chunk), np.float64, 0)
+
+    def kbest(
+        self, data: Sequences, k: int, allowed: np.ndarray | None = None
+    ) -> list[list[tuple[np.ndarray, float]]]:
+        """Return the k best labellings of each sequence and their probabilities."""
+
+        def one(i: int) -> list[tuple[np.ndarray, float]]:
+            potentials = self.potentials(data, i, allowed)
+            answers = kbest(potentials, k)
+            if not answers:
+                _check_possible(np.array([-np.inf]), i)
+            total = forward_backward(potentials).log_partition
+            return [(answer.labels, float(np.exp(answer.score - total))) for answer in answers]
+
+        return self.each(len(data), one)
+
+    def sample(self, data: Sequences, n: int, generator: np.random.Generator) -> list[np.ndarray]:
+        """Draw ``n`` labellings of each sequence, (n, length) each."""
+        return [sample(self.potentials(data, i), n, generator) for i in range(len(data))]
+
+    def potentials(self, data: Sequences, i: int, allowed: np.ndarray | None = None) -> ChainPotentials:
+        """Potentials of sequence ``i``."""
+        made = self.model.potentials(self.theta, data, i, self.pairwise)
+        if allowed is None:
+            return made
+        return clamp(made, allowed[int(data.offsets[i]) : int(data.offsets[i + 1])])
+
+    def each(self, n: int, work: Callable[[int], T]) -> list[T]:
+        """Return ``[work(0), ..., work(n - 1)]``, on several threads."""
+        if self.n_jobs == 1 or n < 2:
+            return [work(i) for i in range(n)]
+        with ThreadPoolExecutor(self.n_jobs) as pool:
+            return list(pool.map(work, range(n)))
+
+    def _scores(
+        self, data: Sequences, allowed: np.ndarray | None, first: int, last: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Unary scores, transition scores and offsets of sequences ``first`` to ``last``."""
+        part = data[first:last]
+        unary = self.model.unary(self.theta, part)
+        if allowed is not None:
+            tokens = slice(int(data.offsets[first]), int(data.offsets[last]))
+            unary = np.where(allowed[tokens] != 0, unary, -np.inf)
+        if not self.model.conditioned:
+            return unary, self.pairwise, part.offsets
+        m = self.model.n_labels
+        steps = np.zeros((max(part.n_tokens, 1), m, m))
+        for i in range(len(part)):
+            begin, end = int(part.offsets[i]), int(part.offsets[i + 1])
+            if end - begin > 1:
+                steps[begin : end - 1] = self.model.step_pairwise(self.theta, part, i)
+        return unary, steps, part.offsets
+
+    def _over_chunks(self, data: Sequences, work: Callable[[int, int], np.ndarray]) -> list[np.ndarray]:
+        bounds = list(_chunks(data, self.model.n_labels, self.model.conditioned))
+        return self.each(len(bounds), lambda k: work(*bounds[k]))
+
+
+def _chunks(data: Sequences, n_labels: int, conditioned: bool) -> Iterator[tuple[int, int]]:
+    """Ranges of sequences whose scores fit into ``CHUNK_SCORES``; at least one sequence each."""
+    per_token = n_labels * (n_labels if conditioned else 1)
+    budget = max(1, CHUNK_SCORES // per_token)
+    first, n = 0, len(data)
+    while first < n:
+        last = int(np.searchsorted(data.offsets, data.offsets[first] + budget, side="right")) - 1
+        last = min(max(last, first + 1), n)
+        yield first, last
+        first = last
+
+
+def _joined(pieces: list[np.ndarray], dtype: type, width: int) -> np.ndarray:
+    if pieces:
+        return np.concatenate(pieces)
+    return np.zeros((0, width) if width else 0, dtype)
+
+
+def _check_possible(scores: np.ndarray, first: int) -> None:
+    bad = np.flatnonzero(scores == -np.inf)
+    if len(bad):
+        raise InfeasibleError(
+            f"sequence {first + int(bad[0])} has no possible labelling: the scheme and the known labels forbid all; "
+            "correct the known labels."
+        )

@@ -1,0 +1,417 @@
+"""The linear-chain CRF as a scikit-learn estimator."""
+
+import copy
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from rulefield.data.labels import Labels
+from rulefield.data.sequences import Sequences
+from rulefield.encode.labels import LabelEncoder
+from rulefield.encode.schemes import allowed_transitions
+from rulefield.encode.spans import check_possible
+from rulefield.estimators.base import State
+from rulefield.estimators.chain.decoding import ChainDecoder
+from rulefield.estimators.chain.expectations import (
+    ChainExpectations,
+    chain_expectations,
+    label_names,
+    presumed_start,
+    train_expected,
+)
+from rulefield.estimators.chain.files import chain_state, restore_chain
+from rulefield.estimators.chain.fitted import FittedChain
+from rulefield.estimators.chain.options import ChainOptions, chain_options
+from rulefield.estimators.chain.training import Training, TrainingRules, train_chain
+from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
+from rulefield.estimators.sequences import (
+    check_some_tokens,
+    checked_weights,
+    label_lists,
+    numbers_of,
+    places_of,
+    widened,
+)
+from rulefield.exceptions import InputError, InterruptedFitWarning
+from rulefield.learning.expectations.initial_label import presumed
+from rulefield.metrics import span_f1
+from rulefield.models.chain import ChainModel
+from rulefield.models.chain_transfer import transfer, union
+
+
+class ChainCRF(FittedChain):
+    r"""Linear-chain conditional random field for labelling sequences.
+
+    Maximises :math:`\sum_i \log p(y_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2` (``algorithm="lbfgs"``), where
+    unknown labels are summed over.
+
+    Parameters
+    ----------
+    algorithm : {"lbfgs", "sgd", "perceptron", "ssvm"}
+        Maximum likelihood by L-BFGS (OWL-QN where ``l1`` > 0) or by stochastic steps; averaged structured
+        perceptron; structured SVM by block-coordinate Frank-Wolfe. CRFsuite's ``l2sgd`` and ``ap`` are understood.
+    l1, l2 : float
+        Strength of the penalties. CRFsuite's ``c1`` is ``l1`` and its ``c2`` is ``l2 / 2``.
+    scheme : {None, "BIO", "IOB1", "BIOES", "BILOU"}
+        Labels are prefixed segments (``B-title``, or paths of them, ``I-authors/B-person``); transitions and starts
+        that the scheme forbids are impossible in training and prediction.
+    rules : list of rules, optional
+        Every prediction obeys the hard ones and pays for breaking soft ones; see :mod:`rulefield.rules`.
+    expectations : list of expectations, optional
+        What should hold on average in training, for partial labels: ``rules.share(["B-PER", "I-PER"]).between(.04, .06)``
+        (docs/expectations.md). ``lbfgs`` only.
+    expectation_method, learning, slack, slack_norm, dual, strength, expectation_batch
+        How expectations are kept, as in :class:`JointCRF`.
+    presume : label, optional
+        Where learning from partial labels begins, tokens of which nothing is known are presumed to have this label:
+        ``"O"`` for positives-only annotation. A start, never a claim; it joins the label set if ``y`` never shows it.
+    features : transformer, optional
+        What turns tokens into features. By default plain tokens go through :class:`TokenFeatures`, and feature
+        dicts and lists are read as they are.
+    transition_features : {None, "all"} or list of str
+        Features that also get weights for label pairs (observation-conditioned transitions).
+    start_end : bool
+        Whether beginning and ending with a label have weights.
+    all_states, all_transitions : bool
+        Weights for all feature/label pairs (transitions), not only for those seen in training.
+    min_count : int
+        Feature/label pairs seen less often get no weight.
+    max_iter : int, optional
+        Most iterations (epochs for ``sgd``, ``perceptron`` and ``ssvm``).
+    tol : float
+        Stop where the objective improves by less than this share over ten iterations.
+    early_stopping : int, optional
+        Stop where span F1 on held-out data has not improved for that many iterations, and keep the best model.
+    validation_fraction : float
+        Share of the training sequences held out for that, where ``fit`` is given no ``X_dev``.
+    warm_start : bool
+        Begin ``fit`` from the weights of the last one; features and labels may have changed.
+    train_with_rules : bool
+        Maximise the likelihood among labellings that ``rules`` allow (exact, slower; ``lbfgs`` only); otherwise rules
+        act in prediction alone.
+    on_infeasible : {"raise", "relax"}
+        What to do where hard rules contradict each other: raise, naming the rules, or break them as little as
+        possible.
+    random_state : int or RandomState, optional
+        Order of sequences in stochastic steps; by default always the same.
+    n_jobs : int, optional
+        Threads (-1: one a core). The result is the same for any number.
+    verbose : int
+        1 shows a progress bar.
+    c1, c2, max_iterations, all_possible_states, all_possible_transitions, min_freq : optional
+        The names of sklearn-crfsuite, for code that moves over; where given they win.
+
+    Attributes
+    ----------
+    classes_ : list
+        Labels, sorted.
+    log_ : list
+        One record an iteration: objective, gradient norm, seconds since ``fit`` began, dev score.
+    expectations_ : list of ExpectationReport
+        For every expectation its value under q and under the model, and its multiplier.
+    n_iter_ : int
+    converged_ : bool
+    theta_ : ndarray
+        All weights; ``model_`` says which is which.
+
+    Examples
+    --------
+    >>> from rulefield import ChainCRF
+    >>> X = [["Ada", "Lovelace", "1843"], ["Alan", "Turing", "1936"]]
+    >>> y = [["B-name", "I-name", "B-year"], ["B-name", "I-name", "B-year"]]
+    >>> crf = ChainCRF(scheme="BIO").fit(X, y)
+    >>> crf.predict([["Emmy", "Noether", "1918"]])[0]
+    ['B-name', 'I-name', 'B-year']
+    """
+
+    _kind = "chain"
+
+    def __init__(
+        self,
+        *,
+        algorithm: str = "lbfgs",
+        l1: float = 0.0,
+        l2: float = 1.0,
+        scheme: str | None = None,
+        rules: Sequence[Any] | None = None,
+        expectations: Sequence[Any] | None = None,
+        expectation_method: str = "pr",
+        learning: str = "em",
+        slack: float = 0.0,
+        slack_norm: str = "linf",
+        dual: str = "lbfgs",
+        strength: float = 10.0,
+        expectation_batch: int | None = None,
+        presume: Any = None,
+        features: Any = None,
+        transition_features: str | Sequence[str] | None = None,
+        start_end: bool = True,
+        all_states: bool = False,
+        all_transitions: bool = False,
+        min_count: int = 1,
+        max_iter: int | None = None,
+        tol: float = 1e-5,
+        early_stopping: int | None = None,
+        validation_fraction: float = 0.1,
+        warm_start: bool = False,
+        train_with_rules: bool = False,
+        on_infeasible: str = "raise",
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        c1: float | None = None,
+        c2: float | None = None,
+        max_iterations: int | None = None,
+        all_possible_states: bool | None = None,
+        all_possible_transitions: bool | None = None,
+        min_freq: int | None = None,
+    ):
+        self.algorithm = algorithm
+        self.l1 = l1
+        self.l2 = l2
+        self.scheme = scheme
+        self.rules = rules
+        self.expectations = expectations
+        self.expectation_method = expectation_method
+        self.learning = learning
+        self.slack = slack
+        self.slack_norm = slack_norm
+        self.dual = dual
+        self.strength = strength
+        self.expectation_batch = expectation_batch
+        self.presume = presume
+        self.features = features
+        self.transition_features = transition_features
+        self.start_end = start_end
+        self.all_states = all_states
+        self.all_transitions = all_transitions
+        self.min_count = min_count
+        self.max_iter = max_iter
+        self.tol = tol
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.warm_start = warm_start
+        self.train_with_rules = train_with_rules
+        self.on_infeasible = on_infeasible
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.c1 = c1
+        self.c2 = c2
+        self.max_iterations = max_iterations
+        self.all_possible_states = all_possible_states
+        self.all_possible_transitions = all_possible_transitions
+        self.min_freq = min_freq
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_dev: Any = None, y_dev: Any = None) -> "ChainCRF":
+        """Learn from labelled sequences.
+
+        Parameters
+        ----------
+        X : list of sequences of tokens, or Sequences
+            Tokens are feature dicts, lists of feature strings, or plain strings; all of one form.
+        y : list of sequences of labels
+            ``None`` is an unknown label, a set means one of these.
+        sample_weight : array-like of shape (n_sequences,), optional
+        X_dev, y_dev : optional
+            Held-out data for ``early_stopping``.
+        """
+        begun = perf_counter()
+        options = chain_options(self)
+        X = as_list(X)
+        check_some_tokens(X)
+        names = label_names(y, self.presume)
+        sample_weight = checked_weights(sample_weight, len(y))
+        if options.patience is not None and X_dev is None:
+            X, y, sample_weight, X_dev, y_dev = self._hold_out(X, y, sample_weight)
+        encoder = InputEncoder(copy.deepcopy(self.features))
+        data = encoder.fit_transform(X)
+        labels = self._labels(names, y, data)
+        weight = checked_weights(sample_weight, len(data))
+        expected = chain_expectations(self, options, names, X, data, weight)
+        if expected is not None:
+            expected.check_labels(labels, names.classes_, weight)
+        model = self._model(data, labels, names.classes_, encoder, options, expected)
+        guess = labels if self.presume is None else self._presumed(labels, names, model)
+        if guess is not labels:
+            model = union(model, self._model(data, guess, names.classes_, encoder, options, expected))
+        start = self._warm_weights(model, encoder, names.classes_) if self.warm_start else None
+        dev = self._dev_scorer(X_dev, y_dev, encoder, names, model, options)
+        rules = self._training_rules(X, names, options)
+        training = Training(model, data, labels, weight, start, self._seed(), begun, False, rules, expected)
+        if guess is not labels and start is None:
+            training = replace(training, start=presumed_start(training, options, guess))
+        self._learn(training, options, encoder, names, dev)
+        return self
+
+    def _presumed(self, labels: Labels, names: LabelEncoder, model: ChainModel) -> Labels:
+        masks = model.allowed, model.allowed_start, model.allowed_end
+        return presumed(labels, names.classes_.index(self.presume), masks)
+
+    def _training_rules(self, X: Any, names: LabelEncoder, options: ChainOptions) -> TrainingRules | None:
+        if not (self.train_with_rules and self.rules):
+            return None
+        if options.algorithm != "lbfgs":
+            raise InputError(f"train_with_rules needs algorithm='lbfgs'; got {self.algorithm!r}.")
+        from rulefield.rules import RuleCompiler
+
+        compiler = RuleCompiler(self.rules, [str(c) for c in names.classes_], self.scheme)
+        return TrainingRules(
+            [compiler(tokens_of(X, i)) for i in range(len(X))], [rule.label for rule in compiler.rules]
+        )
+
+    def partial_fit(
+        self, X: Any, y: Any, classes: Sequence[Any] | None = None, sample_weight: Any = None
+    ) -> "ChainCRF":
+        """Continue on more data with stochastic steps; new features are added, labels are fixed by the first call.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in ``fit``
+        classes : sequence of labels, optional
+            All labels that will ever occur; by default those of the first call.
+        """
+        if self.expectations:
+            raise InputError("partial_fit takes no expectations: they speak of a whole corpus; call fit.")
+        begun = perf_counter()
+        options = chain_options(self)
+        X = as_list(X)
+        check_some_tokens(X)
+        first = not self.__sklearn_is_fitted__()
+        encoder = InputEncoder(copy.deepcopy(self.features)) if first else copy.deepcopy(self._encoder)
+        data = encoder.fit_transform(X) if first else encoder.extend(X)
+        names = LabelEncoder().set_classes(sorted(classes)) if first and classes is not None else LabelEncoder()
+        if not hasattr(names, "classes_"):
+            names = label_names(y, self.presume) if first else names.set_classes(self.classes_)
+        labels = self._labels(names, y, data)
+        model = self._model(data, labels, names.classes_, encoder, options)
+        start = None
+        if not first:
+            model, start = self._grown(model)
+        weight = checked_weights(sample_weight, len(data))
+        training = Training(model, data, labels, weight, start, self._seed(), begun, one_pass=True)
+        self._learn(training, options, encoder, names, None)
+        return self
+
+    def _labels(self, names: LabelEncoder, y: Any, data: Sequences) -> Labels:
+        if len(data.empty):
+            raise InputError(f"sequence {int(data.empty[0])} of X has no tokens; leave empty sequences out of fit.")
+        return names.encode(y, data.lengths)
+
+    def _model(
+        self,
+        data: Sequences,
+        labels: Labels,
+        classes: list[Any],
+        encoder: InputEncoder,
+        options: ChainOptions,
+        expected: ChainExpectations | None = None,
+    ) -> ChainModel:
+        allowed = allowed_transitions([str(c) for c in classes], self.scheme)
+        if expected is not None:
+            allowed = expected.without_forbidden(allowed)
+        check_possible(labels, [str(c) for c in classes], self.scheme, allowed)
+        return ChainModel.build(
+            data,
+            labels,
+            allowed=allowed,
+            all_states=options.all_states,
+            all_transitions=options.all_transitions,
+            start_end=self.start_end,
+            min_count=max(1, options.min_count),
+            transition_features=numbers_of(self.transition_features, encoder.names),
+        )
+
+    def _learn(
+        self,
+        training: Training,
+        options: ChainOptions,
+        encoder: InputEncoder,
+        names: LabelEncoder,
+        dev: Callable[[np.ndarray], float] | None,
+    ) -> None:
+        if training.expectations is None:
+            outcome = train_chain(training, options, dev, self.verbose)
+        else:
+            outcome = train_expected(training, options, self.verbose)
+        self.classes_ = names.classes_
+        self.model_, self.theta_ = training.model, outcome.theta
+        self._encoder, self._labels_encoder = encoder, names
+        self.log_, self.n_iter_ = outcome.log, outcome.n_iter
+        self.converged_, self.stopped_because_ = outcome.converged, outcome.message
+        self.expectations_ = outcome.reports
+        if outcome.interrupted:
+            warnings.warn(
+                f"fit was interrupted after {outcome.n_iter} iterations; the best model so far was kept.",
+                InterruptedFitWarning,
+                stacklevel=3,
+            )
+
+    def _warm_weights(self, model: ChainModel, encoder: InputEncoder, classes: list[Any]) -> np.ndarray | None:
+        if not self.__sklearn_is_fitted__():
+            return None
+        feature = places_of(self._encoder.names, encoder.names)
+        return transfer(self.theta_, self.model_, model, feature, places_of(self.classes_, classes))
+
+    def _grown(self, model: ChainModel) -> tuple[ChainModel, np.ndarray]:
+        """Return the model with the weights of both the last fit and the new data, and the old weights in it."""
+        same = np.arange(self.model_.n_features), np.arange(len(self.classes_))
+        wide = union(model, widened(self.model_, model))
+        return wide, transfer(self.theta_, self.model_, wide, *same)
+
+    def _dev_scorer(
+        self,
+        X_dev: Any,
+        y_dev: Any,
+        encoder: InputEncoder,
+        names: LabelEncoder,
+        model: ChainModel,
+        options: ChainOptions,
+    ) -> Callable[[np.ndarray], float] | None:
+        if options.patience is None:
+            return None
+        data = encoder.transform(as_list(X_dev))
+
+        def score(theta: np.ndarray) -> float:
+            ids = ChainDecoder(model, theta, options.n_jobs).best(data)
+            return span_f1(y_dev, label_lists(names, ids, data.lengths), scheme=self.scheme or "auto")
+
+        return score
+
+    def _hold_out(self, X: Any, y: Any, weight: np.ndarray | None) -> tuple[Any, Any, np.ndarray | None, Any, Any]:
+        """Set ``validation_fraction`` of the sequences aside, at random by ``random_state``."""
+        if not 0 < self.validation_fraction < 1 or len(y) < 2:
+            raise InputError(
+                f"early_stopping needs held-out data: give X_dev and y_dev, or a validation_fraction between 0 and 1 "
+                f"(got {self.validation_fraction!r}) of at least two sequences (got {len(y)})."
+            )
+        order = np.random.default_rng(self._seed()).permutation(len(y))
+        n_dev = min(max(1, round(self.validation_fraction * len(y))), len(y) - 1)
+        dev, rest = np.sort(order[:n_dev]), np.sort(order[n_dev:])
+
+        def pick(rows: Any, which: np.ndarray) -> Any:
+            return rows[which] if isinstance(rows, (Sequences, np.ndarray)) else [rows[i] for i in which]
+
+        kept = None if weight is None else weight[rest]
+        return pick(X, rest), pick(y, rest), kept, pick(X, dev), pick(y, dev)
+
+    def _seed(self) -> int:
+        """Return a seed; without a ``random_state`` always the same one, so that a fit can be repeated."""
+        if self.random_state is None:
+            return 0
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    # --- files and scikit-learn -------------------------------------------------------------------
+
+    def _state(self) -> State:
+        return chain_state(self)
+
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+        restore_chain(self, arrays, metadata, **given)

@@ -1,0 +1,156 @@
+"""Expectations and presumed labels in the training of a single chain."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from rulefield.data.labels import Labels
+from rulefield.data.sequences import Sequences
+from rulefield.encode.labels import LabelEncoder, place
+from rulefield.estimators.chain.options import ChainOptions
+from rulefield.estimators.chain.training import FitRecord, Outcome, Training
+from rulefield.estimators.expectation_training import (
+    ClimbOptions,
+    Expected,
+    check_choices,
+    climb,
+    climb_options,
+    compiled_expectations,
+    expectation_reports,
+    warn_of_missed,
+)
+from rulefield.estimators.progress import Progress
+from rulefield.estimators.sequences import token_lists
+from rulefield.exceptions import InputError, RuleError
+from rulefield.learning.chain.fit import fit_likelihood
+from rulefield.learning.chain.likelihood import ChainLikelihood
+from rulefield.learning.expectations.chain_corpus import ChainCorpus
+from rulefield.learning.expectations.em import EmRecord
+from rulefield.models.chain_structure import Allowed, label_masks
+
+DEFAULT_ITERATIONS = 30
+START_ITERATIONS = 40
+PRESUMED_ITERATIONS = 100
+LEAST_L2 = 1e-3
+"""Penalty of a start where the model itself has none: weights of a start must be finite."""
+TASK = "label"
+"""Name of the only task: ``share(label="B-PER")`` and ``share("B-PER")`` are the same."""
+
+
+@dataclass(frozen=True)
+class ChainExpectations:
+    """What should hold on average while a chain is trained: compiled for the corpus, and how to climb."""
+
+    expected: Expected
+    forbidden: np.ndarray
+    options: ClimbOptions
+
+    def without_forbidden(self, allowed: Allowed) -> Allowed:
+        """Masks of permitted transitions, starts and ends without the labels that no token may have."""
+        possible = np.logical_not(self.forbidden)
+        return allowed[0] & np.outer(possible, possible), allowed[1] & possible, allowed[2] & possible
+
+    def check_labels(self, labels: Labels, names: Sequence[Any], weight: np.ndarray | None) -> None:
+        """Refuse expectations that what is known contradicts, by the labels of single tokens."""
+        masks = label_masks(labels)
+        shut = np.flatnonzero(~(masks & ~self.forbidden).any(axis=1))
+        if len(shut):
+            sequence, token = place(labels, int(shut[0]))
+            label = str(names[int(np.flatnonzero(masks[shut[0]])[0])])
+            raise RuleError(
+                f"an expectation of at most 0 forbids the label {label!r}, but token {token} of sequence {sequence} "
+                "has it; correct one of them."
+            )
+        times = np.repeat(np.ones(len(labels)) if weight is None else weight, labels.lengths)
+        for written, e in self.expected:
+            if len(e.move_from) or any(table is not None for table in e.edges):
+                continue
+            value = e.node[e.token_class]
+            least = times @ np.where(masks, value, np.inf).min(axis=1) / e.total
+            most = times @ np.where(masks, value, -np.inf).max(axis=1) / e.total
+            if least > e.high + self.options.slack or most < e.low - self.options.slack:
+                raise RuleError(
+                    f"{written.label} contradicts the labels: what is known leaves it between {least:.4g} and "
+                    f"{most:.4g}; correct its range, or leave more unknown."
+                )
+
+
+def chain_expectations(
+    crf: Any, options: ChainOptions, names: LabelEncoder, X: Any, data: Sequences, weight: np.ndarray | None
+) -> ChainExpectations | None:
+    """Check and compile the expectations of a ChainCRF for ``X``, encoded as ``data``; None where it has none."""
+    if not crf.expectations:
+        return None
+    check_choices(crf)
+    refused = {
+        "algorithm": options.algorithm != "lbfgs",
+        "l1": options.l1 > 0,
+        "transition_features": crf.transition_features is not None,
+        "train_with_rules": bool(crf.train_with_rules and crf.rules),
+        "early_stopping": options.patience is not None,
+    }
+    for name, given in refused.items():
+        if given:
+            raise InputError(f"expectations do not go with {name}={getattr(crf, name)!r}; leave one of them out.")
+    task = {TASK: ([str(c) for c in names.classes_], crf.scheme)}
+    forbidden, expected = compiled_expectations(crf.expectations, task, token_lists(X, data), weight)
+    return ChainExpectations(
+        expected, forbidden, climb_options(crf, options.l2, options.max_iter or DEFAULT_ITERATIONS)
+    )
+
+
+def label_names(y: Any, presume: Any) -> LabelEncoder:
+    """Labels that occur in ``y``, and the presumed one."""
+    if presume is not None and not isinstance(presume, (str, int, float)):
+        raise InputError(f"presume must be one label, such as 'O'; got {presume!r}.")
+    names = LabelEncoder().fit(y)
+    if presume is None or presume in names.classes_:
+        return names
+    return names.set_classes(sorted([*names.classes_, presume], key=lambda label: (type(label).__name__, label)))
+
+
+def presumed_start(training: Training, options: ChainOptions, guess: Labels) -> np.ndarray:
+    """Weights learned as if ``guess`` were known: where the search for the true labels begins."""
+    return _learned(training, options, guess, PRESUMED_ITERATIONS, 1e-4)
+
+
+def _learned(training: Training, options: ChainOptions, labels: Labels, max_iter: int, tol: float) -> np.ndarray:
+    likelihood = ChainLikelihood(
+        training.model,
+        training.data,
+        labels,
+        l2=max(options.l2, LEAST_L2),
+        sample_weight=training.weight,
+        n_jobs=options.n_jobs,
+    )
+    done = fit_likelihood(likelihood, max_iter=max_iter, tol=tol, n_jobs=options.n_jobs, seed=training.seed)
+    if done.interrupted:
+        raise KeyboardInterrupt
+    return done.theta
+
+
+def train_expected(training: Training, options: ChainOptions, verbose: int) -> Outcome:
+    """Climb from the start (by default, from what the known labels alone teach) under the expectations."""
+    plan = training.expectations
+    assert plan is not None
+    corpus = ChainCorpus(training.model, training.data, training.labels, training.weight, options.n_jobs)
+    start = training.start
+    if start is None:
+        start = _learned(training, options, training.labels, START_ITERATIONS, 1e-5)
+    spent = perf_counter() - training.begun
+    with Progress(f"fitting ({plan.options.method})", bool(verbose)) as progress:
+        found = climb(corpus, plan.expected, start, plan.options, progress.update)
+    reports = expectation_reports(corpus, plan.expected, found, plan.options)
+    warn_of_missed(reports, plan.options)
+    message = "interrupted" if found.interrupted else "objective stopped improving" if found.converged else "limit"
+    return Outcome(
+        found.theta, [_record(r, spent) for r in found.log], found.converged, found.interrupted, message, reports
+    )
+
+
+def _record(record: EmRecord, spent: float) -> FitRecord:
+    """Return an iteration as chains log it: an objective that falls, seconds since the fit began."""
+    return FitRecord(record.iteration, -record.objective, float("nan"), spent + record.seconds)

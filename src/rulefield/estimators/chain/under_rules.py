@@ -1,0 +1,134 @@
+"""Decoding with a fitted chain under rules: compile for each input, decode, give rules their names back."""
+
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import numpy as np
+
+from rulefield.data.sequences import Sequences
+from rulefield.estimators.chain.decoding import ChainDecoder
+from rulefield.estimators.labelings import Labelling
+from rulefield.exceptions import InfeasibleError, InputError
+from rulefield.inference.chain.conflict import decode_relaxed, minimal_conflict
+from rulefield.inference.chain.decode import decode
+from rulefield.inference.chain.sums import (
+    constrained_kbest,
+    constrained_log_partition,
+    constrained_marginals,
+    constrained_samples,
+)
+from rulefield.inference.result import Result, Status
+from rulefield.problem.chain_rules import ChainProblem
+from rulefield.rules import RuleCompiler
+
+
+class RuledDecoder:
+    """Best labellings under rules.
+
+    Parameters
+    ----------
+    decoder : ChainDecoder
+    rules : list of rules
+    labels : list of labels, in the model's order
+    scheme : label scheme
+    on_infeasible : {"raise", "relax", "report"}
+        Where no labelling obeys the hard rules: raise, naming a minimal set in conflict; break them as little as
+        possible; or return a labelling with status ``infeasible`` and no labels.
+    """
+
+    def __init__(
+        self,
+        decoder: ChainDecoder,
+        rules: Sequence[Any],
+        labels: list[Any],
+        scheme: str | None,
+        on_infeasible: str = "raise",
+    ):
+        if on_infeasible not in ("raise", "relax", "report"):
+            raise InputError(f"on_infeasible must be 'raise', 'relax' or 'report'; got {on_infeasible!r}.")
+        self.decoder, self.labels, self.on_infeasible = decoder, labels, on_infeasible
+        self.compiler = RuleCompiler(rules, [str(label) for label in labels], scheme)
+        self.names = [rule.label for rule in self.compiler.rules]
+
+    def decode(
+        self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None, **how: Any
+    ) -> list[Labelling]:
+        """Decode every sequence; ``how`` goes to the engine (``engine``, ``node_limit``, ``seconds``)."""
+        return self.decoder.each(len(data), lambda i: self._one(data, tokens[i], i, allowed, how))
+
+    def marginals(self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None) -> np.ndarray:
+        """Probabilities of labels among labellings that obey the hard rules, soft ones paid for, (n_tokens, m)."""
+
+        def one(i: int) -> np.ndarray:
+            if data.lengths[i] == 0:
+                return np.zeros((0, len(self.labels)))
+            problem = self.problem(data, tokens[i], i, allowed)
+            found = constrained_marginals(problem)
+            if found.status is Status.infeasible:
+                self._refuse(problem, i)
+            return found.node
+
+        parts = self.decoder.each(len(data), one)
+        return np.concatenate(parts) if parts else np.zeros((0, len(self.labels)))
+
+    def kbest(
+        self, data: Sequences, k: int, tokens: list[Any], allowed: np.ndarray | None = None
+    ) -> list[list[tuple[np.ndarray, float]]]:
+        """Return the k best labellings under the rules, with their probabilities under the rules."""
+
+        def one(i: int) -> list[tuple[np.ndarray, float]]:
+            if data.lengths[i] == 0:
+                return [(np.zeros(0, np.int64), 1.0)]
+            problem = self.problem(data, tokens[i], i, allowed)
+            total = constrained_log_partition(problem)
+            if total == -np.inf:
+                self._refuse(problem, i)
+            return [(r.labels, float(np.exp(r.objective - total))) for r in constrained_kbest(problem, k)]
+
+        return self.decoder.each(len(data), one)
+
+    def sample(self, data: Sequences, n: int, tokens: list[Any], generator: np.random.Generator) -> list[np.ndarray]:
+        """Draw labellings that obey the rules."""
+        return [
+            constrained_samples(self.problem(data, tokens[i], i), n, generator)
+            if data.lengths[i]
+            else np.zeros((n, 0), int)
+            for i in range(len(data))
+        ]
+
+    def problem(self, data: Sequences, tokens: Any, i: int, allowed: np.ndarray | None = None) -> ChainProblem:
+        """Potentials and compiled rules of sequence ``i``."""
+        return ChainProblem(self.decoder.potentials(data, i, allowed), self.compiler(tokens))
+
+    def _one(
+        self, data: Sequences, tokens: Any, i: int, allowed: np.ndarray | None, how: dict[str, Any]
+    ) -> Labelling:
+        if data.lengths[i] == 0:
+            return Labelling([], 0.0, 0.0, 0.0, str(Status.optimal), "viterbi", 0)
+        problem = self.problem(data, tokens, i, allowed)
+        result = decode(problem, **how)
+        if result.status is Status.infeasible:
+            result = self._infeasible(problem, result, i, how)
+        return self._named(result)
+
+    def _infeasible(self, problem: ChainProblem, result: Result, i: int, how: dict[str, Any]) -> Result:
+        if self.on_infeasible == "relax":
+            return decode_relaxed(problem, **{k: v for k, v in how.items() if k != "engine"})
+        if self.on_infeasible == "raise":
+            self._refuse(problem, i)
+        return result
+
+    def _refuse(self, problem: ChainProblem, i: int) -> NoReturn:
+        rules = tuple(self.names[r] for r in minimal_conflict(problem))
+        if not rules:
+            raise InfeasibleError(
+                f"sequence {i} has no possible labelling: the scheme and the known labels forbid all; correct them."
+            )
+        raise InfeasibleError(
+            f"sequence {i} ({len(problem.potentials.unary)} tokens): no labelling obeys these hard rules together: "
+            f"{'; '.join(rules)}. Make one soft, or use on_infeasible='relax'.",
+            rules,
+        )
+
+    def _named(self, result: Result) -> Labelling:
+        return Labelling.of(result, self.labels, self.names)

@@ -1,0 +1,1 @@
+"""Gaussian CRFs and what they are made of."""

@@ -1,0 +1,1 @@
+"""GraphCRF, MultiLabelCRF and what they are made of."""

@@ -1,0 +1,1 @@
+"""JointCRF and what it is made of."""

@@ -1,0 +1,1 @@
+"""RuledCRF and what it is made of."""

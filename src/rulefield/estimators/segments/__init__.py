@@ -1,0 +1,1 @@
+"""SegmentCRF and what it is made of."""

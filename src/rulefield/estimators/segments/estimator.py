@@ -1,0 +1,287 @@
+"""The semi-Markov CRF as a scikit-learn estimator."""
+
+import copy
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from rulefield.data.sequences import Sequences
+from rulefield.encode.labels import LabelEncoder
+from rulefield.encode.schemes import allowed_transitions, as_scheme
+from rulefield.encode.spans import check_possible
+from rulefield.estimators.base import SequenceEstimator, State
+from rulefield.estimators.chain.options import _number, _whole, thread_count
+from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
+from rulefield.estimators.progress import Progress
+from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
+from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
+from rulefield.estimators.segments.files import restore_segments, segments_state
+from rulefield.exceptions import InputError, InterruptedFitWarning
+from rulefield.learning.fit_log import FitResult, Record
+from rulefield.learning.lbfgs import minimise_lbfgs
+from rulefield.learning.owlqn import minimise_owlqn
+from rulefield.learning.segments import SegmentLikelihood
+from rulefield.metrics import span_f1
+from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
+
+DEFAULT_ITERATIONS = 500
+
+
+class Segment(NamedTuple):
+    """Tokens ``start`` to ``stop`` (not included) are a ``type``."""
+
+    start: int
+    stop: int
+    type: Any
+
+
+class SegmentCRF(SequenceEstimator):
+    r"""Semi-Markov conditional random field: labels whole segments, with features of segments.
+
+    Maximises :math:`\sum_i \log p(s_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2` over segmentations s. A segment is
+    scored by the features of its tokens, of its first and last token, its length and the lexicons that hold it
+    (Sarawagi and Cohen 2004). Training and prediction are exact and cost, for every token, the longest segment times
+    the number of labels.
+
+    Parameters
+    ----------
+    l1, l2 : float
+        Strength of the penalties.
+    scheme : {None, "BIO", "IOB1", "BIOES", "BILOU"}
+        How ``y`` writes segments. Without a scheme a segment is a maximal run of one label.
+    features : transformer, optional
+        As in :class:`ChainCRF`.
+    lexicons : mapping of name to phrases, optional
+        Being, as a whole, an entry of a lexicon is a feature of a segment. Needs plain tokens in ``X``.
+    max_length : int, optional
+        Most tokens in a segment; by default the longest of each label in training.
+    boundary_features : bool
+        Whether features of a segment's first and last token have weights of their own.
+    all_states, all_transitions : bool
+        Weights for all feature/label pairs (transitions), not only for those seen in training.
+    min_count : int
+        Feature/label pairs seen less often get no weight.
+    max_iter : int, optional
+    tol : float
+        Stop where the objective improves by less than this share over ten iterations.
+    n_jobs : int, optional
+        Threads (-1: one a core). The result is the same for any number.
+    verbose : int
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    classes_ : list
+        Segment labels (``O`` last, where tokens lie outside segments).
+    log_ : list
+        One record an iteration.
+    n_iter_ : int
+    converged_ : bool
+    theta_ : ndarray
+        All weights; ``model_`` says which is which.
+
+    Examples
+    --------
+    >>> from rulefield import SegmentCRF
+    >>> X = [["Ada", "Lovelace", "1843"], ["Alan", "Turing", "1936"]]
+    >>> y = [["B-name", "I-name", "B-year"], ["B-name", "I-name", "B-year"]]
+    >>> crf = SegmentCRF(scheme="BIO").fit(X, y)
+    >>> crf.predict_segments([["Emmy", "Noether", "1918"]])[0]
+    [Segment(start=0, stop=2, type='name'), Segment(start=2, stop=3, type='year')]
+    """
+
+    _kind = "segments"
+
+    def __init__(
+        self,
+        *,
+        l1: float = 0.0,
+        l2: float = 1.0,
+        scheme: str | None = None,
+        features: Any = None,
+        lexicons: Mapping[str, Iterable[str | Sequence[str]]] | None = None,
+        max_length: int | None = None,
+        boundary_features: bool = True,
+        all_states: bool = False,
+        all_transitions: bool = False,
+        min_count: int = 1,
+        max_iter: int | None = None,
+        tol: float = 1e-5,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        self.l1 = l1
+        self.l2 = l2
+        self.scheme = scheme
+        self.features = features
+        self.lexicons = lexicons
+        self.max_length = max_length
+        self.boundary_features = boundary_features
+        self.all_states = all_states
+        self.all_transitions = all_transitions
+        self.min_count = min_count
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SegmentCRF":
+        """Learn from labelled sequences.
+
+        Parameters
+        ----------
+        X : list of sequences of tokens, or Sequences
+            As in :class:`ChainCRF`.
+        y : list of sequences of token labels
+            Every label must be known.
+        sample_weight : array-like of shape (n_sequences,), optional
+        """
+        self._check_options()
+        X = as_list(X)
+        self._encoder = InputEncoder(copy.deepcopy(self.features))
+        self._lexicons = LexiconMatcher(self.lexicons)
+        data = self._data(X, self._encoder.fit_transform(X))
+        if data.sequences.n_tokens == 0:
+            raise InputError("X holds no token to learn from; give at least one sequence with at least one token.")
+        gold = self._gold(LabelEncoder(), y, data.sequences)
+        model = self._model(data.sequences, gold)
+        objective = SegmentLikelihood(
+            model,
+            data.sequences,
+            gold,
+            data.matches,
+            l2=self.l2,
+            sample_weight=sample_weight,
+            n_jobs=thread_count(self.n_jobs),
+        )
+        found = self._learn(objective)
+        self.model_, self.theta_, self.log_ = model, found.theta, list(found.log)
+        self.n_iter_, self.converged_, self.stopped_because_ = found.iterations, found.converged, found.message
+        if found.interrupted:
+            warnings.warn(f"fit: {found.message}", InterruptedFitWarning, stacklevel=2)
+        return self
+
+    def _check_options(self) -> None:
+        as_scheme(self.scheme)
+        for name in ("l1", "l2", "tol"):
+            _number(name, getattr(self, name))
+        for name in ("max_length", "max_iter", "min_count"):
+            if getattr(self, name) is not None:
+                _whole(name, getattr(self, name), 1)
+
+    def _gold(self, names: LabelEncoder, y: Any, sequences: Sequences) -> Segmentation:
+        labels = names.fit(y).encode(y, sequences.lengths)
+        self._coder = SegmentCoder(names.classes_, self.scheme)
+        self.classes_ = self._coder.types
+        gold = self._coder.encode(labels)
+        words = [str(c) for c in names.classes_]
+        check_possible(labels, words, self.scheme, allowed_transitions(words, self.scheme))
+        return gold
+
+    def _model(self, sequences: Sequences, gold: Segmentation) -> SegmentModel:
+        return SegmentModel.build(
+            sequences,
+            gold,
+            len(self.classes_),
+            longest=self._coder.longest(gold, self.max_length),
+            allowed=self._coder.allowed,
+            n_span_features=len(self._lexicons),
+            boundary_features=self.boundary_features,
+            all_states=self.all_states,
+            all_transitions=self.all_transitions,
+            min_count=self.min_count,
+        )
+
+    def _learn(self, objective: SegmentLikelihood) -> FitResult:
+        limit, start, n_jobs = (
+            self.max_iter or DEFAULT_ITERATIONS,
+            np.zeros(objective.size),
+            thread_count(self.n_jobs),
+        )
+        with Progress("fitting segments", bool(self.verbose)) as progress:
+
+            def show(record: Record, theta: np.ndarray) -> None:
+                progress.update(record)
+
+            if self.l1 > 0:
+                return minimise_owlqn(objective, start, self.l1, limit, self.tol, show, n_jobs=n_jobs)
+            return minimise_lbfgs(objective, start, limit, self.tol, show, n_jobs=n_jobs)
+
+    # --- prediction -------------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the token labels of the best segmentation of each sequence: a 1-D object array of lists."""
+        data = self._encoded(X)
+        best = self._decoder().best(data)
+        out = np.empty(len(data.sequences), dtype=object)
+        for i, (first, last) in enumerate(pairwise(data.sequences.offsets.tolist())):
+            out[i] = self._coder.decode(Segmentation(best.opens[first:last], best.labels[first:last]))
+        return out
+
+    def predict_segments(self, X: Any) -> list[list[Segment]]:
+        """Return the best segments of each sequence as (start, stop, type)."""
+        data = self._encoded(X)
+        best, offsets = self._decoder().best(data), data.sequences.offsets
+        rows: list[list[Segment]] = [[] for _ in range(len(data.sequences))]
+        owner = np.searchsorted(offsets, best.starts, side="right") - 1
+        for i, start, end in zip(owner.tolist(), best.starts.tolist(), best.ends.tolist()):
+            first = int(offsets[i])
+            rows[i].append(Segment(start - first, end + 1 - first, self.classes_[best.labels[start]]))
+        return rows
+
+    def predict_marginals(self, X: Any, *, output: str = "dict") -> list[Any]:
+        """Return the probability that each token lies in a segment of each type.
+
+        Parameters
+        ----------
+        output : {"dict", "array"}
+            A list of {type: probability} for each sequence, or an array (n_tokens, n_types) in the order of
+            ``classes_``.
+        """
+        if output not in ("dict", "array"):
+            raise InputError(f"output must be 'dict' or 'array'; got {output!r}.")
+        data = self._encoded(X)
+        token = self._decoder().marginals(data)
+        pieces = np.split(token, data.sequences.offsets[1:-1]) if len(data.sequences) else []
+        if output == "array":
+            return pieces
+        return [[dict(zip(self.classes_, row)) for row in piece.tolist()] for piece in pieces]
+
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
+        """Return the log-probability of the segments of each sequence, (n_sequences,)."""
+        data = self._encoded(X)
+        labels = LabelEncoder().set_classes(self._coder.classes).encode(y, data.sequences.lengths)
+        return self._decoder().log_likelihood(data, self._coder.encode(labels))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Span F1, as conlleval counts it (under no scheme a span is a run of one label)."""
+        if sample_weight is not None:
+            raise InputError("score() counts spans over all sequences and takes no sample_weight; leave it out.")
+        return span_f1(list(y), list(self.predict(X)), scheme=self.scheme)
+
+    def _decoder(self) -> SegmentDecoder:
+        return SegmentDecoder(self.model_, self.theta_, thread_count(self.n_jobs))
+
+    def _encoded(self, X: Any) -> SegmentData:
+        check_is_fitted(self)
+        X = as_list(X)
+        return self._data(X, self._encoder.transform(X))
+
+    def _data(self, X: Any, sequences: Sequences) -> SegmentData:
+        if not len(self._lexicons):
+            return SegmentData(sequences, SpanMatches.none())
+        return SegmentData(sequences, self._lexicons.find([tokens_of(X, i) for i in range(len(sequences))]))
+
+    # --- files and scikit-learn -------------------------------------------------------------------
+
+    def _state(self) -> State:
+        return segments_state(self)
+
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+        restore_segments(self, arrays, metadata, **given)

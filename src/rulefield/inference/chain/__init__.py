@@ -1,0 +1,1 @@
+"""Engines for linear chains under rules."""

@@ -1,0 +1,103 @@
+"""Hard rules that cannot all be obeyed: which ones, and the labelling that breaks them least."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from rulefield.inference.chain.auto import NODE_LIMIT, run_auto
+from rulefield.inference.chain.dual import Progress, dual_potentials, run_soft_dd
+from rulefield.inference.chain.milp import all_parts, solve
+from rulefield.inference.chain.prepare import prepare
+from rulefield.inference.chain.product import search_window
+from rulefield.inference.result import BrokenRule, Result, Status, judge
+from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain_rules import ChainProblem, CompiledRule
+
+
+def is_hard(rule: CompiledRule) -> bool:
+    """Whether a rule must be obeyed."""
+    return rule.weight == np.inf
+
+
+def _flat(potentials: ChainPotentials) -> ChainPotentials:
+    """Potentials that allow the same labellings and prefer none."""
+    return ChainPotentials(*(np.where(x > -np.inf, 0.0, -np.inf) for x in (potentials.unary, potentials.pairwise)))
+
+
+def conflicting(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> tuple[CompiledRule, ...] | None:
+    """Return hard rules that no labelling can obey together, or None where some labelling obeys all of them.
+
+    The rules are those that the search had to look at, not a minimal set; with no rule at all, the potentials forbid
+    every labelling by themselves.
+    """
+    hard = tuple(rule for rule in problem.rules if is_hard(rule))
+    flat = ChainProblem(_flat(problem.potentials), hard)
+    progress = Progress.start(prepare(flat))
+    run_soft_dd(progress, 1)
+    if progress.best > -np.inf:
+        return None
+    if progress.bound == -np.inf:
+        return hard
+    terms: set = set()
+    if search_window(progress, dual_potentials(progress), -np.inf, terms, node_limit):
+        looked_at = {term.rule for term in terms} | set(np.flatnonzero(progress.prepared.tables.local).tolist())
+        return None if progress.best > -np.inf else tuple(rule for r, rule in enumerate(hard) if r in looked_at)
+    labels, _, _ = solve(progress.prepared, all_parts(progress.prepared))
+    return hard if labels is None else None
+
+
+def minimal_conflict(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> tuple[int, ...]:
+    """Numbers of hard rules that cannot be obeyed together, although without any one of them they can.
+
+    Deletion filter: rules are dropped one by one as long as the rest stays in conflict. Empty where some labelling
+    obeys all hard rules, or where the potentials alone forbid every labelling.
+    """
+    kept = conflicting(problem, node_limit)
+    if kept is None:
+        return ()
+    for rule in kept:
+        rest = tuple(other for other in kept if other is not rule)
+        smaller = conflicting(ChainProblem(problem.potentials, rest), node_limit)
+        if smaller is not None:
+            kept = tuple(other for other in rest if any(other is found for found in smaller))
+    return tuple(rule.rule for rule in kept)
+
+
+def decode_relaxed(problem: ChainProblem, node_limit: int = NODE_LIMIT, seconds: float | None = None) -> Result:
+    """Break hard rules as little as possible: the least total amount first, then the best objective.
+
+    The first stage finds the least total amount V of hard rules; the second decodes with hard rules priced so high
+    that no labelling with more than V can win. ``objective`` is score minus what *soft* rules cost; broken hard
+    rules are listed with an infinite cost. ``infeasible`` only where the potentials forbid every labelling.
+    """
+    as_units = tuple(replace(r, weight=1.0, once=False) for r in problem.rules if is_hard(r))
+    first = Progress.start(prepare(ChainProblem(_flat(problem.potentials), as_units)))
+    run_auto(first, node_limit, seconds)
+    prepared = prepare(ChainProblem(problem.potentials, tuple(_never_hard(r) for r in problem.rules)))
+    if first.best == -np.inf:
+        return prepared.no_result(first.bound, "relaxed", first.iterations + first.nodes)
+    soft = Progress.start(
+        prepare(ChainProblem(problem.potentials, tuple(r for r in problem.rules if not is_hard(r))))
+    )
+    run_soft_dd(soft, 1)
+    known = prepared.result(first.labels, np.inf, "", 0).objective
+    price = max(soft.bound - known, 0.0) + 1.0
+    priced = tuple(replace(r, weight=price, once=False) if is_hard(r) else r for r in problem.rules)
+    second = Progress.start(prepare(ChainProblem(problem.potentials, priced)))
+    run_auto(second, node_limit, seconds)
+    least = round(-first.best)
+    return _judged(problem, prepared.result(second.labels, np.inf, "relaxed", 0), first, second, price * least)
+
+
+def _never_hard(rule: CompiledRule) -> CompiledRule:
+    return replace(rule, weight=0.0) if is_hard(rule) else rule
+
+
+def _judged(problem: ChainProblem, plain: Result, first: Progress, second: Progress, paid: float) -> Result:
+    """Build the result of relaxed decoding: true costs, and a bound that is proved only if both stages were."""
+    hard = {rule.rule for rule in problem.rules if is_hard(rule)}
+    broken = tuple(BrokenRule(b.rule, b.amount, np.inf) if b.rule in hard else b for b in plain.broken)
+    bound = max(second.bound + paid, plain.objective)
+    status = judge(plain.objective, bound) if first.settled else Status.bounded
+    steps = sum(p.iterations + p.nodes for p in (first, second))
+    return replace(plain, upper_bound=bound, status=status, broken=broken, iterations=steps)

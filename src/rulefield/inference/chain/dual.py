@@ -1,0 +1,261 @@
+"""Dual decomposition with hard and soft rules (paper 004, algorithms 1 and 2)."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from rulefield.inference.chain.prepare import Prepared, prepare
+from rulefield.inference.result import TOLERANCE, Result
+from rulefield.kernels.lattice.dual import best_path, completions, priced, soft_dd
+from rulefield.kernels.lattice.prices import automaton_prices
+from rulefield.problem.chain_rules import ChainProblem
+
+Prices = tuple[np.ndarray, np.ndarray, float]
+
+
+@dataclass
+class Progress:
+    """What is known of a problem so far; engines take it from one another.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    best : float
+        Objective of ``labels``; ``-inf`` while no labelling that obeys the hard rules is known.
+    bound : float
+        No labelling has a higher objective.
+    duals : ndarray, shape (counters,)
+        The duals behind the best dual bound.
+    lowered : ndarray, shape (n, m)
+        Unary scores minus what rules read by automata are sure to cost; ``constant`` belongs to it.
+    prices : dict
+        For each soft rule (by place) that was so lowered: (weight x price (n, m), least amounts to come (n, states),
+        weight x base); None for a hard one.
+    """
+
+    prepared: Prepared
+    labels: np.ndarray
+    duals: np.ndarray
+    lowered: np.ndarray
+    best: float = -np.inf
+    bound: float = np.inf
+    constant: float = 0.0
+    iterations: int = 0
+    nodes: int = 0
+    prices: dict[int, Prices | None] = field(default_factory=dict)
+
+    @classmethod
+    def start(cls, prepared: Prepared) -> "Progress":
+        """Nothing known."""
+        labels, duals = np.zeros(len(prepared.unary), np.int64), np.zeros(len(prepared.caps))
+        return cls(prepared, labels, duals, prepared.unary)
+
+    @property
+    def slack(self) -> float:
+        """Improvements smaller than this do not matter: a thousandth of the library's tolerance."""
+        return 0.0 if self.best == -np.inf else 1e-3 * TOLERANCE * max(1.0, abs(self.best))
+
+    @property
+    def settled(self) -> bool:
+        """Whether the bound proves the best labelling, or that there is none."""
+        if self.bound == -np.inf:
+            return True
+        return self.best > -np.inf and self.bound - self.best <= TOLERANCE * max(1.0, abs(self.best))
+
+    def result(self, engine: str, iterations: int) -> Result:
+        """Return the answer as it stands."""
+        return self.prepared.answer(self.labels, self.best, self.bound, engine, iterations)
+
+
+@dataclass(frozen=True)
+class DualPotentials:
+    """Potentials minus what the duals charge, and their completions; scores have ``constant`` added."""
+
+    unary: np.ndarray
+    arriving: np.ndarray
+    ahead: np.ndarray
+    constant: float
+
+
+def run_soft_dd(progress: Progress, max_iterations: int, paper_stop: bool = False) -> bool:
+    """Run the kernel, take over what it found; return whether its stopping test held."""
+    prepared = progress.prepared
+    labels = np.zeros_like(progress.labels)
+    bound, best, iterations, converged = soft_dd(
+        prepared.unary,
+        prepared.arriving,
+        progress.lowered,
+        progress.constant,
+        prepared.tables,
+        prepared.classes,
+        prepared.caps,
+        max_iterations,
+        1e-3 * TOLERANCE,
+        paper_stop,
+        progress.duals,
+        labels,
+    )
+    progress.bound = min(progress.bound, float(bound))
+    if best > progress.best:
+        progress.best = float(best)
+        progress.labels[:] = labels
+    progress.iterations += iterations
+    return bool(converged)
+
+
+def price_automata(progress: Progress) -> bool:
+    """Fold into the potentials what rules read by automata, if broken by the best path so far, are sure to cost.
+
+    Returns whether anything new was folded. Hard rules forbid labels; rules paid once are left alone.
+    """
+    prepared, tables = progress.prepared, progress.prepared.tables
+    fresh = [r for r in prepared.automaton_rules if r not in progress.prices]
+    if not fresh:
+        return False
+    labels = np.zeros_like(progress.labels)
+    dual = dual_potentials(progress)
+    if best_path(dual.unary, dual.arriving, dual.ahead, labels) == -np.inf:
+        return False
+    amounts = prepared.amounts(labels)[0]
+    changed = False
+    for r in fresh:
+        if amounts[r] > 0 and (np.isinf(tables.weight[r]) or not tables.once[r]):
+            changed = _price(progress, r) or changed
+    return changed
+
+
+def _price(progress: Progress, r: int) -> bool:
+    prepared, tables = progress.prepared, progress.prepared.tables
+    automaton = tables.rule_automaton[r]
+    prices = np.zeros(prepared.unary.shape, np.int64)
+    to_come = np.zeros((len(prepared.unary), tables.states[automaton]), np.int64)
+    base = automaton_prices(tables, automaton, prepared.classes[r], prepared.unary, prices, to_come)
+    weight = float(tables.weight[r])
+    if np.isinf(weight):
+        if base > 0:
+            progress.bound = -np.inf
+        progress.lowered = np.where(prices > 0, -np.inf, progress.lowered)
+        progress.prices[r] = None
+    elif prices.any() or base > 0:
+        charged = np.where(progress.lowered > -np.inf, weight * prices, 0.0)
+        progress.prices[r] = charged, to_come, weight * base
+        progress.lowered = progress.lowered - charged
+        progress.constant -= weight * base
+    else:
+        progress.prices[r] = None
+        return False
+    return bool(prices.any()) or base > 0
+
+
+def dual_potentials(progress: Progress) -> DualPotentials:
+    """Return the potentials under the best duals."""
+    prepared = progress.prepared
+    unary, arriving = priced(progress.lowered, prepared.arriving, prepared.tables, prepared.classes, progress.duals)
+    ahead = np.empty_like(unary)
+    completions(unary, arriving, ahead)
+    constant = progress.constant + float(progress.duals @ prepared.tables.counter_bound)
+    return DualPotentials(unary, arriving, ahead, constant)
+
+
+def run_duals(progress: Progress, max_iterations: int) -> None:
+    """Soft-DD, with rules read by automata folded in as far as their breaking is sure to cost."""
+    if not progress.prepared.automaton_rules:
+        run_soft_dd(progress, max_iterations)
+        return
+    run_soft_dd(progress, 1)
+    while not progress.settled and price_automata(progress):
+        run_soft_dd(progress, 1)
+    if not progress.settled and len(progress.duals):
+        run_soft_dd(progress, max_iterations)
+
+
+def decode_soft_dd(problem: ChainProblem, max_iterations: int = 100, paper_stop: bool = False) -> Result:
+    """Decode a chain by Soft-DD alone.
+
+    Maximises score - sum of weight x amount by projected subgradient steps on the duals of counters; rules known
+    only by an automaton are judged but not priced. Certified where the dual bound meets the objective, which is when
+    every row is satisfied with equality, or slack with dual 0, or broken with the dual at its weight.
+
+    Parameters
+    ----------
+    problem : ChainProblem
+    max_iterations : int
+        Viterbi passes allowed.
+    paper_stop : bool
+        Stop also by the test that paper 004 prints (equality, or dual 0, or dual at its weight), from the second
+        iteration on: at the first all duals are 0, so that it would accept everything, and the paper's figures show
+        that its authors went on. It accepts labellings that are not optimal; ``status`` still tells the truth.
+
+    Returns
+    -------
+    Result
+        ``iterations`` counts Viterbi passes.
+    """
+    progress = Progress.start(prepare(problem))
+    run_soft_dd(progress, max_iterations, paper_stop)
+    return progress.result("soft-dd", progress.iterations)
+
+
+@dataclass(frozen=True)
+class DualSolution:
+    """What :func:`soft_dd_oracle` found: the best labelling, its objective, the bound and the duals behind it."""
+
+    labelling: object
+    objective: float
+    upper_bound: float
+    duals: np.ndarray
+    iterations: int
+
+
+def soft_dd_oracle(
+    oracle: Callable[[np.ndarray], tuple[object, float, np.ndarray]],
+    weights: np.ndarray,
+    max_iterations: int = 100,
+    tolerance: float = TOLERANCE,
+) -> DualSolution:
+    """Soft-DD over any MAP oracle: segments, graphs, joint chains (paper 004, section 2.1).
+
+    Parameters
+    ----------
+    oracle : callable
+        Given duals (rows,), returns (y, value, excess): y maximises <w, y> - duals'(A y - b), ``value`` is
+        <w, y> without duals, ``excess`` (rows,) is A y - b.
+    weights : ndarray, shape (rows,)
+        Cost of a unit of each row's excess; ``inf`` where the row is hard.
+    max_iterations : int
+        Calls of the oracle.
+
+    Returns
+    -------
+    DualSolution
+        ``objective`` is ``-inf`` where no labelling met obeys the hard rows.
+    """
+    duals = np.zeros(len(weights))
+    best_duals, labelling = duals, None
+    bound, best, pace, still, below = np.inf, -np.inf, 1.0, 0, -1.0
+    iterations = 0
+    while iterations < max_iterations:
+        iterations += 1
+        found, score, excess = oracle(duals)
+        value = score - float(duals @ excess)
+        over = excess > 0
+        objective = score - float(weights[over] @ excess[over])
+        if objective > best:
+            best, labelling = objective, found
+        still = 0 if value < bound else still + 1
+        if value < bound:
+            bound, best_duals = value, duals
+        if bound - best <= tolerance * max(1.0, abs(best)):
+            break
+        free = (over & (duals < weights)) | ((excess < 0) & (duals > 0))
+        square = float((excess[free] ** 2).sum())
+        if square == 0.0:
+            break
+        if still >= 3:
+            pace, below, still = pace * 0.6, below * 0.6, 0
+        if best == -np.inf and below < 0:
+            below = max(1.0, 0.1 * abs(value))
+        goal = best if best > -np.inf else bound - below
+        duals = np.clip(duals + pace * (value - goal) / square * excess, 0.0, weights)
+    return DualSolution(labelling, best, bound, best_duals, iterations)

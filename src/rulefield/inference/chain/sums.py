@@ -1,0 +1,88 @@
+"""Distributions of a chain under rules: p(y) proportional to exp(score(y) - penalties(y)), hard rules obeyed.
+
+Every rule is a small state machine, so the chain times all of them is a lattice in which each labelling is one
+path; sums over paths are exact. Cost grows with the product of the machines' states that can occur together.
+"""
+
+import numpy as np
+
+from rulefield.exceptions import InfeasibleError, InputError
+from rulefield.inference.chain.auto import NODE_LIMIT
+from rulefield.inference.chain.dual import Progress, dual_potentials
+from rulefield.inference.chain.exact import ChainMarginals
+from rulefield.inference.chain.prepare import Prepared, prepare
+from rulefield.inference.chain.product import Relaxation
+from rulefield.inference.result import Result, Status
+from rulefield.kernels.lattice.lattice import Lattice
+from rulefield.kernels.lattice.sums import lattice_kbest, lattice_marginals, lattice_samples, sums_ahead
+from rulefield.problem.chain_rules import ChainProblem
+
+
+def ruled_lattice(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> tuple[Prepared, Lattice]:
+    """Return the product of a chain with the machines of all its rules: one path for each allowed labelling.
+
+    Raises
+    ------
+    InputError
+        Where the product has more than ``node_limit`` nodes.
+    """
+    progress = Progress.start(prepare(problem))
+    relaxation = Relaxation.of_chain(progress, dual_potentials(progress), -np.inf)
+    relaxation.bound(-np.inf)
+    for term in sorted(progress.prepared.terms, key=lambda term: (term.states, term.rule)):
+        if not relaxation.add(term, -np.inf, node_limit, keep_runs=True):
+            raise InputError(
+                f"the product of a chain of {len(progress.prepared.unary)} tokens with its {len(problem.rules)} rules has "
+                f"more than node_limit = {node_limit} nodes; raise the limit or give fewer rules."
+            )
+        relaxation.bound(-np.inf)
+    return progress.prepared, relaxation.lattice
+
+
+def constrained_log_partition(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> float:
+    """Log of the sum of exp(score - penalties) over all labellings that obey the hard rules; -inf where none does."""
+    _, lattice = ruled_lattice(problem, node_limit)
+    return float(sums_ahead(lattice, np.empty(len(lattice.label))))
+
+
+def constrained_marginals(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> ChainMarginals:
+    """Probabilities of labels and of steps under the rules, with the log-partition function.
+
+    Their difference from the marginals of the data is the gradient of a likelihood trained under the rules.
+    """
+    prepared, lattice = ruled_lattice(problem, node_limit)
+    n, m = prepared.unary.shape
+    node, edge = np.zeros((n, m)), np.zeros((n - 1, m, m))
+    ahead = np.empty(len(lattice.label))
+    total = float(sums_ahead(lattice, ahead))
+    if total == -np.inf:
+        return ChainMarginals(total, node, edge, Status.infeasible)
+    lattice_marginals(lattice, ahead, total, node, edge)
+    return ChainMarginals(total, node, edge, Status.optimal)
+
+
+def constrained_kbest(problem: ChainProblem, k: int, node_limit: int = NODE_LIMIT) -> list[Result]:
+    """Return the k labellings of highest objective that obey the hard rules, best first; fewer where fewer exist."""
+    if k < 1:
+        raise InputError(f"k must be at least 1; got {k}.")
+    prepared, lattice = ruled_lattice(problem, node_limit)
+    labels = np.zeros((k, len(prepared.unary)), np.int64)
+    found = lattice_kbest(lattice, k, labels)
+    results = []
+    for path in labels[:found]:
+        results.append(prepared.result(path, -np.inf, "regular", len(lattice.label)))
+    return results
+
+
+def constrained_samples(
+    problem: ChainProblem, size: int, generator: np.random.Generator, node_limit: int = NODE_LIMIT
+) -> np.ndarray:
+    """Draw labellings (size, n) from p(y) proportional to exp(score - penalties) among those that obey the hard rules."""
+    prepared, lattice = ruled_lattice(problem, node_limit)
+    ahead = np.empty(len(lattice.label))
+    total = float(sums_ahead(lattice, ahead))
+    if total == -np.inf:
+        raise InfeasibleError("no labelling obeys the hard rules, so none can be drawn; relax a rule.")
+    labels = np.zeros((size, len(prepared.unary)), np.int64)
+    lattice_samples(lattice, ahead, total, generator.random(labels.shape), labels)
+    return labels

@@ -1,0 +1,142 @@
+"""Factorisation of a large sparse coupling: log-determinant, solves, samples and the inverse on the graph's edges."""
+
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+import scipy.sparse.linalg
+
+from rulefield.exceptions import InputError
+from rulefield.kernels.gaussian.sparse import (
+    ldl_numeric,
+    ldl_symbolic,
+    locate_entries,
+    selected_inverse_kernel,
+    solve_lower,
+    solve_upper,
+)
+
+MAX_FILL = 200_000_000
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What a factorisation needs to know of a pattern, whatever the values: order, tree, where entries go."""
+
+    order: np.ndarray  # new position -> old node
+    pointer: np.ndarray
+    rows: np.ndarray
+    source: np.ndarray  # entry of the upper triangle -> entry of the csr matrix
+    parent: np.ndarray
+    l_pointer: np.ndarray
+
+
+class Pattern:
+    """Hashable stand-in for the pattern of a csr matrix, compared by its bytes."""
+
+    def __init__(self, matrix: Any):
+        self.indptr, self.indices = matrix.indptr, matrix.indices
+        self.key = (matrix.shape, hash(matrix.indptr.tobytes()), hash(matrix.indices.tobytes()))
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Pattern) or self.key != other.key:
+            return False
+        return np.array_equal(self.indptr, other.indptr) and np.array_equal(self.indices, other.indices)
+
+
+@lru_cache(maxsize=4)
+def _analyse(pattern: Pattern) -> Analysis:
+    """Minimum-degree order (SuperLU's), elimination tree and column counts of L."""
+    n = len(pattern.indptr) - 1
+    values = np.full(len(pattern.indices), -1.0)
+    matrix = scipy.sparse.csr_array((values, pattern.indices, pattern.indptr), shape=(n, n))
+    dominant = (matrix + scipy.sparse.diags_array(np.diff(pattern.indptr) + 2.0)).tocsc()
+    options = {"SymmetricMode": True}
+    factor = scipy.sparse.linalg.splu(dominant, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+    order = np.argsort(factor.perm_c).astype(np.int64)
+    numbered = matrix.copy()
+    numbered.data = np.arange(1, len(values) + 1, dtype=float)
+    upper = scipy.sparse.triu(numbered[order][:, order]).tocsc()
+    pointer, rows = upper.indptr.astype(np.int64), upper.indices.astype(np.int64)
+    parent, counts = np.empty(n, np.int64), np.empty(n, np.int64)
+    ldl_symbolic(pointer, rows, parent, counts)
+    l_pointer = np.concatenate([[0], np.cumsum(counts)])
+    if l_pointer[-1] > MAX_FILL:
+        raise InputError(
+            f"The factor of this graph of {n} nodes has {l_pointer[-1]} entries, more than {MAX_FILL}: "
+            'use method="map", or a sparser graph.'
+        )
+    return Analysis(order, pointer, rows, upper.data.astype(np.int64) - 1, parent, l_pointer)
+
+
+class SparseFactor:
+    """L D L' of a sparse symmetric positive definite matrix, in a fill-reducing order.
+
+    The order and the pattern of L are worked out once for a pattern and reused. On a planar grid of n nodes the
+    factor costs O(n^1.5) and has O(n log n) entries.
+    """
+
+    def __init__(self, matrix: Any):
+        self.source = matrix = scipy.sparse.csr_array(matrix)
+        self.analysis = a = _analyse(Pattern(matrix))
+        size = a.l_pointer[-1]
+        self.rows, self.values = np.empty(size, np.int64), np.empty(size)
+        self.diagonal = np.empty(matrix.shape[0])
+        bad = ldl_numeric(
+            a.pointer, a.rows, matrix.data[a.source], a.parent, a.l_pointer, self.rows, self.values, self.diagonal
+        )
+        if bad:
+            raise InputError("The coupling of the field is not positive definite: are the similarities finite?")
+
+    @property
+    def logdet(self) -> float:
+        """log|A|."""
+        return float(np.log(self.diagonal).sum())
+
+    def solve(self, right: np.ndarray) -> np.ndarray:
+        """A^-1 right, for right (n, n_columns)."""
+        a = self.analysis
+        x = np.ascontiguousarray(right[a.order])
+        solve_lower(a.l_pointer, self.rows, self.values, x)
+        x /= self.diagonal[:, None]
+        solve_upper(a.l_pointer, self.rows, self.values, x)
+        out = np.empty_like(x)
+        out[a.order] = x
+        return out
+
+    def colour(self, noise: np.ndarray) -> np.ndarray:
+        """Turn white noise (n, n_columns) into samples with covariance A^-1."""
+        a = self.analysis
+        x = np.ascontiguousarray(noise) / np.sqrt(self.diagonal[:, None])
+        solve_upper(a.l_pointer, self.rows, self.values, x)
+        out = np.empty_like(x)
+        out[a.order] = x
+        return out
+
+    @cached_property
+    def matrix(self) -> Any:
+        """A^-1 on the pattern of A (csr): variances on the diagonal, covariances of neighbours."""
+        a = self.analysis
+        z_values, z_diagonal = np.empty_like(self.values), np.empty_like(self.diagonal)
+        selected_inverse_kernel(a.l_pointer, self.rows, self.values, self.diagonal, z_values, z_diagonal)
+        position = np.empty(len(a.rows), np.int64)
+        locate_entries(a.l_pointer, self.rows, a.pointer, a.rows, position)
+        column = np.repeat(np.arange(len(self.diagonal)), np.diff(a.pointer))
+        off = position >= 0
+        values = np.where(off, z_values[np.where(off, position, 0)] if len(z_values) else 0.0, z_diagonal[column])
+        i, j = a.order[a.rows], a.order[column]
+        shape = self.source.shape
+        full = scipy.sparse.coo_array(
+            (np.r_[values, values[off]], (np.r_[i, j[off]], np.r_[j, i[off]])), shape=shape
+        ).tocsr()
+        full.sort_indices()
+        return full
+
+    def inverse_diagonal(self) -> np.ndarray:
+        """Diagonal of A^-1, (n,)."""
+        return self.matrix.diagonal()

@@ -1,0 +1,1 @@
+"""Engines for graphs under logic."""

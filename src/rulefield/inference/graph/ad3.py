@@ -1,0 +1,163 @@
+"""AD3 as an engine: the relaxation's bound, its rounding mended by local search, and a state to start from again."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rulefield.inference.graph.auto import search_result
+from rulefield.inference.graph.parts import extend, parts_of
+from rulefield.inference.graph.trws import begin
+from rulefield.inference.result import Result
+from rulefield.kernels.graph.ad3 import COUNT, HINGE, OUTPUT, Factors, ad3
+from rulefield.problem.graph import GraphPotentials
+from rulefield.problem.graph_problem import GraphProblem
+
+ITERATIONS = 2000
+TOLERANCE = 1e-6
+
+
+@dataclass
+class AD3State:
+    """Consensus, multipliers, edge solutions and step size of a run, for the next on the same graph and rules."""
+
+    z: np.ndarray
+    multiplier: np.ndarray
+    mass: np.ndarray
+    eta: float
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """One projection: indicators, signs or coefficients, kind, range, price."""
+
+    var: np.ndarray
+    value: np.ndarray
+    kind: int
+    low: float = 0.0
+    high: float = 0.0
+    price: float = np.inf
+
+
+def ad3_graph(
+    problem: GraphProblem,
+    iterations: int = ITERATIONS,
+    tolerance: float = TOLERANCE,
+    state: AD3State | None = None,
+) -> Result:
+    """Relaxation by AD3, bounded by its dual, rounded and mended; ``state`` (if given) is started from and updated.
+
+    Soft logic factors enter by the convex envelope of their cost (a hinge on each side), soft rows exactly.
+    Forbidden pairs and labels must be few: they are priced above the range of all scores, which slows AD3 down.
+    """
+    parts, rest = parts_of(problem)
+    search = begin(parts)
+    p = _finite(extend(problem), search.price)
+    factors = _factors(p, problem)
+    if state is None:
+        state = AD3State(np.zeros(0), np.zeros(0), np.zeros(0), 0.0)
+    if len(state.multiplier) != len(factors.var):
+        _reset(state, p, factors)
+    bound, done, state.eta, _ = ad3(
+        factors, p.unary, p.pairwise, state.z, state.multiplier, state.mass, state.eta, iterations, tolerance, -np.inf
+    )
+    labels = np.array([np.argmax(state.z[a:b]) for a, b in zip(p.unary_offset[:-1], p.unary_offset[1:])])
+    search.offer(labels[search.network.order])
+    search.bound, search.rounds = bound - search.network.constant, done
+    return search_result(problem, search, rest, "ad3")
+
+
+def _finite(p: GraphPotentials, price: float) -> GraphPotentials:
+    """Loops folded into nodes; -inf replaced by a price that no labelling would pay (bounds stay true)."""
+    loop = p.edges[:, 0] == p.edges[:, 1]
+    unary = p.unary.copy()
+    for e in np.flatnonzero(loop):
+        v = p.edges[e, 0]
+        table = p.pairwise[p.pairwise_offset[e] : p.pairwise_offset[e + 1]]
+        unary[p.unary_offset[v] : p.unary_offset[v + 1]] += table[:: p.n_labels[v] + 1]
+    pairwise = p.pairwise[~np.repeat(loop, np.diff(p.pairwise_offset))]
+    return GraphPotentials(p.n_labels, np.maximum(unary, -price), p.edges[~loop], np.maximum(pairwise, -price))
+
+
+def _reset(state: AD3State, p: GraphPotentials, factors: Factors) -> None:
+    """Start: uniform consensus, no multipliers, edges at their first pair of labels."""
+    state.z = np.repeat(1.0 / p.n_labels, p.n_labels)
+    state.multiplier = np.zeros(len(factors.var))
+    state.mass = np.zeros(len(p.pairwise))
+    state.mass[p.pairwise_offset[:-1]] = 1.0
+    state.eta = 0.5 * max(float(np.std(p.unary)), 1e-3)
+
+
+def _factors(p: GraphPotentials, problem: GraphProblem) -> Factors:
+    i, j = p.edges[:, 0], p.edges[:, 1]
+    start = p.unary_offset
+    ends = [
+        np.concatenate([np.arange(start[a], start[a + 1]), np.arange(start[b], start[b + 1])]) for a, b in p.edges
+    ]
+    rules = [*_logic_rules(p, problem), *_row_rules(p, problem)]
+    lengths = np.array([len(r.var) for r in rules], dtype=np.int64)
+    edge_at = len(p.unary) + np.concatenate([[0], np.cumsum(p.n_labels[i] + p.n_labels[j])])
+    before = np.ones(int(edge_at[-1]))
+    return Factors(
+        var=np.concatenate([np.arange(len(p.unary)), *ends, *(r.var for r in rules)]).astype(np.int64),
+        node_at=start,
+        edge_at=edge_at.astype(np.int64),
+        wide=p.n_labels[j].astype(np.int64),
+        pair_at=p.pairwise_offset,
+        rule_at=(edge_at[-1] + np.concatenate([[0], np.cumsum(lengths)])).astype(np.int64),
+        kind=np.array([r.kind for r in rules], dtype=np.int64),
+        low=np.array([r.low for r in rules], dtype=np.float64),
+        high=np.array([r.high for r in rules], dtype=np.float64),
+        price=np.array([r.price for r in rules], dtype=np.float64),
+        value=np.concatenate([before, *(r.value for r in rules)]),
+    )
+
+
+def _logic_rules(p: GraphPotentials, problem: GraphProblem) -> list[_Rule]:
+    logic, same = problem.logic, problem.logic.canonical
+    made: list[_Rule] = []
+    for f in range(logic.n_factors):
+        span = slice(logic.pointer[f], logic.pointer[f + 1])
+        var = p.unary_offset[logic.atom_node[span]] + logic.atom_label[span]
+        sign = np.where(same.negated[span], -1.0, 1.0)
+        low, high, price = int(same.low[f]), int(same.high[f]), float(logic.weight[f])
+        if np.isinf(price):
+            kind = OUTPUT if same.has_output[f] else COUNT
+            made.append(_Rule(var, sign, kind, low, high))
+        elif same.has_output[f]:
+            made.extend(_soft_output(var, sign, price))
+        else:
+            made.extend(_soft_count(var, sign, low, high, price))
+    return [r for r in made if len(r.var)]
+
+
+def _soft_count(var: np.ndarray, sign: np.ndarray, low: int, high: int, price: float) -> list[_Rule]:
+    """Envelope of "pay once": price / (largest excess) for each unit below low or above high."""
+    negated = float((sign < 0).sum())
+    made = []
+    if low > 0:
+        made.append(_Rule(var, -sign, HINGE, high=negated - low, price=price / low))
+    if high < len(var):
+        made.append(_Rule(var, sign, HINGE, high=high - negated, price=price / (len(var) - high)))
+    return made
+
+
+def _soft_output(var: np.ndarray, sign: np.ndarray, price: float) -> list[_Rule]:
+    """Output above all inputs costs ``price``; inputs above the output cost their share of it."""
+    k = len(var) - 1
+    flipped = sign.copy()
+    flipped[-1] *= -1
+    made = [_Rule(var, -flipped, HINGE, high=float((flipped < 0).sum()) - 1, price=price)]
+    for i in range(k):
+        pair, signs = var[[i, k]], sign[[i, k]] * np.array([1.0, -1.0])
+        made.append(_Rule(pair, signs, HINGE, high=1.0 - float((signs < 0).sum()), price=price / k))
+    return made
+
+
+def _row_rules(p: GraphPotentials, problem: GraphProblem) -> list[_Rule]:
+    rows = problem.rows
+    var = p.unary_offset[rows.atom_node] + rows.atom_label
+    made = []
+    for r in range(rows.n_rows):
+        span = slice(rows.pointer[r], rows.pointer[r + 1])
+        made.append(_Rule(var[span], rows.value[span], HINGE, high=float(rows.bound[r]), price=float(rows.weight[r])))
+    return [r for r in made if len(r.var)]

@@ -1,0 +1,310 @@
+"""The exact graph engine: TRW-S, then branch and bound on its bound, then on the pieces that bounds leave open."""
+
+from dataclasses import dataclass, replace
+from time import monotonic
+
+import numpy as np
+
+from rulefield.inference.graph.condition import Cases, cases_of
+from rulefield.inference.graph.evaluate import finish, nothing, objective
+from rulefield.inference.graph.maxflow import flow_graph, is_submodular
+from rulefield.inference.graph.milp import milp_graph
+from rulefield.inference.graph.milp_parts import milp_parts
+from rulefield.inference.graph.network import build_network
+from rulefield.inference.graph.parts import Component, Parts, extend, parts_of, split
+from rulefield.inference.graph.trws import (
+    ROUNDS,
+    Search,
+    begin,
+    begin_network,
+    branch_and_bound,
+    descend,
+    value_of,
+)
+from rulefield.inference.result import Result, Status
+from rulefield.kernels.graph.branch import margins
+from rulefield.problem.graph_problem import GraphProblem
+
+FIRST_NODES = 512
+NODE_ENTRIES = 3_000  # message entries that a search node may have to count as one
+MILP_COLUMNS = 50_000
+MILP_NODES = 2_000
+ROOT_PROGRESS = 0.003  # stop sweeping and branch when a round closes less of the gap
+MANY_NODES = 500
+SURE = 0.1  # of the mean lead: a label that leads by more is not doubted when a labelling is made
+POLISH_NODES = 5_000
+CASE_ROUNDS = 5
+FIRST_ROUNDS = 12  # before what is left is looked at as a smaller problem
+FEW_LEFT = 0.5  # of the labels beyond one a node: with fewer left a smaller problem is worth building
+ONE_PIECE = 0.8  # of the open nodes in one piece: splitting would not pay
+
+
+@dataclass
+class Budget:
+    """Search nodes and time that are left."""
+
+    nodes: int
+    deadline: float
+
+    @classmethod
+    def of(cls, node_limit: int, seconds: float | None) -> "Budget":
+        """Start the clock."""
+        return cls(int(node_limit), np.inf if seconds is None else monotonic() + seconds)
+
+    def search(self, search: Search, most: int | None = None) -> None:
+        """Branch and bound within the budget (and ``most`` nodes); a node of a large network counts as several."""
+        price = max(1, len(search.messages.edge) // NODE_ENTRIES)
+        limit = self.nodes if most is None else min(self.nodes, most)
+        before = search.nodes
+        branch_and_bound(search, -(-limit // price), self.deadline)
+        self.nodes -= (search.nodes - before) * price
+
+    @property
+    def seconds(self) -> float | None:
+        """Seconds left, None where time is not limited."""
+        return None if np.isinf(self.deadline) else max(0.0, self.deadline - monotonic())
+
+
+def trws_graph(problem: GraphProblem, rounds: int, warm_start: np.ndarray | None = None) -> Result:
+    """TRW-S with rounding and local search: fast, a true bound, no search."""
+    parts, rest = parts_of(problem)
+    search = _start(parts, warm_start)
+    descend(search, rounds)
+    return search_result(problem, search, rest, "trws")
+
+
+def branch_graph(
+    problem: GraphProblem, node_limit: int, seconds: float | None, warm_start: np.ndarray | None = None
+) -> Result:
+    """TRW-S and branch and bound on the whole problem."""
+    parts, rest = parts_of(problem)
+    budget = Budget.of(node_limit, seconds)
+    search = _start(parts, warm_start)
+    descend(search, deadline=budget.deadline)
+    budget.search(search)
+    return search_result(problem, search, rest, "branch")
+
+
+def auto_graph(
+    problem: GraphProblem, node_limit: int, seconds: float | None, warm_start: np.ndarray | None = None
+) -> Result:
+    """Walk from cheap to exact and stop at the first certificate; see ``decode_graph``."""
+    if len(problem.potentials.edges) >= problem.potentials.n_nodes and is_submodular(problem):
+        cut = flow_graph(problem)
+        if cut.status is Status.optimal:
+            return cut
+    parts, rest = parts_of(problem)
+    budget = Budget.of(node_limit, seconds)
+    cases = None if len(rest) else cases_of(problem.potentials)
+    if cases is not None:
+        return _best_case(problem, cases, parts, budget, warm_start)
+    search = _start(parts, warm_start)
+    engine = _solve(parts, search, budget)
+    result = search_result(problem, search, rest, engine)
+    if not len(rest) or result.status in (Status.optimal, Status.infeasible):
+        return result
+    return _better(result, milp_graph(problem, node_limit, budget.seconds))
+
+
+def _solve(parts: Parts, search: Search, budget: Budget) -> str:
+    """Close the gap of a search as far as the budget allows; return the engine that came last."""
+    descend(search, FIRST_ROUNDS, progress=ROOT_PROGRESS, deadline=budget.deadline)
+    if search.is_open:
+        _search_what_is_left(parts, search, budget)
+    if search.is_open:
+        descend(search, progress=ROOT_PROGRESS, deadline=budget.deadline)
+    engine = "tree" if search.network.is_forest else "branch" if search.nodes else "trws"
+    if search.is_open:
+        engine = "branch"
+        _search_what_is_left(parts, search, budget)
+        budget.search(search, FIRST_NODES)
+    if search.is_open and search.value == -np.inf:
+        budget.search(search)  # labels can only be ruled out by a labelling, so find one first
+    if search.is_open and search.value > -np.inf:
+        _finish(parts, search, budget)
+    return engine
+
+
+def _search_what_is_left(parts: Parts, search: Search, budget: Budget) -> None:
+    """Branch on the labels that bounds leave open, as a smaller problem, where they are few (most often they are)."""
+    alive = search.network.scores.unary > -np.inf
+    spare = int(alive.sum()) - search.network.n_nodes
+    if search.value == -np.inf or spare > FEW_LEFT * (len(alive) - search.network.n_nodes):
+        return
+    components, labels, constant = split(parts, _in_problem_order(search, alive))
+    if len(components) != 1:
+        return
+    constant -= search.network.constant
+    piece = begin(components[0].parts)
+    piece.value = least = search.value - constant - piece.network.constant
+    descend(piece, progress=ROOT_PROGRESS, deadline=budget.deadline)
+    budget.search(piece, FIRST_NODES)
+    search.rounds, search.nodes = search.rounds + piece.rounds, search.nodes + piece.nodes
+    answer = piece.answer() if piece.value > least else None
+    if answer is not None:
+        _write(labels, components[0], answer)
+        _adopt(
+            search, piece.value + piece.network.constant + constant, labels[search.network.order].astype(np.uint64)
+        )
+    search.bound = max(search.value, min(search.bound, piece.bound + piece.network.constant + constant))
+
+
+def _best_case(
+    problem: GraphProblem, cases: Cases, parts: Parts, budget: Budget, warm_start: np.ndarray | None
+) -> Result:
+    """Solve every case of the hubs' labels; one whose bound falls below the best labelling so far is given up."""
+    pieces = [replace(parts, potentials=extend(cases.problem(problem, k))) for k in range(len(cases.labels))]
+    structure = build_network(pieces[0])
+    searches = [begin_network(structure.pour(piece.potentials)) for piece in pieces]
+    for search in searches:
+        if warm_start is not None:
+            _offer(search, warm_start)
+        descend(search, CASE_ROUNDS, deadline=budget.deadline)
+    order = sorted(range(len(pieces)), key=lambda k: -searches[k].value)
+    best = searches[order[0]]
+    for k in order:
+        least = best.value
+        _adopt(searches[k], least, searches[k].labels)
+        if searches[k].is_open:
+            _solve(pieces[k], searches[k], budget)
+        if searches[k].value > least:
+            best = searches[k]
+    best.bound = max(search.bound for search in searches)
+    best.rounds, best.nodes = sum(s.rounds for s in searches), sum(s.nodes for s in searches)
+    return search_result(problem, best, np.zeros(0, dtype=np.int64), "cases")
+
+
+def reduced_graph(problem: GraphProblem, node_limit: int, seconds: float | None) -> Result:
+    """TRW-S, then HiGHS on the labels and nodes that its bounds leave open, piece by piece."""
+    parts, rest = parts_of(problem)
+    if len(rest):
+        return milp_graph(problem, node_limit, seconds)
+    budget = Budget.of(node_limit, seconds)
+    search = _start(parts, None)
+    descend(search, deadline=budget.deadline)
+    if search.is_open:
+        _finish(parts, search, budget, use_milp=True)
+    return search_result(problem, search, rest, "reduced_milp")
+
+
+def _start(parts: Parts, warm_start: np.ndarray | None) -> Search:
+    search = begin(parts)
+    if warm_start is not None:
+        _offer(search, warm_start)
+    return search
+
+
+def _offer(search: Search, warm_start: np.ndarray) -> None:
+    labels = np.zeros(search.network.n_nodes, np.int64)
+    labels[: len(warm_start)] = warm_start
+    search.offer(labels[search.network.order])
+
+
+def search_result(problem: GraphProblem, search: Search, rest: np.ndarray, engine: str) -> Result:
+    """Wrap a search; rows that are not in the network only count in the objective."""
+    constant = search.network.constant
+    bound = search.bound + constant
+    answer = search.answer()
+    if answer is None or constant == -np.inf or (len(rest) and objective(problem, answer) == -np.inf):
+        return nothing(bound, engine, search.rounds + search.nodes)
+    return finish(problem, answer, bound, engine, search.rounds + search.nodes)
+
+
+def _better(one: Result, other: Result) -> Result:
+    """Return the better labelling with the better bound."""
+    if other.status in (Status.optimal, Status.infeasible) or one.objective == -np.inf:
+        return other
+    return one if one.objective >= other.objective else other
+
+
+def _finish(parts: Parts, search: Search, budget: Budget, use_milp: bool = False) -> None:
+    """Find a better labelling around the sure nodes, forbid labels with it, and solve what is left piece by piece.
+
+    Fixing the nodes that the bound's scores decide clearly is the idea of CombiLP (Savchynskyy et al. 2013); here it
+    only makes a labelling, and the proof is left to bounds.
+    """
+    root = begin(parts)
+    descend(root, deadline=budget.deadline)
+    _adopt(root, search.value, search.labels)
+    leads, picks = margins(root.network.net, root.network.scores.unary, root.messages)
+    finite = leads[np.isfinite(leads)]
+    if len(finite) > MANY_NODES:
+        sure = leads > SURE * finite.mean()
+        _adopt(root, *_around(parts, root, sure, picks, budget))
+    descend(root, rounds=ROUNDS, deadline=budget.deadline)
+    _adopt(search, root.value, root.labels)
+    search.bound, search.rounds = min(search.bound, root.bound), search.rounds + root.rounds
+    if not search.is_open:
+        return
+    alive = _in_problem_order(root, root.network.scores.unary > -np.inf)
+    components, labels, constant = split(parts, alive)
+    sizes = [len(piece.nodes) for piece in components]
+    if not use_milp and max(sizes, default=0) > ONE_PIECE * sum(sizes):
+        budget.search(search)
+        if not search.is_open:
+            return
+    value, bound = _solve_pieces(components, labels, constant, budget, use_milp, search)
+    _adopt(search, value, labels[root.network.order].astype(np.uint64))
+    search.bound = max(search.value, min(search.bound, bound))
+
+
+def _adopt(search: Search, value: float, labels: np.ndarray) -> None:
+    """Take a labelling (network order) where it is better."""
+    if value > search.value:
+        search.value, search.labels = value, labels
+
+
+def _in_problem_order(search: Search, flags: np.ndarray) -> np.ndarray:
+    out = np.empty_like(flags)
+    out[search.network.unary_from] = flags
+    return out
+
+
+def _around(
+    parts: Parts, root: Search, sure: np.ndarray, picks: np.ndarray, budget: Budget
+) -> tuple[float, np.ndarray]:
+    """Value and labels (network order) of the best completion of the sure nodes' labels."""
+    network = root.network
+    start = network.net.node_at.astype(np.int64)
+    alive = root.original > -np.inf
+    for v in np.flatnonzero(sure):
+        alive[start[v] : start[v + 1]] = False
+        alive[start[v] + picks[v]] = True
+    components, labels, constant = split(parts, _in_problem_order(root, alive))
+    limits = Budget(min(budget.nodes, POLISH_NODES), budget.deadline)
+    value, _ = _solve_pieces(components, labels, constant, limits, False, root)
+    found = labels[network.order].astype(np.uint64)
+    return (value_of(root, found), found) if value > -np.inf else (-np.inf, found)
+
+
+def _solve_pieces(
+    components: list[Component], labels: np.ndarray, constant: float, budget: Budget, use_milp: bool, whole: Search
+) -> tuple[float, float]:
+    """Solve all pieces, write their labels into ``labels`` (problem order); returns value and bound of the whole."""
+    value = bound = constant
+    for piece in components:
+        found = _solve_piece(piece, budget, use_milp, whole)
+        value, bound = value + found[0], bound + found[1]
+        if found[2] is not None:
+            _write(labels, piece, found[2])
+    return value, bound
+
+
+def _write(labels: np.ndarray, piece: Component, answer: np.ndarray) -> None:
+    """Put the labels of a piece where they belong."""
+    labels[piece.nodes] = [keep[y] for keep, y in zip(piece.labels, answer)]
+
+
+def _solve_piece(
+    piece: Component, budget: Budget, use_milp: bool, whole: Search
+) -> tuple[float, float, np.ndarray | None]:
+    """Value, bound and labels of one piece."""
+    search = begin(piece.parts)
+    descend(search, deadline=budget.deadline)
+    if not use_milp:
+        budget.search(search)
+    if search.is_open and len(piece.parts.potentials.pairwise) <= MILP_COLUMNS:
+        milp_parts(piece.parts, search, MILP_NODES, budget.seconds)
+    whole.rounds, whole.nodes = whole.rounds + search.rounds, whole.nodes + search.nodes
+    constant = search.network.constant
+    return search.value + constant, search.bound + constant, search.answer()

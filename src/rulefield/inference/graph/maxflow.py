@@ -1,0 +1,104 @@
+"""Submodular problems with two labels as a minimum cut: polynomial, exact, by SciPy's maximum flow.
+
+A cut separates source and sink; a node on the source's side has label 1. The energy (minus the score) of an edge is
+a + (c - a) y_i + (d - c) y_j + (b + c - a - d) (1 - y_i) y_j for [[a, b], [c, d]], so that its last coefficient, if not
+negative, is the capacity of an arc from j to i (Kolmogorov and Zabih, What energy functions can be minimized via graph
+cuts?, 2004). SciPy wants whole capacities: they are scaled and rounded, and what rounding can cost is added to the
+bound, which stays true.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import coo_array, csr_array
+from scipy.sparse.csgraph import breadth_first_order, maximum_flow
+
+from rulefield.exceptions import InputError
+from rulefield.inference.graph.evaluate import finish
+from rulefield.inference.result import Result
+from rulefield.problem.graph import GraphPotentials
+from rulefield.problem.graph_problem import GraphProblem
+
+LARGEST = 2**29  # of a capacity; SciPy's are int32, and what is left of one may be twice as much
+ROUNDING = 1e-12  # of the largest score: less than that is not a negative capacity
+
+
+@dataclass(frozen=True)
+class _Energy:
+    """Minus the score as constant + sum of slope x label + sum of link x (1 - y_i) y_j."""
+
+    constant: float
+    slope: np.ndarray
+    link: np.ndarray
+
+
+def flow_graph(problem: GraphProblem) -> Result:
+    """Best labelling of a submodular problem with two labels a node, without rules.
+
+    Raises
+    ------
+    InputError
+        Where the problem is not of this kind.
+    """
+    if not is_submodular(problem):
+        raise InputError(
+            'engine "maxflow" needs two labels at each node, no rules, finite scores, and edges that do not prefer '
+            'different labels: [0, 0] + [1, 1] >= [0, 1] + [1, 0]; use engine "auto".'
+        )
+    p = problem.potentials
+    energy = _energy(p)
+    cut, value, error = _least_cut(energy, p.edges)
+    bound = -(energy.constant + value - error)
+    return finish(problem, cut.astype(np.int64), bound, "maxflow")
+
+
+def is_submodular(problem: GraphProblem) -> bool:
+    """Whether a minimum cut solves the problem."""
+    p = problem.potentials
+    if problem.logic.n_factors or problem.rows.n_rows or not p.n_nodes or (p.n_labels != 2).any():
+        return False
+    if (p.edges[:, 0] == p.edges[:, 1]).any() or not (np.isfinite(p.unary).all() and np.isfinite(p.pairwise).all()):
+        return False
+    pair = p.pairwise.reshape(-1, 2, 2)
+    link = pair[:, 0, 0] + pair[:, 1, 1] - pair[:, 0, 1] - pair[:, 1, 0]
+    return bool((link >= -ROUNDING * np.abs(p.pairwise).max(initial=0.0)).all())
+
+
+def _energy(p: GraphPotentials) -> _Energy:
+    node, pair = -p.unary.reshape(-1, 2), -p.pairwise.reshape(-1, 2, 2)
+    i, j = p.edges[:, 0], p.edges[:, 1]
+    a, b, c, d = pair[:, 0, 0], pair[:, 0, 1], pair[:, 1, 0], pair[:, 1, 1]
+    slope = node[:, 1] - node[:, 0]
+    slope = slope + np.bincount(i, c - a, minlength=p.n_nodes) + np.bincount(j, d - c, minlength=p.n_nodes)
+    return _Energy(float(node[:, 0].sum() + a.sum()), slope, np.maximum(b + c - a - d, 0.0))
+
+
+def _least_cut(energy: _Energy, edges: np.ndarray) -> tuple[np.ndarray, float, float]:
+    """Labels, least energy without its constant (of the rounded problem), and what rounding may have changed."""
+    n = len(energy.slope)
+    source, sink = n, n + 1
+    up = energy.slope > 0.0
+    below = float(energy.slope[~up].sum())  # a falling slope is paid first, and given back where the label is 0
+    tail = np.concatenate([edges[:, 1], np.flatnonzero(up), np.full(n - up.sum(), source)])
+    head = np.concatenate([edges[:, 0], np.full(up.sum(), sink), np.flatnonzero(~up)])
+    capacity = np.concatenate([energy.link, np.abs(energy.slope[up]), np.abs(energy.slope[~up])])
+    arcs = coo_array((capacity, (tail, head)), shape=(n + 2, n + 2)).tocsr()
+    arcs.sum_duplicates()
+    largest = float(arcs.data.max(initial=0.0))
+    scale = LARGEST / largest if largest > 0.0 else 1.0
+    whole = np.rint(arcs.data * scale).astype(np.int32)
+    error = float(np.abs(arcs.data - whole / scale).sum())
+    network = csr_array((whole, arcs.indices.astype(np.int32), arcs.indptr.astype(np.int32)), shape=arcs.shape)
+    left = csr_array(network - maximum_flow(network, source, sink).flow)
+    left.data = np.maximum(left.data, 0)
+    left.eliminate_zeros()
+    reached = np.zeros(n + 2, dtype=bool)
+    reached[breadth_first_order(left, source, return_predecessors=False)] = True
+    value = below + (int(network[source].toarray().astype(np.int64).sum()) - _spare(left, source)) / scale
+    return reached[:n], value, error
+
+
+def _spare(left: csr_array, source: int) -> int:
+    """Capacity out of the source that the flow does not use."""
+    begin, end = left.indptr[source : source + 2]
+    return int(left.data[begin:end].astype(np.int64).sum())

@@ -1,0 +1,210 @@
+"""A graph problem as one integer program for HiGHS: the reference engine, and the last resort of the others."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
+from scipy.sparse import coo_array, vstack
+
+from rulefield.inference.graph.evaluate import finish, nothing
+from rulefield.inference.result import Result
+from rulefield.problem.graph import GraphPotentials
+from rulefield.problem.graph_problem import GraphProblem
+
+
+@dataclass(frozen=True)
+class Block:
+    """Rows low <= A x <= high as coordinates; columns beyond the existing ones are slacks of this block."""
+
+    row: np.ndarray
+    column: np.ndarray
+    value: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+def milp_graph(problem: GraphProblem, node_limit: int | None = None, seconds: float | None = None) -> Result:
+    """Solve the whole problem by ``scipy.optimize.milp``: local-polytope columns, integral nodes, linear rules.
+
+    The columns are one 0/1 variable for each node's label, one in [0, 1] for each pair of labels of an edge
+    (integral by itself once nodes are), the auxiliary variables and the slacks of soft rules.
+    """
+    program = _Program(problem)
+    answer = program.solve(node_limit, seconds)
+    if answer.x is None:
+        infeasible = answer.status == 2
+        bound = -np.inf if infeasible else _bound(answer, program)
+        return nothing(bound, "milp")
+    labels = program.labels(answer.x)
+    return finish(problem, labels, _bound(answer, program), "milp", int(answer.mip_node_count or 0))
+
+
+def _bound(answer: OptimizeResult, program: "_Program") -> float:
+    dual = getattr(answer, "mip_dual_bound", None)
+    return program.constant + (-float(dual) if dual is not None and np.isfinite(dual) else np.inf)
+
+
+class _Program:
+    """Columns and rows of the integer program of one graph problem."""
+
+    def __init__(self, problem: GraphProblem):
+        self.problem = problem
+        p, rows = problem.potentials, problem.rows
+        self.n_unary = len(p.unary)
+        self.first_auxiliary = self.n_unary + len(p.pairwise)
+        self.n_columns = self.first_auxiliary + rows.n_auxiliary
+        self.constant = 0.0
+        self.blocks: list[Block] = [*self._marginal_rows()]
+        self.slack_cost: list[np.ndarray] = []
+        self.slack_integral: list[np.ndarray] = []
+        self._add_logic()
+        self._add_rows()
+
+    def solve(self, node_limit: int | None, seconds: float | None) -> OptimizeResult:
+        p = self.problem.potentials
+        gain = np.concatenate([p.unary, p.pairwise, np.zeros(self.problem.rows.n_auxiliary)])
+        allowed = gain > -np.inf
+        gain = np.where(allowed, gain, 0.0)
+        integral = np.concatenate(
+            [np.ones(self.n_unary), np.zeros(len(p.pairwise)), np.ones(self.problem.rows.n_auxiliary)]
+        )
+        n_slack = self.n_columns - len(gain)
+        cost = np.concatenate([-gain, *self.slack_cost])
+        upper = np.concatenate([allowed.astype(float), np.full(n_slack, np.inf)])
+        options = {"mip_rel_gap": 0.0}
+        if node_limit is not None:
+            options["node_limit"] = node_limit
+        if seconds is not None:
+            options["time_limit"] = max(float(seconds), 1e-3)
+        return milp(
+            cost,
+            integrality=np.concatenate([integral, *self.slack_integral]),
+            bounds=Bounds(np.zeros(self.n_columns), upper),
+            constraints=self._constraints(),
+            options=options,
+        )
+
+    def labels(self, x: np.ndarray) -> np.ndarray:
+        """Labels of the nodes and values of the auxiliary variables in a solution."""
+        p = self.problem.potentials
+        nodes = np.array([np.argmax(x[a:b]) for a, b in zip(p.unary_offset[:-1], p.unary_offset[1:])], dtype=np.int64)
+        auxiliary = x[self.first_auxiliary : self.first_auxiliary + self.problem.rows.n_auxiliary]
+        return np.concatenate([nodes, np.rint(auxiliary).astype(np.int64)])
+
+    def _constraints(self) -> list[LinearConstraint]:
+        parts, low, high = [], [], []
+        for b in self.blocks:
+            if len(b.low):
+                parts.append(coo_array((b.value, (b.row, b.column)), shape=(len(b.low), self.n_columns)))
+                low.append(b.low)
+                high.append(b.high)
+        if not parts:
+            return []
+        return [LinearConstraint(vstack(parts, format="csr"), np.concatenate(low), np.concatenate(high))]
+
+    def _marginal_rows(self) -> list[Block]:
+        """Each node has one label; each edge's pairs sum to its ends' labels."""
+        p = self.problem.potentials
+        n = p.n_nodes
+        one = Block(
+            np.repeat(np.arange(n), p.n_labels), np.arange(self.n_unary), np.ones(self.n_unary), *np.ones((2, n))
+        )
+        return [one, *edge_rows(p)]
+
+    def _slacks(self, weight: np.ndarray, integral: bool) -> np.ndarray:
+        """Columns of one slack for each soft weight, -1 where the weight is infinite (hard)."""
+        soft = np.isfinite(weight)
+        column = np.where(soft, self.n_columns + np.cumsum(soft) - 1, -1)
+        self.n_columns += int(soft.sum())
+        self.slack_cost.append(weight[soft])
+        self.slack_integral.append(np.full(int(soft.sum()), float(integral)))
+        return column
+
+    def _add_rows(self) -> None:
+        rows, p = self.problem.rows, self.problem.potentials
+        slack = self._slacks(rows.weight, integral=False)
+        column, value, shift = self._atoms(rows.atom_node, rows.atom_label, rows.value, p.n_nodes)
+        bound = rows.bound - np.bincount(rows.atom_row, weights=shift, minlength=rows.n_rows)
+        soft = np.flatnonzero(slack >= 0)
+        self.blocks.append(
+            Block(
+                np.concatenate([rows.atom_row, soft]),
+                np.concatenate([column, slack[soft]]),
+                np.concatenate([value, -np.ones(len(soft))]),
+                np.full(rows.n_rows, -np.inf),
+                bound,
+            )
+        )
+
+    def _atoms(
+        self, node: np.ndarray, label: np.ndarray, value: np.ndarray, n_nodes: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Column, coefficient and constant of value x atom; the atom "auxiliary is 0" is 1 - auxiliary."""
+        is_node = node < n_nodes
+        offset = self.problem.potentials.unary_offset
+        column = np.where(is_node, offset[np.where(is_node, node, 0)] + label, self.first_auxiliary + node - n_nodes)
+        flipped = ~is_node & (label == 0)
+        return column, np.where(flipped, -value, value), np.where(flipped, value, 0.0)
+
+    def _add_logic(self) -> None:
+        logic = self.problem.logic
+        same = logic.canonical
+        slack = self._slacks(logic.weight, integral=True)
+        column = self.problem.potentials.unary_offset[logic.atom_node] + logic.atom_label
+        sign = np.where(same.negated, -1.0, 1.0)
+        for f in range(logic.n_factors):
+            span = slice(logic.pointer[f], logic.pointer[f + 1])
+            args = (column[span], sign[span], int(slack[f]))
+            if same.has_output[f]:
+                self._output_rows(*args)
+            else:
+                self._count_row(*args, low=int(same.low[f]), high=int(same.high[f]))
+
+    def _count_row(self, column: np.ndarray, sign: np.ndarray, slack: int, low: float, high: float) -> None:
+        """Demand low <= number of true literals <= high, or the slack is 1."""
+        constant = float((sign < 0).sum())
+        for bound, side in ((low, -1.0), (high, 1.0)):
+            worst = len(column) - bound if side > 0 else bound
+            if worst <= 0 and bound >= 0:
+                continue
+            extra = slack >= 0
+            self.blocks.append(
+                Block(
+                    np.zeros(len(column) + extra, np.int64),
+                    np.append(column, slack) if extra else column,
+                    np.append(side * sign, -worst) if extra else side * sign,
+                    np.array([-np.inf]),
+                    np.array([side * (bound - constant)]),
+                )
+            )
+
+    def _output_rows(self, column: np.ndarray, sign: np.ndarray, slack: int) -> None:
+        """Make the last literal equal "any of the others", or the slack is 1: clauses in both directions."""
+        flipped = sign.copy()
+        flipped[-1] *= -1
+        self._count_row(column, flipped, slack, low=1, high=len(column))
+        for k in range(len(column) - 1):
+            pair = np.array([k, len(column) - 1])
+            self._count_row(column[pair], sign[pair] * np.array([-1.0, 1.0]), slack, low=1, high=2)
+
+
+def edge_rows(p: GraphPotentials) -> list[Block]:
+    """For both ends of each edge and each label there: the edge's pairs with it minus the node's label are 0."""
+    m = len(p.edges)
+    if not m:
+        return []
+    wide = p.n_labels[p.edges[:, 1]]
+    edge = np.repeat(np.arange(m), np.diff(p.pairwise_offset))
+    inside = np.arange(len(p.pairwise)) - p.pairwise_offset[edge]
+    ends = (inside // wide[edge], inside % wide[edge])
+    blocks = []
+    for side in (0, 1):
+        size = p.n_labels[p.edges[:, side]]
+        start = np.concatenate([[0], np.cumsum(size)])
+        owner = np.repeat(np.arange(m), size)
+        label = np.arange(start[-1]) - start[owner]
+        pairs, nodes = len(p.unary) + np.arange(len(edge)), p.unary_offset[p.edges[owner, side]] + label
+        value = np.concatenate([np.ones(len(edge)), -np.ones(start[-1])])
+        row = np.concatenate([start[edge] + ends[side], np.arange(start[-1])])
+        blocks.append(Block(row, np.concatenate([pairs, nodes]), value, *np.zeros((2, start[-1]))))
+    return blocks

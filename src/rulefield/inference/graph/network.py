@@ -1,0 +1,287 @@
+"""A graph problem as flat arrays for kernels: edges merged, rules of one or two nodes folded in, others machines."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rulefield.inference.graph.machines import Machine
+from rulefield.inference.graph.parts import Parts
+from rulefield.kernels.graph.order import breadth_first
+from rulefield.kernels.graph.sweep import Messages, Net, Scores
+from rulefield.problem.graph import GraphPotentials
+
+
+@dataclass(frozen=True)
+class Network:
+    """One problem ready for sweeps.
+
+    Parameters
+    ----------
+    net : Net
+        Structure; it depends on edges and rules, not on scores.
+    scores : Scores
+    order : ndarray of int64, shape (n_nodes + n_auxiliary,)
+        The problem's node at each place of the network.
+    is_forest : bool
+        No loops and no machines: one round of sweeps is exact.
+    constant : float
+        Score of rules that mention no node: 0, or minus their cost.
+    unary_from, pair_to, loop_to : ndarray of int64
+        Where the problem's scores go (so that new scores can be poured into the same structure).
+    fixed : Scores
+        What rules add to nodes and edges.
+    """
+
+    net: Net
+    scores: Scores
+    order: np.ndarray
+    is_forest: bool
+    constant: float
+    unary_from: np.ndarray
+    pair_to: np.ndarray
+    loop_to: np.ndarray
+    fixed: Scores
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, auxiliary variables included."""
+        return len(self.order)
+
+    def to_problem(self, labels: np.ndarray) -> np.ndarray:
+        """Labels in the order of the problem's nodes, auxiliary values last."""
+        out = np.empty(self.n_nodes, np.int64)
+        out[self.order] = labels
+        return out
+
+    def new_messages(self) -> Messages:
+        """Return room for messages; ``start_messages`` fills it."""
+        net = self.net
+        sizes, degrees = lengths(net.node_at), lengths(net.inc_ptr)
+        states = int(net.state_at[-1]) if len(net.state_at) else 0
+        return Messages(
+            np.zeros(int((sizes * degrees).sum())),
+            np.zeros(states),
+            np.zeros(states),
+            np.zeros(int(net.read_at[-1])),
+        )
+
+    def pour(self, p: GraphPotentials) -> "Network":
+        """Return the same structure with other scores on the same graph (auxiliary variables are nodes)."""
+        unary = p.unary.copy()
+        inside = self.loop_to >= 0
+        np.add.at(unary, self.loop_to[inside], p.pairwise[inside])
+        kept = self.pair_to >= 0
+        pairwise = np.bincount(self.pair_to[kept], weights=p.pairwise[kept], minlength=len(self.fixed.pairwise))
+        scores = self.fixed._replace(
+            unary=unary[self.unary_from] + self.fixed.unary, pairwise=pairwise + self.fixed.pairwise
+        )
+        return replace(self, scores=scores)
+
+
+def build_network(parts: Parts) -> Network:
+    """Compile potentials and machines: O(edges x labels^2) vectorised, and a loop over rules.
+
+    Where the same rules are kept in memory, so is the structure for each graph that they meet.
+    """
+    if parts.memory is None:
+        return _compile(parts).pour(parts.potentials)
+    key = parts.potentials.edges.tobytes()
+    if key not in parts.memory:
+        parts.memory[key] = _compile(parts)
+    structure: Network = parts.memory[key]
+    return structure.pour(parts.potentials)
+
+
+def _compile(parts: Parts) -> Network:
+    """Structure and rules of a network, still without the potentials' scores."""
+    p, made = parts.potentials, parts.machines
+    sizes = p.n_labels
+    large = [m for m in made if len(m.nodes) > 2]
+    pairs = [m for m in made if len(m.nodes) == 2]
+    keys = _edge_keys(p.edges, [m.nodes for m in pairs], len(sizes))
+    order, is_forest = _order(keys, sizes, large)
+    rank = np.empty(len(sizes), np.int64)
+    rank[order] = np.arange(len(sizes))
+    ends = np.sort(rank[np.stack([keys // len(sizes), keys % len(sizes)], axis=1)], axis=1)
+    placed = np.lexsort((ends[:, 1], ends[:, 0]))
+    index = np.empty(len(keys), np.int64)
+    index[placed] = np.arange(len(keys))
+    ends = ends[placed]
+    net = _structure(sizes[order], ends, [_ranked(m, rank) for m in large])
+    pair_at = _pointers(np.prod(sizes[order][ends], axis=1))
+    unary_from = _unary_from(sizes, order)
+    pair_to, loop_to = _pair_maps(p, sizes, rank, keys, index, pair_at)
+    fixed = _fixed_scores(made, sizes, rank, keys, index, net, pair_at, is_forest)
+    constant = float(sum(m.table() for m in made if not len(m.nodes)))
+    return Network(net, fixed, order, is_forest, constant, unary_from, pair_to, loop_to, fixed)
+
+
+def _edge_keys(edges: np.ndarray, extra: list[np.ndarray], n: int) -> np.ndarray:
+    """Distinct unordered pairs of different nodes, as low * n + high, sorted."""
+    both = np.concatenate([edges, np.array(extra, dtype=np.int64).reshape(-1, 2)])
+    both = both[both[:, 0] != both[:, 1]]
+    return np.unique(both.min(axis=1) * n + both.max(axis=1))
+
+
+def _order(keys: np.ndarray, sizes: np.ndarray, large: list[Machine]) -> tuple[np.ndarray, bool]:
+    """Root first in forests, so that one round is exact; the problem's own order elsewhere."""
+    n = len(sizes)
+    if not large:
+        low, high = keys // n, keys % n
+        source, target = np.concatenate([low, high]), np.concatenate([high, low])
+        by_source = np.argsort(source, kind="stable")
+        pointer = np.concatenate([[0], np.cumsum(np.bincount(source, minlength=n))])
+        order, n_trees = breadth_first(pointer, target[by_source])
+        if len(keys) == n - n_trees:
+            return order, True
+    return np.arange(n), False
+
+
+def _ranked(machine: Machine, rank: np.ndarray) -> Machine:
+    places = rank[machine.nodes]
+    by_place = np.argsort(places)
+    return replace(machine, nodes=places[by_place], letters=[machine.letters[k] for k in by_place])
+
+
+def _pointers(sizes: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _group(keys: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pointers and members of each group 0 .. n-1."""
+    return _pointers(np.bincount(keys, minlength=n)), np.argsort(keys, kind="stable").astype(np.int64)
+
+
+def _structure(sizes: np.ndarray, ends: np.ndarray, large: list[Machine]) -> Net:
+    n = len(sizes)
+    first, second = np.ascontiguousarray(ends[:, 0]), np.ascontiguousarray(ends[:, 1])
+    n_states = np.array([m.delta.shape[1] for m in large], dtype=np.int64)
+    n_letters = np.array([m.delta.shape[0] for m in large], dtype=np.int64)
+    lengths = np.array([len(m.nodes) for m in large], dtype=np.int64)
+    pos_node = np.concatenate([np.zeros(0, np.int64), *(m.nodes for m in large)])
+    pos_machine = np.repeat(np.arange(len(large)), lengths).astype(np.int64)
+    at_ptr, at_pos = _group(pos_node, n)
+    machine_ptr = _pointers(lengths)
+    state_size = n_states[pos_machine]
+    state_size[machine_ptr[1:] - 1] *= 2
+    fields = dict(
+        node_at=_pointers(sizes),
+        **_incidence(sizes, first, second),
+        n_states=n_states,
+        n_letters=n_letters,
+        delta_at=_pointers(n_states * n_letters),
+        delta=_join([m.delta.ravel() for m in large]),
+        final_at=_pointers(n_states),
+        machine_ptr=machine_ptr,
+        pos_node=pos_node,
+        pos_machine=pos_machine,
+        letter_at=_pointers(sizes[pos_node]),
+        letter=_join([c for m in large for c in m.letters]),
+        state_at=_pointers(state_size),
+        read_at=_pointers(n_letters[pos_machine]),
+        at_ptr=at_ptr,
+        at_pos=at_pos,
+    )
+    return Net(**{name: value.astype(np.uint32) for name, value in fields.items()})
+
+
+def _join(arrays: list[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.zeros(0, np.int64), *arrays])
+
+
+def _incidence(sizes: np.ndarray, first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
+    """Neighbours of each node, earlier ones first, with the places of their messages and score matrices."""
+    n, m = len(sizes), len(first)
+    ahead_at = _pointers(sizes[second])
+    back_at = _pointers(sizes[first]) + ahead_at[-1]
+    pair_at = _pointers(sizes[first] * sizes[second])[:-1]
+    owner, other = np.concatenate([second, first]), np.concatenate([first, second])
+    by_owner = np.lexsort((other, owner))
+    return {
+        "inc_ptr": _pointers(np.bincount(owner, minlength=n)),
+        "inc_mid": _pointers(np.bincount(owner, minlength=n))[:-1] + np.bincount(second, minlength=n),
+        "inc_other": other[by_owner],
+        "inc_recv": np.concatenate([ahead_at[:-1], back_at[:-1]])[by_owner],
+        "inc_send": np.concatenate([back_at[:-1], ahead_at[:-1]])[by_owner],
+        "inc_pair": np.concatenate([pair_at, pair_at])[by_owner] if m else np.zeros(0, np.int64),
+    }
+
+
+def _unary_from(sizes: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Place in the problem's unary scores of each of the network's."""
+    start = _pointers(sizes)
+    owner = np.repeat(order, sizes[order])
+    label = np.arange(start[-1]) - np.repeat(_pointers(sizes[order])[:-1], sizes[order])
+    return start[owner] + label
+
+
+def _pair_maps(
+    p: GraphPotentials, sizes: np.ndarray, rank: np.ndarray, keys: np.ndarray, index: np.ndarray, pair_at: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """For each of the problem's pair scores: its place among the network's, or (loops) among the problem's unary."""
+    i, j = p.edges[:, 0], p.edges[:, 1]
+    edge = np.repeat(np.arange(len(p.edges)), np.diff(p.pairwise_offset))
+    inside = np.arange(len(p.pairwise)) - p.pairwise_offset[edge]
+    label_i, label_j = inside // sizes[j][edge], inside % sizes[j][edge]
+    loop = i == j
+    found = np.searchsorted(keys, np.minimum(i, j) * len(sizes) + np.maximum(i, j))
+    place = index[np.where(loop, 0, found)] if len(index) else np.zeros(len(i), np.int64)
+    flipped = (rank[i] > rank[j])[edge]
+    low = np.where(flipped, label_j, label_i)
+    high = np.where(flipped, label_i, label_j)
+    wide = np.where(rank[i] > rank[j], sizes[i], sizes[j])[edge]
+    pair_to = np.where(loop[edge], -1, pair_at[place][edge] + low * wide + high)
+    diagonal = loop[edge] & (label_i == label_j)
+    loop_to = np.where(diagonal, _pointers(sizes)[i][edge] + label_i, -1)
+    return pair_to, loop_to
+
+
+def _fixed_scores(
+    made: list[Machine],
+    sizes: np.ndarray,
+    rank: np.ndarray,
+    keys: np.ndarray,
+    index: np.ndarray,
+    net: Net,
+    pair_at: np.ndarray,
+    is_forest: bool,
+) -> Scores:
+    """Sum up what rules add to nodes and edges, final scores of machines, and each node's share."""
+    unary, pairwise = np.zeros(net.node_at[-1]), np.zeros(pair_at[-1])
+    final = [np.zeros(0)]
+    for m in made:
+        if len(m.nodes) == 1:
+            at = net.node_at[rank[m.nodes[0]]]
+            unary[at : at + sizes[m.nodes[0]]] += m.table()
+        elif len(m.nodes) == 2:
+            e = index[np.searchsorted(keys, m.nodes[0] * len(sizes) + m.nodes[1])]
+            table = m.table() if rank[m.nodes[0]] < rank[m.nodes[1]] else m.table().T
+            pairwise[pair_at[e] : pair_at[e + 1]] += table.ravel()
+        elif len(m.nodes) > 2:
+            final.append(m.final)
+    return Scores(unary, pairwise, np.concatenate(final), _shares(net, is_forest))
+
+
+def _shares(net: Net, is_forest: bool) -> np.ndarray:
+    """One over the number of monotone chains through each node; 1 in forests, where one tree covers all."""
+    n = len(net.node_at) - 1
+    if is_forest:
+        return np.ones(n)
+    at_ptr, earlier, later = _lengths(net)
+    starts = np.bincount(net.pos_node[net.machine_ptr[:-1]], minlength=n)
+    ends = np.bincount(net.pos_node[net.machine_ptr[1:] - 1], minlength=n)
+    through = at_ptr - starts - ends
+    chains = through + np.maximum(earlier + ends, later + starts)
+    return 1.0 / np.maximum(chains, 1)
+
+
+def _lengths(net: Net) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Numbers of machine positions, earlier and later neighbours of each node."""
+    mid, at_ptr = net.inc_mid.astype(np.int64), net.inc_ptr.astype(np.int64)
+    return lengths(net.at_ptr), mid - at_ptr[:-1], at_ptr[1:] - mid
+
+
+def lengths(pointers: np.ndarray) -> np.ndarray:
+    """Sizes of the groups that pointers delimit, as int64."""
+    wide = pointers.astype(np.int64)
+    return wide[1:] - wide[:-1]

@@ -1,0 +1,158 @@
+"""A graph problem as potentials and machines, and what is left of it when labels are ruled out."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from rulefield.inference.graph.machines import Machine, machines
+from rulefield.problem.graph import GraphPotentials
+from rulefield.problem.graph_problem import GraphProblem
+
+MACHINES = "machines"
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Potentials whose last nodes are the auxiliary variables (two labels, score 0), and rules as machines.
+
+    ``memory`` is where networks of the same machines are kept, by graph; None where they are not worth keeping.
+    """
+
+    potentials: GraphPotentials
+    machines: list[Machine]
+    memory: dict[Any, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Component:
+    """A piece of a problem that shares nothing with the others.
+
+    Parameters
+    ----------
+    parts : Parts
+        Its own nodes 0, 1, ... with only the labels that are left.
+    nodes : ndarray of int64
+        The problem's node for each of them.
+    labels : list of ndarray of int64
+        The problem's label for each label that is left.
+    """
+
+    parts: Parts
+    nodes: np.ndarray
+    labels: list[np.ndarray]
+
+
+def extend(problem: GraphProblem) -> GraphPotentials:
+    """Potentials with the auxiliary variables as more nodes."""
+    p, k = problem.potentials, problem.rows.n_auxiliary
+    if not k:
+        return p
+    sizes = np.concatenate([p.n_labels, np.full(k, 2)])
+    return GraphPotentials(sizes, np.concatenate([p.unary, np.zeros(2 * k)]), p.edges, p.pairwise)
+
+
+def parts_of(problem: GraphProblem) -> tuple[Parts, np.ndarray]:
+    """Potentials and machines of a problem, and the numbers of rows that have no machine (bounds ignore them).
+
+    Machines of logic factors alone are made once for all problems that hold the same factors.
+    """
+    if problem.rows.n_rows or not problem.logic.n_factors:
+        made, rest = machines(problem)
+        return Parts(extend(problem), made), rest
+    memory = problem.logic.memory.setdefault(problem.potentials.n_labels.tobytes(), {})
+    if MACHINES not in memory:
+        memory[MACHINES] = machines(problem)[0]
+    return Parts(problem.potentials, memory[MACHINES], memory), np.zeros(0, dtype=np.int64)
+
+
+def split(parts: Parts, alive: np.ndarray) -> tuple[list[Component], np.ndarray, float]:
+    """Cut a problem down to what is left when only ``alive`` labels may be used (at least one for each node).
+
+    Returns
+    -------
+    components : list of Component
+        The nodes with two labels or more, in pieces that share no edge and no rule.
+    labels : ndarray of int64, shape (n_nodes,)
+        The label of each node that has only one; 0 elsewhere.
+    constant : float
+        What the nodes with one label add by themselves.
+    """
+    p = parts.potentials
+    start = p.unary_offset
+    is_open = np.add.reduceat(alive.astype(np.int64), start[:-1]) > 1
+    only = np.array([np.argmax(alive[a:b]) for a, b in zip(start[:-1], start[1:])], dtype=np.int64)
+    folded, entry_alive, constant = _fold(p, alive, is_open)
+    constant += float(folded.unary[start[:-1][~is_open] + only[~is_open]].sum())
+    made = [_condition(m, only, is_open, alive, start) for m in parts.machines]
+    constant += float(sum(m.final[0] for m in made if not len(m.nodes)))
+    left = Parts(folded, [m for m in made if len(m.nodes)])
+    piece = _pieces(p.n_nodes, folded.edges, left.machines)
+    components = [
+        _component(left, alive, entry_alive, piece, np.flatnonzero(is_open & (piece == c)))
+        for c in np.unique(piece[is_open])
+    ]
+    return components, np.where(is_open, 0, only), constant
+
+
+def _fold(p: GraphPotentials, alive: np.ndarray, is_open: np.ndarray) -> tuple[GraphPotentials, np.ndarray, float]:
+    """Put the edges to fixed nodes into the nodes' scores; returns that, which entries live, and what is constant."""
+    i, j = p.edges[:, 0], p.edges[:, 1]
+    edge = np.repeat(np.arange(len(p.edges)), np.diff(p.pairwise_offset))
+    inside = np.arange(len(p.pairwise)) - p.pairwise_offset[edge]
+    at_i = p.unary_offset[i[edge]] + inside // p.n_labels[j[edge]]
+    at_j = p.unary_offset[j[edge]] + inside % p.n_labels[j[edge]]
+    lives = alive[at_i] & alive[at_j] & ((i != j)[edge] | (at_i == at_j))
+    open_i, open_j = is_open[i], is_open[j]
+    unary = p.unary.copy()
+    loop = i == j
+    to_i = lives & (open_i & (~open_j | loop))[edge]
+    to_j = lives & (open_j & ~open_i)[edge]
+    np.add.at(unary, at_i[to_i], p.pairwise[to_i])
+    np.add.at(unary, at_j[to_j], p.pairwise[to_j])
+    constant = float(p.pairwise[lives & ~(open_i | open_j)[edge]].sum())
+    kept = open_i & open_j & ~loop
+    folded = GraphPotentials(p.n_labels, unary, p.edges[kept], p.pairwise[kept[edge]])
+    return folded, lives[kept[edge]], constant
+
+
+def _condition(m: Machine, only: np.ndarray, is_open: np.ndarray, alive: np.ndarray, start: np.ndarray) -> Machine:
+    """Read the fixed nodes first; the state reached becomes state 0."""
+    state = 0
+    nodes, letters = [], []
+    for v, letter in zip(m.nodes, m.letters):
+        if is_open[v]:
+            nodes.append(v)
+            letters.append(letter[alive[start[v] : start[v + 1]]])
+        else:
+            state = int(m.delta[letter[only[v]], state])
+    swap = np.arange(len(m.final))
+    swap[[0, state]] = swap[[state, 0]]
+    return Machine(np.array(nodes, dtype=np.int64), letters, swap[m.delta[:, swap]], m.final[swap])
+
+
+def _pieces(n: int, edges: np.ndarray, made: list[Machine]) -> np.ndarray:
+    """Return the number of the connected piece of each node; a machine connects its nodes."""
+    links = [edges] + [np.stack([np.full(len(m.nodes) - 1, m.nodes[0]), m.nodes[1:]], axis=1) for m in made]
+    both = np.concatenate(links)
+    graph = coo_array((np.ones(len(both)), (both[:, 0], both[:, 1])), shape=(n, n))
+    return connected_components(graph, directed=False)[1].astype(np.int64)
+
+
+def _component(
+    left: Parts, alive: np.ndarray, entry_alive: np.ndarray, piece: np.ndarray, nodes: np.ndarray
+) -> Component:
+    """Cut the nodes of one piece out of what is left."""
+    p = left.potentials
+    number = np.full(p.n_nodes, -1)
+    number[nodes] = np.arange(len(nodes))
+    labels = [np.flatnonzero(alive[p.unary_offset[v] : p.unary_offset[v + 1]]) for v in nodes]
+    unary = np.concatenate([p.unary[p.unary_offset[v] + keep] for v, keep in zip(nodes, labels)])
+    here = number[p.edges[:, 0]] >= 0
+    entries = np.repeat(here, np.diff(p.pairwise_offset)) & entry_alive
+    sizes = np.array([len(keep) for keep in labels], dtype=np.int64)
+    potentials = GraphPotentials(sizes, unary, number[p.edges[here]], p.pairwise[entries])
+    made = [replace(m, nodes=number[m.nodes]) for m in left.machines if piece[m.nodes[0]] == piece[nodes[0]]]
+    return Component(Parts(potentials, made), nodes, labels)

@@ -1,0 +1,153 @@
+"""TRW-S and branch and bound on it, from potentials and machines to labels, value and bound."""
+
+from dataclasses import dataclass
+from time import monotonic
+
+import numpy as np
+
+from rulefield.inference.graph.network import Network, build_network
+from rulefield.inference.graph.parts import Parts
+from rulefield.kernels.graph.branch import Stack, branch, push
+from rulefield.kernels.graph.local import improve, total_value
+from rulefield.kernels.graph.sweep import Messages, slack, start_messages, trws, workspace
+
+ROUNDS = 200
+BRANCH_ROUNDS = 10
+STAGE = 20
+CHUNK = 64
+FIRST_ROWS = 8
+STACK_BYTES = 2**30
+LOCAL_SWEEPS = 20
+PATIENCE = 1e-6
+
+
+@dataclass
+class Search:
+    """Where the work on one network stands; ``labels`` (in network order, uint64) belong to ``value``.
+
+    ``network.scores.unary`` loses labels that cannot beat ``value``; ``original`` keeps the scores.
+    """
+
+    network: Network
+    original: np.ndarray
+    messages: Messages
+    labels: np.ndarray
+    value: float = -np.inf
+    bound: float = np.inf
+    rounds: int = 0
+    nodes: int = 0
+    stack: Stack | None = None
+    depth: int = 0
+
+    @property
+    def price(self) -> float:
+        """More than any finite score: what local search pays for breaking a hard rule."""
+        s = self.network.scores
+        return 1.0 + 4.0 * max(
+            np.abs(a[np.isfinite(a)]).max(initial=0.0) for a in (self.original, s.pairwise, s.final)
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a labelling may exist that is better by more than the tolerance."""
+        return self.bound > self.value + slack(self.value)
+
+    def answer(self) -> np.ndarray | None:
+        """Labels in the problem's order, auxiliary values last; None where none was found."""
+        return self.network.to_problem(self.labels.astype(np.int64)) if self.value > -np.inf else None
+
+    def offer(self, labels: np.ndarray) -> None:
+        """Take a labelling (network order) if it is better, after local search."""
+        candidate = labels.astype(np.uint64)
+        scores = self.network.scores._replace(unary=self.original)
+        value = improve(self.network.net, scores, candidate, LOCAL_SWEEPS, self.price)
+        if value > self.value:
+            self.value, self.labels = value, candidate
+
+
+def begin(parts: Parts) -> Search:
+    """Set up the search on one problem."""
+    return begin_network(build_network(parts))
+
+
+def begin_network(network: Network, messages: Messages | None = None) -> Search:
+    """Set up the search on a compiled problem; old messages are kept where given.
+
+    An old -inf says that a label was forbidden under old scores, so it is not kept.
+    """
+    fresh = network.new_messages()
+    start_messages(network.net, network.scores, fresh)
+    if messages is not None:
+        for new, old in zip(fresh, messages):
+            new[:] = np.where(np.isfinite(old) & np.isfinite(new), old, new)
+    labels = np.zeros(network.n_nodes, np.uint64)
+    return Search(network, network.scores.unary.copy(), fresh, labels)
+
+
+def descend(search: Search, rounds: int = ROUNDS, progress: float = 0.0, deadline: float = np.inf) -> None:
+    """Run TRW-S: tighten the bound, find labellings, forbid labels; one round is exact on forests.
+
+    Every ``STAGE`` rounds local search is tried; with ``progress``, rounds end when one closes less of the gap.
+    """
+    if search.network.is_forest:
+        _stage(search, 1, 0.0)
+        return
+    target = search.rounds + rounds
+    while search.rounds < target and search.is_open:
+        before = search.rounds, search.bound
+        _stage(search, min(STAGE, target - search.rounds), progress if search.value > -np.inf else 0.0)
+        if search.rounds < before[0] + STAGE or before[1] - search.bound < PATIENCE or monotonic() > deadline:
+            break
+
+
+def _stage(search: Search, rounds: int, progress: float) -> None:
+    """Do some rounds, then local search where they leave a gap."""
+    net, scores = search.network.net, search.network.scores
+    best, before = search.labels.copy(), search.value
+    work = workspace(net)
+    bound, value, done = trws(
+        net, scores, search.messages, rounds, PATIENCE, progress, search.bound, before, best, work
+    )
+    search.rounds += done
+    search.bound = bound if search.network.is_forest else max(bound, value + slack(value))
+    if value > before:
+        search.value, search.labels = value, best
+    if search.is_open:
+        search.offer(best if value > before else work[0])
+
+
+def branch_and_bound(search: Search, node_limit: int, deadline: float = np.inf) -> None:
+    """Close the gap by branching, as far as the limits (and a gigabyte) allow; another call goes on from there."""
+    if not search.is_open:
+        return
+    net, scores, messages = search.network.net, search.network.scores, search.messages
+    if search.stack is None:
+        arrays = (scores.unary, messages.edge, messages.prefix, messages.suffix)
+        unary, edge, prefix, suffix = (np.empty((FIRST_ROWS, len(a))) for a in arrays)
+        search.stack = Stack(unary, edge, prefix, suffix, np.empty(FIRST_ROWS))
+        push(search.stack, 0, scores.unary, messages, search.bound)
+        search.depth = 1
+    spent = 0
+    while search.depth and spent < node_limit and monotonic() < deadline:
+        if search.depth + 2 > len(search.stack.bound):
+            if 2 * sum(a.nbytes for a in search.stack) > STACK_BYTES:
+                break
+            search.stack = _wider(search.stack)
+        chunk = min(CHUNK, node_limit - spent)
+        search.depth, search.value, nodes = branch(
+            net, scores, messages, search.stack, search.depth, search.value, search.labels, chunk, BRANCH_ROUNDS
+        )
+        spent += nodes
+    search.nodes += spent
+    left = float(search.stack.bound[: search.depth].max(initial=-np.inf))
+    search.bound = max(search.value + slack(search.value), left)
+
+
+def _wider(stack: Stack) -> Stack:
+    return Stack(*(np.concatenate([a, np.empty_like(a)]) for a in stack))
+
+
+def value_of(search: Search, labels: np.ndarray) -> float:
+    """Value of labels in network order (rules in the network included, its constant not)."""
+    scores = search.network.scores._replace(unary=search.original)
+    return float(total_value(search.network.net, scores, labels))

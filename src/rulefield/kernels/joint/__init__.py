@@ -1,0 +1,1 @@
+"""Kernels of several tasks in one chain."""

@@ -1,0 +1,1 @@
+"""Kernels of chains under rules: lattices of labels and rule states."""

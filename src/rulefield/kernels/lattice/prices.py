@@ -1,0 +1,77 @@
+"""A local lower bound on what an automaton reads, so that it can be folded into potentials before any search."""
+
+import numpy as np
+
+from rulefield.kernels.jit import kernel
+from rulefield.kernels.lattice.rule_tables import NEVER
+
+
+@kernel
+def automaton_prices(tables, automaton, row, unary, prices, to_come):
+    """Find integers with amount(y) >= base + sum_t prices[t, y_t] for all labellings; return base (NEVER: none runs).
+
+    With a(t, q) the least amount still to come from state q after token t, a run pays amount + a(t, q') - a(t - 1, q)
+    at token t: never negative, and its total is the amount less the least one. ``prices`` (n, m) takes, for each
+    label, the least such payment over the states that can be there. ``to_come`` (n, states) is filled with a(t, q).
+    O(n x arcs + n m).
+    """
+    n, m = unary.shape
+    states, letters = tables.states[automaton], tables.letters[automaton]
+    state_at, arc_at, letter_at = tables.state_at[automaton], tables.arc_at[automaton], tables.letter_at[automaton]
+    step_ptr, step_to, step_amount, letter = tables.arc_ptr, tables.arc_to, tables.arc_amount, tables.letter
+    read = np.zeros((n, letters), np.bool_)
+    for t in range(n):
+        for here in range(m):
+            if unary[t, here] > -np.inf:
+                read[t, letter[letter_at + np.int64(row[t]) * m + here]] = True
+    before = np.full(states, NEVER, np.int64)
+    for q in range(states):
+        end = tables.final[state_at + q]
+        to_come[n - 1, q] = end if end >= 0 else NEVER
+    for back in range(n):
+        t = n - 1 - back
+        for q in range(states):
+            low = NEVER
+            for a in range(letters):
+                if read[t, a]:
+                    for b in range(step_ptr[arc_at + q * letters + a], step_ptr[arc_at + q * letters + a + 1]):
+                        low = min(low, step_amount[b] + to_come[t, step_to[b]])
+            low = min(low, NEVER)
+            if t > 0:
+                to_come[t - 1, q] = low
+            else:
+                before[q] = low
+    base = NEVER
+    owed = np.full(states, NEVER, np.int64)  # what a run in state q owes: minus the least to come from there
+    reached = np.zeros(states, np.bool_)
+    for q in range(states):
+        start = tables.initial[state_at + q]
+        if start >= 0 and before[q] < NEVER:
+            base = min(base, start + before[q])
+            owed[q] = start
+            reached[q] = True
+    if base >= NEVER:
+        return base
+    owed -= base
+    least = np.empty(letters, np.int64)
+    following = np.zeros(states, np.bool_)
+    for t in range(n):
+        least[:] = NEVER
+        following[:] = False
+        for q in range(states):
+            if not reached[q]:
+                continue
+            for a in range(letters):
+                if read[t, a]:
+                    for b in range(step_ptr[arc_at + q * letters + a], step_ptr[arc_at + q * letters + a + 1]):
+                        to = step_to[b]
+                        if to_come[t, to] < NEVER:
+                            least[a] = min(least[a], owed[q] + step_amount[b] + to_come[t, to])
+                            following[to] = True
+        for q in range(states):
+            reached[q] = following[q]
+            owed[q] = -to_come[t, q]
+        for here in range(m):
+            price = least[letter[letter_at + np.int64(row[t]) * m + here]]
+            prices[t, here] = price if unary[t, here] > -np.inf else 0
+    return base

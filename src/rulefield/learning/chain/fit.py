@@ -1,0 +1,85 @@
+"""Fitting a chain by maximum likelihood: stochastic steps to come near, then L-BFGS (or OWL-QN) to the end."""
+
+import numpy as np
+
+from rulefield.learning.chain.likelihood import ChainLikelihood
+from rulefield.learning.chain.stochastic import StochasticLikelihood
+from rulefield.learning.fit_log import Callback, Ending, FitResult
+from rulefield.learning.lbfgs import minimise_lbfgs
+from rulefield.learning.owlqn import minimise_owlqn
+
+# Fewer label scores than this are fitted before stochastic steps would pay for their compilation.
+LEAST_SCORES = 1_000_000
+MOST_EPOCHS = 16
+# An epoch costs about half an iteration of L-BFGS; once it gains less than this share, L-BFGS gains more.
+LEAST_GAIN = 0.006
+
+
+def fit_likelihood(
+    likelihood: ChainLikelihood,
+    theta: np.ndarray | None = None,
+    *,
+    l1: float = 0.0,
+    max_iter: int = 1000,
+    tol: float = 1e-5,
+    callback: Callback | None = None,
+    n_jobs: int | None = 1,
+    seed: int = 0,
+) -> FitResult:
+    """Minimise ``likelihood`` (with its L2 penalty) plus l1 x the sum of absolute weights.
+
+    Without a ``theta`` to begin from, larger data are first walked through a few times one sequence at a time,
+    which reaches within a few per cent of the optimum (on CoNLL-2000, fourteen epochs save 76 of the 123 evaluations
+    that reach 0.1 %). The end is always that of L-BFGS or OWL-QN with their stopping
+    rules, so the optimum does not depend on it. Log and callback see the iterations of L-BFGS or OWL-QN.
+    Deterministic for a seed.
+
+    Parameters
+    ----------
+    likelihood : ChainLikelihood
+    theta : ndarray of float64, shape (likelihood.size,), optional
+        Where to begin (a warm start).
+    l1, max_iter, tol, callback, n_jobs
+        As for :func:`rulefield.learning.owlqn.minimise_owlqn`.
+    seed : int
+        Of the order of sequences in the stochastic steps.
+    """
+    if theta is None:
+        theta = likelihood.model.zeros()
+        if l1 == 0.0 and likelihood.labels is not None and pays(likelihood):
+            walk = StochasticLikelihood(
+                likelihood.model,
+                likelihood.sequences,
+                likelihood.labels,
+                seed=seed,
+                likelihood=likelihood,
+                average=False,
+            )
+            try:
+                come_near(walk)
+            except KeyboardInterrupt:
+                message = "Interrupted during the first, stochastic steps; the weights so far are kept."
+                return FitResult(walk.theta, likelihood.value(walk.theta), Ending.interrupted, message, ())
+            theta = walk.theta
+    if l1 > 0.0:
+        return minimise_owlqn(likelihood, theta, l1, max_iter=max_iter, tol=tol, callback=callback, n_jobs=n_jobs)
+    return minimise_lbfgs(likelihood, theta, max_iter=max_iter, tol=tol, callback=callback, n_jobs=n_jobs)
+
+
+def pays(likelihood: ChainLikelihood) -> bool:
+    """Whether stochastic steps are worth their while on this data.
+
+    Not where few of many transitions have weights: L-BFGS uses that, a stochastic step cannot.
+    """
+    model, n_tokens = likelihood.model, likelihood.sequences.n_tokens
+    return n_tokens * model.n_labels >= LEAST_SCORES and not (model.conditioned or likelihood.factors.sparse)
+
+
+def come_near(walk: StochasticLikelihood) -> None:
+    """Take epochs as long as each gains more than an iteration of L-BFGS would."""
+    before = np.inf
+    for _ in range(MOST_EPOCHS):
+        value = walk.epoch()
+        if not value < (1.0 - LEAST_GAIN) * before:
+            return
+        before = value

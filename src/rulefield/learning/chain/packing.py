@@ -1,0 +1,94 @@
+"""Training data laid out for the likelihood kernel: weights in a work space, features of tokens as addresses in it.
+
+The *work space* is a permuted copy of the state weights: first padded rows of the features with many labels, then
+weights that several shards touch, then those that one shard touches alone. Only the first two parts need a gradient
+buffer for each shard; in text most weights belong to the third.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rulefield.exceptions import InputError
+from rulefield.kernels.chain.train import Packed
+from rulefield.kernels.chain.train_pack import count_entries, fill_entries, pair_positions, place_features
+from rulefield.models.pairs import CsrRows, PairTable
+
+LANES = 8
+MOST_PLACES = 2**32 - 1  # addresses are 32 bits wide
+
+
+def padded(n_labels: int) -> int:
+    """Labels rounded up to whole vectors."""
+    return -(-n_labels // LANES) * LANES
+
+
+def row_threshold(n_labels: int) -> int:
+    """Labels from which a feature is cheaper as a padded row: a vector of eight costs about as much as two pairs."""
+    return max(3, 2 * padded(n_labels) // LANES)
+
+
+@dataclass(frozen=True)
+class Packing:
+    """Packed features, and how the work space maps to the state weights.
+
+    Parameters
+    ----------
+    packed : Packed
+    position : ndarray of uint32, shape (n_pairs,)
+        Place of each state weight in the work space; ``n_work`` (a spare place) for weights that the data never
+        touches.
+    n_shared, n_work : int
+        Places that shards share (they come first), and all places.
+    """
+
+    packed: Packed
+    position: np.ndarray
+    n_shared: int
+    n_work: int
+
+    def weights(self, state: np.ndarray) -> np.ndarray:
+        """Work space of the state weights, (n_work + 1,)."""
+        work = np.zeros(self.n_work + 1)
+        work[self.position] = state
+        return work
+
+
+def pack(rows: CsrRows, table: PairTable, shard_tokens: np.ndarray) -> Packing:
+    """Lay out feature rows for training.
+
+    Parameters
+    ----------
+    rows : feature rows of all tokens, from token 0
+    table : PairTable
+    shard_tokens : ndarray of uint64, shape (n_shards + 1,)
+        First token of each shard, and the number of tokens.
+    """
+    indptr, indices, values = rows
+    width = padded(table.n_labels)
+    address, is_row, n_shared, n_work = place_features(
+        indptr, indices, table.ptr, shard_tokens, np.uint64(row_threshold(table.n_labels)), np.uint64(width)
+    )
+    if n_work >= MOST_PLACES:
+        raise InputError(
+            f"The model has more weights than fit ({int(n_work)} places, at most {MOST_PLACES}); keep only seen "
+            "feature/label pairs or raise min_count."
+        )
+    row_ptr, pair_ptr = count_entries(indptr, indices, table.ptr, is_row)
+    valued = bool(len(values)) and not (values == 1.0).all()
+    n_rows, n_pairs = int(row_ptr[-1]), int(pair_ptr[-1])
+    packed = Packed(
+        row_ptr=row_ptr,
+        rows=np.empty(n_rows, np.uint32),
+        row_values=np.ones(n_rows + 1 if valued else 1),
+        pair_ptr=pair_ptr,
+        own_at=np.empty(len(row_ptr) - 1, np.uint64),
+        pairs=np.empty(n_pairs, np.uint32),
+        pair_label=np.empty(n_pairs, np.uint16),
+        pair_values=np.ones(n_pairs + 1 if valued else 1),
+        value_step=np.uint64(valued),
+    )
+    fill_entries(indptr, indices, values, table.ptr, table.label, address, is_row, np.uint32(n_shared), *packed[:-1])
+    position = np.full(table.n_pairs, n_work, np.uint32)
+    pair_positions(table.ptr, table.label, address, is_row, position)
+    return Packing(packed, position, int(n_shared), int(n_work))

@@ -1,0 +1,81 @@
+"""The averaged structured perceptron for chains."""
+
+import numpy as np
+
+from rulefield.data.labels import Labels
+from rulefield.data.sequences import Sequences
+from rulefield.kernels.chain.margin import perceptron_epoch
+from rulefield.learning.chain.margin import (
+    as_rates,
+    check_supervised,
+    kernel_data,
+    kernel_state,
+    kernel_table,
+    kernel_work,
+)
+from rulefield.models.chain import ChainModel
+
+
+class AveragedPerceptron:
+    r"""Learns a chain by decoding: theta moves by phi(gold) - phi(decoded) wherever the two differ.
+
+    The result is the mean of theta over all steps (Collins 2002, section 2.3), kept lazily, so that a step costs
+    the features of one sequence. Forbidden transitions are never decoded. Deterministic for a seed.
+
+    Parameters
+    ----------
+    model : ChainModel
+    sequences, labels : training data; every label must be known
+    sample_weight : ndarray of float64, shape (n_sequences,), optional
+        Scales the steps of a sequence.
+    seed : int
+        Of the order in which sequences are visited, new in every epoch.
+    start : ndarray of float64, shape (model.size,), optional
+        Where theta begins; zeros by default.
+    """
+
+    def __init__(
+        self,
+        model: ChainModel,
+        sequences: Sequences,
+        labels: Labels,
+        *,
+        sample_weight: np.ndarray | None = None,
+        seed: int = 0,
+        start: np.ndarray | None = None,
+    ):
+        check_supervised(model, sequences, labels)
+        self._rate = as_rates(sample_weight, len(sequences))
+        self._rng = np.random.default_rng(seed)
+        theta = model.zeros() if start is None else model.check_theta(start).copy()
+        self._data, self._table = kernel_data(model, sequences, labels), kernel_table(model)
+        self._state = kernel_state(model, theta, self._data, planes=1)
+        self._work = kernel_work(model, sequences)
+        self._gold = self._data.gold[None]
+        self._seen = 0
+
+    def epoch(self) -> int:
+        """Visit every sequence once; return the number of tokens that were labelled wrongly on the way."""
+        n = len(self._rate)
+        mistakes = perceptron_epoch(
+            self._data,
+            self._table,
+            self._state,
+            self._work,
+            self._rng.permutation(n),
+            self._rate,
+            self._gold,
+            float(self._seen),
+        )
+        self._seen += n
+        return int(mistakes)
+
+    @property
+    def last_theta(self) -> np.ndarray:
+        """Theta after the last step, (size,)."""
+        return self._state.theta.copy()
+
+    @property
+    def theta(self) -> np.ndarray:
+        """Mean of theta over all steps, (size,)."""
+        return self._state.theta - self._state.memory / max(self._seen, 1)

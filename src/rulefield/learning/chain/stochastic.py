@@ -1,0 +1,209 @@
+"""Stochastic gradient descent on the likelihood of chains: for large data, and to begin a search near its end."""
+
+import numpy as np
+
+from rulefield.data.labels import Labels
+from rulefield.data.sequences import Sequences
+from rulefield.exceptions import InputError
+from rulefield.kernels.chain.train_stochastic import Schedule, Walk, walk_sequences
+from rulefield.kernels.quasi_newton import dot
+from rulefield.learning.chain.likelihood import ChainLikelihood
+from rulefield.learning.chain.packing import padded
+from rulefield.models.chain import ChainModel
+
+SAMPLE = 300
+POINTS = 8
+FIRST_RATE = 0.1
+LEAST_DECAY = 0.1
+SMALLEST_SCALE = 1e-6
+
+
+class StochasticLikelihood:
+    r"""Minimises the objective of :class:`ChainLikelihood` one sequence at a time.
+
+    Step t moves theta against the gradient of one sequence by :math:`\eta_t = \eta_0 / (1 + \eta_0 \lambda t)`,
+    where :math:`\lambda = l_2 / n`. The first rate is tried out on a sample; sequences are visited in a new random
+    order in every epoch. Deterministic for a seed. An epoch costs about as much as an evaluation of the likelihood:
+    the decay of weights that a sequence does not touch is one multiplication.
+
+    Parameters
+    ----------
+    model, sequences, labels, l2, sample_weight
+        As for :class:`ChainLikelihood`.
+    seed : int
+    start : ndarray of float64, shape (model.size,), optional
+        Where theta begins; zeros by default.
+    likelihood : ChainLikelihood, optional
+        Uses its packed data where there is one already.
+    average : bool
+        Let ``theta`` be the mean of the weights at a few points of the last epoch, which has a lower objective than the
+        last weights; steps go on from the last weights all the same.
+
+    References
+    ----------
+    .. [1] Bottou, Stochastic gradient descent tricks, 2012, sections 5.1 (scale) and 5.2 (rates).
+    """
+
+    def __init__(
+        self,
+        model: ChainModel,
+        sequences: Sequences,
+        labels: Labels,
+        *,
+        l2: float = 0.0,
+        sample_weight: np.ndarray | None = None,
+        seed: int = 0,
+        start: np.ndarray | None = None,
+        likelihood: ChainLikelihood | None = None,
+        average: bool = True,
+    ):
+        if model.conditioned:
+            raise InputError(
+                "Observation-conditioned transitions need algorithm='lbfgs'; stochastic steps lack them."
+            )
+        self.model, self.labels = model, labels
+        self.likelihood = likelihood or ChainLikelihood(model, sequences, labels, l2=l2, sample_weight=sample_weight)
+        self._rng = np.random.default_rng(seed)
+        self._members = np.flatnonzero((sequences.lengths > 0) & (self.likelihood.weight > 0)).astype(np.uint64)
+        self._scale, self._count = 1.0, 0.0
+        self._set(model.zeros() if start is None else model.check_theta(start))
+        self._rate: float | None = None
+        self._average = average
+        self._mean: np.ndarray | None = None
+
+    @property
+    def theta(self) -> np.ndarray:
+        """The weights learned so far, (model.size,): a mean over the last epoch where that was asked for."""
+        return self._now if self._mean is None else self._mean
+
+    @property
+    def _now(self) -> np.ndarray:
+        """The weights now."""
+        model, layout = self.model, self.model.layout
+        theta = model.zeros()
+        layout.state(theta)[:] = self._walk.state[self.likelihood.packing.position]
+        layout.state(theta)[self._untouched] = self._far
+        width = padded(model.n_labels)
+        layout.transition(theta)[:] = self._walk.step.reshape(-1, width)[model.transition_from, model.transition_to]
+        layout.start(theta)[:] = self._walk.start[model.start_label]
+        layout.end(theta)[:] = self._walk.end[model.end_label]
+        return theta * self._scale
+
+    def epoch(self) -> float:
+        """Visit every sequence once; return the objective as met on the way (each loss before its step)."""
+        if self._rate is None:
+            self._rate = self._try_rates()
+        parts = np.array_split(self._rng.permutation(self._members), POINTS if self._average else 1)
+        loss, total = 0.0, np.zeros(self.model.size)
+        for part in parts:
+            loss += self._visit(part, self._rate)
+            total += self._now
+        mean = total / len(parts)
+        if self._average:
+            self._mean = mean
+        return loss + 0.5 * self.likelihood.l2 * dot(mean, mean)
+
+    def _set(self, theta: np.ndarray) -> None:
+        """Take ``theta`` as the weights, with scale 1."""
+        model, layout, m = self.model, self.model.layout, self.model.n_labels
+        packing, width = self.likelihood.packing, padded(m)
+        state = layout.state(theta)
+        self._untouched = packing.position == packing.n_work
+        self._far = state[self._untouched]
+        step, step_mask, step_allowed = (np.zeros((m, width)) for _ in range(3))
+        step[model.transition_from, model.transition_to] = layout.transition(theta)
+        step_mask[model.transition_from, model.transition_to] = 1.0
+        step_allowed[:, :m] = model.allowed
+        start, end = (_padded_row(v, m, width) for v in (0.0, 0.0))
+        start[model.start_label], end[model.end_label] = layout.start(theta), layout.end(theta)
+        self._walk = Walk(
+            state=packing.weights(state),
+            state_mask=packing.weights(np.ones(len(state))),
+            step=step.ravel(),
+            step_mask=step_mask.ravel(),
+            step_allowed=step_allowed.ravel(),
+            start=start,
+            start_mask=_indicator(model.start_label, width),
+            may_start=_padded_row(model.allowed_start, m, width),
+            end=end,
+            end_mask=_indicator(model.end_label, width),
+            may_end=_padded_row(model.allowed_end, m, width),
+        )
+        self._scale = 1.0
+
+    def _schedule(self, rate: float) -> Schedule:
+        n, l2 = max(1, len(self._members)), self.likelihood.l2
+        return Schedule(rate, max(l2, LEAST_DECAY) / n, l2 / n)
+
+    def _visit(self, order: np.ndarray, rate: float) -> float:
+        """Take a step for each sequence of ``order``; return the sum of their losses."""
+        f = self.likelihood
+        position, total = np.uint64(0), 0.0
+        while position < len(order):
+            position, self._scale, self._count, loss = walk_sequences(
+                order,
+                position,
+                np.uint64(self.model.n_labels),
+                f.offsets,
+                f.weight,
+                f.partial,
+                f.allowed,
+                self.labels.ids,
+                f.packing.packed,
+                self._walk,
+                self._scale,
+                self._count,
+                self._schedule(rate),
+            )
+            total += loss
+            if position < len(order):
+                total += self._step_in_log_space(int(order[int(position)]), rate)
+                position += np.uint64(1)
+            if self._scale < SMALLEST_SCALE:
+                self._set(self._now)
+        return total
+
+    def _step_in_log_space(self, i: int, rate: float) -> float:
+        schedule, theta = self._schedule(rate), self._now
+        value, gradient = self.likelihood.of_sequence(theta, i)
+        length = schedule.rate / (1.0 + schedule.rate * schedule.decay * self._count)
+        self._set((1.0 - length * schedule.shrink) * theta - length * gradient)
+        self._count += 1.0
+        return value
+
+    def _try_rates(self) -> float:
+        """Double (or halve) the first rate as long as that lowers the objective of a sample after one pass."""
+        sample = self._rng.permutation(self._members)[:SAMPLE]
+        rate = FIRST_RATE
+        best = self._outcome(sample, rate)
+        for factor in (2.0, 0.5):
+            value = self._outcome(sample, rate * factor)
+            if value < best:
+                while value < best:
+                    rate, best = rate * factor, value
+                    value = self._outcome(sample, rate * factor)
+                break
+        return rate
+
+    def _outcome(self, sample: np.ndarray, rate: float) -> float:
+        """Objective of the sample after a pass over it with this rate; the weights are put back."""
+        walk, scale, count = self._walk, self._scale, self._count
+        self._walk = Walk(*(part.copy() for part in walk))
+        self._visit(sample, rate)
+        theta = self._now
+        share = len(sample) / max(1, len(self._members))
+        value = self._visit(sample, 0.0) + 0.5 * share * self.likelihood.l2 * dot(theta, theta)
+        self._walk, self._scale, self._count = walk, scale, count
+        return value if np.isfinite(value) else np.inf
+
+
+def _padded_row(values: np.ndarray | float, m: int, width: int) -> np.ndarray:
+    row = np.zeros(width)
+    row[:m] = values
+    return row
+
+
+def _indicator(label: np.ndarray, width: int) -> np.ndarray:
+    row = np.zeros(width)
+    row[label] = 1.0
+    return row

@@ -1,0 +1,106 @@
+"""The likelihood of labelled chains among the labellings that rules allow: training under rules."""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from rulefield.data.labels import Labels
+from rulefield.data.sequences import Sequences
+from rulefield.exceptions import InfeasibleError
+from rulefield.inference.chain.prepare import prepare
+from rulefield.inference.chain.sums import constrained_marginals
+from rulefield.models.chain import ChainModel
+from rulefield.problem.chain_rules import ChainProblem, CompiledRule
+
+
+class RuledLikelihood:
+    r"""Minus log-likelihood where p(y | x) counts only labellings that obey the hard rules, soft ones paid for.
+
+    .. math:: f(\theta) = \sum_i \omega_i [\log Z^{rules}(x_i) - s(y_i)] + \tfrac{1}{2} l_2 |\theta|^2
+
+    up to the cost of gold labels under soft rules, which theta does not change.
+
+    Parameters
+    ----------
+    model, sequences, labels : as :class:`rulefield.learning.chain.likelihood.ChainLikelihood`; every label known
+    rules : list of compiled rules, one tuple a sequence
+    names : callable
+        Name of a rule by number, for errors.
+
+    Notes
+    -----
+    The partition function is a sum over the product of the chain with the rules' machines: exact, and as fast as the
+    rules are small.
+    """
+
+    def __init__(
+        self,
+        model: ChainModel,
+        sequences: Sequences,
+        labels: Labels,
+        rules: Sequence[tuple[CompiledRule, ...]],
+        names: Callable[[int], str],
+        *,
+        l2: float = 0.0,
+        sample_weight: np.ndarray | None = None,
+        n_jobs: int = 1,
+    ):
+        self.model, self.sequences, self.labels, self.rules = model, sequences, labels, list(rules)
+        self.l2, self.n_jobs = l2, n_jobs
+        self.weight = np.ones(len(sequences)) if sample_weight is None else sample_weight
+        self._check_gold(names)
+        self._observed = model.zeros()
+        for i in range(len(sequences)):
+            model.add_features(self._observed, sequences, i, self._gold(i), float(self.weight[i]))
+
+    def _gold(self, i: int) -> np.ndarray:
+        return self.labels.ids[int(self.labels.offsets[i]) : int(self.labels.offsets[i + 1])].astype(np.int64)
+
+    def _check_gold(self, names: Callable[[int], str]) -> None:
+        flat = self.model.zeros()
+        for i, rules in enumerate(self.rules):
+            problem = ChainProblem(self.model.potentials(flat, self.sequences, i), rules)
+            amounts = prepare(problem).amounts(self._gold(i))[0]
+            for rule, amount in zip(rules, amounts):
+                if amount and rule.weight == np.inf:
+                    raise InfeasibleError(
+                        f"sequence {i}: the gold labels break the hard rule {names(rule.rule)!r}, so their likelihood under "
+                        "it is 0; make the rule soft, or correct the labels.",
+                        (names(rule.rule),),
+                    )
+
+    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value and gradient at ``theta``."""
+        pairwise = self.model.pairwise(theta)
+        value = 0.5 * self.l2 * float(theta @ theta) - float(theta @ self._observed)
+        gradient = self.l2 * theta - self._observed
+
+        def one(i: int) -> tuple[float, np.ndarray, np.ndarray | None]:
+            potentials = self.model.potentials(theta, self.sequences, i, pairwise)
+            sums = constrained_marginals(ChainProblem(potentials, self.rules[i]))
+            return sums.log_partition, sums.node, sums.edge
+
+        for i, (total, node, edge) in enumerate(self._each(one)):
+            value += float(self.weight[i]) * total
+            self._add_expected(i, node, edge, gradient)
+        return value, gradient
+
+    def _each(self, one: Callable[[int], tuple]) -> list[tuple]:
+        if self.n_jobs == 1:
+            return [one(i) for i in range(len(self.rules))]
+        with ThreadPoolExecutor(self.n_jobs) as pool:
+            return list(pool.map(one, range(len(self.rules))))
+
+    def _add_expected(self, i: int, node: np.ndarray, edge: np.ndarray | None, gradient: np.ndarray) -> None:
+        model, layout, scale = self.model, self.model.layout, float(self.weight[i])
+        indptr, indices, values = model.rows(self.sequences, i)
+        model.pairs.add_gradient((indptr, indices, values), scale * node, layout.state(gradient))
+        layout.start(gradient)[:] += scale * node[0, model.start_label]
+        layout.end(gradient)[:] += scale * node[-1, model.end_label]
+        if edge is None or not len(edge):
+            return
+        layout.transition(gradient)[:] += scale * edge.sum(axis=0)[model.transition_from, model.transition_to]
+        if model.conditioned:
+            rows = (indptr[1:], indices, values)
+            model.step_pairs.add_gradient(rows, scale * edge.reshape(len(edge), -1), layout.step(gradient))

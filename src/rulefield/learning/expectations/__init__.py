@@ -1,0 +1,1 @@
+"""Expectations kept while training: posterior regularization and its relatives."""

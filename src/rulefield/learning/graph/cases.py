@@ -1,0 +1,108 @@
+"""Log-partition values and marginals of graphs with hubs: the sum over the labels of the hubs, case by case.
+
+Tree-reweighted bounds are loose at a node with very many edges (each lies in few of the spanning trees), and their
+messages hardly converge there. With its label fixed the node is gone, and the sum over its labels is exact.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Protocol
+
+import numpy as np
+
+from rulefield.inference.graph.condition import hubs_of, labels_of_cases, lay_out
+from rulefield.learning.graph.shards import GraphShard
+from rulefield.models.graph_batch import GraphBatch
+from rulefield.problem.graph import GraphPotentials
+
+Marginals = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+class Field(Protocol):
+    """Gives each graph's log-partition value, node and edge marginals."""
+
+    rho: np.ndarray
+
+    def marginals(self, unary: np.ndarray, pairwise: np.ndarray) -> Marginals:
+        """Return them for the scores of a shard, flat."""
+
+
+def shard_hubs(batch: GraphBatch) -> list[np.ndarray]:
+    """Hubs of each graph, as nodes of the union."""
+    hubs = []
+    for g in range(batch.n_graphs):
+        v0, v1 = batch.node_pointer[g : g + 2]
+        e0, e1 = batch.edge_pointer[g : g + 2]
+        hubs.append(v0 + hubs_of(batch.n_labels[v0:v1], batch.edges[e0:e1] - v0))
+    return hubs
+
+
+class CasesField:
+    """Sums over the labels of hubs; what is left of each case is a field of its own, which keeps its messages.
+
+    Parameters
+    ----------
+    shard : GraphShard
+    hubs : list of ndarray of int64
+        Hubs of each graph.
+    make : callable
+        Makes the field of one case from its shard (and its edge weights, where another case has them already).
+
+    Notes
+    -----
+    Case k of all graphs is computed at once; a graph with fewer cases than others repeats one that does not count.
+    """
+
+    def __init__(self, shard: GraphShard, hubs: Sequence[np.ndarray], make: Callable[..., Field]):
+        batch = shard.batch
+        self.shard = shard
+        every = [labels_of_cases(batch.n_labels[h]) for h in hubs]
+        n_cases = max(len(labels) for labels in every)
+        self._counts = np.array([[k < len(labels) for labels in every] for k in range(n_cases)])
+        labels = np.concatenate([np.resize(c, (n_cases, c.shape[1])) for c in every], axis=1)
+        joined = np.concatenate(list(hubs))
+        n_entries = batch.unary_offset[-1], batch.pairwise_offset[-1]
+        blank = GraphPotentials(batch.n_labels, np.zeros(n_entries[0]), batch.edges, np.zeros(n_entries[1]))
+        self.cases = lay_out(blank, joined, labels)
+        self._hub_graph = batch.node_graph[joined]
+        self._is_hub = np.repeat(np.isin(np.arange(len(batch.n_labels)), joined), batch.n_labels)
+        self._hub_slot = batch.unary_offset[joined] + labels
+        self._entry_graph = np.repeat(batch.edge_graph, np.diff(batch.pairwise_offset))
+        self._slot_graph = np.repeat(batch.node_graph, batch.n_labels)
+        rest = replace(shard, batch=_without(batch, self.cases.kept))
+        first = make(rest)
+        self.fields = [first, *(make(rest, rho=first.rho) for _ in range(n_cases - 1))]
+
+    def marginals(self, unary: np.ndarray, pairwise: np.ndarray) -> Marginals:
+        """Return each graph's log-partition value (a bound), node and edge marginals (flat)."""
+        found = [self._case(k, unary, pairwise) for k in range(len(self.fields))]
+        values = np.stack([value for value, *_ in found])
+        top = values.max(axis=0)
+        share = np.exp(values - top)
+        total = share.sum(axis=0)
+        share /= total
+        node, edge = np.zeros_like(unary), np.zeros_like(pairwise)
+        kept, graph = self.cases.kept_entries, self._entry_graph
+        for k, (_, case_node, case_edge) in enumerate(found):
+            node += share[k][self._slot_graph] * case_node
+            edge[kept] += share[k][graph[kept]] * case_edge
+            source = self.cases.source[k]
+            edge[source] += share[k][graph[source]] * case_node[self.cases.target[k]]
+        return top + np.log(total), node, edge
+
+    def _case(self, k: int, unary: np.ndarray, pairwise: np.ndarray) -> Marginals:
+        """Values, node marginals and marginals of the edges without hubs, when hubs have the labels of case k."""
+        given = np.bincount(self.cases.target[k], pairwise[self.cases.source[k]], minlength=len(unary))
+        scores = unary + given
+        own = np.bincount(self._hub_graph, scores[self._hub_slot[k]], minlength=self.shard.batch.n_graphs)
+        scores[self._is_hub] = -np.inf
+        scores[self._hub_slot[k]] = 0.0
+        values, node, edge = self.fields[k].marginals(scores, pairwise[self.cases.kept_entries])
+        return np.where(self._counts[k], values + own, -np.inf), node, edge
+
+
+def _without(batch: GraphBatch, kept: np.ndarray) -> GraphBatch:
+    """Return the structure of a batch with some of its edges only."""
+    count = np.bincount(batch.edge_graph[kept], minlength=batch.n_graphs)
+    pointer = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+    return replace(batch, edges=batch.edges[kept], edge_pointer=pointer, edge_features={}, edge_rows={})

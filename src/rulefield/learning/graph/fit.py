@@ -1,0 +1,105 @@
+"""Learn a graph model: one door to all learners, with unknown labels filled in or summed out."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rulefield.learning.graph.likelihood import GraphLikelihood
+from rulefield.learning.graph.oracle import CompiledRules, MapOracle
+from rulefield.learning.graph.perceptron import fit_perceptron
+from rulefield.learning.graph.pseudo import GraphPseudoLikelihood
+from rulefield.learning.graph.shards import UNKNOWN, GraphShard
+from rulefield.learning.graph.smooth import Learned, minimise
+from rulefield.learning.graph.ssvm import StructuredSVM
+from rulefield.models.graph import GraphModel
+
+ALGORITHMS = ("likelihood", "pseudolikelihood", "ssvm", "perceptron")
+
+
+@dataclass(frozen=True)
+class GraphTraining:
+    """What a fit of a graph model is told.
+
+    Parameters
+    ----------
+    algorithm : one of ``ALGORITHMS``
+    l2 : float
+    max_iter : int
+    tol : float
+    rules : callable or None
+        Compiled rules of each training graph, for learning under the rules (max-margin learners).
+    latent_rounds : int
+        How often unknown labels are filled in again (learners that need every label).
+    n_jobs : int or None
+    oracle_nodes : int
+        Search nodes that max-margin learners may spend on one labelling after the fast engine.
+    """
+
+    algorithm: str
+    l2: float
+    max_iter: int
+    tol: float
+    rules: CompiledRules | None = None
+    latent_rounds: int = 5
+    n_jobs: int | None = None
+    oracle_nodes: int = 100
+
+
+def fit_graph_model(
+    model: GraphModel, shards: Sequence[GraphShard], training: GraphTraining, start: np.ndarray
+) -> Learned:
+    """Learn the weights from ``start``.
+
+    The likelihood sums unknown labels out. The other learners fill them in with the best labelling given the known
+    ones, learn, and repeat (CCCP for the structured SVM, hard EM for the rest), beginning from the latent
+    likelihood after a few steps.
+    """
+    if training.algorithm == "likelihood":
+        objective = GraphLikelihood(model, shards, training.n_jobs)
+        return minimise(objective, start, training.l2, training.max_iter, training.tol)
+    if all(shard.complete for shard in shards):
+        return _fit_complete(model, shards, training, start)
+    if not start.any() or training.latent_rounds > 0:
+        warm = minimise(GraphLikelihood(model, shards, training.n_jobs), start, training.l2, 15, training.tol)
+        start = warm.theta
+    return _fit_latent(model, shards, training, start)
+
+
+def _fit_complete(
+    model: GraphModel, shards: Sequence[GraphShard], training: GraphTraining, start: np.ndarray
+) -> Learned:
+    if training.algorithm == "pseudolikelihood":
+        objective = GraphPseudoLikelihood(model, shards, training.n_jobs)
+        return minimise(objective, start, training.l2, training.max_iter, training.tol)
+    oracle = MapOracle(training.rules, node_limit=training.oracle_nodes, n_jobs=training.n_jobs)
+    if training.algorithm == "ssvm":
+        return StructuredSVM(model, shards, training.l2, oracle).fit(training.max_iter, training.tol, start)
+    return fit_perceptron(model, shards, oracle, training.max_iter, start)
+
+
+def _fit_latent(
+    model: GraphModel, shards: Sequence[GraphShard], training: GraphTraining, start: np.ndarray
+) -> Learned:
+    cost = 0.0 if training.algorithm == "ssvm" else 1.0
+    filled: list[GraphShard] = []
+    learned = Learned(start, (), False)
+    for _ in range(max(training.latent_rounds, 1)):
+        before = filled
+        filled = [_fill(model, shard, learned.theta, training, cost) for shard in shards]
+        if before and all(np.array_equal(a.labels, b.labels) for a, b in zip(before, filled)):
+            break
+        learned = _fit_complete(model, filled, training, learned.theta)
+    return learned
+
+
+def _fill(
+    model: GraphModel, shard: GraphShard, theta: np.ndarray, training: GraphTraining, cost: float
+) -> GraphShard:
+    """Put the best labels, given the known ones, where labels are unknown."""
+    if (shard.labels != UNKNOWN).all():
+        return shard
+    scores = model.potentials(theta, shard.batch)
+    oracle = MapOracle(training.rules, n_jobs=training.n_jobs)
+    labels, _ = oracle(shard, shard.clamped(scores.unary), scores.pairwise, keep=False)
+    return shard.filled(labels, cost)

@@ -1,0 +1,1 @@
+"""What rules should cost, learned."""

@@ -1,0 +1,274 @@
+r"""Learning what rules should cost, on labelled sequences that the model was not trained on.
+
+With potentials fixed, a labelling is worth s(y) - c.v(y): its score minus the weights c >= 0 of the rules times the
+amounts v(y) by which it breaks them. Both learners decode exactly at every step.
+
+*Perceptron* (Anzaroot et al. 2014, section 3.1): c <- max(0, c + rate (v(predicted) - v(gold))). A rule whose weight
+ends at 0 is dropped; the others get the mean of their weights over all steps.
+
+*Structured SVM*: the convex :math:`\min_{c \ge 0} \frac{l_2}{2}|c|^2 + l_1 |c|_1 + \sum_i H_i(c)`, where the hinge
+loss of an example is :math:`\max_y [\Delta(y_i, y) + s(y) - c.v(y)] - [s(y_i) - c.v(y_i)]`, by block-coordinate
+Frank-Wolfe on its dual, with its duality gap.
+"""
+
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from rulefield.inference.chain.decode import decode
+from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain_rules import ChainProblem, CompiledRule
+
+MEASURED_AT_ONCE = 128
+"""Labellings whose amounts are computed together; more of them would not be faster, and take memory."""
+
+
+class Compiler(Protocol):
+    """What learners need of a rule compiler."""
+
+    def with_weights(self, weights: np.ndarray) -> "Compiler":
+        """Return the same rules at other prices."""
+        ...
+
+    def __call__(self, tokens: Any) -> tuple[CompiledRule, ...]:
+        """Compile for one input."""
+        ...
+
+    def amounts_of_all(self, inputs: Sequence[Any], labellings: Sequence[np.ndarray]) -> np.ndarray:
+        """By how much each labelling breaks each rule, (n_rules, n_labellings)."""
+        ...
+
+
+@dataclass(frozen=True)
+class Example:
+    """A held-out sequence: tokens, potentials of a model that has not seen it, gold label numbers."""
+
+    tokens: Any
+    potentials: ChainPotentials
+    gold: np.ndarray
+
+
+@dataclass
+class LearnedWeights:
+    """Weights (n_rules,), exact zeros where a rule is dropped; one record an epoch; a duality gap where known."""
+
+    weights: np.ndarray
+    log: list[dict[str, float]] = field(default_factory=list)
+    gap: float | None = None
+
+
+class Examples:
+    """Held-out sequences with the amounts of their gold labels, decoded in threads.
+
+    Parameters
+    ----------
+    examples : sequence of Example
+    compiler : Compiler
+    fixed : ndarray, shape (n_rules,)
+        Weights of rules that are not learned; NaN for those that are.
+    once : ndarray of bool, shape (n_rules,)
+        Rules that are paid once, whatever the amount.
+    n_jobs : int
+    """
+
+    def __init__(
+        self, examples: Sequence[Example], compiler: Compiler, fixed: np.ndarray, once: np.ndarray, n_jobs: int = 1
+    ):
+        self.examples, self.compiler, self.once, self.n_jobs = list(examples), compiler, once, n_jobs
+        self.learned = np.isnan(fixed)
+        self._fixed = np.where(self.learned, 0.0, fixed)
+        self.gold = self.paid_by_all([e.tokens for e in self.examples], [e.gold for e in self.examples])
+
+    def __len__(self) -> int:
+        return len(self.examples)
+
+    def weights(self, learned: np.ndarray) -> np.ndarray:
+        """All weights, those of fixed rules included."""
+        return np.where(self.learned, learned, self._fixed)
+
+    def paid(self, tokens: Any, labels: np.ndarray) -> np.ndarray:
+        """Units that a labelling pays for under each rule, (n_rules,)."""
+        return self.paid_by_all([tokens], [labels])[0]
+
+    def paid_by_all(self, inputs: Sequence[Any], labellings: Sequence[np.ndarray]) -> np.ndarray:
+        """Units that each of many labellings pays for, (n_labellings, n_rules)."""
+        units = np.zeros((len(labellings), len(self.learned)))
+        for low in range(0, len(labellings), MEASURED_AT_ONCE):
+            some = slice(low, low + MEASURED_AT_ONCE)
+            units[some] = self.compiler.amounts_of_all(inputs[some], labellings[some]).T
+        return np.where(self.once, np.minimum(units, 1.0), units) if self.once.any() else units
+
+    def fixed_costs(self, units: np.ndarray) -> np.ndarray:
+        """Return what fixed rules cost each labelling (rows of ``units``); ``inf`` where one breaks a hard rule."""
+        priced = np.flatnonzero(self._fixed > 0)
+        broken = units[:, priced] > 0
+        return np.where(broken, self._fixed[priced] * np.where(broken, units[:, priced], 1.0), 0.0).sum(axis=1)
+
+    def fixed_cost(self, units: np.ndarray) -> float:
+        """Return what ``units`` of the fixed soft rules cost (hard rules are never broken by what is decoded)."""
+        return float(np.where(np.isfinite(self._fixed), self._fixed, 0.0) @ units)
+
+    def decode(
+        self, members: Sequence[int], learned: np.ndarray, loss: float = 0.0
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Best labels and their amounts for some examples; ``loss`` is added to every wrong label (Hamming)."""
+        compiler = self.compiler.with_weights(self.weights(learned))
+
+        def one(i: int) -> np.ndarray:
+            example = self.examples[i]
+            potentials = example.potentials if loss == 0.0 else _augmented(example, loss)
+            result = decode(ChainProblem(potentials, compiler(example.tokens)))
+            return result.labels if len(result.labels) else example.gold
+
+        if self.n_jobs == 1 or len(members) < 2:
+            found = [one(i) for i in members]
+        else:
+            with ThreadPoolExecutor(self.n_jobs) as pool:
+                found = list(pool.map(one, members))
+        return list(zip(found, self.paid_by_all([self.examples[i].tokens for i in members], found)))
+
+
+def _augmented(example: Example, loss: float) -> ChainPotentials:
+    unary = example.potentials.unary + loss
+    unary[np.arange(len(unary)), example.gold] -= loss
+    return ChainPotentials(unary, example.potentials.pairwise)
+
+
+def learn_perceptron(
+    examples: Examples,
+    *,
+    epochs: int = 10,
+    rate: float = 0.1,
+    l1: float = 0.0,
+    batch: int = 16,
+    seed: int = 0,
+    callback: Callable[[dict[str, float]], None] | None = None,
+) -> LearnedWeights:
+    """Structured perceptron with truncation at 0.
+
+    Parameters
+    ----------
+    rate : float
+        Step; it matters, because the potentials have a scale of their own (nats).
+    l1 : float
+        Subtracted from every weight at each example, times ``rate``: drives more of them to 0.
+    batch : int
+        Examples decoded, in threads, between two updates. It does not depend on the number of threads.
+    """
+    rng = np.random.default_rng(seed)
+    n_rules = len(examples.learned)
+    c, total, steps = np.zeros(n_rules), np.zeros(n_rules), 0
+    log: list[dict[str, float]] = []
+    for epoch in range(epochs):
+        order = rng.permutation(len(examples))
+        wrong = 0
+        for first in range(0, len(order), batch):
+            members = order[first : first + batch].tolist()
+            for i, (labels, amounts) in zip(members, examples.decode(members, c)):
+                change = amounts - examples.gold[i]
+                c = np.where(examples.learned, np.maximum(0.0, c + rate * (change - l1)), 0.0)
+                wrong += int((labels != examples.examples[i].gold).sum())
+                total += c
+                steps += 1
+        record = {"epoch": epoch, "wrong_tokens": float(wrong), "rules": float((c > 0).sum())}
+        log.append(record)
+        if callback:
+            callback(record)
+    return LearnedWeights(np.where(c > 0, total / max(steps, 1), 0.0), log)
+
+
+def learn_margin(
+    examples: Examples,
+    *,
+    epochs: int = 10,
+    l2: float = 1.0,
+    l1: float = 0.0,
+    loss: float = 1.0,
+    batch: int = 16,
+    seed: int = 0,
+    callback: Callable[[dict[str, float]], None] | None = None,
+) -> LearnedWeights:
+    """Structured SVM in the weights of rules; ``gap`` bounds how far the objective is from its least value."""
+    state = _Margin(examples, l1, l2, loss)
+    rng = np.random.default_rng(seed)
+    log: list[dict[str, float]] = []
+    for epoch in range(epochs):
+        order = rng.permutation(len(examples))
+        for first in range(0, len(order), batch):
+            state.step(order[first : first + batch].tolist())
+        record = {"epoch": epoch, "dual": state.dual(), "rules": float((state.c > 0).sum())}
+        log.append(record)
+        if callback:
+            callback(record)
+    return LearnedWeights(state.c, log, max(0.0, state.primal() - state.dual()))
+
+
+class _Margin:
+    """The dual of the structured SVM: one convex combination of labellings an example, as (amounts, worth)."""
+
+    def __init__(self, examples: Examples, l1: float, l2: float, loss: float):
+        self.examples, self.l1, self.l2, self.loss = examples, l1, l2, loss
+        n, n_rules = len(examples), len(examples.learned)
+        self.blocks = np.zeros((n, n_rules))  # mean of v(y) - v(gold)
+        self.worth = np.zeros(n)  # mean of loss + score - score of gold, prices of fixed rules included
+        self.sum = np.zeros(n_rules)
+
+    @property
+    def c(self) -> np.ndarray:
+        """Weights of the present dual point."""
+        return self.weights(self.sum)
+
+    def weights(self, total: np.ndarray) -> np.ndarray:
+        """Weights from the sum of the blocks: they push up where predictions break a rule more than gold does."""
+        return np.where(self.examples.learned, np.maximum(0.0, total - self.l1) / self.l2, 0.0)
+
+    def step(self, members: list[int]) -> None:
+        """Move the blocks of a batch towards their most violated labellings, with one exact line search."""
+        corners = [self._corner(i, *found) for i, found in zip(members, self._decode(members))]
+        change = np.array([v for v, _ in corners]) - self.blocks[members]
+        gain = np.array([w for _, w in corners]) - self.worth[members]
+        move = change.sum(axis=0)
+        share = self._line_search(move, float(gain.sum()))
+        self.blocks[members] += share * change
+        self.worth[members] += share * gain
+        self.sum += share * move
+
+    def dual(self) -> float:
+        """Value of the dual: a lower bound of the objective."""
+        return float(self.worth.sum() - 0.5 * self.l2 * self.c @ self.c)
+
+    def primal(self) -> float:
+        """Value of the objective at the present weights; costs one decoding of all examples."""
+        c = self.c
+        every = list(range(len(self.examples)))
+        hinge = sum(
+            worth - float(c @ v) for v, worth in (self._corner(i, *f) for i, f in zip(every, self._decode(every)))
+        )
+        return float(0.5 * self.l2 * c @ c + self.l1 * c.sum() + hinge)
+
+    def _decode(self, members: list[int]) -> list[tuple[np.ndarray, np.ndarray]]:
+        return self.examples.decode(members, self.c, self.loss)
+
+    def _corner(self, i: int, labels: np.ndarray, amounts: np.ndarray) -> tuple[np.ndarray, float]:
+        example, gold = self.examples.examples[i], self.examples.gold[i]
+        v = np.where(self.examples.learned, amounts - gold, 0.0)
+        worth = example.potentials.score(labels) - example.potentials.score(example.gold)
+        worth += self.loss * float((labels != example.gold).sum())
+        return v, worth - self.examples.fixed_cost(amounts - gold)
+
+    def _line_search(self, move: np.ndarray, gain: float) -> float:
+        """Maximise the concave dual along a segment by bisection on its derivative."""
+
+        def slope(share: float) -> float:
+            return gain - float(self.weights(self.sum + share * move) @ move)
+
+        if slope(1.0) >= 0:
+            return 1.0
+        low, high = 0.0, 1.0
+        for _ in range(40):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if slope(middle) > 0 else (low, middle)
+        return low

@@ -1,0 +1,167 @@
+"""Comparisons: the amount is the excess of a tally over a bound."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rulefield.problem.chain_rules import Counter, Tally
+from rulefield.rules.chain.machines import State, Truth, Values
+from rulefield.rules.chain.rows import Affine, RowBuilder, total
+from rulefield.rules.chain.statement import Forms, Statement
+from rulefield.rules.chain.tallies import bounds_at
+
+
+def rounded_up(n: int) -> int:
+    """Round a length up by less than a quarter, so that inputs of similar length share machines."""
+    step = 1 << max(max(n, 1).bit_length() - 3, 0)
+    return -(-n // step) * step
+
+
+@dataclass(frozen=True)
+class Compared(Statement):
+    """``tally <= bound``, or ``tally == bound`` where ``equal``."""
+
+    tally: Tally
+    bound: int
+    equal: bool = False
+
+    @property
+    def depends_on_length(self) -> bool:  # type: ignore[override]
+        """Whether the tally goes both up and down (or must be followed beyond the bound)."""
+        low, high = self._step_bounds
+        return low < 0 < high
+
+    @property
+    def _step_bounds(self) -> tuple[int, int]:
+        """Least and greatest step that any token can make."""
+        classes = np.arange(len(self.tally.node))
+        bounds = [bounds_at(self.tally, np.array([c, c])) for c in classes]
+        return min(int(low.min()) for low, _ in bounds), max(int(high.max()) for _, high in bounds)
+
+    @property
+    def _sides(self) -> list[tuple[Tally, int]]:
+        """The comparison as one or two upper bounds."""
+        if not self.equal:
+            return [(self.tally, self.bound)]
+        return [(self.tally, self.bound), (_negative(self.tally), -self.bound)]
+
+    def forms(self, n: int, what: str) -> Forms:
+        """Counters; also a tally where nothing may be counted at all."""
+        plain = self.bound == 0 and not self.equal and self._step_bounds[0] >= 0
+        counters = tuple(Counter(tally, bound) for tally, bound in self._sides)
+        return Forms(tally=self.tally if plain else None, counters=counters)
+
+    def truth(self, n: int) -> Truth:
+        """Follows the sum as far as it matters within (a rounded up) n tokens."""
+        low, high = self._step_bounds
+        floor, ceiling = self._range(rounded_up(n))
+
+        def step(state: State, values: Values) -> State:
+            total = state[0] + values[0]  # type: ignore[index]
+            if low >= 0 and total > self.bound:
+                return False
+            if high <= 0 and total <= self.bound and not self.equal:
+                return True
+            if high <= 0 and total < self.bound:
+                return False
+            return (min(max(total, floor), ceiling),)
+
+        def holds(state: State) -> bool:
+            total = state[0]  # type: ignore[index]
+            return total == self.bound if self.equal else total <= self.bound
+
+        return Truth((self.tally,), (0,), step, holds)
+
+    def _range(self, n: int) -> tuple[int, int]:
+        """Return the sums from which the bound cannot be crossed any more within n tokens, below and above.
+
+        Reaching u takes u / high tokens; the rest can take away (n - u / high) |low|, too little to come back to
+        the bound when u > (|low| n + bound) high / (high + |low|); likewise below.
+        """
+        low, high = self._step_bounds
+        if low >= 0 or high <= 0:
+            return min(0, n * low, self.bound - 1), max(0, n * high, self.bound + 1)
+        up = (-low * n + self.bound) * high / (high - low)
+        down = (high * n - self.bound) * -low / (high - low)
+        return min(-int(down) - 2, self.bound - 1, 0), max(int(up) + 2, self.bound + 1, 0)
+
+    def max_amount(self, token_class: np.ndarray) -> int:
+        """Greatest excess on either side."""
+        low, high = (int(x.sum()) for x in bounds_at(self.tally, token_class))
+        above = max(0, high - self.bound)
+        return max(above, self.bound - low, 0) if self.equal else above
+
+    def amount_rows(self, builder: RowBuilder) -> None:
+        """One row for each side."""
+        for tally, bound in self._sides:
+            builder.limit(total(builder.tokens(tally)), float(bound), slack=True)
+
+    def force(self, builder: RowBuilder, truth: bool) -> Affine:
+        """Big-M rows with the least constants that the input allows."""
+        value = total(builder.tokens(self.tally)) - float(self.bound)
+        low, high = (int(x.sum()) - self.bound for x in bounds_at(self.tally, builder.token_class))
+        if truth:
+            chosen = builder.auxiliary()
+            _below(builder, value, high, chosen)
+            if self.equal:
+                _below(builder, -value, -low, chosen)
+            return chosen
+        above = builder.auxiliary()
+        _below(builder, 1 - value, 1 - low, above)
+        if not self.equal:
+            return above
+        under, chosen = builder.auxiliary(), builder.auxiliary()
+        _below(builder, 1 + value, 1 + high, under)
+        builder.limit(chosen, above + under)
+        return chosen
+
+
+def _below(builder: RowBuilder, value: Affine, greatest: int, chosen: Affine) -> None:
+    """``value <= 0`` where ``chosen`` is 1; ``greatest`` bounds it."""
+    builder.limit(value, float(max(greatest, 0)) * (1 - chosen))
+
+
+@dataclass(frozen=True)
+class Somewhere(Statement):
+    """Some token has a positive value of a 0/1 tally: what is present."""
+
+    tally: Tally
+
+    def forms(self, n: int, what: str) -> Forms:
+        """One counter: 1 - tally <= 0."""
+        return Forms(counters=(Counter(_negative(self.tally), -1),))
+
+    def truth(self, n: int) -> Truth:
+        """Hold for good from the first positive token."""
+
+        def step(state: State, values: Values) -> State:
+            return True if values[0] > 0 else state
+
+        return Truth((self.tally,), "none yet", step, lambda state: False)
+
+    def max_amount(self, token_class: np.ndarray) -> int:
+        """0 or 1."""
+        return 1
+
+    def amount_rows(self, builder: RowBuilder) -> None:
+        """1 - sum <= slack."""
+        builder.limit(1 - total(builder.tokens(self.tally)), 0, slack=True)
+
+    def force(self, builder: RowBuilder, truth: bool) -> Affine:
+        """At most the sum, or at most 1 minus each token."""
+        chosen = builder.auxiliary()
+        tokens = builder.tokens(self.tally)
+        if truth:
+            builder.limit(chosen, total(tokens))
+        else:
+            for token in tokens:
+                builder.limit(chosen + token, 1)
+        return chosen
+
+
+def _negative(tally: Tally) -> Tally:
+    return Tally(
+        -tally.node,
+        None if tally.edge is None else -tally.edge,
+        None if tally.first is None else -tally.first,
+    )

@@ -1,0 +1,265 @@
+"""The door of compilation: rules, a label set and a scheme in; compiled rules for inputs out."""
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+
+from rulefield.exceptions import RuleError
+from rulefield.problem.chain_rules import CompiledRule, Rows
+from rulefield.rules.chain.amounts import CountedTogether, Reader, only_counts_labels
+from rulefield.rules.chain.classes import ClassSpace, Meets, remembered
+from rulefield.rules.chain.comparisons import rounded_up
+from rulefield.rules.chain.nested import Nested
+from rulefield.rules.chain.rows import RowBuilder
+from rulefield.rules.chain.statement import Forms, Statement
+from rulefield.rules.chain.translate import PatternTables, Translator, bits_of
+from rulefield.rules.labels import LabelTable
+from rulefield.rules.rule import LEARN, Rule
+
+MAX_REMEMBERED = 20_000
+
+
+class RuleTemplate:
+    """One rule over one label set: everything that does not depend on the input, made once."""
+
+    def __init__(self, rule: Rule, number: int, tables: PatternTables):
+        self.rule, self.number = rule, number
+        self.n_labels = len(tables.labels)
+        try:
+            self.space = ClassSpace(bits_of(rule.body))
+            self.statement: Statement = Translator(tables, self.space).statement(rule.body)
+        except RuleError as error:
+            raise RuleError(f'rule "{rule.label}": {error}') from error
+        self._grows = isinstance(self.statement, Nested) and self.statement.depends_on_length
+        self._forms: dict[int, Forms] = {}
+        self._marks: dict[int, object] = {}
+
+    def forms(self, n: int) -> Forms:
+        """Tables for inputs of n tokens; the same object wherever they do not differ."""
+        key = rounded_up(n) if self._grows else 0
+        if key not in self._forms:
+            self._forms[key] = self.statement.forms(key, f'"{self.rule.label}"')
+            self._marks[key] = object()
+        return self._forms[key]
+
+    def compile(self, n: int, meets: Meets) -> CompiledRule:
+        """Return the rule for one input, with its own weight (``nan`` while that is to be learned)."""
+        token_class = self.space.classes(n, meets)
+        forms = self.forms(n)
+        return CompiledRule(
+            rule=self.number,
+            weight=_weight(self.rule),
+            once=self.rule.per == "once",
+            token_class=token_class,
+            tally=forms.tally,
+            counters=forms.counters,
+            automaton=forms.automaton,
+            max_amount=self.statement.max_amount(token_class),
+            make_rows=partial(_rows, self.statement, token_class, self.n_labels),
+            form=self._marks[rounded_up(n) if self._grows else 0],
+        )
+
+
+def _rows(statement: Statement, token_class: np.ndarray, n_labels: int) -> Rows:
+    builder = RowBuilder(token_class, n_labels)
+    statement.amount_rows(builder)
+    return builder.rows()
+
+
+class RuleCompiler:
+    """Compiles rules for many inputs of one label set.
+
+    Tables are made once for the label set. Rules that do not read tokens are compiled once for each length of
+    input and shared; the others only get new token classes.
+
+    Parameters
+    ----------
+    rules : iterable of Rule
+    labels : sequence of str, length m
+        The label set, in the order of the potentials' columns.
+    scheme : str or None
+        Amounts are right for labellings that the scheme allows.
+
+    Raises
+    ------
+    RuleError
+        Where a rule names an unknown label, or is too large.
+    """
+
+    def __init__(self, rules: Iterable[Rule], labels: Sequence[str], scheme: str | None = None):
+        self.rules = as_rules(rules)
+        self.labels = LabelTable([str(label) for label in labels], scheme)
+        tables = PatternTables(self.labels)
+        self.templates = tuple(RuleTemplate(rule, i, tables) for i, rule in enumerate(self.rules))
+        self._reading = [template.space.reads_tokens for template in self.templates]
+        self._base: dict[int, list[CompiledRule | None]] = {}
+        self._last: dict[int, list[CompiledRule | None]] = {}
+        self._reader = Reader()
+        self._met: dict[tuple[Any, ...], dict[int, CompiledRule]] = {}
+        self._set_weights(np.array([_weight(rule) for rule in self.rules], dtype=np.float64))
+
+    def _set_weights(self, weights: np.ndarray, drop_zero: bool = False) -> None:
+        self.weights = weights
+        self._active = np.flatnonzero(weights != 0).tolist() if drop_zero else list(range(len(weights)))
+        self._places = [(place, i) for place, i in enumerate(self._active) if self._reading[i]]
+        self._priced: dict[int, list[CompiledRule | None]] = {}
+
+    def with_weights(self, weights: Sequence[float] | np.ndarray) -> "RuleCompiler":
+        """Return a compiler that shares all tables with this one and gives its rules these weights.
+
+        Rules of weight 0 are left out of what it compiles (rules keep their numbers). This is what a learner of
+        weights calls at each step: about half a microsecond a rule and input.
+        """
+        if len(weights) != len(self.rules):
+            raise RuleError(f"there are {len(self.rules)} rules and {len(weights)} weights.")
+        other = copy(self)
+        other._set_weights(np.asarray(weights, dtype=np.float64), drop_zero=True)
+        return other
+
+    def __call__(self, tokens: Sequence[Any] | int) -> tuple[CompiledRule, ...]:
+        """Compile all rules for one input.
+
+        Parameters
+        ----------
+        tokens : sequence, or int
+            The tokens; their number is enough where no rule reads them.
+        """
+        self._refuse_unlearned()
+        n = tokens if isinstance(tokens, int) else len(tokens)
+        if n not in self._priced:
+            self._priced[n] = self._at_prices(n)
+        compiled = self._priced[n]
+        if self._places:
+            compiled = list(compiled)
+            own = self._own(tokens, n)
+            for place, i in self._places:
+                compiled[place] = _at_price(own[i], self.weights[i])
+        return tuple(compiled)  # type: ignore[arg-type]
+
+    def _at_prices(self, n: int) -> list[CompiledRule | None]:
+        """Rules that do not read tokens, for n tokens at their weights; from one call to the next few weights change."""
+        base = self._shared(n, self._active)
+        last = self._last.setdefault(n, [None] * len(self.templates))
+        found = []
+        for i, weight in zip(self._active, self.weights[self._active].tolist()):
+            rule = last[i]
+            if rule is None or rule.weight != weight:
+                rule = last[i] = _at_price(base[i], weight)
+            found.append(rule)
+        return found
+
+    def _own(self, tokens: Sequence[Any] | int, n: int) -> dict[int, CompiledRule]:
+        """Rules that read tokens, compiled for these; inputs that were met before are remembered."""
+        key = None if isinstance(tokens, int) else _hashable(tokens)
+        own = None if key is None else self._met.get(key)
+        if own is None:
+            meets = self._meets(tokens)
+            own = {i: self.templates[i].compile(n, meets) for i, reads in enumerate(self._reading) if reads}
+            if key is not None:
+                if len(self._met) >= MAX_REMEMBERED:
+                    self._met.clear()
+                self._met[key] = own
+        return own
+
+    def amounts(self, tokens: Sequence[Any] | int, labels: np.ndarray) -> np.ndarray:
+        """By how much a labelling (n,), given as numbers, breaks each rule; weights play no part."""
+        return self.amounts_of_all([tokens], [labels])[:, 0]
+
+    def amounts_of_all(self, inputs: Sequence[Sequence[Any] | int], labellings: Sequence[np.ndarray]) -> np.ndarray:
+        """By how much each of many labellings breaks each rule, (n_rules, n_labellings).
+
+        Rules that only count labels, the bulk of learned rules, cost one product of two matrices.
+        """
+        labellings = [np.asarray(labels, dtype=np.int64) for labels in labellings]
+        amounts = self._counted(labellings)
+        for column, (tokens, labels) in enumerate(zip(inputs, labellings)):
+            n = tokens if isinstance(tokens, int) else len(tokens)
+            if len(labels) != n:
+                raise RuleError(f"every token needs a label; {n} tokens have {len(labels)} labels.")
+            if self._others:
+                base = self._shared(n, self._others)
+                own = self._own(tokens, n) if any(self._reading) else {}
+                for i in self._others:
+                    amounts[i, column] = self._reader(base[i] or own[i], labels)
+        return amounts
+
+    @cached_property
+    def _simple(self) -> list[bool]:
+        """Rules that only count labels."""
+        return [only_counts_labels(t.forms(0).counters) for t in self.templates]
+
+    @cached_property
+    def _others(self) -> list[int]:
+        return [i for i, simple in enumerate(self._simple) if not simple]
+
+    @cached_property
+    def _counted(self) -> CountedTogether:
+        counters = [t.forms(0).counters if simple else () for t, simple in zip(self.templates, self._simple)]
+        return CountedTogether(counters, len(self.labels))
+
+    def _shared(self, n: int, numbers: Sequence[int]) -> list[CompiledRule | None]:
+        """Rules compiled for n tokens at their own price: those of ``numbers`` that do not read tokens; else None."""
+        base = self._base.setdefault(n, [None] * len(self.templates))
+        for i in numbers:
+            if base[i] is None and not self._reading[i]:
+                base[i] = self.templates[i].compile(n, _no_tokens)
+        return base
+
+    def _meets(self, tokens: Sequence[Any] | int) -> Meets:
+        return _no_tokens if isinstance(tokens, int) else remembered(tokens)
+
+    def _refuse_unlearned(self) -> None:
+        for i in np.flatnonzero(np.isnan(self.weights)):
+            raise RuleError(
+                f'the weight of "{self.rules[i].label}" is still to be learned; fit a RuledCRF, or give a number.'
+            )
+
+
+def _hashable(tokens: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Return tokens as a key; None where they cannot be one (dicts and lists of features)."""
+    key = tuple(tokens)
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def _weight(rule: Rule) -> float:
+    """Return the rule's weight, nan while it is to be learned."""
+    return float("nan") if rule.weight == LEARN else float(rule.weight)
+
+
+def _at_price(rule: CompiledRule | None, weight: float) -> CompiledRule | None:
+    """Copy a compiled rule at another weight, by hand because ``replace`` takes four times as long."""
+    if rule is None or rule.weight == weight:
+        return rule
+    priced = object.__new__(CompiledRule)
+    priced.__dict__.update(rule.__dict__)
+    priced.__dict__["weight"] = float(weight)
+    return priced
+
+
+def _no_tokens(condition: Any) -> np.ndarray:
+    raise RuleError(f"{condition!r} asks about tokens, but only the number of tokens is known here.")
+
+
+def as_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
+    """Check that these are rules."""
+    if isinstance(rules, Rule):
+        return (rules,)
+    rules = tuple(rules)
+    for rule in rules:
+        if not isinstance(rule, Rule):
+            raise RuleError(f"rules must be written with the functions of rulefield.rules; got {rule!r}.")
+    return rules
+
+
+def compile_rules(
+    rules: Iterable[Rule], labels: Sequence[str], scheme: str | None, tokens: Sequence[Any] | int
+) -> tuple[CompiledRule, ...]:
+    """Compile rules for one input (see :class:`RuleCompiler`, which shares work between inputs)."""
+    return RuleCompiler(rules, labels, scheme)(tokens)

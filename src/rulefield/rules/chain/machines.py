@@ -1,0 +1,259 @@
+"""State machines as functions, and the compact automata that they are turned into.
+
+A machine reads *signals*: tallies whose value at the current token it is told. Its states are any hashable
+values. Building explores the states that can be reached, over letters: sets of (token class, label) pairs that no
+signal tells apart.
+"""
+
+from collections import deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rulefield.exceptions import RuleError
+from rulefield.problem.chain_rules import Automaton, Tally
+
+MAX_STATES = 10_000
+
+State = Hashable
+Values = tuple[int, ...]
+Arcs = tuple[tuple[State, int], ...]
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine that adds up an amount.
+
+    Parameters
+    ----------
+    signals : tuple of Tally
+    starts : tuple of states
+        More than one where it guesses.
+    step : function of (state, values of the signals), giving (next state, amount) pairs
+    end : function of a state, giving the amount of ending there, -1 where that is not allowed
+    """
+
+    signals: tuple[Tally, ...]
+    starts: tuple[State, ...]
+    step: Callable[[State, Values], Arcs]
+    end: Callable[[State], int]
+
+
+@dataclass(frozen=True)
+class Truth:
+    """A deterministic machine that decides whether a statement holds.
+
+    A state that is ``True`` or ``False`` means that nothing to come can change the answer.
+    """
+
+    signals: tuple[Tally, ...]
+    start: State
+    step: Callable[[State, Values], State]
+    holds: Callable[[State], bool]
+
+    def read(self, state: State, values: Values) -> State:
+        """Next state."""
+        return state if isinstance(state, bool) else self.step(state, values)
+
+    def answer(self, state: State) -> bool:
+        """Whether the statement holds if the sequence ends here."""
+        return state if isinstance(state, bool) else self.holds(state)
+
+    def machine(self) -> Machine:
+        """Return the machine whose amount is 1 where the statement fails."""
+        return Machine(
+            self.signals,
+            (self.start,),
+            lambda state, values: ((self.read(state, values), 0),),
+            lambda state: int(not self.answer(state)),
+        )
+
+
+@dataclass(frozen=True)
+class Letters:
+    """The alphabet of a machine.
+
+    Parameters
+    ----------
+    letter : ndarray of uint16, shape (n_classes, n_labels)
+    values : ndarray of int, shape (n_letters, n_memories, n_signals)
+        What the signals say when a letter is read with a memory of the label before.
+    memory : ndarray of int, shape (n_letters,)
+        The memory that a letter leaves behind. The machine begins with memory 0.
+    """
+
+    letter: np.ndarray
+    values: np.ndarray
+    memory: np.ndarray
+
+
+def letters_of(signals: tuple[Tally, ...]) -> Letters:
+    """Merge (class, label) pairs that no signal tells apart, and labels that are alike as the label before."""
+    n_classes, m = signals[0].node.shape
+    columns = [np.stack([t.node if t.first is None else t.first for t in signals], axis=-1)]
+    edges = [t.edge.transpose(1, 0, 2).reshape(m, -1) for t in signals if t.edge is not None]
+    if edges:
+        examples, after = distinct_rows(np.hstack(edges))
+    else:
+        examples, after = np.zeros(1, dtype=int), np.zeros(m, dtype=int)
+    for i in examples:
+        parts = [t.node if t.edge is None else t.node + t.edge[:, i, :] for t in signals]
+        columns.append(np.stack(parts, axis=-1))
+    if len(columns) == 2 and (columns[0] == columns[1]).all():
+        columns.pop(0)
+    values = np.stack(columns, axis=2)
+    memory = np.broadcast_to(after + (len(columns) - len(examples)), (n_classes, m))
+    keys = np.concatenate([values.reshape(n_classes * m, -1), memory.reshape(-1, 1)], axis=1)
+    where, letter = distinct_rows(keys)
+    flat = values.reshape(n_classes * m, len(columns), len(signals))
+    return Letters(letter.reshape(n_classes, m).astype(np.uint16), flat[where], memory.reshape(-1)[where])
+
+
+def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First place of each distinct row, and for each row the number of the distinct row that it equals.
+
+    ``np.unique(axis=0)`` does the same by sorting, several times slower for tables of this size.
+    """
+    number: dict[bytes, int] = {}
+    ids = np.array([number.setdefault(row.tobytes(), len(number)) for row in np.ascontiguousarray(rows)], dtype=int)
+    _, first = np.unique(ids, return_index=True)
+    return first, ids
+
+
+def build(machine: Machine, what: str, n: int | None = None) -> Automaton:
+    """Explore a machine and return the automaton, trimmed and with equivalent states merged.
+
+    Parameters
+    ----------
+    machine : Machine
+    what : str
+        Names the rule in the error that is raised when there are more than ``MAX_STATES`` states.
+    n : int, optional
+        Explore only states that can be reached within n tokens.
+    """
+    letters = letters_of(machine.signals)
+    graph = _trim(_explore(machine, letters, what, n))
+    return _pack(_merge(graph), letters)
+
+
+@dataclass
+class _Graph:
+    """Arcs[state][letter] is a list of (next state, amount); the first ``n_initial`` states are initial."""
+
+    arcs: list[list[list[tuple[int, int]]]]
+    initial: list[int]
+    final: list[int]
+
+
+def _explore(machine: Machine, letters: Letters, what: str, n: int | None) -> _Graph:
+    number: dict[tuple[int, State], int] = {}
+    queue: deque[tuple[int, int, State]] = deque()
+
+    def visit(depth: int, state: tuple[int, State]) -> int:
+        if state not in number:
+            if len(number) >= MAX_STATES:
+                raise RuleError(
+                    f"the rule {what} needs a state machine of more than {MAX_STATES} states; split it into several "
+                    f"rules, or count fewer things inside logic."
+                )
+            number[state] = len(number)
+            queue.append((depth, *state))
+        return number[state]
+
+    initial = [visit(0, (0, start)) for start in machine.starts]
+    said = [[tuple(map(int, row)) for row in rows] for rows in letters.values]
+    arcs: list[list[list[tuple[int, int]]]] = []
+    final = []
+    while queue:
+        depth, memory, state = queue.popleft()
+        final.append(machine.end(state))
+        if depth == n:
+            arcs.append([[] for _ in said])
+            continue
+        arcs.append(
+            [
+                [(visit(depth + 1, (int(kept), to)), amount) for to, amount in machine.step(state, values[memory])]
+                for values, kept in zip(said, letters.memory)
+            ]
+        )
+    return _Graph(arcs, initial, final)
+
+
+def _trim(graph: _Graph) -> _Graph:
+    """Drop states from which no end can be reached."""
+    backward: list[set[int]] = [set() for _ in graph.arcs]
+    for s, by_letter in enumerate(graph.arcs):
+        for row in by_letter:
+            for to, _ in row:
+                backward[to].add(s)
+    alive = {s for s, amount in enumerate(graph.final) if amount >= 0}
+    stack = list(alive)
+    while stack:
+        for s in backward[stack.pop()] - alive:
+            alive.add(s)
+            stack.append(s)
+    keep = [s for s in range(len(graph.arcs)) if s in alive]
+    number = {s: i for i, s in enumerate(keep)}
+    arcs = [[[(number[to], a) for to, a in row if to in alive] for row in graph.arcs[s]] for s in keep]
+    return _Graph(arcs, [number[s] for s in graph.initial if s in alive], [graph.final[s] for s in keep])
+
+
+def _merge(graph: _Graph) -> _Graph:
+    """Merge states that behave alike (Moore's refinement; on unambiguous machines it keeps runs unique)."""
+    most = max((len(row) for by_letter in graph.arcs for row in by_letter), default=0)
+    block = _refined(graph) if most <= 1 else _refined_with_guesses(graph)
+    examples: dict[int, int] = {}
+    for s, b in enumerate(block):
+        examples.setdefault(b, s)
+    order = [examples[b] for b in range(len(examples))]
+    arcs = [[[(block[to], a) for to, a in row] for row in graph.arcs[s]] for s in order]
+    return _Graph(arcs, [block[s] for s in graph.initial], [graph.final[s] for s in order])
+
+
+def _refined(graph: _Graph) -> list[int]:
+    """Blocks of states that behave alike, where every state has at most one arc a letter."""
+    rows = [row[0] if row else (len(graph.arcs), 0) for by_letter in graph.arcs for row in by_letter]
+    to, amount = np.array(rows, dtype=np.int64).reshape(len(graph.arcs), -1, 2).transpose(2, 0, 1)
+    examples, block = distinct_rows(np.column_stack([graph.final, amount]))
+    n_blocks = 0
+    while len(examples) > n_blocks:
+        n_blocks = len(examples)
+        reached = np.append(block, -1)[to]
+        examples, block = distinct_rows(np.column_stack([block, reached]))
+    return block.tolist()
+
+
+def _refined_with_guesses(graph: _Graph) -> list[int]:
+    """Return the same blocks where states may have several arcs a letter (small machines)."""
+    block = _numbered(graph.final)
+    while True:
+        finer = _numbered(
+            [
+                (block[s], tuple(tuple(sorted((block[to], a) for to, a in row)) for row in by_letter))
+                for s, by_letter in enumerate(graph.arcs)
+            ]
+        )
+        if max(finer, default=0) == max(block, default=0):
+            return block
+        block = finer
+
+
+def _numbered(keys: list) -> list[int]:
+    number: dict[Hashable, int] = {}
+    return [number.setdefault(key, len(number)) for key in keys]
+
+
+def _pack(graph: _Graph, letters: Letters) -> Automaton:
+    rows = [row for by_letter in graph.arcs for row in by_letter]
+    initial = np.full(len(graph.arcs), -1, dtype=np.int32)
+    initial[graph.initial] = 0
+    return Automaton(
+        letter=letters.letter,
+        n_letters=len(letters.memory),
+        arc_ptr=np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.uint32),
+        arc_to=np.array([to for row in rows for to, _ in row], dtype=np.uint32),
+        arc_amount=np.array([amount for row in rows for _, amount in row], dtype=np.int32),
+        initial=initial,
+        final=np.array(graph.final, dtype=np.int32),
+    )

@@ -1,0 +1,156 @@
+"""Logic over compiled statements: product machines and the usual linear rows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from rulefield.exceptions import RuleError
+from rulefield.rules import logic
+from rulefield.rules.chain.machines import State, Truth, Values, build
+from rulefield.rules.chain.rows import Affine, RowBuilder, total
+from rulefield.rules.chain.statement import Forms, Statement
+
+
+@dataclass(frozen=True)
+class Nested(Statement):
+    """A combination; its amount is 0 or 1."""
+
+    kind: logic.Logic
+    parts: tuple[Statement, ...]
+
+    @property
+    def depends_on_length(self) -> bool:  # type: ignore[override]
+        """Whether a part does."""
+        return any(part.depends_on_length for part in self.parts)
+
+    def forms(self, n: int, what: str) -> Forms:
+        """Return the product of the parts' machines."""
+        return Forms(automaton=build(self.truth(n).machine(), what, n if self.depends_on_length else None))
+
+    def truth(self, n: int) -> Truth:
+        """All parts side by side; settled as soon as their settled answers settle it."""
+        parts = [part.truth(n) for part in self.parts]
+        ends = np.cumsum([len(part.signals) for part in parts])
+        readers = [(part.step, slice(end - len(part.signals), end)) for part, end in zip(parts, ends)]
+        known = settler(self.kind)
+
+        def settle(states: tuple[State, ...]) -> State:
+            answer = known(states)
+            return states if answer is None else answer
+
+        def step(states: State, values: Values) -> State:
+            pairs = zip(readers, states)  # type: ignore[call-overload]
+            following = [s if s is True or s is False else read(s, values[cut]) for (read, cut), s in pairs]
+            return settle(tuple(following))
+
+        def holds(states: State) -> bool:
+            return self.kind.decide(tuple(p.answer(s) for p, s in zip(parts, states)))  # type: ignore[call-overload]
+
+        signals = tuple(signal for part in parts for signal in part.signals)
+        return Truth(signals, settle(tuple(part.start for part in parts)), step, holds)
+
+    def max_amount(self, token_class: np.ndarray) -> int:
+        """0 or 1."""
+        return 1
+
+    def amount_rows(self, builder: RowBuilder) -> None:
+        """1 - (it holds) <= slack."""
+        builder.limit(1 - self.force(builder, True), 0, slack=True)
+
+    def force(self, builder: RowBuilder, truth: bool) -> Affine:
+        """Push the truth down to the parts."""
+        if isinstance(self.kind, logic.Not):
+            return self.parts[0].force(builder, not truth)
+        if isinstance(self.kind, logic.Implies):
+            a, b = self.parts
+            wanted = [a.force(builder, not truth), b.force(builder, truth)]
+            return _at_least(builder, 1 if truth else 2, wanted)
+        if isinstance(self.kind, logic.Iff):
+            a, b = self.parts
+            same = [[a.force(builder, x), b.force(builder, x == truth)] for x in (True, False)]
+            return _at_least(builder, 1, [_at_least(builder, 2, pair) for pair in same])
+        return self._force_number(builder, truth)
+
+    def _force_number(self, builder: RowBuilder, truth: bool) -> Affine:
+        """``low <= number of true parts <= high``, or not."""
+        low, high = number_bounds(self.kind)
+        n = len(self.parts)
+        wanted = []
+        if low > 0:
+            at_least = truth
+            wanted.append(_count(builder, self.parts, low if at_least else n - low + 1, at_least))
+        if high < n:
+            at_most = truth
+            wanted.append(_count(builder, self.parts, n - high if at_most else high + 1, not at_most))
+        if not wanted:
+            return Affine(constant=1.0 if truth else 0.0)
+        return _at_least(builder, len(wanted) if truth else 1, wanted)
+
+
+def number_bounds(kind: logic.Logic) -> tuple[int, int]:
+    """Least and greatest number of true parts with which a combination holds."""
+    n = len(kind.parts)
+    if isinstance(kind, logic.AllOf):
+        return n, n
+    if isinstance(kind, logic.AnyOf):
+        return 1, n
+    if isinstance(kind, logic.Exactly):
+        return kind.number, kind.number
+    if isinstance(kind, logic.AtMost):
+        return 0, kind.number
+    if isinstance(kind, logic.AtLeast):
+        return kind.number, n
+    raise RuleError(f"{kind!r} cannot be compiled: {type(kind).__name__} does not say how many of its parts hold.")
+
+
+def settler(kind: logic.Logic) -> Callable[[tuple[State, ...]], bool | None]:
+    """Return the function that says, of the states of the parts, whether the combination is already certain.
+
+    A part's state is ``True`` or ``False`` where its own answer is certain.
+    """
+    if isinstance(kind, logic.Not):
+        return lambda states: not states[0] if isinstance(states[0], bool) else None
+    if isinstance(kind, logic.Implies):
+        return _implied
+    if isinstance(kind, logic.Iff):
+        return lambda states: states[0] is states[1] if all(isinstance(s, bool) for s in states) else None
+    low, high = number_bounds(kind)
+
+    def counted(states: tuple[State, ...]) -> bool | None:
+        sure = possible = 0
+        for state in states:
+            sure += state is True
+            possible += state is not False
+        if sure > high or possible < low:
+            return False
+        return True if sure >= low and possible <= high else None
+
+    return counted
+
+
+def _implied(states: tuple[State, ...]) -> bool | None:
+    a, b = states
+    if a is False or b is True:
+        return True
+    return False if a is True and b is False else None
+
+
+def _count(builder: RowBuilder, parts: tuple[Statement, ...], number: int, truth: bool) -> Affine:
+    """At least ``number`` parts have this truth."""
+    return _at_least(builder, number, [part.force(builder, truth) for part in parts])
+
+
+def _at_least(builder: RowBuilder, number: int, wanted: list[Affine]) -> Affine:
+    """Return a 0/1 variable that can be 1 exactly where ``number`` of the wanted can."""
+    if number <= 0:
+        return Affine(constant=1.0)
+    if len(wanted) == 1 and number == 1:
+        return wanted[0]
+    chosen = builder.auxiliary()
+    if number == len(wanted):
+        for one in wanted:
+            builder.limit(chosen, one)
+    else:
+        builder.limit(float(number) * chosen, total(wanted))
+    return chosen

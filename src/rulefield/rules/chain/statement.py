@@ -1,0 +1,48 @@
+"""What every compiled statement can do."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rulefield.problem.chain_rules import Automaton, Counter, Tally
+from rulefield.rules.chain.machines import Truth
+from rulefield.rules.chain.rows import Affine, RowBuilder
+
+
+@dataclass(frozen=True)
+class Forms:
+    """The forms in which engines read an amount (see :mod:`rulefield.problem.chain_rules`)."""
+
+    tally: Tally | None = None
+    counters: tuple[Counter, ...] = ()
+    automaton: Automaton | None = None
+
+
+class Statement:
+    """A statement over one label set, ready to be turned into the forms that engines read.
+
+    ``n`` is the length of the input; only machines that count both up and down depend on it
+    (``depends_on_length``).
+    """
+
+    depends_on_length = False
+
+    def forms(self, n: int, what: str) -> Forms:
+        """Tally, counters or automaton of the amount; ``what`` names the rule in errors."""
+        raise NotImplementedError
+
+    def truth(self, n: int) -> Truth:
+        """Machine that decides whether the statement holds."""
+        raise NotImplementedError
+
+    def max_amount(self, token_class: np.ndarray) -> int:
+        """Return an upper bound on the amount."""
+        raise NotImplementedError
+
+    def amount_rows(self, builder: RowBuilder) -> None:
+        """Add rows whose least total slack is the amount."""
+        raise NotImplementedError
+
+    def force(self, builder: RowBuilder, truth: bool) -> Affine:
+        """Add a 0/1 variable that can be 1 exactly where the statement has this truth."""
+        raise NotImplementedError

@@ -1,0 +1,165 @@
+"""From expressions of the language to compiled statements over one label set."""
+
+from functools import cache, singledispatchmethod
+
+import numpy as np
+
+from rulefield.exceptions import RuleError
+from rulefield.problem.chain_rules import Tally
+from rulefield.rules import facts, logic, numbers
+from rulefield.rules.chain.classes import LAST, Bit, ClassSpace
+from rulefield.rules.chain.comparisons import Compared, Somewhere
+from rulefield.rules.chain.nested import Nested
+from rulefield.rules.chain.orders import NoneBefore, SomeAfter
+from rulefield.rules.chain.statement import Statement
+from rulefield.rules.chain.sums import Sum
+from rulefield.rules.chain.tallies import combine, edge_tally, node_tally, start_tally
+from rulefield.rules.chain.windows import Window
+from rulefield.rules.expression import Expression
+from rulefield.rules.labels import LabelTable
+from rulefield.rules.patterns import Pattern, end_counts, matches, start_counts
+
+MAX_FACTOR = 1_000_000
+"""Larger ones could overflow the 32-bit tables of engines on long inputs."""
+
+
+class PatternTables:
+    """Tables of patterns over one label set, each made once and shared by all rules."""
+
+    def __init__(self, table: LabelTable):
+        self.labels = table
+        self.matches = cache(self._matches)
+        self.starts = cache(lambda pattern: start_counts(pattern, table))
+        self.ends = cache(lambda pattern: end_counts(pattern, table))
+        self.start_tally = cache(lambda pattern, space: start_tally(self.starts(pattern), table, space))
+
+    def _matches(self, pattern: Pattern) -> np.ndarray:
+        pattern.check(self.labels)
+        return matches(pattern, self.labels)
+
+
+def bits_of(expression: Expression) -> tuple[Bit, ...]:
+    """Return what an expression asks about tokens, without repetition."""
+    bits: list[Bit] = [bit for child in expression.children for bit in bits_of(child)]
+    if isinstance(expression, numbers.Comparison):
+        terms = expression.left.terms + expression.right.terms
+        bits += [(c.where, 0) for _, c in terms if isinstance(c, numbers.Count) and c.where is not None]
+    elif isinstance(expression, facts.Last):
+        bits.append((LAST, 0))
+    elif isinstance(expression, facts.At):
+        bits.append((expression.condition, _at_offset(expression)))
+    return tuple(dict.fromkeys(bits))
+
+
+def _at_offset(at: facts.At) -> int:
+    """Where the condition lies, seen from the token at which a failure is counted."""
+    offsets = [offset for offset, _ in at.asked]
+    if len(offsets) == 1 or offsets == [0, 1]:
+        return -offsets[-1]
+    return 0
+
+
+class Translator:
+    """Translates the expressions of one rule."""
+
+    def __init__(self, tables: PatternTables, space: ClassSpace):
+        self.tables = tables
+        self.space = space
+
+    @property
+    def _shape(self) -> tuple[int, int]:
+        return self.space.n_classes, len(self.tables.labels)
+
+    def _matching(self, pattern: Pattern, where: np.ndarray | None = None) -> Tally:
+        return node_tally(self.tables.matches(pattern), self.space, where)
+
+    def _instances(self, pattern: Pattern, level: str) -> Tally:
+        tokens = self.tables.matches(pattern)  # raises where the pattern is unknown
+        return node_tally(tokens, self.space) if level == "token" else self.tables.start_tally(pattern, self.space)
+
+    @singledispatchmethod
+    def statement(self, expression: Expression) -> Statement:
+        """Compile one expression."""
+        raise RuleError(f"{expression!r} is not a rule about sequences, so it cannot be used with a chain.")
+
+    @statement.register
+    def _(self, expression: logic.Logic) -> Statement:
+        return Nested(expression, tuple(self.statement(part) for part in expression.parts))
+
+    @statement.register
+    def _(self, expression: numbers.Comparison) -> Statement:
+        number = expression.difference
+        largest = max([abs(number.constant), *(abs(factor) for factor, _ in number.terms)])
+        if largest > MAX_FACTOR:
+            raise RuleError(f"numbers in a comparison must lie within {MAX_FACTOR}; got {largest}.")
+        tally = combine(((factor, self._counted(count)) for factor, count in number.terms), self._shape)
+        if expression.sign == ">=":
+            return Compared(combine([(-1, tally)], self._shape), number.constant)
+        return Compared(tally, -number.constant, equal=expression.sign == "==")
+
+    def _counted(self, count: numbers.Count | numbers.Segments) -> Tally:
+        if isinstance(count, numbers.Segments):
+            return self._instances(count.pattern, "segment")
+        where = None if count.where is None else self.space.column((count.where, 0))
+        return self._matching(count.pattern, where)
+
+    @statement.register
+    def _(self, expression: facts.Present) -> Statement:
+        return Somewhere(self._matching(expression.pattern))
+
+    @statement.register
+    def _(self, expression: facts.Absent) -> Statement:
+        return Sum(self._instances(expression.pattern, expression.level))
+
+    @statement.register
+    def _(self, expression: facts.First) -> Statement:
+        other = node_tally(~self.tables.matches(expression.pattern), self.space).node
+        return Sum(Tally(np.zeros_like(other), None, other))
+
+    @statement.register
+    def _(self, expression: facts.Last) -> Statement:
+        other = ~self.tables.matches(expression.pattern)
+        return Sum(node_tally(other, self.space, self.space.column((LAST, 0))))
+
+    @statement.register
+    def _(self, expression: facts.Before) -> Statement:
+        a, b = (self._instances(pattern, expression.level) for pattern in (expression.a, expression.b))
+        return NoneBefore(a, b)
+
+    @statement.register
+    def _(self, expression: facts.Eventually) -> Statement:
+        a, b = (self._instances(pattern, expression.level) for pattern in (expression.a, expression.b))
+        return SomeAfter(a, b)
+
+    @statement.register
+    def _(self, expression: facts.FollowedBy) -> Statement:
+        m = len(self.tables.labels)
+        a, b = self.tables.matches(expression.a), self.tables.matches(expression.b)
+        if expression.level == "token":
+            failing = a[:, None] & ~b[None, :]
+        else:
+            failing = self.tables.ends(expression.a) * (self.tables.starts(expression.b)[:m] == 0)
+        return Sum(edge_tally(failing, self.space))
+
+    @statement.register
+    def _(self, expression: facts.At) -> Statement:
+        asked = dict(expression.asked)
+        meets = self.space.column((expression.condition, _at_offset(expression)))
+        found = {offset: self.tables.matches(pattern) for offset, pattern in asked.items()}
+        if len(found) == 1:
+            (match,) = found.values()
+            return Sum(node_tally(~match, self.space, meets))
+        if -1 in found and 1 in found:
+            here = found.get(0, np.ones(self._shape[1], dtype=bool))
+            prev, now, after = (node_tally(match, self.space) for match in (found[-1], here, found[1]))
+            always = np.ones(self._shape[1], dtype=bool)
+            centre = node_tally(always, self.space, meets)
+            return Window(centre, prev, now, after, expression.require, expression.conclusion)
+        (_, a), (second, b) = found.items()
+        if expression.require:
+            failing = ~(a[:, None] & b[None, :])
+        elif expression.conclusion == second:
+            failing = a[:, None] & ~b[None, :]
+        else:
+            failing = ~a[:, None] & b[None, :]
+        return Sum(edge_tally(failing, self.space, meets))

@@ -1,0 +1,1 @@
+"""Rules found: proposed from templates, mined from data, checked, priced."""

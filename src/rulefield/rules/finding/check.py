@@ -1,0 +1,77 @@
+"""How often rules hold in labelled data."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rulefield.rules.chain.compiler import RuleCompiler, as_rules
+from rulefield.rules.finding.observed import observe
+from rulefield.rules.rule import Rule
+
+
+@dataclass(frozen=True)
+class CheckedRule:
+    """How a rule fares in data.
+
+    Parameters
+    ----------
+    rule : Rule
+    sequences : int
+        Sequences that were looked at.
+    broken : int
+        Those that break it.
+    amount : int
+        By how much they break it in all.
+    """
+
+    rule: Rule
+    sequences: int
+    broken: int
+    amount: int
+
+    @property
+    def holds(self) -> float:
+        """Share of the sequences in which the rule holds."""
+        return 1.0 - self.broken / self.sequences if self.sequences else 1.0
+
+    def __str__(self) -> str:
+        return f"{self.holds:7.2%} of {self.sequences}: {self.rule.label} (broken by {self.amount} in {self.broken})"
+
+
+def amounts_table(
+    rules: Iterable[Rule],
+    X: Iterable[Any] | None,
+    y: Iterable[Sequence[Any]],
+    scheme: str | None = "auto",
+    labels: Sequence[str] | None = None,
+) -> np.ndarray:
+    """By how much each sequence breaks each rule, (n_rules, n_sequences).
+
+    Sequences with unknown labels are left out. ``X`` may be None where no rule reads tokens. ``labels`` is the label
+    set (by default the labels that occur); rules may not name others.
+    """
+    data = observe(y, X, scheme, labels)
+    compiler = RuleCompiler(rules, data.table.labels, data.table.scheme)
+    table = compiler.amounts_of_all(data.tokens, data.sequences)
+    for column, ids in enumerate(data.sequences):
+        if not data.possible(ids):  # compiled rules do not promise anything there
+            world = data.labelling(column)
+            table[:, column] = [rule.body.amount(world) for rule in compiler.rules]
+    return table
+
+
+def check(
+    rules: Iterable[Rule],
+    X: Iterable[Any] | None,
+    y: Iterable[Sequence[Any]],
+    scheme: str | None = "auto",
+    labels: Sequence[str] | None = None,
+) -> list[CheckedRule]:
+    """How often each rule holds in labelled data (arguments as for :func:`amounts_table`)."""
+    rules = as_rules(rules)
+    table = amounts_table(rules, X, y, scheme, labels)
+    return [
+        CheckedRule(rule, table.shape[1], int((row > 0).sum()), int(row.sum())) for rule, row in zip(rules, table)
+    ]

@@ -1,0 +1,69 @@
+"""Which candidate rules are worth learning: the importance score of paper 004, eq. 10."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from rulefield.exceptions import InputError
+from rulefield.rules.chain.compiler import as_rules
+from rulefield.rules.finding.check import amounts_table
+from rulefield.rules.finding.observed import fully_labelled
+from rulefield.rules.rule import Rule
+
+CUTOFF = 2.75
+
+
+def importance_of(predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
+    """Compute importance from amounts (n_rules, n_sequences) in predictions and in gold labels.
+
+    The number of sequences whose prediction breaks the rule over the number whose gold labels do; ``inf`` where only
+    predictions break it, 0 where neither does (such a rule can never act).
+
+    References
+    ----------
+    .. [1] Anzaroot, Passos, Belanger and McCallum, Learning soft linear constraints with application to citation
+       field extraction, 2014, eq. 10.
+    """
+    by_model, by_gold = (predicted > 0).sum(axis=1), (gold > 0).sum(axis=1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(by_model == 0, 0.0, by_model / by_gold)
+
+
+def importance(
+    rules: Iterable[Rule],
+    X: Iterable[Any] | None,
+    y: Iterable[Sequence[Any]],
+    predicted: Iterable[Sequence[Any]],
+    scheme: str | None = "auto",
+    labels: Sequence[str] | None = None,
+) -> np.ndarray:
+    """Compute the importance of each rule, given gold labels and what the plain model (without rules) predicts."""
+    y, predicted = list(y), list(predicted)
+    if len(y) != len(predicted):
+        raise InputError(f"y and predicted must have as many sequences; got {len(y)} and {len(predicted)}.")
+    keep = [i for i, sequence in enumerate(y) if fully_labelled(sequence)]
+    y, predicted = [y[i] for i in keep], [predicted[i] for i in keep]
+    if X is not None:
+        tokens = list(X)
+        X = [tokens[i] for i in keep]
+    if labels is None:
+        labels = sorted({str(label) for sequences in (y, predicted) for labels_ in sequences for label in labels_})
+    both = amounts_table(rules, None if X is None else [*X, *X], [*predicted, *y], scheme, labels)
+    return importance_of(both[:, : len(predicted)], both[:, len(predicted) :])
+
+
+def prune(
+    rules: Iterable[Rule],
+    X: Iterable[Any] | None,
+    y: Iterable[Sequence[Any]],
+    predicted: Iterable[Sequence[Any]],
+    cutoff: float = CUTOFF,
+    scheme: str | None = "auto",
+    labels: Sequence[str] | None = None,
+) -> list[Rule]:
+    """Rules whose importance reaches the cutoff, most important first (2.75 in the paper)."""
+    rules = as_rules(rules)
+    scores = importance(rules, X, y, predicted, scheme, labels)
+    order = np.argsort(-scores, kind="stable")
+    return [rules[i] for i in order if scores[i] >= cutoff]

@@ -1,0 +1,294 @@
+"""Rules found in labelled data: the five families of paper 002 and token classes, with support, confidence and cost."""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from math import log
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rulefield.exceptions import RuleError
+from rulefield.rules.facts import at, before, eventually, first, followed_by, last
+from rulefield.rules.finding.mine_classes import class_rules
+from rulefield.rules.finding.observed import NameTables, Observed, nested_types, observe, type_names
+from rulefield.rules.labels import LabelTable
+from rulefield.rules.logic import implies
+from rulefield.rules.rule import LEARN, Rule
+from rulefield.rules.tokens import texts_of, token_equals, token_matches
+
+DELIMITERS = (",", ".", ";", ":", "(", ")", "-", "--", "/", '"', "'")
+
+
+@dataclass(frozen=True)
+class MinedRule:
+    """A rule that was found in data.
+
+    Parameters
+    ----------
+    rule : Rule
+        Soft, at the price ``cost`` for each unit of violation.
+    family : str
+    satisfied, violated : int
+        Instances of its premise (``D`` and ``D'`` of paper 002, eq. 30) for which it holds and fails.
+    support : int
+        Instances that speak for it: satisfied ones that would not be satisfied for want of the labels involved.
+    words : str
+        The rule as a sentence.
+    """
+
+    rule: Rule
+    family: str
+    satisfied: int
+    violated: int
+    support: int
+    words: str
+
+    @property
+    def confidence(self) -> float:
+        """Share of the instances for which the rule holds."""
+        return self.satisfied / (self.satisfied + self.violated)
+
+    @property
+    def cost(self) -> float:
+        """What breaking it costs (see :func:`violation_cost`)."""
+        return violation_cost(self.satisfied, self.violated)
+
+    def __str__(self) -> str:
+        return f"{self.words} ({self.confidence:.1%} of {self.satisfied + self.violated}, cost {self.cost:.2f})"
+
+
+def violation_cost(satisfied: int, violated: int, smoothing: float = 0.5) -> float:
+    """Cost of breaking a rule: -log of the share of instances that break it, smoothed.
+
+    Equation 30 of paper 002 read literally is not positive and rewards violation; this is the log probability of a
+    violation with the sign that makes a rule that always holds dear, and one that often fails cheap.
+    """
+    return log((satisfied + violated + 2 * smoothing) / (violated + smoothing))
+
+
+@dataclass
+class _Found:
+    """Counts over pairs of names (K, K): ``satisfied`` and ``support`` by pair, ``premises`` by first name."""
+
+    satisfied: np.ndarray
+    support: np.ndarray
+    premises: np.ndarray
+
+
+class _Delimiter(NamedTuple):
+    """A mark that is a token, or (``attached``) the end of one."""
+
+    text: str = ""
+    attached: bool = False
+
+
+Counts = Iterator[tuple[_Delimiter, _Found]]
+Family = Callable[[Observed, NameTables, int, Sequence[str]], Counts]
+
+
+def _empty(k: int) -> _Found:
+    return _Found(np.zeros((k, k), dtype=np.int64), np.zeros((k, k), dtype=np.int64), np.zeros(k, dtype=np.int64))
+
+
+def _adjacency(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
+    """After a comes b."""
+    found = _empty(k)
+    for _, labels in data:
+        ends, starts = tables.ends(labels), tables.starts(labels)[:, 1:] > 0
+        found.satisfied += ends @ starts.T
+        found.premises += ends.sum(axis=1)
+    found.support = found.satisfied
+    yield _Delimiter(), found
+
+
+def _precedence(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
+    """After a, sooner or later, comes b."""
+    found = _empty(k)
+    for _, labels in data:
+        starts = tables.starts(labels)
+        later = np.cumsum(starts[:, ::-1] > 0, axis=1)[:, ::-1] > 0
+        found.satisfied += starts @ later.T.astype(np.int64)
+        found.premises += starts.sum(axis=1)
+    found.support = found.satisfied
+    yield _Delimiter(), found
+
+
+def _presence(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
+    """No b before a; only sequences with a b speak for it."""
+    found = _empty(k)
+    for _, labels in data:
+        starts = tables.starts(labels)
+        earlier: np.ndarray = np.cumsum(starts > 0, axis=1) - (starts > 0)
+        good = starts @ (earlier == 0).T.astype(np.int64)
+        found.satisfied += good
+        found.support += good * (starts.sum(axis=1) > 0)[None, :]
+        found.premises += starts.sum(axis=1)
+    yield _Delimiter(), found
+
+
+def _begin_end(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
+    """If a is first, b is last."""
+    found = _empty(k)
+    for _, labels in data:
+        if len(labels):
+            begins, ends = (tables.matches[:, label].astype(np.int64) for label in (labels[0], labels[-1]))
+            found.satisfied += np.outer(begins, ends)
+            found.premises += begins
+    found.support = found.satisfied
+    yield _Delimiter(), found
+
+
+def _marks(token: Any, known: set[str]) -> set[_Delimiter]:
+    """Return the known delimiters that a token is, or ends with."""
+    texts = texts_of(token)
+    whole = {_Delimiter(text) for text in texts if text in known}
+    return whole | {_Delimiter(text[-1], attached=True) for text in texts if text not in known and text[-1:] in known}
+
+
+def _state_change(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
+    """If a stands before a delimiter, b stands after it; the delimiter is a token, or the end of the token of a."""
+    found: dict[_Delimiter, _Found] = {}
+    known = set(delimiters)
+    for tokens, labels in data:
+        if isinstance(tokens, int):
+            raise RuleError("the family 'state change' looks at tokens; give X, or leave that family out.")
+        match = tables.matches[:, labels].astype(np.int64)
+        for t in range(len(labels) - 1):
+            for delimiter in _marks(tokens[t], known):
+                before = t if delimiter.attached else t - 1
+                if before >= 0:
+                    counts = found.setdefault(delimiter, _empty(k))
+                    counts.satisfied += np.outer(match[:, before], match[:, t + 1])
+                    counts.premises += match[:, before]
+    for delimiter, counts in found.items():
+        counts.support = counts.satisfied
+        yield delimiter, counts
+
+
+_FAMILIES: dict[str, Family] = {
+    "adjacency": _adjacency,
+    "precedence": _precedence,
+    "state change": _state_change,
+    "begin-end": _begin_end,
+    "presence": _presence,
+}
+FAMILIES = tuple(_FAMILIES)
+TOKEN_CLASS = "token class"
+"""A further family, to be asked for: what the tokens of a label look like."""
+
+
+def mine_table(
+    X: Iterable[Any] | None,
+    y: Iterable[Sequence[Any]],
+    scheme: str | None = "auto",
+    families: Iterable[str] | None = None,
+    min_support: int = 5,
+    min_confidence: float = 0.9,
+    delimiters: Sequence[str] = DELIMITERS,
+    labels: Sequence[str] | None = None,
+) -> list[MinedRule]:
+    """Find rules of the five families of paper 002 (eqs. 17-21), dearest first.
+
+    Parameters
+    ----------
+    X : sequences of tokens, or None
+        Only the family "state change" looks at them.
+    y : sequences of labels
+    scheme : str or None
+        ``"auto"`` guesses it from the labels.
+    families : some of "adjacency", "precedence", "state change", "begin-end", "presence", "token class"
+        By default the paper's five (without X, all but "state change"). "token class" (every zip is a number) pays where
+        labelled sequences are few.
+    min_support : int
+        Least number of instances that speak for a rule.
+    min_confidence : float
+        Least share of the instances of its premise for which a rule holds.
+    delimiters : sequence of str
+        Marks at which "state change" looks: tokens, and ends of tokens that carry their punctuation.
+    labels : sequence of str, optional
+        The label set; by default the labels that occur.
+
+    Notes
+    -----
+    Instances are segments, as in the rules that are returned. O(tokens x K²) for K types.
+    """
+    if families is None:
+        families = [family for family in FAMILIES if X is not None or family != "state change"]
+    chosen = tuple(families)
+    for family in chosen:
+        if family not in (*FAMILIES, TOKEN_CLASS):
+            raise RuleError(f"families are {', '.join((*FAMILIES, TOKEN_CLASS))}; got {family!r}.")
+    data = observe(y, X, scheme, labels)
+    names = type_names(data.table)
+    tables = NameTables(names, data.table)
+    mined = _classes(data, names, tables, min_support, min_confidence) if TOKEN_CLASS in chosen else []
+    for family in (family for family in chosen if family != TOKEN_CLASS):
+        for delimiter, found in _FAMILIES[family](data, tables, len(names), delimiters):
+            total = np.maximum(found.premises, 1)[:, None]
+            good = (found.support >= min_support) & (found.satisfied >= min_confidence * total)
+            for i, j in np.argwhere(good & _unrelated(names, data.table)):
+                mined.append(_mined(family, names[i], names[j], delimiter, found, i, j))
+    return sorted(mined, key=lambda m: (-m.cost, -m.support))
+
+
+def _classes(
+    data: Observed, names: Sequence[str], tables: NameTables, min_support: int, min_confidence: float
+) -> list[MinedRule]:
+    for tokens, _ in data:
+        if isinstance(tokens, int):
+            raise RuleError(f"the family {TOKEN_CLASS!r} looks at tokens; give X, or leave that family out.")
+    mined = []
+    for rule, words, satisfied, violated in class_rules(data, names, tables):
+        if satisfied >= min_support and satisfied >= min_confidence * (satisfied + violated):
+            rule = rule.soft(violation_cost(satisfied, violated)).named(words)
+            mined.append(MinedRule(rule, TOKEN_CLASS, satisfied, violated, satisfied, words))
+    return mined
+
+
+def _unrelated(names: Sequence[str], table: LabelTable) -> np.ndarray:
+    """Pairs of different names of which neither lies inside the other: what is not true by construction."""
+    place = {name: i for i, name in enumerate(names)}
+    unrelated = ~np.eye(len(names), dtype=bool)
+    for outer, inner in nested_types(table):
+        if outer in place and inner in place:
+            unrelated[place[outer], place[inner]] = unrelated[place[inner], place[outer]] = False
+    return unrelated
+
+
+def _mined(family: str, a: str, b: str, delimiter: _Delimiter, found: _Found, i: int, j: int) -> MinedRule:
+    satisfied = int(found.satisfied[i, j])
+    violated = int(found.premises[i]) - satisfied
+    rule, words = _written(family, a, b, delimiter)
+    rule = rule.soft(violation_cost(satisfied, violated)).named(words)
+    return MinedRule(rule, family, satisfied, violated, int(found.support[i, j]), words)
+
+
+def _written(family: str, a: str, b: str, delimiter: _Delimiter) -> tuple[Rule, str]:
+    if family == "adjacency":
+        return followed_by(a, b), f"right after {a} comes {b}"
+    if family == "precedence":
+        return eventually(a, b), f"after {a}, sooner or later, comes {b}"
+    if family == "presence":
+        return before(a, b), f"no {b} before {a}"
+    if family == "begin-end":
+        return implies(first(a), last(b)), f"a sequence that begins with {a} ends with {b}"
+    if delimiter.attached:
+        ending = token_matches(f".{re.escape(delimiter.text)}$")
+        return at(ending, here=a, next=b), f"{b} follows where a token with {delimiter.text!r} ends {a}"
+    return at(token_equals(delimiter.text), prev=a, next=b), f"{b} follows where {delimiter.text!r} ends {a}"
+
+
+def mine(X: Iterable[Any] | None, y: Iterable[Sequence[Any]], learn: bool = False, **options: Any) -> list[Rule]:
+    """Find rules in labelled data, at the price that eq. 30 of paper 002 gives them.
+
+    Parameters
+    ----------
+    X, y : tokens and labels
+    learn : bool
+        Leave the price to be learned instead: ``.soft("learn")``.
+    **options
+        As for :func:`mine_table`, which also tells support, confidence and cost.
+    """
+    rules = [found.rule for found in mine_table(X, y, **options)]
+    return [rule.soft(LEARN) for rule in rules] if learn else rules

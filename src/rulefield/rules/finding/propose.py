@@ -1,0 +1,123 @@
+"""Candidate rules by template (paper 004, section 5): once each, pairs together, and levels of a hierarchy.
+
+Candidates are ordinary rules with ``.soft("learn")``: whoever learns their weights drops the useless ones.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from rulefield.exceptions import RuleError
+from rulefield.rules.finding.observed import NameTables, nested_types, observe, type_names
+from rulefield.rules.labels import LabelTable
+from rulefield.rules.numbers import Number, segments
+from rulefield.rules.rule import LEARN, Rule
+
+FAMILIES = ("singleton", "pairwise", "hierarchy")
+
+
+def propose(
+    y: Iterable[Sequence[Any]],
+    scheme: str | None = "auto",
+    families: Iterable[str] = FAMILIES,
+    bounds: Sequence[int] = (0, 1, 2, 3),
+    min_share: float = 0.6,
+    labels: Sequence[str] | None = None,
+) -> list[Rule]:
+    """Propose rules about how many segments of each type a sequence has.
+
+    Parameters
+    ----------
+    y : sequences of labels
+        Gold labels; sequences with unknown labels are left out.
+    scheme : str or None
+        ``"auto"`` guesses it from the labels.
+    families : some of "singleton", "pairwise", "hierarchy"
+        ``segments(a) <= 1``; sums and differences of two types against ``bounds``, in both directions; a type against
+        the types inside it, ``segments(a) - segments(b) >= 0`` and ``<= 0``.
+    bounds : sequence of int
+    min_share : float
+        Leave out rules that hold in a smaller share of ``y``. A rule broken by more than 1 / 2.75 of the gold labels
+        cannot reach the paper's importance cutoff of 2.75; 0 keeps every candidate.
+    labels : sequence of str, optional
+        The label set; by default the labels that occur.
+
+    Returns
+    -------
+    list of Rule
+        Named, without repetition, ``.soft("learn")``.
+    """
+    families = tuple(families)
+    for family in families:
+        if family not in FAMILIES:
+            raise RuleError(f"families are {', '.join(FAMILIES)}; got {family!r}.")
+    data = observe(y, None, scheme, labels)
+    names = type_names(data.table)
+    tables = NameTables(names, data.table)
+    counts = np.array([tables.starts(ids).sum(axis=1) for ids in data.sequences]).reshape(len(data), len(names))
+    column = {name: counts[:, i] for i, name in enumerate(names)}
+    found: dict[tuple[str, ...], Rule] = {}
+    for family in families:
+        for parts, sign, bound in _TEMPLATES[family](names, data.table, bounds):
+            value = sum((factor * column[name] for factor, name in parts), np.zeros(len(data), dtype=np.int64))
+            share = float(np.mean(value <= bound if sign == "<=" else value >= bound))
+            if share >= min_share:
+                found.setdefault(_key(parts, sign, bound), _rule(parts, sign, bound))
+    return list(found.values())
+
+
+Candidate = tuple[tuple[tuple[int, str], ...], str, int]
+
+
+def _singletons(names: Sequence[str], table: LabelTable, bounds: Sequence[int]) -> Iterator[Candidate]:
+    for name in names:
+        yield ((1, name),), "<=", 1
+
+
+def _pairs(names: Sequence[str], table: LabelTable, bounds: Sequence[int]) -> Iterator[Candidate]:
+    for a, b in combinations(names, 2):
+        for sign in ("<=", ">="):
+            for bound in bounds:
+                if sign == "<=" or bound > 0:  # a sum is never below 0
+                    yield ((1, a), (1, b)), sign, bound
+                yield ((1, a), (-1, b)), sign, bound
+                yield ((1, b), (-1, a)), sign, bound
+
+
+def _levels(names: Sequence[str], table: LabelTable, bounds: Sequence[int]) -> Iterator[Candidate]:
+    for outer, inner in nested_types(table):
+        yield ((1, outer), (-1, inner)), ">=", 0
+        yield ((1, outer), (-1, inner)), "<=", 0
+
+
+_TEMPLATES = {"singleton": _singletons, "pairwise": _pairs, "hierarchy": _levels}
+
+
+def _key(parts: tuple[tuple[int, str], ...], sign: str, bound: int) -> tuple[str, ...]:
+    """Return what is the same for rules that say the same: everything as ``<=``, terms in order."""
+    flip = 1 if sign == "<=" else -1
+    return (*sorted(f"{flip * factor} {name}" for factor, name in parts), str(flip * bound))
+
+
+def _rule(parts: tuple[tuple[int, str], ...], sign: str, bound: int) -> Rule:
+    number: Number | int = 0
+    for factor, name in parts:
+        number = number + factor * segments(name)
+    rule = number <= bound if sign == "<=" else number >= bound
+    assert isinstance(rule, Rule)
+    return rule.soft(LEARN).named(_words(parts, sign, bound))
+
+
+def _words(parts: tuple[tuple[int, str], ...], sign: str, bound: int) -> str:
+    """Name a rule: ``at most 1 title``, ``no more person than person-last``, ``at most 1 journal or thesis``."""
+    few = "at most" if sign == "<=" else "at least"
+    if len(parts) == 1:
+        return f"{few} {bound} {parts[0][1]}"
+    (_, a), (factor, b) = parts
+    if factor > 0:
+        return f"{few} {bound} {a} or {b}"
+    if bound == 0:
+        return f"no {'more' if sign == '<=' else 'fewer'} {a} than {b}"
+    return f"{few} {bound} more {a} than {b}"

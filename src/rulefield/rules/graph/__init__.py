@@ -1,0 +1,1 @@
+"""Rules on graphs, compiled for one graph."""

@@ -1,0 +1,192 @@
+"""Rules compiled for one graph: logic factors where they say it all, rows with auxiliary variables elsewhere."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rulefield.data.graphs import TypedGraph
+from rulefield.exceptions import RuleError
+from rulefield.problem.logic import GraphRows, Logic, LogicFactors
+from rulefield.rules import logic
+from rulefield.rules.expression import Expression
+from rulefield.rules.graph.factors import FactorBuilder, RowBuilder
+from rulefield.rules.graph.nested import compile_ground
+from rulefield.rules.nodes import (
+    ForEach,
+    LabelSet,
+    ManyAre,
+    NodeIs,
+    NodesAre,
+    RelatedAre,
+    ThisIs,
+    count_nodes,
+    ground,
+    members_of,
+    relation_of,
+)
+from rulefield.rules.rule import LEARN, Rule
+
+
+class GraphRuleCompiler:
+    """Compiles a list of rules for graph after graph.
+
+    Parameters
+    ----------
+    rules : list of Rule
+    classes : dict of type to array of labels
+    """
+
+    def __init__(self, rules: Sequence[Any], classes: Mapping[str, Any]):
+        self.rules = list(rules)
+        self._numbers = {t: {x: k for k, x in enumerate(np.asarray(c).tolist())} for t, c in classes.items()}
+        for rule in self.rules:
+            if not isinstance(rule, Rule):
+                raise RuleError(f"rules must be a list of rules; got {rule!r}.")
+            if rule.weight == LEARN:
+                raise RuleError(
+                    f'the weight of "{rule.label}" is still to be learned; give it a number with .soft(2.5).'
+                )
+
+    def compile(self, graph: TypedGraph) -> tuple[LogicFactors, GraphRows]:
+        """Compile all rules for one graph; nodes are numbered types sorted by name, one after the other."""
+        job = _Job(graph, self._numbers)
+        for number, rule in enumerate(self.rules):
+            job.add(rule, number)
+        return job.factors.build(), job.rows.build()
+
+
+class _Job:
+    """The compilation of rules for one graph."""
+
+    def __init__(self, graph: TypedGraph, label_numbers: Mapping[str, dict[Any, int]]):
+        self.graph, self.label_numbers = graph, label_numbers
+        counts = graph.n_nodes
+        begin, self.first = 0, {}
+        for t in sorted(counts):
+            self.first[t] = begin
+            begin += counts[t]
+        self.factors, self.rows = FactorBuilder(), RowBuilder(begin)
+
+    def add(self, rule: Rule, number: int) -> None:
+        """Compile one rule."""
+        body = rule.body
+        group_type = body.type_name if isinstance(body, ForEach) else None
+        inner = body.body if isinstance(body, ForEach) else body
+        once = rule.per == "once" and not rule.is_hard
+        weight = float(rule.weight)
+        if _is_flat_count(inner) and not (once and group_type is not None):
+            self._add_counts(inner, group_type, weight, number)
+            return
+        statements = list(ground(body, self.graph))
+        if once:
+            statements = [logic.AllOf(tuple(statements))]  # pays once, however many instances fail
+        for statement in statements:
+            compile_ground(statement, self.literal, self.factors, self.rows, weight, number)
+
+    def labels_of(self, type_name: str, wanted: LabelSet) -> tuple[list[int], int]:
+        """Numbers of the wanted labels, and how many labels the type has."""
+        known = self.label_numbers.get(type_name)
+        if known is None:
+            raise RuleError(f"the model has no nodes {type_name!r}; it has {sorted(self.label_numbers)}.")
+        for label in wanted.labels:
+            if label not in known:
+                near = difflib.get_close_matches(str(label), [str(x) for x in known], n=1, cutoff=0.5)
+                hint = f"did you mean {near[0]!r}?" if near else f"known are {list(known)[:12]}."
+                raise RuleError(f"nodes {type_name!r} have no label {label!r}; {hint}")
+        return sorted({known[label] for label in wanted.labels}), len(known)
+
+    def literal(self, statement: NodeIs) -> tuple[int, frozenset[int], int]:
+        """Node number, wanted label numbers and number of labels of a ground statement."""
+        chosen, n = self.labels_of(statement.type_name, statement.wanted)
+        return self.first[statement.type_name] + statement.number, frozenset(chosen), n
+
+    # --- counts over whole sets of nodes, without a loop over nodes ---------------------------
+
+    def _add_counts(self, statement: Expression, group_type: str | None, weight: float, rule: int) -> None:
+        """at_most, at_least, exactly, any_of or all_of over nodes; one factor for each node of ``group_type``."""
+        n_groups = 1 if group_type is None else count_nodes(self.graph, group_type)
+        parts = [self._members(part, group_type, n_groups) for part in statement.children]
+        size = np.sum([np.bincount(group, minlength=n_groups) for group, *_ in parts], axis=0)
+        low, high = _bounds(statement)
+        upper = np.minimum(size if high is None else high, size)
+        lower = size if low is None else np.full(n_groups, low)
+        if high == 1 and low == 1:
+            self._emit(Logic.xor, parts, np.ones(n_groups, dtype=bool), False, 0, weight, rule)
+            return
+        tight = upper < size
+        if tight.any():
+            kind = Logic.at_most_one if high == 1 else Logic.budget
+            self._emit(kind, parts, tight, False, upper, weight, rule)
+        wanted = lower > 0
+        if wanted.any():
+            if low == 1:
+                self._emit(Logic.any_of, parts, wanted, False, 0, weight, rule)
+            else:
+                self._emit(Logic.budget, parts, wanted, True, size - lower, weight, rule)
+
+    def _members(
+        self, part: Expression, group_type: str | None, n_groups: int
+    ) -> tuple[np.ndarray, np.ndarray, list[int], int]:
+        """Group and union number of each node that a part speaks of, its label numbers, and its number of labels."""
+        groups = np.arange(n_groups)
+        if isinstance(part, ThisIs):
+            if group_type is None:
+                raise RuleError("this() has a meaning only inside for_each(type, ...).")
+            group, member, type_name = groups, groups, group_type
+        elif isinstance(part, RelatedAre) and part.of is None and group_type is not None:
+            source, type_name, pairs = relation_of(self.graph, part.relation)
+            if source != group_type:
+                raise RuleError(
+                    f"the relation {part.relation!r} goes from {source!r}; it says nothing of a {group_type!r}."
+                )
+            group, member = pairs[:, 0], pairs[:, 1]
+        else:
+            if isinstance(part, NodeIs):
+                next(ground(part, self.graph))  # checks that the node exists
+                type_name, once = part.type_name, np.array([part.number])
+            else:
+                assert isinstance(part, ManyAre)
+                type_name, once = members_of(part, self.graph, None)
+            group, member = np.repeat(groups, len(once)), np.tile(once, n_groups)
+        wanted: LabelSet = part.wanted
+        chosen, n_labels = self.labels_of(type_name, wanted)
+        return group, self.first[type_name] + member, chosen, n_labels
+
+    def _emit(
+        self, kind: Logic, parts: list[Any], keep: np.ndarray, negate: bool, limit: Any, weight: float, rule: int
+    ) -> None:
+        """Add one factor for each kept group over the atoms of all parts (of their opposites, with ``negate``)."""
+        group, node, label, negated = [], [], [], []
+        for members, numbers_, chosen, n_labels in parts:
+            flag = negate and len(chosen) == 1
+            labels = np.setdiff1d(np.arange(n_labels), chosen) if negate and not flag else np.array(chosen)
+            group.append(np.repeat(members, len(labels)))
+            node.append(np.repeat(numbers_, len(labels)))
+            label.append(np.tile(labels, len(numbers_)))
+            negated.append(np.full(len(numbers_) * len(labels), flag))
+        of_group = np.concatenate(group)
+        order = np.argsort(of_group, kind="stable")
+        order = order[keep[of_group[order]]]
+        size = np.bincount(of_group, minlength=len(keep))[keep]
+        bounds = np.broadcast_to(limit, keep.shape)[keep]
+        joined = [np.concatenate(x)[order] for x in (node, label, negated)]
+        self.factors.add(kind, size, joined[0], joined[1], joined[2], bounds, weight, rule)
+
+
+def _is_flat_count(statement: Expression) -> bool:
+    counted = isinstance(statement, logic.AnyOf | logic.AllOf | logic.Number)
+    return counted and all(isinstance(part, NodeIs | ThisIs | NodesAre | RelatedAre) for part in statement.children)
+
+
+def _bounds(statement: Expression) -> tuple[int | None, int | None]:
+    """Least and greatest number of true parts; None stands for all of them."""
+    if isinstance(statement, logic.AnyOf):
+        return 1, None
+    if isinstance(statement, logic.AllOf):
+        return None, None
+    assert isinstance(statement, logic.Number)
+    low = 0 if isinstance(statement, logic.AtMost) else statement.number
+    high = None if isinstance(statement, logic.AtLeast) else statement.number
+    return low, high

@@ -1,0 +1,28 @@
+"""scikit-learn's own checks."""
+
+import pytest
+from sklearn.utils.estimator_checks import check_estimator
+
+from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier
+from rulefield.estimators.gaussian.regressor import GaussianCRFRegressor
+
+# What scikit-learn leaves out by itself, and why. Nothing is expected to fail.
+LEFT_OUT = {
+    "check_array_api_input": "needs the environment variable SCIPY_ARRAY_API",
+    "check_classifier_data_not_an_array": "its last part needs pandas; the rest ran",
+    "check_regressor_data_not_an_array": "its last part needs pandas; the rest ran",
+    "check_sample_weights_pandas_series": "needs pandas",
+    "check_classifiers_multilabel_output_format_decision_function": "there is predict_proba, no decision_function",
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    "estimator", [GaussianCRFClassifier(), GaussianCRFRegressor()], ids=lambda e: type(e).__name__
+)
+def test_scikit_learn_checks(estimator):
+    results = check_estimator(estimator, on_skip=None, on_fail=None)
+    assert len(results) > 40
+    failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
+    assert failed == {}
+    assert {r["check_name"] for r in results if r["status"] != "passed"} <= set(LEFT_OUT)

@@ -1,0 +1,90 @@
+"""Gaussian fields to a file and back."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.linear_model import LogisticRegression, Ridge
+
+import rulefield
+from rulefield import rules as r
+from rulefield.encode.similarity import grid
+from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier
+from rulefield.estimators.gaussian.regressor import GaussianCRFRegressor
+from rulefield.exceptions import InputError
+
+
+def scored(seed=0, m=80, n=4):
+    rng = np.random.default_rng(seed)
+    scores = 2 * rng.normal(size=(m, n, 2))
+    cause = 2 * rng.normal(size=(m, 1))
+    Y = (scores.sum(axis=-1) + cause + rng.normal(size=(m, n)) > 0).astype(float)
+    return scores, Y
+
+
+@pytest.mark.parametrize("method", ["auto", "vb", "jj", "map"])
+def test_a_classifier_comes_back_the_same(tmp_path, method):
+    scores, Y = scored()
+    rule = r.at_most(2, r.nodes("label").is_(1))
+    field = GaussianCRFClassifier("precomputed", ["residual_correlation", "chi2"], method=method, rules=[rule])
+    field.fit(scores, Y)
+    field.save(tmp_path / "field.rf")
+    again = rulefield.load(tmp_path / "field.rf")
+    known = np.where(np.arange(4) < 2, Y, np.nan)
+    assert isinstance(again, GaussianCRFClassifier)
+    np.testing.assert_array_equal(again.predict_proba(scores, known), field.predict_proba(scores, known))
+    np.testing.assert_array_equal(again.predict(scores), field.predict(scores))
+    assert again.graph_weights_ == field.graph_weights_
+    assert again.method_ == field.method_
+    assert again.to_bytes() == field.to_bytes()
+    with pytest.raises(InputError, match="fitted with 2 scores a node; got 1"):
+        again.predict(scores[..., :1])
+
+
+def test_graphs_of_instances_and_sizes_that_differ():
+    rng = np.random.default_rng(1)
+    sizes = rng.integers(3, 6, size=40)
+    scores = [rng.normal(size=(n, 1)) for n in sizes]
+    Y = [(s[:, 0] > 0).astype(float) for s in scores]
+    graphs = [[np.ones((n, n)) - np.eye(n) for n in sizes]]
+    field = GaussianCRFClassifier("precomputed").fit(scores, Y, graphs=graphs)
+    again = GaussianCRFClassifier.load(field.to_bytes())
+    for a, b in zip(field.predict_proba(scores, graphs=graphs), again.predict_proba(scores, graphs=graphs)):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_sparse_graphs_and_regression(tmp_path):
+    rng = np.random.default_rng(2)
+    graph = grid(25, 20)
+    scores = rng.normal(size=(1, 500, 1))
+    values = scores[..., 0] + 0.1 * rng.normal(size=(1, 500))
+    field = GaussianCRFRegressor("precomputed", [graph]).fit(scores, values)
+    assert scipy.sparse.issparse(field.graph_entries_[0].matrix)
+    field.save(tmp_path / "field.rf")
+    again = rulefield.load(tmp_path / "field.rf")
+    for a, b in zip(field.predict(scores, return_std=True), again.predict(scores, return_std=True)):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("labels", [["no", "yes"], [3, 7], ["a", "b", "c"]])
+def test_predictors_stay_behind(labels):
+    """A field with predictors is saved only when asked, and then reads their scores."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(90, 3))
+    y = np.array(labels)[np.clip(X[:, 0] + 1.5, 0, len(labels) - 1).astype(int)]
+    field = GaussianCRFClassifier([LogisticRegression()]).fit(X, y)
+    with pytest.raises(InputError, match="never holds code of others: pass without_predictors=True"):
+        field.to_bytes()
+    again = rulefield.load(field.to_bytes(without_predictors=True))
+    scores = field.predictor_scores(X)
+    np.testing.assert_array_equal(again.predict(scores), field.predict(X))
+    np.testing.assert_array_equal(again.predict_proba(scores), field.predict_proba(X))
+    np.testing.assert_array_equal(again.classes_, field.classes_)
+
+
+def test_predictors_of_values_stay_behind():
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(60, 2))
+    Y = np.column_stack([X[:, 0], 5 + 3 * X[:, 1]]) + 0.1 * rng.normal(size=(60, 2))
+    field = GaussianCRFRegressor([Ridge()]).fit(X, Y)
+    again = rulefield.load(field.to_bytes(without_predictors=True))
+    np.testing.assert_allclose(again.predict(field.predictor_scores(X)), field.predict(X), rtol=1e-12)

@@ -1,0 +1,220 @@
+"""GraphCRF as users meet it."""
+
+import pickle
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_predict
+
+from oracles.graph_makers import random_graphs
+from rulefield import rules as r
+from rulefield.data.graphs import TypedGraph
+from rulefield.data.sequences import Sequences
+from rulefield.encode.graph_builders import chain, grid
+from rulefield.estimators.chain.estimator import ChainCRF
+from rulefield.estimators.graph.estimator import GraphCRF
+from rulefield.exceptions import InfeasibleError, InputError, LabelError, RuleError
+from rulefield.rules.nodes import for_each, node, nodes, related
+
+NAMES = {"a": np.array(["x", "y", "z"]), "b": np.array(["no", "yes"])}
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    graphs = random_graphs(rng, 20)
+    labels = []
+    for g in graphs:
+        y = {"a": g.nodes["a"][:, :3].argmax(axis=1), "b": (g.nodes["b"][:, 0] > 0).astype(int)}
+        labels.append({t: NAMES[t][k] for t, k in y.items()})
+    return graphs, labels
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return GraphCRF(l2=0.1).fit(*data)
+
+
+def test_learns_names_of_each_type(fitted, data):
+    graphs, labels = data
+    assert fitted.score(graphs, labels) > 0.95
+    assert set(fitted.score_by_type(graphs, labels)) == {"a", "b"}
+    assert fitted.predict(graphs)[0]["a"].dtype.kind == "U"
+    assert fitted.n_parameters_ == 3 * 4 + 2 * 2 + 9 * 3 + 6 * 1 + 4 * 2 == len(fitted.theta_)
+    assert fitted.coef_["a"].shape == (3, 4)
+    assert fitted.edge_coef_["a", "b"].shape == (3, 2, 1)
+
+
+def test_decode_proves_its_answer(fitted, data):
+    for labelling in fitted.decode(data[0][:5]):
+        assert labelling.status == "optimal"
+        assert labelling.gap <= 1e-6 * max(1, abs(labelling.objective))
+
+
+def test_clone_pickle_and_file_keep_the_model(fitted, data, tmp_path):
+    assert clone(fitted).get_params() == fitted.get_params()
+    ruled = pickle.loads(pickle.dumps(fitted)).set_params(rules=[r.at_most(1, nodes("a").is_("x")).named("one x")])
+    ruled.save(tmp_path / "model.rf")
+    again = GraphCRF.load(tmp_path / "model.rf")
+    assert again.rules == ruled.rules
+    for got, expected in zip(again.predict(data[0]), ruled.predict(data[0])):
+        assert all((got[t] == expected[t]).all() for t in expected)
+
+
+def test_threads_do_not_change_the_result(data):
+    one, two = (GraphCRF(max_iter=10, n_jobs=n).fit(*data) for n in (1, 2))
+    assert (one.theta_ == two.theta_).all()
+
+
+def test_works_in_scikit_learn(data):
+    graphs, labels = data
+    search = GridSearchCV(GraphCRF(max_iter=5, algorithm="pseudolikelihood"), {"l2": [0.1, 10.0]}, cv=2)
+    assert search.fit(graphs, labels).best_params_["l2"] == 0.1
+    guesses = cross_val_predict(GraphCRF(max_iter=5), graphs, labels, cv=2)
+    assert [set(g) for g in guesses] == [{"a", "b"}] * len(graphs)
+
+
+def test_plain_labels_for_one_type():
+    rng = np.random.default_rng(1)
+    graphs = [grid(rng.normal(size=(6, 2)), (2, 3)) for _ in range(5)]
+    labels = [(g.nodes["cell"][:, 0] > 0).astype(int) for g in graphs]
+    crf = GraphCRF(l2=0.1).fit(graphs, labels)
+    assert isinstance(crf.predict(graphs)[0], np.ndarray)
+    assert crf.score(graphs, labels) > 0.9
+    (marginals,) = crf.predict_marginals(graphs[:1])
+    assert_allclose(marginals["cell"].sum(axis=1), 1.0)
+
+
+def test_known_labels_stay(fitted, data):
+    graph = data[0][0]
+    known = {"a": ["z"] + [None] * (graph.n_nodes["a"] - 1)}
+    assert fitted.predict([graph], known=[known])[0]["a"][0] == "z"
+
+
+def test_rules_are_obeyed_and_reported(fitted, data):
+    graphs, _ = data
+    rule = for_each("b", r.at_most(0, related("mates").is_(["x", "y"])))
+    for graph, labels in zip(graphs, fitted.predict(graphs, rules=[rule])):
+        mates = graph.relations["mates"][2][:, 1]
+        assert (labels["a"][mates] == "z").all()
+    soft = r.all_of(nodes("a").is_("z")).soft(1e-9).named("all z")
+    broken = [b.rule for labelling in fitted.decode(graphs, rules=[soft]) for b in labelling.broken]
+    assert broken
+    assert set(broken) == {"all z"}
+
+
+def test_contradictions_are_named_or_relaxed(fitted, data):
+    graph = data[0][0]
+    rules = [
+        r.any_of(nodes("b").is_("yes")).named("innocent"),
+        node("a", 0).is_("x").named("first"),
+        node("a", 0).is_("y").named("second"),
+    ]
+    with pytest.raises(InfeasibleError, match="first.*second") as error:
+        fitted.predict([graph], rules=rules)
+    assert error.value.rules == ("first", "second")
+    relaxed = clone(fitted).set_params(on_infeasible="relax")
+    relaxed.__dict__.update({k: v for k, v in fitted.__dict__.items() if k.endswith("_")})
+    (labelling,) = relaxed.decode([graph], rules=rules)
+    assert [b.rule for b in labelling.broken] in (["first"], ["second"])
+
+
+def test_latent_type_is_learned_from_its_neighbours():
+    rng = np.random.default_rng(0)
+    graphs, labels = [], []
+    for _ in range(30):
+        kind = rng.integers(2)
+        x = rng.normal(size=(6, 1)) * 0.3 + (2 * kind - 1)
+        pairs = np.stack([np.arange(6), np.zeros(6, int)], axis=1)
+        graphs.append(TypedGraph({"part": np.hstack([x, np.ones((6, 1))]), "whole": 1}, {("part", "whole"): pairs}))
+        labels.append({"part": np.full(6, kind), "whole": None})
+    crf = GraphCRF(labels={"whole": 2}, l2=0.1, random_state=0).fit(graphs, labels)
+    whole = np.array([g["whole"][0] for g in crf.predict(graphs)])
+    kinds = np.array([y["part"][0] for y in labels])
+    assert max((whole == kinds).mean(), (whole != kinds).mean()) > 0.95
+
+
+def test_learning_under_rules_keeps_competitors_legal(data):
+    graphs, labels = data
+    rule = r.at_least(0, nodes("a").is_("x"))
+    free = GraphCRF(algorithm="ssvm", max_iter=4, l2=1.0).fit(graphs, labels)
+    ruled = GraphCRF(algorithm="ssvm", max_iter=4, l2=1.0, rules=[rule], rules_in_learning=True).fit(graphs, labels)
+    assert_allclose(ruled.theta_, free.theta_, atol=1e-6)  # a rule that forbids nothing changes nothing
+    with pytest.raises(InputError, match="rules_in_learning"):
+        GraphCRF(rules=[rule], rules_in_learning=True).fit(graphs, labels)
+
+
+def test_class_weights_move_the_decision():
+    rng = np.random.default_rng(0)
+    graphs = [chain(np.hstack([rng.normal(size=(5, 1)), np.ones((5, 1))])) for _ in range(30)]
+    labels = [(g.nodes["token"][:, 0] + 0.5 * rng.normal(size=5) > 0.8).astype(int) for g in graphs]
+    for algorithm in ("likelihood", "pseudolikelihood", "ssvm"):
+        plain = GraphCRF(algorithm=algorithm, max_iter=20).fit(graphs, labels)
+        heavy = GraphCRF(algorithm=algorithm, max_iter=20, class_weight="balanced").fit(graphs, labels)
+        assert np.concatenate(heavy.predict(graphs)).sum() > np.concatenate(plain.predict(graphs)).sum()
+
+
+def test_interrupted_fit_keeps_the_best(data, monkeypatch):
+    from rulefield.exceptions import InterruptedFitWarning
+    from rulefield.learning.graph import likelihood as graph_likelihood
+
+    calls = []
+    original = graph_likelihood.GraphLikelihood._part
+
+    def stop(self, theta, k):
+        calls.append(1)
+        if len(calls) > 12:
+            raise KeyboardInterrupt
+        return original(self, theta, k)
+
+    monkeypatch.setattr(graph_likelihood.GraphLikelihood, "_part", stop)
+    with pytest.warns(InterruptedFitWarning):
+        crf = GraphCRF(l2=0.1).fit(*data)
+    monkeypatch.undo()
+    assert crf.score(*data) > 0.8
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda g, y: GraphCRF(algorithm="magic").fit(g, y), InputError, "algorithm must be one of"),
+        (lambda g, y: GraphCRF(l2=-1).fit(g, y), InputError, "l2 must be"),
+        (lambda g, y: GraphCRF().fit(g, y[:-1]), InputError, "20 graphs and 19"),
+        (lambda g, y: GraphCRF().fit(g[0], y), InputError, r"write \[graph\]"),
+        (lambda g, y: GraphCRF().fit([1], [2]), InputError, "item 0 is int"),
+        (lambda g, y: GraphCRF(edge_weights="no").fit(g, y), InputError, "edge_weights"),
+        (lambda g, y: GraphCRF(symmetric=[0]).fit(g, y), InputError, "symmetric must be a dict"),
+        (lambda g, y: GraphCRF().fit(g, [{"a": ["x"] * 99}] * 20), LabelError, "labels, one for each; got 99"),
+        (lambda g, y: GraphCRF().fit(g, [{"c": []}] * 20), LabelError, "'c'"),
+        (lambda g, y: GraphCRF().fit(g, [{"a": None}] * 20), LabelError, "no node 'a' has a known label"),
+        (lambda g, y: GraphCRF().predict(g), NotFittedError, "not fitted"),
+        (
+            lambda g, y: GraphCRF(max_iter=1).fit(g, y).predict(g, rules=[node("a", 0).is_("xx")]),
+            RuleError,
+            "mean 'x'",
+        ),
+        (lambda g, y: GraphCRF(max_iter=1).fit(g, y).predict(g, rules=[r.present("x")]), RuleError, "sequences"),
+    ],
+)
+def test_mistakes_are_explained(data, call, error, message):
+    with pytest.raises(error, match=message):
+        call(*data)
+
+
+def test_a_chain_of_nodes_is_the_chain_model():
+    rng = np.random.default_rng(4)
+    lengths = [4, 1, 6, 3, 5]
+    matrices = [rng.normal(size=(n, 3)) for n in lengths]
+    labels = [[["n", "v"][int(x[0] + 0.5 * rng.normal() > 0)] for x in matrix] for matrix in matrices]
+    graphs = [chain(matrix) for matrix in matrices]
+    ours = GraphCRF(l2=0.5, tol=1e-12, max_iter=500).fit(graphs, labels)
+    peer = ChainCRF(l2=0.5, start_end=False, all_states=True, all_transitions=True, tol=1e-10, max_iter=500)
+    sequences = Sequences(np.concatenate(matrices), lengths)
+    peer.fit(sequences, labels)
+    for got, expected in zip(ours.predict(graphs), peer.predict(sequences)):
+        assert got.tolist() == expected
+    for got, expected in zip(ours.predict_marginals(graphs), peer.predict_marginals(sequences, output="array")):
+        assert_allclose(got["token"], expected, atol=2e-3)

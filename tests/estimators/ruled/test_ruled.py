@@ -1,0 +1,142 @@
+"""RuledCRF: weights of rules learned on held-out data."""
+
+import numpy as np
+import pytest
+from sklearn.exceptions import NotFittedError
+
+import rulefield as rf
+from rulefield import ChainCRF, RuledCRF
+from rulefield import rules as r
+from rulefield.datasets import make_citations
+from rulefield.estimators.ruled.estimator import cross_fit
+from rulefield.exceptions import InputError
+from rulefield.metrics import token_accuracy
+
+
+@pytest.fixture(scope="module")
+def data():
+    X, y = make_citations(110, seed=3)
+    return X[:40], y[:40], X[40:80], y[40:80], X[80:], y[80:]
+
+
+@pytest.fixture(scope="module")
+def crf(data):
+    return ChainCRF(scheme="BIO", max_iter=30, n_jobs=2).fit(data[0], data[1])
+
+
+CANDIDATES = [
+    (r.segments("title") <= 1).soft("learn").named("one title"),
+    (r.segments("date") <= 1).soft("learn").named("one date"),
+    (r.segments("author") >= 1).soft("learn").named("an author"),
+    (r.segments("title") <= 40).soft("learn").named("never broken"),
+]
+
+
+@pytest.mark.parametrize("learner", ["perceptron", "ssvm", "likelihood"])
+def test_useless_rules_are_dropped_and_accuracy_does_not_suffer(crf, data, learner):
+    _, _, X_dev, y_dev, X_test, y_test = data
+    ruled = RuledCRF(crf, CANDIDATES, learner=learner, epochs=4, cutoff=0.0).fit(X_dev, y_dev)
+    assert "never broken" not in [rule.name for rule in ruled.rules_]
+    assert all(rule.weight > 0 for rule in ruled.rules_)
+    plain, better = (token_accuracy(y_test, list(m.predict(X_test))) for m in (crf, ruled))
+    assert better >= plain - 0.005
+    if learner == "ssvm":
+        assert ruled.gap_ >= 0
+
+
+def test_same_weights_for_any_number_of_threads(crf, data):
+    fits = [RuledCRF(crf, CANDIDATES, epochs=2, cutoff=0, n_jobs=n).fit(data[2], data[3]) for n in (1, 2)]
+    assert fits[0].rules_ == fits[1].rules_
+
+
+def test_proposed_and_saved(crf, data, tmp_path):
+    ruled = RuledCRF(crf, "propose", epochs=1, n_jobs=2).fit(data[2], data[3])
+    assert ruled.n_candidates_ > ruled.n_kept_ >= len(ruled.rules_)
+    assert str(ruled.n_candidates_) in ruled.report()
+    ruled.save(tmp_path / "m")
+    again = rf.load(tmp_path / "m")
+    assert list(again.predict(data[4])) == list(ruled.predict(data[4]))
+    assert list(again.predict(x for x in data[4])) == list(ruled.predict(data[4])), (
+        "any iterable of sequences will do"
+    )
+    assert again.report() == ruled.report()
+
+
+def test_two_stage_with_mined_rules_chooses_tau(crf, data):
+    ruled = RuledCRF(crf, "mine", method="two-stage").fit(data[2][:12], data[3][:12])
+    assert 0.8 <= ruled.tau_ <= 1.0
+    answers = ruled.decode(data[4][:4])
+    assert all(answer.status == "optimal" for answer in answers)
+    assert [len(a.labels) for a in answers] == [len(x) for x in data[4][:4]]
+
+
+def test_cross_fitting_learns_on_sequences_the_chain_has_not_seen(data):
+    ruled = RuledCRF(ChainCRF(scheme="BIO", max_iter=15), CANDIDATES, cv=2, epochs=2, cutoff=0)
+    ruled.fit(data[0], data[1])
+    assert ruled.crf_.n_iter_ > 0
+    assert np.isfinite([row.weight for row in ruled.report_]).all()
+
+
+def test_cross_fitting_takes_further_held_out_sequences(data):
+    chain = ChainCRF(scheme="BIO", max_iter=15)
+    fitted = cross_fit(chain, data[0], data[1], cv=2, held_out=(data[2], data[3]))
+    assert len(fitted.examples) == len(data[0]) + len(data[2])
+    assert list(fitted.crf.predict(data[4])) == list(chain.fit(data[0], data[1]).predict(data[4]))
+    last = fitted.examples[-1]
+    assert [fitted.crf.classes_[k] for k in last.gold] == list(data[3][-1])
+    ruled = RuledCRF(fitted, CANDIDATES, learner="likelihood").fit([], [])
+    assert sum(row.broken_by_gold >= 0 for row in ruled.report_) == len(CANDIDATES)
+
+
+def test_penalties_and_cutoff_depend_on_the_learner_unless_given(crf, data):
+    broken = {}
+    for cutoff in (None, 1e9):
+        ruled = RuledCRF(crf, CANDIDATES, learner="likelihood", cutoff=cutoff, l1=0.01).fit(data[2], data[3])
+        broken[cutoff] = ruled.n_kept_
+        assert ruled.get_params()["cutoff"] == cutoff
+    important = [row for row in ruled.report_ if row.importance >= 1]
+    assert broken[None] == len(important)
+    assert broken[1e9] == sum(row.importance >= 1e9 for row in ruled.report_)
+    assert not RuledCRF(crf, CANDIDATES, learner="likelihood", cutoff=0, l1=1e6).fit(data[2], data[3]).rules_
+
+
+def test_bad_options(crf, data):
+    with pytest.raises(InputError, match="method must be one of soft, two-stage"):
+        RuledCRF(crf, method="hard").fit(data[2], data[3])
+    with pytest.raises(InputError, match="cv must be"):
+        RuledCRF(crf, cv=1).fit(data[2], data[3])
+    with pytest.raises(InputError, match="rules must be"):
+        RuledCRF(crf, "invent").fit(data[2], data[3])
+
+
+def test_only_helpful_rules_are_kept(crf, data):
+    """Rules that mend more than they spoil stay, at the same price; rules with a given price always stay."""
+    given = r.present("author").soft(0.01).named("given")
+    candidates = [*r.propose(data[3], scheme="BIO"), given]
+    every, some = (
+        RuledCRF(crf, candidates, learner="perceptron", epochs=3, cutoff=1.0, only_helpful=only).fit(data[2], data[3])
+        for only in (False, True)
+    )
+    helped = {row.rule: row.helped for row in every.report_}
+    expected = [rule for rule in every.rules_ if helped[rule.label] > 0 or rule.name == "given"]
+    assert some.rules_ == expected
+    assert 1 < len(expected) < len(every.rules_)
+    assert [row.helped for row in some.report_ if row.weight > 0] == [helped[rule.label] for rule in expected]
+
+
+@pytest.mark.parametrize("learner", ["perceptron", "ssvm", "likelihood"])
+def test_impossible_held_out_labels_are_left_out(crf, data, learner):
+    """Labels that begin inside a segment have no score to learn from: they are left out, not turned into NaN."""
+    X, y = data[2][:12], [list(labels) for labels in data[3][:12]]
+    y[3][0] = "I-" + y[3][0].split("-")[1]
+    options = {"learner": learner, "epochs": 2, "cutoff": 0.0}
+    with pytest.warns(UserWarning, match="1 held-out sequences have labels that the scheme forbids, the first is 3"):
+        some = RuledCRF(crf, CANDIDATES, **options).fit(X, y)
+    keep = [i for i in range(12) if i != 3]
+    without = RuledCRF(crf, CANDIDATES, **options).fit([X[i] for i in keep], [y[i] for i in keep])
+    assert some.rules_ == without.rules_
+
+
+def test_a_chain_that_is_not_fitted_is_told_the_way_out():
+    with pytest.raises(NotFittedError, match="or give cv=5"):
+        RuledCRF(ChainCRF()).fit([["a"]], [["x"]])

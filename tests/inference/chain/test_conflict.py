@@ -1,0 +1,60 @@
+"""Hard rules in conflict: found, explained by a minimal set, and broken as little as possible when asked."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracles.compiled import random_problem
+from rulefield.inference.chain.conflict import conflicting, decode_relaxed, is_hard, minimal_conflict
+from rulefield.inference.chain.enumerate import labellings
+from rulefield.inference.chain.exhaustive import amounts_of, costs_of, decode_enumerate, scores_of
+from rulefield.inference.result import Status
+from rulefield.problem.chain_rules import ChainProblem
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def infeasible(problem, rules):
+    return decode_enumerate(ChainProblem(problem.potentials, tuple(rules))).status is Status.infeasible
+
+
+@given(SEEDS)
+@settings(max_examples=300, deadline=None)
+def test_minimal_conflict_is_a_conflict_and_minimal(seed):
+    problem = random_problem(np.random.default_rng(seed), 5, 3, 5, hard=0.9)
+    found = minimal_conflict(problem)
+    hard = [rule for rule in problem.rules if is_hard(rule)]
+    assert (conflicting(problem) is not None) == infeasible(problem, hard)
+    if not infeasible(problem, hard) or infeasible(problem, []):
+        assert found == ()
+        return
+    rules = [rule for rule in hard if rule.rule in found]
+    assert len(rules) == len(found) > 0
+    assert infeasible(problem, rules)
+    for rule in rules:
+        assert not infeasible(problem, [other for other in rules if other is not rule])
+
+
+@given(SEEDS)
+@settings(max_examples=300, deadline=None)
+def test_relaxed_breaks_least_then_scores_best(seed):
+    problem = random_problem(np.random.default_rng(seed), 5, 3, 5, hard=0.6)
+    paths = labellings(problem.potentials)
+    objective = scores_of(problem.potentials, paths)
+    amounts = np.zeros(len(paths))
+    for rule in problem.rules:
+        amount = amounts_of(rule, paths)
+        if is_hard(rule):
+            amounts += amount
+        else:
+            objective -= costs_of(rule, amount)
+    result = decode_relaxed(problem)
+    if (objective == -np.inf).all():
+        assert result.status is Status.infeasible
+        return
+    least = amounts[objective > -np.inf].min()
+    best = objective[amounts == least].max()
+    assert result.status is Status.optimal
+    np.testing.assert_allclose(result.objective, best, atol=1e-5)
+    hard = {rule.rule for rule in problem.rules if is_hard(rule)}
+    assert sum(b.amount for b in result.broken if b.rule in hard) == least

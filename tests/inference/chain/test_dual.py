@@ -1,0 +1,136 @@
+"""Soft-DD: bounds, the certificate, the weaker test that paper 004 prints, and other MAP oracles."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracles.compiled import random_problem
+from rulefield.inference.chain.dual import Progress, decode_soft_dd, dual_potentials, run_soft_dd, soft_dd_oracle
+from rulefield.inference.chain.exhaustive import decode_enumerate
+from rulefield.inference.chain.prepare import prepare
+from rulefield.inference.result import Status
+from rulefield.kernels.lattice.dual import complementary
+from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain_rules import ChainProblem, CompiledRule, Counter, Tally
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def counting_problem(rng, n=5, m=3, rules=4):
+    """Soft rules that count labels, the setting of paper 004."""
+    compiled = []
+    for i in range(rules):
+        row = rng.integers(-1, 2, size=(1, m)).astype(np.int32)
+        counter = Counter(Tally(row), int(rng.integers(-2, 3)))
+        weight = float(np.round(rng.exponential(2.0), 2)) + 0.1
+        compiled.append(
+            CompiledRule(i, weight, False, np.zeros(n, np.uint16), None, (counter,), None, 2 * n, lambda: None)
+        )
+    chain = ChainPotentials(rng.normal(size=(n, m)) * 2, rng.normal(size=(m, m)))
+    return ChainProblem(chain, tuple(compiled))
+
+
+@given(SEEDS, st.integers(1, 40))
+@settings(max_examples=200, deadline=None)
+def test_every_number_of_iterations_gives_a_bound(seed, iterations):
+    problem = random_problem(np.random.default_rng(seed))
+    exact = decode_enumerate(problem)
+    result = decode_soft_dd(problem, iterations)
+    assert result.iterations <= iterations
+    assert result.upper_bound >= exact.objective - 1e-6
+    assert result.objective <= exact.objective + 1e-6
+
+
+@given(SEEDS)
+@settings(max_examples=200, deadline=None)
+def test_duals_stay_between_zero_and_the_weights(seed):
+    prepared = prepare(counting_problem(np.random.default_rng(seed)))
+    progress = Progress.start(prepared)
+    run_soft_dd(progress, 50)
+    assert (progress.duals >= 0).all()
+    assert (progress.duals <= prepared.caps).all()
+    dual = dual_potentials(progress)
+    value = dual.constant + (dual.unary[0] + dual.ahead[0]).max()
+    np.testing.assert_allclose(value, progress.bound)  # the duals that are kept are those of the bound
+
+
+def test_the_papers_stopping_test_is_no_certificate_but_status_is_true():
+    """Of the labellings that it accepts some are not optimal; the corrected test accepts none of those."""
+    rng = np.random.default_rng(1)
+    accepted = wrong = 0
+    for _ in range(400):
+        problem = counting_problem(rng)
+        exact = decode_enumerate(problem).objective
+        result = decode_soft_dd(problem, 100, paper_stop=True)
+        if result.iterations < 100:
+            accepted += 1
+            wrong += result.objective < exact - 1e-6
+        if result.status is Status.optimal:
+            assert result.objective == pytest.approx(exact, abs=1e-6)
+    assert accepted > 300
+    assert wrong > 0
+
+
+def test_the_papers_stopping_test_waits_for_a_dual_step():
+    """At the first iteration all duals are 0, and it would accept every labelling."""
+    rng = np.random.default_rng(4)
+    seen = 0
+    for _ in range(50):
+        problem = counting_problem(rng)
+        first = decode_soft_dd(problem, 1)
+        if first.broken and first.status is not Status.optimal:
+            assert decode_soft_dd(problem, 100, paper_stop=True).iterations > 1
+            seen += 1
+    assert seen > 5
+
+
+def test_a_soft_rule_that_stays_broken_is_certified_at_the_second_iteration():
+    """The first step takes the duals of broken soft rows to their weights, where they must end if the path stays."""
+    counter = Counter(Tally(np.array([[1, 0]], dtype=np.int32)), 1)
+    rule = CompiledRule(0, 0.5, False, np.zeros(3, np.uint16), None, (counter,), None, 2, lambda: None)
+    result = decode_soft_dd(ChainProblem(ChainPotentials(np.array([[2.0, 0.0]] * 3), np.zeros((2, 2))), (rule,)))
+    assert result.labels.tolist() == [0, 0, 0]
+    assert result.status is Status.optimal
+    assert result.iterations == 2
+
+
+@pytest.mark.parametrize(
+    ("excess", "dual", "strict", "paper"),
+    [
+        (0, 0.5, True, True),
+        (1, 2.0, True, True),
+        (-1, 0.0, True, True),
+        (1, 0.0, False, True),
+        (-1, 2.0, False, True),
+    ],
+)
+def test_complementary_values(excess, dual, strict, paper):
+    rows = np.array([excess]), np.array([dual]), np.array([2.0])
+    assert complementary(*rows, True) is strict
+    assert complementary(*rows, False) is paper
+
+
+def test_any_oracle_will_do():
+    """Independent 0/1 choices with rows over them: the oracle takes what pays."""
+    rng = np.random.default_rng(2)
+    solved = 0
+    for _ in range(100):
+        w = rng.normal(size=6)
+        a, b = rng.integers(-1, 2, size=(3, 6)), rng.integers(-1, 2, size=3)
+        weights = np.where(rng.random(3) < 0.3, np.inf, rng.exponential(1.0, size=3))
+
+        def oracle(duals, w=w, a=a, b=b):
+            y = (w - a.T @ duals > 0).astype(int)
+            return y, float(w @ y), (a @ y - b).astype(float)
+
+        choices = np.array(list(np.ndindex(*[2] * 6)))
+        over = np.maximum(choices @ a.T - b, 0)
+        objective = choices @ w - np.where(over > 0, weights * np.where(over > 0, over, 1), 0).sum(axis=1)
+        found = soft_dd_oracle(oracle, weights, 200)
+        assert found.upper_bound >= objective.max() - 1e-6
+        assert found.objective <= objective.max() + 1e-6
+        if found.upper_bound - found.objective < 1e-5:
+            solved += 1
+            np.testing.assert_allclose(found.objective, objective.max(), atol=1e-5)
+    assert solved > 40

@@ -1,0 +1,128 @@
+"""Every engine for chains under rules gives what enumeration gives, or says how far it may be off."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracles.chains import random_chain
+from oracles.compiled import random_problem, random_rule
+from rulefield.exceptions import InputError
+from rulefield.inference.chain.decode import ENGINES, decode, decode_many
+from rulefield.inference.chain.exhaustive import amounts_of, decode_enumerate
+from rulefield.inference.result import Status
+from rulefield.problem.chain_rules import ChainProblem
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def check_word(problem, result, exact):
+    """A result keeps its word: its labelling earns its figures, its bound holds, its status is true."""
+    assert result.upper_bound >= exact.objective - 1e-6 * max(1.0, abs(exact.objective))
+    if result.status is Status.infeasible:
+        assert exact.status is Status.infeasible
+    if not len(result.labels):
+        assert result.objective == -np.inf
+        return
+    score = problem.potentials.score(result.labels)
+    assert score > -np.inf
+    np.testing.assert_allclose(result.score, score)
+    cost = 0.0
+    broken = {b.rule: b for b in result.broken}
+    for rule in problem.rules:
+        amount = amounts_of(rule, result.labels[None])[0]
+        assert not (amount > 0 and rule.weight == np.inf), "a hard rule is broken"
+        assert (rule.rule in broken) == (amount > 0)
+        if amount > 0:
+            price = rule.weight * (1 if rule.once else amount)
+            assert broken[rule.rule].amount == amount
+            np.testing.assert_allclose(broken[rule.rule].cost, price)
+            cost += price
+    np.testing.assert_allclose(result.objective, score - cost, atol=1e-9)
+    if result.status is Status.optimal:
+        np.testing.assert_allclose(result.objective, exact.objective, rtol=1e-6, atol=1e-6)
+
+
+def check_exact(problem, engine, **options):
+    exact = decode_enumerate(problem)
+    result = decode(problem, engine, **options)
+    assert result.status is exact.status
+    check_word(problem, result, exact)
+
+
+@given(SEEDS)
+@settings(max_examples=2000, deadline=None)
+def test_auto_equals_enumeration(seed):
+    check_exact(random_problem(np.random.default_rng(seed)), "auto")
+
+
+@given(SEEDS)
+@settings(max_examples=500, deadline=None)
+def test_product_equals_enumeration(seed):
+    check_exact(random_problem(np.random.default_rng(seed)), "product")
+
+
+def test_several_automata_at_once():
+    """Rules read by automata only, paid by the unit: the ones that are first folded in as prices, then made exact."""
+    for seed in range(250):
+        rng = np.random.default_rng(seed)
+        rules = []
+        while len(rules) < 4:
+            rule = random_rule(rng, len(rules), 7, 3, hard=0)
+            if rule.automaton is not None and not rule.once:
+                rules.append(rule)
+        check_exact(ChainProblem(random_chain(rng, 7, 3), tuple(rules)), "product")
+
+
+@given(SEEDS)
+@settings(max_examples=500, deadline=None)
+def test_paths_equal_enumeration(seed):
+    check_exact(random_problem(np.random.default_rng(seed)), "paths")
+
+
+@pytest.mark.parametrize("engine", ["milp", "reduced-milp"])
+@given(SEEDS)
+@settings(max_examples=40, deadline=None)
+def test_integer_programmes_equal_enumeration(engine, seed):
+    check_exact(random_problem(np.random.default_rng(seed), 4, 3, 3), engine)
+
+
+@pytest.mark.parametrize("engine", ["viterbi", "soft-dd"])
+@given(SEEDS)
+@settings(max_examples=300, deadline=None)
+def test_inexact_engines_keep_their_word(engine, seed):
+    problem = random_problem(np.random.default_rng(seed))
+    check_word(problem, decode(problem, engine), decode_enumerate(problem))
+
+
+@pytest.mark.parametrize("engine", ["auto", "product", "paths"])
+@given(SEEDS, st.integers(1, 30))
+@settings(max_examples=150, deadline=None)
+def test_a_limit_leaves_a_true_gap(engine, seed, limit):
+    problem = random_problem(np.random.default_rng(seed))
+    check_word(problem, decode(problem, engine, node_limit=limit), decode_enumerate(problem))
+
+
+def test_threads_change_nothing():
+    rng = np.random.default_rng(5)
+    problems = [random_problem(rng, 30, 6) for _ in range(60)]
+    one = decode_many(problems)
+    for n_jobs in (2, 5, -1):
+        for a, b in zip(one, decode_many(problems, n_jobs=n_jobs), strict=True):
+            assert (a.objective, a.upper_bound, a.status, a.iterations) == (
+                b.objective,
+                b.upper_bound,
+                b.status,
+                b.iterations,
+            )
+            np.testing.assert_array_equal(a.labels, b.labels)
+
+
+def test_unknown_engine_is_named():
+    problem = random_problem(np.random.default_rng(0))
+    with pytest.raises(InputError, match="'magic' is unknown; choose one of auto"):
+        decode(problem, "magic")
+
+
+def test_registry_names_are_the_engines():
+    assert all(name == engine.name for name, engine in ENGINES.items())

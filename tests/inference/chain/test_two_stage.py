@@ -1,0 +1,73 @@
+"""Two-stage decoding: least cost near the best score, ties to the score, the same by every engine."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from oracles.compiled import random_problem
+from rulefield.exceptions import InputError
+from rulefield.inference.chain.exhaustive import amounts_of
+from rulefield.inference.chain.two_stage import decode_two_stage
+from rulefield.inference.result import Status
+
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def form(rng):
+    return (
+        {"tau": float(rng.choice([0.5, 0.9, 0.97, 1.0]))}
+        if rng.random() < 0.5
+        else {"delta": float(rng.exponential(2))}
+    )
+
+
+def check(seed, engine, *sizes):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, *sizes, hard=0.1)
+    options = form(rng) | {"log_partition": float(rng.choice([0.0, 3.0]))}
+    exact = decode_two_stage(problem, engine="enumerate", **options)
+    result = decode_two_stage(problem, engine=engine, **options)
+    assert result.status is exact.status
+    if exact.status is Status.infeasible:
+        return
+    np.testing.assert_allclose(result.best_score, exact.best_score, atol=1e-6)
+    np.testing.assert_allclose(result.cost, exact.cost, atol=2e-6)
+    np.testing.assert_allclose(result.score, exact.score, atol=2e-5)
+    assert result.score >= result.score_floor - 1e-5
+    assert result.cost_lower_bound <= exact.cost + 1e-6
+    np.testing.assert_allclose(result.objective, result.score - result.cost, atol=1e-9)
+    for rule in problem.rules:
+        assert rule.weight < np.inf or amounts_of(rule, result.labels[None])[0] == 0
+
+
+@given(SEEDS)
+@settings(max_examples=800, deadline=None)
+def test_programme_equals_enumeration(seed):
+    check(seed, "auto")
+
+
+@given(SEEDS)
+@settings(max_examples=30, deadline=None)
+def test_highs_equals_enumeration(seed):
+    check(seed, "milp", 4, 3, 3)
+
+
+@given(SEEDS, st.integers(1, 40))
+@settings(max_examples=100, deadline=None)
+def test_a_limit_leaves_a_true_gap(seed, limit):
+    rng = np.random.default_rng(seed)
+    problem = random_problem(rng, hard=0.0)
+    exact = decode_two_stage(problem, tau=0.9, engine="enumerate")
+    result = decode_two_stage(problem, tau=0.9, node_limit=limit)
+    assert result.cost_lower_bound <= exact.cost + 1e-6
+    if len(result.labels):
+        assert result.score >= result.score_floor - 1e-6
+    if result.status is Status.optimal and exact.status is Status.optimal:
+        np.testing.assert_allclose(result.cost, exact.cost, atol=1e-6)
+
+
+@pytest.mark.parametrize("options", [{}, {"tau": 0.9, "delta": 1.0}, {"tau": 1.5}, {"delta": -1.0}])
+def test_the_bound_must_make_sense(options):
+    with pytest.raises(InputError):
+        decode_two_stage(random_problem(np.random.default_rng(0)), **options)

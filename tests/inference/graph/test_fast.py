@@ -1,0 +1,155 @@
+"""The fast oracle: true bounds, warm starts, threads; and large problems against the reference engine."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from oracles.graphs import best_objective, random_logic, random_potentials, random_problem
+from rulefield.exceptions import InputError
+from rulefield.inference.graph.decode import decode_fast, decode_graph
+from rulefield.inference.result import Status
+from rulefield.problem.graph import GraphPotentials
+from rulefield.problem.graph_problem import GraphProblem
+
+
+def grid(seed, side=8, n_labels=4, strength=1.0):
+    rng = np.random.default_rng(seed)
+    number = np.arange(side * side).reshape(side, side)
+    across = np.stack([number[:, :-1].ravel(), number[:, 1:].ravel()], axis=1)
+    edges = np.concatenate([across, np.stack([number[:-1].ravel(), number[1:].ravel()], axis=1)])
+    pairwise = np.tile(strength * np.eye(n_labels).ravel(), len(edges))
+    unary = rng.normal(size=side * side * n_labels)
+    return GraphProblem(GraphPotentials(np.full(side * side, n_labels), unary, edges, pairwise))
+
+
+def test_bounds_are_true_whatever_the_rounds():
+    for seed in range(40):
+        problem = random_problem(np.random.default_rng(seed), 6, n_factors=seed % 5, n_rows=seed % 2)
+        best = best_objective(problem)
+        for rounds in (1, 3):
+            found = decode_fast(problem, rounds)
+            assert found.upper_bound >= best - 1e-9
+            assert found.objective <= best + 1e-9
+
+
+def test_forests_are_exact_in_one_round():
+    for seed in range(20):
+        problem = GraphProblem(random_potentials(np.random.default_rng(seed), 7, "forest"))
+        found = decode_fast(problem, 1)
+        assert found.objective == pytest.approx(best_objective(problem))
+        assert found.upper_bound == pytest.approx(found.objective)
+
+
+def test_warm_starts_on_other_scores_stay_true():
+    rng = np.random.default_rng(0)
+    for seed in range(20):
+        p = random_potentials(np.random.default_rng(seed), 6)
+        logic = random_logic(rng, p, 3)
+        state = None
+        for _ in range(4):
+            p = GraphPotentials(p.n_labels, rng.normal(size=len(p.unary)), p.edges, rng.normal(size=len(p.pairwise)))
+            problem = GraphProblem(p, logic)
+            found = decode_fast(problem, 3, warm_start=state)
+            state = found.state
+            assert found.upper_bound >= best_objective(problem) - 1e-9
+            assert found.objective <= best_objective(problem) + 1e-9
+
+
+def test_warm_start_tightens_the_bound():
+    problem = grid(0)
+    cold = decode_fast(problem, 2)
+    warm = decode_fast(problem, 2, warm_start=cold.state)
+    assert warm.upper_bound < cold.upper_bound - 1e-3
+
+
+def test_a_few_search_nodes_close_the_gap():
+    problem = grid(0)
+    exact = decode_graph(problem)
+    found = decode_fast(problem, 2, node_limit=500)
+    assert decode_fast(problem, 2).upper_bound > exact.objective + 1e-3
+    assert found.objective == pytest.approx(exact.objective)
+    assert found.upper_bound == pytest.approx(exact.objective)
+    assert decode_fast(problem, 5, warm_start=found.state).upper_bound >= exact.objective - 1e-9
+
+
+def test_state_of_another_graph_is_ignored():
+    found = decode_fast(grid(0, side=4), warm_start=decode_fast(grid(0, side=5)).state)
+    assert found.objective == decode_fast(grid(0, side=4)).objective
+
+
+def test_threads_give_the_same():
+    problems = [grid(seed, side=6) for seed in range(8)]
+    alone = [decode_fast(problem).objective for problem in problems]
+    with ThreadPoolExecutor(4) as pool:
+        together = [found.objective for found in pool.map(decode_fast, problems)]
+    assert alone == together
+
+
+@pytest.mark.parametrize("strength", [0.5, 1.5])
+def test_grids_against_the_reference(strength):
+    problem = grid(5, side=7, strength=strength)
+    ours, reference = decode_graph(problem), decode_graph(problem, "milp")
+    assert (ours.status, reference.status) == (Status.optimal, Status.optimal)
+    assert ours.objective == pytest.approx(reference.objective)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_graphs_with_rules_against_the_reference(seed):
+    rng = np.random.default_rng(seed)
+    p = random_potentials(rng, 30, sizes=(3, 5))
+    problem = GraphProblem(p, random_logic(rng, p, 12, soft=0.6))
+    ours, reference = decode_graph(problem), decode_graph(problem, "milp")
+    assert ours.status == reference.status
+    assert ours.objective == pytest.approx(reference.objective)
+
+
+def test_many_separate_pieces_are_solved_one_by_one(monkeypatch):
+    monkeypatch.setattr("rulefield.inference.graph.auto.FIRST_NODES", 4)
+    pieces = [random_potentials(np.random.default_rng(seed), 7, sizes=(3, 4)) for seed in range(12)]
+    start = np.cumsum([0, *(p.n_nodes for p in pieces)])
+    whole = GraphPotentials(
+        np.concatenate([p.n_labels for p in pieces]),
+        np.concatenate([p.unary for p in pieces]),
+        np.concatenate([p.edges + s for p, s in zip(pieces, start)]),
+        np.concatenate([4 * p.pairwise for p in pieces]),
+    )
+    apart = [GraphPotentials(p.n_labels, p.unary, p.edges, 4 * p.pairwise) for p in pieces]
+    found = decode_graph(GraphProblem(whole))
+    assert found.status == Status.optimal
+    assert found.objective == pytest.approx(sum(best_objective(GraphProblem(p)) for p in apart))
+
+
+def test_labellings_made_around_sure_nodes_are_true(monkeypatch):
+    monkeypatch.setattr("rulefield.inference.graph.auto.FIRST_NODES", 1)
+    monkeypatch.setattr("rulefield.inference.graph.auto.MANY_NODES", 0)
+    for seed in range(150):
+        problem = random_problem(np.random.default_rng(seed), 7, n_factors=9, n_rows=2, forbidden=0.1)
+        best = best_objective(problem)
+        found = decode_graph(problem)
+        assert found.status == (Status.infeasible if best == -np.inf else Status.optimal)
+        assert found.objective == pytest.approx(best)
+    ours, reference = decode_graph(grid(1)), decode_graph(grid(1), "branch")
+    assert ours.objective == pytest.approx(reference.objective)
+
+
+def test_limits_return_a_bound():
+    problem = random_problem(np.random.default_rng(1), 30, n_factors=25)
+    for limits in ({"node_limit": 1}, {"seconds": 0.0}):
+        found = decode_graph(problem, "branch", **limits)
+        assert found.upper_bound >= found.objective
+        assert found.status in (Status.optimal, Status.bounded, Status.infeasible)
+
+
+def test_wrong_warm_starts_are_named():
+    with pytest.raises(InputError, match="one label for each of the 16 nodes"):
+        decode_graph(grid(0, side=4), warm_start=np.zeros(3, np.int64))
+    with pytest.raises(InputError, match="node 0 the label 9"):
+        decode_graph(grid(0, side=4), warm_start=np.full(16, 9))
+
+
+def test_warm_start_labelling_is_never_lost():
+    problem = grid(3)
+    best = decode_graph(problem)
+    found = decode_graph(problem, "trws", warm_start=best.labels)
+    assert found.objective == pytest.approx(best.objective)

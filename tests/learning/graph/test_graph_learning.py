@@ -1,0 +1,241 @@
+"""Graph learners: values and gradients against enumeration and finite differences, the dual gap, latent labels."""
+
+import itertools
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.optimize import check_grad
+from scipy.special import logsumexp
+
+from oracles.graph_makers import flat_labels, random_graphs, random_labels
+from rulefield.data.graphs import TypedGraph
+from rulefield.encode.graph_builders import chain
+from rulefield.learning.graph.cases import CasesField
+from rulefield.learning.graph.fit import GraphTraining, fit_graph_model
+from rulefield.learning.graph.likelihood import GraphLikelihood, ReweightedField
+from rulefield.learning.graph.oracle import MapOracle
+from rulefield.learning.graph.pseudo import GraphPseudoLikelihood
+from rulefield.learning.graph.shards import make_shards
+from rulefield.learning.graph.ssvm import StructuredSVM
+from rulefield.learning.graph.trees import edge_appearance
+from rulefield.models.graph import GraphModel, GraphSpec
+
+COUNTS = {"a": 3, "b": 2}
+MODEL = GraphModel(GraphSpec(COUNTS, {"a": 4, "b": 2}, {("a", "a"): 3, ("a", "b"): 1, ("b", "b"): 2}))
+CHAIN = GraphModel(GraphSpec({"token": 3}, {"token": 2}, {("token", "token"): 1}))
+
+
+def all_labellings(n_labels):
+    return np.array(list(itertools.product(*[range(k) for k in n_labels])))
+
+
+def loopy(seed=0, n=4, unknown=False, **options):
+    rng = np.random.default_rng(seed)
+    graphs = random_graphs(rng, n)
+    labels = [flat_labels(random_labels(rng, g, COUNTS)) for g in graphs]
+    if unknown:
+        for y in labels:
+            y[rng.random(len(y)) < 0.4] = -1
+    return rng, graphs, labels, make_shards(graphs, labels, COUNTS, n_shards=2, **options)
+
+
+def chains(seed=0, unknown=False, **options):
+    rng = np.random.default_rng(seed)
+    graphs = [chain(rng.normal(size=(n, 2))) for n in (1, 3, 5)]
+    labels = [rng.integers(3, size=n) for n in (1, 3, 5)]
+    if unknown:
+        labels[1][1] = labels[2][3] = -1
+    return rng, graphs, labels, make_shards(graphs, labels, {"token": 3}, n_shards=2, **options)
+
+
+def exact_likelihood(model, theta, shards, weight=None):
+    total = 0.0
+    for shard in shards:
+        union = model.potentials(theta, shard.batch)
+        for g in range(shard.batch.n_graphs):
+            p = shard.batch.potentials_of(union, g)
+            y = shard.labels[shard.batch.node_pointer[g] : shard.batch.node_pointer[g + 1]]
+            every = all_labellings(p.n_labels)
+            scores = np.array([p.score(row) for row in every])
+            fits = ((every == y) | (y == -1)).all(axis=1)
+            total += shard.graph_weight[g] * (logsumexp(scores) - logsumexp(scores[fits]))
+    return total
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_likelihood_is_exact_on_forests(unknown):
+    rng, *_, shards = chains(unknown=unknown, graph_weight=np.array([1.0, 2.0, 0.5]))
+    objective = GraphLikelihood(CHAIN, shards)
+    for field in [*objective._free, *filter(None, objective._clamped)]:
+        field.tolerance = 1e-12
+    theta = rng.normal(size=CHAIN.n_parameters)
+    value, _ = objective(theta)
+    assert_allclose(value, exact_likelihood(CHAIN, theta, shards), rtol=1e-9)
+    assert check_grad(lambda t: objective(t)[0], lambda t: objective(t)[1], theta) < 1e-5
+
+
+def test_reweighted_value_bounds_the_log_partition_and_its_gradient_is_right():
+    rng, *_, shards = loopy()
+    objective = GraphLikelihood(MODEL, shards)
+    for field in objective._free:
+        field.tolerance, field.n_sweeps = 1e-13, 2000
+    theta = rng.normal(size=MODEL.n_parameters)
+    value, _ = objective(theta)
+    assert value > exact_likelihood(MODEL, theta, shards) - 1e-8
+    assert check_grad(lambda t: objective(t)[0], lambda t: objective(t)[1], theta) < 1e-4
+
+
+def test_the_bound_is_tight_without_edge_scores():
+    rng, *_, shards = loopy()
+    theta = rng.normal(size=MODEL.n_parameters)
+    theta[3 * 4 + 2 * 2 :] = 0.0
+    value, _ = GraphLikelihood(MODEL, shards)(theta)
+    assert_allclose(value, exact_likelihood(MODEL, theta, shards), rtol=1e-9)
+
+
+def test_marginals_of_a_chain_are_exact():
+    rng, *_, shards = chains()
+    shard = shards[-1]
+    scores = CHAIN.potentials(rng.normal(size=CHAIN.n_parameters), shard.batch)
+    _, node, edge = ReweightedField(shard, 100, 1e-12).marginals(scores.unary, scores.pairwise)
+    p = shard.batch.potentials_of(scores, shard.batch.n_graphs - 1)
+    every = all_labellings(p.n_labels)
+    weight = np.exp([p.score(row) for row in every])
+    weight /= weight.sum()
+    expected = np.array([[weight[every[:, v] == k].sum() for k in range(3)] for v in range(5)])
+    assert_allclose(node[-15:].reshape(5, 3), expected, atol=1e-9)
+    both = np.array([[weight[(every[:, 3] == a) & (every[:, 4] == b)].sum() for b in range(3)] for a in range(3)])
+    assert_allclose(edge[-9:].reshape(3, 3), both, atol=1e-9)
+
+
+FANS = {"leaf": 2, "hub": 3}
+FAN = GraphModel(GraphSpec(FANS, {"leaf": 2, "hub": 1}, {("leaf", "leaf"): 1, ("leaf", "hub"): 1}))
+
+
+def fan(rng, n):
+    """A path whose nodes are all joined to one hub: a forest when the hub's label is known."""
+    path = np.stack([np.arange(n - 1), np.arange(1, n)], axis=1)
+    spokes = np.stack([np.arange(n), np.zeros(n, int)], axis=1)
+    nodes = {"leaf": rng.normal(size=(n, 2)), "hub": rng.normal(size=(1, 1))}
+    return TypedGraph(nodes, {("leaf", "leaf"): path, ("leaf", "hub"): (spokes, rng.normal(size=(n, 1)))})
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_likelihood_is_exact_where_only_hubs_make_loops(unknown):
+    rng = np.random.default_rng(0)
+    graphs = [fan(rng, n) for n in (11, 12, 3, 11)]  # the third has no hub
+    labels = [np.concatenate([[rng.integers(3)], rng.integers(2, size=len(g.nodes["leaf"]))]) for g in graphs]
+    if unknown:
+        labels[0][0] = labels[1][4] = labels[3][0] = labels[3][2] = -1
+    shards = make_shards(graphs, labels, FANS, n_shards=2, graph_weight=np.array([1.0, 2.0, 0.0, 0.5]))
+    objective = GraphLikelihood(FAN, shards)
+    fields = [*objective._free, *filter(None, objective._clamped)]
+    assert any(isinstance(field, CasesField) for field in fields)
+    for field in fields:
+        for case in getattr(field, "fields", [field]):
+            case.tolerance = 1e-12
+    theta = rng.normal(size=FAN.n_parameters)
+    assert_allclose(objective(theta)[0], exact_likelihood(FAN, theta, shards), rtol=1e-9)
+    assert check_grad(lambda t: objective(t)[0], lambda t: objective(t)[1], theta) < 1e-5
+
+
+def test_the_likelihood_of_graphs_with_hubs_is_never_negative():
+    rng = np.random.default_rng(1)
+    graphs = [fan(rng, 40) for _ in range(4)]
+    labels = [np.concatenate([[rng.integers(3)], rng.integers(2, size=40)]) for _ in graphs]
+    shards = make_shards(graphs, labels, FANS)
+    value, _ = GraphLikelihood(FAN, shards)(5.0 * rng.normal(size=FAN.n_parameters))
+    assert value > 0.0
+
+
+def test_pseudo_likelihood_is_its_definition():
+    cost = [np.full(sum(m.shape[0] for m in g.nodes.values()), 1.5) for g in loopy()[1]]
+    rng, *_, shards = loopy(cost=cost)
+    objective = GraphPseudoLikelihood(MODEL, shards)
+    theta = rng.normal(size=MODEL.n_parameters)
+    total = 0.0
+    for shard in shards:
+        p = MODEL.potentials(theta, shard.batch)
+        for v, k in enumerate(p.n_labels):
+            y = shard.labels.copy()
+            scores = []
+            for label in range(k):
+                y[v] = label
+                scores.append(p.score(y))
+            total += 1.5 * (logsumexp(scores) - scores[shard.labels[v]])
+    assert_allclose(objective(theta)[0], total)
+    assert check_grad(lambda t: objective(t)[0], lambda t: objective(t)[1], theta) < 1e-5
+
+
+@pytest.mark.parametrize("n_jobs", [2, 5])
+@pytest.mark.parametrize("objective", [GraphLikelihood, GraphPseudoLikelihood])
+def test_threads_do_not_change_anything(objective, n_jobs):
+    rng, *_, shards = loopy(n=6)
+    theta = rng.normal(size=MODEL.n_parameters)
+    one, many = objective(MODEL, shards)(theta), objective(MODEL, shards, n_jobs)(theta)
+    assert one[0] == many[0]
+    assert (one[1] == many[1]).all()
+
+
+def hinge(model, theta, shards, l2):
+    """The structured SVM's objective by enumeration."""
+    total = 0.5 * l2 * theta @ theta
+    for shard in shards:
+        union = model.potentials(theta, shard.batch)
+        for g in range(shard.batch.n_graphs):
+            p = shard.batch.potentials_of(union, g)
+            cut = slice(shard.batch.node_pointer[g], shard.batch.node_pointer[g + 1])
+            y, cost = shard.labels[cut], shard.cost[cut]
+            worst = max(p.score(row) + ((row != y) * cost).sum() for row in all_labellings(p.n_labels))
+            total += shard.graph_weight[g] * (worst - p.score(y))
+    return total
+
+
+def test_ssvm_reaches_the_optimum_that_its_gap_claims():
+    weight = np.array([1.0, 2.0, 0.5, 1.0])
+    _, _, _, shards = loopy(graph_weight=weight)
+    learned = StructuredSVM(MODEL, shards, 0.5, MapOracle()).fit(200, 1e-4)
+    assert learned.converged
+    primal = hinge(MODEL, learned.theta, shards, 0.5)
+    assert_allclose(primal - learned.curve[-1], 0.0, atol=2e-4 * primal)
+    rng = np.random.default_rng(1)
+    for scale in (1e-1, 1e-2, 1e-3):
+        nearby = learned.theta + scale * rng.normal(size=len(learned.theta))
+        assert hinge(MODEL, nearby, shards, 0.5) >= learned.curve[-1] - 1e-9
+
+
+def test_the_dual_never_falls():
+    _, _, _, shards = loopy(n=6)
+    curve = StructuredSVM(MODEL, shards, 0.1, MapOracle()).fit(30, 1e-6).curve
+    assert np.diff(curve).min(initial=0.0) > -1e-9
+
+
+@pytest.mark.parametrize("algorithm", ["likelihood", "pseudolikelihood", "ssvm", "perceptron"])
+@pytest.mark.parametrize("unknown", [False, True])
+def test_every_learner_improves_on_zero_weights(algorithm, unknown):
+    rng = np.random.default_rng(3)
+    graphs = [chain(rng.normal(size=(6, 2))) for _ in range(12)]
+    labels = [(g.nodes["token"][:, 0] > 0).astype(np.int64) + (g.nodes["token"][:, 1] > 1) for g in graphs]
+    truth = np.concatenate(labels)
+    if unknown:
+        labels = [np.where(rng.random(6) < 0.3, -1, y) for y in labels]
+    shards = make_shards(graphs, labels, {"token": 3})
+    start = 0.01 * rng.normal(size=CHAIN.n_parameters) if unknown else np.zeros(CHAIN.n_parameters)
+    learned = fit_graph_model(CHAIN, shards, GraphTraining(algorithm, 0.1, 30, 1e-4, latent_rounds=2), start)
+    complete = make_shards(graphs, np.split(truth, 12), {"token": 3}, n_shards=1)[0]
+    scores = CHAIN.potentials(learned.theta, complete.batch)
+    guess, _ = MapOracle()(complete, scores.unary, scores.pairwise)
+    assert (guess == truth).mean() > 0.75
+
+
+def test_appearance_is_in_the_spanning_tree_polytope():
+    edges = np.array([[i, j] for i in range(5) for j in range(i + 1, 5)])
+    rho = edge_appearance(5, edges)
+    assert_allclose(rho.sum(), 4.0)
+    assert (rho > 0).all()
+    for size in (2, 3, 4):
+        for nodes in itertools.combinations(range(5), size):
+            inside = np.isin(edges, nodes).all(axis=1)
+            assert rho[inside].sum() <= size - 1 + 1e-9
+    assert (edge_appearance(4, np.array([[0, 1], [3, 2]])) == 1.0).all()

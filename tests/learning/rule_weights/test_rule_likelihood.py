@@ -1,0 +1,108 @@
+"""Weights of rules by likelihood: the definition over all labellings, its gradient, its least value."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import logsumexp
+
+from rulefield import rules as r
+from rulefield.encode.spans import SegmentTable
+from rulefield.learning.rule_weights.learners import Example, Examples
+from rulefield.learning.rule_weights.likelihood import WrongSpans, _Likelihood, _start, learn_likelihood, wrong_labels
+from rulefield.metrics import span_counts
+from rulefield.problem.chain import ChainPotentials
+from rulefield.rules import RuleCompiler
+
+LABELS = ["a", "b", "c"]
+RULES = [
+    (r.count("a") <= 1).soft("learn"),
+    (r.count("a") - r.count("b") <= 0).soft("learn"),
+    r.present("c").soft("learn"),
+    (r.count("c") <= 2).soft(0.7),
+]
+
+
+def examples(rules, fixed, n_examples=6, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = [
+        Example(["x"] * 4, ChainPotentials(rng.normal(size=(4, 3)), rng.normal(size=(3, 3))), rng.integers(0, 3, 4))
+        for _ in range(n_examples)
+    ]
+    return Examples(rows, RuleCompiler(rules, LABELS), np.array(fixed), np.zeros(len(rules), dtype=bool))
+
+
+def objective(data, c, l1, l2):
+    """The definition: a sum over all labellings; targets are the gold labels, which are among them."""
+    total = l1 * c.sum() + 0.5 * l2 * c @ c
+    for example in data.examples:
+        worth = {}
+        for labels in product(range(3), repeat=4):
+            ids = np.array(labels)
+            units = data.paid(example.tokens, ids)
+            worth[labels] = example.potentials.score(ids) - data.weights(c) @ units
+        total += logsumexp(list(worth.values())) - worth[tuple(example.gold.tolist())]
+    return total
+
+
+def test_over_all_labellings_it_is_the_penalised_likelihood():
+    data = examples(RULES, [np.nan, np.nan, np.nan, 0.7])
+    sets = [_start(data, i, 81, wrong_labels) for i in range(len(data))]
+    likelihood = _Likelihood(data, sets)
+    assert len(likelihood.first) == len(data), "no sequence is left out: labellings pay differently"
+    c = np.array([0.3, 0.8, 0.1, 0.0])
+    value, slope = likelihood.value(c, 0.2, 0.5)
+    assert_allclose(value, objective(data, c, 0.2, 0.5))
+    for rule in range(3):
+        step = np.eye(4)[rule] * 1e-5
+        change = objective(data, c + step, 0.2, 0.5) - objective(data, c - step, 0.2, 0.5)
+        assert_allclose(slope[rule], change / 2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("l1", [0.05, 2.0])
+def test_learned_weights_are_best(l1):
+    data = examples(RULES, [np.nan, np.nan, np.nan, 0.7])
+    learned = learn_likelihood(data, k=81, l1=l1, l2=0.1)
+    assert learned.weights[3] == 0, "fixed rules are not learned"
+    here = objective(data, learned.weights, l1, 0.1)
+    assert_allclose(learned.log[-1]["objective"], here)
+    for rule in range(3):
+        for step in (-1e-3, 1e-3):
+            there = learned.weights + step * np.eye(4)[rule]
+            if there[rule] >= 0:
+                assert objective(data, there, l1, 0.1) >= here - 1e-7
+
+
+def test_enough_l1_drops_every_rule():
+    data = examples(RULES, [np.nan, np.nan, np.nan, 0.7])
+    assert not learn_likelihood(data, k=81, l1=100.0).weights.any()
+
+
+def test_small_sets_grow_by_what_is_decoded_until_nothing_is_new():
+    data = examples(RULES, [np.nan, np.nan, np.nan, 0.7], n_examples=20, seed=3)
+    learned = learn_likelihood(data, rounds=20, k=2, l1=0.01, l2=0.01)
+    assert learned.log[0]["new"] > 0
+    assert learned.log[-1]["new"] == 0
+
+
+def test_labellings_that_break_a_hard_rule_play_no_part():
+    rules = [RULES[0], r.last("b")]
+    data = examples(rules, [np.nan, np.inf])
+    for i in range(len(data)):
+        own = _start(data, i, 81, wrong_labels)
+        assert len(own.worth) == 27
+        assert np.isfinite(own.worth).all()
+    one = examples([RULES[0], r.absent("a"), r.present("a")], [np.nan, np.inf, np.inf], n_examples=1)
+    assert len(_start(one, 0, 81, wrong_labels).worth) == 1, "a contradiction leaves the gold labels"
+
+
+def test_wrong_spans_are_those_that_span_counts_sees():
+    labels = ["B-x/B-y", "I-x/I-y", "I-x/B-y", "I-x", "B-x", "O"]
+    rng = np.random.default_rng(1)
+    distance = WrongSpans(SegmentTable(labels, "BIO"))
+    rows = rng.integers(0, 6, (9, 7))
+    found = distance(rows[0], list(rows[1:]))
+    for row, wrong in zip(rows[1:], found):
+        counts = span_counts([[labels[i] for i in rows[0]]], [[labels[i] for i in row]], scheme="BIO").values()
+        assert wrong == sum(c.gold + c.predicted - 2 * c.correct for c in counts)

@@ -5,10 +5,10 @@ import pytest
 
 from oracles.graphs import best_objective, objectives, random_problem
 from rulefield.exceptions import InputError
+from rulefield.inference.graph import toulbar2 as graph_toulbar2
 from rulefield.inference.graph.ad3 import AD3State, ad3_graph
 from rulefield.inference.graph.conflict import select_factors, select_rows
 from rulefield.inference.graph.decode import decode_graph, minimal_conflict_graph, relax_graph
-from rulefield.inference.graph import toulbar2 as graph_toulbar2
 from rulefield.inference.result import Status
 from rulefield.problem.graph import GraphPotentials
 from rulefield.problem.graph_problem import GraphProblem

@@ -1,7 +1,7 @@
 """Scores of label sequences: segments as conlleval counts them, tokens, whole sequences; reports and scorers.
 
 Segments of impossible label sequences (``I-x`` after ``O``) are counted as the conlleval script counts them, unless
-``strict=True``, which takes a segment only where the scheme allows its first and its last step.
+``strict=True``, which takes a segment only where it is written as the scheme says (seqeval's strict mode).
 Tokens whose gold label is not exactly known (``None`` or a set) are left out of token scores; segment and
 sequence scores refuse them.
 """
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rulefield.encode.labels import as_label_sequences, check_lengths
-from rulefield.encode.schemes import OUTSIDE, SEPARATOR, Scheme, allowed_transitions, as_scheme
+from rulefield.encode.schemes import OUTSIDE, SEPARATOR, Scheme, as_scheme
 from rulefield.encode.spans import SegmentTable
 from rulefield.exceptions import InputError, LabelError
 
@@ -46,13 +46,15 @@ class Counts(NamedTuple):
 
 
 def guess_scheme(labels: Iterable[Any]) -> Scheme:
-    """Guess the scheme of a label set from its prefixes: BILOU, BIOES, else BIO; none where some have no prefix."""
+    """Guess the scheme of a label set from its prefixes: BILOU, BIOES, IOE2, else BIO; none where some have no prefix."""
     parts = [part for label in labels for part in str(label).split(SEPARATOR) if part not in ("", OUTSIDE)]
     if not all(re.match("[BIESLU]-.", part) for part in parts):
         return Scheme.none
     prefixes = {part[0] for part in parts}
     if prefixes & set("LU"):
         return Scheme.bilou
+    if "E" in prefixes and prefixes <= set("IE"):
+        return Scheme.ioe2
     return Scheme.bioes if prefixes & set("ES") else Scheme.bio
 
 
@@ -67,7 +69,8 @@ def span_counts(
     scheme : str or None, default "auto"
         Label scheme; "auto" guesses it from the prefixes. Without one, runs of a label other than ``O`` are segments.
     strict : bool
-        Count only segments that the scheme allows (for IOB1 name the scheme: it cannot be told from BIO).
+        Count only segments written as the scheme says, as seqeval's strict mode does (for IOB1 and IOE1 name the scheme:
+        their labels look like those of BIO and IOE2).
     level : int or None
         Level of hierarchical labels, 0 the outermost; by default all levels together.
 
@@ -81,9 +84,9 @@ def span_counts(
     table = SegmentTable([str(name) for name in names], kind)
     levels = range(table.depth) if level is None else range(table.depth)[level : level + 1 or None]
     totals = np.zeros((3, len(table.types)), dtype=np.int64)
-    legal = _legal_steps(table) if strict else None
+    find = table.find_strictly if strict else table.find
     for k in levels:
-        gold, found = (_find(table, ids, lengths, k, legal) for ids in (true, pred))
+        gold, found = (find(ids, lengths, k) for ids in (true, pred))
         right = _right(gold, found, len(true))
         for row, kinds in enumerate((found[2][right], found[2], gold[2])):
             totals[row] += np.bincount(kinds, minlength=len(table.types))
@@ -101,25 +104,6 @@ def _right(gold: Found, found: Found, n_tokens: int) -> np.ndarray:
     kind = np.full(n_tokens, -1, dtype=np.int64)
     last[gold[0]], kind[gold[0]] = gold[1], gold[2]
     return (last[found[0]] == found[1]) & (kind[found[0]] == found[2])
-
-
-def _legal_steps(table: SegmentTable) -> np.ndarray:
-    """Legal steps (m + 1, m + 1); row m stands for "before the first", column m for "after the last"."""
-    allowed, start, end = allowed_transitions(table.labels, table.scheme)
-    m = len(start)
-    steps = np.ones((m + 1, m + 1), dtype=bool)
-    steps[:m, :m], steps[m, :m], steps[:m, m] = allowed, start, end
-    return steps
-
-
-def _find(table: SegmentTable, ids: np.ndarray, lengths: np.ndarray, level: int, legal: np.ndarray | None) -> Found:
-    first, last, kind = table.find(ids, lengths, level)
-    if legal is None or not len(first):
-        return first, last, kind
-    before = table.before(ids, lengths)
-    after = np.append(np.where(before[1:] == len(table.labels), len(table.labels), ids[1:]), len(table.labels))
-    keep = legal[before[first], ids[first]] & legal[ids[last], after[last]]
-    return first[keep], last[keep], kind[keep]
 
 
 def _average(counts: dict[str, Counts], what: str, average: str | None) -> Any:
@@ -196,7 +180,7 @@ def sequence_accuracy(y_true: Any, y_pred: Any) -> float:
     if not len(lengths):
         return 0.0
     owner = np.repeat(np.arange(len(lengths)), lengths)
-    return 1.0 - len(np.unique(owner[true != pred])) / len(lengths)
+    return (len(lengths) - len(np.unique(owner[true != pred]))) / len(lengths)
 
 
 # --- reports --------------------------------------------------------------------------------------
@@ -245,34 +229,27 @@ def _as_text(rows: dict[str, dict[str, Any]], digits: int, n_types: int) -> str:
 # --- scorers --------------------------------------------------------------------------------------
 
 
-class Scorer:
-    """A score for ``scoring=`` of scikit-learn's searches: ``scorer(estimator, X, y)``, higher is better.
-
-    Parameters
-    ----------
-    function : callable
-        ``function(y_true, y_pred, **options) -> float``.
-    **options
-        Passed to the function.
-    """
-
-    def __init__(self, function: Callable[..., float], **options: Any):
-        self.function, self.options = function, options
-
-    def __call__(self, estimator: Any, X: Any, y: Any) -> float:
-        """Score the estimator's predictions for ``X``."""
-        return float(self.function(y, estimator.predict(X), **self.options))
-
-    def __repr__(self) -> str:
-        options = "".join(f", {name}={value!r}" for name, value in self.options.items())
-        return f"Scorer({self.function.__name__}{options})"
+_SCORERS: dict[str, tuple[Callable[..., float], dict[str, Any]]] = {
+    "span_f1_scorer": (span_f1, {}),
+    "span_f1_macro_scorer": (span_f1, {"average": "macro"}),
+    "token_accuracy_scorer": (token_accuracy, {}),
+    "token_f1_macro_scorer": (token_f1, {"average": "macro"}),
+    "sequence_accuracy_scorer": (sequence_accuracy, {}),
+}
 
 
-span_f1r = Scorer(span_f1)
-span_f1_macro_scorer = Scorer(span_f1, average="macro")
-token_f1_macro_scorer = Scorer(token_f1, average="macro")
-token_accuracyr = Scorer(token_accuracy)
-sequence_accuracyr = Scorer(sequence_accuracy)
+def __getattr__(name: str) -> Any:
+    """Make a scorer for ``scoring=`` of scikit-learn's searches when it is asked for: scores need no scikit-learn."""
+    if name not in _SCORERS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sklearn.metrics import make_scorer
+
+    function, options = _SCORERS[name]
+    return make_scorer(function, **options)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_SCORERS])
 
 
 # --- labels to numbers ----------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from rulefield.encode.schemes import allowed_transitions, as_scheme, format_path
 from rulefield.encode.spans import SegmentTable, check_possible, convert, spans
 from rulefield.exceptions import InputError, LabelError
 
-PREFIXES = {"BIO": "BI", "IOB1": "BI", "BIOES": "BIES", "BILOU": "BILU"}
+PREFIXES = {"BIO": "BI", "IOB1": "BI", "BIOES": "BIES", "BILOU": "BILU", "IOE1": "IE", "IOE2": "IE"}
 SCHEMES = list(PREFIXES)
 
 
@@ -42,7 +42,7 @@ def test_steps_allow_exactly_the_possible_flat_sequences(scheme):
             assert is_possible(ids, masks) == possible([labels[i] for i in ids], scheme), [labels[i] for i in ids]
 
 
-@pytest.mark.parametrize("scheme", ["BIO", "BIOES", "BILOU"])
+@pytest.mark.parametrize("scheme", ["BIO", "BIOES", "BILOU", "IOE2"])
 def test_one_type_is_a_regular_language(scheme):
     labels = flat_labels(scheme, "x")
     masks = allowed_transitions(labels, scheme)
@@ -102,7 +102,7 @@ def test_spans_of_possible_sequences_at_all_levels(scheme):
         assert outer == sorted((a, b, kind) for a, b, level, kind in expected if level == 0)
 
 
-@pytest.mark.parametrize("scheme", ["BIO", "IOB1", "BIOES"])
+@pytest.mark.parametrize("scheme", ["BIO", "IOB1", "BIOES", "IOE1", "IOE2"])
 def test_spans_of_any_sequence_are_those_of_conlleval(scheme):
     labels = flat_labels(scheme)
     for n in (1, 2, 3, 4):

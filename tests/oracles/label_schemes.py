@@ -7,6 +7,8 @@ FLAT = {
     "IOB1": None,  # needs types of neighbours; see flat_iob1
     "BIOES": r"(?:O|S|BI*E)*",
     "BILOU": r"(?:O|U|BI*L)*",
+    "IOE1": None,  # as IOB1, read backwards
+    "IOE2": r"(?:O|I*E)*",
 }
 
 
@@ -20,6 +22,10 @@ def split(label):
 
 def flat_segments(components, scheme):
     """Segments [(start, stop, type)] of one level, or None where the level is impossible."""
+    if scheme == "IOE1":  # IOB1 read from the end, with E for B
+        turned = [c and (c[0].replace("E", "B"), c[1]) for c in reversed(components)]
+        found = flat_segments(turned, "IOB1")
+        return found and sorted((len(components) - b, len(components) - a, kind) for a, b, kind in found)
     n, found, t = len(components), [], 0
     while t < n:
         if components[t] is None:
@@ -36,6 +42,13 @@ def flat_segments(components, scheme):
                 after_same = bool(found) and found[-1][1] == t and found[-1][2] == kind
                 if (prefix == "B") != after_same:
                     return None
+        elif scheme == "IOE2":
+            stop = t
+            while stop < n and components[stop] == ("I", kind):
+                stop += 1
+            if stop == n or components[stop] != ("E", kind):
+                return None
+            stop += 1
         else:
             last, single = ("E", "S") if scheme == "BIOES" else ("L", "U")
             if prefix == "B":

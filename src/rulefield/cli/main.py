@@ -56,7 +56,7 @@ def train(
     files: Annotated[list[str], typer.Argument(help="Labelled files: columns (label last) or JSON lines.")],
     model: Annotated[str, typer.Option("--output", "-o", help="Model file to write.")],
     template: Annotated[str | None, typer.Option(help="CRF++ template file; without it, built-in features.")] = None,
-    scheme: Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES or BILOU.")] = "auto",
+    scheme: Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES, BILOU, IOE1 or IOE2.")] = "auto",
     algorithm: Annotated[str, typer.Option(help="lbfgs, sgd, perceptron or ssvm.")] = "lbfgs",
     l1: Annotated[float, typer.Option(help="L1 penalty.")] = 0.0,
     l2: Annotated[float, typer.Option(help="L2 penalty (twice CRFsuite's c2).")] = 1.0,
@@ -125,7 +125,7 @@ def evaluate(
         str | None, typer.Argument(help="Model that predicts; without it, predictions are read.")
     ] = None,
     rules: Annotated[str | None, typer.Option(help="Rules file, in place of the model's own rules.")] = None,
-    scheme: Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES or BILOU.")] = "auto",
+    scheme: Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES, BILOU, IOE1 or IOE2.")] = "auto",
     strict: Annotated[bool, typer.Option(help="Count only segments that the scheme allows.")] = False,
     tokens: Annotated[bool, typer.Option(help="Also report token labels.")] = False,
     tasks: Annotated[str | None, typer.Option(help="Joint models: columns of the gold labels, ner=3,pos=1.")] = None,

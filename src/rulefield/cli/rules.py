@@ -8,7 +8,7 @@ app = typer.Typer(no_args_is_help=True, rich_markup_mode="rich", help="Find, lea
 
 Labelled = Annotated[str, typer.Argument(help="Labelled file: columns (label last) or JSON lines.")]
 RulesOutput = Annotated[str, typer.Option("--output", "-o", help="Rules file to write; standard output by default.")]
-Scheme = Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES or BILOU.")]
+Scheme = Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES, BILOU, IOE1 or IOE2.")]
 Unknown = Annotated[str | None, typer.Option(help="Label that means: not annotated.")]
 Format = Annotated[str, typer.Option("--format", help="auto (by name), columns or jsonl.")]
 

@@ -20,6 +20,10 @@ IOB1      ``I-x I-x ... I-x``         only ``B-x`` or ``I-x`` (it parts   anythi
 BIOES     ``B-x I-x ... E-x``         what ends a segment (E, S, O)       ``E``, ``S``, ``O``
           or ``S-x``
 BILOU     as BIOES, L = E and U = S
+IOE2      ``I-x ... I-x E-x``         (there is no B)                     ``E``, ``O``
+IOE1      ``I-x I-x ... I-x``         (there is no B; ``E-x`` is the      ``I``, ``O``
+                                      last token before a neighbour
+                                      of the same type)
 none      a maximal run of one label  (every label may follow every label, also ``O``)
 ========  ==========================  ==================================  ==================
 """
@@ -45,6 +49,8 @@ class Scheme(StrEnum):
     iob1 = "IOB1"
     bioes = "BIOES"
     bilou = "BILOU"
+    ioe1 = "IOE1"
+    ioe2 = "IOE2"
 
 
 class Component(NamedTuple):
@@ -63,6 +69,8 @@ _PREFIXES: dict[Scheme, dict[str, str]] = {
     Scheme.iob1: {"B": "B", "I": "I"},
     Scheme.bioes: {"B": "B", "I": "I", "E": "E", "S": "S"},
     Scheme.bilou: {"B": "B", "I": "I", "L": "E", "U": "S"},
+    Scheme.ioe1: {"I": "I", "E": "E"},
+    Scheme.ioe2: {"I": "I", "E": "E"},
 }
 
 
@@ -128,14 +136,31 @@ def _joins(before: Component | None, now: Component | None) -> bool:
     return now.prefix == "" or (now.prefix in "IE" and before.prefix in "BI")
 
 
+# Prefixes that a segment may begin and end with where its neighbours are of other types.
+_BEGIN = {
+    Scheme.bio: "B",
+    Scheme.iob1: "I",
+    Scheme.bioes: "BS",
+    Scheme.bilou: "BS",
+    Scheme.ioe1: "IE",
+    Scheme.ioe2: "IE",
+}
+_END = {
+    Scheme.bio: "BI",
+    Scheme.iob1: "BI",
+    Scheme.bioes: "ES",
+    Scheme.bilou: "ES",
+    Scheme.ioe1: "I",
+    Scheme.ioe2: "E",
+}
+
+
 def _may_begin(now: Component | None, scheme: Scheme) -> bool:
-    if now is None or scheme is Scheme.none:
-        return True
-    return now.prefix in {Scheme.bio: "B", Scheme.iob1: "I"}.get(scheme, "BS")
+    return now is None or scheme is Scheme.none or now.prefix in _BEGIN[scheme]
 
 
 def _may_end(before: Component | None, scheme: Scheme) -> bool:
-    return before is None or scheme in (Scheme.none, Scheme.bio, Scheme.iob1) or before.prefix in "ES"
+    return before is None or scheme is Scheme.none or before.prefix in _END[scheme]
 
 
 def _may_follow(before: Component | None, now: Component | None, scheme: Scheme) -> bool:
@@ -143,6 +168,8 @@ def _may_follow(before: Component | None, now: Component | None, scheme: Scheme)
         return True
     if scheme is Scheme.iob1 and now is not None and now.prefix == "B":
         return before is not None and before.type == now.type
+    if scheme is Scheme.ioe1 and before is not None and before.prefix == "E":
+        return now is not None and before.type == now.type
     return _may_end(before, scheme) and _may_begin(now, scheme)
 
 
@@ -208,6 +235,65 @@ def segment_types(labels: Sequence[str], scheme: str | None) -> list[list[str | 
         [None if c is None else c.type for c in (_level(path, k) for path in paths)]
         for k in range(depth(labels, scheme))
     ]
+
+
+class StrictSteps(NamedTuple):
+    """What a step from label i to label j says of segments at one level, for :func:`strict_steps`; bool (m + 1, m + 1)."""
+
+    begins: np.ndarray
+    continues: np.ndarray
+    ends: np.ndarray
+
+
+def strict_steps(labels: Sequence[str], scheme: str | None, level: int = 0) -> StrictSteps:
+    """Which steps begin, continue and properly end a segment, read as strictly as the scheme is written.
+
+    Returns
+    -------
+    StrictSteps
+        Entry [i, j] is about a token labelled j after one labelled i; row m stands for "no token before", column m for
+        "no token after". ``begins``: a segment may begin at j. ``continues``: j goes on with the segment of i. ``ends``:
+        a segment whose last label is i is whole. A step that leaves a parent segment is read as one from or to ``O``.
+
+    Notes
+    -----
+    The tables of seqeval's strict mode (``mode="strict"``) for IOB1, IOB2, IOE2, IOBES and BILOU. For IOE1, which seqeval
+    calls unfinished, ``ends`` holds wherever the scheme allows a segment to end.
+    """
+    kind = as_scheme(scheme)
+    paths: list[Path] = [*(parse(label, kind) for label in labels), ()]
+    m = len(paths)
+    steps = StrictSteps(*(np.zeros((m, m), dtype=bool) for _ in range(3)))
+    for i, before in enumerate(paths):
+        for j, now in enumerate(paths):
+            inside = all(_joins(_level(before, k), _level(now, k)) for k in range(level))
+            a, b = _level(before, level), _level(now, level)
+            steps.begins[i, j] = _strictly_begins(a if inside else None, b, kind)
+            steps.continues[i, j] = inside and b is not None and _joins(a, b)
+            steps.ends[i, j] = _strictly_ends(a, b if inside else None, kind)
+    return steps
+
+
+def _strictly_begins(before: Component | None, now: Component | None, scheme: Scheme) -> bool:
+    if now is None:
+        return False
+    same = before is not None and before.type == now.type
+    if scheme is Scheme.iob1:
+        return same if now.prefix == "B" else before is None or before.prefix == "B" or not same
+    if scheme in (Scheme.ioe1, Scheme.ioe2):
+        return before is None or before.prefix == "E" or not same
+    return scheme is Scheme.none or now.prefix in _BEGIN[scheme]
+
+
+def _strictly_ends(before: Component | None, now: Component | None, scheme: Scheme) -> bool:
+    if before is None or scheme is Scheme.none:
+        return before is not None
+    same = now is not None and before.type == now.type
+    if scheme is Scheme.iob1:
+        return before.prefix == "I" or now is None or now.prefix == "I" or same
+    if scheme is Scheme.ioe1:
+        return same if before.prefix == "E" else True
+    return before.prefix in _END[scheme]
 
 
 def segment_starts(labels: Sequence[str], scheme: str | None) -> np.ndarray:

@@ -19,6 +19,7 @@ from rulefield.encode.schemes import (
     format_path,
     parse,
     segment_starts,
+    strict_steps,
 )
 from rulefield.exceptions import LabelError
 
@@ -90,6 +91,26 @@ class SegmentTable:
         last = np.flatnonzero(inside & ~goes_on[1:])
         return first, last, self.type_of[level, ids[first]]
 
+    def find_strictly(
+        self, ids: np.ndarray, lengths: np.ndarray, level: int = 0
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Segments that are written as the scheme says from their first token to their last; as :meth:`find` otherwise.
+
+        What stands beside a segment does not matter, unless the scheme needs it to tell where the segment ends.
+        """
+        if not len(ids):
+            return self.find(ids, lengths, level)
+        steps = strict_steps(self.labels, self.scheme, level)
+        before = self.before(ids, lengths)
+        may_begin, goes_on = steps.begins[before, ids], steps.continues[before, ids]
+        # In IOB1 alone a step may do both (B-x I-x): it goes on if the B began a segment.
+        begins = may_begin & ~(goes_on & np.append(False, may_begin[:-1]))
+        breaks = begins | ~goes_on
+        head = np.maximum.accumulate(np.where(breaks, np.arange(len(ids)), 0))
+        after = np.append(np.where(before[1:] == len(self.labels), len(self.labels), ids[1:]), len(self.labels))
+        last = np.flatnonzero(np.append(breaks[1:], True) & begins[head] & steps.ends[ids, after])
+        return head[last], last, self.type_of[level, ids[last]]
+
     def before(self, ids: np.ndarray, lengths: np.ndarray) -> np.ndarray:
         """Label before each token; ``m`` (no token before) where a sequence begins."""
         before = np.empty(len(ids), dtype=np.int64)
@@ -152,8 +173,10 @@ def convert(labels: Sequence[str], source: str | None, target: str | None) -> li
         for k, component in enumerate(path):
             ends = t + 1 == n or k >= len(joined[t + 1]) or not joined[t + 1][k]
             parent_goes_on = t > 0 and (k == 0 or joined[t][k - 1])
-            same = parent_goes_on and _same_type(_level(paths[t - 1], k), component)
-            components.append(_rewrite(component, not joined[t][k], ends, same, goal))
+            same_before = parent_goes_on and _same_type(_level(paths[t - 1], k), component)
+            parent_stays = t + 1 < n and (k == 0 or (k <= len(joined[t + 1]) and joined[t + 1][k - 1]))
+            same_after = parent_stays and _same_type(_level(paths[t + 1], k), component)
+            components.append(_rewrite(component, not joined[t][k], ends, (same_before, same_after), goal))
         made.append(format_path(tuple(components), goal))
     return made
 
@@ -171,7 +194,10 @@ def _same_type(before: Component | None, now: Component | None) -> bool:
     return before is not None and now is not None and before.type == now.type
 
 
-def _rewrite(component: Component | None, begins: bool, ends: bool, same: bool, goal: Scheme) -> Component | None:
+def _rewrite(
+    component: Component | None, begins: bool, ends: bool, same: tuple[bool, bool], goal: Scheme
+) -> Component | None:
+    """Give a component the prefix of another scheme; ``same``: the neighbour before (after) has the same type."""
     if component is None:
         return None
     if goal is Scheme.none:
@@ -179,7 +205,9 @@ def _rewrite(component: Component | None, begins: bool, ends: bool, same: bool, 
     elif goal is Scheme.bio:
         prefix = "B" if begins else "I"
     elif goal is Scheme.iob1:
-        prefix = "B" if begins and same else "I"
+        prefix = "B" if begins and same[0] else "I"
+    elif goal in (Scheme.ioe1, Scheme.ioe2):
+        prefix = "E" if ends and (same[1] or goal is Scheme.ioe2) else "I"
     else:
         prefix = {(True, True): "S", (True, False): "B", (False, True): "E", (False, False): "I"}[begins, ends]
     return Component(prefix, component.type)

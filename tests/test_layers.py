@@ -13,6 +13,7 @@ import rulefield
 
 LEVELS = {
     "exceptions": -1,
+    "outputs": 0,
     "data": 0,
     "kernels": 0,
     "problem": 1,

@@ -7,8 +7,8 @@ import pytest
 from numpy.testing import assert_array_equal
 from safetensors.numpy import save
 
-from rulefield import persistence
-from rulefield.exceptions import ModelFileError
+from rulefield import outputs, persistence
+from rulefield.exceptions import InputError, ModelFileError
 from rulefield.persistence import load_model, model_to_bytes, pack_strings, save_model, unpack_strings
 
 ARRAYS = {"theta": np.arange(5.0), "empty": np.zeros((0, 3)), "bytes": np.arange(4, dtype=np.uint8)}
@@ -64,7 +64,7 @@ def test_newer_format(monkeypatch):
 def test_missing_file_and_folder(tmp_path):
     with pytest.raises(ModelFileError, match="no model file"):
         load_model(tmp_path / "none")
-    with pytest.raises(ModelFileError, match="does not exist"):
+    with pytest.raises(InputError, match="does not exist"):
         save_model(tmp_path / "no" / "m", "chain", {}, {})
 
 
@@ -76,7 +76,7 @@ def test_failed_write_keeps_the_old_file(tmp_path, monkeypatch):
     def fail(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr(persistence.os, "replace", fail)
+    monkeypatch.setattr(outputs.os, "replace", fail)
     with pytest.raises(OSError, match="disk full"):
         save_model(path, "chain", {}, {})
     assert path.read_bytes() == before

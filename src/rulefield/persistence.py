@@ -7,8 +7,6 @@ with a sentence instead of predicting nonsense.
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from rulefield.exceptions import ModelFileError
+from rulefield.outputs import write_whole
 
 FORMAT = 1
 _KEY = "rulefield"
@@ -26,22 +25,7 @@ _KEY = "rulefield"
 
 def save_model(path: str | Path, kind: str, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
     """Write a model file; the old file stays whole until the new one is complete."""
-    path = Path(path)
-    data = model_to_bytes(kind, arrays, metadata)
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    except FileNotFoundError:
-        raise ModelFileError(
-            f"cannot save to {path}: the folder {path.parent} does not exist; create it first."
-        ) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        os.chmod(temporary, 0o666 & ~_umask())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_whole(path, model_to_bytes(kind, arrays, metadata))
 
 
 def load_model(source: str | Path | bytes) -> tuple[str, dict[str, np.ndarray], dict[str, Any]]:
@@ -116,9 +100,3 @@ def _digest(kind: str, arrays: dict[str, np.ndarray], metadata: str) -> str:
         digest.update(f"{name} {array.dtype.str} {array.shape}\n".encode())
         digest.update(array.tobytes())
     return digest.hexdigest()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -1,9 +1,7 @@
 """Sequences in files: CoNLL columns and JSON lines, in and out."""
 
 import json
-import os
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +10,7 @@ from typing import Any
 from rulefield.datasets.columns import rows_of
 from rulefield.datasets.folder import read_lines
 from rulefield.exceptions import InputError
+from rulefield.outputs import check_output, whole_file
 
 STANDARD = "-"
 JSON_NAMES = (".jsonl", ".json", ".ndjson")
@@ -154,24 +153,14 @@ def write_lines(path: str, lines: Iterable[str], inputs: Sequence[str] = ()) -> 
             sys.stdout.write(line + "\n")
         return
     protect_inputs(path, inputs)
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise InputError(f"cannot write {path!r}: the folder {str(target.parent)!r} does not exist.")
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.writelines(line + "\n" for line in lines)
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with whole_file(path, text=True) as file:
+        file.writelines(line + "\n" for line in lines)
 
 
 def protect_inputs(path: str, inputs: Sequence[str]) -> None:
-    """Refuse an output that is one of the inputs."""
+    """Refuse an output that is one of the inputs, or that cannot be written: before any work begins."""
+    if path != STANDARD:
+        check_output(path)
     for name in inputs:
         if name != STANDARD and Path(path).resolve() == Path(name).resolve():
             raise InputError(f"the output {path!r} is also an input; give another name.")

@@ -4,6 +4,7 @@ Commands only declare their options here and import their work when they run, so
 """
 
 import os
+import signal
 import sys
 import warnings
 from typing import Annotated
@@ -172,6 +173,7 @@ def demo(
 def main() -> None:
     """Run the command line; mistakes in the input end with one sentence and exit code 2."""
     warnings.showwarning = _show_warning
+    signal.signal(signal.SIGTERM, _end)  # so that a file that is being written is cleaned up
     try:
         app()
     except RulefieldError as error:
@@ -181,6 +183,10 @@ def main() -> None:
         sys.exit(1)
     except OSError as error:
         _fail(f"{error.strerror or error}: {error.filename!r}." if error.filename else str(error))
+
+
+def _end(number: int, _: object) -> None:
+    sys.exit(128 + number)
 
 
 def _fail(sentence: str) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 
 from rulefield.exceptions import RuleError
+from rulefield.outputs import write_whole
 from rulefield.rules.parse import parse_rule
 from rulefield.rules.rule import LEARN, Rule
 
@@ -119,7 +120,7 @@ def _entry_line(node: yaml.Node, key: str) -> int:
 
 def dump(rules: Iterable[Rule], path: str | Path) -> None:
     """Write a rules file."""
-    Path(path).write_text(dumps(rules), encoding="utf-8")
+    write_whole(path, dumps(rules))
 
 
 def load(path: str | Path) -> list[Rule]:

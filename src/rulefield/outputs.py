@@ -1,0 +1,124 @@
+"""Writing files: what stands at a path is never lost to a half-written one, nor replaced where it is no file.
+
+Everything that the library writes goes through :func:`whole_file`. A regular file appears when it is complete:
+its bytes go to a temporary file beside it, which then takes its name. What is no regular file is not replaced:
+pipes and character devices are written into, everything else is refused. Links are followed.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import IO, Any
+
+from rulefield.exceptions import InputError
+
+TEMPORARY = ".rulefield-tmp"
+"""How the names of temporary files end: ``.m.rf.<process>-<random>.rulefield-tmp`` beside ``m.rf``."""
+
+
+def check_output(path: str | Path) -> None:
+    """Raise where :func:`whole_file` could not write, so that no work is lost: call it before the work begins.
+
+    Raises
+    ------
+    InputError
+        The path is a directory, a block device or a socket; its folder is missing; or nothing may be written there.
+    """
+    if _is_stream(path):
+        return
+    target = _target(path)
+    folder = target.parent
+    if not folder.is_dir():
+        raise InputError(f"cannot write {str(path)!r}: the folder {str(folder)!r} does not exist; create it first.")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"cannot write {str(path)!r}: the folder {str(folder)!r} is not writable; choose another.")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise InputError(f"cannot write {str(path)!r}: the file is read-only; give another name.")
+
+
+@contextmanager
+def whole_file(path: str | Path, *, text: bool = False) -> Iterator[IO[Any]]:
+    """Open a file to write to (``text``: UTF-8, else bytes) that appears at ``path`` when the block is done.
+
+    Where the block raises, what stood there before is untouched and nothing is left behind. Temporary files that a
+    killed process left for the same path are removed.
+    """
+    check_output(path)
+    if _is_stream(path):
+        with _opened(os.open(path, os.O_WRONLY), text) as file:
+            yield file
+        return
+    target = _target(path)
+    _remove_leftovers(target)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}-{token_hex(4)}{TEMPORARY}")
+    handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
+    try:
+        with _opened(handle, text) as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        if target.exists():
+            os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
+        os.replace(temporary, target)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_whole(path: str | Path, content: str | bytes) -> None:
+    """Write a file in one go; see :func:`whole_file`."""
+    with whole_file(path, text=isinstance(content, str)) as file:
+        file.write(content)
+
+
+def _is_stream(path: str | Path) -> bool:
+    """Whether to write into what stands there (a pipe, a character device); raises where it is no file at all."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    if stat.S_ISREG(mode):
+        return False
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode):
+        return True
+    kind = "directory" if stat.S_ISDIR(mode) else "block device" if stat.S_ISBLK(mode) else "socket"
+    raise InputError(f"cannot write {str(path)!r}: it is a {kind}; give the name of a file.")
+
+
+def _target(path: str | Path) -> Path:
+    """Return the file that a path means, links followed (a link that points nowhere names the file to make)."""
+    try:
+        return Path(path).resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise InputError(f"cannot write {str(path)!r}: {error}; give another name.") from None
+
+
+def _opened(handle: int, text: bool) -> IO[Any]:
+    return os.fdopen(handle, "w", encoding="utf-8") if text else os.fdopen(handle, "wb")
+
+
+def _remove_leftovers(target: Path) -> None:
+    name = re.compile(rf"\.{re.escape(target.name)}\.(\d+)-[0-9a-f]{{8}}{re.escape(TEMPORARY)}")
+    for entry in os.scandir(target.parent):
+        if (found := name.fullmatch(entry.name)) and not _runs(int(found[1])):
+            try:
+                os.unlink(entry.path)
+            except OSError:  # another save was quicker, or Windows knows that it is in use
+                continue
+
+
+def _runs(process: int) -> bool:
+    """Whether a process of this machine runs (on Windows, where one cannot ask, a file in use resists removal)."""
+    if os.name == "nt":
+        return process == os.getpid()
+    try:
+        os.kill(process, 0)
+    except (ProcessLookupError, OverflowError):
+        return False
+    except PermissionError:
+        pass
+    return True

@@ -15,8 +15,7 @@ import numpy as np
 from common import data_folder
 from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.graph.toulbar2 import has_toulbar2
-from rulefield.problem.graph import GraphPotentials
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import Logic, LogicFactors
 
 OPTIMA = {

@@ -3,8 +3,7 @@
 import numpy as np
 from scipy.special import logsumexp
 
-from rulefield.problem.graph import GraphPotentials
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows, Logic, LogicFactors
 
 
@@ -118,7 +117,7 @@ def random_logic(rng, p, n_factors, soft=0.5):
 
 
 def random_rows(rng, p, n_rows, n_auxiliary=0, soft=0.5, step=1.0):
-    """Random rows; ``step`` 0 draws real coefficients, which have no small state machine."""
+    """Random rows; ``step`` 0 draws real coefficients, which have no small automaton."""
     sizes = np.concatenate([p.n_labels, np.full(n_auxiliary, 2)])
     length = rng.integers(1, 6, n_rows)
     node = rng.integers(0, len(sizes), length.sum())

@@ -8,8 +8,7 @@ from rulefield.inference.graph import auto as graph_auto
 from rulefield.inference.graph import fast as graph_fast
 from rulefield.inference.graph.condition import cases_of, hubs_of
 from rulefield.inference.graph.decode import decode_fast, decode_graph
-from rulefield.problem.graph import GraphPotentials
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows, Logic, LogicFactors
 
 

@@ -9,8 +9,7 @@ from oracles.graphs import best_objective, random_logic, random_potentials, rand
 from rulefield.exceptions import InputError
 from rulefield.inference.graph.decode import decode_fast, decode_graph
 from rulefield.inference.result import Status
-from rulefield.problem.graph import GraphPotentials
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 
 def grid(seed, side=8, n_labels=4, strength=1.0):

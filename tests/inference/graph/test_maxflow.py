@@ -8,8 +8,7 @@ from rulefield.encode.graph_builders import grid_edges
 from rulefield.exceptions import InputError
 from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.graph.maxflow import is_submodular
-from rulefield.problem.graph import GraphPotentials
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import Logic, LogicFactors
 
 

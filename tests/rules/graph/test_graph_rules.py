@@ -13,8 +13,7 @@ from rulefield.data.graphs import TypedGraph
 from rulefield.exceptions import RuleError
 from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.result import Status
-from rulefield.problem.graph import GraphPotentials
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.rules.graph.compiler import GraphRuleCompiler
 from rulefield.rules.nodes import for_each, how_many, node, nodes, related, this, violation_on_graph
 from rulefield.rules.text import from_dicts, to_dicts

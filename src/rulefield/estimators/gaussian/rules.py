@@ -11,8 +11,7 @@ from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.result import Result, Status
-from rulefield.problem.graph import GraphPotentials
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows, LogicFactors
 from rulefield.rules.graph.compiler import GraphRuleCompiler
 

@@ -12,13 +12,11 @@ from rulefield.estimators.labelings import Broken
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph.decode import decode_graph, graph_marginals
-from rulefield.inference.graph.lazy import decode_lazily
 from rulefield.inference.result import Result, Status
 from rulefield.learning.graph.shards import in_threads
 from rulefield.models.graph import GraphModel
 from rulefield.models.graph_batch import GraphBatch, make_batch
-from rulefield.problem.graph import GraphPotentials
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows, LogicFactors
 from rulefield.rules.graph.compiler import GraphRuleCompiler
 
@@ -143,7 +141,7 @@ class GraphDecoder:
         if self.compiler is None:
             return decode_graph(GraphProblem(potentials), **limits)
         problem = GraphProblem(potentials, *self._compile(graph, self.compiler))
-        result = decode_lazily(problem, **limits)
+        result = decode_graph(problem, **limits)
         if result.status is not Status.infeasible:
             return result
         if self.on_infeasible == "relax":

@@ -9,8 +9,7 @@ from rulefield.inference.graph.parts import extend, parts_of
 from rulefield.inference.graph.trws import begin
 from rulefield.inference.result import Result
 from rulefield.kernels.graph.ad3 import COUNT, HINGE, OUTPUT, Factors, ad3
-from rulefield.problem.graph import GraphPotentials
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 ITERATIONS = 2000
 TOLERANCE = 1e-6

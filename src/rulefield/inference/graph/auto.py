@@ -8,8 +8,7 @@ import numpy as np
 from rulefield.inference.graph.condition import Cases, cases_of
 from rulefield.inference.graph.evaluate import finish, nothing, objective
 from rulefield.inference.graph.maxflow import flow_graph, is_submodular
-from rulefield.inference.graph.milp import milp_graph
-from rulefield.inference.graph.milp_parts import milp_parts
+from rulefield.inference.graph.milp import milp_graph, milp_parts
 from rulefield.inference.graph.network import build_network
 from rulefield.inference.graph.parts import Component, Parts, extend, parts_of, split
 from rulefield.inference.graph.trws import (
@@ -23,7 +22,7 @@ from rulefield.inference.graph.trws import (
 )
 from rulefield.inference.result import Result, Status
 from rulefield.kernels.graph.branch import margins
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphProblem
 
 FIRST_NODES = 512
 NODE_ENTRIES = 3_000  # message entries that a search node may have to count as one

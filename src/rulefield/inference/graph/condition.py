@@ -10,8 +10,7 @@ from itertools import product
 
 import numpy as np
 
-from rulefield.problem.graph import GraphPotentials
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 MOST_CASES = 8
 HUB_DEGREE = 8

@@ -5,10 +5,9 @@ from dataclasses import replace
 import numpy as np
 
 from rulefield.inference.graph.auto import auto_graph
-from rulefield.inference.graph.check import check_problem
+from rulefield.inference.graph.evaluate import check_problem
 from rulefield.inference.result import Result, Status
-from rulefield.problem.graph import GraphPotentials
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows, LogicFactors
 
 NODE_LIMIT = 20_000

@@ -7,7 +7,7 @@ import numpy as np
 from rulefield.exceptions import InputError
 from rulefield.inference.graph.evaluate import finish, nothing, objective
 from rulefield.inference.result import Result
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphProblem
 
 LIMIT = 2_000_000
 

@@ -4,14 +4,13 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from rulefield.inference.graph.check import check_scores
 from rulefield.inference.graph.condition import Cases, cases_of
-from rulefield.inference.graph.evaluate import penalty
+from rulefield.inference.graph.evaluate import check_scores, penalty
 from rulefield.inference.graph.network import Network, build_network
 from rulefield.inference.graph.parts import extend, parts_of
 from rulefield.inference.graph.trws import begin_network, branch_and_bound, descend
 from rulefield.kernels.graph.sweep import Messages
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphProblem
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
 
 from rulefield.exceptions import InputError
-from rulefield.inference.graph.check import check_scores
+from rulefield.inference.graph.evaluate import check_scores
 from rulefield.inference.graph.network import Network, build_network, lengths
 from rulefield.inference.graph.parts import Parts
 from rulefield.kernels.graph.bp import bp, bp_beliefs

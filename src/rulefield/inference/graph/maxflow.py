@@ -16,8 +16,7 @@ from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 from rulefield.exceptions import InputError
 from rulefield.inference.graph.evaluate import finish
 from rulefield.inference.result import Result
-from rulefield.problem.graph import GraphPotentials
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 LARGEST = 2**29  # of a capacity; SciPy's are int32, and what is left of one may be twice as much
 ROUNDING = 1e-12  # of the largest score: less than that is not a negative capacity

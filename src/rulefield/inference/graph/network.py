@@ -1,10 +1,10 @@
-"""A graph problem as flat arrays for kernels: edges merged, rules of one or two nodes folded in, others machines."""
+"""A graph problem as flat arrays for kernels: edges merged, rules of one or two nodes folded in, others automata."""
 
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rulefield.inference.graph.machines import Machine
+from rulefield.inference.graph.automata import Automaton
 from rulefield.inference.graph.parts import Parts
 from rulefield.kernels.graph.order import breadth_first
 from rulefield.kernels.graph.sweep import Messages, Net, Scores
@@ -23,7 +23,7 @@ class Network:
     order : ndarray of int64, shape (n_nodes + n_auxiliary,)
         The problem's node at each place of the network.
     is_forest : bool
-        No loops and no machines: one round of sweeps is exact.
+        No loops and no automata: one round of sweeps is exact.
     constant : float
         Score of rules that mention no node: 0, or minus their cost.
     unary_from, pair_to, loop_to : ndarray of int64
@@ -79,7 +79,7 @@ class Network:
 
 
 def build_network(parts: Parts) -> Network:
-    """Compile potentials and machines: O(edges x labels^2) vectorised, and a loop over rules.
+    """Compile potentials and automata: O(edges x labels^2) vectorised, and a loop over rules.
 
     Where the same rules are kept in memory, so is the structure for each graph that they meet.
     """
@@ -94,7 +94,7 @@ def build_network(parts: Parts) -> Network:
 
 def _compile(parts: Parts) -> Network:
     """Structure and rules of a network, still without the potentials' scores."""
-    p, made = parts.potentials, parts.machines
+    p, made = parts.potentials, parts.automata
     sizes = p.n_labels
     large = [m for m in made if len(m.nodes) > 2]
     pairs = [m for m in made if len(m.nodes) == 2]
@@ -123,7 +123,7 @@ def _edge_keys(edges: np.ndarray, extra: list[np.ndarray], n: int) -> np.ndarray
     return np.unique(both.min(axis=1) * n + both.max(axis=1))
 
 
-def _order(keys: np.ndarray, sizes: np.ndarray, large: list[Machine]) -> tuple[np.ndarray, bool]:
+def _order(keys: np.ndarray, sizes: np.ndarray, large: list[Automaton]) -> tuple[np.ndarray, bool]:
     """Root first in forests, so that one round is exact; the problem's own order elsewhere."""
     n = len(sizes)
     if not large:
@@ -137,10 +137,10 @@ def _order(keys: np.ndarray, sizes: np.ndarray, large: list[Machine]) -> tuple[n
     return np.arange(n), False
 
 
-def _ranked(machine: Machine, rank: np.ndarray) -> Machine:
-    places = rank[machine.nodes]
+def _ranked(automaton: Automaton, rank: np.ndarray) -> Automaton:
+    places = rank[automaton.nodes]
     by_place = np.argsort(places)
-    return replace(machine, nodes=places[by_place], letters=[machine.letters[k] for k in by_place])
+    return replace(automaton, nodes=places[by_place], letters=[automaton.letters[k] for k in by_place])
 
 
 def _pointers(sizes: np.ndarray) -> np.ndarray:
@@ -152,18 +152,18 @@ def _group(keys: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     return _pointers(np.bincount(keys, minlength=n)), np.argsort(keys, kind="stable").astype(np.int64)
 
 
-def _structure(sizes: np.ndarray, ends: np.ndarray, large: list[Machine]) -> Net:
+def _structure(sizes: np.ndarray, ends: np.ndarray, large: list[Automaton]) -> Net:
     n = len(sizes)
     first, second = np.ascontiguousarray(ends[:, 0]), np.ascontiguousarray(ends[:, 1])
     n_states = np.array([m.delta.shape[1] for m in large], dtype=np.int64)
     n_letters = np.array([m.delta.shape[0] for m in large], dtype=np.int64)
     lengths = np.array([len(m.nodes) for m in large], dtype=np.int64)
     pos_node = np.concatenate([np.zeros(0, np.int64), *(m.nodes for m in large)])
-    pos_machine = np.repeat(np.arange(len(large)), lengths).astype(np.int64)
+    pos_automaton = np.repeat(np.arange(len(large)), lengths).astype(np.int64)
     at_ptr, at_pos = _group(pos_node, n)
-    machine_ptr = _pointers(lengths)
-    state_size = n_states[pos_machine]
-    state_size[machine_ptr[1:] - 1] *= 2
+    automaton_ptr = _pointers(lengths)
+    state_size = n_states[pos_automaton]
+    state_size[automaton_ptr[1:] - 1] *= 2
     fields = dict(
         node_at=_pointers(sizes),
         **_incidence(sizes, first, second),
@@ -172,13 +172,13 @@ def _structure(sizes: np.ndarray, ends: np.ndarray, large: list[Machine]) -> Net
         delta_at=_pointers(n_states * n_letters),
         delta=_join([m.delta.ravel() for m in large]),
         final_at=_pointers(n_states),
-        machine_ptr=machine_ptr,
+        automaton_ptr=automaton_ptr,
         pos_node=pos_node,
-        pos_machine=pos_machine,
+        pos_automaton=pos_automaton,
         letter_at=_pointers(sizes[pos_node]),
         letter=_join([c for m in large for c in m.letters]),
         state_at=_pointers(state_size),
-        read_at=_pointers(n_letters[pos_machine]),
+        read_at=_pointers(n_letters[pos_automaton]),
         at_ptr=at_ptr,
         at_pos=at_pos,
     )
@@ -237,7 +237,7 @@ def _pair_maps(
 
 
 def _fixed_scores(
-    made: list[Machine],
+    made: list[Automaton],
     sizes: np.ndarray,
     rank: np.ndarray,
     keys: np.ndarray,
@@ -246,7 +246,7 @@ def _fixed_scores(
     pair_at: np.ndarray,
     is_forest: bool,
 ) -> Scores:
-    """Sum up what rules add to nodes and edges, final scores of machines, and each node's share."""
+    """Sum up what rules add to nodes and edges, final scores of automata, and each node's share."""
     unary, pairwise = np.zeros(net.node_at[-1]), np.zeros(pair_at[-1])
     final = [np.zeros(0)]
     for m in made:
@@ -268,15 +268,15 @@ def _shares(net: Net, is_forest: bool) -> np.ndarray:
     if is_forest:
         return np.ones(n)
     at_ptr, earlier, later = _lengths(net)
-    starts = np.bincount(net.pos_node[net.machine_ptr[:-1]], minlength=n)
-    ends = np.bincount(net.pos_node[net.machine_ptr[1:] - 1], minlength=n)
+    starts = np.bincount(net.pos_node[net.automaton_ptr[:-1]], minlength=n)
+    ends = np.bincount(net.pos_node[net.automaton_ptr[1:] - 1], minlength=n)
     through = at_ptr - starts - ends
     chains = through + np.maximum(earlier + ends, later + starts)
     return 1.0 / np.maximum(chains, 1)
 
 
 def _lengths(net: Net) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Numbers of machine positions, earlier and later neighbours of each node."""
+    """Numbers of automaton positions, earlier and later neighbours of each node."""
     mid, at_ptr = net.inc_mid.astype(np.int64), net.inc_ptr.astype(np.int64)
     return lengths(net.at_ptr), mid - at_ptr[:-1], at_ptr[1:] - mid
 

@@ -1,4 +1,4 @@
-"""A graph problem as potentials and machines, and what is left of it when labels are ruled out."""
+"""A graph problem as potentials and automata, and what is left of it when labels are ruled out."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -7,22 +7,21 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from rulefield.inference.graph.machines import Machine, machines
-from rulefield.problem.graph import GraphPotentials
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.inference.graph.automata import Automaton, automata
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 
-MACHINES = "machines"
+AUTOMATA = "automata"
 
 
 @dataclass(frozen=True)
 class Parts:
-    """Potentials whose last nodes are the auxiliary variables (two labels, score 0), and rules as machines.
+    """Potentials whose last nodes are the auxiliary variables (two labels, score 0), and rules as automata.
 
-    ``memory`` is where networks of the same machines are kept, by graph; None where they are not worth keeping.
+    ``memory`` is where networks of the same automata are kept, by graph; None where they are not worth keeping.
     """
 
     potentials: GraphPotentials
-    machines: list[Machine]
+    automata: list[Automaton]
     memory: dict[Any, Any] | None = None
 
 
@@ -55,17 +54,17 @@ def extend(problem: GraphProblem) -> GraphPotentials:
 
 
 def parts_of(problem: GraphProblem) -> tuple[Parts, np.ndarray]:
-    """Potentials and machines of a problem, and the numbers of rows that have no machine (bounds ignore them).
+    """Potentials and automata of a problem, and the numbers of rows that have no automaton (bounds ignore them).
 
-    Machines of logic factors alone are made once for all problems that hold the same factors.
+    Automata of logic factors alone are made once for all problems that hold the same factors.
     """
     if problem.rows.n_rows or not problem.logic.n_factors:
-        made, rest = machines(problem)
+        made, rest = automata(problem)
         return Parts(extend(problem), made), rest
     memory = problem.logic.memory.setdefault(problem.potentials.n_labels.tobytes(), {})
-    if MACHINES not in memory:
-        memory[MACHINES] = machines(problem)[0]
-    return Parts(problem.potentials, memory[MACHINES], memory), np.zeros(0, dtype=np.int64)
+    if AUTOMATA not in memory:
+        memory[AUTOMATA] = automata(problem)[0]
+    return Parts(problem.potentials, memory[AUTOMATA], memory), np.zeros(0, dtype=np.int64)
 
 
 def split(parts: Parts, alive: np.ndarray) -> tuple[list[Component], np.ndarray, float]:
@@ -86,10 +85,10 @@ def split(parts: Parts, alive: np.ndarray) -> tuple[list[Component], np.ndarray,
     only = np.array([np.argmax(alive[a:b]) for a, b in zip(start[:-1], start[1:])], dtype=np.int64)
     folded, entry_alive, constant = _fold(p, alive, is_open)
     constant += float(folded.unary[start[:-1][~is_open] + only[~is_open]].sum())
-    made = [_condition(m, only, is_open, alive, start) for m in parts.machines]
+    made = [_condition(m, only, is_open, alive, start) for m in parts.automata]
     constant += float(sum(m.final[0] for m in made if not len(m.nodes)))
     left = Parts(folded, [m for m in made if len(m.nodes)])
-    piece = _pieces(p.n_nodes, folded.edges, left.machines)
+    piece = _pieces(p.n_nodes, folded.edges, left.automata)
     components = [
         _component(left, alive, entry_alive, piece, np.flatnonzero(is_open & (piece == c)))
         for c in np.unique(piece[is_open])
@@ -118,7 +117,9 @@ def _fold(p: GraphPotentials, alive: np.ndarray, is_open: np.ndarray) -> tuple[G
     return folded, lives[kept[edge]], constant
 
 
-def _condition(m: Machine, only: np.ndarray, is_open: np.ndarray, alive: np.ndarray, start: np.ndarray) -> Machine:
+def _condition(
+    m: Automaton, only: np.ndarray, is_open: np.ndarray, alive: np.ndarray, start: np.ndarray
+) -> Automaton:
     """Read the fixed nodes first; the state reached becomes state 0."""
     state = 0
     nodes, letters = [], []
@@ -130,11 +131,11 @@ def _condition(m: Machine, only: np.ndarray, is_open: np.ndarray, alive: np.ndar
             state = int(m.delta[letter[only[v]], state])
     swap = np.arange(len(m.final))
     swap[[0, state]] = swap[[state, 0]]
-    return Machine(np.array(nodes, dtype=np.int64), letters, swap[m.delta[:, swap]], m.final[swap])
+    return Automaton(np.array(nodes, dtype=np.int64), letters, swap[m.delta[:, swap]], m.final[swap])
 
 
-def _pieces(n: int, edges: np.ndarray, made: list[Machine]) -> np.ndarray:
-    """Return the number of the connected piece of each node; a machine connects its nodes."""
+def _pieces(n: int, edges: np.ndarray, made: list[Automaton]) -> np.ndarray:
+    """Return the number of the connected piece of each node; an automaton connects its nodes."""
     links = [edges] + [np.stack([np.full(len(m.nodes) - 1, m.nodes[0]), m.nodes[1:]], axis=1) for m in made]
     both = np.concatenate(links)
     graph = coo_array((np.ones(len(both)), (both[:, 0], both[:, 1])), shape=(n, n))
@@ -154,5 +155,5 @@ def _component(
     entries = np.repeat(here, np.diff(p.pairwise_offset)) & entry_alive
     sizes = np.array([len(keep) for keep in labels], dtype=np.int64)
     potentials = GraphPotentials(sizes, unary, number[p.edges[here]], p.pairwise[entries])
-    made = [replace(m, nodes=number[m.nodes]) for m in left.machines if piece[m.nodes[0]] == piece[nodes[0]]]
+    made = [replace(m, nodes=number[m.nodes]) for m in left.automata if piece[m.nodes[0]] == piece[nodes[0]]]
     return Component(Parts(potentials, made), nodes, labels)

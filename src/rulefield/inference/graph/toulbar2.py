@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from rulefield.exceptions import InputError
+from rulefield.inference.graph.automata import Automaton
 from rulefield.inference.graph.evaluate import finish, nothing
-from rulefield.inference.graph.machines import Machine
 from rulefield.inference.graph.parts import parts_of
 from rulefield.inference.result import Result
-from rulefield.problem.graph import GraphPotentials
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 DIGITS = 9
 LARGEST = 1e17  # costs are stored as whole numbers of 63 bits
@@ -36,11 +35,11 @@ def toulbar2_graph(problem: GraphProblem, node_limit: int, seconds: float | None
         raise InputError(f'engine="toulbar2" cannot read row {rest[0]}: it has too many sums; use "auto" or "milp".')
     writer = _Writer(parts.potentials)
     logic, same = problem.logic, problem.logic.canonical
-    for k, machine in enumerate(parts.machines):
-        if k < logic.n_factors and np.isinf(logic.weight[k]) and not same.has_output[k] and len(machine.nodes) > 2:
+    for k, automaton in enumerate(parts.automata):
+        if k < logic.n_factors and np.isinf(logic.weight[k]) and not same.has_output[k] and len(automaton.nodes) > 2:
             writer.add_count(problem, k)
         else:
-            writer.add_machine(machine, f"rule{k}")
+            writer.add_automaton(automaton, f"rule{k}")
     return _solve(problem, writer, node_limit, seconds)
 
 
@@ -81,8 +80,8 @@ class _Writer:
         if same.high[f] < len(negated):
             self.constraints.append((terms, "<=", int(same.high[f]) - shift))
 
-    def add_machine(self, m: Machine, name: str) -> None:
-        """Add a machine: a table for up to two nodes, else one state variable after each position but the last."""
+    def add_automaton(self, m: Automaton, name: str) -> None:
+        """Add an automaton: a table for up to two nodes, else one state variable after each position but the last."""
         if len(m.nodes) <= 2:
             self.add([int(v) for v in m.nodes], m.table())
             return

@@ -1,4 +1,4 @@
-"""TRW-S and branch and bound on it, from potentials and machines to labels, value and bound."""
+"""TRW-S and branch and bound on it, from potentials and automata to labels, value and bound."""
 
 from dataclasses import dataclass
 from time import monotonic

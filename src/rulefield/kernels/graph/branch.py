@@ -112,8 +112,8 @@ def undecided(net, unary, messages):
     for v in range(len(leads)):
         if leads[v] < np.inf:
             edges = np.int64(net.inc_ptr[v + 1]) - np.int64(net.inc_ptr[v])
-            machines = np.int64(net.at_ptr[v + 1]) - np.int64(net.at_ptr[v])
-            merit = DEGREE_WEIGHT * (edges + machines) - leads[v] / scale
+            automata = np.int64(net.at_ptr[v + 1]) - np.int64(net.at_ptr[v])
+            merit = DEGREE_WEIGHT * (edges + automata) - leads[v] / scale
             if merit > best:
                 chosen, best = v, merit
     return chosen, picks[chosen] if chosen >= 0 else 0

@@ -34,11 +34,11 @@ def improve(net, scores, labels, sweeps, price):
 
 @kernel
 def run(net, f, labels, v, y):
-    """Return the final state of machine f under ``labels``, with node v (if >= 0) labelled y."""
+    """Return the final state of automaton f under ``labels``, with node v (if >= 0) labelled y."""
     state = np.int64(0)
     row = np.int64(net.delta_at[f])
     size = np.int64(net.n_states[f])
-    for p in range(net.machine_ptr[f], net.machine_ptr[f + 1]):
+    for p in range(net.automaton_ptr[f], net.automaton_ptr[f + 1]):
         node = np.int64(net.pos_node[p])
         label = y if node == v else np.int64(labels[node])
         letter = np.int64(net.letter[np.int64(net.letter_at[p]) + label])
@@ -61,14 +61,14 @@ def value_at(net, scores, labels, v, y, price):
             place = y * (np.int64(net.node_at[other + 1]) - np.int64(net.node_at[other])) + z
         value += max(scores.pairwise[np.int64(net.inc_pair[k]) + place], -price)
     for k in range(net.at_ptr[v], net.at_ptr[v + 1]):
-        f = net.pos_machine[net.at_pos[k]]
+        f = net.pos_automaton[net.at_pos[k]]
         value += max(scores.final[np.int64(net.final_at[f]) + run(net, f, labels, v, y)], -price)
     return value
 
 
 @kernel
 def total_value(net, scores, labels):
-    """Score of a labelling with the final scores of all machines."""
+    """Score of a labelling with the final scores of all automata."""
     value = 0.0
     for v in range(len(net.node_at) - 1):
         begin = np.int64(net.node_at[v])

@@ -1,9 +1,9 @@
-"""Sequential tree-reweighted message passing (TRW-S) over edges and over rules read by small state machines.
+"""Sequential tree-reweighted message passing (TRW-S) over edges and over rules read by small automata.
 
 The dual bound is that of Kolmogorov (2006, "Convergent tree-reweighted message passing"): the graph is covered
 by chains that are monotone in the order of the nodes; a node shares its reparametrised scores equally among its
 chains; each message keeps the best completion of a chain constant. A rule is one more chain, whose
-message is indexed by the state of its machine, so that the bound knows the whole convex hull of each rule.
+message is indexed by the state of its automaton, so that the bound knows the whole convex hull of each rule.
 
 A sweep visits nodes 0 .. n-1 (ahead) or n-1 .. 0 (back). Minus infinity forbids. Helpers take few plain arrays:
 a tuple of thirty arrays is copied at each call that the compiler does not inline.
@@ -26,7 +26,7 @@ class Net(NamedTuple):
     those before ``inc_mid[v]`` come earlier in the order. Entry k: message to v at ``inc_recv[k]``, from v at
     ``inc_send[k]``, score matrix at ``inc_pair[k]`` (rows: the earlier node).
 
-    Machine f has ``n_states[f]`` states (0 is the initial one) and reads one letter at each of its positions;
+    Automaton f has ``n_states[f]`` states (0 is the initial one) and reads one letter at each of its positions;
     ``delta[delta_at[f] + letter * n_states[f] + state]`` is the next state. Position p belongs to node
     ``pos_node[p]``, whose label y is read as ``letter[letter_at[p] + y]``. State messages of position p (before
     reading it) start at ``state_at[p]``, those after it at ``state_at[p] + n_states``. Positions of node v:
@@ -45,9 +45,9 @@ class Net(NamedTuple):
     delta_at: np.ndarray
     delta: np.ndarray
     final_at: np.ndarray
-    machine_ptr: np.ndarray
+    automaton_ptr: np.ndarray
     pos_node: np.ndarray
-    pos_machine: np.ndarray
+    pos_automaton: np.ndarray
     letter_at: np.ndarray
     letter: np.ndarray
     state_at: np.ndarray
@@ -57,7 +57,7 @@ class Net(NamedTuple):
 
 
 class Scores(NamedTuple):
-    """Log-scores: nodes, edges, final states of the machines; ``share`` is 1 / (number of chains) of each node."""
+    """Log-scores: nodes, edges, final states of the automata; ``share`` is 1 / (number of chains) of each node."""
 
     unary: np.ndarray
     pairwise: np.ndarray
@@ -66,7 +66,7 @@ class Scores(NamedTuple):
 
 
 class Messages(NamedTuple):
-    """Messages along edges, of machines' states before and after a position, and of machines to nodes (``read``)."""
+    """Messages along edges, of automata' states before and after a position, and of automata to nodes (``read``)."""
 
     edge: np.ndarray
     prefix: np.ndarray
@@ -76,7 +76,7 @@ class Messages(NamedTuple):
 
 @kernel
 def start_messages(net, scores, messages):
-    """Zero messages along edges; machines' states get what their letters allow (0, or -inf where impossible)."""
+    """Zero messages along edges; automata' states get what their letters allow (0, or -inf where impossible)."""
     messages.edge[:] = 0.0
     messages.read[:] = 0.0
     messages.prefix[:] = -np.inf
@@ -85,7 +85,7 @@ def start_messages(net, scores, messages):
         size = np.uint64(net.n_states[f])
         letters = np.uint64(net.n_letters[f])
         gain = np.zeros(letters)
-        begin, end = np.int64(net.machine_ptr[f]), np.int64(net.machine_ptr[f + 1])
+        begin, end = np.int64(net.automaton_ptr[f]), np.int64(net.automaton_ptr[f + 1])
         row = np.uint64(net.delta_at[f])
         messages.prefix[net.state_at[begin]] = 0.0
         for p in range(begin, end):
@@ -138,7 +138,7 @@ def step_suffix(suffix, here, delta, row, size, letters, gain):
 
 @kernel
 def meet(prefix, suffix, here, delta, row, size, letters, read, read_at):
-    """Message of a machine to one position: the best prefix and suffix around each letter."""
+    """Message of an automaton to one position: the best prefix and suffix around each letter."""
     for c in range(letters):
         best = -np.inf
         for s in range(size):
@@ -148,7 +148,7 @@ def meet(prefix, suffix, here, delta, row, size, letters, read, read_at):
 
 @kernel
 def spell(theta, size, share, read, read_at, letter, letter_at, gain, letters):
-    """Put in ``gain`` what a node gives a machine for each letter: its share less the machine's own message."""
+    """Put in ``gain`` what a node gives an automaton for each letter: its share less the automaton's own message."""
     for c in range(letters):
         gain[c] = -np.inf
     for y in range(size):
@@ -242,7 +242,7 @@ def sweep(net, scores, messages, ahead, bound, goal, labels, states, theta, own,
                 theta[y] += edge[recv + y]
         for k in range(at, at_end):
             p = net.at_pos[k]
-            f = net.pos_machine[p]
+            f = net.pos_automaton[p]
             n_states, letters = np.uint64(net.n_states[f]), np.uint64(net.n_letters[f])
             here, row, read_at = np.uint64(net.state_at[p]), np.uint64(net.delta_at[f]), np.uint64(net.read_at[p])
             meet(prefix, suffix, here, net.delta, row, n_states, letters, read, read_at)
@@ -263,7 +263,7 @@ def sweep(net, scores, messages, ahead, bound, goal, labels, states, theta, own,
                     own[y] += edge[recv + y]
             for k in range(at, at_end):
                 p = net.at_pos[k]
-                f = net.pos_machine[p]
+                f = net.pos_automaton[p]
                 n_states, letters = np.uint64(net.n_states[f]), np.uint64(net.n_letters[f])
                 after, row = np.uint64(net.state_at[p]) + n_states, np.uint64(net.delta_at[f]) + states[f]
                 for c in range(letters):
@@ -283,10 +283,10 @@ def sweep(net, scores, messages, ahead, bound, goal, labels, states, theta, own,
             labels[v] = pick
             for k in range(at, at_end):
                 p = net.at_pos[k]
-                f = net.pos_machine[p]
+                f = net.pos_automaton[p]
                 c = np.uint64(net.letter[net.letter_at[p] + pick])
                 states[f] = net.delta[net.delta_at[f] + c * net.n_states[f] + states[f]]
-                if p + ONE == net.machine_ptr[f + ONE]:
+                if p + ONE == net.automaton_ptr[f + ONE]:
                     added += final[net.final_at[f] + states[f]]
             value += added
         part = share[v]
@@ -304,8 +304,8 @@ def sweep(net, scores, messages, ahead, bound, goal, labels, states, theta, own,
                 total += send_columns(own, size, pairwise, pair, edge, to, out_size)
         for k in range(at, at_end):
             p = net.at_pos[k]
-            f = net.pos_machine[p]
-            if (p + ONE == net.machine_ptr[f + ONE]) if ahead else (p == net.machine_ptr[f]):
+            f = net.pos_automaton[p]
+            if (p + ONE == net.automaton_ptr[f + ONE]) if ahead else (p == net.automaton_ptr[f]):
                 continue
             n_states, letters = np.uint64(net.n_states[f]), np.uint64(net.n_letters[f])
             read_at, letter_at = np.uint64(net.read_at[p]), np.uint64(net.letter_at[p])
@@ -358,7 +358,7 @@ def slack(value):
 
 @kernel
 def workspace(net):
-    """Scratch arrays of a sweep: labels, machine states, scores of one node twice, gains of letters."""
+    """Scratch arrays of a sweep: labels, automaton states, scores of one node twice, gains of letters."""
     widest, letters = 1, 1
     for v in range(len(net.node_at) - 1):
         widest = max(widest, np.int64(net.node_at[v + 1]) - np.int64(net.node_at[v]))

@@ -7,8 +7,7 @@ import numpy as np
 
 from rulefield.inference.graph.decode import decode_fast, decode_graph
 from rulefield.learning.graph.shards import GraphShard, in_threads
-from rulefield.problem.graph import GraphPotentials
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows, LogicFactors
 
 GAP = 1e-3

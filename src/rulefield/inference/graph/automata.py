@@ -1,10 +1,10 @@
-"""Logic factors and rows as small state machines over nodes: the form that message passing reads."""
+"""Logic factors and rows as small automata over nodes: the form that message passing reads."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.problem.graph_problem import GraphProblem
+from rulefield.problem.graph import GraphProblem
 
 STATE_LIMIT = 4096
 ROUNDING = 1e-9
@@ -12,7 +12,7 @@ SCALES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 100, 1000)
 
 
 @dataclass(frozen=True)
-class Machine:
+class Automaton:
     """A score that depends on the labels of ``nodes`` only through the letters that they spell.
 
     Parameters
@@ -32,28 +32,28 @@ class Machine:
     final: np.ndarray
 
     def table(self) -> np.ndarray:
-        """Score of every combination of labels: one axis for each node (for machines of 0, 1 or 2 nodes)."""
+        """Score of every combination of labels: one axis for each node (for automata of 0, 1 or 2 nodes)."""
         states = np.zeros((), np.int64)
         for letters in self.letters:
             states = self.delta[letters, states[..., None]]
         return self.final[states]
 
 
-def machines(problem: GraphProblem) -> tuple[list[Machine], np.ndarray]:
-    """All factors and rows as machines, and the numbers of rows that would need too many states."""
+def automata(problem: GraphProblem) -> tuple[list[Automaton], np.ndarray]:
+    """All factors and rows as automata, and the numbers of rows that would need too many states."""
     sizes = np.concatenate([problem.potentials.n_labels, np.full(problem.rows.n_auxiliary, 2)])
-    made = [_logic_machine(problem, f, sizes) for f in range(problem.logic.n_factors)]
+    made = [_logic_automaton(problem, f, sizes) for f in range(problem.logic.n_factors)]
     rest = []
     for r in range(problem.rows.n_rows):
-        machine = _row_machine(problem, r, sizes)
-        if machine is None:
+        automaton = _row_automaton(problem, r, sizes)
+        if automaton is None:
             rest.append(r)
         else:
-            made.append(machine)
+            made.append(automaton)
     return made, np.array(rest, dtype=np.int64)
 
 
-def _logic_machine(problem: GraphProblem, f: int, sizes: np.ndarray) -> Machine:
+def _logic_automaton(problem: GraphProblem, f: int, sizes: np.ndarray) -> Automaton:
     logic, same = problem.logic, problem.logic.canonical
     span = slice(logic.pointer[f], logic.pointer[f + 1])
     atoms = _Atoms(logic.atom_node[span], logic.atom_label[span], same.negated[span], sizes)
@@ -62,7 +62,7 @@ def _logic_machine(problem: GraphProblem, f: int, sizes: np.ndarray) -> Machine:
         bits = (atoms.totals(~is_output) > 0) + 2 * (atoms.totals(is_output) > 0)
         delta = np.arange(4)[:, None] | np.arange(4)[None, :]
         broken = np.array([False, True, True, False])
-        return Machine(atoms.nodes, atoms.split(bits), delta, np.where(broken, -logic.weight[f], 0.0))
+        return Automaton(atoms.nodes, atoms.split(bits), delta, np.where(broken, -logic.weight[f], 0.0))
     low, high = int(same.low[f]), int(same.high[f])
     top = low if high >= len(atoms.label) else max(high + 1, 0)
     state = np.arange(top + 1)
@@ -93,14 +93,14 @@ class _Atoms:
         return [flat[a:b] for a, b in zip(self.start[:-1], self.start[1:])]
 
 
-def _counting(atoms: _Atoms, counts: np.ndarray, top: int, final: np.ndarray) -> Machine:
-    """Machine that adds counts and stays at ``top`` once it is reached."""
+def _counting(atoms: _Atoms, counts: np.ndarray, top: int, final: np.ndarray) -> Automaton:
+    """Automaton that adds counts and stays at ``top`` once it is reached."""
     steps = np.unique(counts) if len(counts) else np.zeros(1, np.int64)
     delta = np.minimum(np.arange(top + 1)[None, :] + steps[:, None], top)
-    return Machine(atoms.nodes, atoms.split(np.searchsorted(steps, counts)), delta, final)
+    return Automaton(atoms.nodes, atoms.split(np.searchsorted(steps, counts)), delta, final)
 
 
-def _row_machine(problem: GraphProblem, r: int, sizes: np.ndarray) -> Machine | None:
+def _row_automaton(problem: GraphProblem, r: int, sizes: np.ndarray) -> Automaton | None:
     """Count from below (t up to its largest value), or from above (what is missing to it), whichever is shorter."""
     rows = problem.rows
     span = slice(rows.pointer[r], rows.pointer[r + 1])

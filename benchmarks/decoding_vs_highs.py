@@ -51,7 +51,7 @@ def count_rules(file: dict) -> list[r.Rule]:
 
 
 def family_rules(file: dict) -> list[r.Rule]:
-    """The five families of paper 002, on tokens."""
+    """The five families of [Fersini14], on tokens."""
     rules = []
     for family, first, second, weight in zip(
         file["family"], file["label_a"], file["label_b"], file["weight"], strict=True
@@ -99,7 +99,7 @@ def timed(run: Callable[[ChainProblem], Result], problems: list[ChainProblem]) -
 
 
 def two_stage_by_highs(problem: ChainProblem, tau: float) -> float:
-    """Both stages as paper 002 has them: Viterbi, then one integer programme; returns the least cost."""
+    """Both stages as [Fersini14] has them: Viterbi, then one integer programme; returns the least cost."""
     best = decode(ChainProblem(problem.potentials), "viterbi").score
     return least_cost_by_highs(problem, prepare(problem), best - (1 - tau) * abs(best))[1]
 

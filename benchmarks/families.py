@@ -45,7 +45,7 @@ def mined_families(X, y, scheme: str, labels: Sequence[str], **options: Any) -> 
 
 
 def family_candidates(X, y, scheme: str, labels: Sequence[str]) -> dict[str, list]:
-    """Candidates to learn weights for: mined families, counts by template (paper 004), and all together."""
+    """Candidates to learn weights for: mined families, counts by template ([Anzaroot14]), and all together."""
     mined = mined_families(X, y, scheme, labels, min_confidence=0.5)
     families = {name: [rule.soft(LEARN).named(rule.label) for rule in rules] for name, rules in mined.items()}
     everything = families.pop(ALL)

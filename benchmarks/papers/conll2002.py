@@ -1,4 +1,4 @@
-"""Rules on CoNLL-2002 Spanish names, where the paper has CoNLL-2003 (paper 002): they must not harm.
+"""Rules on CoNLL-2002 Spanish names, where the paper has CoNLL-2003 ([Fersini14]): they must not harm.
 
 The chain is fitted on esp.train, rules are found there too and get their weights on esp.testa. They are used only if, in
 five folds of esp.testa, rules learned on the other folds mend more than they spoil (Wilcoxon over sentences, p < .05); F1
@@ -25,7 +25,7 @@ from rulefield.datasets import load_conll2002
 from rulefield.encode.spans import convert
 from rulefield.metrics import span_f1, token_accuracy
 
-PAPER = "paper 002 on CoNLL-2003, accuracy: CRF 71.77, all rules 73.49, segment-level CRF 65.30"
+PAPER = "[Fersini14] on CoNLL-2003, accuracy: CRF 71.77, all rules 73.49, segment-level CRF 65.30"
 
 
 def p_value(crf: ChainCRF, rules: list, X: list, y: list, jobs: int) -> float:

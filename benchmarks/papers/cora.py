@@ -1,4 +1,4 @@
-"""Mined and proposed rules on Cora citations: token accuracy over ten random 300/200 splits (paper 002).
+"""Mined and proposed rules on Cora citations: token accuracy over ten random 300/200 splits ([Fersini14]).
 
 Features, penalties and the learner of the rules' weights were chosen by cross-validation inside the 300 of the first two
 splits; weights of rules are learned by cross-fitting inside the 300 of each split; the 200 are read once a split.
@@ -23,7 +23,7 @@ from rulefield.encode.cues import citation_cues
 from rulefield.encode.spans import convert
 from rulefield.estimators.ruled.estimator import cross_fit
 
-PAPER = "paper 002: CRF-Soft 93.99, learning with inference 89.72; F author 95.19, title 95.31, booktitle 92.61"
+PAPER = "[Fersini14]: CRF-Soft 93.99, learning with inference 89.72; F author 95.19, title 95.31, booktitle 92.61"
 FIELDS = ("author", "title", "booktitle")
 SCHEME = "BIOES"
 

@@ -1,4 +1,4 @@
-"""Hidden snakes (paper 000): cells and pictures as two types of nodes, learned together, without and with rules.
+"""Hidden snakes ([Meunier17]): cells and pictures as two types of nodes, learned together, without and with rules.
 
 Authors' log (test accuracy): one type .921; two types .949 (cells .952, pictures .840), with at-most-one rules .950
 (.953, .834); fit 1,341 s and 1,878 s. Features are theirs. The snakes' world is the same in every direction, so every

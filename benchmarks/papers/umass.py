@@ -1,4 +1,4 @@
-"""Learned soft rules on UMass citations: the tables of paper 004.
+"""Learned soft rules on UMass citations: the tables of [Anzaroot14].
 
 The chain is fitted on training.docs. Rules are proposed by template from its labels; their weights are learned where the
 chain has not been: on dev.docs, and on training.docs as seen by chains of the other four folds. testing.docs is read once,

@@ -1,6 +1,6 @@
 """The segment-level CRF beside the chain on UMass citations, outermost fields only, with the same token features.
 
-Paper 002 compares with such a model; on Cora and US50 the scripts of those sets do.
+[Fersini14] compares with such a model; on Cora and US50 the scripts of those sets do.
 
     RULEFIELD_DATA=... python benchmarks/papers/umass_segments.py [--jobs 2]
 """

@@ -1,4 +1,4 @@
-"""Rules on US50 postal addresses: 51 to train on, 690 to test (paper 002).
+"""Rules on US50 postal addresses: 51 to train on, 690 to test ([Fersini14]).
 
 Commas are split off the words; accuracy counts the original tokens. So few addresses leave almost no held-out mistake to
 learn weights from, so mined rules keep the prices of eq. 30 (corrected), as in the paper. To the paper's five families comes
@@ -54,7 +54,7 @@ def main() -> None:
         for name, value in found.items():
             runs.setdefault(name, []).append(value)
         print(f"draw {seed}: " + ", ".join(f"{name} {value:.2f}" for name, value in found.items()), flush=True)
-    print("paper 002: better with every family, most with state change and begin-end")
+    print("[Fersini14]: better with every family, most with state change and begin-end")
     print_table(runs, "token accuracy")
     record = figures(runs) | {
         "shipped_chain_accuracy": round(shipped[CHAIN], 4),

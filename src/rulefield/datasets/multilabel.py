@@ -42,6 +42,6 @@ def read_emotions(folder: str | Path) -> MultiLabelData:
 
 
 def read_yeast(folder: str | Path) -> MultiLabelData:
-    """Functions of genes: 2,417 genes, 103 features, 14 labels (Elisseeff and Weston 2001); yeast.arff(.gz)."""
+    """Functions of genes: 2,417 genes, 103 features, 14 labels ([Elisseeff01]); yeast.arff(.gz)."""
     plain = Path(folder) / "yeast.arff"
     return read_multilabel_arff(plain if plain.exists() else plain.with_suffix(".arff.gz"), 14)

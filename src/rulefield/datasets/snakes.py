@@ -3,7 +3,7 @@
 Every snake cell has the colour of the direction in which the next cell lies, so a cell's number follows only from a
 walk along the whole snake (Nowozin et al., Decision tree fields, 2011). In the *hidden* variant some pictures hold a
 broken snake: all their cells are background, and a second type of node says whether the picture holds a snake
-(paper 000).
+([Meunier17]).
 """
 
 from pathlib import Path

@@ -97,7 +97,7 @@ def _steps(n: int) -> np.ndarray:
 
 
 def ladder(features: Any, layers: tuple[str, ...] = ("a", "b")) -> TypedGraph:
-    """Build a factorial CRF over one sequence (paper 000, section 3.2.2): one chain for each layer, with rungs.
+    """Build a factorial CRF over one sequence ([Meunier17], section 3.2.2): one chain for each layer, with rungs.
 
     Every observation appears once in each layer (the matrix is shared, not copied); edges join neighbours
     within a layer and, at the same position, consecutive layers.
@@ -128,7 +128,7 @@ def multilabel_edges(Y: Any, structure: str = "tree") -> np.ndarray:
 
     References
     ----------
-    .. [1] Chow and Liu, Approximating discrete probability distributions with dependence trees, 1968.
+    [Chow68]
     """
     indicators = np.asarray(Y, dtype=np.float64)
     n_labels = indicators.shape[1]

@@ -67,7 +67,7 @@ class SegmentMarginals:
 
 
 def best_segmentation(potentials: SegmentPotentials) -> SegmentResult:
-    """Return a highest-scoring segmentation (semi-Markov Viterbi; Sarawagi and Cohen 2004, eq. 2).
+    """Return a highest-scoring segmentation (semi-Markov Viterbi; [Sarawagi04], eq. 2).
 
     Exact. O(n_steps * n_states * (max_length + n_states)) time.
     """

@@ -48,8 +48,7 @@ def minimise_lbfgs(
 
     References
     ----------
-    .. [1] Nocedal and Wright, Numerical Optimization, 2006, algorithm 7.5; line search by bisection for the weak
-       Wolfe conditions, Lewis and Overton, Nonsmooth optimization via quasi-Newton methods, 2013, algorithm 2.6.
+    [Nocedal06], algorithm 7.5; line search by bisection for the weak Wolfe conditions, [Lewis13], algorithm 2.6
     """
     rule = StoppingRule(max_iter, tol, gtol, callback)
     here = _evaluate(objective, np.array(theta, dtype=np.float64), rule)

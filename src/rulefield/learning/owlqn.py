@@ -30,8 +30,7 @@ def minimise_owlqn(
 
     References
     ----------
-    .. [1] Andrew and Gao, Scalable training of L1-regularized log-linear models, 2007: pseudo-gradient (4), choice of
-       orthant and projection, section 3.2.
+    [Andrew07]: pseudo-gradient (4), choice of orthant and projection, section 3.2
     """
     rule = StoppingRule(max_iter, tol, gtol, callback)
     here = _evaluate(objective, np.array(theta, dtype=np.float64), l1, rule)

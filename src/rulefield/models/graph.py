@@ -1,4 +1,4 @@
-"""The graph model: weights per type and per pair of types, times features, are potentials (paper 000, eq. 3)."""
+"""The graph model: weights per type and per pair of types, times features, are potentials ([Meunier17], eq. 3)."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -57,7 +57,7 @@ class GraphModel:
 
     Notes
     -----
-    Without ties ``n_parameters`` is eq. 8 of paper 000 with feature counts written out:
+    Without ties ``n_parameters`` is eq. 8 of [Meunier17] with feature counts written out:
     :math:`\sum_t l_t d_t + \sum_{tt'} l_t l_{t'} d_{tt'}`.
     """
 

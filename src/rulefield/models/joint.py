@@ -1,4 +1,4 @@
-"""Several tasks in one chain: each task's own weights, weights of label pairs, weights of joint moves."""
+"""Several tasks in one chain: each task's own weights, weights of label pairs, weights of joint moves ([Goyal16])."""
 
 from dataclasses import dataclass
 from functools import cached_property

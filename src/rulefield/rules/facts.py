@@ -245,7 +245,7 @@ def at(
 
     ``at(c, prev=p, next=q)``: wherever a token meets c and the label before it is p, the label after it is q: the
     last label that is given is the conclusion, or the one that ``then`` names ("prev", "here", "next").
-    ``require=True`` (paper 002, eq. 19): around every such token both must hold. Fails by the number of tokens
+    ``require=True`` ([Fersini14], eq. 19): around every such token both must hold. Fails by the number of tokens
     around which it fails. Its level makes no difference.
     """
     if not isinstance(condition, TokenCondition):

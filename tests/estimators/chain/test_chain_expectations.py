@@ -1,8 +1,6 @@
 """ChainCRF with expectations: positives-only labels, reports, files, and mistakes."""
 
-import re
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -188,13 +186,6 @@ def test_what_does_not_go_with_expectations(how, words):
 def test_partial_fit_takes_no_expectations():
     with pytest.raises(InputError, match="partial_fit takes no expectations"):
         chain(expectations=WANTED).partial_fit(X, SEEN)
-
-
-def test_the_page_on_expectations_runs(capsys):
-    page = Path(__file__).parents[3] / "docs" / "expectations.md"
-    for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
-        exec(block, {})
-    assert capsys.readouterr().out.startswith("['B-PER', 'O']")
 
 
 def test_expectations_that_contradict_each_other_in_the_end_are_told():

@@ -1,4 +1,4 @@
-"""Soft-DD: bounds, the certificate, the weaker test that paper 004 prints, and other MAP oracles."""
+"""Soft-DD: bounds, the certificate, the weaker test that [Anzaroot14] prints, and other MAP oracles."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ SEEDS = st.integers(0, 2**32 - 1)
 
 
 def counting_problem(rng, n=5, m=3, rules=4):
-    """Soft rules that count labels, the setting of paper 004."""
+    """Soft rules that count labels, the setting of [Anzaroot14]."""
     compiled = []
     for i in range(rules):
         row = rng.integers(-1, 2, size=(1, m)).astype(np.int32)

@@ -88,7 +88,7 @@ class GaussianCRFClassifier(ClassifierMixin, JointLabels):
 
     References
     ----------
-    .. [1] Gaussian Conditional Random Fields for Classification, ICLR 2020 submission; errors of the print corrected.
+    [Petrovic19]; errors of the print are corrected.
 
     Examples
     --------

@@ -52,8 +52,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
 
     References
     ----------
-    .. [1] V. Radosavljevic, S. Vucetic and Z. Obradovic, Continuous conditional random fields for regression in
-       remote sensing, ECAI 2010.
+    [Radosavljevic10]
 
     Examples
     --------

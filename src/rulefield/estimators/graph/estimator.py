@@ -28,7 +28,7 @@ class GraphCRF(SavedModel, BaseEstimator):
 
     The score of a labelling is :math:`\sum_v w^{t}_{y_v} \cdot \phi(v) + \sum_{(u,v)} w^{tt'}_{y_u y_v} \cdot
     \phi(u, v)`
-    (paper 000, eq. 3); there is no intercept: give a constant feature where you want one.
+    ([Meunier17], eq. 3); there is no intercept: give a constant feature where you want one.
 
     Parameters
     ----------

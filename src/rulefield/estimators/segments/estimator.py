@@ -44,7 +44,7 @@ class SegmentCRF(SequenceEstimator):
 
     Maximises :math:`\sum_i \log p(s_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2` over segmentations s. A segment is
     scored by the features of its tokens, of its first and last token, its length and the lexicons that hold it
-    (Sarawagi and Cohen 2004). Training and prediction are exact and cost, for every token, the longest segment times
+    ([Sarawagi04]). Training and prediction are exact and cost, for every token, the longest segment times
     the number of labels.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Dual decomposition with hard and soft rules (paper 004, algorithms 1 and 2)."""
+"""Dual decomposition with hard and soft rules ([Anzaroot14], algorithms 1 and 2)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -183,7 +183,7 @@ def decode_soft_dd(problem: ChainProblem, max_iterations: int = 100, paper_stop:
     max_iterations : int
         Viterbi passes allowed.
     paper_stop : bool
-        Stop also by the test that paper 004 prints (equality, or dual 0, or dual at its weight), from the second
+        Stop also by the test that [Anzaroot14] prints (equality, or dual 0, or dual at its weight), from the second
         iteration on: at the first all duals are 0, so that it would accept everything, and the paper's figures show
         that its authors went on. It accepts labellings that are not optimal; ``status`` still tells the truth.
 
@@ -214,7 +214,7 @@ def soft_dd_oracle(
     max_iterations: int = 100,
     tolerance: float = TOLERANCE,
 ) -> DualSolution:
-    """Soft-DD over any MAP oracle: segments, graphs, joint chains (paper 004, section 2.1).
+    """Soft-DD over any MAP oracle: segments, graphs, joint chains ([Anzaroot14], section 2.1).
 
     Parameters
     ----------

@@ -88,7 +88,7 @@ def kbest(potentials: ChainPotentials, k: int, allowed: np.ndarray | None = None
 
     Notes
     -----
-    Exact. O(n m**2 + k n (m + log(k n))) time for n steps and m states (Huang and Chiang 2005, for chains).
+    Exact. O(n m**2 + k n (m + log(k n))) time for n steps and m states ([Huang05], for chains).
     """
     if k < 1:
         raise InputError(f"k must be at least 1; got {k}.")

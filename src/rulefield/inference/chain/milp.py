@@ -112,7 +112,7 @@ class Programme:
 
 
 def _add_flow(programme: Programme, parts: Parts, n: int) -> None:
-    """Paper 002, eqs. 12-16: one unit flows along the edges; a node part is the flow through its node.
+    """[Fersini14], eqs. 12-16: one unit flows along the edges; a node part is the flow through its node.
 
     Node parts are declared 0/1, which makes the edges 0/1 by themselves: HiGHS is up to ten times faster than when
     the edges are declared so (eq. 15).
@@ -213,7 +213,7 @@ def solve(
 
 
 def decode_milp(problem: ChainProblem, node_limit: int | None = None, seconds: float | None = None) -> Result:
-    """Decode a chain by one integer programme over all parts: the reference engine (paper 002, eqs. 12-16).
+    """Decode a chain by one integer programme over all parts: the reference engine ([Fersini14], eqs. 12-16).
 
     HiGHS is called with a zero gap. ``iterations`` counts its branch and bound nodes.
     """

@@ -1,4 +1,4 @@
-"""Two-stage decoding (paper 002, eqs. 22-29): the least cost of broken rules among high-scoring labellings."""
+"""Two-stage decoding ([Fersini14], eqs. 22-29): the least cost of broken rules among high-scoring labellings."""
 
 from dataclasses import dataclass, replace
 

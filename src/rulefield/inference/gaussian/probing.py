@@ -36,8 +36,7 @@ class ProbedInverse:
 
     References
     ----------
-    .. [1] M. F. Hutchinson, A stochastic estimator of the trace of the influence matrix, 1990.
-    .. [2] S. Ubaru, J. Chen and Y. Saad, Fast estimation of tr(f(A)) via stochastic Lanczos quadrature, 2017.
+    [Hutchinson90], [Ubaru17]
     """
 
     def __init__(self, matrix: Any, probes: int = PROBES, seed: int = 0):

@@ -61,7 +61,7 @@ def softmax_posterior(
 
     References
     ----------
-    .. [1] D. Böhning, Multinomial logistic regression algorithm, 1992.
+    [Boehning92]
     """
     prior, v = potentials.mean, potentials.variance
     hot, seen = _one_hot(labels, prior.shape[1])

@@ -219,7 +219,7 @@ def _better(one: Result, other: Result) -> Result:
 def _finish(parts: Parts, search: Search, budget: Budget, use_milp: bool = False) -> None:
     """Find a better labelling around the sure nodes, forbid labels with it, and solve what is left piece by piece.
 
-    Fixing the nodes that the bound's scores decide clearly is the idea of CombiLP (Savchynskyy et al. 2013); here it
+    Fixing the nodes that the bound's scores decide clearly is the idea of CombiLP ([Savchynskyy13]); here it
     only makes a labelling, and the proof is left to bounds.
     """
     root = begin(parts)

@@ -1,7 +1,7 @@
 """The k best labellings of a chain, best first.
 
 Every labelling but the best is a *deviation* of a better one: it keeps that one's labels after some position,
-takes a worse label there, and goes on to the left as well as it can (Eppstein 1998; Huang and Chiang 2005,
+takes a worse label there, and goes on to the left as well as it can ([Eppstein98]; [Huang05],
 algorithm 3, for chains). A heap of deviations therefore yields the labellings in order.
 """
 

@@ -286,7 +286,7 @@ def keep_plane(planes, weights, losses, first, path, loss, share):
 
 @kernel
 def frank_wolfe_epoch(data, table, state, work, order, cost, l2, planes, weights, losses, tally, fixed):
-    """One pass of block-coordinate Frank-Wolfe (Lacoste-Julien et al. 2013, algorithm 4); return the sum of gaps.
+    """One pass of block-coordinate Frank-Wolfe ([LacosteJulien13], algorithm 4); return the sum of gaps.
 
     planes (K, n_tokens) uint16, weights and losses (n_sequences, K); a sequence needs a free plane in every pass.
     ``tally`` holds (steps so far, loss term of the dual, memory of its average). Where ``fixed``, nothing moves, and

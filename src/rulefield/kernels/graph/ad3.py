@@ -1,4 +1,4 @@
-"""AD3: alternating directions dual decomposition (Martins et al. 2015), with closed-form projections of rules.
+"""AD3: alternating directions dual decomposition ([Martins15]), with closed-form projections of rules.
 
 Each factor has its own copy q of the indicators it reads; a step maximises its scores plus multipliers minus
 eta / 2 times the squared distance from the consensus z, then z is the mean of the copies and the multipliers move by
@@ -89,7 +89,7 @@ def sort_down(values):
 
 @kernel
 def fit_output(point):
-    """Project on the hull of "last = any of the others" in place (Martins et al. 2015, OR with output)."""
+    """Project on the hull of "last = any of the others" in place ([Martins15], OR with output)."""
     k = len(point) - 1
     inputs = point[:k].copy()
     sort_down(inputs)

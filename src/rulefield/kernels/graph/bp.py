@@ -1,6 +1,6 @@
 """Belief propagation: sum-product on forests (exact), tree-reweighted and loopy elsewhere; messages are logarithms.
 
-Wainwright, Jaakkola, Willsky (2005, "A new class of upper bounds on the log partition function"): with edge
+[Wainwright05]: with edge
 weight w in (0, 1], the message from t to s is log sum over y of exp(score / w + theta_t(y) - message(s to t)), where
 theta_t is the node's score plus w x message over all its edges. w = 1 everywhere is ordinary belief propagation.
 """

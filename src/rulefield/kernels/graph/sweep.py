@@ -1,6 +1,6 @@
 """Sequential tree-reweighted message passing (TRW-S) over edges and over rules read by small automata.
 
-The dual bound is that of Kolmogorov (2006, "Convergent tree-reweighted message passing"): the graph is covered
+The dual bound is that of [Kolmogorov06]: the graph is covered
 by chains that are monotone in the order of the nodes; a node shares its reparametrised scores equally among its
 chains; each message keeps the best completion of a chain constant. A rule is one more chain, whose
 message is indexed by the state of its automaton, so that the bound knows the whole convex hull of each rule.

@@ -126,7 +126,7 @@ def priced(lowered, arriving, tables, classes, duals):
 
 @kernel
 def complementary(excesses, duals, caps, strict):
-    """Whether every row is at a complementary value; ``strict`` False is the weaker test that paper 004 prints."""
+    """Whether every row is at a complementary value; ``strict`` False is the weaker test that [Anzaroot14] prints."""
     for c in range(len(duals)):
         over = excesses[c]
         if over == 0:

@@ -39,7 +39,7 @@ class FrankWolfe:
               + \theta \cdot \phi(x_i, y) - \theta \cdot \phi(x_i, y_i)\big)
 
     with the Hamming loss :math:`\Delta`. Each step decodes one sequence with the loss added and moves its block of
-    the dual towards that labelling, with exact line search (Lacoste-Julien et al. 2013, algorithm 4); the result is
+    the dual towards that labelling, with exact line search ([LacosteJulien13], algorithm 4); the result is
     the average of the iterates with weights 1, 2, 3, ... (their section 3). The labellings that hold weight are kept,
     so memory is O(n_tokens * max_iter) whatever the length of theta.
 

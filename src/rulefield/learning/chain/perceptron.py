@@ -19,7 +19,7 @@ from rulefield.models.chain import ChainModel
 class AveragedPerceptron:
     r"""Learns a chain by decoding: theta moves by phi(gold) - phi(decoded) wherever the two differ.
 
-    The result is the mean of theta over all steps (Collins 2002, section 2.3), kept lazily, so that a step costs
+    The result is the mean of theta over all steps ([Collins02], section 2.3), kept lazily, so that a step costs
     the features of one sequence. Forbidden transitions are never decoded. Deterministic for a seed.
 
     Parameters

@@ -41,7 +41,7 @@ class StochasticLikelihood:
 
     References
     ----------
-    .. [1] Bottou, Stochastic gradient descent tricks, 2012, sections 5.1 (scale) and 5.2 (rates).
+    [Bottou12], sections 5.1 (scale) and 5.2 (rates)
     """
 
     def __init__(

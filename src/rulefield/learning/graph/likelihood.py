@@ -111,8 +111,7 @@ class GraphLikelihood:
 
     References
     ----------
-    .. [1] Wainwright, Jaakkola, Willsky, A new class of upper bounds on the log partition function, 2005.
-    .. [2] Gimpel, Smith, Softmax-margin CRFs, 2010.
+    [Wainwright05], [Gimpel10]
     """
 
     def __init__(self, model: GraphModel, shards: Sequence[GraphShard], n_jobs: int | None = None):

@@ -23,7 +23,7 @@ def fit_perceptron(
 
     References
     ----------
-    .. [1] Collins, Discriminative training methods for hidden Markov models, 2002.
+    [Collins02]
     """
     w, total, steps = start.copy(), np.zeros_like(start), 0
     truth = [model.joint_features(shard.batch, shard.labels) for shard in shards]

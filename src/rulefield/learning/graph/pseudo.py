@@ -18,7 +18,7 @@ class GraphPseudoLikelihood:
 
     References
     ----------
-    .. [1] Besag, Statistical analysis of non-lattice data, 1975.
+    [Besag75]
     """
 
     def __init__(self, model: GraphModel, shards: Sequence[GraphShard], n_jobs: int | None = None):

@@ -39,11 +39,7 @@ class StructuredSVM:
 
     References
     ----------
-    .. [1] Lacoste-Julien, Jaggi, Schmidt, Pletscher, Block-coordinate Frank-Wolfe optimization for structural SVMs,
-       2013.
-    .. [2] Osokin, Alayrac, Lukasewitz, Dokania, Lacoste-Julien, Minding the gaps for block Frank-Wolfe, 2016
-       (caching,
-       pairwise steps).
+    [LacosteJulien13]; caching and pairwise steps: [Osokin16]
     """
 
     def __init__(self, model: GraphModel, shards: Sequence[GraphShard], l2: float, oracle: MapOracle):

@@ -92,7 +92,7 @@ class Window(Statement):
         return terms
 
     def amount_rows(self, builder: RowBuilder) -> None:
-        """For each token: premises - conclusion <= slack (eq. 19 of paper 002 per token where ``require``)."""
+        """For each token: premises - conclusion <= slack (eq. 19 of [Fersini14] per token where ``require``)."""
         for premises, conclusion in self._terms(builder):
             if not self.require:
                 builder.limit(total(premises) - float(len(premises) - 1), conclusion, slack=True)

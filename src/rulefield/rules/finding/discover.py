@@ -1,4 +1,4 @@
-"""Discovering rules as minimum-cost logic learning (paper 002, section 3.1).
+"""Discovering rules as minimum-cost logic learning ([Fersini14], section 3.1).
 
 For each label, the tokens that have it are explained by a formula in disjunctive normal form over predicates of the
 token and its neighbourhood: the cheapest set of clauses, chosen by an integer programme (set covering), that covers
@@ -52,7 +52,7 @@ class Clause:
 
     @property
     def rule(self) -> Rule:
-        """The clause as an ordinary soft rule, at the cost of eq. 30 of paper 002."""
+        """The clause as an ordinary soft rule, at the cost of eq. 30 of [Fersini14]."""
         conditions = tuple(p.condition for p in self.predicates if p.condition is not None)
         condition = (
             any_token() if not conditions else conditions[0] if len(conditions) == 1 else token_all(*conditions)

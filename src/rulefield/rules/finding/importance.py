@@ -1,4 +1,4 @@
-"""Which candidate rules are worth learning: the importance score of paper 004, eq. 10."""
+"""Which candidate rules are worth learning: the importance score of [Anzaroot14], eq. 10."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -22,8 +22,7 @@ def importance_of(predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
 
     References
     ----------
-    .. [1] Anzaroot, Passos, Belanger and McCallum, Learning soft linear constraints with application to citation
-       field extraction, 2014, eq. 10.
+    [Anzaroot14], eq. 10
     """
     by_model, by_gold = (predicted > 0).sum(axis=1), (gold > 0).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Rules found in labelled data: the five families of paper 002 and token classes, with support, confidence and cost."""
+"""Rules found in labelled data: the five families of [Fersini14] and token classes, with support, confidence and cost."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ class MinedRule:
         Soft, at the price ``cost`` for each unit of violation.
     family : str
     satisfied, violated : int
-        Instances of its premise (``D`` and ``D'`` of paper 002, eq. 30) for which it holds and fails.
+        Instances of its premise (``D`` and ``D'`` of [Fersini14], eq. 30) for which it holds and fails.
     support : int
         Instances that speak for it: satisfied ones that would not be satisfied for want of the labels involved.
     words : str
@@ -61,7 +61,7 @@ class MinedRule:
 def violation_cost(satisfied: int, violated: int, smoothing: float = 0.5) -> float:
     """Cost of breaking a rule: -log of the share of instances that break it, smoothed.
 
-    Equation 30 of paper 002 read literally is not positive and rewards violation; this is the log probability of a
+    Equation 30 of [Fersini14] read literally is not positive and rewards violation; this is the log probability of a
     violation with the sign that makes a rule that always holds dear, and one that often fails cheap.
     """
     return log((satisfied + violated + 2 * smoothing) / (violated + smoothing))
@@ -188,7 +188,7 @@ def mine_table(
     delimiters: Sequence[str] = DELIMITERS,
     labels: Sequence[str] | None = None,
 ) -> list[MinedRule]:
-    """Find rules of the five families of paper 002 (eqs. 17-21), dearest first.
+    """Find rules of the five families of [Fersini14] (eqs. 17-21), dearest first.
 
     Parameters
     ----------
@@ -280,7 +280,7 @@ def _written(family: str, a: str, b: str, delimiter: _Delimiter) -> tuple[Rule, 
 
 
 def mine(X: Iterable[Any] | None, y: Iterable[Sequence[Any]], learn: bool = False, **options: Any) -> list[Rule]:
-    """Find rules in labelled data, at the price that eq. 30 of paper 002 gives them.
+    """Find rules in labelled data, at the price that eq. 30 of [Fersini14] gives them.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Candidate rules by template (paper 004, section 5): once each, pairs together, and levels of a hierarchy.
+"""Candidate rules by template ([Anzaroot14], section 5): once each, pairs together, and levels of a hierarchy.
 
 Candidates are ordinary rules with ``.soft("learn")``: whoever learns their weights drops the useless ones.
 """

@@ -6,12 +6,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rulefield.inference.chain.prepare import Prepared, prepare
+from rulefield.inference.relaxation import Prices
 from rulefield.inference.result import TOLERANCE, Result
 from rulefield.kernels.lattice.dual import best_path, completions, priced, soft_dd
 from rulefield.kernels.lattice.prices import automaton_prices
 from rulefield.problem.chain_rules import ChainProblem
-
-Prices = tuple[np.ndarray, np.ndarray, float]
 
 
 @dataclass

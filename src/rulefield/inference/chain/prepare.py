@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.exceptions import InputError
-from rulefield.inference.chain.flatten import Term, flatten
+from rulefield.inference.flatten import Term, flatten
 from rulefield.inference.result import BrokenRule, Result, judge
 from rulefield.kernels.lattice.rule_tables import RuleTables, fold_local, rule_amounts
 from rulefield.problem.chain_rules import ChainProblem

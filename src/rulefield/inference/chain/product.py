@@ -1,19 +1,15 @@
 """Dynamic programming over labels and the states of only those rules that are in conflict."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
-from rulefield.inference.chain.dual import DualPotentials, Prices, Progress, dual_potentials, run_duals
-from rulefield.inference.chain.flatten import Term
-from rulefield.inference.chain.prepare import Prepared, prepare
+from rulefield.inference.chain.dual import DualPotentials, Progress, dual_potentials, run_duals
+from rulefield.inference.chain.prepare import prepare
+from rulefield.inference.flatten import Term
+from rulefield.inference.relaxation import Relaxation
 from rulefield.inference.result import Result
 from rulefield.kernels.lattice.dual import path_score
-from rulefield.kernels.lattice.lattice import Lattice, chain_lattice, fill_ahead, lattice_path
-from rulefield.kernels.lattice.refine import refine
+from rulefield.kernels.lattice.lattice import chain_lattice, lattice_path
 from rulefield.problem.chain_rules import ChainProblem
-
-_NO_PRICES: Prices = np.zeros((0, 0)), np.zeros((0, 0), np.int64), 0.0
 
 FIRST_WINDOW = 0.1
 """Share of the gap in which the product first looks for an optimum."""
@@ -22,75 +18,20 @@ WIDENING = 2.5
 MOST_WINDOWS = 8
 
 
-@dataclass
-class Relaxation:
-    """A lattice in which some terms of the rules are exact and the others are priced by duals, or ignored.
-
-    Its best path bounds the objective; where that path is charged what it truly costs, it is optimal.
-    """
-
-    prepared: Prepared
-    lattice: Lattice
-    constant: float
-    duals: np.ndarray
-    prices: dict[int, Prices | None]
-    left: list[Term]
-
-    @classmethod
-    def of_chain(cls, progress: Progress, dual: DualPotentials, threshold: float) -> "Relaxation":
-        """All rules priced; only labels and steps whose max-marginal beats the threshold are kept."""
-        lattice = chain_lattice(dual.unary, dual.arriving, dual.ahead, dual.constant, threshold)
-        prepared = progress.prepared
-        return cls(prepared, lattice, dual.constant, progress.duals.copy(), progress.prices, list(prepared.terms))
-
-    def add(self, term: Term, threshold: float, limit: int, keep_runs: bool = False) -> bool:
-        """Make one term exact; False, and nothing changed, where the lattice would pass the limit."""
-        done, lattice, constant = refine(
-            self.lattice,
-            self.prepared.tables,
-            self.prepared.classes[term.rule],
-            self.prepared.unary.shape[1],
-            term.rule,
-            term.low,
-            term.high,
-            self.duals,
-            *(self.prices.get(term.rule) or _NO_PRICES),
-            self.constant,
-            threshold,
-            limit,
-            keep_runs,
-        )
-        if not done:
-            return False
-        self.lattice, self.constant = lattice, constant
-        self.duals[term.low : term.high] = 0.0
-        self.left.remove(term)
-        return True
-
-    def bound(self, threshold: float) -> float:
-        """Best value of a path; ``-inf`` where no path beats the threshold."""
-        return float(fill_ahead(self.lattice, threshold - self.constant)) + self.constant
-
-    def mischarged(self, labels: np.ndarray, excesses: np.ndarray, amounts: np.ndarray) -> Term:
-        """Of the terms left, the one whose true cost most exceeds what the relaxation charges.
-
-        Among hard terms that are broken, the one with the fewest states.
-        """
-        tables = self.prepared.tables
-        worst, widest = self.left[0], (-1.0, 0)
-        for term in self.left:
-            over = excesses[term.low : term.high]
-            amount = int(np.maximum(over, 0).sum()) if term.high > term.low else int(amounts[term.rule])
-            cost = (
-                tables.weight[term.rule] * (min(amount, 1) if tables.once[term.rule] else amount) if amount else 0.0
-            )
-            difference = cost - float(self.duals[term.low : term.high] @ over)
-            priced = self.prices.get(term.rule)
-            if priced is not None:
-                difference -= priced[2] + float(priced[0][np.arange(len(labels)), labels].sum())
-            if (difference, -term.states) > widest:
-                worst, widest = term, (difference, -term.states)
-        return worst
+def chain_relaxation(progress: Progress, dual: DualPotentials, threshold: float) -> Relaxation:
+    """All rules of a chain priced; only labels and steps whose max-marginal beats the threshold are kept."""
+    lattice = chain_lattice(dual.unary, dual.arriving, dual.ahead, dual.constant, threshold)
+    prepared = progress.prepared
+    return Relaxation(
+        prepared.tables,
+        prepared.classes,
+        prepared.unary.shape[1],
+        lattice,
+        dual.constant,
+        progress.duals.copy(),
+        progress.prices,
+        list(prepared.terms),
+    )
 
 
 def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
@@ -117,7 +58,7 @@ def search_window(progress: Progress, dual: DualPotentials, floor: float, terms:
     Terms already known to matter come first, those with few states before the others. On return the bound is
     the floor (or the best value, where that is higher).
     """
-    relaxation = Relaxation.of_chain(progress, dual, floor)
+    relaxation = chain_relaxation(progress, dual, floor)
     known = sorted(terms, key=lambda term: (term.states, term.rule))
     while True:
         bound = relaxation.bound(floor)

@@ -11,7 +11,7 @@ from rulefield.inference.chain.auto import NODE_LIMIT
 from rulefield.inference.chain.dual import Progress, dual_potentials
 from rulefield.inference.chain.exact import ChainMarginals
 from rulefield.inference.chain.prepare import Prepared, prepare
-from rulefield.inference.chain.product import Relaxation
+from rulefield.inference.chain.product import chain_relaxation
 from rulefield.inference.result import Result, Status
 from rulefield.kernels.lattice.lattice import Lattice
 from rulefield.kernels.lattice.sums import lattice_kbest, lattice_marginals, lattice_samples, sums_ahead
@@ -27,7 +27,7 @@ def ruled_lattice(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> tuple[
         Where the product has more than ``node_limit`` nodes.
     """
     progress = Progress.start(prepare(problem))
-    relaxation = Relaxation.of_chain(progress, dual_potentials(progress), -np.inf)
+    relaxation = chain_relaxation(progress, dual_potentials(progress), -np.inf)
     relaxation.bound(-np.inf)
     for term in sorted(progress.prepared.terms, key=lambda term: (term.states, term.rule)):
         if not relaxation.add(term, -np.inf, node_limit, keep_runs=True):

@@ -11,7 +11,7 @@ from rulefield.inference.chain.enumerate import labellings
 from rulefield.inference.chain.exhaustive import amounts_of, costs_of, scores_of
 from rulefield.inference.chain.milp import Parts, Programme, all_parts, build, run_highs
 from rulefield.inference.chain.prepare import Prepared, prepare
-from rulefield.inference.chain.product import Relaxation
+from rulefield.inference.chain.product import chain_relaxation
 from rulefield.inference.result import TOLERANCE, Result, Status
 from rulefield.kernels.lattice.dual import completions
 from rulefield.kernels.lattice.lattice import chain_lattice
@@ -247,7 +247,7 @@ def _close(search: _Search, progress: Progress, rate: float, node_limit: int) ->
     dual = dual_potentials(progress)
     slack = 1e-3 * TOLERANCE * max(1.0, abs(search.floor))
     lagrangian = search.floor - rate * search.cost - slack
-    relaxation = Relaxation.of_chain(progress, dual, lagrangian)
+    relaxation = chain_relaxation(progress, dual, lagrangian)
     for term in sorted(prepared.terms, key=lambda term: (term.states, term.rule)):
         if relaxation.bound(lagrangian) == -np.inf:
             break

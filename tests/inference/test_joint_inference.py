@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 
 from oracles.joint import problem
 from rulefield.inference import joint
+from rulefield.inference.chain.enumerate import labellings
 from rulefield.inference.chain.exact import forward_backward
 
 LENGTHS = (3, 1, 6, 2, 5, 4, 1, 7, 3, 2, 9)  # more than the lanes hold, and no multiple of them
@@ -56,3 +57,38 @@ def test_a_chain_without_labellings_leaves_the_others_alone(monkeypatch, denser)
     tokens = np.repeat(others, LENGTHS)
     assert_allclose(without.node[tokens], whole.node[tokens])
     assert all(np.isfinite(edges).all() for edges in without.edges)
+
+
+def best_of_all(p, i):
+    """Best score of any labelling through each state at each token, by listing them."""
+    chain = p.chain(i)
+    best = np.full_like(chain.unary, -np.inf)
+    for path in labellings(chain):
+        value = chain.score(path)
+        steps = np.arange(len(path))
+        best[steps, path] = np.maximum(best[steps, path], value)
+    return best
+
+
+@pytest.mark.parametrize("sizes", [(1,), (3,), (2, 1), (2, 3), (2, 2, 2)])
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("clamp", [False, True])
+def test_the_factored_maximum_is_the_best_of_all_labellings(sizes, moves, clamp):
+    moves = moves and np.prod(sizes) > 2
+    model, data, labels, _, theta = problem(3, sizes, lengths=(3, 1, 4, 2), moves=moves)
+    p = model.potentials(theta, data, labels if clamp else None)
+    states, scores = joint.joint_viterbi(p)
+    for i, score in enumerate(scores):
+        through = best_of_all(p, i)
+        assert_allclose(score, through.max())
+        assert_allclose(joint.best_through(p, i), through, atol=1e-12)
+        assert_allclose(p.chain(i).score(states[p.offsets[i] : p.offsets[i + 1]]), score)
+
+
+def test_a_chain_without_labellings_scores_minus_infinity():
+    model, data, _, _, theta = problem(2, (2, 3), lengths=(2, 0, 3), moves=False)
+    p = model.potentials(theta, data)
+    p.psi[1] = -np.inf
+    _, scores = joint.joint_viterbi(p)
+    assert (scores[:2] == [-np.inf, 0]).all()
+    assert np.isfinite(scores[2])

@@ -91,10 +91,8 @@ def best_through(potentials: JointPotentials, i: int) -> np.ndarray:
     p = potentials
     psi = np.ascontiguousarray(p.psi[int(p.offsets[i]) : int(p.offsets[i + 1])], np.float64)
     out = np.empty_like(psi)
-    if len(p.move_from):
-        sizes, steps = np.array([p.n_states], np.uint64), (p.pairwise,)
-    else:
-        sizes, steps = np.array(p.sizes, np.uint64), p.transitions
+    steps = (p.pairwise,) if len(p.move_from) else p.transitions
+    sizes = np.array([len(T) for T in steps], np.uint64)
     joint_max_marginals(psi, sizes, _flat(steps), _flat(T.T for T in steps), out)
     return out
 

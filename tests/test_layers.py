@@ -36,8 +36,6 @@ MOST_FILES = 16  # in a layer's own folder or in a family's: more than that is a
 FAMILY_EXCEPTIONS = {
     ("estimators", "joint", "chain"): "a joint model starts from one chain per task",
     ("estimators", "ruled", "chain"): "RuledCRF wraps a ChainCRF",
-    ("estimators", "segments", "chain"): "options and features in files, until they are shared",
-    ("estimators", "graph", "chain"): "the reading of n_jobs, until it is shared",
     ("kernels", "segments", "chain"): "a step between segments is a step of a chain",
     ("learning", "expectations", "chain"): "free sums of one chain go through the chain's kernels",
     ("rules", "finding", "chain"): "candidates are measured by compiling them for chains",

@@ -3,9 +3,12 @@
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from numbers import Integral
 from typing import TypeVar
 
 import numpy as np
+
+from rulefield.exceptions import InputError
 
 MOST_SHARDS = 64
 # Scores of labels in one shard: enough that zeroing and adding up its gradient is a small part of its work.
@@ -32,10 +35,13 @@ def shard_bounds(lengths: np.ndarray, n_labels: int) -> np.ndarray:
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Threads for scikit-learn's ``n_jobs``: None is 1, -1 one for each core."""
-    n_jobs = 1 if n_jobs is None else n_jobs
+    """Threads for scikit-learn's ``n_jobs``: None is 1, -1 one per core, -2 one per core but one, and so on."""
+    if n_jobs is None:
+        return 1
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+        raise InputError(f"n_jobs must be a whole number of threads, or -1 for all cores; got {n_jobs!r}.")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, n_jobs if n_jobs > 0 else cores + 1 + n_jobs)
+    return max(1, int(n_jobs) if n_jobs > 0 else cores + 1 + int(n_jobs))
 
 
 class Threads:

@@ -1,5 +1,6 @@
 """What every estimator of the library shares: one model file, and the tags of scikit-learn for structured input."""
 
+import warnings
 from abc import abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -8,51 +9,131 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from rulefield.estimators.packing import Packer, State, given_or, pack_or_name, unpack
+from rulefield.estimators.parameters import Table
 from rulefield.exceptions import ModelFileError
 from rulefield.persistence import load_model, model_to_bytes, save_model
 
-State = tuple[dict[str, np.ndarray], dict[str, Any]]
-"""The arrays and the JSON-able metadata of a fitted model."""
 
+class SavedModel(BaseEstimator):
+    """``save``, ``to_bytes`` and ``load``: every constructor parameter and fitted attribute, in one file.
 
-class SavedModel:
-    """``save``, ``to_bytes`` and ``load`` for an estimator that can tell and take back its :data:`State`."""
+    The base writes the parameters and the attributes named in ``_saved`` by :class:`Packer`, which refuses what a file
+    cannot hold; an estimator adds its model by :meth:`_state` and takes it back by :meth:`_restore`.
+    """
 
     _kind: ClassVar[str]
+    _parameters: ClassVar[Table]
+    _saved: ClassVar[tuple[str, ...]] = ()
+    """Fitted attributes that are written as they are."""
+    _given_to_load: ClassVar[tuple[str, ...]] = ()
+    """Parameters that are the user's own code: the file names them, and ``load`` is given them again."""
 
     @abstractmethod
     def _state(self) -> State:
-        """Return all that a fitted model needs to predict."""
+        """Return what the model needs to predict, beyond parameters and ``_saved`` attributes."""
 
     @abstractmethod
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
-        """Become the fitted model of a :data:`State`; ``given`` stands in for what a file cannot hold."""
+        """Take back a :data:`State`; ``given`` stands in for what a file cannot hold."""
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file, which :func:`rulefield.load` reads; opening it runs no code."""
         check_is_fitted(self)
-        save_model(path, self._kind, *self._state())
+        save_model(path, self._kind, *self._whole_state())
 
     def to_bytes(self) -> bytes:
         """Return what ``save`` would write."""
         check_is_fitted(self)
-        return model_to_bytes(self._kind, *self._state())
+        return model_to_bytes(self._kind, *self._whole_state())
 
     @classmethod
     def load(cls, source: str | Path | bytes, **given: Any) -> Self:
-        """Read a model file (a path or its bytes). ``features=`` replaces a transformer that was not saved."""
+        """Read a model file: a path or its bytes.
+
+        Parameters
+        ----------
+        source : path or bytes
+        **given
+            What a file cannot hold: ``features=`` for a transformer of your own.
+        """
         kind, arrays, metadata = load_model(source)
         if kind != cls._kind:
             raise ModelFileError(
                 f"this file holds a {kind!r} model, not a {cls._kind!r} one; open it with rulefield.load()."
             )
-        crf = cls()
-        crf._restore(arrays, metadata, **given)
-        return crf
+        return cls._from_state(arrays, metadata, **given)
+
+    # --- the state as a whole ---------------------------------------------------------------------
+
+    def _whole_state(self) -> State:
+        packer = Packer(type(self).__name__)
+        owner = self._library_class()
+        own = {} if type(self) is owner else self.get_params(deep=False)
+        names = owner._get_param_names()
+        values = {name: getattr(self, name) for name in names} | self._params_to_save()
+        arrays, model = self._state()
+        metadata = {
+            "class": type(self).__name__,
+            "params": {name: self._pack(packer, name, values[name]) for name in names},
+            "own_params": {name: self._pack(packer, name, value) for name, value in own.items()},
+            "attributes": {name: packer.pack(getattr(self, name), name) for name in self._saved},
+            "model": model,
+        }
+        return arrays | packer.arrays, metadata
+
+    def _params_to_save(self) -> dict[str, Any]:
+        """Return parameters that a file holds otherwise than they are."""
+        return {}
+
+    def _pack(self, packer: Packer, name: str, value: Any) -> Any:
+        return pack_or_name(packer, name, value) if name in self._given_to_load else packer.pack(value, name)
+
+    @classmethod
+    def _library_class(cls) -> "type[SavedModel]":
+        """Return the class of the library that a user's subclass comes from: the one that names the kind."""
+        return next(c for c in cls.__mro__ if "_kind" in vars(c))
+
+    @classmethod
+    def _from_state(cls, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> Self:
+        strange = set(given) - set(cls._given_to_load)
+        if strange:
+            raise TypeError(f"load() got an unexpected keyword argument {sorted(strange)[0]!r}.")
+        owner = cls._library_class()
+        params = cls._unpacked(metadata["params"], arrays, given, owner._get_param_names())
+        if cls is owner:
+            made = cls(**params)
+            if metadata["class"] != cls.__name__:
+                warnings.warn(
+                    f"the file was saved by {metadata['class']}, a subclass; it is opened as a plain {cls.__name__} "
+                    f"({metadata['class']}.load opens it as one).",
+                    UserWarning,
+                    stacklevel=3,
+                )
+        else:
+            made = cls(**cls._unpacked(metadata["own_params"], arrays, given, cls._get_param_names()))
+            made.__dict__.update(params)
+        for name in cls._saved:
+            setattr(made, name, unpack(metadata["attributes"][name], arrays))
+        made._restore(arrays, metadata["model"], **given)
+        return made
+
+    @classmethod
+    def _unpacked(
+        cls, params: dict[str, Any], arrays: dict[str, np.ndarray], given: dict[str, Any], known: list[str]
+    ) -> dict[str, Any]:
+        strange = set(params) - set(known)
+        if strange:
+            raise ModelFileError(
+                f"the file names a parameter {sorted(strange)[0]!r} that {cls.__name__} does not have."
+            )
+        return {name: given_or(value, arrays, name, given) for name, value in params.items()}
 
 
-class SequenceEstimator(SavedModel, BaseEstimator):
+class SequenceEstimator(SavedModel):
     """A model file, and the tags of an estimator whose X is a list of sequences and whose y is needed."""
+
+    _given_to_load = ("features",)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")

@@ -20,8 +20,8 @@ _LOADERS = {
 
 def load(source: str | Path | bytes, **options: Any) -> Any:
     """Return the model in a file that ``save`` wrote: a path, or the file's bytes. No code in the file is run."""
-    kind, _, _ = load_model(source)
+    kind, arrays, metadata = load_model(source)
     if kind not in _LOADERS:
         raise ModelFileError(f"this file holds a {kind!r} model, which this version of rulefield does not know.")
     module, name = _LOADERS[kind]
-    return getattr(import_module(module), name).load(source, **options)
+    return getattr(import_module(module), name)._from_state(arrays, metadata, **options)

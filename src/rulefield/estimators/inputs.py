@@ -7,6 +7,7 @@ import numpy as np
 from rulefield.data.sequences import Sequences
 from rulefield.encode.features import FeatureEncoder, Form, input_form
 from rulefield.encode.tokens import TokenFeatures
+from rulefield.estimators.packing import Packer, State, given_or, pack_or_name
 from rulefield.exceptions import InputError
 from rulefield.persistence import pack_strings, unpack_strings
 
@@ -89,15 +90,19 @@ class InputEncoder:
             raise InputError(f"X has {data.n_features} feature columns; the model was trained with {self.n_columns}.")
         return data
 
-    def to_arrays(self) -> dict[str, np.ndarray]:
-        """Vocabulary as arrays for a model file."""
-        return {f"names_{k}": v for k, v in pack_strings(self.names).items()} if self.encoder else {}
+    def state(self) -> State:
+        """Return the vocabulary as arrays and the rest as metadata, for a model file."""
+        arrays = {f"names_{k}": v for k, v in pack_strings(self.names).items()} if self.encoder else {}
+        packer = Packer("InputEncoder")
+        return arrays, {"features": pack_or_name(packer, "features", self.features), "n_columns": self.n_columns}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray], features: Any, n_columns: int) -> "InputEncoder":
-        """Undo :meth:`to_arrays`."""
-        made = cls(features)
-        made.n_columns = n_columns
+    def from_state(
+        cls, arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Any = None
+    ) -> "InputEncoder":
+        """Undo :meth:`state`; ``features`` stands in for a transformer that a file cannot hold."""
+        made = cls(given_or(metadata["features"], arrays, "features", {"features": features}))
+        made.n_columns = metadata["n_columns"]
         if "names_text" in arrays:
             names = unpack_strings(arrays["names_text"], arrays["names_stop"])
             made.encoder = FeatureEncoder.from_names(names)

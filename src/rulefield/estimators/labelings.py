@@ -1,4 +1,4 @@
-"""What ``decode`` returns for one sequence: labels, what they are worth, and how sure that is."""
+"""What ``decode`` returns, for every family: labels, what they are worth, and how sure that is."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,57 +10,82 @@ from rulefield.inference.result import Result
 
 
 @dataclass(frozen=True)
-class Broken:
-    """A rule that the labelling breaks: by how much, and what that cost (``inf`` under ``relax``)."""
+class BrokenRule:
+    """A rule that a labeling breaks.
+
+    Parameters
+    ----------
+    rule : str
+        Its name, or its text where it has none.
+    amount : float
+        By how much it is broken.
+    cost : float
+        What that took from the objective; ``inf`` for a hard rule that ``on_infeasible="relax"`` broke.
+    """
 
     rule: str
     amount: float
     cost: float
 
+    def __str__(self) -> str:
+        return f"breaks {self.rule!r} by {self.amount:g}, cost {self.cost:.4g}"
+
 
 @dataclass(frozen=True)
-class Labelling:
-    """One decoded sequence.
+class Labeling:
+    """The best labeling that an engine found for one sequence or graph, and how sure it is.
 
     Parameters
     ----------
-    labels : list
+    labels : list, or dict of list
+        One label per token; by task for joint models, by type for graphs with named types.
     score : float
         The model's log-score of the labels.
     objective : float
-        ``score`` minus what the broken rules cost.
+        ``score`` minus what the broken soft rules cost.
     upper_bound : float
-        No labelling has a higher objective.
+        No labeling has a higher objective.
     status : str
         ``optimal`` (proved), ``bounded`` (the gap says by how much at most a better one may beat it) or
-        ``infeasible`` (no labelling obeys the hard rules; ``labels`` is empty).
+        ``infeasible`` (no labeling obeys the hard rules).
     engine : str
         The engine that finished the job.
-    iterations : int
-    broken : tuple of Broken
+    broken : tuple of BrokenRule
+    probability : float, optional
+        Of the labels under the model and its rules, where it was asked for.
+    cost, cost_lower_bound : float, optional
+        Two-stage decoding only: total cost of the broken rules, and its bound.
     """
 
-    labels: list[Any]
+    labels: Any
     score: float
     objective: float
     upper_bound: float
     status: str
     engine: str
-    iterations: int
-    broken: tuple[Broken, ...] = ()
+    broken: tuple[BrokenRule, ...] = ()
+    probability: float | None = None
+    cost: float | None = None
+    cost_lower_bound: float | None = None
 
     @classmethod
-    def of(cls, result: Result, classes: Sequence[Any] | np.ndarray, rules: Sequence[str]) -> "Labelling":
-        """Name the labels and the rules of an engine's answer."""
+    def of(cls, result: Result, classes: Sequence[Any] | np.ndarray, rules: Sequence[str]) -> "Labeling":
+        """Name the labels (by number among ``classes``) and the rules of an engine's answer."""
+        return cls.named(result, [classes[k] for k in result.labels.tolist()], rules)
+
+    @classmethod
+    def named(cls, result: Result, labels: Any, rules: Sequence[str]) -> "Labeling":
+        """Return an engine's answer with ``labels`` as users see them."""
         return cls(
-            [classes[k] for k in result.labels.tolist()],
-            result.score,
-            result.objective,
-            result.upper_bound,
+            labels,
+            float(result.score),
+            float(result.objective),
+            float(result.upper_bound),
             str(result.status),
             result.engine,
-            result.iterations,
-            tuple(Broken(rules[b.rule], b.amount, b.cost) for b in result.broken),
+            tuple(BrokenRule(rules[b.rule], float(b.amount), float(b.cost)) for b in result.broken),
+            cost=getattr(result, "cost", None),
+            cost_lower_bound=getattr(result, "cost_lower_bound", None),
         )
 
     @property
@@ -69,6 +94,8 @@ class Labelling:
         return max(0.0, self.upper_bound - self.objective)
 
     def __str__(self) -> str:
-        lines = [f"{self.status} (objective {self.objective:.4g}, gap {self.gap:.2g}, {self.engine}): {self.labels}"]
-        lines += [f"  breaks {b.rule!r} by {b.amount:g}, cost {b.cost:.4g}" for b in self.broken]
-        return "\n".join(lines)
+        more = "" if self.probability is None else f", probability {self.probability:.3g}"
+        head = (
+            f"{self.status} (objective {self.objective:.4g}, gap {self.gap:.2g}{more}, {self.engine}): {self.labels}"
+        )
+        return "\n".join([head, *(f"  {broken}" for broken in self.broken)])

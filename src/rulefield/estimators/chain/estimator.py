@@ -130,6 +130,7 @@ class ChainCRF(FittedChain):
     """
 
     _kind = "chain"
+    _saved = ("classes_", "log_", "n_iter_", "converged_", "stopped_because_", "expectations_")
 
     def __init__(
         self,

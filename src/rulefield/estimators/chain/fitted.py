@@ -12,13 +12,13 @@ from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.base import SequenceEstimator
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.explanations import ChainExplainer, Explanation, ModelExplanation, explain_model
-from rulefield.estimators.chain.options import thread_count
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
-from rulefield.estimators.labelings import Labelling
+from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.sequences import label_lists, object_array, token_lists
 from rulefield.exceptions import InputError
 from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
+from rulefield.parallel import n_threads
 
 if TYPE_CHECKING:
     from rulefield.estimators.chain.under_rules import RuledDecoder
@@ -60,7 +60,7 @@ class FittedChain(SequenceEstimator):
 
     def decode(
         self, X: Any, *, rules: Sequence[Any] | None = None, known: Any = None, engine: str = "auto", **limits: Any
-    ) -> list[Labelling]:
+    ) -> list[Labeling]:
         """Return the best labelling of each sequence with its score, bound, status and the rules it breaks.
 
         Parameters
@@ -78,7 +78,7 @@ class FittedChain(SequenceEstimator):
 
     def _ruled(
         self, X: Any, data: Sequences, rules: Sequence[Any], known: Any, how: dict[str, Any]
-    ) -> list[Labelling]:
+    ) -> list[Labeling]:
         return self._ruled_decoder(rules).decode(data, token_lists(X, data), self._known(known, data), **how)
 
     def _ruled_decoder(self, rules: Sequence[Any]) -> "RuledDecoder":
@@ -171,7 +171,7 @@ class FittedChain(SequenceEstimator):
         return explainer.explain(tokens_of(X, 0), data, decoder.best(data), decoder.marginals(data))
 
     def _decoder(self) -> ChainDecoder:
-        return ChainDecoder(self.model_, self.theta_, thread_count(self.n_jobs))
+        return ChainDecoder(self.model_, self.theta_, n_threads(self.n_jobs))
 
     def _known(self, known: Any, data: Sequences) -> np.ndarray | None:
         if known is None:

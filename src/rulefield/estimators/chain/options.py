@@ -1,7 +1,7 @@
 """The options of ChainCRF, checked, with the names of sklearn-crfsuite translated."""
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any
 
 from rulefield.encode.schemes import as_scheme
@@ -53,17 +53,8 @@ def chain_options(estimator: Any) -> ChainOptions:
         all_states=bool(_first(e.all_possible_states, e.all_states)),
         all_transitions=bool(_first(e.all_possible_transitions, e.all_transitions)),
         patience=None if e.early_stopping is None else _whole("early_stopping", e.early_stopping, 1),
-        n_jobs=thread_count(e.n_jobs),
+        n_jobs=n_threads(e.n_jobs),
     )
-
-
-def thread_count(n_jobs: int | None) -> int:
-    """Return the number of threads: None is 1, -1 is one for each core, as in scikit-learn."""
-    if n_jobs is None:
-        return 1
-    if not isinstance(n_jobs, Integral) or n_jobs == 0:
-        raise InputError(f"n_jobs must be a whole number of threads, or -1 for all cores; got {n_jobs!r}.")
-    return n_threads(int(n_jobs))
 
 
 def _first(*values: Any) -> Any:

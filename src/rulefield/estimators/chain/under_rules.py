@@ -7,7 +7,7 @@ import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.chain.decoding import ChainDecoder
-from rulefield.estimators.labelings import Labelling
+from rulefield.estimators.labelings import Labeling
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.chain.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.chain.decode import decode
@@ -52,7 +52,7 @@ class RuledDecoder:
 
     def decode(
         self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None, **how: Any
-    ) -> list[Labelling]:
+    ) -> list[Labeling]:
         """Decode every sequence; ``how`` goes to the engine (``engine``, ``node_limit``, ``seconds``)."""
         return self.decoder.each(len(data), lambda i: self._one(data, tokens[i], i, allowed, how))
 
@@ -100,11 +100,9 @@ class RuledDecoder:
         """Potentials and compiled rules of sequence ``i``."""
         return ChainProblem(self.decoder.potentials(data, i, allowed), self.compiler(tokens))
 
-    def _one(
-        self, data: Sequences, tokens: Any, i: int, allowed: np.ndarray | None, how: dict[str, Any]
-    ) -> Labelling:
+    def _one(self, data: Sequences, tokens: Any, i: int, allowed: np.ndarray | None, how: dict[str, Any]) -> Labeling:
         if data.lengths[i] == 0:
-            return Labelling([], 0.0, 0.0, 0.0, str(Status.optimal), "viterbi", 0)
+            return Labeling([], 0.0, 0.0, 0.0, str(Status.optimal), "viterbi")
         problem = self.problem(data, tokens, i, allowed)
         result = decode(problem, **how)
         if result.status is Status.infeasible:
@@ -130,5 +128,5 @@ class RuledDecoder:
             rules,
         )
 
-    def _named(self, result: Result) -> Labelling:
-        return Labelling.of(result, self.labels, self.names)
+    def _named(self, result: Result) -> Labeling:
+        return Labeling.of(result, self.labels, self.names)

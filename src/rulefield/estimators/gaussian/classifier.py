@@ -19,7 +19,7 @@ from rulefield.estimators.gaussian.labels import LabelCodes, read_labels
 from rulefield.estimators.gaussian.layouts import TableLayout
 from rulefield.estimators.gaussian.rules import LabelRules
 from rulefield.estimators.gaussian.scores import ScoreTask
-from rulefield.estimators.labelings import Labelling
+from rulefield.estimators.labelings import Labeling
 from rulefield.exceptions import InputError
 from rulefield.inference.gaussian.field import expected_logistic
 from rulefield.inference.gaussian.softmax import expected_softmax
@@ -318,7 +318,7 @@ class GaussianCRFClassifier(ClassifierMixin, JointLabels):
 
     def decode(
         self, X: Any, Y_known: Any = None, graphs: Any = None, rules: Any = None, on_infeasible: str = "raise"
-    ) -> list[Labelling]:
+    ) -> list[Labeling]:
         """Best labels of each instance under rules, with their score, its bound and the rules that they break.
 
         Maximises the sum of log p(y_i | x, known labels) minus the cost of broken soft rules; hard rules hold.

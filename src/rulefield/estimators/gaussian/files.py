@@ -12,24 +12,9 @@ from rulefield.estimators.gaussian.layouts import ScoresLayout
 from rulefield.estimators.gaussian.scores import ScoreTask
 from rulefield.exceptions import InputError
 from rulefield.models.gaussian import GaussianModel
-from rulefield.rules.text import from_dicts, to_dicts
 
 if TYPE_CHECKING:
     from rulefield.estimators.gaussian.base import GaussianCRFBase
-
-_PLAIN = (
-    "method",
-    "mean",
-    "paper",
-    "per_output",
-    "signed",
-    "l2",
-    "max_iter",
-    "tol",
-    "n_jobs",
-    "random_state",
-    "joint_predictors",
-)
 
 
 def refuse_predictors(estimator: "GaussianCRFBase") -> None:
@@ -52,10 +37,7 @@ def field_state(estimator: "GaussianCRFBase", task: ScoreTask) -> State:
         else:
             entries.append({"name": entry.name})
             arrays |= _graph_arrays(f"graph{number}", entry.matrix)
-    parameters = estimator.get_params(deep=False)
     return arrays, {
-        "parameters": {name: parameters[name] for name in _PLAIN if name in parameters},
-        "rules": to_dicts(parameters.get("rules") or []),
         "model": asdict(estimator.model_),
         "graphs": entries,
         "task": asdict(task),
@@ -67,9 +49,6 @@ def field_state(estimator: "GaussianCRFBase", task: ScoreTask) -> State:
 
 def restore_field(estimator: "GaussianCRFBase", arrays: dict[str, np.ndarray], data: dict[str, Any]) -> None:
     """Undo :func:`field_state`; the field then reads precomputed scores."""
-    estimator.set_params(**data["parameters"], predictors="precomputed")
-    if data["rules"]:
-        estimator.set_params(rules=from_dicts(data["rules"]))
     model = GaussianModel(**data["model"])
     layout = ScoresLayout(data["layout"]["same_nodes"])
     layout.ragged = data["layout"]["ragged"]

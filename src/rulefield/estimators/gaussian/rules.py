@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.data.graphs import TypedGraph
-from rulefield.estimators.labelings import Labelling
+from rulefield.estimators.labelings import Labeling
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph.decode import decode_graph
@@ -37,7 +37,7 @@ class LabelRules:
         self.compiler = GraphRuleCompiler(self.rules, {NODE: values})
         self._compiled: dict[int, tuple[LogicFactors, GraphRows]] = {}
 
-    def decode(self, proba: np.ndarray) -> list[Labelling]:
+    def decode(self, proba: np.ndarray) -> list[Labeling]:
         """Best label vector of each instance; ``proba`` (n_instances, n_nodes, n_classes), 0 forbids."""
         return [
             self._named(self._decode(np.log(np.where(p > 0, p, 1.0)) + np.where(p > 0, 0.0, -np.inf))) for p in proba
@@ -62,5 +62,5 @@ class LabelRules:
             names,
         )
 
-    def _named(self, result: Result) -> Labelling:
-        return Labelling.of(result, self.values, [rule.label for rule in self.rules])
+    def _named(self, result: Result) -> Labeling:
+        return Labeling.of(result, self.values, [rule.label for rule in self.rules])

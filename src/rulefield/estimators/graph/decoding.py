@@ -8,7 +8,7 @@ import numpy as np
 
 from rulefield.data.graphs import TypedGraph
 from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
-from rulefield.estimators.labelings import Broken
+from rulefield.estimators.labelings import BrokenRule
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph.decode import decode_graph, graph_marginals
@@ -40,7 +40,7 @@ class GraphLabelling:
         ``optimal`` where the bound meets the objective.
     engine : str
     iterations : int
-    broken : tuple of Broken
+    broken : tuple of BrokenRule
         Rules that the labelling breaks.
     """
 
@@ -51,7 +51,7 @@ class GraphLabelling:
     status: Status
     engine: str
     iterations: int
-    broken: tuple[Broken, ...] = ()
+    broken: tuple[BrokenRule, ...] = ()
 
     @property
     def gap(self) -> float:
@@ -175,7 +175,7 @@ class GraphDecoder:
             result.status,
             result.engine,
             result.iterations,
-            tuple(Broken(self.rules[b.rule].label, b.amount, b.cost) for b in result.broken),
+            tuple(BrokenRule(self.rules[b.rule].label, b.amount, b.cost) for b in result.broken),
         )
 
 

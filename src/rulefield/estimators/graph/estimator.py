@@ -98,6 +98,7 @@ class GraphCRF(SavedModel, BaseEstimator):
     """
 
     _kind = "GraphCRF"
+    _saved = ("plain_labels_", "objective_curve_", "n_iter_", "converged_", "gap_")
 
     def __init__(
         self,

@@ -8,10 +8,10 @@ import numpy as np
 
 from rulefield.data.graphs import Pair, TypedGraph
 from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
-from rulefield.estimators.chain.options import thread_count
 from rulefield.exceptions import InputError
 from rulefield.learning.graph.fit import ALGORITHMS
 from rulefield.models.graph import GraphSpec
+from rulefield.parallel import n_threads
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ def graph_options(estimator: Any) -> GraphOptions:
         int(e.max_iter),
         float(e.tol),
         int(e.latent_rounds),
-        thread_count(e.n_jobs),
+        n_threads(e.n_jobs),
         int(e.oracle_nodes),
         e.edge_weights,
         e.symmetric,

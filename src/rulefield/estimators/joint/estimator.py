@@ -12,7 +12,6 @@ from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.estimators.base import SequenceEstimator, State
-from rulefield.estimators.chain.options import thread_count
 from rulefield.estimators.expectation_training import (
     check_choices,
     climb,
@@ -34,6 +33,7 @@ from rulefield.metrics import span_f1, token_accuracy
 from rulefield.models.chain import ChainModel
 from rulefield.models.joint import JointModel
 from rulefield.models.pairs import PairTable
+from rulefield.parallel import n_threads
 from rulefield.rules.expectations import Expectation
 
 
@@ -97,6 +97,7 @@ class JointCRF(SequenceEstimator):
     """
 
     _kind = "joint"
+    _saved = ("tasks_", "classes_", "log_", "n_iter_", "converged_", "expectations_")
 
     def __init__(
         self,
@@ -173,7 +174,7 @@ class JointCRF(SequenceEstimator):
         weight = checked_weights(sample_weight, len(data))
         forbidden, expected = compiled_expectations(self.expectations, tasks_of, tokens, weight)
         model = self._model(data, labels, names, encoder, forbidden)
-        corpus = JointCorpus(model, data, labels, weight, thread_count(self.n_jobs))
+        corpus = JointCorpus(model, data, labels, weight, n_threads(self.n_jobs))
         start = self._single_tasks(model, data, labels, weight)
         options = climb_options(self, self.l2, self.max_iter)
         with Progress("fitting (joint)", bool(self.verbose)) as progress:
@@ -247,7 +248,7 @@ class JointCRF(SequenceEstimator):
     ) -> np.ndarray:
         """Return a start for EM: each task learned alone from its own annotation, a few dozen steps."""
         theta = model.zeros()
-        jobs = thread_count(self.n_jobs)
+        jobs = n_threads(self.n_jobs)
         for k, (task, known) in enumerate(zip(model.tasks, labels)):
             rows = _annotated(known)
             own = ChainLikelihood(

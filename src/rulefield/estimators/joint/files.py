@@ -1,12 +1,11 @@
-"""A fitted JointCRF as one model file, and back."""
+"""A fitted JointCRF as arrays and metadata, and back."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rulefield.estimators.base import State
-from rulefield.estimators.chain.files import features_from, features_state, model_arrays, model_from_arrays
-from rulefield.estimators.expectation_training import ExpectationReport
+from rulefield.estimators.chain.files import model_arrays, model_from_arrays
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.joint.labels import JointLabels
 from rulefield.models.joint import JointModel
@@ -19,35 +18,19 @@ if TYPE_CHECKING:
 def joint_state(crf: "JointCRF") -> State:
     """Arrays and JSON-able metadata of a fitted model."""
     model = crf.model_
-    arrays = {"theta": crf.theta_} | crf._encoder.to_arrays()
+    arrays, encoder = crf._encoder.state()
+    arrays |= {"theta": crf.theta_}
     for k, task in enumerate(model.tasks):
         arrays |= model_arrays(task, f"task{k}.")
     arrays |= {"joint_ptr": model.joint_pairs.ptr, "joint_label": model.joint_pairs.label}
     arrays |= {"move_from": model.move_from, "move_to": model.move_to, "allowed": model.allowed}
-    params = crf.get_params(deep=False)
-    params["features"] = features_state(params["features"])
-    params["expectations"] = None  # they act while training; a fitted model reports them
-    return arrays, {
-        "params": params,
-        "tasks": crf.tasks_,
-        "classes": {task: list(labels) for task, labels in crf.classes_.items()},
-        "cross": bool(model.cross),
-        "fitted_features": features_state(crf._encoder.features),
-        "n_columns": crf._encoder.n_columns,
-        "n_iter": crf.n_iter_,
-        "converged": bool(crf.converged_),
-        "expectations": [vars(report) for report in crf.expectations_],
-    }
+    return arrays, {"encoder": encoder, "cross": bool(model.cross)}
 
 
 def restore_joint(
     crf: "JointCRF", arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Any = None
-) -> "JointCRF":
+) -> None:
     """Undo :func:`joint_state`."""
-    params = metadata["params"]
-    params["features"] = features_from(params["features"], features)
-    crf.set_params(**params)
-    crf.tasks_, crf.classes_ = metadata["tasks"], metadata["classes"]
     sizes = [len(crf.classes_[task]) for task in crf.tasks_]
     tasks = tuple(model_from_arrays(arrays, m, f"task{k}.") for k, m in enumerate(sizes))
     crf.model_ = JointModel.of(
@@ -58,9 +41,5 @@ def restore_joint(
         allowed=arrays["allowed"],
     )
     crf.theta_ = arrays["theta"]
-    fitted = features_from(metadata["fitted_features"], features)
-    crf._encoder = InputEncoder.from_arrays(arrays, fitted, metadata["n_columns"])
+    crf._encoder = InputEncoder.from_state(arrays, metadata["encoder"], features)
     crf._names = JointLabels(crf.tasks_).set_classes(crf.classes_)
-    crf.n_iter_, crf.converged_, crf.log_ = metadata["n_iter"], metadata["converged"], []
-    crf.expectations_ = [ExpectationReport(**row) for row in metadata["expectations"]]
-    return crf

@@ -14,17 +14,17 @@ from sklearn.utils.validation import check_is_fitted
 from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.base import SequenceEstimator, State
 from rulefield.estimators.chain.estimator import ChainCRF
-from rulefield.estimators.chain.options import thread_count
 from rulefield.estimators.inputs import as_list, tokens_of
-from rulefield.estimators.labelings import Labelling
+from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.progress import Progress
-from rulefield.estimators.ruled.files import restore_ruled, ruled_state
+from rulefield.estimators.ruled.files import FITTED_CHAIN, restore_ruled, ruled_state
 from rulefield.estimators.ruled.two_stage import TwoStageDecoder
 from rulefield.estimators.sequences import object_array
 from rulefield.exceptions import InputError
 from rulefield.learning.rule_weights.learners import Example, Examples, LearnedWeights, learn_margin, learn_perceptron
 from rulefield.learning.rule_weights.likelihood import WrongSpans, learn_likelihood
 from rulefield.metrics import span_f1
+from rulefield.parallel import n_threads
 from rulefield.rules import RuleCompiler, mine, propose
 from rulefield.rules.finding.importance import CUTOFF, importance_of
 from rulefield.rules.rule import LEARN, Rule
@@ -138,6 +138,7 @@ class RuledCRF(SequenceEstimator):
     """
 
     _kind = "ruled"
+    _saved = ("rules_", "report_", "tau_", "n_candidates_", "n_kept_", "log_", "gap_")
 
     def __init__(
         self,
@@ -185,7 +186,7 @@ class RuledCRF(SequenceEstimator):
         compiler = RuleCompiler(rules, [str(c) for c in base.classes_], base.scheme)
         fixed = np.array([np.nan if rule.weight == LEARN else float(rule.weight) for rule in rules])
         once = np.array([rule.per == "once" for rule in rules], dtype=bool)
-        data = Examples(examples, compiler, fixed, once, thread_count(self.n_jobs))
+        data = Examples(examples, compiler, fixed, once, n_threads(self.n_jobs))
         plain = data.decode(range(len(data)), np.zeros(len(rules)))
         broken = np.array([units for _, units in plain]).T.reshape(len(rules), len(data))
         score = importance_of(broken, data.gold.T)
@@ -210,7 +211,7 @@ class RuledCRF(SequenceEstimator):
         """For each kept rule, the sequences it changes by itself, and the tokens it mends minus those it spoils."""
         compiler = RuleCompiler(self.rules_, [str(c) for c in base.classes_], base.scheme)
         none = np.full(len(self.rules_), np.nan)
-        data = Examples(examples, compiler, none, none == none, thread_count(self.n_jobs))
+        data = Examples(examples, compiler, none, none == none, n_threads(self.n_jobs))
         broken = np.array([data.paid(e.tokens, labels) for e, labels in zip(examples, plain)])
         return [
             _effect(data, r, float(rule.weight), np.flatnonzero(broken[:, r]).tolist(), plain)
@@ -263,7 +264,7 @@ class RuledCRF(SequenceEstimator):
             return LearnedWeights(fixed)
         once = np.array([rule.per == "once" for rule in rules], dtype=bool)
         compiler = RuleCompiler(rules, [str(c) for c in base.classes_], base.scheme)
-        data = Examples(examples, compiler, fixed, once, thread_count(self.n_jobs))
+        data = Examples(examples, compiler, fixed, once, n_threads(self.n_jobs))
         if self.learner == "likelihood":
             table = SegmentTable([str(c) for c in base.classes_], base.scheme)
             return learn_likelihood(
@@ -294,7 +295,7 @@ class RuledCRF(SequenceEstimator):
         """Return the best labels of each sequence under the learned rules: a 1-D object array of lists."""
         return object_array([labelling.labels for labelling in self.decode(X)])
 
-    def decode(self, X: Any, **how: Any) -> list[Labelling]:
+    def decode(self, X: Any, **how: Any) -> list[Labeling]:
         """Return the best labelling of each sequence with its score, bound, status and broken rules."""
         check_is_fitted(self)
         if self.method == "soft":
@@ -321,6 +322,9 @@ class RuledCRF(SequenceEstimator):
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
         restore_ruled(self, arrays, metadata, **given)
+
+    def _params_to_save(self) -> dict[str, Any]:
+        return {"crf": None if self.crf is None else FITTED_CHAIN}
 
     @property
     def classes_(self) -> list[Any]:

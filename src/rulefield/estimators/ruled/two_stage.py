@@ -6,7 +6,7 @@ import numpy as np
 
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.inputs import tokens_of
-from rulefield.estimators.labelings import Labelling
+from rulefield.estimators.labelings import Labeling
 from rulefield.inference.chain.exact import log_partition
 from rulefield.inference.chain.two_stage import decode_two_stage
 from rulefield.problem.chain import ChainPotentials
@@ -28,15 +28,15 @@ class TwoStageDecoder:
         problem = ChainProblem(potentials, rules)
         return decode_two_stage(problem, tau=tau, log_partition=log_partition(potentials)).labels
 
-    def decode(self, X: Any) -> list[Labelling]:
+    def decode(self, X: Any) -> list[Labeling]:
         """Decode every sequence."""
         data = self.crf._encoder.transform(X)
         decoder = self.crf._decoder()
         return decoder.each(len(data), lambda i: self._one(decoder.potentials(data, i), tokens_of(X, i)))
 
-    def _one(self, potentials: ChainPotentials, tokens: Any) -> Labelling:
+    def _one(self, potentials: ChainPotentials, tokens: Any) -> Labeling:
         if potentials.n_steps == 0:
-            return Labelling([], 0.0, 0.0, 0.0, "optimal", "two-stage", 0)
+            return Labeling([], 0.0, 0.0, 0.0, "optimal", "two-stage", cost=0.0, cost_lower_bound=0.0)
         problem = ChainProblem(potentials, self.compiler(tokens))
         result = decode_two_stage(problem, tau=self.tau, log_partition=log_partition(potentials))
-        return Labelling.of(result, self.crf.classes_, [rule.label for rule in self.compiler.rules])
+        return Labeling.of(result, self.crf.classes_, [rule.label for rule in self.compiler.rules])

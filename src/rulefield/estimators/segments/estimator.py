@@ -4,18 +4,30 @@ import copy
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder
-from rulefield.encode.schemes import allowed_transitions, as_scheme
+from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible
 from rulefield.estimators.base import SequenceEstimator, State
-from rulefield.estimators.chain.options import _number, _whole, thread_count
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
+from rulefield.estimators.parameters import (
+    FLAG,
+    N_JOBS,
+    SCHEME,
+    TRANSFORMER,
+    VERBOSE,
+    Table,
+    check_parameters,
+    instance_of,
+    number,
+    optional,
+    whole,
+)
 from rulefield.estimators.progress import Progress
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
 from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
@@ -27,6 +39,7 @@ from rulefield.learning.owlqn import minimise_owlqn
 from rulefield.learning.segments import SegmentLikelihood
 from rulefield.metrics import span_f1
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
+from rulefield.parallel import n_threads
 
 DEFAULT_ITERATIONS = 500
 
@@ -95,6 +108,23 @@ class SegmentCRF(SequenceEstimator):
     """
 
     _kind = "segments"
+    _saved = ("log_", "n_iter_", "converged_", "stopped_because_")
+    _parameters: ClassVar[Table] = {
+        "l1": number(),
+        "l2": number(),
+        "scheme": SCHEME,
+        "features": TRANSFORMER,
+        "lexicons": optional(instance_of("a dict of name to entries", Mapping)),
+        "max_length": optional(whole(1)),
+        "boundary_features": FLAG,
+        "all_states": FLAG,
+        "all_transitions": FLAG,
+        "min_count": whole(1),
+        "max_iter": optional(whole(1)),
+        "tol": number(),
+        "n_jobs": N_JOBS,
+        "verbose": VERBOSE,
+    }
 
     def __init__(
         self,
@@ -142,7 +172,7 @@ class SegmentCRF(SequenceEstimator):
             Every label must be known.
         sample_weight : array-like of shape (n_sequences,), optional
         """
-        self._check_options()
+        check_parameters(self)
         X = as_list(X)
         self._encoder = InputEncoder(copy.deepcopy(self.features))
         self._lexicons = LexiconMatcher(self.lexicons)
@@ -158,7 +188,7 @@ class SegmentCRF(SequenceEstimator):
             data.matches,
             l2=self.l2,
             sample_weight=sample_weight,
-            n_jobs=thread_count(self.n_jobs),
+            n_jobs=n_threads(self.n_jobs),
         )
         found = self._learn(objective)
         self.model_, self.theta_, self.log_ = model, found.theta, list(found.log)
@@ -166,14 +196,6 @@ class SegmentCRF(SequenceEstimator):
         if found.interrupted:
             warnings.warn(f"fit: {found.message}", InterruptedFitWarning, stacklevel=2)
         return self
-
-    def _check_options(self) -> None:
-        as_scheme(self.scheme)
-        for name in ("l1", "l2", "tol"):
-            _number(name, getattr(self, name))
-        for name in ("max_length", "max_iter", "min_count"):
-            if getattr(self, name) is not None:
-                _whole(name, getattr(self, name), 1)
 
     def _gold(self, names: LabelEncoder, y: Any, sequences: Sequences) -> Segmentation:
         labels = names.fit(y).encode(y, sequences.lengths)
@@ -202,7 +224,7 @@ class SegmentCRF(SequenceEstimator):
         limit, start, n_jobs = (
             self.max_iter or DEFAULT_ITERATIONS,
             np.zeros(objective.size),
-            thread_count(self.n_jobs),
+            n_threads(self.n_jobs),
         )
         with Progress("fitting segments", bool(self.verbose)) as progress:
 
@@ -266,7 +288,7 @@ class SegmentCRF(SequenceEstimator):
         return span_f1(list(y), list(self.predict(X)), scheme=self.scheme)
 
     def _decoder(self) -> SegmentDecoder:
-        return SegmentDecoder(self.model_, self.theta_, thread_count(self.n_jobs))
+        return SegmentDecoder(self.model_, self.theta_, n_threads(self.n_jobs))
 
     def _encoded(self, X: Any) -> SegmentData:
         check_is_fitted(self)

@@ -1,12 +1,12 @@
-"""A fitted SegmentCRF as one model file, and back."""
+"""A fitted SegmentCRF as arrays and metadata, and back."""
 
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rulefield.estimators.base import State
-from rulefield.estimators.chain.files import features_from, features_state, plain_label
 from rulefield.estimators.inputs import InputEncoder
+from rulefield.estimators.packing import Packer
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
 from rulefield.exceptions import ModelFileError
 from rulefield.models.pairs import PairTable
@@ -21,26 +21,21 @@ _ARRAYS = ("longest", "transition_from", "transition_to", "start_label", "end_la
 
 def segments_state(crf: "SegmentCRF") -> State:
     """Arrays and JSON-able metadata of a fitted model."""
-    return _arrays(crf), _metadata(crf)
+    arrays, encoder = crf._encoder.state()
+    labels = Packer("SegmentCRF").pack(list(crf._coder.classes), "labels")
+    return arrays | _arrays(crf), {"encoder": encoder, "labels": labels}
 
 
 def restore_segments(
     crf: "SegmentCRF", arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Any = None
-) -> "SegmentCRF":
+) -> None:
     """Undo :func:`segments_state`."""
-    params = metadata["params"]
-    params["features"] = features_from(params["features"], features)
-    crf.set_params(**params)
-    crf._coder = SegmentCoder(metadata["classes"], crf.scheme)
+    crf._coder = SegmentCoder(metadata["labels"], crf.scheme)
     crf.classes_ = crf._coder.types
     crf._lexicons = LexiconMatcher(crf.lexicons)
     crf.model_ = _model(arrays, len(crf.classes_), len(crf._lexicons))
     crf.theta_ = _theta(arrays["theta"], crf.model_)
-    fitted = features_from(metadata["fitted_features"], features)
-    crf._encoder = InputEncoder.from_arrays(arrays, fitted, metadata["n_columns"])
-    crf.n_iter_, crf.converged_ = metadata["n_iter"], metadata["converged"]
-    crf.log_, crf.stopped_because_ = [], "loaded from a file"
-    return crf
+    crf._encoder = InputEncoder.from_state(arrays, metadata["encoder"], features)
 
 
 def _arrays(crf: "SegmentCRF") -> dict[str, np.ndarray]:
@@ -48,25 +43,7 @@ def _arrays(crf: "SegmentCRF") -> dict[str, np.ndarray]:
     for name in _TABLES:
         table = getattr(crf.model_, name)
         arrays |= {f"{name}_ptr": table.ptr, f"{name}_label": table.label}
-    return arrays | crf._encoder.to_arrays()
-
-
-def _metadata(crf: "SegmentCRF") -> dict[str, Any]:
-    params = crf.get_params(deep=False)
-    params["features"] = features_state(params["features"])
-    if params["lexicons"] is not None:
-        params["lexicons"] = {
-            str(name): [entry if isinstance(entry, str) else list(entry) for entry in entries]
-            for name, entries in params["lexicons"].items()
-        }
-    return {
-        "params": params,
-        "classes": [plain_label(c) for c in crf._coder.classes],
-        "fitted_features": features_state(crf._encoder.features),
-        "n_columns": crf._encoder.n_columns,
-        "n_iter": crf.n_iter_,
-        "converged": bool(crf.converged_),
-    }
+    return arrays
 
 
 def _model(arrays: dict[str, np.ndarray], n_labels: int, n_span_features: int) -> SegmentModel:

@@ -1,0 +1,208 @@
+"""Values of parameters and fitted attributes as JSON and arrays, and back; what cannot be kept is refused.
+
+Plain values stay as JSON has them. Everything else is a dict with the key ``"$"`` that says what it is. Classes are
+named, never pickled: only those listed here are ever made again, so that opening a file runs no foreign code.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from rulefield.exceptions import ModelFileError
+
+State = tuple[dict[str, np.ndarray], dict[str, Any]]
+"""The arrays and the JSON-able metadata of a fitted model."""
+TAG = "$"
+GIVEN = "given"
+RECORDS = {
+    "ExpectationReport": "rulefield.estimators.expectation_training",
+    "FitRecord": "rulefield.estimators.chain.training",
+    "EmRecord": "rulefield.learning.expectations.em",
+    "Record": "rulefield.learning.fit_log",
+    "RuleReport": "rulefield.estimators.ruled.estimator",
+}
+"""Frozen dataclasses that logs and reports are made of, by the module that holds them."""
+ESTIMATORS = {
+    "Template": "rulefield.encode.templates",
+    "TokenFeatures": "rulefield.encode.tokens",
+}
+"""Objects that their constructor's parameters make again, by the module that holds them."""
+
+
+class Packer:
+    """Turns values into JSON; arrays go to ``arrays``. ``owner`` is who is saved, for errors."""
+
+    def __init__(self, owner: str):
+        self.owner = owner
+        self.arrays: dict[str, np.ndarray] = {}
+
+    def pack(self, value: Any, where: str) -> Any:
+        """Return ``value`` as JSON can hold it; ``where`` names it in errors and in the file."""
+        if value is None or (isinstance(value, bool | int | str) and not isinstance(value, np.generic)):
+            return str(value) if isinstance(value, str) else value
+        if isinstance(value, float | np.generic):
+            return self._number(value, where)
+        if isinstance(value, list | tuple | set | frozenset):
+            return self._items(value, where)
+        if isinstance(value, Mapping):
+            return self._mapping(value, where)
+        return self._object(value, where)
+
+    def _number(self, value: Any, where: str) -> Any:
+        value = value.item() if isinstance(value, np.generic) else value
+        if isinstance(value, float) and not np.isfinite(value):
+            return {TAG: "float", "value": repr(value)}
+        return value if isinstance(value, float) else self.pack(value, where)
+
+    def _items(self, value: Any, where: str) -> Any:
+        if isinstance(value, set | frozenset):
+            items = sorted(value, key=lambda item: (type(item).__name__, repr(item)))
+            return {TAG: type(value).__name__, "items": [self.pack(item, where) for item in items]}
+        packed = [self.pack(item, f"{where}.{i}") for i, item in enumerate(value)]
+        return packed if isinstance(value, list) else {TAG: "tuple", "items": packed}
+
+    def _mapping(self, value: Mapping[Any, Any], where: str) -> Any:
+        if all(isinstance(key, str) for key in value) and TAG not in value:
+            return {str(key): self.pack(item, f"{where}.{key}") for key, item in value.items()}
+        rows = [
+            [self.pack(key, where), self.pack(item, f"{where}.{i}")] for i, (key, item) in enumerate(value.items())
+        ]
+        return {TAG: "dict", "items": rows}
+
+    def _object(self, value: Any, where: str) -> Any:
+        name = type(value).__name__
+        if isinstance(value, np.ndarray):
+            return self._array(value, where)
+        if scipy.sparse.issparse(value):
+            return self._sparse(value, where)
+        if isinstance(value, np.random.RandomState):
+            return {TAG: "RandomState", "state": self.pack(value.get_state(), where)}
+        if _is_known(value, RECORDS):
+            return {
+                TAG: name, "values": {f.name: self.pack(getattr(value, f.name), f"{where}.{f.name}") for f in fields(value)}
+            }  # fmt: skip
+        if _is_known(value, ESTIMATORS):
+            params = value.get_params(deep=False)
+            return {TAG: name, "params": {key: self.pack(item, f"{where}.{key}") for key, item in params.items()}}
+        if name == "Rule" and type(value).__module__ == "rulefield.rules.rule":
+            from rulefield.rules.text import to_dicts
+
+            return {TAG: "Rule", "entry": to_dicts([value])[0]}
+        if name == "Expectation" and type(value).__module__ == "rulefield.rules.expectations":
+            from rulefield.rules.expectation_text import dumps
+
+            return {TAG: "Expectation", "text": dumps([value])}
+        raise ModelFileError(
+            f"{where} of this {self.owner} is a {name}, which a model file cannot hold; leave it out, or pickle the "
+            "model where you trust the reader."
+        )
+
+    def _array(self, value: np.ndarray, where: str) -> Any:
+        if value.dtype.kind in "OUS":
+            return {TAG: "strings", "shape": list(value.shape), "items": self.pack(value.ravel().tolist(), where),
+                    "object": value.dtype.kind == "O"}  # fmt: skip
+        self.arrays[f"value.{where}"] = value
+        return {TAG: "array", "name": f"value.{where}"}
+
+    def _sparse(self, value: Any, where: str) -> Any:
+        csr = scipy.sparse.csr_array(value)
+        parts = {part: self._array(getattr(csr, part), f"{where}.{part}") for part in ("data", "indices", "indptr")}
+        return {TAG: "sparse", "shape": [int(n) for n in csr.shape], **parts}
+
+
+def unpack(plain: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+    """Undo :meth:`Packer.pack`."""
+    if isinstance(plain, list):
+        return [unpack(item, arrays) for item in plain]
+    if not isinstance(plain, dict):
+        return plain
+    if TAG not in plain:
+        return {key: unpack(item, arrays) for key, item in plain.items()}
+    kind = plain[TAG]
+    try:
+        if kind in _UNPACK:
+            return _UNPACK[kind](plain, arrays)
+        return _made(kind, plain, arrays)
+    except (KeyError, TypeError, IndexError) as error:
+        raise ModelFileError(f"the file holds a broken {kind!r} ({error}); save the model again.") from None
+
+
+def pack_or_name(packer: Packer, name: str, value: Any) -> Any:
+    """Pack the user's own object, or name it where a file cannot hold it: :func:`given_or` then asks for it."""
+    try:
+        return packer.pack(value, name)
+    except ModelFileError:
+        return {TAG: GIVEN, "type": type(value).__name__}
+
+
+def given_or(plain: Any, arrays: Mapping[str, np.ndarray], name: str, given: Mapping[str, Any]) -> Any:
+    """Unpack a value, or take the one that ``load`` was given where the file could not hold it."""
+    if not isinstance(plain, dict) or plain.get(TAG) != GIVEN:
+        return unpack(plain, arrays)
+    if given.get(name) is None:
+        raise ModelFileError(
+            f"the model was trained with your own {name} ({plain['type']}), which a file cannot hold; give it again: "
+            f"load(path, {name}=...)."
+        )
+    return given[name]
+
+
+def _is_known(value: Any, table: Mapping[str, str]) -> bool:
+    return table.get(type(value).__name__) == type(value).__module__
+
+
+def _made(kind: str, plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
+    module = RECORDS.get(kind) or ESTIMATORS.get(kind)
+    if module is None:
+        raise ModelFileError(f"the file holds a {kind!r}, which this version of rulefield does not know.")
+    values = plain["values" if kind in RECORDS else "params"]
+    return getattr(import_module(module), kind)(**{name: unpack(item, arrays) for name, item in values.items()})
+
+
+def _unpack_strings(plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> np.ndarray:
+    items = unpack(plain["items"], arrays)
+    made = np.empty(len(items), dtype=object)
+    made[:] = items
+    return (made if plain["object"] else np.array(items)).reshape(plain["shape"])
+
+
+def _unpack_sparse(plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
+    parts = tuple(unpack(plain[part], arrays) for part in ("data", "indices", "indptr"))
+    return scipy.sparse.csr_array(parts, shape=tuple(plain["shape"]))
+
+
+def _unpack_generator(plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> np.random.RandomState:
+    made = np.random.RandomState()
+    made.set_state(unpack(plain["state"], arrays))
+    return made
+
+
+def _unpack_rule(plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
+    from rulefield.rules.text import from_dicts
+
+    return from_dicts([plain["entry"]])[0]
+
+
+def _unpack_expectation(plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
+    from rulefield.rules.expectation_text import loads
+
+    return loads(plain["text"])[0]
+
+
+_UNPACK = {
+    "float": lambda plain, arrays: float(plain["value"]),
+    "tuple": lambda plain, arrays: tuple(unpack(plain["items"], arrays)),
+    "set": lambda plain, arrays: set(unpack(plain["items"], arrays)),
+    "frozenset": lambda plain, arrays: frozenset(unpack(plain["items"], arrays)),
+    "dict": lambda plain, arrays: {unpack(k, arrays): unpack(v, arrays) for k, v in plain["items"]},
+    "array": lambda plain, arrays: arrays[plain["name"]],
+    "strings": _unpack_strings,
+    "sparse": _unpack_sparse,
+    "RandomState": _unpack_generator,
+    "Rule": _unpack_rule,
+    "Expectation": _unpack_expectation,
+}

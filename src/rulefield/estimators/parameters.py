@@ -1,0 +1,141 @@
+"""What constructor parameters may be: a table per estimator, one check, one wording.
+
+An estimator writes down ``_parameters = {"l2": number(), "solver": one_of("lbfgs", "sgd"), ...}`` and calls
+:func:`check_parameters` at the start of ``fit``.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Protocol
+
+import numpy as np
+
+from rulefield.encode.schemes import as_scheme
+from rulefield.exceptions import InputError
+from rulefield.parallel import n_threads
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """What a parameter must be, in words and as a test."""
+
+    words: str
+    holds: Callable[[Any], bool]
+
+
+Table = Mapping[str, Requirement]
+
+
+class Parametrised(Protocol):
+    """An estimator with a table of its parameters."""
+
+    @property
+    def _parameters(self) -> Table: ...
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the constructor's parameters."""
+
+
+def check_parameters(estimator: Parametrised) -> None:
+    """Refuse the first parameter that is not what its table says, in one sentence."""
+    for name, required in estimator._parameters.items():
+        check_value(name, getattr(estimator, name), required)
+
+
+def check_value(name: str, value: Any, required: Requirement) -> None:
+    """Refuse a value that is not what it must be, in one sentence."""
+    if not required.holds(value):
+        raise InputError(f"{name} must be {required.words}; got {value!r}.")
+
+
+def number(least: float = 0.0, most: float = np.inf, *, above: bool = False) -> Requirement:
+    """Return the requirement of a finite number >= ``least`` (> with ``above``) and <= ``most``."""
+
+    def holds(value: Any) -> bool:
+        if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
+            return False
+        given = float(value)
+        return (given > least if above else given >= least) and given <= most
+
+    limit = f"{'>' if above else '>='} {least:g}" + (f" and <= {most:g}" if np.isfinite(most) else "")
+    return Requirement(f"a finite number {limit}", holds)
+
+
+def whole(least: int) -> Requirement:
+    """Return the requirement of a whole number >= ``least``."""
+    return Requirement(
+        f"a whole number >= {least}",
+        lambda value: isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least,
+    )
+
+
+def one_of(*choices: str) -> Requirement:
+    """Return the requirement of one of a few words."""
+    return Requirement(
+        f"one of {', '.join(map(repr, choices))}", lambda value: isinstance(value, str) and value in choices
+    )
+
+
+def optional(required: Requirement) -> Requirement:
+    """Allow None, too."""
+    return Requirement(f"None or {required.words}", lambda value: value is None or required.holds(value))
+
+
+def either(*requirements: Requirement) -> Requirement:
+    """Return the requirement that one of several holds."""
+    return Requirement(
+        " or ".join(r.words for r in requirements), lambda value: any(r.holds(value) for r in requirements)
+    )
+
+
+def instance_of(words: str, *types: type) -> Requirement:
+    """Return the requirement of an object of one of these types."""
+    return Requirement(words, lambda value: isinstance(value, types))
+
+
+def list_of(words: str, *types: type) -> Requirement:
+    """Return the requirement of a list or tuple of objects of these types."""
+    return Requirement(
+        words, lambda value: isinstance(value, list | tuple) and all(isinstance(item, types) for item in value)
+    )
+
+
+def having(words: str, *methods: str) -> Requirement:
+    """Return the requirement of an object with these methods."""
+    return Requirement(words, lambda value: all(callable(getattr(value, name, None)) for name in methods))
+
+
+def anything(words: str = "anything") -> Requirement:
+    """Require nothing here: the words document a parameter that is checked where it is read."""
+    return Requirement(words, lambda value: True)
+
+
+def _is_scheme(value: Any) -> bool:
+    as_scheme(value)  # raises its own sentence, with the nearest name
+    return True
+
+
+def _is_rule(value: Any) -> bool:
+    return type(value).__module__.startswith("rulefield.rules")
+
+
+def _is_thread_count(value: Any) -> bool:
+    n_threads(value)  # raises its own sentence
+    return True
+
+
+FLAG = instance_of("True or False", bool, np.bool_)
+LABEL = instance_of("one label (a string or a number)", str, int, float, np.generic)
+N_JOBS = Requirement("a whole number of threads, or -1 for all cores", _is_thread_count)
+ON_INFEASIBLE = one_of("raise", "relax")
+RANDOM_STATE = optional(instance_of("a whole number or a RandomState", Integral, np.random.RandomState))
+RULES = optional(
+    Requirement(
+        "a list of rules",
+        lambda value: isinstance(value, list | tuple) and all(_is_rule(rule) for rule in value),
+    )
+)
+SCHEME = Requirement("a label scheme", _is_scheme)
+TRANSFORMER = optional(having("an object with transform()", "transform"))
+VERBOSE = either(FLAG, whole(0))

@@ -19,6 +19,7 @@ LEVELS = {
     "problem": 1,
     "encode": 1,
     "persistence": 1,
+    "interrupts": 0,
     "parallel": 1,
     "metrics": 2,
     "inference": 3,

@@ -1,14 +1,21 @@
-"""Data cut into shards, worked through in threads; the same shards and the same sums for any number of threads."""
+"""Work in parts: how data is cut, what ``n_jobs`` means, and the one executor of the library.
+
+A part is worked on by a pure function: it reads the part and returns its answer, and writes nothing that others see.
+Parts depend on the data, never on the number of workers, and answers are added up in the order of parts, so that a
+result is the same to the last bit wherever the work was done.
+"""
 
 import os
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from numbers import Integral
-from typing import TypeVar
+from types import TracebackType
+from typing import Protocol, TypeVar
 
 import numpy as np
 
 from rulefield.exceptions import InputError
+from rulefield.interrupts import check
 
 MOST_SHARDS = 64
 # Scores of labels in one shard: enough that zeroing and adding up its gradient is a small part of its work.
@@ -39,23 +46,71 @@ def n_threads(n_jobs: int | None) -> int:
     if n_jobs is None:
         return 1
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
-        raise InputError(f"n_jobs must be a whole number of threads, or -1 for all cores; got {n_jobs!r}.")
+        raise InputError(f"n_jobs must be a whole number of threads, or -1 for one per core; got {n_jobs!r}.")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, int(n_jobs) if n_jobs > 0 else cores + 1 + int(n_jobs))
 
 
-class Threads:
-    """Runs a function over shards, in order of answers, whatever the order of work.
+class Executor(Protocol):
+    """Runs a pure function over parts. Threads are one; a cluster is another."""
 
-    Where work shall go elsewhere (processes, machines), this is the class to replace: it needs ``map`` only.
+    def map(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
+        """Return [function(item) for item in items], whatever the order of work."""
+
+
+class Threads:
+    """The executor of one machine: kernels release the GIL. Threads start with the first work for two.
+
+    Parameters
+    ----------
+    n_jobs : int, optional
+        See :func:`n_threads`.
     """
 
     def __init__(self, n_jobs: int | None = 1):
         self.n = n_threads(n_jobs)
-        self._pool = ThreadPoolExecutor(self.n) if self.n > 1 else None
+        self._pool: ThreadPoolExecutor | None = None
 
     def map(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
-        """Return [function(item) for item in items]."""
-        if self._pool is None:
-            return [function(item) for item in items]
-        return list(self._pool.map(function, items))
+        """Return [function(item) for item in items]; after an error or Ctrl-C nothing is still at work."""
+        items = list(items)
+        if self.n == 1 or len(items) < 2:
+            return [_checked(function, item) for item in items]
+        self._pool = self._pool or ThreadPoolExecutor(self.n)
+        futures = [self._pool.submit(function, item) for item in items]
+        answers = []
+        try:
+            for future in futures:
+                answers.append(future.result())
+                check()
+        except BaseException:
+            for future in futures:
+                future.cancel()
+            wait(futures)
+            raise
+        return answers
+
+    def close(self) -> None:
+        """End the threads; they start again when there is work."""
+        if self._pool is not None:
+            self._pool.shutdown()
+            self._pool = None
+
+    def __enter__(self) -> "Threads":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _checked(function: Callable[[Item], Answer], item: Item) -> Answer:
+    check()
+    return function(item)
+
+
+def in_threads(function: Callable[[Item], Answer], items: Iterable[Item], n_jobs: int | None = None) -> list[Answer]:
+    """Return [function(item) for item in items] from threads that live as long as this call."""
+    with Threads(n_jobs) as threads:
+        return threads.map(function, items)

@@ -1,7 +1,6 @@
 """What a fitted chain answers, in label numbers: chunks of sequences, on several threads."""
 
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import numpy as np
@@ -20,6 +19,7 @@ from rulefield.inference.chain.exact import (
     viterbi_batch,
 )
 from rulefield.models.chain import ChainModel
+from rulefield.parallel import in_threads
 from rulefield.problem.chain import ChainPotentials
 
 CHUNK_SCORES = 1 << 21  # scores held at a time by a thread: 16 MB
@@ -100,10 +100,7 @@ class ChainDecoder:
 
     def each(self, n: int, work: Callable[[int], T]) -> list[T]:
         """Return ``[work(0), ..., work(n - 1)]``, on several threads."""
-        if self.n_jobs == 1 or n < 2:
-            return [work(i) for i in range(n)]
-        with ThreadPoolExecutor(self.n_jobs) as pool:
-            return list(pool.map(work, range(n)))
+        return in_threads(work, range(n), self.n_jobs)
 
     def _scores(
         self, data: Sequences, allowed: np.ndarray | None, first: int, last: int

@@ -13,9 +13,9 @@ from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph.decode import decode_graph, graph_marginals
 from rulefield.inference.result import Result, Status
-from rulefield.learning.graph.shards import in_threads
 from rulefield.models.graph import GraphModel
 from rulefield.models.graph_batch import GraphBatch, make_batch
+from rulefield.parallel import in_threads
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows, LogicFactors
 from rulefield.rules.graph.compiler import GraphRuleCompiler

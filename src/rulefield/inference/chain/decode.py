@@ -1,9 +1,7 @@
 """Decoding a chain under rules: the engines, what each can promise, and ``auto``, which walks from cheap to exact."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from os import cpu_count
 
 from rulefield.exceptions import InputError
 from rulefield.inference.chain.auto import NODE_LIMIT, run_auto
@@ -14,6 +12,7 @@ from rulefield.inference.chain.paths import decode_paths
 from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.chain.product import decode_product
 from rulefield.inference.result import Result
+from rulefield.parallel import in_threads
 from rulefield.problem.chain_rules import ChainProblem
 
 
@@ -111,12 +110,6 @@ def decode_many(
 ) -> list[Result]:
     """Decode many chains, in threads (kernels release the GIL); the results do not depend on ``n_jobs``.
 
-    ``n_jobs`` None or 1 is one thread, -1 one for each processor; ``seconds`` is for each problem.
+    ``n_jobs`` as in :func:`rulefield.parallel.n_threads`; ``seconds`` is for each problem.
     """
-    workers = (cpu_count() or 1) if n_jobs == -1 else (n_jobs or 1)
-    if workers < 1:
-        raise InputError(f"n_jobs must be a positive number, or -1 for all processors; got {n_jobs}.")
-    if workers == 1 or len(problems) < 2:
-        return [decode(problem, engine, node_limit, seconds) for problem in problems]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda problem: decode(problem, engine, node_limit, seconds), problems))
+    return in_threads(lambda problem: decode(problem, engine, node_limit, seconds), problems, n_jobs)

@@ -1,7 +1,6 @@
 """The likelihood of labelled chains among the labellings that rules allow: training under rules."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from rulefield.exceptions import InfeasibleError
 from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.chain.sums import constrained_marginals
 from rulefield.models.chain import ChainModel
+from rulefield.parallel import Threads
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule
 
 
@@ -47,7 +47,7 @@ class RuledLikelihood:
         n_jobs: int = 1,
     ):
         self.model, self.sequences, self.labels, self.rules = model, sequences, labels, list(rules)
-        self.l2, self.n_jobs = l2, n_jobs
+        self.l2, self.threads = l2, Threads(n_jobs)
         self.weight = np.ones(len(sequences)) if sample_weight is None else sample_weight
         self._check_gold(names)
         self._observed = model.zeros()
@@ -81,16 +81,10 @@ class RuledLikelihood:
             sums = constrained_marginals(ChainProblem(potentials, self.rules[i]))
             return sums.log_partition, sums.node, sums.edge
 
-        for i, (total, node, edge) in enumerate(self._each(one)):
+        for i, (total, node, edge) in enumerate(self.threads.map(one, range(len(self.rules)))):
             value += float(self.weight[i]) * total
             self._add_expected(i, node, edge, gradient)
         return value, gradient
-
-    def _each(self, one: Callable[[int], tuple]) -> list[tuple]:
-        if self.n_jobs == 1:
-            return [one(i) for i in range(len(self.rules))]
-        with ThreadPoolExecutor(self.n_jobs) as pool:
-            return list(pool.map(one, range(len(self.rules))))
 
     def _add_expected(self, i: int, node: np.ndarray, edge: np.ndarray | None, gradient: np.ndarray) -> None:
         model, layout, scale = self.model, self.model.layout, float(self.weight[i])

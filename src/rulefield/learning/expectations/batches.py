@@ -6,7 +6,6 @@ author's letters). Here every batch has multipliers of its own; the objective is
 """
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -51,8 +50,7 @@ class BatchedObjective(RegularisedObjective):
 
     def expectation_step(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the sum over batches of min_nu F(nu) at theta, and of the expected features under q."""
-        with ThreadPoolExecutor(self.corpus.n_jobs) as pool:
-            answers = list(pool.map(lambda part: part.expectation_step(theta), self.parts))
+        answers = self.corpus.threads.map(lambda part: part.expectation_step(theta), self.parts)
         self.nu = np.concatenate([part.nu for part in self.parts])
         self.shares = self._mean([part.shares for part in self.parts])
         return sum(value for value, _ in answers), np.sum([counts for _, counts in answers], axis=0)

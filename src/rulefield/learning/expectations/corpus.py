@@ -1,7 +1,6 @@
 """Sums over a corpus for joint models: in shards, on threads, the same for any number of them."""
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -11,6 +10,7 @@ from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.inference.joint import joint_log_partition, joint_marginals
 from rulefield.models.joint import JointModel
+from rulefield.parallel import Threads
 from rulefield.problem.joint import JointPotentials
 
 SHARD_SCORES = 1 << 19
@@ -21,13 +21,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class JointShard:
-    """Some sequences of a corpus, with what is known of their labels."""
+    """Some sequences of a corpus, with what is known of their labels; tokens ``first`` to ``last``, shard ``number``."""
 
     data: Sequences
     labels: tuple[Labels | None, ...]
     weight: np.ndarray
     first: int
     last: int
+    number: int
 
 
 class JointCorpus:
@@ -51,7 +52,8 @@ class JointCorpus:
         weight: np.ndarray | None = None,
         n_jobs: int = 1,
     ):
-        self.model, self.data, self.labels, self.n_jobs = model, data, tuple(labels), n_jobs
+        self.model, self.data, self.labels = model, data, tuple(labels)
+        self.n_jobs, self.threads = n_jobs, Threads(n_jobs)
         self.weight = weight = np.ones(len(data)) if weight is None else weight
         budget = max(1, SHARD_SCORES // model.n_states)
         self.shards: list[JointShard] = []
@@ -61,7 +63,7 @@ class JointCorpus:
             last = min(max(last, first + 1), len(data))
             own = tuple(None if known is None else known[first:last] for known in labels)
             tokens = int(data.offsets[first]), int(data.offsets[last])
-            self.shards.append(JointShard(data[first:last], own, weight[first:last], *tokens))
+            self.shards.append(JointShard(data[first:last], own, weight[first:last], *tokens, len(self.shards)))
             first = last
 
     def part(self, first: int, last: int) -> "JointCorpus":
@@ -71,10 +73,7 @@ class JointCorpus:
 
     def each(self, work: Callable[[JointShard], T]) -> list[T]:
         """Return ``work(shard)`` of every shard, in order."""
-        if self.n_jobs == 1 or len(self.shards) == 1:
-            return [work(shard) for shard in self.shards]
-        with ThreadPoolExecutor(self.n_jobs) as pool:
-            return list(pool.map(work, self.shards))
+        return self.threads.map(work, self.shards)
 
     def sums(self, theta: np.ndarray, clamp: bool) -> tuple[float, np.ndarray]:
         """Weighted sum of log partition functions, and expected features; of known labels only with ``clamp``."""

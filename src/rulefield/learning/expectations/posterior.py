@@ -89,8 +89,7 @@ class TiltedCorpus:
 
     def sums(self, tau: np.ndarray) -> list[JointSums]:
         """Return the sums of every shard under the tilt."""
-        number = {id(shard): k for k, shard in enumerate(self.corpus.shards)}
-        return self.corpus.each(lambda s: joint_marginals(self.tilted(number[id(s)], tau), s.weight))
+        return self.corpus.each(lambda s: joint_marginals(self.tilted(s.number, tau), s.weight))
 
     def log_partition(self, sums: list[JointSums]) -> float:
         """Weighted sum of log partition functions."""

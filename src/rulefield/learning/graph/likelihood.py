@@ -6,9 +6,10 @@ import numpy as np
 
 from rulefield.kernels.graph import reweighted as kernels
 from rulefield.learning.graph.cases import CasesField, shard_hubs
-from rulefield.learning.graph.shards import GraphShard, in_threads
+from rulefield.learning.graph.shards import GraphShard
 from rulefield.learning.graph.trees import edge_appearance
 from rulefield.models.graph import GraphModel
+from rulefield.parallel import Threads
 
 
 class ReweightedField:
@@ -115,14 +116,14 @@ class GraphLikelihood:
     """
 
     def __init__(self, model: GraphModel, shards: Sequence[GraphShard], n_jobs: int | None = None):
-        self.model, self.shards, self.n_jobs = model, list(shards), n_jobs
+        self.model, self.shards, self.threads = model, list(shards), Threads(n_jobs)
         self._free = [field_of(shard) for shard in self.shards]
         self._clamped = [None if shard.complete else field_of(shard) for shard in self.shards]
         self._margin = [_log_cost(shard) for shard in self.shards]
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient with respect to ``theta``."""
-        parts = in_threads(lambda k: self._part(theta, k), range(len(self.shards)), self.n_jobs)
+        parts = self.threads.map(lambda k: self._part(theta, k), range(len(self.shards)))
         return sum(value for value, _ in parts), np.sum([gradient for _, gradient in parts], axis=0)
 
     def _part(self, theta: np.ndarray, k: int) -> tuple[float, np.ndarray]:

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from rulefield.inference.graph.decode import decode_fast, decode_graph
-from rulefield.learning.graph.shards import GraphShard, in_threads
+from rulefield.learning.graph.shards import GraphShard
+from rulefield.parallel import in_threads
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows, LogicFactors
 

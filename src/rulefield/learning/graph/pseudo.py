@@ -6,8 +6,9 @@ import numpy as np
 
 from rulefield.exceptions import LabelError
 from rulefield.kernels.graph.pseudo import pseudo_likelihood
-from rulefield.learning.graph.shards import GraphShard, in_threads
+from rulefield.learning.graph.shards import GraphShard
 from rulefield.models.graph import GraphModel
+from rulefield.parallel import Threads
 
 
 class GraphPseudoLikelihood:
@@ -22,14 +23,14 @@ class GraphPseudoLikelihood:
     """
 
     def __init__(self, model: GraphModel, shards: Sequence[GraphShard], n_jobs: int | None = None):
-        self.model, self.shards, self.n_jobs = model, list(shards), n_jobs
+        self.model, self.shards, self.threads = model, list(shards), Threads(n_jobs)
         if not all(shard.complete for shard in self.shards):
             raise LabelError("pseudo-likelihood needs every label; fill unknown ones in first (fit does, by EM).")
         self._weight = [shard.cost * shard.graph_weight[shard.batch.node_graph] for shard in self.shards]
 
     def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient with respect to ``theta``."""
-        parts = in_threads(lambda k: self._part(theta, k), range(len(self.shards)), self.n_jobs)
+        parts = self.threads.map(lambda k: self._part(theta, k), range(len(self.shards)))
         return sum(value for value, _ in parts), np.sum([gradient for _, gradient in parts], axis=0)
 
     def _part(self, theta: np.ndarray, k: int) -> tuple[float, np.ndarray]:

@@ -1,11 +1,8 @@
 """Labelled graphs cut into shards: what the graph learners work through, in threads, always in the same order."""
 
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from os import cpu_count
-from typing import TypeVar
 
 import numpy as np
 
@@ -16,9 +13,6 @@ from rulefield.problem.graph import GraphPotentials
 N_SHARDS = 8
 NODES_PER_SHARD = 200
 UNKNOWN = -1
-
-Item = TypeVar("Item")
-Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,12 +131,3 @@ def make_shards(
             price = np.ones(len(y)) if cost is None else np.concatenate([cost[g] for g in members])
             shards.append(GraphShard(batch, y, price, weights[members], members))
     return shards
-
-
-def in_threads(function: Callable[[Item], Answer], items: Sequence[Item], n_jobs: int | None) -> list[Answer]:
-    """Apply ``function`` to each item in threads; answers in the order of the items."""
-    workers = (cpu_count() or 1) if n_jobs is not None and n_jobs < 0 else (n_jobs or 1)
-    if workers == 1 or len(items) < 2:
-        return [function(item) for item in items]
-    with ThreadPoolExecutor(min(workers, len(items))) as pool:
-        return list(pool.map(function, items))

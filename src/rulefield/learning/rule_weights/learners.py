@@ -12,13 +12,13 @@ Frank-Wolfe on its dual, with its duality gap.
 """
 
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 
 from rulefield.inference.chain.decode import decode
+from rulefield.parallel import Threads
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule
 
@@ -77,7 +77,7 @@ class Examples:
     def __init__(
         self, examples: Sequence[Example], compiler: Compiler, fixed: np.ndarray, once: np.ndarray, n_jobs: int = 1
     ):
-        self.examples, self.compiler, self.once, self.n_jobs = list(examples), compiler, once, n_jobs
+        self.examples, self.compiler, self.once, self.threads = list(examples), compiler, once, Threads(n_jobs)
         self.learned = np.isnan(fixed)
         self._fixed = np.where(self.learned, 0.0, fixed)
         self.gold = self.paid_by_all([e.tokens for e in self.examples], [e.gold for e in self.examples])
@@ -123,11 +123,7 @@ class Examples:
             result = decode(ChainProblem(potentials, compiler(example.tokens)))
             return result.labels if len(result.labels) else example.gold
 
-        if self.n_jobs == 1 or len(members) < 2:
-            found = [one(i) for i in members]
-        else:
-            with ThreadPoolExecutor(self.n_jobs) as pool:
-                found = list(pool.map(one, members))
+        found = self.threads.map(one, members)
         return list(zip(found, self.paid_by_all([self.examples[i].tokens for i in members], found)))
 
 

@@ -1,0 +1,109 @@
+"""Ctrl-C at safe moments: a fit that is interrupted keeps a model, and no compiled call is torn in two.
+
+Python raises ``KeyboardInterrupt`` between any two instructions. In the middle of an update that leaves a learner in
+a state that never was; inside a call into compiled code it becomes a ``SystemError``. So learners run under
+:func:`deferred`: the first Ctrl-C is kept until they (or the executor, between two parts) call :func:`check`, the
+second one interrupts at once. Elsewhere in a fit :func:`watched` turns a ``SystemError`` that Ctrl-C caused back into
+``KeyboardInterrupt``.
+
+Signals belong to the main thread: in other threads, and where a program handles SIGINT itself, all of this does
+nothing.
+"""
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _Watch:
+    """What the handler has seen: interrupts since the watch began, the one that waits, learners that defer it."""
+
+    active, seen, waiting, deferring = False, 0, False, 0
+
+    def begin(self) -> None:
+        """Forget what was seen."""
+        self.active, self.seen, self.waiting, self.deferring = True, 0, False, 0
+
+    def on_signal(self, number: int, frame: Any) -> None:
+        self.seen += 1
+        if self.deferring and not self.waiting:
+            self.waiting = True
+            return
+        self.waiting = False
+        raise KeyboardInterrupt
+
+
+_WATCH = _Watch()
+
+
+@contextmanager
+def watched() -> Iterator[None]:
+    """Within this block Ctrl-C is a ``KeyboardInterrupt`` and nothing else."""
+    if _WATCH.active or not _ours_to_handle():
+        yield
+        return
+    _WATCH.begin()
+    signal.signal(signal.SIGINT, _WATCH.on_signal)
+    try:
+        yield
+    except SystemError as error:
+        if _WATCH.seen:
+            raise KeyboardInterrupt from error
+        raise
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        _WATCH.active = False
+    if _WATCH.waiting:
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def deferred() -> Iterator[None]:
+    """Within this block the first Ctrl-C waits for :func:`check`; one that nobody asked for is raised at the end."""
+    with watched():
+        if not _in_charge():
+            yield
+            return
+        _WATCH.deferring += 1
+        try:
+            yield
+        except SystemError as error:
+            if _WATCH.seen:
+                raise KeyboardInterrupt from error
+            raise
+        finally:
+            _WATCH.deferring -= 1
+        if not _WATCH.deferring:
+            check()
+
+
+def check() -> None:
+    """Raise the Ctrl-C that waits, if any: call it where a learner's state is whole."""
+    if _WATCH.waiting and _in_charge():
+        _WATCH.waiting = False
+        raise KeyboardInterrupt
+
+
+def interruptible(fit: Function) -> Function:
+    """Decorate a ``fit``: Ctrl-C leaves it as ``KeyboardInterrupt`` wherever no model can be kept yet."""
+
+    @wraps(fit)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        with watched():
+            return fit(*args, **kwargs)
+
+    return cast(Function, run)
+
+
+def _ours_to_handle() -> bool:
+    in_main = threading.current_thread() is threading.main_thread()
+    return in_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def _in_charge() -> bool:
+    return _WATCH.active and threading.current_thread() is threading.main_thread()

@@ -137,14 +137,56 @@ def test_latent_type_is_learned_from_its_neighbours():
     assert max((whole == kinds).mean(), (whole != kinds).mean()) > 0.95
 
 
-def test_learning_under_rules_keeps_competitors_legal(data):
-    graphs, labels = data
-    rule = r.at_least(0, nodes("a").is_("x"))
-    free = GraphCRF(algorithm="ssvm", max_iter=4, l2=1.0).fit(graphs, labels)
-    ruled = GraphCRF(algorithm="ssvm", max_iter=4, l2=1.0, rules=[rule], rules_in_learning=True).fit(graphs, labels)
-    assert_allclose(ruled.theta_, free.theta_, atol=1e-6)  # a rule that forbids nothing changes nothing
-    with pytest.raises(InputError, match="rules_in_learning"):
-        GraphCRF(rules=[rule], rules_in_learning=True).fit(graphs, labels)
+def hidden_states(rng, n=40):
+    """Nodes labelled 0 or 1; label 1 has two forms, far apart on both sides of label 0: no linear model tells it."""
+    graphs, labels = [], []
+    for _ in range(n):
+        y = rng.integers(2, size=6)
+        x = np.where(y == 0, 0.0, 3.0 * rng.choice([-1, 1])) + 0.3 * rng.normal(size=6)
+        graphs.append(chain(np.stack([x, np.ones(6)], axis=1)))
+        labels.append(y)
+    return graphs, labels
+
+
+@pytest.mark.parametrize("algorithm", ["likelihood", "pseudolikelihood", "ssvm", "perceptron"])
+def test_several_hidden_states_of_one_label(algorithm):
+    graphs, labels = hidden_states(np.random.default_rng(0))
+    states = {0: "no", 1: {"left", "right"}}
+    y = [[states[k] for k in row] for row in labels]
+    crf = GraphCRF(algorithm=algorithm, l2=0.01, random_state=0).fit(graphs, y)
+    assert crf.classes_["token"].tolist() == ["left", "no", "right"]
+    assert (
+        crf.score(graphs, y)
+        == np.mean((np.concatenate(crf.predict(graphs)) != "no") == np.concatenate(labels))
+        > 0.97
+    )
+    known = [[None] * 5 + [{"left", "right"}] for _ in graphs]
+    assert all(got[-1] != "no" for got in crf.predict(graphs, known=known))
+
+
+def test_the_perceptron_reaches_one_on_separable_pictures():
+    rng = np.random.default_rng(0)
+    truth = np.repeat([0, 1], 6)[None].repeat(10, axis=0).ravel()
+    graphs = [grid(np.outer(2 * truth - 1 + 1.5 * rng.normal(size=120), [1, -1]), (10, 12)) for _ in range(10)]
+    crf = GraphCRF(algorithm="perceptron").fit(graphs, [truth] * 10)
+    assert crf.converged_
+    assert crf.score(graphs, [truth] * 10) == 1.0
+
+
+@pytest.mark.parametrize("algorithm", ["ssvm", "perceptron"])
+def test_learning_under_rules_keeps_competitors_legal(algorithm):
+    # one node of each pair is a "yes", the one with the larger feature: true under the rule, and not linear without it
+    rng = np.random.default_rng(0)
+    graphs = [TypedGraph({"item": np.array([[x], [x + 1.0]])[:: rng.choice([-1, 1])]}) for x in rng.normal(size=30)]
+    labels = [np.where(g.nodes["item"][:, 0] == g.nodes["item"].max(), "yes", "no") for g in graphs]
+    one = r.exactly(1, nodes("item").is_("yes"))
+    options = {"algorithm": algorithm, "l2": 0.1, "rules": [one], "max_iter": 50}
+    ruled = GraphCRF(train_with_rules=True, **options).fit(graphs, labels)
+    free = GraphCRF(**options).fit(graphs, labels)
+    assert ruled.score(graphs, labels) == 1.0
+    assert ruled.objective_curve_[-1] < 0.5 * free.objective_curve_[-1]
+    with pytest.raises(InputError, match="train_with_rules"):
+        GraphCRF(rules=[one], train_with_rules=True).fit(graphs, labels)
 
 
 def test_class_weights_move_the_decision():

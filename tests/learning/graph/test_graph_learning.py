@@ -75,6 +75,31 @@ def test_likelihood_is_exact_on_forests(unknown):
     assert check_grad(lambda t: objective(t)[0], lambda t: objective(t)[1], theta) < 1e-5
 
 
+def test_labels_known_to_be_one_of_a_set_are_summed_over():
+    rng, graphs, labels, _ = chains(unknown=True)
+    allowed = [np.ones((len(y), 3), dtype=bool) for y in labels]
+    for y, mask in zip(labels, allowed):
+        mask[y >= 0] = np.eye(3, dtype=bool)[y[y >= 0]]
+    allowed[1][1] = [True, False, True]
+    shards = make_shards(graphs, labels, {"token": 3}, n_shards=2, allowed=[mask.ravel() for mask in allowed])
+    objective = GraphLikelihood(CHAIN, shards)
+    theta = rng.normal(size=CHAIN.n_parameters)
+    expected = 0.0
+    for shard in shards:
+        union = CHAIN.potentials(theta, shard.batch)
+        for g, member in enumerate(shard.members):
+            p = shard.batch.potentials_of(union, g)
+            every = all_labellings(p.n_labels)
+            scores = np.array([p.score(row) for row in every])
+            fits = allowed[member][np.arange(p.n_nodes), every].all(axis=1)
+            expected += logsumexp(scores) - logsumexp(scores[fits])
+    assert_allclose(objective(theta)[0], expected, rtol=1e-4)
+    assert shards[-1].hamming().reshape(-1, 3)[(shards[-1].allowed.reshape(-1, 3))].max() == 0.0
+    filled = shards[-1].filled(np.zeros_like(shards[-1].labels), 0.0)
+    assert filled.complete
+    assert (filled.hamming() > 0).sum() == (~shards[-1].allowed).sum()
+
+
 def test_reweighted_value_bounds_the_log_partition_and_its_gradient_is_right():
     rng, *_, shards = loopy()
     objective = GraphLikelihood(MODEL, shards)

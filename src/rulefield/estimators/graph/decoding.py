@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.data.graphs import TypedGraph
-from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
+from rulefield.encode.graph_labels import GraphLabels
 from rulefield.estimators.labelings import BrokenRule
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
@@ -91,7 +91,7 @@ class GraphDecoder:
     def results(
         self, graphs: Sequence[TypedGraph], known: Sequence[np.ndarray] | None = None, **limits: Any
     ) -> list[Result]:
-        """Decode every graph; ``known`` holds label numbers, ``UNKNOWN`` where free."""
+        """Decode every graph; ``known`` holds, for each, the labels that nodes may have, flat like unary scores."""
 
         def decode(item: tuple[TypedGraph, GraphPotentials]) -> Result:
             return self._decode(*item, limits)
@@ -134,7 +134,8 @@ class GraphDecoder:
             batch = make_batch(chunk, self.names.counts)
             union = self.model.potentials(self.theta, batch)
             if known is not None:
-                union = replace(union, unary=_clamp(union, np.concatenate(known[begin : begin + CHUNK])))
+                allowed = np.concatenate(known[begin : begin + CHUNK])
+                union = replace(union, unary=np.where(allowed, union.unary, -np.inf))
             yield chunk, union, batch
 
     def _decode(self, graph: TypedGraph, potentials: GraphPotentials, limits: dict[str, Any]) -> Result:
@@ -196,12 +197,3 @@ def _split(result: Result, union: GraphPotentials, batch: GraphBatch) -> list[Re
         score = batch.potentials_of(union, g).score(labels)
         out.append(Result(labels, score, score, score, Status.optimal, result.engine, result.iterations))
     return out
-
-
-def _clamp(union: GraphPotentials, numbers: np.ndarray) -> np.ndarray:
-    fixed = numbers != UNKNOWN
-    unary = union.unary.copy()
-    unary[np.repeat(fixed, union.n_labels)] = -np.inf
-    slot = union.unary_offset[:-1][fixed] + numbers[fixed]
-    unary[slot] = union.unary[slot]
-    return unary

@@ -51,7 +51,7 @@ class GraphCRF(SavedModel, BaseEstimator):
         What mistakes on nodes of a class cost.
     rules : list of rules
         Every prediction obeys the hard ones and pays for breaking soft ones; see :mod:`rulefield.rules`.
-    rules_in_learning : bool
+    train_with_rules : bool
         Learn under the rules, too (``ssvm`` and ``perceptron``: competing labellings obey them).
     decoding : {"map", "marginals"}
         ``predict`` returns the best labelling, or each node's most probable label (not under rules).
@@ -112,7 +112,7 @@ class GraphCRF(SavedModel, BaseEstimator):
         labels: Mapping[str, Any] | None = None,
         class_weight: Any = None,
         rules: Sequence[Any] | None = None,
-        rules_in_learning: bool = False,
+        train_with_rules: bool = False,
         decoding: str = "map",
         max_iter: int = 100,
         tol: float = 1e-4,
@@ -132,7 +132,7 @@ class GraphCRF(SavedModel, BaseEstimator):
         self.labels = labels
         self.class_weight = class_weight
         self.rules = rules
-        self.rules_in_learning = rules_in_learning
+        self.train_with_rules = train_with_rules
         self.decoding = decoding
         self.max_iter = max_iter
         self.tol = tol
@@ -152,8 +152,9 @@ class GraphCRF(SavedModel, BaseEstimator):
         ----------
         X : list of TypedGraph
         y : list of dict of type to labels
-            Labels of each type's nodes: names or whole numbers, ``None`` where unknown; a type left out, or None, is
-            unknown altogether. Where graphs have one type, plain sequences of labels do.
+            Labels of each type's nodes: names or whole numbers; ``None`` where unknown, a set where one of several (the
+            hidden states of one label, say); a type left out, or None, is unknown altogether. Where graphs have one
+            type, plain sequences of labels do.
         sample_weight : array-like of shape (n_graphs,), optional
         """
         options = graph_options(self)
@@ -168,8 +169,10 @@ class GraphCRF(SavedModel, BaseEstimator):
         # max-margin learners move after every shard, so theirs are small
         small = options.algorithm in ("ssvm", "perceptron")
         n_shards = max(N_SHARDS, -(-len(graphs) // GRAPHS_PER_STEP)) if small else None
-        shards = make_shards(graphs, numbers, names.counts, costs, weight, n_shards)
-        start = self._start(model, any((n == UNKNOWN).any() for n in numbers))
+        latent = any((n == UNKNOWN).any() for n in numbers)
+        allowed = [names.allowed(graph, labels) for graph, labels in zip(graphs, y)] if latent else None
+        shards = make_shards(graphs, numbers, names.counts, costs, weight, n_shards, allowed)
+        start = self._start(model, latent)
         compiled = self._learning_rules(graphs, names)
         training = GraphTraining(
             options.algorithm,
@@ -196,11 +199,11 @@ class GraphCRF(SavedModel, BaseEstimator):
         return np.zeros(model.n_parameters)
 
     def _learning_rules(self, graphs: Sequence[TypedGraph], names: GraphLabels) -> Any:
-        if not (self.rules_in_learning and self.rules):
+        if not (self.train_with_rules and self.rules):
             return None
         if self.algorithm not in ("ssvm", "perceptron"):
             raise InputError(
-                f"rules_in_learning needs algorithm='ssvm' or 'perceptron'; {self.algorithm!r} knows no rules."
+                f"train_with_rules needs algorithm='ssvm' or 'perceptron'; {self.algorithm!r} knows no rules."
             )
         compiler = GraphRuleCompiler(self.rules, names.classes)
         compiled = [compiler.compile(graph) for graph in graphs]
@@ -266,8 +269,17 @@ class GraphCRF(SavedModel, BaseEstimator):
         graphs = self._graphs(X)
         rules = self.rules if rules is None else rules
         decoder = self._decoder(rules or ())
-        numbers = None if known is None else [self.names_.encode(g, labels) for g, labels in zip(graphs, known)]
-        return decoder.labellings(graphs, numbers, **limits)
+        return decoder.labellings(graphs, self._allowed(graphs, known), **limits)
+
+    def _allowed(self, graphs: Sequence[TypedGraph], known: Any) -> list[np.ndarray] | None:
+        """Labels that each graph's nodes may have, flat, when some are known; None where nothing is."""
+        if known is None:
+            return None
+        if isinstance(known, str | Mapping) or not hasattr(known, "__len__") or len(known) != len(graphs):
+            raise InputError(
+                f"known must be a list with one entry for each of the {len(graphs)} graphs, None where nothing is known."
+            )
+        return [self.names_.allowed(graph, labels) for graph, labels in zip(graphs, known)]
 
     def predict_marginals(self, X: Sequence[TypedGraph], method: str = "auto") -> list[dict[str, np.ndarray]]:
         """Return the probability of each label at each node: one dict for each graph, by type, (n_nodes, n_labels).
@@ -277,19 +289,10 @@ class GraphCRF(SavedModel, BaseEstimator):
         """
         graphs = self._graphs(X)
         found = self._decoder(()).marginals(graphs, method)
-        out = []
-        for graph, marginals in zip(graphs, found):
-            by_type, begin = {}, 0
-            for t in sorted(self.classes_):
-                if t in graph.nodes:
-                    shape = graph.nodes[t].shape[0], len(self.classes_[t])
-                    by_type[t] = marginals[begin : begin + shape[0] * shape[1]].reshape(shape)
-                    begin += shape[0] * shape[1]
-            out.append(by_type)
-        return out
+        return [self.names_.by_type(graph, marginals) for graph, marginals in zip(graphs, found)]
 
     def score(self, X: Sequence[TypedGraph], y: Sequence[Any], sample_weight: Any = None) -> float:
-        """Share of nodes with a known label that get it, over all types (weighted by graph)."""
+        """Share of nodes with a known label (or set) that get it, over all types (weighted by graph)."""
         right, known = self._hits(X, y, _checked_weight(sample_weight, len(y)))
         return float(sum(right.values()) / max(sum(known.values()), 1e-300))
 
@@ -304,15 +307,12 @@ class GraphCRF(SavedModel, BaseEstimator):
         graphs = self._graphs(X)
         right, known = dict.fromkeys(self.classes_, 0.0), dict.fromkeys(self.classes_, 0.0)
         for graph, truth, guess, w in zip(graphs, y, self.predict(X), weight):
-            wanted = self.names_.encode(graph, truth)
-            got = self.names_.encode(graph, guess)
-            begin = 0
-            for t in sorted(self.classes_):
-                n = graph.nodes[t].shape[0] if t in graph.nodes else 0
-                here = wanted[begin : begin + n]
-                right[t] += w * float((here == got[begin : begin + n])[here != UNKNOWN].sum())
-                known[t] += w * float((here != UNKNOWN).sum())
-                begin += n
+            wanted = self.names_.by_type(graph, self.names_.allowed(graph, truth))
+            single = self.names_.by_type(graph, self.names_.encode(graph, truth) != UNKNOWN, flat=False)
+            for t, numbers in self.names_.by_type(graph, self.names_.encode(graph, guess), flat=False).items():
+                told = single[t] | ~wanted[t].all(axis=1)
+                right[t] += w * float(wanted[t][np.arange(len(told)), numbers][told].sum())
+                known[t] += w * float(told.sum())
         return right, known
 
     def _as_given(self, named: list[dict[str, np.ndarray]]) -> np.ndarray:

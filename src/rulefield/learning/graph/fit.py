@@ -75,6 +75,7 @@ def _fit_complete(
     oracle = MapOracle(training.rules, node_limit=training.oracle_nodes, n_jobs=training.n_jobs)
     if training.algorithm == "ssvm":
         return StructuredSVM(model, shards, training.l2, oracle).fit(training.max_iter, training.tol, start)
+    oracle.gap = 1e-9  # a pass without a mistake is what ends the perceptron: its mistakes must be true ones
     return fit_perceptron(model, shards, oracle, training.max_iter, start)
 
 

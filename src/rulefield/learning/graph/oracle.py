@@ -32,6 +32,8 @@ class MapOracle:
         Most search nodes of the exact engine; 0 leaves it out.
     n_jobs : int or None
         Threads over graphs.
+    gap : float
+        Relative gap at which the fast engine's labelling is good enough.
     """
 
     def __init__(
@@ -40,7 +42,9 @@ class MapOracle:
         iterations: int = 10,
         node_limit: int = 100,
         n_jobs: int | None = None,
+        gap: float = GAP,
     ):
+        self.gap = gap
         self.rules, self.iterations, self.node_limit, self.n_jobs = rules, iterations, node_limit, n_jobs
         self._state: dict[int, Any] = {}
 
@@ -68,7 +72,7 @@ class MapOracle:
         if keep:
             self._state[member] = answer.state
         gap = answer.upper_bound - answer.objective
-        if answer.objective > -np.inf and (self.node_limit == 0 or gap <= GAP * max(1.0, abs(answer.objective))):
+        if answer.objective > -np.inf and (self.node_limit == 0 or gap <= self.gap * max(1.0, abs(answer.objective))):
             return answer.labels, answer.upper_bound
         if answer.objective == -np.inf:
             exact = decode_graph(problem)

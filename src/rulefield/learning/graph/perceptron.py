@@ -11,6 +11,8 @@ from rulefield.learning.graph.shards import GraphShard
 from rulefield.learning.graph.smooth import Learned
 from rulefield.models.graph import GraphModel
 
+HALVINGS = 20
+
 
 def fit_perceptron(
     model: GraphModel, shards: Sequence[GraphShard], oracle: MapOracle, max_iter: int, start: np.ndarray
@@ -18,37 +20,77 @@ def fit_perceptron(
     """Move the weights towards the true labelling wherever the best labelling differs; return their average.
 
     One update for each shard (a mini-batch, so that threads do not change the result). Class weights enter as a
-    cost added to wrong labels, relative to the smallest. Stops after a pass without a mistake. The curve holds the
-    number of graphs labelled wrongly in each pass.
+    cost added to wrong labels, relative to the smallest. Stops after a pass without a mistake; the average is then
+    moved towards the last weights until it makes none either. The curve holds the number of graphs labelled wrongly
+    in each pass.
 
     References
     ----------
     [Collins02]
     """
-    w, total, steps = start.copy(), np.zeros_like(start), 0
-    truth = [model.joint_features(shard.batch, shard.labels) for shard in shards]
-    margin = [shard.hamming() * (shard.cost.min(initial=1.0) != shard.cost.max(initial=1.0)) for shard in shards]
+    passes = _Passes(model, shards, oracle, start)
     curve: list[float] = []
+    separated = False
     try:
-        for _ in range(max_iter):
-            mistakes = 0
-            for k, shard in enumerate(shards):
-                scores = model.potentials(w, shard.batch)
-                labels, _ = oracle(shard, scores.unary + margin[k], scores.pairwise)
-                wrong = labels != shard.labels
-                mistakes += len(np.unique(shard.batch.node_graph[wrong]))
-                difference = truth[k] - model.joint_features(shard.batch, labels)
-                w = w + shard.graph_weight @ difference
-                total += w
-                steps += 1
-            curve.append(float(mistakes))
-            if mistakes == 0:
-                break
+        while len(curve) < max_iter and not separated:
+            curve.append(float(passes.run()))
+            separated = curve[-1] == 0
+        theta = passes.separating_average() if separated else passes.average
     except KeyboardInterrupt:
         warnings.warn(
             f"fit was interrupted after {len(curve)} passes; the average so far is kept.",
             InterruptedFitWarning,
             stacklevel=2,
         )
-    theta = total / steps if steps else w
-    return Learned(theta, tuple(curve), bool(curve) and curve[-1] == 0)
+        theta = passes.average
+    return Learned(theta, tuple(curve), separated)
+
+
+class _Passes:
+    """The weights, their sum over all steps, and a pass over all shards."""
+
+    def __init__(self, model: GraphModel, shards: Sequence[GraphShard], oracle: MapOracle, start: np.ndarray):
+        self.model, self.shards, self.oracle = model, list(shards), oracle
+        self.w, self._total, self._steps = start.copy(), np.zeros_like(start), 0
+        self._truth = [model.joint_features(shard.batch, shard.labels) for shard in shards]
+        self._margin = [
+            shard.hamming() * (shard.cost.min(initial=1.0) != shard.cost.max(initial=1.0)) for shard in shards
+        ]
+
+    @property
+    def average(self) -> np.ndarray:
+        """Mean of the weights over all steps so far."""
+        return self._total / self._steps if self._steps else self.w.copy()
+
+    def run(self) -> int:
+        """Update after every shard; return the number of graphs that were labelled wrongly."""
+        mistakes = 0
+        for k, shard in enumerate(self.shards):
+            labels = self._best(k, self.w)
+            mistakes += self._wrong(k, labels)
+            difference = self._truth[k] - self.model.joint_features(shard.batch, labels)
+            self.w = self.w + shard.graph_weight @ difference
+            self._total += self.w
+            self._steps += 1
+        return mistakes
+
+    def separating_average(self) -> np.ndarray:
+        """Average of as many more passes as it takes (each doubles the steps) to label the training set as ``w`` does.
+
+        Passes without a mistake leave ``w`` alone and only add it to the sum, so they need not be run.
+        """
+        theta = self.average
+        for _ in range(HALVINGS):
+            if not any(self._wrong(k, self._best(k, theta)) for k in range(len(self.shards))):
+                return theta
+            theta = 0.5 * (theta + self.w)
+        return self.w.copy()
+
+    def _best(self, k: int, w: np.ndarray) -> np.ndarray:
+        shard = self.shards[k]
+        scores = self.model.potentials(w, shard.batch)
+        return self.oracle(shard, scores.unary + self._margin[k], scores.pairwise)[0]
+
+    def _wrong(self, k: int, labels: np.ndarray) -> int:
+        batch = self.shards[k].batch
+        return len(np.unique(batch.node_graph[labels != self.shards[k].labels]))

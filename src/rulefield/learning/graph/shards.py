@@ -29,6 +29,8 @@ class GraphShard:
     graph_weight : ndarray of float64, shape (n_graphs,)
     members : ndarray of int64, shape (n_graphs,)
         Number of each graph in the user's list.
+    allowed : ndarray of bool, like ``batch`` unary scores, or None
+        Labels that each node may have, where some are known to be one of a set; None: ``labels`` tell all.
     """
 
     batch: GraphBatch
@@ -36,6 +38,7 @@ class GraphShard:
     cost: np.ndarray
     graph_weight: np.ndarray
     members: np.ndarray
+    allowed: np.ndarray | None = None
 
     @property
     def complete(self) -> bool:
@@ -79,7 +82,9 @@ class GraphShard:
         return nodes + np.bincount(self.batch.edge_graph, scores.pairwise[self.edge_slot(labels)], minlength=n)
 
     def clamped(self, unary: np.ndarray) -> np.ndarray:
-        """Copy scores with every label that contradicts a known one forbidden."""
+        """Copy scores with every label that contradicts what is known forbidden."""
+        if self.allowed is not None:
+            return np.where(self.allowed, unary, -np.inf)
         out = unary.copy()
         known = np.repeat(self.labels != UNKNOWN, self.batch.n_labels)
         out[known] = -np.inf
@@ -87,20 +92,32 @@ class GraphShard:
         return out
 
     def hamming(self) -> np.ndarray:
-        """Cost of each label at each node, flat like unary: 0 at the true one and where it is unknown."""
+        """Cost of each label at each node, flat like unary: 0 at a true one and where it is unknown."""
+        if self.allowed is not None:
+            return np.where(self.allowed, 0.0, np.repeat(self.cost, self.batch.n_labels))
         price = np.where(self.labels != UNKNOWN, self.cost, 0.0)
         out = np.repeat(price, self.batch.n_labels)
         out[self.known_slot] = 0.0
         return out
 
     def filled(self, labels: np.ndarray, cost_of_filled: float) -> "GraphShard":
-        """Return the same shard with labels put in where they were unknown, at their own cost."""
+        """Return the same shard with labels put in where they were unknown, at their own cost.
+
+        What a label outside a node's set costs stays as it is.
+        """
         unknown = self.labels == UNKNOWN
         return replace(
             self,
             labels=np.where(unknown, labels, self.labels),
-            cost=np.where(unknown, cost_of_filled, self.cost),
+            cost=np.where(unknown if self.allowed is None else unknown & self._free, cost_of_filled, self.cost),
         )
+
+    @property
+    def _free(self) -> np.ndarray:
+        """Nodes that may have any label."""
+        assert self.allowed is not None
+        sizes = self.batch.n_labels
+        return np.bincount(np.repeat(np.arange(len(sizes)), sizes), self.allowed, len(sizes)) == sizes
 
 
 def make_shards(
@@ -110,10 +127,12 @@ def make_shards(
     cost: Sequence[np.ndarray] | None = None,
     graph_weight: np.ndarray | None = None,
     n_shards: int | None = None,
+    allowed: Sequence[np.ndarray] | None = None,
 ) -> list[GraphShard]:
     """Cut labelled graphs into shards, completely labelled graphs apart from the others.
 
     ``labels`` holds, for each graph, the label numbers of its nodes, types sorted by name one after the other.
+    ``allowed`` adds the labels that each node may have, flat, where some are one of a set.
     The cut depends on the data only, so that sums over shards do not depend on the number of threads; by default
     there are at most ``N_SHARDS``, fewer where graphs are few and small.
     """
@@ -129,5 +148,8 @@ def make_shards(
             batch = make_batch([graphs[g] for g in members], label_counts)
             y = np.concatenate([labels[g] for g in members]).astype(np.int64)
             price = np.ones(len(y)) if cost is None else np.concatenate([cost[g] for g in members])
-            shards.append(GraphShard(batch, y, price, weights[members], members))
+            options = (
+                None if allowed is None or complete[members].all() else np.concatenate([allowed[g] for g in members])
+            )
+            shards.append(GraphShard(batch, y, price, weights[members], members, options))
     return shards

@@ -5,7 +5,10 @@ from enum import StrEnum
 
 import numpy as np
 
-TOLERANCE = 1e-6
+from rulefield.kernels import certificate
+
+TOLERANCE = certificate.TOLERANCE
+SLACK = certificate.SLACK
 
 
 class Status(StrEnum):
@@ -63,9 +66,20 @@ class Result:
         return max(0.0, self.upper_bound - self.objective)
 
 
-def judge(objective: float, upper_bound: float) -> Status:
-    """Return ``optimal`` where the bound meets the objective within the library's tolerance."""
+def rounding_error(terms: int, magnitude: float) -> float:
+    """Bound on the rounding error of a sum of ``terms`` numbers whose partial sums stay within ``magnitude``.
+
+    ``magnitude`` is the objective with constants taken out (each node's and edge's maximum, costs that no labelling can
+    avoid): see ``rulefield.kernels.certificate``, whose kernels compute the same.
+    """
+    return float(certificate.rounding_error(terms, magnitude))
+
+
+def judge(objective: float, upper_bound: float, error: float = 0.0) -> Status:
+    """Return ``optimal`` where no labelling can be better by more than ``TOLERANCE`` plus a rounding error.
+
+    ``error`` is the ``rounding_error`` of the objective; a minus infinite bound proves that no labelling exists.
+    """
     if objective == -np.inf:
         return Status.infeasible if upper_bound == -np.inf else Status.bounded
-    close = upper_bound - objective <= TOLERANCE * max(1.0, abs(objective))
-    return Status.optimal if close else Status.bounded
+    return Status.optimal if certificate.proves(upper_bound, objective, error) else Status.bounded

@@ -1,0 +1,89 @@
+"""Engines as data: one registry type for chains, segments, joint chains and graphs.
+
+A family lists its engines in an ``Engines`` table. The table finds an engine by name, says which of them can read a
+problem's rules, and gives the tests their parameters, so what an engine declares is what it is held to.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Generic, TypeVar
+
+from rulefield.encode.labels import nearest
+from rulefield.exceptions import InputError
+
+Run = TypeVar("Run", bound=Callable)
+
+
+@dataclass(frozen=True)
+class Engine(Generic[Run]):
+    """A way to find the best labelling of a problem.
+
+    Parameters
+    ----------
+    name : str
+        What users write; words joined by underscores.
+    run : callable
+        The engine; the family's front door fixes its arguments.
+    exact : bool
+        Whether it always proves its answer when no limit stops it.
+    reads : frozenset of str
+        Compiled forms of rules that it optimises. A rule that has none of them is judged but not optimised, so an
+        exact engine refuses it.
+    needs : str or None
+        A module outside the required dependencies, looked up but not imported until the engine runs.
+    """
+
+    name: str
+    run: Run
+    exact: bool
+    reads: frozenset[str]
+    needs: str | None = None
+
+    @property
+    def installed(self) -> bool:
+        """Whether the module that it needs is there."""
+        return self.needs is None or find_spec(self.needs) is not None
+
+    def covers(self, forms: Iterable[frozenset[str]]) -> bool:
+        """Whether it reads every rule; ``forms`` gives the compiled forms of each."""
+        return all(not self.reads.isdisjoint(offered) for offered in forms)
+
+
+class Engines(Mapping[str, Engine[Run]]):
+    """The engines of one family, by name, in the order in which they were given."""
+
+    def __init__(self, family: str, engines: Iterable[Engine[Run]]):
+        self.family = family
+        self._engines = {engine.name: engine for engine in engines}
+
+    def __getitem__(self, name: str) -> Engine[Run]:
+        return self._engines[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._engines)
+
+    def __len__(self) -> int:
+        return len(self._engines)
+
+    def find(self, name: str) -> Engine[Run]:
+        """Return an engine by name; an unknown name is an error that tells the nearest one."""
+        if name in self._engines:
+            return self._engines[name]
+        raise InputError(
+            f"engine {name!r} is unknown{nearest(name, self._engines)}; {self.family} have {', '.join(self._engines)}."
+        )
+
+    def choose(self, name: str, forms: Iterable[frozenset[str]] = ()) -> Engine[Run]:
+        """Return an engine by name that can keep its word: installed, and reading every rule if it claims a proof."""
+        engine, forms = self.find(name), tuple(forms)
+        if not engine.installed:
+            raise InputError(f"engine {name!r} needs the package {engine.needs}, which is not installed.")
+        if engine.exact and not engine.covers(forms):
+            able = [other.name for other in self._engines.values() if other.exact and other.covers(forms)]
+            unread = next(offered for offered in forms if engine.reads.isdisjoint(offered))
+            raise InputError(
+                f"engine {name!r} does not read rules in the form {', '.join(sorted(unread)) or 'given'}; "
+                f"engines that do: {', '.join(able) or 'none'}."
+            )
+        return engine

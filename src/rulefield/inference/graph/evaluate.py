@@ -3,7 +3,7 @@
 import numpy as np
 
 from rulefield.exceptions import InputError
-from rulefield.inference.result import BrokenRule, Result, Status, judge
+from rulefield.inference.result import TOLERANCE, BrokenRule, Result, Status, judge
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 EXCESS_TOLERANCE = 1e-9
@@ -43,7 +43,8 @@ def finish(
         value = score - cost
         if value > -np.inf:
             bound = max(upper_bound, value)
-            return Result(labels, score, value, bound, judge(value, bound), engine, iterations, broken)
+            error = TOLERANCE * abs(value)  # until graph engines take constants out
+            return Result(labels, score, value, bound, judge(value, bound, error), engine, iterations, broken)
     return nothing(upper_bound, engine, iterations)
 
 

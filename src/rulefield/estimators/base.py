@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.packing import Packer, State, given_or, pack_or_name, unpack
 from rulefield.estimators.parameters import Table
 from rulefield.exceptions import ModelFileError
@@ -134,6 +135,18 @@ class SequenceEstimator(SavedModel):
     """A model file, and the tags of an estimator whose X is a list of sequences and whose y is needed."""
 
     _given_to_load = ("features",)
+
+    _encoder: InputEncoder
+
+    @property
+    def n_features_in_(self) -> int:
+        """Number of features seen in training (AttributeError before ``fit``)."""
+        return self._encoder.n_features
+
+    @property
+    def feature_names_in_(self) -> np.ndarray:
+        """Names of the features seen in training, by column; for matrices the column numbers."""
+        return np.array(self._encoder.names, dtype=object)
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")

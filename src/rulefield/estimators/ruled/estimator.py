@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.base import SequenceEstimator, State
 from rulefield.estimators.chain.estimator import ChainCRF
-from rulefield.estimators.inputs import as_list, tokens_of
+from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.progress import Progress
 from rulefield.estimators.ruled.files import FITTED_CHAIN, restore_ruled, ruled_state
@@ -325,6 +325,10 @@ class RuledCRF(SequenceEstimator):
 
     def _params_to_save(self) -> dict[str, Any]:
         return {"crf": None if self.crf is None else FITTED_CHAIN}
+
+    @property
+    def _encoder(self) -> InputEncoder:  # type: ignore[override]
+        return self.crf_._encoder
 
     @property
     def classes_(self) -> list[Any]:

@@ -6,15 +6,14 @@ Tokens whose gold label is not exactly known (``None`` or a set) are left out of
 sequence scores refuse them.
 """
 
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from rulefield.encode.labels import as_label_sequences, check_lengths
-from rulefield.encode.schemes import OUTSIDE, SEPARATOR, Scheme, as_scheme
+from rulefield.encode.schemes import OUTSIDE, Scheme, as_scheme, guess_scheme
 from rulefield.encode.spans import SegmentTable
 from rulefield.exceptions import InputError, LabelError
 
@@ -43,19 +42,6 @@ class Counts(NamedTuple):
 
 
 # --- segments -------------------------------------------------------------------------------------
-
-
-def guess_scheme(labels: Iterable[Any]) -> Scheme:
-    """Guess the scheme of a label set from its prefixes: BILOU, BIOES, IOE2, else BIO; none where some have no prefix."""
-    parts = [part for label in labels for part in str(label).split(SEPARATOR) if part not in ("", OUTSIDE)]
-    if not all(re.match("[BIESLU]-.", part) for part in parts):
-        return Scheme.none
-    prefixes = {part[0] for part in parts}
-    if prefixes & set("LU"):
-        return Scheme.bilou
-    if "E" in prefixes and prefixes <= set("IE"):
-        return Scheme.ioe2
-    return Scheme.bioes if prefixes & set("ES") else Scheme.bio
 
 
 def span_counts(

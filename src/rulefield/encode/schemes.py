@@ -28,10 +28,11 @@ none      a maximal run of one label  (every label may follow every label, also 
 ========  ==========================  ==================================  ==================
 """
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -85,6 +86,19 @@ def as_scheme(scheme: str | None) -> Scheme:
     if name in _ALIASES:
         return _ALIASES[name]
     raise InputError(f"scheme must be one of {', '.join(s.value for s in Scheme)}; got {scheme!r}.")
+
+
+def guess_scheme(labels: Iterable[Any]) -> Scheme:
+    """Guess the scheme of a label set from its prefixes: BILOU, BIOES, IOE2, else BIO; none where some have no prefix."""
+    parts = [part for label in labels for part in str(label).split(SEPARATOR) if part not in ("", OUTSIDE)]
+    if not all(re.match("[BIESLU]-.", part) for part in parts):
+        return Scheme.none
+    prefixes = {part[0] for part in parts}
+    if prefixes & set("LU"):
+        return Scheme.bilou
+    if "E" in prefixes and prefixes <= set("IE"):
+        return Scheme.ioe2
+    return Scheme.bioes if prefixes & set("ES") else Scheme.bio
 
 
 @lru_cache(maxsize=65536)

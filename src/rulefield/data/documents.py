@@ -1,0 +1,72 @@
+"""Texts with labelled spans of characters: what annotation tools export and parsers return."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from rulefield.exceptions import InputError
+
+
+class TextSpan(NamedTuple):
+    """Characters ``start`` to ``end`` (not included) of a text are a ``label``; ``score`` is how sure that is, if known."""
+
+    start: int
+    end: int
+    label: str
+    score: float | None = None
+
+
+@dataclass(frozen=True)
+class Document:
+    """One text and what is known of it.
+
+    Parameters
+    ----------
+    text : str
+    spans : tuple of TextSpan, or None
+        Labelled spans in order of start and end; None where the text is not annotated (an empty tuple says that nothing is
+        labelled).
+    tokens : tuple of (start, end), or None
+        Where a file came with tokens: their characters.
+    name : str, optional
+        What the file calls this text (an id, a number, a file name).
+    extra : mapping
+        Whatever else the record held; writers of the same format put it back.
+    """
+
+    text: str
+    spans: tuple[TextSpan, ...] | None = None
+    tokens: tuple[tuple[int, int], ...] | None = None
+    name: str | None = None
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.text, str):
+            raise InputError(f"a text must be a string; got {type(self.text).__name__}.")
+        if self.spans is None:
+            return
+        spans = tuple(sorted((TextSpan(*span) for span in self.spans), key=lambda s: (s.start, s.end, s.label)))
+        for span in spans:
+            if not 0 <= span.start < span.end <= len(self.text):
+                raise InputError(
+                    f"span {span.label!r} from {span.start} to {span.end} does not lie in a text of {len(self.text)} "
+                    f"characters; spans count characters from 0 and end after their last one."
+                )
+        object.__setattr__(self, "spans", spans)
+
+    def overlap(self) -> tuple[TextSpan, TextSpan] | None:
+        """Return the first two spans that share a character, or None: chains label each token once."""
+        spans = self.spans or ()
+        return next(((a, b) for a, b in zip(spans, spans[1:]) if b.start < a.end), None)
+
+
+def joined(words: list[str], spaces: list[bool] | None = None) -> tuple[str, tuple[tuple[int, int], ...]]:
+    """Text of some tokens and where each lies in it; ``spaces[i]``: a blank follows token i (by default, always)."""
+    pieces: list[str] = []
+    places, at = [], 0
+    for i, word in enumerate(words):
+        places.append((at, at + len(word)))
+        blank = " " if i + 1 < len(words) and (spaces is None or spaces[i]) else ""
+        pieces += [word, blank]
+        at += len(word) + len(blank)
+    return "".join(pieces), tuple(places)

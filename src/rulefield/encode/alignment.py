@@ -1,0 +1,147 @@
+"""Between characters and tokens: labelled spans become labels of tokens, and back, and nothing gets lost on the way.
+
+Annotators mark characters; chains label tokens. Where a span begins or ends inside a token the two disagree, and one of
+three things happens, by the user's choice, never in silence: the span is widened to whole tokens (``"snap"``), the token
+is cut in two (``"split"``), or the document is refused (``"raise"``).
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from rulefield.data.documents import Document, TextSpan
+from rulefield.encode.schemes import OUTSIDE, SEPARATOR, guess_scheme
+from rulefield.encode.spans import convert, spans
+from rulefield.encode.tokenizers import Place, Tokenizer, Words
+from rulefield.exceptions import InputError
+
+ON_CUT = ("split", "snap", "raise")
+
+
+class Cut(NamedTuple):
+    """A span that begins or ends inside a token."""
+
+    span: TextSpan
+    token: Place
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.span.label!r} ({self.span.start} to {self.span.end}) cuts the token {self.text!r} at {self.token[0]}"
+
+
+class Aligned(NamedTuple):
+    """Tokens of one text and, where spans are known, their labels; ``cuts`` tells where the two disagreed."""
+
+    places: list[Place]
+    labels: list[str] | None
+    cuts: list[Cut]
+
+
+def align(document: Document, tokenizer: Tokenizer, scheme: str | None = "BIO", on_cut: str = "split") -> Aligned:
+    """Label the tokens of a document.
+
+    Parameters
+    ----------
+    document : Document
+        Spans may nest (labels are then paths, ``B-authors/B-person``) but not cross.
+    tokenizer : Tokenizer
+    scheme : str or None
+        Label scheme; without one, labels are the spans' own (paths of them) and neighbours of one type run together.
+    on_cut : {"split", "snap", "raise"}
+
+    Notes
+    -----
+    O(tokens + spans x tokens of a span).
+    """
+    if on_cut not in ON_CUT:
+        raise InputError(f"on_cut must be one of {', '.join(map(repr, ON_CUT))}; got {on_cut!r}.")
+    places = tokenizer(document.text)
+    if document.spans is None:
+        return Aligned(places, None, [])
+    cuts = _cuts(document, places)
+    if cuts and on_cut == "raise":
+        raise InputError(f"{cuts[0]}; use on_cut='split' or 'snap', or another tokenizer.")
+    if on_cut == "split":
+        places = _split(places, document)
+    paths = _paths(document.spans, places)
+    labels = [SEPARATOR.join(f"{prefix}-{label}" for prefix, label in path) or OUTSIDE for path in paths]
+    return Aligned(places, convert(labels, "BIO", scheme), cuts)
+
+
+def _cuts(document: Document, places: list[Place]) -> list[Cut]:
+    starts = {start: place for place in places for start in range(place[0] + 1, place[1])}
+    found = []
+    for span in document.spans or ():
+        for edge in (span.start, span.end):
+            if edge in starts:
+                token = starts[edge]
+                found.append(Cut(span, token, document.text[token[0] : token[1]]))
+    return found
+
+
+def _split(places: list[Place], document: Document) -> list[Place]:
+    edges = sorted({edge for span in document.spans or () for edge in (span.start, span.end)})
+    made: list[Place] = []
+    at = 0
+    for start, end in places:
+        while at < len(edges) and edges[at] <= start:
+            at += 1
+        begin, k = start, at
+        while k < len(edges) and edges[k] < end:
+            made.append((begin, edges[k]))
+            begin = edges[k]
+            k += 1
+        made.append((begin, end))
+    return made
+
+
+def _paths(found: Sequence[TextSpan], places: list[Place]) -> list[list[tuple[str, str]]]:
+    """For each token the spans that cover it, outermost first, as (B or I, label)."""
+    paths: list[list[tuple[str, str]]] = [[] for _ in places]
+    open_until: list[tuple[int, TextSpan]] = []
+    for span in sorted(found, key=lambda s: (s.start, -s.end)):
+        if SEPARATOR in span.label:
+            raise InputError(f"label {span.label!r} holds {SEPARATOR!r}, which separates levels; rename it.")
+        covered = [t for t, (start, end) in enumerate(places) if start < span.end and end > span.start]
+        while open_until and open_until[-1][0] <= span.start:
+            open_until.pop()
+        if open_until and span.end > open_until[-1][0]:
+            outer = open_until[-1][1]
+            raise InputError(
+                f"spans {outer.label!r} ({outer.start} to {outer.end}) and {span.label!r} ({span.start} to {span.end}) "
+                f"cross; spans may nest, but each token has one label."
+            )
+        open_until.append((span.end, span))
+        for i, t in enumerate(covered):
+            paths[t].append(("B" if i == 0 else "I", span.label))
+    return paths
+
+
+def spans_of(labels: Sequence[str], places: Sequence[Place], scheme: str | None = "auto") -> list[TextSpan]:
+    """Spans of characters of labelled tokens, all levels; without a scheme, runs of one label other than ``O``."""
+    kind = guess_scheme(labels) if scheme == "auto" else scheme
+    return [
+        TextSpan(places[s.start][0], places[s.stop - 1][1], s.type.rsplit(SEPARATOR, 1)[-1])
+        for s in spans(labels, kind, level=None)
+        if s.type != OUTSIDE
+    ]
+
+
+def tagged(document: Document, scheme: str | None = "BIO") -> tuple[list[str], list[str] | None]:
+    """Return words and labels of a document, by its own tokens or else :class:`Words`; tokens are split at cuts."""
+    own = document.tokens
+    tokenizer: Tokenizer = Words() if own is None else _Fixed(own)
+    made = align(document, tokenizer, scheme)
+    return [document.text[a:b] for a, b in made.places], made.labels
+
+
+class _Fixed:
+    """The tokens that a document came with."""
+
+    def __init__(self, places: Sequence[Place]):
+        self.places = list(places)
+
+    def __call__(self, text: str) -> list[Place]:
+        return list(self.places)
+
+    def to_config(self) -> dict[str, object]:
+        return {"kind": "fixed"}

@@ -1,0 +1,122 @@
+"""CoNLL-U: Universal Dependencies; ``SpaceAfter=No`` gives the text, labels stand in MISC (``NER=B-PER``) or elsewhere."""
+
+from collections.abc import Iterable, Iterator
+
+from rulefield.data.documents import Document, joined
+from rulefield.encode.alignment import spans_of, tagged
+from rulefield.encode.formats.base import Format, bad_record, document
+from rulefield.encode.formats.source import Source
+from rulefield.exceptions import InputError
+from rulefield.outputs import whole_file
+
+COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
+KEY = "NER"
+
+
+def read(source: Source) -> Iterator[Document]:
+    """Yield one document per sentence; the option ``column`` names a column (``upos``) or a key of MISC (default ``NER``)."""
+    column = source.options.get("column", KEY)
+    for line, name, rows in _sentences(source):
+        place = f"{source.place}, line {line}"
+        tokens = list(_surface(rows, place))
+        text, places = joined(
+            [row[1] for row in tokens], ["SpaceAfter=No" not in row[9].split("|") for row in tokens]
+        )
+        labels = [_label(row, column) for row in tokens]
+        spans = None if all(label is None for label in labels) else spans_of([x or "O" for x in labels], places)
+        yield document(place, text, spans, tokens=places, name=name)
+
+
+def _sentences(source: Source) -> Iterator[tuple[int, str | None, list[list[str]]]]:
+    rows: list[list[str]] = []
+    first, name = 1, None
+    for number, line in source.lines():
+        if not line.strip():
+            if rows:
+                yield first, name, rows
+            rows, name = [], None
+        elif line.startswith("#"):
+            key, _, value = line[1:].partition("=")
+            name = value.strip() if key.strip() == "sent_id" else name
+        else:
+            row = line.split("\t")
+            if len(row) != len(COLUMNS):
+                raise bad_record(
+                    f"{source.place}, line {number}", f"{len(row)} columns where CoNLL-U has 10: {line!r:.80}."
+                )
+            first = first if rows else number
+            rows.append(row)
+    if rows:
+        yield first, name, rows
+
+
+def _surface(rows: list[list[str]], place: str) -> Iterator[list[str]]:
+    """Rows as they stand in the text: a range (``3-4``) instead of its parts, no empty nodes (``3.1``)."""
+    last = 0
+    labels = {row[0]: row for row in rows}
+    for row in rows:
+        number = row[0]
+        if "." in number:
+            continue
+        begin, dash, end = number.partition("-")
+        if not begin.isdecimal() or (dash and not end.isdecimal()):
+            raise bad_record(place, f"a token's id must be a number or a range; got {number!r}.")
+        if dash:
+            last = int(end)
+            parts = labels.get(begin, row)
+            yield [*row[:2], *parts[2:9], "|".join(m for m in (row[9], *_labels_of(parts)) if m != "_")]
+        elif int(begin) > last:
+            yield row
+
+
+def _labels_of(row: list[str]) -> list[str]:
+    return [item for item in row[9].split("|") if not item.startswith("SpaceAfter")]
+
+
+def _label(row: list[str], column: str) -> str | None:
+    if column.lower() in COLUMNS:
+        value = row[COLUMNS.index(column.lower())]
+        return None if value == "_" else value
+    for item in row[9].split("|"):
+        key, _, value = item.partition("=")
+        if key == column:
+            return value
+    return None
+
+
+def write(documents: Iterable[Document], path: str) -> None:
+    """Write sentences with BIO labels under ``NER`` in MISC; other columns are empty."""
+    with whole_file(path, text=True) as file:
+        for doc in documents:
+            words, labels = tagged(doc, "BIO")
+            spaces = _spaces(doc, words)
+            if doc.name is not None:
+                file.write(f"# sent_id = {doc.name}\n")
+            file.write(f"# text = {doc.text}\n")
+            for i, (word, space) in enumerate(zip(words, spaces)):
+                misc = [*([] if space else ["SpaceAfter=No"]), *([f"{KEY}={labels[i]}"] if labels else [])]
+                file.write(f"{i + 1}\t{word}" + "\t_" * 7 + f"\t{'|'.join(misc) or '_'}\n")
+            file.write("\n")
+
+
+def _spaces(doc: Document, words: list[str]) -> list[bool]:
+    """Whether a blank follows each token; other white space cannot be told in CoNLL-U."""
+    spaces: list[bool] = []
+    at = 0
+    for word in words:
+        start = doc.text.index(word, at)
+        gap = doc.text[at:start]
+        if spaces:
+            spaces[-1] = gap == " "
+        if gap not in ("", " ") or (gap and not spaces) or any(c in word for c in "\t\n\r"):
+            raise InputError(
+                f"CoNLL-U holds single blanks between tokens, but {gap + word!r} of {doc.text!r:.60} has others."
+            )
+        at = start + len(word)
+        spaces.append(True)
+    if doc.text[at:]:
+        raise InputError(f"CoNLL-U cannot hold the white space at the end of {doc.text!r:.60}.")
+    return spaces
+
+
+FORMAT = Format("conllu", "CoNLL-U with labels in MISC", (".conllu",), read, write)

@@ -1,0 +1,62 @@
+"""doccano: JSON lines ``{"id": 1, "text": "...", "label": [[start, end, name], ...]}``."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from rulefield.data.documents import Document, TextSpan
+from rulefield.encode.formats.base import (
+    Format,
+    as_name,
+    bad_record,
+    compact,
+    document,
+    json_records,
+    span_of,
+    text_of,
+)
+from rulefield.encode.formats.source import Source
+from rulefield.outputs import whole_file
+
+_KEYS = ("label", "labels", "entities")
+
+
+def recognizes(record: Any) -> bool:
+    """``text`` beside a list of triples or of entities."""
+    return isinstance(record, dict) and "text" in record and any(isinstance(record.get(key), list) for key in _KEYS)
+
+
+def read(source: Source) -> Iterator[Document]:
+    """Yield the documents of an export (also with ``entities``, as exports with relations have)."""
+    for place, record in json_records(source):
+        if not isinstance(record, dict):
+            raise bad_record(place, f"must be an object; got {record!r:.60}.")
+        key = next((k for k in _KEYS if k in record), None)
+        marks = None if key is None else record[key]
+        if marks is not None and not isinstance(marks, list):
+            raise bad_record(place, f'field "{key}" must be a list; got {marks!r:.60}.')
+        extra = {k: v for k, v in record.items() if k not in ("id", "text", *_KEYS)}
+        spans = None if marks is None else [_span(mark, f'{place}, field "{key}"') for mark in marks]
+        text = text_of(record, "text", place)
+        yield document(place, text, spans, name=as_name(record.get("id")), extra=extra)
+
+
+def _span(mark: Any, place: str) -> TextSpan:
+    if isinstance(mark, dict):
+        return span_of(mark.get("start_offset"), mark.get("end_offset"), mark.get("label"), place)
+    if isinstance(mark, list) and len(mark) == 3:
+        return span_of(mark[0], mark[1], mark[2], place)
+    raise bad_record(place, f"a span is [start, end, label]; got {mark!r:.60}.")
+
+
+def write(documents: Iterable[Document], path: str) -> None:
+    """Write JSON lines."""
+    with whole_file(path, text=True) as file:
+        for doc in documents:
+            record: dict[str, Any] = {} if doc.name is None else {"id": doc.name}
+            record["text"] = doc.text
+            if doc.spans is not None:
+                record["label"] = [[span.start, span.end, span.label] for span in doc.spans]
+            file.write(compact({**record, **doc.extra}) + "\n")
+
+
+FORMAT = Format("doccano", "doccano's JSON lines", (".jsonl", ".json"), read, write, recognizes)

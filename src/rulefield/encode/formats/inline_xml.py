@@ -1,0 +1,119 @@
+"""Inline XML, as parserator, AnyStyle and GROBID train on: an element per text, an element per labelled span inside it."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+from rulefield.data.documents import Document, TextSpan
+from rulefield.encode.formats.base import Format, bad_record, document
+from rulefield.encode.formats.source import Source
+from rulefield.exceptions import InputError
+from rulefield.outputs import whole_file
+
+_NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SPAN = "span"  # <span label="..."> stands for a label that is no XML name
+
+
+def read(source: Source) -> Iterator[Document]:
+    """Yield one document per child of the root; elements inside it are spans, and may nest. Entities are refused."""
+    from defusedxml.common import DefusedXmlException
+    from defusedxml.ElementTree import ParseError, fromstring
+
+    try:
+        root = fromstring(source.text().encode("utf-8"), forbid_dtd=False)
+    except ParseError as error:
+        raise bad_record(source.place, f"is not XML: {error}.") from None
+    except DefusedXmlException as error:
+        raise bad_record(
+            source.place, f"holds an entity or an outside reference, which are refused ({error})."
+        ) from None
+    for number, record in enumerate(root, 1):
+        place = f"{source.place}, element {number} (<{record.tag}>)"
+        pieces: list[str] = []
+        spans: list[TextSpan] = []
+        try:
+            _walk(record, pieces, spans)
+        except RecursionError:
+            raise bad_record(place, "elements are nested too deeply.") from None
+        annotated = spans or record.get("labelled") != "no"
+        extra = {} if record.tag == "text" else {"tag": record.tag}
+        yield document(place, "".join(pieces), spans if annotated else None, name=record.get("id"), extra=extra)
+
+
+def _walk(element: Any, pieces: list[str], spans: list[TextSpan]) -> None:
+    pieces.append(element.text or "")
+    for child in element:
+        start = sum(map(len, pieces))
+        pieces[:] = ["".join(pieces)]
+        _walk(child, pieces, spans)
+        end = sum(map(len, pieces))
+        label = child.get("label") if child.tag == _SPAN and child.get("label") else child.tag
+        if end > start:
+            spans.append(TextSpan(start, end, str(label)))
+        pieces.append(child.tail or "")
+
+
+def write(documents: Iterable[Document], path: str) -> None:
+    """Write ``<texts><text>...</text></texts>``; spans that cross, and characters that XML cannot hold, are refused."""
+    with whole_file(path, text=True) as file:
+        file.write('<?xml version="1.0" encoding="UTF-8"?>\n<texts>\n')
+        for doc in documents:
+            tag = str(doc.extra.get("tag", "text"))
+            name = "" if doc.name is None else f" id={_attribute(doc.name)}"
+            state = ' labelled="no"' if doc.spans is None else ""
+            file.write(f"<{tag}{name}{state}>{_marked(doc)}</{tag}>\n")
+        file.write("</texts>\n")
+
+
+def _marked(doc: Document) -> str:
+    opens: dict[int, list[TextSpan]] = {}
+    closing: list[TextSpan] = []
+    for span in sorted(doc.spans or (), key=lambda s: (s.start, -s.end)):
+        while closing and closing[-1].end <= span.start:
+            closing.pop()
+        if closing and span.end > closing[-1].end:
+            raise InputError(
+                f"spans {closing[-1].label!r} and {span.label!r} of {doc.text!r:.60} cross, which XML cannot hold."
+            )
+        closing.append(span)
+        opens.setdefault(span.start, []).append(span)
+    return _tagged(doc.text, opens)
+
+
+def _tagged(text: str, opens: dict[int, list[TextSpan]]) -> str:
+    made: list[str] = []
+    stack: list[TextSpan] = []
+    edges = sorted({0, len(text), *opens, *(s.end for spans in opens.values() for s in spans)})
+    for begin, end in zip(edges, [*edges[1:], len(text)]):
+        while stack and stack[-1].end == begin:
+            made.append(f"</{_tag(stack.pop().label)[0]}>")
+        for span in opens.get(begin, ()):
+            made.append(f"<{''.join(_tag(span.label))}>")
+            stack.append(span)
+        made.append(_escaped(text[begin:end]))
+    made += [f"</{_tag(span.label)[0]}>" for span in reversed(stack)]
+    return "".join(made)
+
+
+def _tag(label: str) -> tuple[str, str]:
+    """Element name and attributes of a label."""
+    plain = _NAME.fullmatch(label) and label != _SPAN and not label.lower().startswith("xml")
+    return (label, "") if plain else (_SPAN, f" label={_attribute(label)}")
+
+
+def _escaped(text: str) -> str:
+    if bad := _FORBIDDEN.search(text):
+        raise InputError(
+            f"XML cannot hold the character U+{ord(bad.group()):04X} of {text!r:.60}; remove it or choose JSON."
+        )
+    return escape(text, {"\r": "&#13;"})
+
+
+def _attribute(value: str) -> str:
+    _escaped(value)
+    return quoteattr(value, {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"})
+
+
+FORMAT = Format("xml", "inline XML: an element per text, an element per span", (".xml",), read, write)

@@ -1,0 +1,182 @@
+"""Formats: what is written is read again, whatever the characters; damaged records name file, record and field."""
+
+import json
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from rulefield.data.documents import Document, TextSpan, joined
+from rulefield.encode.formats import FORMATS, find_format, read_documents, write_documents
+from rulefield.encode.formats.source import Source
+from rulefield.exceptions import InputError
+
+ANY = st.characters(exclude_categories=["Cs"])
+XML = st.characters(exclude_categories=["Cs", "Cc"], exclude_characters="\ufffe\uffff") | st.sampled_from(
+    "\t\n\r<>&'\""
+)
+VISIBLE = st.characters(exclude_categories=["Cs", "Cc", "Zs", "Zl", "Zp"])
+LABELS = st.sampled_from(["name", "date", "O-like", "a b", "élan", "B-x"])
+
+
+def flat_spans(draw, size, labels):
+    edges = draw(st.lists(st.integers(0, size), max_size=6, unique=True).map(sorted))
+    return tuple(TextSpan(a, b, draw(labels)) for a, b in zip(edges[::2], edges[1::2]))
+
+
+@st.composite
+def texts(draw, characters=ANY, labels=LABELS, scores=False):
+    text = draw(st.text(characters, min_size=1, max_size=30))
+    spans = flat_spans(draw, len(text), labels) if draw(st.booleans()) else None
+    if scores and spans:
+        spans = tuple(span._replace(score=draw(st.floats(0, 1))) for span in spans)
+    return Document(text, spans)
+
+
+@st.composite
+def sentences(draw, blanks=False, always=False):
+    labels = st.sampled_from(["name", "date", "x-y"])
+    words = draw(st.lists(st.text(VISIBLE, min_size=1, max_size=6), min_size=1, max_size=7))
+    text, places = joined(words, [draw(st.booleans()) for _ in words] if blanks else None)
+    spans = None
+    if always or draw(st.booleans()):
+        edges = draw(st.lists(st.integers(0, len(words)), max_size=6, unique=True).map(sorted))
+        spans = tuple(TextSpan(places[a][0], places[b - 1][1], draw(labels)) for a, b in zip(edges[::2], edges[1::2]))
+    return Document(text, spans, places)
+
+
+def ordinary(words):
+    """Column files cannot begin a document with a comment or a DOCSTART line."""
+    return not words.text.startswith(("#", "-DOCSTART-"))
+
+
+MADE = {
+    "doccano": texts(),
+    "prodigy": texts(scores=True),
+    "label-studio": texts(scores=True),
+    "xml": texts(XML),
+    "brat": texts(labels=st.sampled_from(["name", "date", "élan"])),
+    "table": texts(ANY.filter(lambda c: c != "\0")),
+    "hugging-face": sentences(),
+    "columns": sentences(always=True).filter(ordinary),
+    "conllu": sentences(blanks=True),
+}
+NAMES = {"brat": "folder", "table": "t.csv", "xml": "t.xml", "columns": "t.conll", "conllu": "t.conllu"}
+
+
+def test_every_format_has_a_round_trip():
+    assert set(MADE) == set(FORMATS)
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_what_is_written_is_read_again(name, tmp_path_factory):
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(MADE[name], min_size=1, max_size=9))
+    def round_trip(documents):
+        path = str(tmp_path_factory.mktemp("formats") / NAMES.get(name, "t.jsonl"))
+        write_documents(documents, path, name)
+        again = list(read_documents(path, name))
+        assert [(d.text, d.spans) for d in again] == [(d.text, d.spans) for d in documents]
+        if documents[0].tokens is not None:
+            assert [d.tokens for d in again] == [d.tokens for d in documents]
+
+    round_trip()
+
+
+def test_parquet_round_trip(tmp_path):
+    documents = [Document("Ada 1843", (TextSpan(0, 3, "name"),), name="7"), Document("é\n", ())]
+    write_documents(documents, tmp_path / "t.parquet")
+    assert next(read_documents(tmp_path / "t.parquet")).spans == documents[0].spans
+
+
+def test_nested_spans_round_trip_through_xml(tmp_path):
+    spans = (TextSpan(0, 8, "authors"), TextSpan(0, 3, "first"), TextSpan(4, 8, "last"))
+    write_documents([Document("Ada Love", spans)], tmp_path / "t.xml")
+    assert next(read_documents(tmp_path / "t.xml")).spans == Document("Ada Love", spans).spans
+
+
+RECORDS = {
+    "doccano": {"text": "Ada", "label": [[0, 3, "name"]]},
+    "prodigy": {"text": "Ada", "spans": [{"start": 0, "end": 3, "label": "name"}]},
+    "hugging-face": {"tokens": ["Ada"], "ner_tags": ["B-name"]},
+    "label-studio": {
+        "data": {"text": "Ada"},
+        "annotations": [{"result": [{"type": "labels", "value": {"start": 0, "end": 3, "labels": ["name"]}}]}],
+    },
+}
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_json_forms_are_told_by_their_first_record(name, tmp_path):
+    for content in (json.dumps(RECORDS[name]), json.dumps([RECORDS[name]])):
+        path = tmp_path / "data.json"
+        path.write_text(content)
+        assert find_format(Source(str(path))).name == name
+        [document] = read_documents(path)
+        assert (document.text, document.spans) == ("Ada", (TextSpan(0, 3, "name"),))
+
+
+@pytest.mark.parametrize(
+    ("content", "name", "words"),
+    [
+        ('{"text": "Ada", "label": [[0, 9, "x"]]}', "doccano", r"line 1: span 'x' from 0 to 9 does not lie"),
+        ('{"text": "Ada", "label": [[0, "3", "x"]]}', "doccano", r'line 1, field "label": a span must begin and end'),
+        ('{"text": 3, "label": []}', "doccano", r'line 1: field "text" must be a string; got 3'),
+        ('{"text": "Ada", "label": [], }', "doccano", "line 1: is not JSON"),
+        ('\n{"text": "Ada", "spans": [3]}', "prodigy", r'line 2: field "spans" must be a list of objects'),
+        ('{"tokens": ["a"], "ner_tags": [1]}', "hugging-face", "tags are numbers; give their names"),
+        ('{"tokens": ["a"], "ner_tags": ["O", "O"]}', "hugging-face", "1 tokens but 2 tags"),
+        ('[{"data": {"a": "x", "b": "y"}}]', "label-studio", 'record 1: field "data" has no "text" and 2 strings'),
+        ("<a><b>x</a>", "xml", "is not XML"),
+        ('<!DOCTYPE a [<!ENTITY x "y">]><a><b>&x;</b></a>', "xml", "entity"),
+        ("a\tb\na\n", "columns", "line 2: 1 columns where the first has 2"),
+        ("1\ta\n", "conllu", "line 1: 2 columns where CoNLL-U has 10"),
+    ],
+)
+def test_damaged_records_name_file_record_and_field(content, name, words, tmp_path):
+    path = tmp_path / "bad.file"
+    path.write_text(content)
+    with pytest.raises(InputError, match=rf"bad\.file.*{words}"):
+        list(read_documents(path, name))
+
+
+def test_integer_tags_take_names(tmp_path):
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"tokens": ["Ada", "B"], "ner_tags": [1, 2]}\n')
+    [document] = read_documents(path, names=["O", "B-PER", "I-PER"])
+    assert document.spans == (TextSpan(0, 5, "PER"),)
+    (tmp_path / "dataset_info.json").write_text(
+        json.dumps({"features": {"ner_tags": {"feature": {"names": ["O", "B-X", "I-X"]}}}})
+    )
+    assert next(read_documents(path)).spans == (TextSpan(0, 5, "X"),)
+
+
+def test_columns_as_they_come(tmp_path):
+    path = tmp_path / "t.conll"
+    path.write_bytes("\ufeff-DOCSTART- -X- O\r\n\r\nAda NNP B-PER\r\nsleeps VBZ O\r\n".encode())
+    assert [(d.text, d.spans) for d in read_documents(path)] == [("Ada sleeps", (TextSpan(0, 3, "PER"),))]
+    path.write_text("Ada\t\tB-PER\nsleeps\tx y\tO\n")
+    assert next(read_documents(path)).spans == (TextSpan(0, 3, "PER"),)
+    path.write_bytes("Zoë B-PER\n".encode("latin-1"))
+    with pytest.raises(InputError, match="is not utf-8 text.*--encoding"):
+        list(read_documents(path))
+    assert next(read_documents(path, encoding="latin-1")).text == "Zoë"
+
+
+def test_column_files_are_labelled_throughout_or_not_at_all(tmp_path):
+    plain = Document("Ada B", None, ((0, 3), (4, 5)))
+    write_documents([plain, plain], tmp_path / "t.conll")
+    assert [d.spans for d in read_documents(tmp_path / "t.conll")] == [None, None]
+    with pytest.raises(InputError, match="labelled throughout or not at all"):
+        write_documents([plain, Document("x", ())], tmp_path / "t.conll")
+
+
+def test_crossing_spans_are_refused_where_tokens_have_one_label(tmp_path):
+    crossing = Document("abc", (TextSpan(0, 2, "x"), TextSpan(1, 3, "y")))
+    for name in ("xml", "columns", "hugging-face"):
+        with pytest.raises(InputError, match="cross"):
+            write_documents([crossing], tmp_path / "t", name)
+    with pytest.raises(InputError, match="one of"):
+        write_documents([crossing], tmp_path / "t.json", "word")
+    with pytest.raises(InputError, match="XML cannot hold the character U\\+0000"):
+        write_documents([Document("\0")], tmp_path / "t.xml")

@@ -1,0 +1,71 @@
+"""Tokenizers: every token is a piece of the text, in order, and nothing but white space lies outside."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rulefield.encode.tokenizers import Given, Pattern, Whitespace, Words, as_tokenizer, from_config
+from rulefield.exceptions import InputError
+
+ANY_TEXT = st.text(max_size=60) | st.text(alphabet="aB1 .,-'/#\n\t(é’", max_size=40)
+KINDS = [Words(), Words(lower_split=True), Whitespace(), Pattern(r"\d+|[a-z]+"), Pattern(r"a|\s*")]
+
+
+@pytest.mark.parametrize("tokenizer", KINDS, ids=lambda t: str(t.to_config()))
+@settings(max_examples=300, deadline=None)
+@given(text=ANY_TEXT)
+def test_tokens_are_pieces_and_all_that_is_not_white(tokenizer, text):
+    at = 0
+    for start, end in tokenizer(text):
+        assert at <= start < end
+        assert not text[at:start].strip()
+        assert text[start:end].strip() == text[start:end]
+        at = end
+    assert not text[at:].strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [
+        ("59 ST JAMES PLACE, NEW YORK NY 10038", ["59", "ST", "JAMES", "PLACE", ",", "NEW", "YORK", "NY", "10038"]),
+        ("J. Smith, pp. 12-15.", ["J.", "Smith", ",", "pp.", "12-15", "."]),
+        ("It cost $1,000.50!", ["It", "cost", "$", "1,000.50", "!"]),
+        ("O'Brien (U.S.) at 12:30", ["O'Brien", "(", "U.S.", ")", "at", "12:30"]),
+        ("the end.", ["the", "end", "."]),
+        ("St. Mary's #4-B", ["St.", "Mary's", "#", "4-B"]),
+    ],
+)
+def test_words_as_a_reader_cuts_them(text, tokens):
+    assert [text[a:b] for a, b in Words()(text)] == tokens
+
+
+def test_doses_and_camels_are_cut_on_request():
+    text = "take 5mg ofMain"
+    assert [text[a:b] for a, b in Words(lower_split=True)(text)] == ["take", "5", "mg", "of", "Main"]
+
+
+def test_functions_of_the_users_own():
+    assert Given(str.split)("a bb  a") == [(0, 1), (2, 4), (6, 7)]
+    assert Given(lambda text: [(0, 2)])("abc") == [(0, 2)]
+    with pytest.raises(InputError, match=r"token 1 \('x'\) does not stand in the text"):
+        Given(lambda text: ["a", "x"])("a b")
+    with pytest.raises(InputError, match="overlaps the one before it"):
+        Given(lambda text: [(0, 2), (1, 3)])("abc")
+
+
+@pytest.mark.parametrize("tokenizer", [*KINDS, as_tokenizer("whitespace"), as_tokenizer(None)])
+def test_settings_round_trip(tokenizer):
+    again = from_config(tokenizer.to_config())
+    text = "Ada 5mg, St. x"
+    assert again(text) == tokenizer(text)
+
+
+def test_a_function_has_to_be_given_back():
+    config = as_tokenizer(str.split).to_config()
+    with pytest.raises(InputError, match="str.split.*open it with"):
+        from_config(config)
+    assert from_config(config, str.split)("a b") == [(0, 1), (2, 3)]
+    with pytest.raises(InputError, match="bad regular expression"):
+        as_tokenizer("(")
+    with pytest.raises(InputError, match="tokenizer must be"):
+        as_tokenizer(3)

@@ -4,11 +4,13 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from rulefield.datasets.columns import rows_of
 from rulefield.datasets.folder import read_lines
+from rulefield.encode.plain_json import read_json
 from rulefield.exceptions import InputError
 from rulefield.outputs import check_output, whole_file
 
@@ -62,7 +64,7 @@ def read_corpus(path: str, form: str = "auto", *, labelled: bool, unknown: str |
     unknown : str, optional
         Label that means "not known".
     """
-    lines = (line.rstrip("\r\n") for line in sys.stdin) if path == STANDARD else read_lines(path)
+    lines = _standard_lines() if path == STANDARD else read_lines(path)
     source = "standard input" if path == STANDARD else repr(path)
     read = _read_jsonl if form_of(path, form) == "jsonl" else _read_columns
     corpus = read(lines, source, labelled)
@@ -74,10 +76,19 @@ def read_corpus(path: str, form: str = "auto", *, labelled: bool, unknown: str |
     return Corpus(corpus.tokens, labels, corpus.records, corpus.form, corpus.separator)
 
 
+def _standard_lines() -> Iterator[str]:
+    try:
+        for line in sys.stdin:
+            yield line.rstrip("\r\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"standard input is not UTF-8 text ({error.reason} at byte {error.start}).") from None
+
+
 def _read_columns(lines: Iterable[str], source: str, labelled: bool) -> Corpus:
-    lines = list(lines)
-    tab = any("\t" in line for line in lines[:50])
-    blocks = list(rows_of(lines, source, "\t" if tab else None))
+    lines = iter(lines)
+    first = list(islice(lines, 50))
+    tab = any("\t" in line for line in first)
+    blocks = list(rows_of(chain(first, lines), source, "\t" if tab else None))
     if labelled and blocks and len(blocks[0][0]) < 2:
         raise InputError(f"{source} has one column; a labelled file has the token first and its label last.")
     tokens = [[_token(row[:-1] if labelled else row) for row in block] for block in blocks]
@@ -107,9 +118,9 @@ def _read_jsonl(lines: Iterable[str], source: str, labelled: bool) -> Corpus:
 
 def _record(line: str, place: str, labelled: bool) -> dict[str, Any]:
     try:
-        record = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{place} is not JSON ({error.msg}): {line[:60]!r}.") from None
+        record = read_json(line)
+    except ValueError as error:
+        raise InputError(f"{place} is not JSON that can be read ({error}): {line[:60]!r}.") from None
     if not isinstance(record, dict) or not isinstance(record.get("features", record.get("tokens")), list):
         raise InputError(f'{place} must be an object with a list "tokens" (or "features"); got {line[:60]!r}.')
     if labelled and not isinstance(record.get("labels"), list):

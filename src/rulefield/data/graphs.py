@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from scipy import sparse
 
+from rulefield.data.limits import WAY_OUT, usable
 from rulefield.exceptions import InputError
 
 Features: TypeAlias = Any  # ndarray or scipy CSR: (rows, n_features) of float64
@@ -98,8 +99,8 @@ def as_features(value: Any, what: str) -> Features:
             raise InputError(f"{what} must be a matrix (rows, n_features); got an array of shape {matrix.shape}.")
         matrix.flags.writeable = False
         stored = matrix
-    if not np.isfinite(stored).all():
-        raise InputError(f"{what} must be finite; they hold NaN or infinity: impute or drop those values.")
+    if not (good := usable(stored)).all():
+        raise InputError(f"{what} {WAY_OUT}; they hold {stored[~good][0]}.")
     return matrix
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from rulefield.data.limits import WAY_OUT, usable
 from rulefield.exceptions import InputError
 
 
@@ -206,10 +207,8 @@ def _csr_place(matrix: sp.csr_array, entry: int) -> tuple[int, int]:
 
 
 def _check_finite(values: np.ndarray, place: Any) -> None:
-    if np.isfinite(values).all():
+    if (good := usable(values)).all():
         return
-    entry = int(np.flatnonzero(~np.isfinite(values))[0])
+    entry = int(np.flatnonzero(~good)[0])
     row, column = place(entry)
-    raise InputError(
-        f"features must be finite; row {row}, column {column} is {values[entry]}: replace or drop such values first."
-    )
+    raise InputError(f"features {WAY_OUT}; row {row}, column {column} is {values[entry]}.")

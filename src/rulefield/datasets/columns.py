@@ -43,7 +43,7 @@ def rows_of(lines: Iterable[str], source: str, separator: str | None = None) -> 
         row = line.split(separator)
         width = width or len(row)
         if len(row) != width:
-            raise InputError(f"{source}, line {number}: {len(row)} columns where line 1 has {width}: {line!r}.")
+            raise InputError(f"{source}, line {number}: {len(row)} columns where line 1 has {width}: {line[:60]!r}.")
         block.append(row)
     if block:
         yield block
@@ -86,7 +86,9 @@ def read_conllu(path: str | Path, column: str = "upos") -> tuple[list[list[str]]
         elif not line.startswith("#"):
             row = line.split("\t")
             if len(row) != 10:
-                raise InputError(f"{str(path)!r}, line {number}: CoNLL-U has 10 columns; got {len(row)}: {line!r}.")
+                raise InputError(
+                    f"{str(path)!r}, line {number}: CoNLL-U has 10 columns; got {len(row)}: {line[:60]!r}."
+                )
             if row[0].isdigit():
                 words[-1].append(row[1])
                 tags[-1].append(row[places[column]])

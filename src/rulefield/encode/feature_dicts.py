@@ -6,6 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from rulefield.data.limits import LARGEST_FEATURE, WAY_OUT
+
+DEEPEST = 100
+"""Most feature dicts inside each other."""
+
 
 class BadFeatureError(Exception):
     """A feature cannot be read; the reader knows at which token it stopped."""
@@ -49,18 +54,20 @@ class DictReader:
         made[list(where)] = values
         return made
 
-    def _read(self, key: Any, value: Any, names: list[str], total: int) -> None:
+    def _read(self, key: Any, value: Any, names: list[str], total: int, depth: int = 1) -> None:
         if not isinstance(key, str):
             raise BadFeatureError(f"feature names must be strings; got {key!r}")
         if isinstance(value, (str, bytes)):
             names.append(f"{key}:{_text(value)}")
         elif isinstance(value, (Real, np.bool_)):
-            self._read_number(key, float(value), names, total)
+            self._read_number(key, value, names, total)
         elif isinstance(value, Mapping):
+            if depth == DEEPEST:
+                raise BadFeatureError(f"feature {key[:30]!r}... is nested more than {DEEPEST} deep; write it flat")
             for sub, inner in value.items():
                 if not isinstance(sub, str):
                     raise BadFeatureError(f"names inside feature {key!r} must be strings; got {sub!r}")
-                self._read(f"{key}:{sub}", inner, names, total)
+                self._read(f"{key}:{sub}", inner, names, total, depth + 1)
         elif isinstance(value, (list, set, frozenset, tuple)):
             for item in value:
                 if not isinstance(item, (str, bytes)):
@@ -69,14 +76,19 @@ class DictReader:
         else:
             raise BadFeatureError(_complaint(key, value))
 
-    def _read_number(self, key: str, number: float, names: list[str], total: int) -> None:
-        if number == 0.0:
+    def _read_number(self, key: str, value: Any, names: list[str], total: int) -> None:
+        if value == 0:
             return
-        if number != 1.0:
-            if not np.isfinite(number):
-                raise BadFeatureError(f"feature {key!r} is {number}; features must be finite")
+        if value != 1:
+            if not abs(value) <= LARGEST_FEATURE:
+                raise BadFeatureError(f"feature {key!r} is {_shown(value)}; values {WAY_OUT}")
+            number = float(value)
             self.weights.append((total + len(names), number))
         names.append(key)
+
+
+def _shown(value: Any) -> str:
+    return "a number of more than 300 digits" if isinstance(value, int) and abs(value) > 1e300 else f"{value:g}"
 
 
 def _text(value: str | bytes) -> str:

@@ -4,7 +4,8 @@ import re
 from collections.abc import Sequence
 
 _OPENS = ('"', "``", "''", "“")
-_CLOSES = re.compile(r"(\"|''|”)\W*$")
+_CLOSES = ('"', "''", "”")
+_NO_LETTERS = re.compile(r"\W*")
 _LETTERS = re.compile(r"\w+")
 
 
@@ -47,9 +48,15 @@ def _quotations(words: Sequence[str]) -> list[str]:
         opens = word.startswith(_OPENS)
         inside = inside or opens
         found.append("in" if inside else "after" if seen else "before")
-        if inside and _CLOSES.search(word[1:] if opens else word):
+        if inside and _closes(word[1:] if opens else word):
             inside, seen = False, True
     return found
+
+
+def _closes(word: str) -> bool:
+    """Whether a closing mark is among the signs behind the last letter."""
+    end = _NO_LETTERS.match(word[::-1])
+    return end is not None and any(mark in end[0] for mark in _CLOSES)
 
 
 def _brackets(words: Sequence[str]) -> list[bool]:

@@ -2,15 +2,18 @@
 
 import re
 
+from rulefield.encode.regexes import limited
+
 MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec"
 
-# A token may be in several classes. Surrounding punctuation is taken off first, except where a class says so.
+# A token may be in several classes. Surrounding punctuation is taken off first, except where a class says so. Every
+# pattern takes linear time: no two neighbouring repetitions match the same signs.
 TOKEN_CLASSES: dict[str, str] = {
     "number": r"\d+([.,]\d+)*",
     "digits": r".*\d.*",
     "year": r"(1[6-9]|20)\d\d[a-z]?",
     "ordinal": r"\d+(st|nd|rd|th)",
-    "range": r"\w*\d+\s*(-+|–|—|:)\s*\w*\d+",
+    "range": r"\w*\d\s*(-+|–|—|:)\s*\w*\d",
     "roman": r"[IVXLC]{2,}",
     "initial": r"[A-Z]",
     "initials": r"([A-Z]\.[-]?){2,}|[A-Z]\.-?[A-Z]",
@@ -35,7 +38,7 @@ PUNCTUATION: dict[str, str] = {
     "opens": r"[\"'“‘(\[{<`].*",
     "closes": r".*[\"'”’)\]}>][.,:;]?",
 }
-_EDGES = re.compile(r"^[^\w$€£@]+|[^\w%€£$]+$")
+_BEFORE, _BEHIND = re.compile(r"[^\w$€£@]*"), re.compile(r"[^\w%€£$]*")
 
 
 class TokenClasses:
@@ -49,13 +52,24 @@ class TokenClasses:
 
     def __init__(self, extra: dict[str, str] | None = None):
         self.inner = [(name, re.compile(pattern)) for name, pattern in TOKEN_CLASSES.items()]
-        self.whole = [(name, re.compile(pattern)) for name, pattern in {**PUNCTUATION, **(extra or {})}.items()]
+        self.whole = [(name, re.compile(pattern)) for name, pattern in PUNCTUATION.items()]
+        self.extra = [(name, limited(pattern)) for name, pattern in (extra or {}).items()]
 
     def __call__(self, token: str) -> list[str]:
         """Classes of one token, in the order of the tables."""
-        core = _EDGES.sub("", token) or token
+        core = without_edges(token, _BEFORE, _BEHIND) or token
         found = [name for name, pattern in self.inner if pattern.fullmatch(core)]
-        return found + [name for name, pattern in self.whole if pattern.fullmatch(token)]
+        found += [name for name, pattern in self.whole if pattern.fullmatch(token)]
+        return found + [name for name, pattern in self.extra if pattern.fullmatch(token)]
+
+
+def without_edges(token: str, before: re.Pattern[str], behind: re.Pattern[str]) -> str:
+    """Take off what matches ``before`` at the beginning and (read backwards) ``behind`` at the end, in linear time.
+
+    A pattern with ``$`` would be tried at every place of the token.
+    """
+    rest = token[found.end() :] if (found := before.match(token)) else token
+    return rest[: len(rest) - found.end()] if (found := behind.match(rest[::-1])) else rest
 
 
 _SHAPES = [(re.compile(r"[A-Z]"), "X"), (re.compile(r"[a-z]"), "x"), (re.compile(r"\d"), "9")]

@@ -16,6 +16,9 @@ from sklearn.base import BaseEstimator, TransformerMixin
 
 from rulefield.exceptions import InputError
 
+FARTHEST = 1000
+"""Most places that a template may look to the left or to the right."""
+MOST_COLUMNS = 1000
 _MACRO = re.compile(r"%x\[\s*(-?\d+)\s*,\s*(\d+)\s*\]")
 
 
@@ -48,7 +51,10 @@ class Template(TransformerMixin, BaseEstimator):
     @classmethod
     def from_file(cls, path: str | Path) -> "Template":
         """Read a template file."""
-        return cls(Path(path).read_text(encoding="utf-8"))
+        try:
+            return cls(Path(path).read_text(encoding="utf-8"))
+        except UnicodeDecodeError as error:
+            raise InputError(f"the template {str(path)!r} is not UTF-8 text ({error.reason}).") from None
 
     def fit(self, X: Any, y: Any = None) -> "Template":
         """Check the template; there is nothing to learn."""
@@ -89,7 +95,7 @@ def _parse(text: str) -> list[_Line]:
             continue
         if line[0] not in "UB":
             raise InputError(f"template line {number} must begin with U, B or #; got {line!r}.")
-        cells = tuple((int(row), int(column)) for row, column in _MACRO.findall(line))
+        cells = tuple(_cell(row, column, number) for row, column in _MACRO.findall(line))
         texts = tuple(_MACRO.split(line)[::3])
         if any("%" in part and re.search(r"%\s*[a-zA-Z]", part) for part in texts):
             raise InputError(f"template line {number} has a macro that is not %x[row,column]: {line!r}.")
@@ -97,6 +103,15 @@ def _parse(text: str) -> list[_Line]:
     if not any(line.texts[0].startswith("U") for line in lines):
         raise InputError("a template needs at least one line that begins with U, such as U00:%x[0,0].")
     return lines
+
+
+def _cell(row: str, column: str, line: int) -> tuple[int, int]:
+    """Read a macro; numbers that no data can need (they would cost memory) are refused."""
+    if len(row) > 9 or abs(int(row)) > FARTHEST:
+        raise InputError(f"template line {line} looks {row[:20]} places away; {FARTHEST} are the most.")
+    if len(column) > 9 or int(column) >= MOST_COLUMNS:
+        raise InputError(f"template line {line} reads column {column[:20]}; the last possible is {MOST_COLUMNS - 1}.")
+    return int(row), int(column)
 
 
 def _padded(tokens: Sequence[Any], sequence: int, width: int, reach: int) -> list[tuple[str, ...]]:

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from rulefield.encode.marks import mark_features
-from rulefield.encode.patterns import TokenClasses, shape, short_shape
+from rulefield.encode.patterns import TokenClasses, shape, short_shape, without_edges
 from rulefield.exceptions import InputError
 
 _CACHE_LIMIT = 200_000
@@ -217,13 +217,13 @@ def _word(token: Any, sequence: int, t: int) -> str:
     )
 
 
-_EDGES = re.compile(r"^\W+|\W+$")
+_NO_LETTERS = re.compile(r"\W+")
 
 
 @lru_cache(maxsize=_CACHE_LIMIT)
 def _bare(word: str) -> str:
     """Lower case, without punctuation around it (unless there is nothing else)."""
-    return _EDGES.sub("", word).lower() or word.lower()
+    return without_edges(word, _NO_LETTERS, _NO_LETTERS).lower() or word.lower()
 
 
 class _Lexicons:

@@ -99,7 +99,7 @@ def _mapping(node: ast.Dict) -> dict[Any, Any]:
 
 def _unary(node: ast.UnaryOp) -> Any:
     if isinstance(node.op, ast.USub):
-        return -_read(node.operand)
+        return -_operand(node.operand)
     if isinstance(node.op, ast.Not):
         raise RuleError("for 'not a' write not_(a).")
     return _refuse(node)
@@ -112,7 +112,13 @@ def _binary(node: ast.BinOp) -> Any:
             f"{ast.unparse(node)!r} has no meaning in a rule; counts are added, subtracted and multiplied, and rules "
             f"joined with all_of, any_of, implies."
         )
-    return apply(_read(node.left), _read(node.right))
+    return apply(_operand(node.left), _operand(node.right))
+
+
+def _operand(node: ast.expr) -> Any:
+    """Read something that may be reckoned with: a count or a number, no text (which ``*`` would repeat)."""
+    value = _read(node)
+    return value if isinstance(value, numbers.Number | int | float) else _refuse(node)
 
 
 def _boolean(node: ast.BoolOp) -> NoReturn:
@@ -164,7 +170,7 @@ def _name(node: ast.Name) -> NoReturn:
 
 
 def _unknown(name: str, known: Any) -> str:
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    near = difflib.get_close_matches(name[:50], list(known), n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}."
     return f"{name!r} is not a word of the rules language; {hint}"
 

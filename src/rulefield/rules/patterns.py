@@ -99,7 +99,9 @@ def _fits(wanted: Component | str, component: Component | None) -> bool:
 
 @lru_cache(maxsize=1024)
 def _glob(name: str) -> re.Pattern[str]:
-    return re.compile(".*".join(re.escape(part) for part in name.split("*")), re.DOTALL)
+    """Compile a name with stars; each part is taken where it is first found, so that no match is tried twice."""
+    first, *middle, last = map(re.escape, name.split("*"))
+    return re.compile(first + "".join(f"(?>.*?{part})" for part in middle) + ".*" + last, re.DOTALL)
 
 
 def _unknown(text: str, table: LabelTable) -> str:

@@ -12,6 +12,8 @@ from rulefield.rules.labels import known_scheme
 
 LEARN = "learn"
 HARD = float("inf")
+LARGEST_WEIGHT = 1e100
+"""What a labelling pays for many units of violation must stay finite."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,8 @@ class Rule:
     def soft(self, weight: float | str, per: str = "unit") -> "Rule":
         """Return the same rule, at a price: ``weight`` a unit of violation, or in all with ``per="once"``."""
         if weight != LEARN and not _is_price(weight):
-            raise RuleError(f'the weight of a soft rule must be a finite number >= 0 or "learn"; got {weight!r}.')
+            wanted = f'a finite number >= 0 (at most {LARGEST_WEIGHT:g}) or "learn"'
+            raise RuleError(f"the weight of a soft rule must be {wanted}; got {weight!r:.60}.")
         if per not in ("unit", "once"):
             raise RuleError(f'per must be "unit" or "once"; got {per!r}.')
         return replace(self, weight=weight if isinstance(weight, str) else float(weight), per=per)
@@ -117,7 +120,7 @@ class Rule:
 
 def _is_price(weight: object) -> bool:
     number = isinstance(weight, int | float | np.floating | np.integer) and not isinstance(weight, bool)
-    return number and 0 <= float(weight) < HARD  # type: ignore[arg-type]
+    return number and 0 <= weight <= LARGEST_WEIGHT  # type: ignore[operator]
 
 
 def _is_comparison(body: Expression) -> bool:

@@ -21,6 +21,7 @@ from rulefield.rules.parse import parse_rule
 from rulefield.rules.rule import LEARN, Rule
 
 KEYS = ("name", "rule", "weight", "per")
+DEEPEST = 20
 
 
 def to_dicts(rules: Iterable[Rule]) -> list[dict[str, Any]]:
@@ -82,14 +83,40 @@ def read_entries(text: str, source: str, what: str, key: str, read: Callable[[An
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
         raise RuleError(f"{source}{line}: not YAML: {getattr(error, 'problem', None) or error}.") from error
+    except RecursionError:
+        raise RuleError(f"{source}: nested too deeply to be read; a {what} file is a plain list.") from None
     if root is None:
         return []
+    _check_tree(root, source)
     if isinstance(root, yaml.MappingNode) and len(root.value) == 1 and root.value[0][0].value == what:
         root = root.value[0][1]
     if not isinstance(root, yaml.SequenceNode):
         article = "an" if what[0] in "aeiou" else "a"
         raise RuleError(f"{source}, line {root.start_mark.line + 1}: {article} {what} file is a list of {what}.")
     return [_from_node(node, source, key, read) for node in root.value]
+
+
+def _check_tree(root: yaml.Node, source: str) -> None:
+    """Refuse deep nesting, and nodes that are used twice (a few aliases unfold to more than memory holds)."""
+    level, seen = [root], {id(root)}
+    for _ in range(DEEPEST):
+        level = [inner for node in level for inner in _inner_nodes(node)]
+        for node in level:
+            if id(node) in seen:
+                line = node.start_mark.line + 1
+                raise RuleError(
+                    f"{source}, line {line}: write this out where it is used; aliases (*name) are not read."
+                )
+            seen.add(id(node))
+    if level:
+        line = level[0].start_mark.line + 1
+        raise RuleError(f"{source}, line {line}: nested more than {DEEPEST} deep.")
+
+
+def _inner_nodes(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [inner for pair in node.value for inner in pair]
+    return list(node.value) if isinstance(node, yaml.SequenceNode) else []
 
 
 def _from_node(node: yaml.Node, source: str, key: str, read: Callable[[Any], Any]) -> Any:
@@ -105,6 +132,8 @@ def _plain(node: yaml.Node) -> Any:
         return loader.construct_object(node, deep=True)
     except yaml.YAMLError as error:
         raise RuleError(f"not plain YAML: {getattr(error, 'problem', None) or error}.") from error
+    except (ValueError, OverflowError) as error:  # 2024-99-99, or thousands of digits
+        raise RuleError(f"a number or a date cannot be read: {error}.") from None
     finally:
         loader.dispose()
 
@@ -140,6 +169,6 @@ def check_keys(entry: Mapping[str, Any], keys: Sequence[str], what: str) -> None
     """Refuse keys that mean nothing, and name the nearest that does."""
     for key in entry:
         if key not in keys:
-            near = difflib.get_close_matches(str(key), keys, n=1)
+            near = difflib.get_close_matches(str(key)[:50], keys, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(keys)}."
             raise RuleError(f"{key!r} is not a key of {what}; {hint}")

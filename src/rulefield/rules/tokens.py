@@ -7,11 +7,11 @@ feature dict (``{"word": "the"}``).
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from rulefield.encode.regexes import Allowance, limited
 from rulefield.exceptions import InputError, RuleError
 
 TEXT_KEYS = ("word", "token", "text", "form", "w")
@@ -57,7 +57,13 @@ class TokenMatches(TokenCondition):
 
     def __call__(self, token: Any) -> bool:
         """Whether the regular expression is found."""
-        return any(_compiled(self.regex).search(text) is not None for text in texts_of(token))
+        return any(limited(self.regex).search(text) for text in texts_of(token))
+
+    def over(self, tokens: Sequence[Any]) -> np.ndarray:
+        """Which tokens match; slow ones share one allowance of time."""
+        pattern, allowance = limited(self.regex), Allowance()
+        found = (any(allowance.search(pattern, text) for text in texts_of(token)) for token in tokens)
+        return np.fromiter(found, dtype=bool, count=len(tokens))
 
     def __repr__(self) -> str:
         return f"token_matches({self.regex!r})"
@@ -142,11 +148,6 @@ class Neighbour(TokenCondition):
         return f"{'previous' if self.offset < 0 else 'next'}_token({self.condition!r})"
 
 
-@lru_cache(maxsize=1024)
-def _compiled(regex: str) -> re.Pattern[str]:
-    return re.compile(regex)
-
-
 def texts_of(token: Any) -> tuple[str, ...]:
     """Texts that a token may be said to have (several only for a list of feature strings)."""
     if isinstance(token, str):
@@ -181,11 +182,16 @@ def token_equals(text: str) -> TokenIn:
 
 
 def token_matches(regex: str) -> TokenMatches:
-    r"""Tokens in whose text a regular expression is found: ``token_matches(r"^\d{4}$")``."""
+    r"""Tokens in whose text a regular expression is found: ``token_matches(r"^\d{4}$")``.
+
+    It is written as for Python's ``re``, and runs under limits (:mod:`rulefield.encode.regexes`).
+    """
     try:
-        _compiled(regex)
+        limited(regex)
     except (re.error, TypeError) as error:
-        raise RuleError(f"token_matches needs a regular expression; {regex!r} is none: {error}.") from error
+        raise RuleError(
+            f"token_matches needs a regular expression; {str(regex)[:60]!r} cannot be used: {error}."
+        ) from error
     return TokenMatches(regex)
 
 

@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_array
 
+from rulefield.data.limits import LARGEST_OUTPUT
 from rulefield.estimators.base import State
 from rulefield.estimators.gaussian.base import GaussianCRFBase, GraphSources
 from rulefield.estimators.gaussian.files import field_state, restore_field
@@ -159,6 +160,10 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         self._flat = y.ndim == 1
         finite = True if self._flat else "allow-nan"
         table = check_array(y, ensure_2d=False, dtype=np.float64, ensure_all_finite=finite, input_name="y")
+        if np.nanmax(np.abs(table), initial=0.0) > LARGEST_OUTPUT:
+            raise LabelError(
+                f"y must be at most {LARGEST_OUTPUT:g} in magnitude, so that its squares are finite; scale it."
+            )
         if len(table) != n:
             raise LabelError(f"Found input variables with inconsistent numbers of samples: {[n, len(table)]}.")
         return table[:, None] if self._flat else table

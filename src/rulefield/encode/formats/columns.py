@@ -66,9 +66,7 @@ def write(documents: Iterable[Document], path: str) -> None:
             words, labels = tagged(doc, "BIO")
             width.add(labels is None)
             if len(width) > 1:
-                raise InputError(
-                    f"a column file is labelled throughout or not at all; {doc.text!r:.50} differs."
-                )
+                raise InputError(f"a column file is labelled throughout or not at all; {doc.text!r:.50} differs.")
             for cells in zip(words, labels) if labels is not None else zip(words):
                 _check(cells)
                 file.write("\t".join(cells) + "\n")

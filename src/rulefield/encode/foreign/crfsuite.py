@@ -1,8 +1,8 @@
 """CRFsuite's binary models (``lCRF``, first-order Markov), read by this module alone: the files are untrusted.
 
-Layout, all little-endian: a header of 48 bytes; a chunk ``FEAT`` of records (type, source, destination, weight), type 0 a state
-feature (attribute to label), type 1 a transition; two ``CQDB`` chunks, constant hash tables of label and attribute strings, of which
-only the list of strings by number is read. Every offset is checked before it is followed.
+Layout, all little-endian: a header of 48 bytes; a chunk ``FEAT`` of records (type, source, destination, weight), type 0 a
+state feature (attribute to label), type 1 a transition; two ``CQDB`` chunks, constant hash tables of label and attribute
+strings, of which only the list of strings by number is read. Every offset is checked before it is followed.
 """
 
 import struct

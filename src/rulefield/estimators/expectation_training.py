@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.exceptions import InputError, MissedExpectationWarning, RuleError
-from rulefield.inference.joint import joint_best
+from rulefield.inference.joint.exact import joint_best
 from rulefield.learning.expectations.batches import BatchedObjective
 from rulefield.learning.expectations.corpus import JointCorpus
 from rulefield.learning.expectations.em import (

@@ -13,7 +13,8 @@ input is ``token_class``: the class (0, 1, ...) of each token as far as this rul
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -37,6 +38,12 @@ class Tally:
     node: np.ndarray
     edge: np.ndarray | None = None
     first: np.ndarray | None = None
+
+    def relabelled(self, letter: np.ndarray) -> "Tally":
+        """Return the sum for other labels (m,), of which label u stands for label ``letter[u]`` of this one."""
+        edge = None if self.edge is None else np.ascontiguousarray(self.edge[:, letter[:, None], letter])
+        first = None if self.first is None else np.ascontiguousarray(self.first[:, letter])
+        return Tally(np.ascontiguousarray(self.node[:, letter]), edge, first)
 
 
 @dataclass(frozen=True)
@@ -129,7 +136,8 @@ class CompiledRule:
     max_amount : int
         The amount never exceeds this on this input.
     make_rows : callable
-        Builds the linear rows; a function, because few inputs ever need them.
+        Builds the linear rows; a function, because few inputs ever need them. Its optional argument ``letter`` (m,)
+        builds them for m labels of which label u stands for label ``letter[u]`` of the tables.
     form : object, optional
         Rules with the same object here have the same tally, counters and automaton: engines need not look closer.
     """
@@ -142,8 +150,20 @@ class CompiledRule:
     counters: tuple[Counter, ...]
     automaton: Automaton | None
     max_amount: int
-    make_rows: Callable[[], Rows]
+    make_rows: Callable[..., Rows]
     form: object | None = field(default=None, compare=False, repr=False)
+
+    def relabelled(self, letter: np.ndarray) -> "CompiledRule":
+        """Return the rule for other labels (m,): label u stands for label ``letter[u]`` of this one's tables."""
+        automaton = self.automaton
+        return replace(
+            self,
+            tally=None if self.tally is None else self.tally.relabelled(letter),
+            counters=tuple(Counter(c.tally.relabelled(letter), c.bound) for c in self.counters),
+            automaton=None if automaton is None else replace(automaton, letter=automaton.letter[:, letter]),
+            make_rows=partial(self.make_rows, letter=letter),
+            form=None,
+        )
 
 
 @dataclass(frozen=True)

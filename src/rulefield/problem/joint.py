@@ -1,16 +1,17 @@
 """Potentials of several label sequences over the same tokens, kept apart by task."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain_rules import ChainProblem, CompiledRule
 
 
 @dataclass(frozen=True)
 class JointPotentials:
-    r"""Log-scores of chains whose state is one label a task: s = (y^1, ..., y^K), the last task fastest.
+    r"""Log-scores of chains whose state is one label per task: s = (y^1, ..., y^K), the last task fastest.
 
     A joint labelling scores :math:`\sum_t \psi_t(s_t) + \sum_{t>0} [\sum_k T_k(y^k_{t-1}, y^k_t) + w(s_{t-1}, s_t)]`,
     where w is 0 but for the listed moves.
@@ -50,12 +51,62 @@ class JointPotentials:
     @cached_property
     def pairwise(self) -> np.ndarray:
         """Scores of all steps [from, to] of joint states, dense (S, S)."""
-        total = np.zeros((self.n_states, self.n_states))
-        for labels, scores in zip(self.task_labels, self.transitions):
-            total += scores[np.ix_(labels, labels)]
-        total[self.move_from, self.move_to] += self.move_score
+        return self.steps(np.arange(self.n_states))
+
+    def scores(self, i: int) -> np.ndarray:
+        """Scores of joint states at the tokens of chain ``i``, a view (n, S)."""
+        return self.psi[int(self.offsets[i]) : int(self.offsets[i + 1])]
+
+    def steps(self, states: np.ndarray) -> np.ndarray:
+        """Scores of the steps [from, to] between some joint states (u,), dense (u, u)."""
+        total = np.zeros((len(states), len(states)))
+        for labels, scores in zip(self.task_labels[:, states], self.transitions):
+            total += scores[labels[:, None], labels]
+        if len(self.move_from):
+            place = np.full(self.n_states, -1)
+            place[states] = np.arange(len(states))
+            source, target = place[self.move_from], place[self.move_to]
+            both = (source >= 0) & (target >= 0)
+            total[source[both], target[both]] += self.move_score[both]
         return total
 
-    def chain(self, i: int) -> ChainPotentials:
-        """Chain ``i`` as a plain chain over joint states."""
-        return ChainPotentials(self.psi[int(self.offsets[i]) : int(self.offsets[i + 1])], self.pairwise)
+    def chain(self, i: int, states: np.ndarray | None = None) -> ChainPotentials:
+        """Chain ``i`` as a plain chain over these joint states (u,), or over all."""
+        if states is None:
+            return ChainPotentials(self.scores(i), self.pairwise)
+        return ChainPotentials(self.scores(i)[:, states], self.steps(states))
+
+    def alone(self, i: int, psi: np.ndarray) -> "JointPotentials":
+        """Chain ``i`` with other scores of its joint states, (n, S)."""
+        return replace(self, psi=psi, offsets=np.array([0, len(psi)]))
+
+
+@dataclass(frozen=True)
+class JointProblem:
+    """Potentials of joint chains, and the rules of each: what a joint engine is given.
+
+    Parameters
+    ----------
+    potentials : JointPotentials
+    rules : tuple of tuples of CompiledRule
+        For each chain its rules. Their tables are not over joint states but over letters, the kinds of joint states that a
+        rule can tell apart.
+    letters : tuple of tuples of ndarray
+        For each rule (by number) and task, int64 (m_k,): the letter of a joint state is the sum of its tasks' entries.
+    """
+
+    potentials: JointPotentials
+    rules: tuple[tuple[CompiledRule, ...], ...]
+    letters: tuple[tuple[np.ndarray, ...], ...]
+
+    def letter(self, rule: CompiledRule, states: np.ndarray) -> np.ndarray:
+        """Letters that a rule reads in joint states."""
+        labels = self.potentials.task_labels[:, states]
+        own = self.letters[rule.rule]
+        return sum((table[y] for table, y in zip(own, labels)), np.zeros(len(states), np.int64))
+
+    def over(self, i: int, states: np.ndarray | None = None) -> ChainProblem:
+        """Chain ``i`` with its rules as a plain chain over these joint states (u,), or over all; O(n u + u^2)."""
+        states = np.arange(self.potentials.n_states) if states is None else states
+        rules = tuple(rule.relabelled(self.letter(rule, states)) for rule in self.rules[i])
+        return ChainProblem(self.potentials.chain(i, states), rules)

@@ -6,7 +6,7 @@ takes any linear number of the rule language, as a mean over sequences.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -15,10 +15,10 @@ from rulefield.exceptions import RuleError
 from rulefield.problem.expectation import CompiledExpectation
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.numbers import Count, Number
-from rulefield.rules.patterns import Pattern, as_pattern, matches, start_counts
+from rulefield.rules.patterns import AnyPattern, as_pattern, matches, start_counts
 from rulefield.rules.tokens import TokenCondition
 
-Patterns = tuple[tuple[str | None, Pattern], ...]
+Patterns = tuple[tuple[str | None, AnyPattern], ...]
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ class Expected(_Quantity):
 
 
 def share(
-    pattern: str | Sequence[str] | None = None,
+    pattern: str | Sequence[str] | Mapping[str, Any] | None = None,
     *,
     after: str | Mapping[str, Any] | None = None,
     given: TokenCondition | None = None,
@@ -106,7 +106,7 @@ def share(
 
     Parameters
     ----------
-    pattern : label pattern, where there is one task
+    pattern : label pattern, where there is one task; or dict of task to pattern
     after : label pattern, or dict of task to pattern
         What the token before must be labelled; the share is then one of neighbouring pairs.
     given : token condition
@@ -131,17 +131,23 @@ def expected(number: Number, task: str | None = None) -> Expected:
             f"only linear numbers have an expectation that training can hold, such as segments('title') or "
             f"count('a') - count('b'); got {number!r}: comparisons, logic and order rules are not linear."
         )
-    return Expected(number, task)
+    named = {part.task for _, term in number.terms for part in term.pattern.parts} - {None}
+    if named - {task} and (task is not None or len(named) > 1):
+        raise RuleError(f"an expected number is one of a single task; {number!r} names {sorted(map(str, named))}.")
+    terms = ((factor, replace(term, pattern=term.pattern.parts[0].within(None))) for factor, term in number.terms)
+    return Expected(Number(terms, number.constant), next(iter(named), task))
 
 
 def _patterns(pattern: Any, tasks: Mapping[str, Any]) -> Patterns:
+    if isinstance(pattern, Mapping) and not tasks:
+        return _patterns(None, pattern)
     own: Patterns = () if pattern is None else ((None, as_pattern(pattern)),)
     if own and tasks:
         raise RuleError("give one pattern, or patterns by task name, not both.")
     return own or tuple((task, as_pattern(p)) for task, p in tasks.items())
 
 
-def _written(task: str | None, pattern: Pattern) -> str:
+def _written(task: str | None, pattern: AnyPattern) -> str:
     return repr(pattern) if task is None else f"{task}={pattern!r}"
 
 

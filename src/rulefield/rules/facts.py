@@ -5,32 +5,30 @@ Instances of a fact are segments, or tokens with ``level="token"``. ``absent``, 
 fails in an empty sequence except ``present``.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 from rulefield.exceptions import RuleError
 from rulefield.rules.expression import Expression, Labelling
-from rulefield.rules.patterns import Pattern, as_pattern
+from rulefield.rules.patterns import AnyPattern, Patternish, as_pattern, written
 from rulefield.rules.rule import Rule
 from rulefield.rules.tokens import TokenCondition
 
-Patternish = str | Iterable[str]
 LEVELS = ("segment", "token")
 PLACES = {"prev": -1, "here": 0, "next": 1}
 
 
-def _call(name: str, level: str, *arguments: object) -> str:
-    inside = [repr(argument) for argument in arguments]
+def _call(name: str, level: str, *patterns: AnyPattern) -> str:
+    inside, task = written(*patterns)
     if level == "token":
         inside.append('level="token"')
-    return f"{name}({', '.join(inside)})"
+    return f"{name}({', '.join([*inside, *task])})"
 
 
 @dataclass(frozen=True)
 class OneLabel(Expression):
     """Base of facts about one pattern."""
 
-    pattern: Pattern
+    pattern: AnyPattern
     level: str = "segment"
 
     name = ""
@@ -87,8 +85,8 @@ class Last(OneLabel):
 class TwoLabels(Expression):
     """Base of facts about the order of two patterns."""
 
-    a: Pattern
-    b: Pattern
+    a: AnyPattern
+    b: AnyPattern
     level: str = "segment"
 
     name = ""
@@ -147,9 +145,9 @@ class At(Expression):
     """
 
     condition: TokenCondition
-    prev: Pattern | None = None
-    here: Pattern | None = None
-    next: Pattern | None = None
+    prev: AnyPattern | None = None
+    here: AnyPattern | None = None
+    next: AnyPattern | None = None
     require: bool = False
     then: str | None = None
 
@@ -159,7 +157,7 @@ class At(Expression):
         return self.asked[-1][0] if self.then is None else PLACES[self.then]
 
     @property
-    def asked(self) -> tuple[tuple[int, Pattern], ...]:
+    def asked(self) -> tuple[tuple[int, AnyPattern], ...]:
         """Offsets and patterns that are given, in order."""
         given = ((-1, self.prev), (0, self.here), (1, self.next))
         return tuple((offset, pattern) for offset, pattern in given if pattern is not None)
@@ -179,13 +177,14 @@ class At(Expression):
         return failed
 
     def __repr__(self) -> str:
-        given = (("prev", self.prev), ("here", self.here), ("next", self.next))
-        parts = [repr(self.condition), *(f"{name}={value!r}" for name, value in given if value is not None)]
+        names = [name for name in PLACES if getattr(self, name) is not None]
+        patterns, task = written(*(pattern for _, pattern in self.asked))
+        parts = [repr(self.condition), *(f"{name}={pattern}" for name, pattern in zip(names, patterns))]
         if self.require:
             parts.append("require=True")
         if self.then is not None:
             parts.append(f"then={self.then!r}")
-        return f"at({', '.join(parts)})"
+        return f"at({', '.join([*parts, *task])})"
 
 
 # --- what users write ------------------------------------------------------------------------
@@ -197,39 +196,39 @@ def _level(level: str) -> str:
     return level
 
 
-def present(pattern: Patternish, level: str = "segment") -> Rule:
+def present(pattern: Patternish, level: str = "segment", *, task: str | None = None) -> Rule:
     """State that some token has the label (its level makes no difference)."""
-    return Rule(Present(as_pattern(pattern), _level(level)))
+    return Rule(Present(as_pattern(pattern, task), _level(level)))
 
 
-def absent(pattern: Patternish, level: str = "segment") -> Rule:
+def absent(pattern: Patternish, level: str = "segment", *, task: str | None = None) -> Rule:
     """No segment (token) has the label; fails by the number that have."""
-    return Rule(Absent(as_pattern(pattern), _level(level)))
+    return Rule(Absent(as_pattern(pattern, task), _level(level)))
 
 
-def first(pattern: Patternish, level: str = "segment") -> Rule:
+def first(pattern: Patternish, level: str = "segment", *, task: str | None = None) -> Rule:
     """State that the first token has the label (its level makes no difference)."""
-    return Rule(First(as_pattern(pattern), _level(level)))
+    return Rule(First(as_pattern(pattern, task), _level(level)))
 
 
-def last(pattern: Patternish, level: str = "segment") -> Rule:
+def last(pattern: Patternish, level: str = "segment", *, task: str | None = None) -> Rule:
     """State that the last token has the label (its level makes no difference)."""
-    return Rule(Last(as_pattern(pattern), _level(level)))
+    return Rule(Last(as_pattern(pattern, task), _level(level)))
 
 
-def before(a: Patternish, b: Patternish, level: str = "segment") -> Rule:
+def before(a: Patternish, b: Patternish, level: str = "segment", *, task: str | None = None) -> Rule:
     """No b before an a; fails by the number of a that have a b before."""
-    return Rule(Before(as_pattern(a), as_pattern(b), _level(level)))
+    return Rule(Before(as_pattern(a, task), as_pattern(b, task), _level(level)))
 
 
-def eventually(a: Patternish, b: Patternish, level: str = "segment") -> Rule:
+def eventually(a: Patternish, b: Patternish, level: str = "segment", *, task: str | None = None) -> Rule:
     """Every a is followed later by a b; fails by the number of a that are not."""
-    return Rule(Eventually(as_pattern(a), as_pattern(b), _level(level)))
+    return Rule(Eventually(as_pattern(a, task), as_pattern(b, task), _level(level)))
 
 
-def followed_by(a: Patternish, b: Patternish, level: str = "segment") -> Rule:
+def followed_by(a: Patternish, b: Patternish, level: str = "segment", *, task: str | None = None) -> Rule:
     """Right after every a (unless the sequence ends) comes a b; fails by the number of a with something else."""
-    return Rule(FollowedBy(as_pattern(a), as_pattern(b), _level(level)))
+    return Rule(FollowedBy(as_pattern(a, task), as_pattern(b, task), _level(level)))
 
 
 def at(
@@ -240,6 +239,8 @@ def at(
     require: bool = False,
     then: str | None = None,
     level: str = "token",
+    *,
+    task: str | None = None,
 ) -> Rule:
     """Labels around the tokens that meet a condition.
 
@@ -256,5 +257,5 @@ def at(
     if then is not None and (then not in given or require):
         raise RuleError(f"then must name a label that is given ({', '.join(given)}) without require; got {then!r}.")
     _level(level)
-    before, now, after = (None if p is None else as_pattern(p) for p in (prev, here, next))
+    before, now, after = (None if p is None else as_pattern(p, task) for p in (prev, here, next))
     return Rule(At(condition, before, now, after, bool(require), then))

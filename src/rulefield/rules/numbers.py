@@ -11,7 +11,7 @@ import numpy as np
 
 from rulefield.exceptions import RuleError
 from rulefield.rules.expression import Expression, Labelling
-from rulefield.rules.patterns import Pattern, as_pattern
+from rulefield.rules.patterns import AnyPattern, Patternish, as_pattern, written
 from rulefield.rules.rule import Rule
 from rulefield.rules.tokens import TokenCondition
 
@@ -20,7 +20,7 @@ from rulefield.rules.tokens import TokenCondition
 class Count:
     """Tokens whose label matches, among those that meet a condition."""
 
-    pattern: Pattern
+    pattern: AnyPattern
     where: TokenCondition | None = None
 
     def value(self, world: Labelling) -> int:
@@ -31,22 +31,24 @@ class Count:
         return int(found.sum())
 
     def __repr__(self) -> str:
-        where = "" if self.where is None else f", where={self.where!r}"
-        return f"count({self.pattern!r}{where})"
+        pattern, task = written(self.pattern)
+        where = [] if self.where is None else [f"where={self.where!r}"]
+        return f"count({', '.join([*pattern, *where, *task])})"
 
 
 @dataclass(frozen=True)
 class Segments:
     """Segments that match."""
 
-    pattern: Pattern
+    pattern: AnyPattern
 
     def value(self, world: Labelling) -> int:
         """Count in a labelling."""
         return sum(world.starting(self.pattern))
 
     def __repr__(self) -> str:
-        return f"segments({self.pattern!r})"
+        pattern, task = written(self.pattern)
+        return f"segments({', '.join([*pattern, *task])})"
 
 
 Term = tuple[int, Count | Segments]
@@ -195,13 +197,13 @@ def as_number(value: object) -> Number:
     raise RuleError(f"counts are compared with counts and whole numbers only; got {value!r}.")
 
 
-def count(pattern: str | Iterable[str], where: TokenCondition | None = None) -> Number:
-    """Tokens whose label matches ``pattern`` (among those whose token meets ``where``)."""
+def count(pattern: Patternish, where: TokenCondition | None = None, *, task: str | None = None) -> Number:
+    """Tokens whose label (of ``task``) matches ``pattern``, among those whose token meets ``where``."""
     if where is not None and not isinstance(where, TokenCondition):
         raise RuleError(f"where must be a condition on tokens, such as token_in(','); got {where!r}.")
-    return Number(((1, Count(as_pattern(pattern), where)),))
+    return Number(((1, Count(as_pattern(pattern, task), where)),))
 
 
-def segments(pattern: str | Iterable[str]) -> Number:
+def segments(pattern: Patternish, *, task: str | None = None) -> Number:
     """Segments that match ``pattern``: under a scheme its segments, without one maximal runs of a label."""
-    return Number(((1, Segments(as_pattern(pattern))),))
+    return Number(((1, Segments(as_pattern(pattern, task))),))

@@ -4,13 +4,17 @@
 ``"authors/person"`` matches consecutive components; ``*`` stands for one component (or, inside a name, for any
 letters) and ``**`` for any number of components; a list means any of these. A pattern ends at a component, and the
 segment it speaks of is the one of that component.
+
+Where a model has several tasks, ``{"ner": "person"}`` names the task of a pattern, and ``{"ner": "person", "pos": "NOUN"}``
+matches tokens that have both labels; segments of such a pattern are maximal runs of tokens that match.
 """
 
 import difflib
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -23,35 +27,116 @@ ANY_NUMBER = "**"
 
 @dataclass(frozen=True)
 class Pattern:
-    """One or more alternatives; ``listed`` remembers whether it was written as a list."""
+    """One or more alternatives, of one task where the model has several; ``listed``: it was written as a list."""
 
     alternatives: tuple[str, ...]
     listed: bool = False
+    task: str | None = None
 
     def __repr__(self) -> str:
+        return self.bare if self.task is None else f"{{{self.task!r}: {self.bare}}}"
+
+    @property
+    def bare(self) -> str:
+        """The alternatives as they are written, without the task."""
         return repr(list(self.alternatives)) if self.listed else repr(self.alternatives[0])
+
+    @property
+    def parts(self) -> "tuple[Pattern, ...]":
+        """Patterns of single tasks that must all match: this one."""
+        return (self,)
+
+    def within(self, task: str | None) -> "Pattern":
+        """Return the same alternatives as a pattern of a task; None: of labels that have only one."""
+        return replace(self, task=task)
 
     def ends(self, path: Path, scheme: Scheme) -> tuple[int, ...]:
         """Levels of the path at which some alternative ends a match; empty where the label does not match."""
+        _refuse_tasks(self)
         found = {k for text in self.alternatives for k in _ends(text, path, scheme)}
         return tuple(sorted(found))
 
     def check(self, table: LabelTable) -> None:
         """Raise where an alternative matches no label of the label set."""
+        _refuse_tasks(self)
         for text in self.alternatives:
             if not any(_ends(text, path, table.scheme) for path in table.paths):
-                raise RuleError(_unknown(text, table))
+                raise RuleError(_unknown(text, [table]))
+
+    def matches_some(self, table: LabelTable) -> bool:
+        """Whether some label matches."""
+        return any(self.ends(path, table.scheme) for path in table.paths)
 
 
-def as_pattern(pattern: "str | Iterable[str] | Pattern") -> Pattern:
-    """Read what a user wrote as a pattern."""
-    if isinstance(pattern, Pattern):
+@dataclass(frozen=True)
+class JointPattern:
+    """Patterns of several tasks; a token matches where all of them do."""
+
+    parts: tuple[Pattern, ...]
+
+    task = None
+
+    def __repr__(self) -> str:
+        return f"{{{', '.join(f'{part.task!r}: {part.bare}' for part in self.parts)}}}"
+
+    def ends(self, path: Path, scheme: Scheme) -> tuple[int, ...]:
+        """Raise: labels of one task cannot match."""
+        _refuse_tasks(self)
+        return ()
+
+    def check(self, table: LabelTable) -> None:
+        """Raise: labels of one task cannot match."""
+        _refuse_tasks(self)
+
+
+AnyPattern = Pattern | JointPattern
+Patternish = str | Iterable[str] | Mapping[str, Any] | Pattern | JointPattern
+
+
+def _refuse_tasks(pattern: AnyPattern) -> None:
+    if pattern.task is not None or isinstance(pattern, JointPattern):
+        raise RuleError(
+            f"the pattern {pattern!r} names a task, but there is only one task here, which has no name; leave the task out."
+        )
+
+
+def as_pattern(pattern: Patternish, task: str | None = None) -> AnyPattern:
+    """Read what a user wrote as a pattern; ``task`` is the task that ``task=`` names."""
+    if isinstance(pattern, Mapping):
+        return _joint_pattern(pattern, task)
+    if task is not None and not (isinstance(task, str) and task):
+        raise RuleError(f"task must be the name of a task; got {task!r}.")
+    if isinstance(pattern, Pattern | JointPattern):
+        if task is not None and pattern.task != task:
+            raise RuleError(f"the pattern {pattern!r} cannot be of the task {task!r} as well; leave task= out.")
         return pattern
     listed = not isinstance(pattern, str)
     alternatives = (pattern,) if isinstance(pattern, str) or not isinstance(pattern, Iterable) else tuple(pattern)
     if not alternatives or not all(isinstance(text, str) and text for text in alternatives):
         raise RuleError(f"a label pattern must be a label's name or a list of names; got {pattern!r}.")
-    return Pattern(alternatives, listed)
+    return Pattern(alternatives, listed, task)
+
+
+def _joint_pattern(pattern: Mapping[str, Any], task: str | None) -> AnyPattern:
+    """Read ``{"ner": "person", "pos": "NOUN"}``."""
+    if task is not None:
+        raise RuleError(f"the pattern {dict(pattern)!r} names its tasks itself; leave task={task!r} out.")
+    if not pattern or not all(isinstance(name, str) and name for name in pattern):
+        raise RuleError(
+            f"a pattern by task must be such as {{'ner': 'person', 'pos': 'NOUN'}}; got {dict(pattern)!r}."
+        )
+    parts = tuple(as_pattern(own, name) for name, own in pattern.items())
+    if not all(isinstance(own, Pattern) for own in parts):
+        raise RuleError(f"a pattern by task holds label names and lists of them, not dicts; got {dict(pattern)!r}.")
+    return parts[0] if len(parts) == 1 else JointPattern(parts)  # type: ignore[arg-type]
+
+
+def written(*patterns: AnyPattern) -> tuple[list[str], list[str]]:
+    """How patterns are written in a call, and ``["task='ner'"]`` where that says the task of all of them."""
+    tasks = {pattern.task for pattern in patterns}
+    if len(tasks) != 1 or None in tasks:
+        return [repr(pattern) for pattern in patterns], []
+    return [own.bare for pattern in patterns for own in pattern.parts], [f"task={tasks.pop()!r}"]
 
 
 @lru_cache(maxsize=65536)
@@ -104,10 +189,16 @@ def _glob(name: str) -> re.Pattern[str]:
     return re.compile(first + "".join(f"(?>.*?{part})" for part in middle) + ".*" + last, re.DOTALL)
 
 
-def _unknown(text: str, table: LabelTable) -> str:
-    near = difflib.get_close_matches(text, table.names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known names are {', '.join(table.names[:8])}."
-    prefixed = table.scheme is Scheme.none and any(label[1:2] == "-" for label in table.labels)
+def unknown_pattern(pattern: Pattern, tables: Sequence[LabelTable]) -> str:
+    """Say that a pattern matches no label, and what may have been meant."""
+    return _unknown(pattern.alternatives[0], tables)
+
+
+def _unknown(text: str, tables: Sequence[LabelTable]) -> str:
+    names = list(dict.fromkeys(name for table in tables for name in table.names))
+    near = difflib.get_close_matches(text, names, n=1, cutoff=0.5)
+    hint = f"did you mean {near[0]!r}?" if near else f"known names are {', '.join(names[:8])}."
+    prefixed = any(table.scheme is Scheme.none and any(x[1:2] == "-" for x in table.labels) for table in tables)
     scheme = ' For labels such as "B-title" give the scheme ("BIO").' if prefixed else ""
     return f"the pattern {text!r} matches no label; {hint}{scheme}"
 
@@ -115,12 +206,12 @@ def _unknown(text: str, table: LabelTable) -> str:
 # --- patterns as tables over a label set -----------------------------------------------------
 
 
-def matches(pattern: Pattern, table: LabelTable) -> np.ndarray:
+def matches(pattern: AnyPattern, table: LabelTable) -> np.ndarray:
     """Which labels match, shape (m,)."""
     return np.array([bool(pattern.ends(path, table.scheme)) for path in table.paths], dtype=bool)
 
 
-def start_counts(pattern: Pattern, table: LabelTable) -> np.ndarray:
+def start_counts(pattern: AnyPattern, table: LabelTable) -> np.ndarray:
     """Segments of the pattern that begin with label j after label i, shape (m + 1, m); row m: at the beginning."""
     counts = np.zeros(table.starts.shape[1:], dtype=np.int32)
     for j, path in enumerate(table.paths):
@@ -129,7 +220,7 @@ def start_counts(pattern: Pattern, table: LabelTable) -> np.ndarray:
     return counts
 
 
-def end_counts(pattern: Pattern, table: LabelTable) -> np.ndarray:
+def end_counts(pattern: AnyPattern, table: LabelTable) -> np.ndarray:
     """Segments of the pattern in label i that do not go on in a next label j, shape (m, m)."""
     m = len(table)
     counts = np.zeros((m, m), dtype=np.int32)

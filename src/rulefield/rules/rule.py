@@ -1,13 +1,13 @@
 """A rule: a statement, what breaking it costs, and its name."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from rulefield.exceptions import RuleError
-from rulefield.rules.expression import Expression, Labelling
+from rulefield.rules.expression import Expression, JointLabelling, Labelling
 from rulefield.rules.labels import known_scheme
 
 LEARN = "learn"
@@ -71,11 +71,23 @@ class Rule:
         """The name, or else the statement."""
         return self.name if self.name is not None else self.text
 
-    def violation(self, tokens: Sequence[Any], labels: Sequence[str], scheme: str | None = "auto") -> int:
+    def violation(
+        self,
+        tokens: Sequence[Any],
+        labels: Sequence[str] | Mapping[str, Sequence[str]],
+        scheme: str | Mapping[str, str | None] | None = "auto",
+    ) -> int:
         """By how much a labelling breaks the rule, from the definition; needs no model.
 
-        The scheme is guessed from the labels unless it is given; None means none.
+        The scheme is guessed from the labels unless it is given; None means none. Labels of several tasks are a dict
+        of task to labels, and may have one scheme for each.
         """
+        if isinstance(labels, Mapping):
+            given = scheme if isinstance(scheme, Mapping) else dict.fromkeys(labels, scheme)
+            schemes = {task: known_scheme(given.get(task), own) for task, own in labels.items()}
+            return int(self.body.amount(JointLabelling(tokens, labels, schemes)))
+        if isinstance(scheme, Mapping):
+            raise RuleError("schemes by task go with labels by task; give one scheme, or a dict of labels.")
         return int(self.body.amount(Labelling(tokens, labels, known_scheme(scheme, labels))))
 
     def cost(self, amount: float) -> float:

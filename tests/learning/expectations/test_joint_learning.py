@@ -7,7 +7,7 @@ from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
 
 from oracles.joint import fits, labellings, problem, score
-from rulefield.inference.joint import joint_log_partition, joint_marginals, joint_viterbi
+from rulefield.inference.joint.exact import joint_log_partition, joint_marginals, joint_viterbi
 from rulefield.learning.expectations.corpus import JointCorpus, JointLikelihood
 from rulefield.learning.expectations.em import RegularisedObjective, direct_ascent, expectation_maximisation
 from rulefield.learning.expectations.posterior import Posterior, TiltedCorpus
@@ -64,7 +64,7 @@ def test_sums_over_open_states_alone_are_the_factored_sums(monkeypatch, sizes):
     potentials = model.potentials(theta, data, labels)
     found = []
     for denser in (0.0, 1e9):  # never, always
-        monkeypatch.setattr("rulefield.inference.joint.DENSER", denser)
+        monkeypatch.setattr("rulefield.inference.joint.exact.DENSER", denser)
         found.append(joint_marginals(potentials, weight))
     factored, alone = found
     assert_allclose(alone.log_partition, factored.log_partition)

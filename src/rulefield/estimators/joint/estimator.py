@@ -25,7 +25,7 @@ from rulefield.estimators.joint.labels import JointLabels
 from rulefield.estimators.progress import Progress
 from rulefield.estimators.sequences import checked_weights, object_array
 from rulefield.exceptions import InputError, InterruptedFitWarning
-from rulefield.inference.joint import joint_marginals, joint_viterbi
+from rulefield.inference.joint.exact import joint_marginals, joint_viterbi
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.expectations.corpus import JointCorpus
 from rulefield.learning.lbfgs import minimise_lbfgs

@@ -8,7 +8,7 @@ import numpy as np
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
-from rulefield.inference.joint import joint_log_partition, joint_marginals
+from rulefield.inference.joint.exact import joint_log_partition, joint_marginals
 from rulefield.models.joint import JointModel
 from rulefield.parallel import Threads
 from rulefield.problem.joint import JointPotentials

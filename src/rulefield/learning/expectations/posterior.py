@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import LinearConstraint, NonlinearConstraint, minimize
 
 from rulefield.exceptions import InputError
-from rulefield.inference.joint import JointSums, joint_marginals
+from rulefield.inference.joint.exact import JointSums, joint_marginals
 from rulefield.learning.expectations.corpus import JointCorpus, JointShard
 from rulefield.problem.expectation import CompiledExpectation
 from rulefield.problem.joint import JointPotentials

@@ -63,8 +63,8 @@ class RuleTemplate:
         )
 
 
-def _rows(statement: Statement, token_class: np.ndarray, n_labels: int) -> Rows:
-    builder = RowBuilder(token_class, n_labels)
+def _rows(statement: Statement, token_class: np.ndarray, n_labels: int, letter: np.ndarray | None = None) -> Rows:
+    builder = RowBuilder(token_class, n_labels, letter)
     statement.amount_rows(builder)
     return builder.rows()
 
@@ -93,7 +93,11 @@ class RuleCompiler:
         self.rules = as_rules(rules)
         self.labels = LabelTable([str(label) for label in labels], scheme)
         tables = PatternTables(self.labels)
-        self.templates = tuple(RuleTemplate(rule, i, tables) for i, rule in enumerate(self.rules))
+        self._take(RuleTemplate(rule, i, tables) for i, rule in enumerate(self.rules))
+
+    def _take(self, templates: Iterable[RuleTemplate]) -> None:
+        """Begin with the templates of all rules, nothing compiled yet."""
+        self.templates = tuple(templates)
         self._reading = [template.space.reads_tokens for template in self.templates]
         self._base: dict[int, list[CompiledRule | None]] = {}
         self._last: dict[int, list[CompiledRule | None]] = {}

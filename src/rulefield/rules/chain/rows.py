@@ -57,10 +57,14 @@ def total(parts: Iterable[Affine]) -> Affine:
 
 
 class RowBuilder:
-    """Collects the rows of one rule for one input of n tokens with given classes and m labels."""
+    """Collects the rows of one rule for one input of n tokens with given classes and m labels.
 
-    def __init__(self, token_class: np.ndarray, m: int):
-        self.token_class = token_class
+    ``letter`` (m,), where it is given, tells which label of the rule's tables each label of the input stands for.
+    """
+
+    def __init__(self, token_class: np.ndarray, m: int, letter: np.ndarray | None = None):
+        m = m if letter is None else len(letter)
+        self.token_class, self.letter = token_class, letter
         self.n, self.m = len(token_class), m
         self._first_auxiliary = self.n * m + max(self.n - 1, 0) * m * m
         self._n_auxiliary = 0
@@ -83,7 +87,10 @@ class RowBuilder:
         """Places and values of what is not 0 in row c of a table, found once for all tokens."""
         key = (id(table), c)
         if key not in self._found:
-            flat = table[c].ravel()
+            own = table[c]
+            if self.letter is not None:
+                own = own[self.letter] if own.ndim == 1 else own[np.ix_(self.letter, self.letter)]
+            flat = own.ravel()
             places = np.flatnonzero(flat)
             self._found[key] = (
                 places,

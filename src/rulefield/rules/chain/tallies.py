@@ -36,8 +36,13 @@ def start_tally(counts: np.ndarray, table: LabelTable, space: ClassSpace) -> Tal
     never = ~possible.any(axis=0)
     if ((low == high) | never).all():
         return node_tally(np.where(never, counts[m], low), space)
-    inner = edge_tally(counts[:m], space)
-    return Tally(inner.node, inner.edge, node_tally(counts[m], space).node)
+    return arriving_tally(counts, space)
+
+
+def arriving_tally(counts: np.ndarray, space: ClassSpace) -> Tally:
+    """Tally of ``counts`` (m + 1, m) of every step from label i to label j; row m: at the beginning."""
+    inner = edge_tally(counts[:-1], space)
+    return Tally(inner.node, inner.edge, node_tally(counts[-1], space).node)
 
 
 def combine(terms: Iterable[tuple[int, Tally]], shape: tuple[int, int]) -> Tally:

@@ -17,7 +17,7 @@ from rulefield.rules.chain.tallies import combine, edge_tally, node_tally, start
 from rulefield.rules.chain.windows import Window
 from rulefield.rules.expression import Expression
 from rulefield.rules.labels import LabelTable
-from rulefield.rules.patterns import Pattern, end_counts, matches, start_counts
+from rulefield.rules.patterns import AnyPattern, end_counts, matches, start_counts
 
 MAX_FACTOR = 1_000_000
 """Larger ones could overflow the 32-bit tables of engines on long inputs."""
@@ -33,7 +33,7 @@ class PatternTables:
         self.ends = cache(lambda pattern: end_counts(pattern, table))
         self.start_tally = cache(lambda pattern, space: start_tally(self.starts(pattern), table, space))
 
-    def _matches(self, pattern: Pattern) -> np.ndarray:
+    def _matches(self, pattern: AnyPattern) -> np.ndarray:
         pattern.check(self.labels)
         return matches(pattern, self.labels)
 
@@ -70,10 +70,10 @@ class Translator:
     def _shape(self) -> tuple[int, int]:
         return self.space.n_classes, len(self.tables.labels)
 
-    def _matching(self, pattern: Pattern, where: np.ndarray | None = None) -> Tally:
+    def _matching(self, pattern: AnyPattern, where: np.ndarray | None = None) -> Tally:
         return node_tally(self.tables.matches(pattern), self.space, where)
 
-    def _instances(self, pattern: Pattern, level: str) -> Tally:
+    def _instances(self, pattern: AnyPattern, level: str) -> Tally:
         tokens = self.tables.matches(pattern)  # raises where the pattern is unknown
         return node_tally(tokens, self.space) if level == "token" else self.tables.start_tally(pattern, self.space)
 

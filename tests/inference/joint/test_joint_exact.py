@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles.joint import problem
-from rulefield.inference import joint
 from rulefield.inference.chain.enumerate import labellings
 from rulefield.inference.chain.exact import forward_backward
+from rulefield.inference.joint import exact as joint
 
 LENGTHS = (3, 1, 6, 2, 5, 4, 1, 7, 3, 2, 9)  # more than the lanes hold, and no multiple of them
 

@@ -1,0 +1,57 @@
+"""Decoding joint chains under rules: every answer against the list of all joint labellings."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from oracles.joint_rules import random_joint_case
+from rulefield.inference.chain.enumerate import labellings
+from rulefield.inference.chain.exhaustive import amounts_of, costs_of, scores_of
+from rulefield.inference.joint.amounts import joint_amounts
+from rulefield.inference.joint.decode import decode_joint
+from rulefield.inference.result import Status
+
+
+def best_of_all(potentials, paths, costs):
+    """Best objective of any joint labelling; ``costs`` (paths,) holds what the rules cost."""
+    return (scores_of(potentials.chain(0), paths) - costs).max(initial=-np.inf)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_two_thousand_problems_are_solved_as_enumeration_solves_them(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(30):
+        case = random_joint_case(rng)
+        problem = case.problem(rng)
+        dense = problem.over(0)
+        paths = labellings(dense.potentials)
+        costs = sum(costs_of(rule, amounts_of(rule, paths)) for rule in dense.rules)
+        for _ in range(7):
+            potentials = case.potentials(rng, moves=rng.random() < 0.15)
+            (found,) = decode_joint(replace(problem, potentials=potentials))
+            best = best_of_all(potentials, paths, costs)
+            if best == -np.inf:
+                assert found.status is Status.infeasible
+                continue
+            assert found.status is Status.optimal
+            assert_allclose(found.objective, best, atol=2e-6)
+            assert_allclose(potentials.chain(0).score(found.labels), found.score)
+            assert_allclose(found.score - sum(b.cost for b in found.broken), found.objective)
+            assert found.upper_bound >= found.objective
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_compiled_letters_say_what_the_definition_says(seed):
+    rng = np.random.default_rng(100 + seed)
+    for _ in range(25):
+        case = random_joint_case(rng, max_rules=2)
+        problem = case.problem(rng)
+        schemes = {task: scheme for task, (_, scheme) in case.tasks.items()}
+        every = list(case.labellings())
+        for j in rng.permutation(len(every))[:25]:
+            states, names = every[j]
+            amounts = joint_amounts(problem, states)[0]
+            for rule, amount in zip(case.rules, amounts):
+                assert rule.violation(case.tokens, names, schemes) == amount, (rule, names)

@@ -10,9 +10,9 @@ import sys
 
 import numpy as np
 
+import rulefield as rf
 from rulefield import rules as r
 from rulefield.datasets.snakes import make_snakes, snake_graph
-from rulefield.estimators.graph.estimator import GraphCRF
 
 # %% draw pictures and turn them into graphs
 pictures = make_snakes(80, seed=0)
@@ -21,13 +21,13 @@ labels = [p.labels.ravel() for p in pictures]
 train, test = slice(0, 60), slice(60, 80)
 
 # %% learn, predict, and predict under the rules
-crf = GraphCRF(l2=0.3, max_iter=40).fit(graphs[train], labels[train])
+crf = rf.GraphCRF(l2=0.3).fit(graphs[train], labels[train])
 once = [r.at_most(1, r.nodes("cell").is_(k)) for k in range(1, 11)]
 plain = crf.predict(graphs[test])
 ruled = crf.decode(graphs[test], rules=once)
 truth = np.concatenate(labels[test])
 print(f"plain:      {(np.concatenate(plain) == truth).mean():.3f} of the cells right")
-print(f"with rules: {(np.concatenate([x.labels['cell'] for x in ruled]) == truth).mean():.3f}")
+print(f"with rules: {(np.concatenate([x.labels for x in ruled]) == truth).mean():.3f}")
 print(f"proved optimal: {sum(x.status == 'optimal' for x in ruled)} of {len(ruled)}")
 
 # %% show the first test picture, wrong cells framed
@@ -42,5 +42,5 @@ if len(sys.argv) > 1:
     shape = pictures[60].labels.shape
     _, (left, right) = plt.subplots(1, 2, figsize=(8, 4))
     plot_grid(plain[0].reshape(shape), truth=pictures[60].labels, title="plain", ax=left)
-    plot_grid(ruled[0].labels["cell"].reshape(shape), truth=pictures[60].labels, title="with rules", ax=right)
+    plot_grid(np.reshape(ruled[0].labels, shape), truth=pictures[60].labels, title="with rules", ax=right)
     plt.savefig(sys.argv[1], dpi=120)

@@ -18,9 +18,9 @@ from time import process_time
 
 import numpy as np
 
+import rulefield as rf
 from rulefield import rules as r
 from rulefield.datasets.snakes import make_snakes, read_snakes, snake_graph, snake_labels, turned_snakes
-from rulefield.estimators.graph.estimator import GraphCRF
 
 AUTHORS = {
     "single": {"accuracy": 0.921, "fit": 1341},
@@ -61,7 +61,7 @@ def measure(train, test, options, single=True):
         graphs, labels = as_graphs(train, picture_node)
         test_graphs, test_labels = as_graphs(test, picture_node)
         begin = process_time()
-        crf = GraphCRF(**options).fit(graphs, labels)
+        crf = rf.GraphCRF(**options).fit(graphs, labels)
         seconds = round(process_time() - begin, 2)
         result[name] = {**shares(crf.predict(test_graphs), test_labels), "fit_cpu_s": seconds}
     begin = process_time()
@@ -93,7 +93,7 @@ def held_out(pictures, parts=4):
 def warm_up():
     graphs, labels = as_graphs(make_snakes(4, hidden=True), True)
     for algorithm in ("likelihood", "ssvm"):
-        GraphCRF(algorithm=algorithm, max_iter=4).fit(graphs, labels).predict(graphs, rules=RULES)
+        rf.GraphCRF(algorithm=algorithm, max_iter=4).fit(graphs, labels).predict(graphs, rules=RULES)
 
 
 def main():

@@ -17,9 +17,9 @@ from time import process_time
 
 import numpy as np
 
+import rulefield as rf
 from rulefield import rules as r
 from rulefield.datasets.snakes import make_snakes, read_snakes, snake_graph
-from rulefield.estimators.graph.estimator import GraphCRF
 
 PEER = {
     "directions": {"accuracy": 0.8536, "fit": 86.9, "constrained": 0.8685, "predict": 24.7},
@@ -55,19 +55,19 @@ def measure(edges, train, test, options):
     graphs, labels = as_graphs(train, edges)
     test_graphs, test_labels = as_graphs(test, edges)
     begin = process_time()
-    crf = GraphCRF(**options).fit(graphs, labels)
+    crf = rf.GraphCRF(**options).fit(graphs, labels)
     fitted = process_time()
     plain = crf.predict(test_graphs)
     predicted = process_time()
     found = crf.decode(test_graphs, rules=RULES)
     constrained = process_time()
-    ruled = [labelling.labels["cell"] for labelling in found]
+    ruled = [labeling.labels for labeling in found]
     return {
         "accuracy": round(accuracy(plain, test_labels), 4),
         "fit_cpu_s": round(fitted - begin, 2),
         "constrained_accuracy": round(accuracy(ruled, test_labels), 4),
         "violations": broken(ruled),
-        "certified": round(float(np.mean([labelling.status == "optimal" for labelling in found])), 4),
+        "certified": round(float(np.mean([labeling.status == "optimal" for labeling in found])), 4),
         "constrained_predict_cpu_s": round(constrained - predicted, 3),
         "predict_cpu_s": round(predicted - fitted, 3),
     }
@@ -95,7 +95,7 @@ def warm_up():
     """Compile every kernel on a few generated pictures."""
     graphs, labels = as_graphs(make_snakes(4), "full")
     for algorithm in ("likelihood", "ssvm"):
-        crf = GraphCRF(algorithm=algorithm, max_iter=4).fit(graphs, labels)
+        crf = rf.GraphCRF(algorithm=algorithm, max_iter=4).fit(graphs, labels)
         crf.predict(graphs)
         crf.decode(graphs, rules=RULES)
 

@@ -1,14 +1,17 @@
 """GraphCRF as users meet it."""
 
+import itertools
 import pickle
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scipy.special import logsumexp
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 
+import rulefield as rf
 from oracles.graph_makers import random_graphs
 from rulefield import rules as r
 from rulefield.data.graphs import TypedGraph
@@ -64,16 +67,57 @@ def test_clone_pickle_and_file_keep_the_model(fitted, data, tmp_path):
         assert all((got[t] == expected[t]).all() for t in expected)
 
 
+EVERYTHING = {
+    "algorithm": "ssvm",
+    "l2": 0.5,
+    "edge_weights": {("a", "a"): "full", ("b", "b"): "potts"},
+    "symmetric": {("a", "a"): [0]},
+    "antisymmetric": {("a", "a"): (2,)},
+    "share": None,
+    "labels": {"b": ["maybe", "no", "yes"]},
+    "class_weight": {"a": {"x": 2.0}, "b": "balanced"},
+    "rules": [r.at_most(3, nodes("a").is_("x")).soft(2.5).named("few x")],
+    "train_with_rules": True,
+    "max_iter": 3,
+    "tol": 0.02,
+    "oracle_nodes": 7,
+    "warm_start": True,
+    "on_infeasible": "relax",
+    "random_state": 5,
+    "n_jobs": 2,
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_file_keeps_every_parameter_and_attribute(data):
+    crf = GraphCRF(**EVERYTHING)
+    assert set(EVERYTHING) == set(crf.get_params())
+    crf.fit(*data)
+    again = rf.load(crf.to_bytes())
+    assert again.get_params() == EVERYTHING
+    assert again.decode(data[0]) == crf.decode(data[0])
+    for name, value in vars(crf).items():
+        if name.endswith("_") and name not in ("model_", "names_"):
+            np.testing.assert_equal(getattr(again, name), value, err_msg=name)
+
+
+def test_stopping_at_the_limit_is_told(data):
+    for algorithm in ("likelihood", "pseudolikelihood", "ssvm"):
+        with pytest.warns(ConvergenceWarning, match=f"{algorithm} did not converge in 2 iterations; raise max_iter"):
+            crf = GraphCRF(algorithm=algorithm, max_iter=2, l2=0.01).fit(*data)
+        assert not crf.converged_
+
+
 def test_threads_do_not_change_the_result(data):
-    one, two = (GraphCRF(max_iter=10, n_jobs=n).fit(*data) for n in (1, 2))
+    one, two = (GraphCRF(n_jobs=n).fit(*data) for n in (1, 2))
     assert (one.theta_ == two.theta_).all()
 
 
 def test_works_in_scikit_learn(data):
     graphs, labels = data
-    search = GridSearchCV(GraphCRF(max_iter=5, algorithm="pseudolikelihood"), {"l2": [0.1, 10.0]}, cv=2)
+    search = GridSearchCV(GraphCRF(algorithm="pseudolikelihood"), {"l2": [0.1, 10.0]}, cv=2)
     assert search.fit(graphs, labels).best_params_["l2"] == 0.1
-    guesses = cross_val_predict(GraphCRF(max_iter=5), graphs, labels, cv=2)
+    guesses = cross_val_predict(GraphCRF(), graphs, labels, cv=2)
     assert [set(g) for g in guesses] == [{"a", "b"}] * len(graphs)
 
 
@@ -104,6 +148,56 @@ def test_rules_are_obeyed_and_reported(fitted, data):
     broken = [b.rule for labelling in fitted.decode(graphs, rules=[soft]) for b in labelling.broken]
     assert broken
     assert set(broken) == {"all z"}
+
+
+def enumerated_marginals(crf, graph, rules, known=None):
+    """Marginals by the definition: the weight of a labelling is exp(score - cost), as decode tells it."""
+    sizes = {t: (n, len(crf.classes_[t])) for t, n in graph.n_nodes.items()}
+    every = [
+        dict(zip(sizes, parts))
+        for parts in itertools.product(
+            *(itertools.product(crf.classes_[t].tolist(), repeat=n) for t, (n, _) in sizes.items())
+        )
+    ]
+    if known is not None:
+        every = [y for y in every if all(k in (None, v) for t, given in known.items() for k, v in zip(given, y[t]))]
+    objective = []
+    relaxed = clone(crf).set_params(on_infeasible="relax")
+    relaxed.__dict__.update({k: v for k, v in crf.__dict__.items() if k.endswith("_")})
+    for y, labeling in zip(every, relaxed.decode([graph] * len(every), rules=rules, known=every)):
+        broken = any(np.isinf(b.cost) for b in labeling.broken)
+        assert labeling.labels == {t: list(v) for t, v in y.items()}
+        objective.append(-np.inf if broken else labeling.objective)
+    weight = np.exp(np.array(objective) - logsumexp(objective))
+    return {
+        t: np.array(
+            [[sum(w for y, w in zip(every, weight) if y[t][v] == c) for c in crf.classes_[t]] for v in range(n)]
+        )
+        for t, (n, _) in sizes.items()
+    }
+
+
+def test_marginals_under_rules_are_those_of_the_definition(fitted, data):
+    graph = next(g for g in data[0] if g.n_nodes["a"] == 3 and g.n_nodes["b"] >= 2)
+    hard = for_each("b", r.at_most(1, related("mates").is_(["x", "y"])))
+    soft = r.implies(node("b", 0).is_("yes"), r.all_of(node("a", 0).is_("x"), node("a", 1).is_("z"))).soft(1.5)
+    counted = (r.how_many(nodes("a").is_("z")) <= 1).soft(0.7)
+    known = {"b": ["no"] + [None] * (graph.n_nodes["b"] - 1)}
+    for rules in ([], [hard], [soft, counted], [hard, soft]):
+        for given in (None, known):
+            (found,) = fitted.predict_marginals([graph], rules=rules, known=given and [given], method="exact")
+            expected = enumerated_marginals(fitted, graph, rules, given)
+            for t, table in expected.items():
+                assert_allclose(found[t], table, atol=1e-9)
+    own = clone(fitted).set_params(rules=[hard])
+    own.__dict__.update({k: v for k, v in fitted.__dict__.items() if k.endswith("_")})
+    assert_allclose(own.predict_marginals([graph])[0]["a"], fitted.predict_marginals([graph], rules=[hard])[0]["a"])
+    with pytest.raises(InputError, match="knows no rules"):
+        fitted.predict_marginals([graph], rules=[hard], method="loopy")
+    with pytest.raises(InfeasibleError, match="first.*second"):
+        fitted.predict_marginals(
+            [graph], rules=[node("a", 0).is_("x").named("first"), node("a", 0).is_("y").named("second")]
+        )
 
 
 def test_contradictions_are_named_or_relaxed(fitted, data):
@@ -173,6 +267,7 @@ def test_the_perceptron_reaches_one_on_separable_pictures():
     assert crf.score(graphs, [truth] * 10) == 1.0
 
 
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("algorithm", ["ssvm", "perceptron"])
 def test_learning_under_rules_keeps_competitors_legal(algorithm):
     # one node of each pair is a "yes", the one with the larger feature: true under the rule, and not linear without it
@@ -194,8 +289,8 @@ def test_class_weights_move_the_decision():
     graphs = [chain(np.hstack([rng.normal(size=(5, 1)), np.ones((5, 1))])) for _ in range(30)]
     labels = [(g.nodes["token"][:, 0] + 0.5 * rng.normal(size=5) > 0.8).astype(int) for g in graphs]
     for algorithm in ("likelihood", "pseudolikelihood", "ssvm"):
-        plain = GraphCRF(algorithm=algorithm, max_iter=20).fit(graphs, labels)
-        heavy = GraphCRF(algorithm=algorithm, max_iter=20, class_weight="balanced").fit(graphs, labels)
+        plain = GraphCRF(algorithm=algorithm).fit(graphs, labels)
+        heavy = GraphCRF(algorithm=algorithm, class_weight="balanced").fit(graphs, labels)
         assert np.concatenate(heavy.predict(graphs)).sum() > np.concatenate(plain.predict(graphs)).sum()
 
 
@@ -225,6 +320,19 @@ def test_interrupted_fit_keeps_the_best(data, monkeypatch):
         (lambda g, y: GraphCRF(algorithm="magic").fit(g, y), InputError, "algorithm must be one of"),
         (lambda g, y: GraphCRF(l2=-1).fit(g, y), InputError, "l2 must be"),
         (lambda g, y: GraphCRF().fit(g, y[:-1]), InputError, "20 graphs and 19"),
+        (lambda g, y: GraphCRF().fit(g, y, g), InputError, "sample_weight must hold one finite number"),
+        (lambda g, y: GraphCRF().fit(g, y, {"a": 1}), InputError, "sample_weight must hold one finite number"),
+        (lambda g, y: GraphCRF().fit(5, y), InputError, "X must be a list of graphs; got int"),
+        (lambda g, y: GraphCRF().fit(g, 5), InputError, "y must be a list with the labels of each graph; got int"),
+        (lambda g, y: GraphCRF().fit(g, g), InputError, r"y\[0\] must be the labels of a graph"),
+        (lambda g, y: GraphCRF().fit(g, [5] * 20), InputError, r"y\[0\] must be the labels of a graph"),
+        (lambda g, y: GraphCRF(max_iter=0).fit(g, y), InputError, "max_iter must be None or a whole number >= 1"),
+        (lambda g, y: GraphCRF(l2=0, algorithm="ssvm").fit(g, y), InputError, "l2 must be > 0"),
+        (lambda g, y: GraphCRF(rules="no").fit(g, y), InputError, "rules must be None or a list of rules"),
+        (lambda g, y: GraphCRF(share=["a"]).fit(g, y), InputError, "share must be a list of groups"),
+        (lambda g, y: GraphCRF(edge_weights=3).fit(g, y), InputError, "edge_weights must be"),
+        (lambda g, y: GraphCRF().fit(g, y).predict(g, known=y[:2]), InputError, "known must hold labels"),
+        (lambda g, y: GraphCRF().fit(g, y).decode(g, engine="magic"), InputError, "engine must be one of"),
         (lambda g, y: GraphCRF().fit(g[0], y), InputError, r"write \[graph\]"),
         (lambda g, y: GraphCRF().fit([1], [2]), InputError, "item 0 is int"),
         (lambda g, y: GraphCRF(edge_weights="no").fit(g, y), InputError, "edge_weights"),
@@ -234,11 +342,11 @@ def test_interrupted_fit_keeps_the_best(data, monkeypatch):
         (lambda g, y: GraphCRF().fit(g, [{"a": None}] * 20), LabelError, "no node 'a' has a known label"),
         (lambda g, y: GraphCRF().predict(g), NotFittedError, "not fitted"),
         (
-            lambda g, y: GraphCRF(max_iter=1).fit(g, y).predict(g, rules=[node("a", 0).is_("xx")]),
+            lambda g, y: GraphCRF().fit(g, y).predict(g, rules=[node("a", 0).is_("xx")]),
             RuleError,
             "mean 'x'",
         ),
-        (lambda g, y: GraphCRF(max_iter=1).fit(g, y).predict(g, rules=[r.present("x")]), RuleError, "sequences"),
+        (lambda g, y: GraphCRF().fit(g, y).predict(g, rules=[r.present("x")]), RuleError, "sequences"),
     ],
 )
 def test_mistakes_are_explained(data, call, error, message):

@@ -7,8 +7,8 @@ from scipy.special import logsumexp
 from oracles.graphs import all_labellings, objectives, random_problem
 from rulefield.data.graphs import TypedGraph
 from rulefield.exceptions import InputError
-from rulefield.inference.graph import elimination
-from rulefield.inference.graph.sums import exact_sums, reading_order
+from rulefield.inference import elimination
+from rulefield.inference.graph.marginals import exact_sums, reading_order
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.rules import at_most, node, nodes
 from rulefield.rules.graph.compiler import GraphRuleCompiler
@@ -38,7 +38,7 @@ def enumerated(problem):
     ],
 )
 def test_sums_are_those_over_all_labellings(options, direct, monkeypatch):
-    monkeypatch.setattr("rulefield.inference.graph.sums.DIRECT", direct)
+    monkeypatch.setattr("rulefield.inference.graph.marginals.DIRECT", direct)
     impossible = 0
     for seed in range(60):
         problem = random_problem(np.random.default_rng(seed), **options)

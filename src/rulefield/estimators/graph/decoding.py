@@ -1,62 +1,47 @@
-"""From graphs and weights to labellings: potentials, rules, engine, names."""
+"""From graphs and weights to labelings and marginals: potentials, rules, engine, names."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from rulefield.data.graphs import TypedGraph
 from rulefield.encode.graph_labels import GraphLabels
-from rulefield.estimators.labelings import BrokenRule
-from rulefield.exceptions import InfeasibleError, InputError
-from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
-from rulefield.inference.graph.decode import decode_graph, graph_marginals
+from rulefield.exceptions import InfeasibleError
+from rulefield.inference.graph.decode import (
+    NODE_LIMIT,
+    decode_graph,
+    graph_marginals,
+    minimal_conflict_graph,
+    relax_graph,
+)
+from rulefield.inference.graph.marginals import exact_sums
 from rulefield.inference.result import Result, Status
 from rulefield.models.graph import GraphModel
 from rulefield.models.graph_batch import GraphBatch, make_batch
 from rulefield.parallel import in_threads
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows, LogicFactors
-from rulefield.rules.graph.compiler import GraphRuleCompiler
+from rulefield.rules.rule import Rule
 
 CHUNK = 256
 
+Compiled = tuple[LogicFactors, GraphRows]
+Compile = Callable[[TypedGraph], Compiled]
+Allowed = Sequence[np.ndarray] | None
+"""For each graph the labels that its nodes may have, flat like unary scores; None where nothing is known."""
+
 
 @dataclass(frozen=True)
-class GraphLabelling:
-    """The best labelling of one graph, and how sure it is.
+class Search:
+    """Which engine looks for the best labelling, and how long."""
 
-    Parameters
-    ----------
-    labels : dict of type to ndarray
-    score : float
-        The model's log-score.
-    objective : float
-        Score minus the cost of broken soft rules.
-    upper_bound : float
-        No labelling has a higher objective.
-    status : Status
-        ``optimal`` where the bound meets the objective.
-    engine : str
-    iterations : int
-    broken : tuple of BrokenRule
-        Rules that the labelling breaks.
-    """
+    engine: str = "auto"
+    node_limit: int = NODE_LIMIT
+    seconds: float | None = None
 
-    labels: dict[str, np.ndarray]
-    score: float
-    objective: float
-    upper_bound: float
-    status: Status
-    engine: str
-    iterations: int
-    broken: tuple[BrokenRule, ...] = ()
 
-    @property
-    def gap(self) -> float:
-        """Distance of the objective from its bound."""
-        return max(0.0, self.upper_bound - self.objective)
+DEFAULT_SEARCH = Search()
 
 
 class GraphDecoder:
@@ -68,8 +53,10 @@ class GraphDecoder:
     theta : ndarray
     names : GraphLabels
     rules : list of Rule
+    compile_rules : callable
+        Gives the rules as factors and rows of a graph.
     on_infeasible : {"raise", "relax"}
-    n_jobs : int
+    n_jobs : int or None
     """
 
     def __init__(
@@ -77,56 +64,56 @@ class GraphDecoder:
         model: GraphModel,
         theta: np.ndarray,
         names: GraphLabels,
-        rules: Sequence[Any] = (),
+        rules: Sequence[Rule],
+        compile_rules: Compile,
         on_infeasible: str = "raise",
-        n_jobs: int = 1,
+        n_jobs: int | None = None,
     ):
-        if on_infeasible not in ("raise", "relax"):
-            raise InputError(f'on_infeasible must be "raise" or "relax"; got {on_infeasible!r}.')
         self.model, self.theta, self.names, self.n_jobs = model, theta, names, n_jobs
         self.rules, self.on_infeasible = list(rules), on_infeasible
-        self.compiler = GraphRuleCompiler(self.rules, names.classes) if self.rules else None
-        self._compiled: dict[Any, tuple[LogicFactors, GraphRows]] = {}
+        self._compile = compile_rules
+        self._compiled: dict[Hashable, Compiled] = {}
 
     def results(
-        self, graphs: Sequence[TypedGraph], known: Sequence[np.ndarray] | None = None, **limits: Any
+        self, graphs: Sequence[TypedGraph], known: Allowed = None, search: Search = DEFAULT_SEARCH
     ) -> list[Result]:
-        """Decode every graph; ``known`` holds, for each, the labels that nodes may have, flat like unary scores."""
+        """Decode every graph."""
 
         def decode(item: tuple[TypedGraph, GraphPotentials]) -> Result:
-            return self._decode(*item, limits)
+            return self._decode(*item, search)
 
         found: list[Result] = []
         for chunk, union, batch in self._scored(graphs, known):
-            if self.compiler is None and not limits and batch.is_forest:
-                found += _split(decode_graph(GraphProblem(union)), union, batch)
+            whole = decode_graph(GraphProblem(union)) if self._at_once(search, batch) else None
+            if whole is not None and whole.status is Status.optimal:
+                found += _split(whole, union, batch)
             else:
                 found += in_threads(decode, _pieces(chunk, union, batch), self.n_jobs)
         return found
 
-    def labellings(
-        self, graphs: Sequence[TypedGraph], known: Sequence[np.ndarray] | None = None, **limits: Any
-    ) -> list[GraphLabelling]:
-        """Decode every graph and translate the answer into names."""
-        return [self._named(graph, result) for graph, result in zip(graphs, self.results(graphs, known, **limits))]
-
-    def marginals(self, graphs: Sequence[TypedGraph], method: str = "auto") -> list[np.ndarray]:
-        """Node marginals of every graph, flat like its unary scores; rules do not enter."""
+    def marginals(
+        self, graphs: Sequence[TypedGraph], known: Allowed = None, method: str = "auto"
+    ) -> list[np.ndarray]:
+        """Node marginals of every graph, flat like its unary scores; under rules they are exact or refused."""
 
         def infer(item: tuple[TypedGraph, GraphPotentials]) -> np.ndarray:
-            return graph_marginals(item[1], method).node
+            return self._marginals(*item, method)
 
         found: list[np.ndarray] = []
-        for chunk, union, batch in self._scored(graphs, None):
-            if method == "auto" and batch.is_forest:
+        for chunk, union, batch in self._scored(graphs, known):
+            if not self.rules and method == "auto" and batch.is_forest:
                 node = graph_marginals(union, method).node
                 found += np.split(node, batch.unary_offset[batch.node_pointer[1:-1]])
             else:
                 found += in_threads(infer, _pieces(chunk, union, batch), self.n_jobs)
         return found
 
+    def _at_once(self, search: Search, batch: GraphBatch) -> bool:
+        """Whether one exact pass over the union of all graphs does."""
+        return not self.rules and search == DEFAULT_SEARCH and batch.is_forest
+
     def _scored(
-        self, graphs: Sequence[TypedGraph], known: Sequence[np.ndarray] | None
+        self, graphs: Sequence[TypedGraph], known: Allowed
     ) -> Iterator[tuple[Sequence[TypedGraph], GraphPotentials, GraphBatch]]:
         """Score graphs in chunks of bounded size, so that memory does not grow with their number."""
         for begin in range(0, len(graphs), CHUNK):
@@ -138,46 +125,46 @@ class GraphDecoder:
                 union = replace(union, unary=np.where(allowed, union.unary, -np.inf))
             yield chunk, union, batch
 
-    def _decode(self, graph: TypedGraph, potentials: GraphPotentials, limits: dict[str, Any]) -> Result:
-        if self.compiler is None:
-            return decode_graph(GraphProblem(potentials), **limits)
-        problem = GraphProblem(potentials, *self._compile(graph, self.compiler))
-        result = decode_graph(problem, **limits)
+    def _decode(self, graph: TypedGraph, potentials: GraphPotentials, search: Search) -> Result:
+        problem = self._problem(graph, potentials)
+        result = decode_graph(problem, search.engine, search.node_limit, search.seconds)
         if result.status is not Status.infeasible:
             return result
-        if self.on_infeasible == "relax":
+        if self.rules and self.on_infeasible == "relax":
             return relax_graph(problem)
-        names = tuple(self.rules[r].label for r in minimal_conflict_graph(problem))
+        raise self._conflict(problem)
+
+    def _marginals(self, graph: TypedGraph, potentials: GraphPotentials, method: str) -> np.ndarray:
+        if not self.rules and method != "exact":
+            return graph_marginals(potentials, method).node
+        problem = self._problem(graph, potentials)
+        sums = exact_sums(problem)
+        if sums.log_partition == -np.inf:
+            raise self._conflict(problem)
+        return sums.node
+
+    def _conflict(self, problem: GraphProblem) -> InfeasibleError:
+        names = tuple(self.rules[r].label for r in minimal_conflict_graph(problem)) if self.rules else ()
         if not names:
-            raise InfeasibleError(
+            return InfeasibleError(
                 "the known labels and the model forbid every labelling of a graph; free some labels."
             )
-        raise InfeasibleError(
+        return InfeasibleError(
             f"no labelling satisfies the hard rules {', '.join(map(repr, names))} together; make one soft, or "
-            'use on_infeasible="relax".',
+            'decode with on_infeasible="relax".',
             names,
         )
 
-    def _compile(self, graph: TypedGraph, compiler: GraphRuleCompiler) -> tuple[LogicFactors, GraphRows]:
-        """Compile the rules for a graph; without relations they depend on the numbers of its nodes alone."""
+    def _problem(self, graph: TypedGraph, potentials: GraphPotentials) -> GraphProblem:
+        """Add the rules; without relations they depend on the numbers of the graph's nodes alone."""
+        if not self.rules:
+            return GraphProblem(potentials)
         if graph.relations:
-            return compiler.compile(graph)
+            return GraphProblem(potentials, *self._compile(graph))
         key = tuple(sorted(graph.n_nodes.items()))
         if key not in self._compiled:
-            self._compiled[key] = compiler.compile(graph)
-        return self._compiled[key]
-
-    def _named(self, graph: TypedGraph, result: Result) -> GraphLabelling:
-        return GraphLabelling(
-            self.names.decode(graph, result.labels),
-            result.score,
-            result.objective,
-            result.upper_bound,
-            result.status,
-            result.engine,
-            result.iterations,
-            tuple(BrokenRule(self.rules[b.rule].label, b.amount, b.cost) for b in result.broken),
-        )
+            self._compiled[key] = self._compile(graph)
+        return GraphProblem(potentials, *self._compiled[key])
 
 
 def _pieces(
@@ -188,9 +175,6 @@ def _pieces(
 
 def _split(result: Result, union: GraphPotentials, batch: GraphBatch) -> list[Result]:
     """Cut the optimum of a union of graphs into the optima of the graphs."""
-    if result.status is not Status.optimal:
-        pieces = [batch.potentials_of(union, g) for g in range(batch.n_graphs)]
-        return [decode_graph(GraphProblem(piece)) for piece in pieces]
     out = []
     for g in range(batch.n_graphs):
         labels = result.labels[batch.node_pointer[g] : batch.node_pointer[g + 1]]

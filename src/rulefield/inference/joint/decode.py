@@ -15,20 +15,12 @@ import numpy as np
 from rulefield.inference.chain.auto import NODE_LIMIT
 from rulefield.inference.chain.decode import decode
 from rulefield.inference.joint.amounts import joint_amounts
-from rulefield.inference.joint.exact import best_through, joint_viterbi
+from rulefield.inference.joint.exact import joint_viterbi
+from rulefield.inference.joint.folding import about_tokens, token_costs
+from rulefield.inference.joint.windows import Windows
 from rulefield.inference.result import BrokenRule, Result, Status
 from rulefield.problem.chain_rules import CompiledRule
 from rulefield.problem.joint import JointProblem
-
-FIRST_WINDOW = 2.0
-"""How far, in nats, the first floor lies below the best score."""
-
-WIDENING = 3.0
-MOST_STATES = 1_000
-"""Joint states that the small problem may have; with more the answer is the best found, with a bound."""
-
-MARGIN = 1e-9
-"""Share of the scores by which floors are lowered, far more than sums of them are rounded by."""
 
 
 def decode_joint(
@@ -107,7 +99,7 @@ class Search:
         top = self._fold(states, amounts)
         if top is not None:
             return self._result(top, "viterbi") if top > -np.inf else _nothing(top, self.steps)
-        return self._windows()
+        return self._search()
 
     @property
     def rules(self) -> tuple[CompiledRule, ...]:
@@ -119,29 +111,18 @@ class Search:
         while True:
             self._take(states, amounts)
             broken = [r for r in np.flatnonzero(amounts).tolist() if r not in self.inside]
-            fresh = [r for r in broken if _about_tokens(self.rules[r])]
+            fresh = [r for r in broken if about_tokens(self.rules[r])]
             if not broken:
                 return self.best
             if not fresh:
                 return None
-            self.psi = self.psi.copy()
-            for r in fresh:
-                self._lower(self.rules[r])
+            self.psi = self.psi - sum(token_costs(self.problem, self.rules[r]) for r in fresh)
             self.inside.update(fresh)
             states, scores = joint_viterbi(self.problem.potentials.alone(self.chain, self.psi))
             self.steps += 1
             if scores[0] == -np.inf:
                 return -np.inf
             amounts = self._amounts(states)
-
-    def _lower(self, rule: CompiledRule) -> None:
-        """Take what a rule costs off the scores of the tokens that break it."""
-        assert rule.tally is not None
-        amounts = rule.tally.node[rule.token_class]
-        if rule.tally.first is not None:
-            amounts[0] = rule.tally.first[rule.token_class[0]]
-        cost = np.where(amounts > 0, rule.weight * np.maximum(amounts, 1), 0.0)
-        self.psi -= cost[:, self.problem.letter(rule, np.arange(self.psi.shape[1]))]
 
     def _amounts(self, states: np.ndarray) -> np.ndarray:
         alone = self.problem.potentials.alone(self.chain, self.psi)
@@ -169,43 +150,26 @@ class Search:
             total += sum(moved.get(step, 0.0) for step in zip(states[:-1].tolist(), states[1:].tolist()))
         return float(total)
 
-    def _windows(self) -> Result:
+    def _search(self) -> Result:
         """Solve ever larger parts of the chain until one is sure to hold the optimum."""
-        p = self.problem.potentials.alone(self.chain, self.psi)
-        through = best_through(p, 0)
-        top, margin = through.max(), MARGIN * (1.0 + np.abs(through[through > -np.inf]).max())
         left = tuple(rule for r, rule in enumerate(self.rules) if r not in self.inside)
-        small = replace(self.problem, potentials=p, rules=(left,))
-        peaks, width = through.max(axis=0), FIRST_WINDOW
-        lowest = through[through > -np.inf].min()
+        potentials = self.problem.potentials.alone(self.chain, self.psi)
+        windows = Windows(replace(self.problem, potentials=potentials, rules=(left,)))
         while True:
-            floor = max(top - width, self.best) - margin
-            if floor <= lowest:
-                floor = -np.inf
-            states = np.flatnonzero((peaks >= floor) & (peaks > -np.inf))
-            full = len(states) > MOST_STATES
-            if full:
-                floor = max(floor, float(np.partition(peaks, -MOST_STATES)[-MOST_STATES]) + margin)
-                states = np.flatnonzero(peaks >= floor)
-            if not len(states):
-                return self._bounded(floor)
-            chain = small.over(0, states)
-            chain.potentials.unary[through[:, states] < floor] = -np.inf
-            found = decode(chain, "auto", self.node_limit, self._seconds_left())
+            part = windows.widen(self.best)
+            found = decode(part.chain, "auto", self.node_limit, self._seconds_left())
             self.steps += found.iterations
             if len(found.labels):
-                labels = states[found.labels]
+                labels = part.states[found.labels]
                 self._take(labels, self._amounts(labels))
             if found.status is Status.bounded:
-                return self._bounded(max(found.upper_bound, floor))
-            # All labellings worth at least the floor were looked at; none of the others reaches it.
-            if self.best >= floor and self.best > -np.inf:
+                return self._bounded(max(found.upper_bound, part.floor))
+            if self.best >= part.floor and self.best > -np.inf:
                 return self._result(self.best, found.engine)
-            if floor == -np.inf:
+            if part.floor == -np.inf:
                 return _nothing(-np.inf, self.steps)
-            if full:
-                return self._bounded(floor)
-            width *= WIDENING
+            if windows.exhausted:
+                return self._bounded(part.floor)
 
     def _seconds_left(self) -> float | None:
         return None if self.seconds is None else max(0.0, self.seconds - (monotonic() - self._begun))
@@ -220,10 +184,3 @@ class Search:
         objective = score - sum(b.cost for b in broken)
         status = Status.optimal if bound <= self.best else Status.bounded
         return Result(self.labels, score, objective, max(bound, objective), status, engine, self.steps, broken)
-
-
-def _about_tokens(rule: CompiledRule) -> bool:
-    """Whether a rule is a sum over single tokens that scores can take in: paid by the unit, or hard."""
-    if rule.tally is None or rule.tally.edge is not None or (rule.once and rule.weight != np.inf):
-        return False
-    return min(int(table.min(initial=0)) for table in (rule.tally.node, rule.tally.first) if table is not None) >= 0

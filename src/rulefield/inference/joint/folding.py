@@ -1,0 +1,37 @@
+"""Rules that are sums over single tokens: scores of joint states can take them in, and factored kernels go on working."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from rulefield.problem.chain_rules import CompiledRule
+from rulefield.problem.joint import JointProblem
+
+
+def about_tokens(rule: CompiledRule) -> bool:
+    """Whether a rule is a sum over single tokens that scores can take in: paid by the unit, or hard."""
+    if rule.tally is None or rule.tally.edge is not None or (rule.once and rule.weight != np.inf):
+        return False
+    return min(int(table.min(initial=0)) for table in (rule.tally.node, rule.tally.first) if table is not None) >= 0
+
+
+def token_costs(problem: JointProblem, rule: CompiledRule) -> np.ndarray:
+    """Cost of a rule about single tokens in each joint state at each token, (n, S); ``inf`` where it is hard."""
+    assert rule.tally is not None
+    amounts = rule.tally.node[rule.token_class]
+    if rule.tally.first is not None:
+        amounts[0] = rule.tally.first[rule.token_class[0]]
+    cost = np.where(amounts > 0, rule.weight * np.maximum(amounts, 1), 0.0)
+    return cost[:, problem.letter(rule, np.arange(problem.potentials.n_states))]
+
+
+def folded(problem: JointProblem, i: int) -> JointProblem:
+    """Chain ``i`` alone, rules about single tokens taken into its scores; the other rules are left."""
+    psi = problem.potentials.scores(i).copy()
+    left = []
+    for rule in problem.rules[i]:
+        if about_tokens(rule):
+            psi -= token_costs(problem, rule)
+        else:
+            left.append(rule)
+    return replace(problem, potentials=problem.potentials.alone(i, psi), rules=(tuple(left),))

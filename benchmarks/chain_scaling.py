@@ -41,7 +41,7 @@ def main() -> None:
             objective.value_and_gradient(theta)
             runs.append(time.perf_counter() - begun)
         seconds[times] = min(runs)
-        print(f"{times}x: {seconds[times]:.3f} s an evaluation, {seconds[times] / times / seconds[1]:.3f} of linear")
+        print(f"{times}x: {seconds[times]:.3f} s per evaluation, {seconds[times] / times / seconds[1]:.3f} of linear")
     print(json.dumps({f"x{times}": round(value / times / seconds[1], 4) for times, value in seconds.items()}))
 
 

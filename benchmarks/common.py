@@ -19,7 +19,7 @@ def data_folder() -> Path:
 
 
 def read_columns(path: Path) -> list[list[tuple[str, ...]]]:
-    """Sentences of a column file (gzipped or not), one tuple of columns a token."""
+    """Sentences of a column file (gzipped or not), one tuple of columns per token."""
     opener = gzip.open if path.suffix == ".gz" else open
     sentences: list[list[tuple[str, ...]]] = [[]]
     with opener(path, "rt", encoding="utf-8") as file:

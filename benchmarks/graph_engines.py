@@ -2,7 +2,7 @@
 
 Problem sets: ``potts_grid`` (20x20 grids, 5 labels, Potts strengths 0.5, 1, 2, seeds 0, 1, 2), ``potts``, ``sparse``
 and ``logic`` (stored files). One thread, CPU seconds, means over a set. AD3's recorded seconds are scaled by
-python-crfsuite's seconds an iteration, then 0.58 (``--scale`` is now / then). Run with
+python-crfsuite's seconds per iteration, then 0.58 (``--scale`` is now / then). Run with
 ``RULEFIELD_DATA=<folder> OMP_NUM_THREADS=1 python benchmarks/graph_engines.py``.
 """
 
@@ -60,7 +60,7 @@ def timed(problem, engine):
 
 
 def run(name, problems, peers):
-    """Print one line a problem; return certified share, mean speed-ups and mean CPU seconds."""
+    """Print one line per problem; return certified share, mean speed-ups and mean CPU seconds."""
     ours, others, certified = [], {peer: [] for peer in peers}, 0
     for k, problem in enumerate(problems):
         result, seconds = timed(problem, "auto")
@@ -97,7 +97,7 @@ def check_optima(problems):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--scale", type=float, default=1.0, help="crfsuite's seconds an iteration now / 0.58")
+    parser.add_argument("--scale", type=float, default=1.0, help="crfsuite's seconds per iteration now / 0.58")
     parser.add_argument("--quick", action="store_true", help="no peers: our times and certificates only")
     options = parser.parse_args()
     folder = data_folder() / "graph_problems"

@@ -1,7 +1,7 @@
 """Mined and proposed rules on Cora citations: token accuracy over ten random 300/200 splits ([Fersini14]).
 
 Features, penalties and the learner of the rules' weights were chosen by cross-validation inside the 300 of the first two
-splits; weights of rules are learned by cross-fitting inside the 300 of each split; the 200 are read once a split.
+splits; weights of rules are learned by cross-fitting inside the 300 of each split; the 200 are read once per split.
 
     RULEFIELD_DATA=... python benchmarks/papers/cora.py [--splits 10] [--jobs 2]
 """

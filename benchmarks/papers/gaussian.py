@@ -33,7 +33,7 @@ from rulefield.datasets.multilabel import read_emotions, read_yeast
 from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier
 
 MEASURES = ("auc", "macro_auc", "acc", "subset", "marginal_ll", "joint_ll", "hidden_half_auc")
-# Recorded for the authors' code on the same kind of predictors and folds (AUC, ACC, CPU seconds a fold)
+# Recorded for the authors' code on the same kind of predictors and folds (AUC, ACC, CPU seconds per fold)
 AUTHORS = {
     "emotions_paper": {"map": (0.820, 0.785, 3.3 / 10), "jj": (0.852, 0.798, 206 / 10)},
     "yeast14_paper": {"map": (0.790, 0.770, 8.3 / 3), "jj": (0.790, 0.769, 507 / 3)},
@@ -140,7 +140,7 @@ def print_table(name, rows, seconds, n_folds):
     for method, (auc, acc, cpu) in AUTHORS.get(name, {}).items():
         ours = seconds[method] / n_folds
         print(
-            f"  authors' {method}: AUC {auc}, ACC {acc}, {cpu:.2f} CPU-s a fold; ours {ours:.4f}: {cpu / ours:.0f}x"
+            f"  authors' {method}: AUC {auc}, ACC {acc}, {cpu:.2f} CPU-s per fold; ours {ours:.4f}: {cpu / ours:.0f}x"
         )
 
 

@@ -2,7 +2,7 @@
 
 PyStruct 0.3.2 with AD3 (recorded, CPU seconds of one thread): directions .8536 in 86.9 s, with the rule .8685 (63
 labels broken) in 24.7 s; full edge features .9987 in 582.6 s, with the rule 1.0000 in 3.05 s. Recorded seconds come
-from a machine on which python-crfsuite needed 0.58 s an iteration on CoNLL-2000; give what it needs here with
+from a machine on which python-crfsuite needed 0.58 s per iteration on CoNLL-2000; give what it needs here with
 ``--crfsuite`` to scale them. Learner and strength were chosen on a split of the training pictures (``--choose``).
 
 Run with ``RULEFIELD_DATA=<folder> OMP_NUM_THREADS=1 python benchmarks/papers/snakes.py``.
@@ -102,7 +102,7 @@ def warm_up():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--crfsuite", type=float, default=0.58, help="seconds an iteration of python-crfsuite here")
+    parser.add_argument("--crfsuite", type=float, default=0.58, help="seconds per iteration of python-crfsuite here")
     parser.add_argument("--choose", action="store_true", help="compare learners on a split of the training pictures")
     options = parser.parse_args()
     path = Path(os.environ.get("RULEFIELD_DATA", "")) / "pystruct_snakes" / "snakes.npz"

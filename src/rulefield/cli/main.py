@@ -43,7 +43,7 @@ def options(
 File = Annotated[str, typer.Argument(help="Column file or JSON lines (.jsonl), may be .gz; - for standard input.")]
 ModelFile = Annotated[str, typer.Argument(help="Model file, as written by train.")]
 Format = Annotated[str, typer.Option("--format", help="auto (by name), columns or jsonl.")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 for one a core.")]
+Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 for one per core.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 
 
@@ -110,7 +110,7 @@ def predict(
     form: Format = "auto",
     jobs: Jobs = -1,
 ) -> None:
-    """Label new sequences: adds a last column (joint models: one a task), or the key "labels"."""
+    """Label new sequences: adds a last column (joint models: one per task), or the key "labels"."""
     from rulefield.cli.prediction import run_predict
 
     run_predict(model, file, output, rules, probabilities, kbest, form, jobs)

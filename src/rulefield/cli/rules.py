@@ -85,7 +85,7 @@ def learn(
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     unknown: Unknown = None,
     form: Format = "auto",
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 for one a core.")] = -1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 for one per core.")] = -1,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")] = False,
 ) -> None:
     """Learn on held-out data which rules a chain should follow and what breaking them costs; print the report."""

@@ -14,7 +14,7 @@ from rulefield.exceptions import InputError
 
 @dataclass(frozen=True, eq=False)
 class Sequences:
-    """Features of all tokens of all sequences, one row a token, sequences one after the other.
+    """Features of all tokens of all sequences, one row per token, sequences one after the other.
 
     It behaves as a 1-D container of sequences: ``len(X)`` counts sequences, ``X[3]``, ``X[2:9]``, ``X[[0, 4]]``
     and ``X[mask]`` give the :class:`Sequences` of those, so that scikit-learn's splitters and searches work on it.
@@ -138,7 +138,7 @@ def _resolve(key: Any, n: int) -> tuple[int, int, np.ndarray | None]:
     picked = np.asarray(key)
     if picked.dtype == bool:
         if picked.shape != (n,):
-            raise IndexError(f"a boolean index must have shape ({n},), one entry a sequence; got {picked.shape}.")
+            raise IndexError(f"a boolean index must have shape ({n},), one entry per sequence; got {picked.shape}.")
         return 0, 0, np.flatnonzero(picked)
     picked = picked.astype(np.int64) if picked.size == 0 else picked
     if picked.ndim != 1 or not np.issubdtype(picked.dtype, np.integer):
@@ -173,7 +173,7 @@ def _as_lengths(lengths: Any) -> np.ndarray:
     if array.size == 0:
         array = np.zeros(0, dtype=np.int64)
     if array.ndim != 1:
-        raise InputError(f"lengths must be a 1-D list, one number a sequence; got shape {array.shape}.")
+        raise InputError(f"lengths must be a 1-D list, one number per sequence; got shape {array.shape}.")
     if not np.issubdtype(array.dtype, np.integer):
         raise InputError(f"lengths must be whole numbers; got values of type {array.dtype}.")
     if (array < 0).any():

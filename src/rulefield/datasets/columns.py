@@ -1,4 +1,4 @@
-"""Column files: one token a line, a blank line between sequences (CoNLL shared tasks, CoNLL-U)."""
+"""Column files: one token per line, a blank line between sequences (CoNLL shared tasks, CoNLL-U)."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path

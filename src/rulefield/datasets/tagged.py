@@ -73,7 +73,7 @@ def load_us50(part: str = "train") -> tuple[Words, LabelLists]:
 
 
 def read_us50(path: str | Path) -> tuple[Words, LabelLists]:
-    """Read a file of ``text |label`` lines, one a segment, with a blank line between addresses."""
+    """Read a file of ``text |label`` lines, one per segment, with a blank line between addresses."""
 
     def segment(line: str, place: str) -> tuple[list[str], list[str]]:
         text, bar, code = line.rpartition("|")
@@ -87,7 +87,7 @@ def read_us50(path: str | Path) -> tuple[Words, LabelLists]:
 
 
 def load_citation_split(part: str = "train") -> tuple[Words, LabelLists]:
-    """Cora in the 300/100/100 split, punctuation split off, one plain label a token.
+    """Cora in the 300/100/100 split, punctuation split off, one plain label per token.
 
     ``part`` is "train", "dev", "test" or "unlabeled"; the labels of the last mean nothing.
     """

@@ -37,7 +37,7 @@ class Form(StrEnum):
     """The ways in which sequences are given."""
 
     sequences = "rf.Sequences"
-    matrices = "one matrix a sequence"
+    matrices = "one matrix per sequence"
     dicts = "feature dicts"
     strings = "lists of feature strings"
     tokens = "plain tokens"

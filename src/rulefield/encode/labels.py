@@ -130,7 +130,7 @@ def as_label_sequences(y: Any) -> Sequence[Sequence[Any]]:
             continue
         if isinstance(labels, (str, bytes)) or np.isscalar(labels):
             raise LabelError(
-                f"y must be a list of label lists, one a sequence, but y[{i}] is the single label {labels!r}; "
+                f"y must be a list of label lists, one per sequence, but y[{i}] is the single label {labels!r}; "
                 f"for one sequence write [y]."
             )
         raise LabelError(f"y[{i}] must be a list of labels; got {type(labels).__name__}.")

@@ -1,4 +1,4 @@
-"""A set of strings with numbers, kept in flat arrays: no Python object a string."""
+"""A set of strings with numbers, kept in flat arrays: no Python object per string."""
 
 from collections.abc import Collection, Iterable, Iterator
 from itertools import chain, islice
@@ -17,7 +17,7 @@ _PORTION = 1_500  # groups that are joined at a time: it bounds the memory that 
 class Vocabulary:
     """Strings numbered in the order in which they were first met.
 
-    Strings are joined, and the joined bytes go through a hash table in compiled code; that takes some 40 ns a string,
+    Strings are joined, and the joined bytes go through a hash table in compiled code; that takes some 40 ns per string,
     a third of what a dictionary and numpy take between them, and a tenth of a dictionary's memory.
 
     Parameters

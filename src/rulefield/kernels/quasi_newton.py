@@ -1,6 +1,6 @@
 """The two passes of L-BFGS over its history: inner products with new vectors, and a linear combination.
 
-Both walk through blocks of columns that stay in the cache, so that every stored vector is read once a pass.
+Both walk through blocks of columns that stay in the cache, so that every stored vector is read once per pass.
 """
 
 import numpy as np

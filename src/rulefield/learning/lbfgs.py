@@ -1,6 +1,6 @@
 """L-BFGS for smooth objectives with very many variables.
 
-Its own, because scipy's L-BFGS-B spent 82 ms an iteration beside the evaluations at 456,323 weights (CoNLL-2000), where this
+Its own, because scipy's L-BFGS-B spent 82 ms per iteration beside the evaluations at 456,323 weights (CoNLL-2000), where this
 one spends 19; both with a memory of ten pairs.
 """
 
@@ -38,7 +38,7 @@ def minimise_lbfgs(
     max_iter, tol, gtol, callback
         See :class:`rulefield.learning.fit_log.StoppingRule`.
     memory : int
-        Pairs that are remembered; costs 16 x memory bytes a variable.
+        Pairs that are remembered; costs 16 x memory bytes per variable.
     n_jobs : int, optional
         Threads of the vector operations; the result does not depend on it.
 

@@ -25,7 +25,7 @@ class History:
 
     The two-loop recursion (Nocedal and Wright, Numerical Optimization, algorithm 7.4) is run on coefficients: all
     that it needs are inner products of stored vectors, and the direction is one linear combination of them (Chen et
-    al., Large-scale L-BFGS using MapReduce, 2014). Every stored vector is read twice an iteration, where the plain
+    al., Large-scale L-BFGS using MapReduce, 2014). Every stored vector is read twice per iteration, where the plain
     recursion passes over ten vectors for each pair.
 
     Parameters

@@ -15,7 +15,7 @@ from rulefield.problem.joint import JointPotentials
 
 @dataclass(frozen=True)
 class JointModel:
-    r"""Structure of a CRF whose state is one label a task, s = (y^1, ..., y^K); it holds no weights.
+    r"""Structure of a CRF whose state is one label per task, s = (y^1, ..., y^K); it holds no weights.
 
     The score is the sum of the tasks' own chain scores, :math:`\sum_{k<l} c_{kl}(y^k_t, y^l_t)` (cross weights),
     weights of features with joint states, and of listed joint moves (section 3.1 of the joint CRF paper).
@@ -77,7 +77,7 @@ class JointModel:
 
     @cached_property
     def bounds(self) -> np.ndarray:
-        """Boundaries of the blocks of theta: one a task, one a cross table, joint features, moves."""
+        """Boundaries of the blocks of theta: one per task, one per cross table, joint features, moves."""
         own = [task.size for task in self.tasks]
         tables = [self.sizes[k] * self.sizes[l] for k, l in self.cross]
         return np.cumsum([0, *own, *tables, self.joint_pairs.n_pairs, len(self.move_from)])
@@ -112,7 +112,7 @@ class JointModel:
     def potentials(
         self, theta: np.ndarray, data: Sequences, labels: tuple[Labels | None, ...] | None = None
     ) -> JointPotentials:
-        """Potentials of all sequences of ``data``; ``labels`` (one a task, None: unknown) clamp what is known."""
+        """Potentials of all sequences of ``data``; ``labels`` (one per task, None: unknown) clamp what is known."""
         labels = (None,) * len(self.tasks) if labels is None else labels
         shape = (data.n_tokens, *self.sizes)
         psi = np.zeros(shape)

@@ -110,7 +110,7 @@ class PairTable:
     def add_counts(self, rows: CsrRows, labels: np.ndarray, scale: float | np.ndarray, weights: np.ndarray) -> None:
         """Add ``scale`` x the features of rows labelled ``labels`` (n_rows,) to ``weights``, in place, sparsely.
 
-        ``scale`` is one number or one a row. A label of ``n_labels`` or more counts for nothing.
+        ``scale`` is one number or one per row. A label of ``n_labels`` or more counts for nothing.
         """
         scales = np.ascontiguousarray(np.broadcast_to(np.asarray(scale, np.float64), labels.shape))
         add_label_counts(*rows, self.ptr, self.label, labels.astype(np.uint32), scales, weights)

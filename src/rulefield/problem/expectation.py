@@ -17,7 +17,7 @@ class CompiledExpectation:
     node : ndarray of float64, shape (n_classes, S)
     token_class : ndarray of uint16, shape (n_tokens,)
         Class of each token of the corpus, as far as this statement can tell tokens apart.
-    edges : tuple of ndarray (m_k, m_k) or None, one a task
+    edges : tuple of ndarray (m_k, m_k) or None, one per task
     move_from, move_to : ndarray of int64, shape (n_moves,)
     total : float
         What a share is a share of: tokens, steps, or sequences.

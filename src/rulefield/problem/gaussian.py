@@ -105,7 +105,7 @@ Coupling = DenseCoupling | SparseCoupling
 
 
 def _like(matrices: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """Give one matrix an instance a field axis where ``right`` has one."""
+    """Give one matrix per instance a field axis where ``right`` has one."""
     return matrices[:, None] if right.ndim == 3 else matrices
 
 

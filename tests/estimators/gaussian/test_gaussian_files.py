@@ -36,7 +36,7 @@ def test_a_classifier_comes_back_the_same(tmp_path, method):
     assert again.graph_weights_ == field.graph_weights_
     assert again.method_ == field.method_
     assert again.to_bytes() == field.to_bytes()
-    with pytest.raises(InputError, match="fitted with 2 scores a node; got 1"):
+    with pytest.raises(InputError, match="fitted with 2 scores per node; got 1"):
         again.predict(scores[..., :1])
 
 

@@ -100,7 +100,7 @@ class ChainCRF(FittedChain):
     random_state : int or RandomState, optional
         Order of sequences in stochastic steps; by default always the same.
     n_jobs : int, optional
-        Threads (-1: one a core). The result is the same for any number.
+        Threads (-1: one per core). The result is the same for any number.
     verbose : int
         1 shows a progress bar.
     c1, c2, max_iterations, all_possible_states, all_possible_transitions, min_freq : optional
@@ -111,7 +111,7 @@ class ChainCRF(FittedChain):
     classes_ : list
         Labels, sorted.
     log_ : list
-        One record an iteration: objective, gradient norm, seconds since ``fit`` began, dev score.
+        One record per iteration: objective, gradient norm, seconds since ``fit`` began, dev score.
     expectations_ : list of ExpectationReport
         For every expectation its value under q and under the model, and its multiplier.
     n_iter_ : int

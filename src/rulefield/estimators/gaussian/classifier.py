@@ -179,7 +179,7 @@ class GaussianCRFClassifier(ClassifierMixin, JointLabels):
         sample_weight : array of shape (n_instances,), optional
             How often each instance counts: for the predictors (which must take weights), the graphs and the field.
         graphs : list, optional
-            Graphs of the instances: for each graph a list of one similarity matrix an instance.
+            Graphs of the instances: for each graph a list of one similarity matrix per instance.
         """
         method = self._check_options()
         layout = self.layout_ = self._layout_of(X, graphs is None)

@@ -13,7 +13,7 @@ from rulefield.exceptions import LabelError
 
 @dataclass(frozen=True)
 class LabelCodes:
-    """The classes in order, and whether labels came as one number an instance (``flat``)."""
+    """The classes in order, and whether labels came as one number per instance (``flat``)."""
 
     values: np.ndarray
     flat: bool

@@ -109,7 +109,7 @@ class ScoresLayout:
         if classes and X.shape[-1] != self.task.n_classes:
             raise InputError(f"Scores are for {X.shape[-1]} classes, labels have {self.task.n_classes}.")
         if self.n_scores is not None and X.shape[2] != self.n_scores:
-            raise InputError(f"The field was fitted with {self.n_scores} scores a node; got {X.shape[2]}.")
+            raise InputError(f"The field was fitted with {self.n_scores} scores per node; got {X.shape[2]}.")
         if np.isnan(X).any():
             raise InputError("Precomputed scores contain NaN; impute them, or drop the predictor.")
         if self.task.kind != "values" and np.any(np.abs(X) > LARGEST):

@@ -125,7 +125,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         sample_weight : array of shape (n_instances,), optional
             How often each instance counts: for the predictors (which must take weights), the graphs and the field.
         graphs : list, optional
-            Graphs of the instances: for each graph a list of one similarity matrix an instance.
+            Graphs of the instances: for each graph a list of one similarity matrix per instance.
         """
         if self.mean not in ("auto", "smoothed", "direct"):
             raise InputError(f'mean must be "auto", "smoothed" or "direct"; got {self.mean!r}.')

@@ -40,7 +40,7 @@ from rulefield.rules.expectations import Expectation
 class JointCRF(SequenceEstimator):
     """Linear-chain CRF over several tasks, trained on any mixture of annotations.
 
-    The joint state of a token is one label a task. Scores are the tasks' own chain scores plus weights of label pairs
+    The joint state of a token is one label per task. Scores are the tasks' own chain scores plus weights of label pairs
     across tasks; what is not annotated is summed over.
 
     Parameters
@@ -197,7 +197,7 @@ class JointCRF(SequenceEstimator):
             return list(self.tasks)
         found = {task for row in y if isinstance(row, Mapping) for task, labels in row.items() if labels is not None}
         if not found:
-            raise InputError("y names no task with labels; give one dict a sequence, such as {'ner': [...]}.")
+            raise InputError("y names no task with labels; give one dict per sequence, such as {'ner': [...]}.")
         return sorted(found)
 
     def _scheme(self, task: str) -> str | None:

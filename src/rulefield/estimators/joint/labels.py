@@ -64,7 +64,7 @@ class JointLabels:
 def check_dicts(y: Any, tasks: Sequence[str]) -> None:
     """Check that ``y`` is a list of dicts of known tasks."""
     if isinstance(y, (str, bytes, Mapping)) or not hasattr(y, "__len__"):
-        raise LabelError(f"y must be a list with one dict a sequence, {{task: labels}}; got {type(y).__name__}.")
+        raise LabelError(f"y must be a list with one dict per sequence, {{task: labels}}; got {type(y).__name__}.")
     for i, row in enumerate(y):
         if not isinstance(row, Mapping):
             raise LabelError(

@@ -82,7 +82,7 @@ class SegmentCRF(SequenceEstimator):
     tol : float
         Stop where the objective improves by less than this share over ten iterations.
     n_jobs : int, optional
-        Threads (-1: one a core). The result is the same for any number.
+        Threads (-1: one per core). The result is the same for any number.
     verbose : int
         1 shows a progress bar.
 
@@ -91,7 +91,7 @@ class SegmentCRF(SequenceEstimator):
     classes_ : list
         Segment labels (``O`` last, where tokens lie outside segments).
     log_ : list
-        One record an iteration.
+        One record per iteration.
     n_iter_ : int
     converged_ : bool
     theta_ : ndarray

@@ -34,7 +34,7 @@ SURE = 0.1  # of the mean lead: a label that leads by more is not doubted when a
 POLISH_NODES = 5_000
 CASE_ROUNDS = 5
 FIRST_ROUNDS = 12  # before what is left is looked at as a smaller problem
-FEW_LEFT = 0.5  # of the labels beyond one a node: with fewer left a smaller problem is worth building
+FEW_LEFT = 0.5  # of the labels beyond one per node: with fewer left a smaller problem is worth building
 ONE_PIECE = 0.8  # of the open nodes in one piece: splitting would not pay
 
 

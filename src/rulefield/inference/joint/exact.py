@@ -121,7 +121,7 @@ def _run(
     p: JointPotentials, weight: np.ndarray, node: np.ndarray | None
 ) -> tuple[np.ndarray, tuple[np.ndarray, ...], np.ndarray]:
     """Totals, edges and moves; totals are NaN where a chain has to be done in log space."""
-    # A shift of each matrix keeps exp in range; every chain pays it once a step.
+    # A shift of each matrix keeps exp in range; every chain pays it once per step.
     tops = [_top(T) for T in p.transitions]
     E = [np.exp(T - top) for T, top in zip(p.transitions, tops)]
     step = np.zeros(len(p.move_from))

@@ -1,6 +1,6 @@
-"""Forward-backward over the joint states that annotation leaves open: few a token, so dense steps between them are cheap.
+"""Forward-backward over the joint states that annotation leaves open: few per token, so dense steps between them are cheap.
 
-Everything runs in probability space with one scale a token. Where a scale leaves the range of float64 the sequence is
+Everything runs in probability space with one scale per token. Where a scale leaves the range of float64 the sequence is
 reported (log partition NaN), and the caller takes the dense path in log space.
 """
 

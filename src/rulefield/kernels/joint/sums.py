@@ -1,7 +1,7 @@
 """Forward-backward over the product of several label sets without the product's transition matrix, eight chains at once.
 
-A joint state s holds one label a task (mixed radix, last task fastest), S states in all. The score of a step s -> s'
-is a sum of one transition score a task plus a score for few listed pairs of joint states. The sum over s then
+A joint state s holds one label per task (mixed radix, last task fastest), S states in all. The score of a step s -> s'
+is a sum of one transition score per task plus a score for few listed pairs of joint states. The sum over s then
 factors: multiply the message by each task's transition matrix along its own axis, O(S * sum of m_k) instead of
 O(S^2), and correct it for the listed pairs, whose factor exp(w) - 1 is usually sparse.
 
@@ -10,7 +10,7 @@ of task k are E_k[j, j'] times the sum over the other tasks of F_k[.. j ..] B_{k
 anyway.
 
 Chains of similar length advance in lockstep, one in each lane of a vector. Everything runs in probability space with
-one scale a token. Where a scale leaves the range of float64 the chain is reported (log partition NaN), and the caller
+one scale per token. Where a scale leaves the range of float64 the chain is reported (log partition NaN), and the caller
 takes the dense path in log space.
 """
 

@@ -125,7 +125,7 @@ def rule_amounts(tables, classes, labels, m, amounts, excesses):
 def fold_local(tables, classes, unary, pairwise, m):
     """Subtract what local rules cost from ``unary`` (n, m) and ``pairwise`` (k, m, m), in place.
 
-    ``pairwise`` must be one matrix a step (k = n - 1) where a local rule has an edge table of several classes.
+    ``pairwise`` must be one matrix per step (k = n - 1) where a local rule has an edge table of several classes.
     """
     n = len(unary)
     for r in range(len(tables.weight)):

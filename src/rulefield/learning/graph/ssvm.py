@@ -24,7 +24,7 @@ class StructuredSVM:
 
     Every labelling that the oracle ever returned is a *plane*: a sparse feature difference and a loss. The dual is
     raised over the cached planes by pairwise Frank-Wolfe steps with exact line search, which costs no inference;
-    the oracle is called once a pass for each example, to add planes. The gap uses the oracle's upper bound, so it
+    the oracle is called once per pass for each example, to add planes. The gap uses the oracle's upper bound, so it
     is a
     true gap even where the oracle is not exact. Planes that carried no weight for ``IDLE_ROUNDS`` passes are dropped.
 

@@ -53,7 +53,7 @@ class Example:
 
 @dataclass
 class LearnedWeights:
-    """Weights (n_rules,), exact zeros where a rule is dropped; one record an epoch; a duality gap where known."""
+    """Weights (n_rules,), exact zeros where a rule is dropped; one record per epoch; a duality gap where known."""
 
     weights: np.ndarray
     log: list[dict[str, float]] = field(default_factory=list)

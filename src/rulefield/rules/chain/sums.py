@@ -34,7 +34,7 @@ class Sum(Statement):
         return int(bounds_at(self.tally, token_class)[1].sum())
 
     def amount_rows(self, builder: RowBuilder) -> None:
-        """One row a token: its term is paid by its slack."""
+        """One row per token: its term is paid by its slack."""
         for term in builder.tokens(self.tally):
             if not term.is_constant:
                 builder.limit(term, 0, slack=True)

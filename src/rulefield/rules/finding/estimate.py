@@ -65,7 +65,7 @@ def _standard_error(value: float, sample: int) -> float:
 
 
 def joint_counts(y: Rows) -> Counter:
-    """How often each joint label (one a task) occurs."""
+    """How often each joint label (one per task) occurs."""
     return Counter(joint for row in y for joint in zip(*row.values()))
 
 

@@ -197,20 +197,20 @@ def _same_type(before: Component | None, now: Component | None) -> bool:
 def _rewrite(
     component: Component | None, begins: bool, ends: bool, same: tuple[bool, bool], goal: Scheme
 ) -> Component | None:
-    """Give a component the prefix of another scheme; ``same``: the neighbour before (after) has the same type."""
-    if component is None:
-        return None
-    if goal is Scheme.none:
-        prefix = ""
-    elif goal is Scheme.bio:
-        prefix = "B" if begins else "I"
-    elif goal is Scheme.iob1:
-        prefix = "B" if begins and same[0] else "I"
-    elif goal in (Scheme.ioe1, Scheme.ioe2):
-        prefix = "E" if ends and (same[1] or goal is Scheme.ioe2) else "I"
-    else:
-        prefix = {(True, True): "S", (True, False): "B", (False, True): "E", (False, False): "I"}[begins, ends]
-    return Component(prefix, component.type)
+    return None if component is None else Component(prefix_of(goal, begins, ends, same), component.type)
+
+
+def prefix_of(scheme: Scheme, begins: bool, ends: bool, same: tuple[bool, bool]) -> str:
+    """Prefix of a token that begins or ends its segment; ``same``: the neighbour before (after) has the same type."""
+    if scheme is Scheme.none:
+        return ""
+    if scheme is Scheme.bio:
+        return "B" if begins else "I"
+    if scheme is Scheme.iob1:
+        return "B" if begins and same[0] else "I"
+    if scheme in (Scheme.ioe1, Scheme.ioe2):
+        return "E" if ends and (same[1] or scheme is Scheme.ioe2) else "I"
+    return {(True, True): "S", (True, False): "B", (False, True): "E", (False, False): "I"}[begins, ends]
 
 
 # --- impossible sequences -----------------------------------------------------------------------

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.kernels.segments.best import COUNTED, gold_parts_batch
+from rulefield.kernels.segments.parts import COUNTED, gold_parts_batch
 from rulefield.kernels.segments.sums import segment_sums_batch
 from rulefield.learning.chain.margin import as_rates
 from rulefield.models.pairs import CsrRows, csr_rows

@@ -7,7 +7,7 @@ import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError
-from rulefield.kernels.segments.best import Parts
+from rulefield.kernels.segments.parts import Parts
 from rulefield.models.pairs import CsrRows, PairTable, csr_rows
 from rulefield.problem.segments import SegmentPotentials, Spans
 

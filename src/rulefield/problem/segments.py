@@ -1,10 +1,12 @@
-"""Potentials of a semi-Markov chain: a sequence is cut into labelled segments."""
+"""A semi-Markov chain: a sequence is cut into labelled segments; its potentials, and rules over its token labels."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from rulefield.exceptions import InputError
+from rulefield.problem.chain_rules import CompiledRule
 
 
 @dataclass(frozen=True)
@@ -87,18 +89,120 @@ class SegmentPotentials:
         """Most tokens in a segment."""
         return self.length.shape[0]
 
-    def segment_score(self, start: int, length: int, label: int) -> float:
-        """Score of one segment, its neighbours aside."""
-        if length > self.max_length:
-            return -np.inf
-        stop = start + length
-        total = self.token[start:stop, label].sum() + self.first[start, label] + self.last[stop - 1, label]
-        here = (self.spans.start == start) & (self.spans.length == length)
-        return float(total + self.length[length - 1, label] + self.spans.score[here, label].sum())
-
     def score(self, lengths: np.ndarray, labels: np.ndarray) -> float:
         """Score of the segmentation into segments of these lengths and labels, (n_segments,) each."""
         lengths, labels = np.asarray(lengths), np.asarray(labels)
+        if len(lengths) and lengths.max() > self.max_length:
+            return -np.inf
         starts = np.cumsum(lengths) - lengths
-        parts = [self.segment_score(*segment) for segment in zip(starts, lengths, labels)]
-        return float(sum(parts) + self.pairwise[labels[:-1], labels[1:]].sum())
+        total = self.token[np.arange(self.n_steps), np.repeat(labels, lengths)].sum()
+        total += self.first[starts, labels].sum() + self.last[starts + lengths - 1, labels].sum()
+        total += self.length[lengths - 1, labels].sum() + self.pairwise[labels[:-1], labels[1:]].sum()
+        if len(self.spans.start):
+            at = np.zeros((2, self.n_steps), np.int64)
+            at[:, starts] = lengths, labels
+            hit = self.spans.length == at[0, self.spans.start]
+            total += self.spans.score[hit, at[1, self.spans.start[hit]]].sum()
+        return float(total)
+
+
+MIDDLE, OPENING, CLOSING, SINGLE = range(4)
+"""Roles of a token in its segment; a role is (opens) + 2 x (closes)."""
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """The token label of every token of a segment: how rules about token labels read a segmentation.
+
+    A segmentation and its spelling determine each other, so that engines may work with either. A type that has one label
+    in all roles (``O``) is read as segments of one token: the potentials must forbid longer ones.
+
+    Parameters
+    ----------
+    label : ndarray of int64, shape (4, n_types, 2, 2)
+        Entry [role, type, before, after]; ``before`` (``after``) is 1 where the token opens (closes) its segment and
+        the neighbouring segment on that side has the same type. Where a token does not open (close) it is 0.
+    n_labels : int
+    """
+
+    label: np.ndarray
+    n_labels: int
+
+    @classmethod
+    def of_types(cls, n_types: int) -> "Spelling":
+        """Spell without a scheme: type y is label y where a segment begins and label n_types + y where it goes on."""
+        label = np.empty((4, n_types, 2, 2), np.int64)
+        for role in (MIDDLE, OPENING, CLOSING, SINGLE):
+            label[role] = np.arange(n_types)[:, None, None] + (0 if role & OPENING else n_types)
+        return cls(label, 2 * n_types)
+
+    @property
+    def n_types(self) -> int:
+        """Number of types of segments."""
+        return self.label.shape[1]
+
+    @cached_property
+    def type_of(self) -> np.ndarray:
+        """Type that each label belongs to, (n_labels,)."""
+        types = np.zeros(self.n_labels, np.int64)
+        for y in range(self.n_types):
+            types[self.label[:, y]] = y
+        return types
+
+    @cached_property
+    def goes_on(self) -> np.ndarray:
+        """Entry [i, j]: a token labelled j after one labelled i lies in the same segment, (n_labels, n_labels)."""
+        together, apart = (np.zeros((self.n_labels, self.n_labels), bool) for _ in range(2))
+        for here in (OPENING, MIDDLE):
+            for following in (MIDDLE, CLOSING):
+                before, after = self.label[here, :, :, 0], self.label[following, :, 0, :]
+                together[before[:, :, None], after[:, None, :]] = True
+        for here in (CLOSING, SINGLE):
+            for following in (OPENING, SINGLE):
+                before, after = self.label[here, :, :, 1], self.label[following, :, 1, :]
+                apart[before[:, :, None], after[:, None, :]] = True
+        return together & ~apart
+
+    def write(self, opens: np.ndarray, types: np.ndarray) -> np.ndarray:
+        """Token labels (..., n) of segmentations: where segments open (..., n), and the type at each token (..., n)."""
+        opens = np.asarray(opens, bool)
+        same, closes = np.zeros((2, *opens.shape), bool)
+        closes[..., :-1], closes[..., -1:] = opens[..., 1:], True
+        same[..., 1:] = types[..., 1:] == types[..., :-1]
+        before, after = opens & same, np.zeros_like(same)
+        after[..., :-1] = closes[..., :-1] & same[..., 1:]
+        return self.label[opens + 2 * closes, types, before.astype(np.int64), after.astype(np.int64)]
+
+    def read(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Undo :meth:`write`: where segments open (n,), and the type at each token (n,)."""
+        opens = np.ones(len(labels), bool)
+        opens[1:] = ~self.goes_on[labels[:-1], labels[1:]]
+        return opens, self.type_of[labels]
+
+
+@dataclass(frozen=True)
+class SegmentProblem:
+    """Potentials and rules of one sequence that is cut into segments: what a segment engine is given.
+
+    Parameters
+    ----------
+    potentials : SegmentPotentials
+    spelling : Spelling
+    rules : tuple of CompiledRule
+        Compiled over the token labels of ``spelling``.
+    allowed : ndarray of bool, shape (n_steps, n_labels), or None
+        Token labels that are possible (what is known of them); None for all.
+    """
+
+    potentials: SegmentPotentials
+    spelling: Spelling
+    rules: tuple[CompiledRule, ...] = ()
+    allowed: np.ndarray | None = None
+
+    def score(self, labels: np.ndarray) -> float:
+        """Score of the segmentation that token labels (n_steps,) spell; ``-inf`` where it is forbidden."""
+        if self.allowed is not None and not self.allowed[np.arange(len(labels)), labels].all():
+            return -np.inf
+        opens, types = self.spelling.read(labels)
+        starts = np.flatnonzero(opens)
+        return self.potentials.score(np.diff(np.append(starts, len(labels))), types[starts])

@@ -102,3 +102,36 @@ class LabelTable:
     def allowed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Steps (m, m), first labels (m,) and last labels (m,) that the scheme allows."""
         return allowed_transitions(self.labels, self.scheme)
+
+
+class CutLabels(LabelTable):
+    """Labels of segments that have no scheme: label i where a segment begins (i < m), label m + i where it goes on.
+
+    So two neighbouring segments of one label stay two. Levels above the last name of a path are runs, as without cuts.
+
+    Parameters
+    ----------
+    labels : sequence of str, length m
+    """
+
+    def __init__(self, labels: Sequence[str]):
+        super().__init__([*labels, *labels], None)
+        self.runs = LabelTable(labels, None)
+
+    @cached_property
+    def starts(self) -> np.ndarray:
+        """As in :class:`LabelTable`, (depth, 2 m + 1, 2 m)."""
+        m, runs = len(self.runs), self.runs.starts
+        starts = np.zeros((len(runs), 2 * m + 1, 2 * m), dtype=bool)
+        starts[:, :, :m] = np.concatenate([runs[:, :m], runs], axis=1)
+        for j, path in enumerate(self.runs.paths):
+            starts[len(path) - 1, :, j] = True
+        return starts
+
+    @cached_property
+    def allowed(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """As in :class:`LabelTable`: a segment goes on only after its own label."""
+        m = len(self.runs)
+        begins = np.arange(2 * m) < m
+        own = np.tile(np.eye(m, dtype=bool), (2, 2))
+        return own | begins[None, :], begins, np.ones(2 * m, dtype=bool)

@@ -6,10 +6,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
-from rulefield.inference.chain.dual import Progress, decode_soft_dd, dual_potentials, run_soft_dd, soft_dd_oracle
+from rulefield.inference.chain.dual import Progress, decode_soft_dd, dual_potentials, run_soft_dd
 from rulefield.inference.chain.exhaustive import decode_enumerate
 from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.result import Status
+from rulefield.inference.soft_dd import soft_dd_oracle
 from rulefield.kernels.lattice.dual import complementary
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule, Counter, Tally

@@ -1,15 +1,17 @@
 """Token labels to segments and back, for every label scheme; whole-segment lexicon matches."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from rulefield.data.labels import Labels
 from rulefield.encode.schemes import OUTSIDE, Component, Scheme, as_scheme, format_path
-from rulefield.encode.spans import SegmentTable
+from rulefield.encode.spans import SegmentTable, prefix_of
 from rulefield.exceptions import InputError
 from rulefield.models.segments import Segmentation, SpanMatches
+from rulefield.problem.segments import CLOSING, MIDDLE, OPENING, SINGLE, Spelling
 
 
 class SegmentCoder:
@@ -63,28 +65,55 @@ class SegmentCoder:
         opens[first] = 1
         return Segmentation(opens, np.where(kind < 0, len(self.types) - 1, kind))
 
-    def decode(self, segments: Segmentation) -> list[Any]:
-        """Write segments (of any number of sequences) as token labels."""
+    @cached_property
+    def spelling(self) -> Spelling:
+        """Token labels of segments, as places in ``labels``."""
         if self.scheme is Scheme.none:
-            return [self.types[k] for k in segments.labels.tolist()]
-        opens = segments.opens.astype(bool)
-        ends = np.append(opens[1:], True)
-        same = np.zeros(len(opens), bool)
-        same[1:] = segments.labels[1:] == segments.labels[:-1]
-        rows = zip(segments.labels.tolist(), opens.tolist(), ends.tolist(), same.tolist())
-        return [self._label(*row) for row in rows]
+            return Spelling.of_types(len(self.types))
+        place = {label: i for i, label in enumerate(self.labels)}
+        label = np.empty((4, len(self.types), 2, 2), np.int64)
+        for (role, y, before, after), _ in np.ndenumerate(label):
+            label[role, y, before, after] = place[self._label(role, y, bool(before), bool(after))]
+        return Spelling(label, len(self.labels))
 
-    def _label(self, kind: int, begins: bool, ends: bool, same: bool) -> str:
-        name = self.types[kind]
+    @cached_property
+    def labels(self) -> list[Any]:
+        """Token labels that segments are written with; without a scheme a type where it begins, then where it goes on."""
+        if self.scheme is Scheme.none:
+            return [*self.types, *self.types]
+        flags = (False, True)
+        return list(
+            dict.fromkeys(
+                self._label(role, y, before, after)
+                for y in range(len(self.types))
+                for role in (OPENING, MIDDLE, CLOSING, SINGLE)
+                for before in flags
+                for after in flags
+            )
+        )
+
+    def _label(self, role: int, y: int, before: bool, after: bool) -> str:
+        name, opens, closes = self.types[y], bool(role & OPENING), bool(role & CLOSING)
         if name == OUTSIDE:
             return OUTSIDE
-        if self.scheme is Scheme.bio:
-            prefix = "B" if begins else "I"
-        elif self.scheme is Scheme.iob1:
-            prefix = "B" if begins and same else "I"
-        else:
-            prefix = {(True, True): "S", (True, False): "B", (False, True): "E", (False, False): "I"}[begins, ends]
+        prefix = prefix_of(self.scheme, opens, closes, (before and opens, after and closes))
         return format_path((Component(prefix, name),), self.scheme)
+
+    def decode(self, segments: Segmentation) -> list[Any]:
+        """Write segments of one sequence as token labels."""
+        return self.named(self.spelling.write(segments.opens, segments.labels))
+
+    def named(self, ids: np.ndarray) -> list[Any]:
+        """Token labels of places in ``labels``."""
+        return [self.labels[k] for k in ids.tolist()]
+
+    def possible(self, known: Labels) -> np.ndarray:
+        """Which of ``labels`` are possible at each token (n_tokens, n_labels) where some are known."""
+        if known.allowed is None:
+            found = known.ids[:, None] == np.arange(known.n_labels)
+        else:
+            found = known.allowed.astype(bool)
+        return np.hstack([found, found]) if self.scheme is Scheme.none else found
 
     def longest(self, gold: Segmentation, max_length: int | None) -> np.ndarray:
         """Most tokens in a segment of each type: the longest seen, or ``max_length``; 1 outside segments."""

@@ -8,7 +8,9 @@ import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InfeasibleError
-from rulefield.kernels.segments.best import COUNTED, Parts, best_segments_batch, gold_parts_batch
+from rulefield.inference.segments.exact import as_roles
+from rulefield.kernels.segments.best import best_segments_batch
+from rulefield.kernels.segments.parts import COUNTED, Parts, gold_parts_batch
 from rulefield.kernels.segments.sums import segment_sums_batch
 from rulefield.models.pairs import csr_rows
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
@@ -50,7 +52,7 @@ class SegmentDecoder:
     def _best(self, data: SegmentData) -> Segmentation:
         n = data.sequences.n_tokens
         opens, labels, scores = np.zeros(n, np.uint8), np.zeros(n, np.int64), np.empty(len(data.sequences))
-        best_segments_batch(self._parts(data), data.sequences.offsets, opens, labels, scores)
+        best_segments_batch(as_roles(self._parts(data)), data.sequences.offsets, opens, labels, scores)
         if (scores == -np.inf).any():
             raise InfeasibleError(
                 "A sequence has no possible segmentation: it is longer than segments may be; fit with a larger "

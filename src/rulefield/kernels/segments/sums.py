@@ -1,6 +1,6 @@
 """Sums over segmentations: log partition functions and expected parts. O(n m (max_length + m)).
 
-Shapes as in :mod:`rulefield.kernels.segments.best`. Sums over the label before are matrix-vector products, as in
+Shapes as in :mod:`rulefield.kernels.segments.parts`. Sums over the label before are matrix-vector products, as in
 :mod:`rulefield.kernels.chain.sums`, and are taken again in log space where they come out too small to trust.
 """
 
@@ -10,7 +10,8 @@ import numpy as np
 
 from rulefield.kernels.chain.sums import SAFE_SUM, advance_sum, exponentials, flip, highest, log_sum
 from rulefield.kernels.jit import kernel
-from rulefield.kernels.segments.best import ending_segments, longest_of
+from rulefield.kernels.segments.best import longest_of
+from rulefield.kernels.segments.parts import ending_parts
 
 # exp of less is below 1e-19: a thousand of them change no digit of a sum that holds a 1
 NEGLIGIBLE = -45.0
@@ -38,13 +39,13 @@ class Scratch(NamedTuple):
 
 @kernel
 def sum_forward(parts, steps, begin, n, scratch):
-    """Fill the logarithms of the sums behind ``best_segments``' maxima; return the log partition function. n > 0."""
+    """Fill the logarithms of the sums behind ``fill_forward``'s maxima; return the log partition function. n > 0."""
     enter, alpha, inside, run, total = scratch.enter, scratch.alpha, scratch.inside, scratch.run, scratch.total
     m = np.uint64(run.shape[0])
     for y in range(m):
         enter[0, y] = 0.0
     for t in range(n):
-        rows = ending_segments(parts, begin, begin + t, run, inside)
+        rows = ending_parts(parts, begin, begin + t, run, inside)
         for y in range(m):
             run[y], total[y] = -np.inf, 0.0
         for d in range(rows):
@@ -124,7 +125,7 @@ def sum_backward(parts, steps, begin, n, scratch, weight, counts):
         for y in range(m):
             later = 0.0 if step == 0 else counts.token[e + 1, y] - counts.first[e + 1, y]
             counts.token[e, y] = max(0.0, later) + counts.last[e, y]
-        rows = ending_segments(parts, begin, e, scratch.run, inside)
+        rows = ending_parts(parts, begin, e, scratch.run, inside)
         for d in range(rows):
             for y in range(m):
                 share_y = counts.last[e, y]

@@ -78,8 +78,8 @@ class RuleCompiler:
     Parameters
     ----------
     rules : iterable of Rule
-    labels : sequence of str, length m
-        The label set, in the order of the potentials' columns.
+    labels : sequence of str, length m, or LabelTable
+        The label set, in the order of the potentials' columns; a table brings its own scheme.
     scheme : str or None
         Amounts are right for labellings that the scheme allows.
 
@@ -89,9 +89,11 @@ class RuleCompiler:
         Where a rule names an unknown label, or is too large.
     """
 
-    def __init__(self, rules: Iterable[Rule], labels: Sequence[str], scheme: str | None = None):
+    def __init__(self, rules: Iterable[Rule], labels: Sequence[str] | LabelTable, scheme: str | None = None):
         self.rules = as_rules(rules)
-        self.labels = LabelTable([str(label) for label in labels], scheme)
+        if not isinstance(labels, LabelTable):
+            labels = LabelTable([str(label) for label in labels], scheme)
+        self.labels = labels
         tables = PatternTables(self.labels)
         self._take(RuleTemplate(rule, i, tables) for i, rule in enumerate(self.rules))
 

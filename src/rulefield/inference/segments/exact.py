@@ -1,6 +1,5 @@
 """Exact inference over segmentations of one sequence: the doors to the segment kernels."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,10 +7,9 @@ import numpy as np
 from rulefield.exceptions import InputError
 from rulefield.inference.result import Status
 from rulefield.kernels.segments import best as kernels
+from rulefield.kernels.segments.parts import COUNTED, Parts
 from rulefield.kernels.segments.sums import segment_sums_batch
 from rulefield.problem.segments import SegmentPotentials
-
-LIMIT = 200_000
 
 
 @dataclass(frozen=True)
@@ -71,10 +69,10 @@ def best_segmentation(potentials: SegmentPotentials) -> SegmentResult:
 
     Exact. O(n_steps * n_states * (max_length + n_states)) time.
     """
-    parts = as_parts(potentials)
+    scores_of_roles = as_roles(as_parts(potentials))
     n = potentials.n_steps
     opens, labels, scores = np.zeros(n, np.uint8), np.zeros(n, np.int64), np.empty(1)
-    kernels.best_segments_batch(parts, np.array([0, n]), opens, labels, scores)
+    kernels.best_segments_batch(scores_of_roles, np.array([0, n]), opens, labels, scores)
     if scores[0] == -np.inf:
         nothing = np.empty(0, np.int64)
         return SegmentResult(nothing, nothing, -np.inf, Status.infeasible)
@@ -90,31 +88,13 @@ def segment_marginals(potentials: SegmentPotentials) -> SegmentMarginals:
     return SegmentMarginals(float(total[0]), *counts[:6])
 
 
-def enumerate_segmentations(potentials: SegmentPotentials) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
-    """Yield (lengths, labels, score) of every segmentation: the oracle, exponential in n_steps."""
-    n, m = potentials.n_steps, potentials.n_states
-    if n and m * (m + 1) ** (n - 1) > LIMIT:
-        raise InputError(f"Enumeration lists at most {LIMIT} segmentations; {m} labels on {n} tokens have more.")
-
-    def grow(covered: int, lengths: list[int], labels: list[int]) -> Iterator[tuple[np.ndarray, np.ndarray, float]]:
-        if covered == n:
-            made = np.array(lengths, np.int64), np.array(labels, np.int64)
-            yield *made, potentials.score(*made)
-            return
-        for length in range(1, min(potentials.max_length, n - covered) + 1):
-            for label in range(m):
-                yield from grow(covered + length, [*lengths, length], [*labels, label])
-
-    return grow(0, [], [])
-
-
-def as_parts(potentials: SegmentPotentials) -> kernels.Parts:
+def as_parts(potentials: SegmentPotentials) -> Parts:
     """Return the arrays of one sequence as kernels want them; raise on NaN and plus infinity."""
     p = potentials
     ends = p.spans.start + p.spans.length - 1
     if np.any(np.diff(ends) < 0) or (len(ends) and (p.spans.start.min() < 0 or ends.max() >= p.n_steps)):
         raise InputError(f"spans must be sorted by their end and lie within the {p.n_steps} tokens.")
-    return kernels.Parts(
+    return Parts(
         token=_scores("token", p.token),
         first=_scores("first", p.first),
         last=_scores("last", p.last),
@@ -126,9 +106,19 @@ def as_parts(potentials: SegmentPotentials) -> kernels.Parts:
     )
 
 
-def empty_counts(parts: kernels.Parts) -> kernels.Parts:
+def as_roles(parts: Parts) -> kernels.RoleScores:
+    """Return what tokens score in each role of a segment, for ``best_segments``."""
+    role = np.empty((4, *parts.token.shape))
+    role[kernels.MIDDLE] = parts.token
+    np.add(parts.token, parts.first, out=role[kernels.OPENING])
+    np.add(parts.token, parts.last, out=role[kernels.CLOSING])
+    np.add(role[kernels.OPENING], parts.last, out=role[kernels.SINGLE])
+    return kernels.RoleScores(role, parts.length, parts.pairwise, parts.span, parts.span_ptr, parts.span_length)
+
+
+def empty_counts(parts: Parts) -> Parts:
     """Return zeros in the shapes of ``parts``, for expected counts."""
-    zeros = {name: np.zeros_like(getattr(parts, name)) for name in kernels.COUNTED}
+    zeros = {name: np.zeros_like(getattr(parts, name)) for name in COUNTED}
     return parts._replace(**zeros)
 
 

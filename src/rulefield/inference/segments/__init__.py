@@ -1,0 +1,1 @@
+"""Inference over segmentations: exact ones, decoding under rules, sums under rules."""

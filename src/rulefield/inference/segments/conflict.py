@@ -1,0 +1,81 @@
+"""Hard rules that no segmentation obeys together: which ones, and the segmentation that breaks them least."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from rulefield.inference.result import BrokenRule, Result, Status, judge
+from rulefield.inference.segments.prepare import prepare
+from rulefield.inference.segments.search import NODE_LIMIT, Search, run_auto
+from rulefield.problem.chain_rules import CompiledRule
+from rulefield.problem.segments import SegmentPotentials, SegmentProblem
+
+
+def is_hard(rule: CompiledRule) -> bool:
+    """Whether a rule must be obeyed."""
+    return rule.weight == np.inf
+
+
+def _flat(p: SegmentPotentials) -> SegmentPotentials:
+    """Potentials that allow the same segmentations and prefer none."""
+    names = ("token", "first", "last", "length", "pairwise")
+    flat = {name: np.where(getattr(p, name) > -np.inf, 0.0, -np.inf) for name in names}
+    return replace(p, **flat, spans=replace(p.spans, score=np.where(p.spans.score > -np.inf, 0.0, -np.inf)))
+
+
+def _searched(problem: SegmentProblem, node_limit: int, seconds: float | None = None) -> Search:
+    search = Search.start(problem)
+    run_auto(search, node_limit, seconds)
+    return search
+
+
+def minimal_conflict(problem: SegmentProblem, node_limit: int = NODE_LIMIT) -> tuple[int, ...]:
+    """Numbers of hard rules that cannot be obeyed together, although without any one of them they can.
+
+    Deletion filter: rules are dropped one by one as long as the rest stays in conflict. Empty where some segmentation
+    obeys all hard rules, or where the potentials and what is known forbid every segmentation by themselves.
+    """
+    kept = tuple(rule for rule in problem.rules if is_hard(rule))
+    flat = replace(problem, potentials=_flat(problem.potentials))
+
+    def clash(rules: tuple[CompiledRule, ...]) -> bool:
+        return _searched(replace(flat, rules=rules), node_limit).bound == -np.inf
+
+    if not clash(kept) or clash(()):
+        return ()
+    for rule in kept:
+        rest = tuple(other for other in kept if other is not rule)
+        kept = rest if clash(rest) else kept
+    return tuple(rule.rule for rule in kept)
+
+
+def decode_relaxed(problem: SegmentProblem, node_limit: int = NODE_LIMIT, seconds: float | None = None) -> Result:
+    """Break hard rules as little as possible: the least total amount first, then the best objective.
+
+    The first stage finds the least total amount of hard rules; the second decodes with hard rules priced so high that
+    no segmentation with more can win. ``objective`` is score minus what *soft* rules cost; broken hard rules are listed
+    with an infinite cost. ``infeasible`` only where the potentials forbid every segmentation.
+    """
+    units = tuple(replace(rule, weight=1.0, once=False) for rule in problem.rules if is_hard(rule))
+    first = _searched(replace(problem, potentials=_flat(problem.potentials), rules=units), node_limit, seconds)
+    soft = Search.start(replace(problem, rules=tuple(rule for rule in problem.rules if not is_hard(rule))))
+    if first.best == -np.inf or soft.bound == -np.inf:
+        return soft.prepared.no_result(first.bound, "relaxed", first.iterations + first.nodes)
+    known = soft.prepared.objective(first.labels, soft.prepared.amounts(first.labels)[0])
+    price = max(soft.bound - known, 0.0) + 1.0
+    priced = tuple(replace(rule, weight=price, once=False) if is_hard(rule) else rule for rule in problem.rules)
+    second = _searched(replace(problem, rules=priced), node_limit, seconds)
+    return _judged(problem, first, second)
+
+
+def _judged(problem: SegmentProblem, first: Search, second: Search) -> Result:
+    """Build the result of relaxed decoding: true costs, and a bound that is proved only if both stages were."""
+    free = tuple(replace(rule, weight=0.0) if is_hard(rule) else rule for rule in problem.rules)
+    hard = {rule.rule for rule in problem.rules if is_hard(rule)}
+    plain = prepare(replace(problem, rules=free)).result(second.labels, np.inf, "relaxed", 0)
+    broken = tuple(BrokenRule(b.rule, b.amount, np.inf) if b.rule in hard else b for b in plain.broken)
+    over = max(second.bound - second.best, 0.0)
+    bound = plain.objective + over
+    status = judge(plain.objective, bound) if first.settled else Status.bounded
+    steps = sum(search.iterations + search.nodes for search in (first, second))
+    return replace(plain, upper_bound=bound, status=status, broken=broken, iterations=steps)

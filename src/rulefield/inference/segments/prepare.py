@@ -1,0 +1,132 @@
+"""A segment problem made ready for kernels: rules about single tokens inside the scores, the others as flat tables."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from rulefield.inference.flatten import Term, flatten
+from rulefield.inference.result import BrokenRule, Result, judge, rounding_error
+from rulefield.inference.segments.exact import as_parts, as_roles
+from rulefield.kernels.lattice.rule_tables import RuleTables, fold_local, rule_amounts
+from rulefield.kernels.segments.best import RoleScores
+from rulefield.problem.segments import SegmentPotentials, SegmentProblem
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """One segment problem in the arrays that kernels read.
+
+    Every token's best score is taken out of the potentials first (``shifted``), so that a constant added to all scores
+    changes nothing; objectives and bounds of searches are of shifted scores.
+
+    Parameters
+    ----------
+    problem : SegmentProblem
+    shifted : SegmentPotentials
+    scores : RoleScores
+        Scores of roles with ``extra`` inside; the best where the token label depends on the neighbours.
+    base : ndarray, shape (4, n, types)
+        Scores of roles alone.
+    extra : ndarray, shape (n, labels)
+        Minus what local rules charge for token labels; ``-inf`` forbids, as does what is known.
+    charges : ndarray, shape (counters,)
+        Weights of local rules that charge for steps: they are charged in the lattice.
+    tables : RuleTables
+    classes : ndarray of uint16, shape (rules, n)
+    caps : ndarray, shape (counters,)
+        Largest duals.
+    terms : tuple of Term
+    """
+
+    problem: SegmentProblem
+    shifted: SegmentPotentials
+    scores: RoleScores
+    base: np.ndarray
+    extra: np.ndarray
+    charges: np.ndarray
+    tables: RuleTables
+    classes: np.ndarray
+    caps: np.ndarray
+    terms: tuple[Term, ...]
+
+    @property
+    def shift(self) -> float:
+        """What was taken out of every segmentation's score."""
+        return float(_best_of_tokens(self.problem.potentials.token).sum())
+
+    def amounts(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Amounts (rules,) and excesses (counters,) of the segmentation that token labels spell."""
+        amounts = np.zeros(len(self.tables.weight), np.int64)
+        excesses = np.zeros(len(self.tables.counter_bound), np.int64)
+        rule_amounts(self.tables, self.classes, labels, self.problem.spelling.n_labels, amounts, excesses)
+        return amounts, excesses
+
+    def cost(self, amounts: np.ndarray) -> float:
+        """Return what amounts (rules,) cost; ``inf`` where a hard rule is broken."""
+        hit = np.flatnonzero(amounts)
+        paid = np.where(self.tables.once[hit], 1, amounts[hit])
+        return float((self.tables.weight[hit] * paid).sum())
+
+    def objective(self, labels: np.ndarray, amounts: np.ndarray) -> float:
+        """Objective under shifted scores."""
+        return replace(self.problem, potentials=self.shifted).score(labels) - self.cost(amounts)
+
+    def result(self, labels: np.ndarray, upper_bound: float, engine: str, iterations: int) -> Result:
+        """Judge a segmentation from scratch: its score, what it breaks, and whether the (shifted) bound proves it best."""
+        amounts, _ = self.amounts(labels)
+        mine = self.objective(labels, amounts)
+        score = self.problem.score(labels)
+        rules = self.problem.rules
+        broken = tuple(
+            BrokenRule(
+                rules[r].rule, float(amounts[r]), self.tables.weight[r] * (1.0 if rules[r].once else amounts[r])
+            )
+            for r in np.flatnonzero(amounts).tolist()
+        )
+        objective = score - sum(b.cost for b in broken)
+        gap = max(upper_bound - mine, 0.0)
+        error = 0.0 if gap == 0.0 else rounding_error(6 * len(labels) + len(rules), self._magnitude(labels, amounts))
+        status = judge(mine, mine + gap, error)
+        return Result(labels.copy(), score, objective, objective + gap, status, engine, iterations, broken)
+
+    def _magnitude(self, labels: np.ndarray, amounts: np.ndarray) -> float:
+        """Sum of the sizes of all terms of the shifted objective."""
+        p = self.shifted
+        names = ("token", "first", "last", "length", "pairwise")
+        sizes = {name: np.abs(getattr(p, name)) for name in names}
+        absolute = replace(p, **sizes, spans=replace(p.spans, score=np.abs(p.spans.score)))
+        return replace(self.problem, potentials=absolute).score(labels) + self.cost(amounts)
+
+    def no_result(self, upper_bound: float, engine: str, iterations: int) -> Result:
+        """No segmentation: none exists (bound ``-inf``), or none was found within the limits."""
+        none = np.zeros(0, np.int64)
+        bound = upper_bound + self.shift
+        return Result(none, -np.inf, -np.inf, bound, judge(-np.inf, bound), engine, iterations)
+
+
+def prepare(problem: SegmentProblem) -> Prepared:
+    """Flatten a problem; tables of equal rule objects are shared between calls."""
+    p, spelling, rules = problem.potentials, problem.spelling, problem.rules
+    n, m = p.n_steps, spelling.n_labels
+    shifted = replace(p, token=p.token - _best_of_tokens(p.token)[:, None])
+    flat = flatten(rules, m)
+    tables, classes = flat.tables, flat.classes.reshape(len(rules), n)
+    plain = as_roles(as_parts(shifted))
+    extra = np.zeros((n, m)) if problem.allowed is None else np.where(problem.allowed, 0.0, -np.inf)
+    scores, charges = plain, np.zeros(len(tables.counter_rule))
+    if tables.local.any() or problem.allowed is not None:
+        local = tables.local[tables.counter_rule]
+        by_token = local & (tables.edge_at < 0)
+        folded = np.zeros_like(tables.local)
+        folded[tables.counter_rule[by_token]] = True
+        fold_local(tables._replace(local=folded), classes, extra, np.zeros((0, m, m)), m)
+        best = extra[:, spelling.label].max(axis=(3, 4)).transpose(1, 0, 2)
+        scores = plain._replace(role=np.ascontiguousarray(plain.role + best))
+        charges[local & ~by_token] = tables.weight[tables.counter_rule[local & ~by_token]]
+    return Prepared(problem, shifted, scores, plain.role, extra, charges, tables, classes, flat.caps, flat.terms)
+
+
+def _best_of_tokens(token: np.ndarray) -> np.ndarray:
+    """Best score of each token; 0 where every type is forbidden."""
+    best = token.max(axis=1, initial=-np.inf)
+    return np.where(best > -np.inf, best, 0.0)

@@ -1,0 +1,271 @@
+"""Segmentations under rules: decoding, limits, sums and conflicts against lists of all segmentations."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from oracles.rules import CONDITIONS, PATTERNS, TOKENS, pick
+from oracles.rules import random_rule as random_language_rule
+from oracles.segments import (
+    SCHEMES,
+    random_segment_problem,
+    random_segments,
+    random_spelling,
+    scheme_coder,
+)
+from rulefield import rules as r
+from rulefield.exceptions import InfeasibleError, InputError
+from rulefield.inference.chain.exhaustive import amounts_of, costs_of
+from rulefield.inference.result import Status
+from rulefield.inference.segments.conflict import decode_relaxed, minimal_conflict
+from rulefield.inference.segments.decode import ENGINES, decode
+from rulefield.inference.segments.enumerate import all_segmentations, judge_all
+from rulefield.inference.segments.sums import RuledSegments
+from rulefield.problem.segments import SegmentProblem, Spelling
+from rulefield.rules import RuleCompiler
+from rulefield.rules.expression import Labelling
+from rulefield.rules.labels import CutLabels
+
+OFFSETS = (0.0, 0.0, 1e3, 1e6, 1e9)
+
+
+def check(problem, result, everything, digits=1e-6):
+    """The status is true, the objective is that of the labels, no hard rule is broken, the bound is one."""
+    best = everything.objectives.max(initial=-np.inf)
+    token = problem.potentials.token
+    room = digits + 1e-14 * len(token) * np.abs(token[token > -np.inf]).max(initial=0.0)  # doubles cannot tell more
+    assert result.upper_bound >= best - room
+    if result.status is Status.infeasible:
+        assert best == -np.inf
+    if not len(result.labels):
+        assert result.status is not Status.optimal
+        return
+    row = np.flatnonzero((everything.labels == result.labels).all(axis=1) & (everything.scores > -np.inf))
+    assert len(row) == 1
+    assert_allclose(result.objective, everything.objectives[row[0]], rtol=1e-12, atol=room)
+    assert_allclose(result.score, everything.scores[row[0]], rtol=1e-12, atol=room)
+    amounts = {rule.rule: a[row[0]] for rule, a in zip(problem.rules, everything.amounts) if a[row[0]]}
+    assert {b.rule: b.amount for b in result.broken} == amounts
+    paid = sum(costs_of(rule, a)[row[0]] for rule, a in zip(problem.rules, everything.amounts))
+    assert_allclose(sum(b.cost for b in result.broken), paid, rtol=1e-12)
+    if result.status is Status.optimal:
+        assert result.objective >= best - room
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_answers_are_the_best_of_all_segmentations(part):
+    rng = np.random.default_rng(part)
+    statuses = []
+    for _ in range(525):
+        problem = random_segment_problem(rng, offsets=OFFSETS)
+        result = decode(problem)
+        check(problem, result, judge_all(problem))
+        assert result.status is not Status.bounded
+        statuses.append((result.status, result.engine))
+    assert {(Status.optimal, "viterbi"), (Status.optimal, "product"), (Status.infeasible, "product")} <= set(statuses)
+
+
+@pytest.mark.parametrize("engine", list(ENGINES))
+def test_every_engine_keeps_its_word(engine):
+    rng = np.random.default_rng(7)
+    proved = 0
+    for _ in range(150):
+        problem = random_segment_problem(rng, offsets=OFFSETS)
+        result = decode(problem, engine)
+        check(problem, result, judge_all(problem))
+        proved += result.status is not Status.bounded
+    assert proved == 150 if ENGINES[engine].exact else proved > 30
+
+
+@pytest.mark.parametrize("limit", [0, 1, 3, 20, 60])
+def test_limits_leave_a_true_gap(limit):
+    rng = np.random.default_rng(limit)
+    open_ends = 0
+    for _ in range(80):
+        problem = random_segment_problem(rng, max_rules=5)
+        result = decode(problem, node_limit=limit)
+        check(problem, result, judge_all(problem))
+        open_ends += result.status is Status.bounded
+    assert open_ends > 3
+
+
+def test_seconds_are_a_limit_too():
+    problem = random_segment_problem(np.random.default_rng(3), max_rules=5, hard=0.0)
+    check(problem, decode(problem, seconds=0.0), judge_all(problem))
+
+
+def test_a_long_sequence_is_proved():
+    """Forty tokens, eight types, twelve rules: what enumeration cannot check, two engines tell each other."""
+    rng = np.random.default_rng(0)
+    types = "abcdefgh"
+    potentials = random_segments(rng, 40, 8, 12)
+    coder = scheme_coder("BIO", types, False)
+    rules = [(r.segments(t) <= 1) if t in "abcd" else (r.segments(t) == 1).soft(3.0) for t in types]
+    rules += [r.before("a", "b"), r.eventually("c", "d").soft(1.0), r.followed_by("e", ["f", "g"]).soft(2.0)]
+    rules += [r.implies(r.present("a"), r.first("a")).soft(4.0)]
+    problem = SegmentProblem(potentials, coder.spelling, RuleCompiler(rules, coder.labels, "BIO")(40))
+    auto, product = decode(problem), decode(problem, "product")
+    assert auto.status is product.status is Status.optimal
+    assert_allclose(auto.objective, product.objective, atol=1e-6)
+    assert not any(np.isinf(b.cost) for b in auto.broken)
+
+
+# --- how segments are spelled -------------------------------------------------------------------------
+
+
+def test_spelling_can_be_read_back():
+    rng = np.random.default_rng(0)
+    for _ in range(60):
+        m = int(rng.integers(1, 4))
+        spelling = random_spelling(rng, m)
+        outside = [y for y in range(m) if len(np.unique(spelling.label[:, y])) == 1]
+        opens, types = all_segmentations(4, m, 4)
+        for row in zip(opens, types):
+            back = spelling.read(spelling.write(*row))
+            longer = np.isin(row[1], outside) & ~row[0]  # O is one token long
+            assert (back[0] == (row[0] | longer)).all()
+            assert (back[1] == row[1]).all()
+
+
+def definition(rules, tokens, labels, scheme):
+    world = Labelling(tokens, labels, scheme)
+    return [rule.body.amount(world) for rule in rules]
+
+
+@pytest.mark.parametrize("scheme", [None, *SCHEMES])
+def test_rules_read_segments_as_they_are_written(scheme):
+    """Amounts by the language's own definition; without a scheme, neighbours of one type are two segments."""
+    rng = np.random.default_rng(len(SCHEMES[scheme]) if scheme else 0)
+    for _ in range(60):
+        tokens = [pick(rng, TOKENS) for _ in range(rng.integers(1, 5))]
+        n, types = len(tokens), ["a", "b"]
+        patterns = ["a", "b", ["a", "b"], "*"]
+        rules = [random_language_rule(rng, patterns) for _ in range(3)]
+        if scheme is None:
+            table, spelling = CutLabels(types), Spelling.of_types(2)
+            names, written_in = ["B-a", "B-b", "I-a", "I-b"], "BIO"
+        else:
+            coder = scheme_coder(scheme, types, False)
+            table, spelling, names, written_in = coder.labels, coder.spelling, coder.labels, scheme
+        compiled = RuleCompiler(rules, table, scheme)(tokens)
+        potentials = random_segments(rng, n, 2, n)
+        everything = judge_all(SegmentProblem(potentials, spelling, compiled))
+        for labels, amounts in zip(everything.labels, everything.amounts.T):
+            assert definition(rules, tokens, [names[k] for k in labels], written_in) == amounts.tolist()
+
+
+def test_paths_are_runs_above_their_last_name():
+    rules = [r.segments("x") <= 0, r.segments("a") <= 0, r.segments("x/b") <= 0, r.count("x") <= 0]
+    table, spelling = CutLabels(["x/a", "x/b", "c"]), Spelling.of_types(3)
+    labels = spelling.write(np.array([1, 0, 1, 1, 1], bool), np.array([0, 0, 0, 1, 2]))
+    assert [amounts_of(rule, labels[None])[0] for rule in RuleCompiler(rules, table)(5)] == [1, 2, 1, 4]
+    with pytest.raises(r.RuleError if hasattr(r, "RuleError") else Exception, match="did you mean"):
+        RuleCompiler([r.segments("x/aa") <= 1], table)
+
+
+def test_token_conditions_and_every_family_are_decoded():
+    rng = np.random.default_rng(5)
+    for _ in range(150):
+        tokens = [pick(rng, TOKENS) for _ in range(rng.integers(1, 5))]
+        rules = [random_language_rule(rng, PATTERNS["flat"]) for _ in range(3)]
+        rules.append(r.at(pick(rng, CONDITIONS), here="a").soft(1.5))
+        compiled = RuleCompiler(rules, CutLabels(["a", "b", "c"]))(tokens)
+        problem = SegmentProblem(random_segments(rng, len(tokens), 3, 3), Spelling.of_types(3), compiled)
+        check(problem, decode(problem), judge_all(problem))
+
+
+# --- sums -----------------------------------------------------------------------------------------------
+
+
+def test_sums_marginals_and_kbest_equal_enumeration():
+    rng = np.random.default_rng(11)
+    for _ in range(400):
+        problem = random_segment_problem(rng, max_steps=4, offsets=(0.0, 1e3))
+        everything = judge_all(problem)
+        total = np.logaddexp.reduce(everything.objectives) if len(everything.objectives) else -np.inf
+        ruled = RuledSegments(problem)
+        found = ruled.marginals()
+        assert_allclose(ruled.log_partition, total, atol=1e-8)
+        assert (found.status is Status.infeasible) == (total == -np.inf)
+        k = int(rng.integers(1, 12))
+        best = ruled.kbest(k)
+        ranked = np.sort(everything.objectives)[::-1]
+        assert_allclose([b.objective for b in best], ranked[ranked > -np.inf][:k], atol=1e-8)
+        assert len({tuple(b.labels) for b in best}) == len(best)
+        if total == -np.inf:
+            with pytest.raises(InfeasibleError, match="no segmentation"):
+                ruled.samples(1, rng)
+            continue
+        label = np.zeros_like(found.label)
+        for labels, p in zip(everything.labels, np.exp(everything.objectives - total)):
+            label[np.arange(len(labels)), labels] += p
+        assert_allclose(found.label, label, atol=1e-8)
+
+
+def test_samples_follow_the_distribution():
+    rng = np.random.default_rng(2)
+    checked = 0
+    while checked < 4:
+        problem = random_segment_problem(rng, max_steps=3, max_rules=3)
+        everything = judge_all(problem)
+        if len(everything.objectives) < 3 or (everything.objectives == -np.inf).all():
+            continue
+        checked += 1
+        p = np.exp(everything.objectives - np.logaddexp.reduce(everything.objectives))
+        base = problem.spelling.n_labels ** np.arange(everything.labels.shape[1])
+        drawn = RuledSegments(problem).samples(20_000, rng) @ base
+        share = np.array([(drawn == code).mean() for code in everything.labels @ base])
+        assert (share[p == 0] == 0).all()
+        assert_allclose(share, p, atol=0.02)
+
+
+def test_sums_say_where_they_are_too_large():
+    problem = random_segment_problem(np.random.default_rng(1), max_rules=4)
+    with pytest.raises(InputError, match="node_limit = 2"):
+        RuledSegments(problem, node_limit=2)
+
+
+# --- conflicts ------------------------------------------------------------------------------------------
+
+
+def possible(problem, rules):
+    everything = judge_all(replace(problem, rules=tuple(rules)))
+    return bool(len(everything.objectives)) and everything.objectives.max() > -np.inf
+
+
+def test_conflicts_are_minimal_and_relaxed_answers_break_least():
+    rng = np.random.default_rng(4)
+    clashes = 0
+    for _ in range(250):
+        problem = random_segment_problem(rng, max_steps=4, hard=0.7)
+        hard = [rule for rule in problem.rules if rule.weight == np.inf]
+        conflict = minimal_conflict(problem)
+        named = [rule for rule in hard if rule.rule in conflict]
+        if possible(problem, hard) or not possible(problem, []):
+            assert conflict == ()
+        else:
+            clashes += 1
+            assert not possible(problem, named)
+            assert all(possible(problem, [x for x in named if x is not rule]) for rule in named)
+        check_relaxed(problem, decode_relaxed(problem))
+    assert clashes > 40
+
+
+def check_relaxed(problem, result):
+    """Least total amount of hard rules, then the best objective."""
+    free = judge_all(replace(problem, rules=tuple(rule for rule in problem.rules if rule.weight < np.inf)))
+    hard = [rule for rule in problem.rules if rule.weight == np.inf]
+    ok = free.scores > -np.inf
+    if not ok.any():
+        assert result.status is Status.infeasible
+        return
+    total = sum((amounts_of(rule, free.labels) for rule in hard), np.zeros(len(ok)))
+    least = total[ok].min()
+    best = free.objectives[ok & (total == least)].max()
+    assert result.status is Status.optimal
+    assert sum(b.amount for b in result.broken if np.isinf(b.cost)) == least
+    assert_allclose(result.objective, best, atol=1e-6)
+    soft = sum(b.cost for b in result.broken if np.isfinite(b.cost))
+    assert_allclose(result.objective, result.score - soft, atol=1e-6)

@@ -21,8 +21,8 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+import rulefield as rf
 from rulefield.datasets.multilabel import read_emotions, read_yeast
-from rulefield.estimators.graph.multilabel import MultiLabelCRF
 
 PAPER = {
     "emotions": {"ssvm_full": 0.755, "ssvm_tree": 0.795, "ssvm_none": 0.784},
@@ -33,10 +33,10 @@ PAPER = {
 def candidates():
     """All models; the SVM stops at a relative gap of 5 %."""
     made = {
-        f"ssvm_{structure}": MultiLabelCRF(structure=structure, algorithm="ssvm", l2=10.0, max_iter=12, tol=0.05)
+        f"ssvm_{structure}": rf.MultiLabelCRF(structure=structure, algorithm="ssvm", l2=10.0, max_iter=12, tol=0.05)
         for structure in ("none", "tree", "full")
     }
-    made["likelihood_tree"] = MultiLabelCRF(structure="tree", l2=10.0, max_iter=60, tol=1e-5)
+    made["likelihood_tree"] = rf.MultiLabelCRF(structure="tree", l2=10.0, max_iter=60, tol=1e-5)
     made["logistic"] = make_pipeline(StandardScaler(), OneVsRestClassifier(LogisticRegression(C=0.1, max_iter=500)))
     return made
 

@@ -12,6 +12,7 @@ _LOADERS = {
     "gaussian classifier": ("rulefield.estimators.gaussian.classifier", "GaussianCRFClassifier"),
     "gaussian regressor": ("rulefield.estimators.gaussian.regressor", "GaussianCRFRegressor"),
     "GraphCRF": ("rulefield.estimators.graph.estimator", "GraphCRF"),
+    "MultiLabelCRF": ("rulefield.estimators.graph.multilabel", "MultiLabelCRF"),
     "joint": ("rulefield.estimators.joint.estimator", "JointCRF"),
     "ruled": ("rulefield.estimators.ruled.estimator", "RuledCRF"),
     "segments": ("rulefield.estimators.segments.estimator", "SegmentCRF"),

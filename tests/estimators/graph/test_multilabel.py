@@ -11,7 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from rulefield import rules as r
 from rulefield.estimators.graph.multilabel import MultiLabelCRF
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, LabelError
 
 
 def test_scikit_learn_accepts_it():
@@ -60,9 +60,60 @@ def test_edges_help_labels_that_exclude_each_other():
 
 def test_rules_hold(data):
     X, Y = data
-    rule = r.implies(r.node("label0", 0).is_(1), r.node("label1", 0).is_(1))
+    rule = r.implies(r.node("label", 0).is_(1), r.node("label", 1).is_(1))
     guess = MultiLabelCRF(rules=[rule]).fit(X, Y).predict(X)
     assert (guess[:, 0] <= guess[:, 1]).all()
+
+
+def test_everything_is_that_of_the_joint_distribution_under_rules(data):
+    X, Y = data
+    rule = r.at_most(2, r.nodes("label").is_(1))
+    soft = r.implies(r.node("label", 3).is_(1), r.node("label", 0).is_(1)).soft(1.0)
+    crf = MultiLabelCRF(structure="full", rules=[rule, soft]).fit(X, Y)
+    known = [[None, None, 1, None], None]
+    every = np.array(list(itertools.product((0, 1), repeat=4)))
+    tables = crf.predict_proba(X[:2], known=known)
+    labelings = crf.decode(X[:2], known=known)
+    guess = crf.predict(X[:2], known=np.array([[np.nan, np.nan, 1, np.nan], [np.nan] * 4]))
+    for i in range(2):
+        held = every[(every.sum(axis=1) <= 2) & ((every[:, 2] == 1) | (i == 1))]
+        total = np.array([found.objective for found in crf.decode(X[[i]].repeat(len(held), axis=0), known=held)])
+        weight = np.exp(total - total.max()) / np.exp(total - total.max()).sum()
+        assert_allclose([table[i, 1] for table in tables], weight @ held, atol=1e-9)
+        assert guess[i].tolist() == labelings[i].labels == held[weight.argmax()].tolist()
+        assert labelings[i].status == "optimal"
+
+
+def test_one_label_with_names(data):
+    X, Y = data
+    names = np.array(["ham", "spam"])[Y[:, 0]]
+    crf = MultiLabelCRF().fit(X, names)
+    assert crf.predict(X[:2], known=["spam", None])[0] == "spam"
+    assert (crf.predict(X, rules=[r.node("label", 0).is_("ham")]) == "ham").all()
+    again = MultiLabelCRF.load(crf.to_bytes())
+    assert (again.predict(X) == crf.predict(X)).all()
+    assert again.classes_.tolist() == ["ham", "spam"]
+
+
+def test_a_label_that_never_occurs_is_unlikely(data):
+    X, Y = data
+    crf = MultiLabelCRF().fit(X, np.column_stack([Y, np.zeros(len(Y), int)]))
+    assert crf.predict(X)[:, 4].max() == 0
+    assert crf.predict_proba(X)[4][:, 1].max() < 0.2
+
+
+def test_mistakes_are_explained(data):
+    X, Y = data
+    crf = MultiLabelCRF().fit(X, Y)
+    with pytest.raises(InputError, match="known must hold one row of labels for each of 3"):
+        crf.predict(X[:3], known=Y[:2])
+    with pytest.raises(InputError, match=r"known\[0\] must hold 4 labels; got 2"):
+        crf.predict(X[:1], known=[[0, 1]])
+    with pytest.raises(LabelError, match=r"known\[0\] holds 7"):
+        crf.predict(X[:1], known=[[0, 1, 7, None]])
+    different = np.column_stack([Y[:, 0], Y[:, 1] + 2])
+    with pytest.raises(InputError, match="the same classes"):
+        MultiLabelCRF(rules=[r.node("label", 0).is_(1)]).fit(X, different).predict(X)
 
 
 def test_wrong_structure_is_explained(data):

@@ -23,9 +23,11 @@ from rulefield.estimators.parameters import (
     ON_INFEASIBLE,
     RANDOM_STATE,
     RULES,
-    anything,
     check_parameters,
     check_value,
+    either,
+    instance_of,
+    list_of,
     number,
     one_of,
     optional,
@@ -43,6 +45,9 @@ from rulefield.rules.rule import Rule
 
 GRAPHS_PER_STEP = 8
 MOST_ITERATIONS = {"likelihood": 1000, "pseudolikelihood": 1000, "ssvm": 200, "perceptron": 200}
+COLUMNS = optional(
+    either(list_of("a list of columns", int, np.integer), instance_of("a dict of these by pair of types", Mapping))
+)
 Rules = Sequence[Rule] | None
 
 
@@ -99,6 +104,11 @@ class GraphCRF(SavedModel):
     edge_coef_ : dict of (type, type) to ndarray (n_labels, n_labels', n_edge_features)
     theta_ : ndarray (n_parameters_,)
         The free weights; eq. 8 of [Meunier17]_ counts them where none are tied.
+    n_features_in_ : dict of type to int
+        Node features of each type.
+    n_parameters_ : int
+    model_ : GraphModel
+        Which weights there are and which are tied.
     objective_curve_ : tuple of float
     n_iter_ : int
     converged_ : bool
@@ -117,16 +127,16 @@ class GraphCRF(SavedModel):
     """
 
     _kind = "GraphCRF"
-    _saved = ("plain_labels_", "objective_curve_", "n_iter_", "converged_", "gap_")
+    _saved = ("_plain_labels", "objective_curve_", "n_iter_", "converged_", "gap_")
     _parameters: ClassVar = {
         "algorithm": one_of(*ALGORITHMS),
         "l2": number(),
-        "edge_weights": anything('"full", "potts" or a dict by pair of types'),
-        "symmetric": anything("a list of columns, or a dict of these by pair of types"),
-        "antisymmetric": anything("a list of columns, or a dict of these by pair of types"),
-        "share": anything("a list of groups of types"),
-        "labels": anything("a dict by type"),
-        "class_weight": anything('None, "balanced" or a dict by type'),
+        "edge_weights": either(one_of("full", "potts"), instance_of("a dict of these by pair of types", Mapping)),
+        "symmetric": COLUMNS,
+        "antisymmetric": COLUMNS,
+        "share": optional(list_of('a list of groups of types, as [["a", "b"]]', list, tuple)),
+        "labels": optional(instance_of("a dict by type", Mapping)),
+        "class_weight": optional(either(one_of("balanced"), instance_of("a dict by type", Mapping))),
         "rules": RULES,
         "train_with_rules": FLAG,
         "max_iter": optional(whole(1)),
@@ -193,6 +203,14 @@ class GraphCRF(SavedModel):
             type, plain sequences of labels do.
         sample_weight : array-like of shape (n_graphs,), optional
         """
+        self._learn(X, y, sample_weight)
+        if (told := self._unconverged()) is not None:
+            warnings.warn(told, ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _learn(
+        self, X: Sequence[TypedGraph], y: Sequence[Labels], sample_weight: Sequence[float] | np.ndarray | None
+    ) -> None:
         check_parameters(self)
         if self.algorithm == "ssvm" and self.l2 == 0:
             raise InputError('l2 must be > 0 for algorithm="ssvm": without it the margin has no scale; got 0.')
@@ -206,19 +224,17 @@ class GraphCRF(SavedModel):
         training = GraphTraining(
             self.algorithm,
             float(self.l2),
-            self.max_iter or MOST_ITERATIONS[self.algorithm],
+            self._most_iterations,
             float(self.tol),
             self._learning_rules(graphs, names),
             n_jobs=self.n_jobs,
             oracle_nodes=self.oracle_nodes,
         )
         learned = fit_graph_model(model, shards, training, self._start(model, shards))
-        self.plain_labels_ = not any(isinstance(given, Mapping) for given in labels)
+        self._plain_labels = not any(isinstance(given, Mapping) for given in labels)
         self._set_model(model, names, learned.theta)
         self.objective_curve_, self.n_iter_ = learned.curve, len(learned.curve)
         self.converged_, self.gap_ = learned.converged, learned.gap
-        self._warn_of_limit(training.max_iter)
-        return self
 
     def _shards(
         self, graphs: Sequence[TypedGraph], labels: Sequence[Labels], names: GraphLabels, weight: np.ndarray
@@ -250,22 +266,24 @@ class GraphCRF(SavedModel):
         compiled = [compiler.compile(graph) for graph in graphs]
         return compiled.__getitem__
 
-    def _warn_of_limit(self, max_iter: int) -> None:
-        if self.converged_ or self.n_iter_ < max_iter:
-            return
+    @property
+    def _most_iterations(self) -> int:
+        return self.max_iter or MOST_ITERATIONS[self.algorithm]
+
+    def _unconverged(self) -> str | None:
+        """Sentence for a fit that the limit stopped; None where it converged."""
+        if self.converged_ or self.n_iter_ < self._most_iterations:
+            return None
         way_out = "raise max_iter or tol"
         if self.algorithm == "perceptron":
             way_out = "raise max_iter, or take another algorithm (it ends where the training set is separated)"
-        warnings.warn(
-            f"{self.algorithm} did not converge in {max_iter} iterations; {way_out}.",
-            ConvergenceWarning,
-            stacklevel=3,
-        )
+        return f"{self.algorithm} did not converge in {self._most_iterations} iterations; {way_out}."
 
     def _set_model(self, model: GraphModel, names: GraphLabels, theta: np.ndarray) -> None:
-        self.model_, self.names_, self.theta_ = model, names, theta
+        self.model_, self._names, self.theta_ = model, names, theta
         self.classes_ = names.classes
         self.n_parameters_ = model.n_parameters
+        self.n_features_in_ = dict(model.spec.features)
 
     @property
     def coef_(self) -> dict[str, np.ndarray]:
@@ -277,7 +295,7 @@ class GraphCRF(SavedModel):
     def edge_coef_(self) -> dict[Pair, np.ndarray]:
         """Weights of each pair of types, (n_labels, n_labels', n_edge_features)."""
         self._check_fitted()
-        counts = self.names_.counts
+        counts = self._names.counts
         return {
             (a, b): self.model_.weights(self.theta_, (a, b)).T.reshape(counts[a], counts[b], -1)
             for a, b in sorted(self.model_.spec.edge_features)
@@ -305,8 +323,8 @@ class GraphCRF(SavedModel):
                     f"graph {i}: no labelling that obeys the hard rules was found within the limits of the search; "
                     "decode() takes a larger node_limit."
                 )
-            named = self.names_.decode(graph, result.labels)
-            out[i] = next(iter(named.values())) if self.plain_labels_ else named
+            named = self._names.decode(graph, result.labels)
+            out[i] = next(iter(named.values())) if self._plain_labels else named
         return out
 
     def decode(
@@ -359,7 +377,7 @@ class GraphCRF(SavedModel):
         if decoder.rules and method in ("tree_reweighted", "loopy"):
             raise InputError(f'method="{method}" knows no rules; use "auto", or rules=[].')
         found = decoder.marginals(graphs, self._allowed(graphs, known), method)
-        return [self.names_.by_type(graph, marginals) for graph, marginals in zip(graphs, found)]
+        return [self._names.by_type(graph, marginals) for graph, marginals in zip(graphs, found)]
 
     def score(
         self,
@@ -387,7 +405,7 @@ class GraphCRF(SavedModel):
     def _hits(
         self, X: Sequence[TypedGraph], y: Sequence[Labels], guesses: np.ndarray, weight: np.ndarray
     ) -> tuple[dict[str, float], dict[str, float]]:
-        names = self.names_
+        names = self._names
         right, total = dict.fromkeys(self.classes_, 0.0), dict.fromkeys(self.classes_, 0.0)
         for graph, truth, guess, w in zip(X, y, guesses, weight):
             wanted = names.by_type(graph, names.allowed(graph, truth))
@@ -400,16 +418,16 @@ class GraphCRF(SavedModel):
 
     def _listed(self, graph: TypedGraph, numbers: np.ndarray) -> Any:
         """Labels as a list, by type where ``fit`` was given them so."""
-        named = {t: labels.tolist() for t, labels in self.names_.decode(graph, numbers).items()}
-        return next(iter(named.values())) if self.plain_labels_ else named
+        named = {t: labels.tolist() for t, labels in self._names.decode(graph, numbers).items()}
+        return next(iter(named.values())) if self._plain_labels else named
 
     def _decoder(self, rules: Rules) -> GraphDecoder:
         check_parameters(self)
         rules = self.rules if rules is None else rules
         check_value("rules", rules, RULES)
-        compiler = GraphRuleCompiler(rules or [], self.names_.classes)
+        compiler = GraphRuleCompiler(rules or [], self._names.classes)
         return GraphDecoder(
-            self.model_, self.theta_, self.names_, rules or [], compiler.compile, self.on_infeasible, self.n_jobs
+            self.model_, self.theta_, self._names, rules or [], compiler.compile, self.on_infeasible, self.n_jobs
         )
 
     def _graphs(self, X: Sequence[TypedGraph]) -> list[TypedGraph]:
@@ -421,7 +439,7 @@ class GraphCRF(SavedModel):
         if known is None:
             return None
         given = checked_labels(known, len(graphs), "known")
-        return [self.names_.allowed(graph, labels) for graph, labels in zip(graphs, given)]
+        return [self._names.allowed(graph, labels) for graph, labels in zip(graphs, given)]
 
     # --- scikit-learn and files -------------------------------------------------------------------
 

@@ -1,23 +1,49 @@
-"""Multi-label classification with a CRF over the labels, as an ordinary scikit-learn classifier."""
+"""Multi-label classification as a small graph of labels, one for each sample."""
 
+import warnings
 from collections.abc import Sequence
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rulefield.data.graphs import TypedGraph
+from rulefield.data.graphs import Features, TypedGraph
 from rulefield.encode.graph_builders import multilabel_edges
-from rulefield.estimators.graph.estimator import GraphCRF
-from rulefield.exceptions import InputError
+from rulefield.estimators.base import SavedModel, State
+from rulefield.estimators.graph.decoding import Compiled, GraphDecoder, Search
+from rulefield.estimators.graph.estimator import ALGORITHMS, GraphCRF, Rules
+from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.parameters import (
+    FLAG,
+    N_JOBS,
+    ON_INFEASIBLE,
+    RULES,
+    check_parameters,
+    check_value,
+    either,
+    instance_of,
+    number,
+    one_of,
+    optional,
+    whole,
+)
+from rulefield.estimators.tables import KnownTable, known_rows
+from rulefield.exceptions import InputError, LabelError
+from rulefield.inference.graph.decode import ENGINES, NODE_LIMIT
+from rulefield.rules.graph.compiler import GraphRuleCompiler
+
+NODE = "label"  # the type of every label in rules: r.node("label", 3).is_(1), r.nodes("label").is_(1)
 
 
-class MultiLabelCRF(ClassifierMixin, BaseEstimator):
+class MultiLabelCRF(ClassifierMixin, SavedModel):
     """Multi-label classifier: one binary node for each label, edges between labels that depend on each other.
 
     Each label is a linear classifier of the features; each edge adds a score for every pair of values of two labels,
@@ -26,20 +52,25 @@ class MultiLabelCRF(ClassifierMixin, BaseEstimator):
 
     Parameters
     ----------
-    structure : {"tree", "full", "none"} or array-like of shape (n_edges, 2)
+    structure : {"tree", "full", "none"} or array-like of shape (n_edges, 2), default "tree"
         Which labels are joined: the tree of highest mutual information (Chow and Liu), all pairs, no pair.
-    algorithm : {"likelihood", "pseudolikelihood", "ssvm", "perceptron"}
-        See :class:`rulefield.estimators.graph.estimator.GraphCRF`. On a tree the likelihood is exact.
-    l2 : float
+    algorithm : {"likelihood", "pseudolikelihood", "ssvm", "perceptron"}, default "likelihood"
+        See :class:`rulefield.GraphCRF`. On a tree the likelihood is exact.
+    l2 : float, default 1
         Weight of the squared weights beside the sum of losses.
-    scale : bool
+    scale : bool, default True
         Bring features to mean 0 and variance 1 first (dense features only).
-    rules : list of rules
-        Rules about the nodes ``node("label0", 0)``, ``node("label1", 0)``, ... with labels 0 and 1; hard or soft.
-    max_iter, tol : int, float
-        Limits of the learner.
+    rules : list of rules, optional
+        Every prediction obeys the hard ones and pays for breaking soft ones. They are about the nodes
+        ``node("label", 0)``, ``node("label", 1)``, ..., whose values are those of ``y``.
+    on_infeasible : {"raise", "relax"}, default "raise"
+        What to do where hard rules contradict each other: raise, naming them, or break them as little as possible.
+    max_iter : int, optional
+        Most iterations (passes for ``ssvm`` and ``perceptron``). None: 1000, for the latter 200.
+    tol : float, default 1e-6
+        Relative decrease of the objective (for ``ssvm``: relative duality gap) at which learning stops.
     n_jobs : int, optional
-        Threads.
+        Threads (-1: one per core). The result is the same for any number.
 
     Attributes
     ----------
@@ -48,27 +79,45 @@ class MultiLabelCRF(ClassifierMixin, BaseEstimator):
     crf_ : GraphCRF
         The fitted field.
     n_features_in_ : int
+    feature_names_in_ : ndarray of str
+        Where X had names.
     n_iter_ : int
+    converged_ : bool
 
     Examples
     --------
     >>> import numpy as np
-    >>> from rulefield.estimators.graph.multilabel import MultiLabelCRF
+    >>> import rulefield as rf
     >>> X = np.array([[0.0], [1.0], [2.0], [3.0]])
     >>> Y = np.array([[0, 1], [0, 1], [1, 0], [1, 0]])
-    >>> MultiLabelCRF(l2=0.1).fit(X, Y).predict(X).tolist()
+    >>> rf.MultiLabelCRF(l2=0.1).fit(X, Y).predict(X).tolist()
     [[0, 1], [0, 1], [1, 0], [1, 0]]
     """
+
+    _kind = "MultiLabelCRF"
+    _saved = ("edges_", "n_features_in_", "n_iter_", "converged_", "_multilabel", "_class_list", "_center", "_spread")
+    _parameters: ClassVar = {
+        "structure": either(one_of("tree", "full", "none"), instance_of("pairs of labels", list, tuple, np.ndarray)),
+        "algorithm": one_of(*ALGORITHMS),
+        "l2": number(),
+        "scale": FLAG,
+        "rules": RULES,
+        "on_infeasible": ON_INFEASIBLE,
+        "max_iter": optional(whole(1)),
+        "tol": number(),
+        "n_jobs": N_JOBS,
+    }
 
     def __init__(
         self,
         *,
-        structure: Any = "tree",
+        structure: str | Sequence[Sequence[int]] | np.ndarray = "tree",
         algorithm: str = "likelihood",
         l2: float = 1.0,
         scale: bool = True,
-        rules: Sequence[Any] | None = None,
-        max_iter: int = 200,
+        rules: Rules = None,
+        on_infeasible: str = "raise",
+        max_iter: int | None = None,
         tol: float = 1e-6,
         n_jobs: int | None = None,
     ):
@@ -77,11 +126,14 @@ class MultiLabelCRF(ClassifierMixin, BaseEstimator):
         self.l2 = l2
         self.scale = scale
         self.rules = rules
+        self.on_infeasible = on_infeasible
         self.max_iter = max_iter
         self.tol = tol
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "MultiLabelCRF":
+    # --- learning ---------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from a feature matrix and an indicator matrix (or a column of classes).
 
         Parameters
@@ -90,60 +142,51 @@ class MultiLabelCRF(ClassifierMixin, BaseEstimator):
         y : array-like of shape (n_samples, n_labels) with entries 0 and 1, or (n_samples,)
         sample_weight : array-like of shape (n_samples,), optional
         """
+        check_parameters(self)
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=np.float64)
         check_classification_targets(y)
         targets = np.asarray(y)
-        self.multilabel_ = targets.ndim == 2 and targets.shape[1] > 1
-        columns = targets.reshape(len(targets), -1)
-        classes, numbers = zip(*(np.unique(column, return_inverse=True) for column in columns.T))
-        self._check_classes(classes)
-        self.classes_ = list(classes) if self.multilabel_ else classes[0]
-        self._class_list = list(classes)
-        self.scaler_ = StandardScaler().fit(X, sample_weight=sample_weight) if self._scales(X) else None
-        self.edges_ = self._choose_edges(np.stack(numbers, axis=1))
+        self._multilabel = targets.ndim == 2 and targets.shape[1] > 1
+        self._class_list, numbers = _encoded(targets.reshape(len(targets), -1))
+        if not self._multilabel and len(self._class_list[0]) < 2:
+            raise LabelError(
+                f"y must hold two classes at least; the data has one class: {self._class_list[0].tolist()}."
+            )
+        self._center, self._spread = self._scaling(X, sample_weight)
+        self.edges_ = self._choose_edges(numbers)
         self.crf_ = GraphCRF(
             algorithm=self.algorithm,
             l2=self.l2,
-            labels={_name(k): len(c) for k, c in enumerate(classes)},
+            labels={name: len(c) for name, c in zip(self._names, self._class_list)},
             max_iter=self.max_iter,
             tol=self.tol,
             n_jobs=self.n_jobs,
         )
-        labels = [{_name(k): [int(c[i])] for k, c in enumerate(numbers)} for i in range(len(columns))]
-        self.crf_.fit(self._graphs(X), labels, sample_weight)
-        self.n_iter_ = max(self.crf_.n_iter_, 1)
+        labels = [{name: [int(k)] for name, k in zip(self._names, row)} for row in numbers]
+        self.crf_._learn(self._graphs(X), labels, sample_weight)
+        self.n_iter_, self.converged_ = max(self.crf_.n_iter_, 1), self.crf_.converged_
+        if (told := self.crf_._unconverged()) is not None:
+            warnings.warn(told, ConvergenceWarning, stacklevel=2)
         return self
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the best joint labelling of each sample: (n_samples, n_labels), or (n_samples,) for one label."""
-        X = self._checked(X)
-        found = self.crf_.predict(self._graphs(X), rules=self.rules)
-        columns = [
-            classes[np.array([labels[_name(k)][0] for labels in found], dtype=np.int64)]
-            for k, classes in enumerate(self._class_list)
-        ]
-        return np.stack(columns, axis=1) if self.multilabel_ else columns[0]
+    @property
+    def classes_(self) -> Any:
+        """Values of the label, or of each label."""
+        if not hasattr(self, "_class_list"):
+            raise AttributeError("classes_ is set by fit.")
+        return list(self._class_list) if self._multilabel else self._class_list[0]
 
-    def predict_proba(self, X: Any) -> Any:
-        """Marginal probabilities: a list of (n_samples, n_classes), one for each label; one array for one label.
+    @property
+    def _names(self) -> list[str]:
+        """Type of each label's node; sorted by name they are sorted by number."""
+        width = len(str(len(self._class_list) - 1))
+        return [f"label{k:0{width}d}" for k in range(len(self._class_list))]
 
-        Exact on trees; tree-reweighted on graphs with loops.
-        """
-        X = self._checked(X)
-        found = self.crf_.predict_marginals(self._graphs(X))
-        tables = [np.concatenate([m[_name(k)] for m in found]) for k in range(len(self._class_list))]
-        return tables if self.multilabel_ else tables[0]
-
-    def _checked(self, X: Any) -> Any:
-        check_is_fitted(self, "crf_")
-        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-
-    def _check_classes(self, classes: Sequence[np.ndarray]) -> None:
-        if not self.multilabel_ and len(classes[0]) < 2:
-            raise ValueError(f"the classifier needs two classes at least; the data has one class: {classes[0]!r}.")
-
-    def _scales(self, X: Any) -> bool:
-        return bool(self.scale) and not sparse.issparse(X)
+    def _scaling(self, X: Features, sample_weight: Any) -> tuple[np.ndarray | None, np.ndarray | None]:
+        if not self.scale or sparse.issparse(X):
+            return None, None
+        scaler = StandardScaler().fit(X, sample_weight=sample_weight)
+        return scaler.mean_, scaler.scale_
 
     def _choose_edges(self, numbers: np.ndarray) -> np.ndarray:
         n_labels = numbers.shape[1]
@@ -154,18 +197,121 @@ class MultiLabelCRF(ClassifierMixin, BaseEstimator):
             raise InputError(f"structure must join different labels 0 to {n_labels - 1}; got {edges.tolist()}.")
         return edges
 
-    def _graphs(self, X: Any) -> list[TypedGraph]:
+    def _graphs(self, X: Features) -> list[TypedGraph]:
         """One graph for each sample; all labels share its row of features and a constant."""
-        rows = X if self.scaler_ is None else self.scaler_.transform(X)
-        if sparse.issparse(rows):
-            rows = sparse.csr_array(sparse.hstack([rows, np.ones((rows.shape[0], 1))]))
+        if sparse.issparse(X):
+            rows = sparse.csr_array(sparse.hstack([X, np.ones((X.shape[0], 1))]))
             parts = [rows[[i]] for i in range(rows.shape[0])]
         else:
-            parts = list(np.hstack([rows, np.ones((len(rows), 1))])[:, None, :])
+            scaled = X if self._center is None else (X - self._center) / self._spread
+            parts = list(np.hstack([scaled, np.ones((len(scaled), 1))])[:, None, :])
         pair = np.zeros((1, 2), dtype=np.int64)
-        edges = {(_name(a), _name(b)): pair for a, b in self.edges_.tolist()}
-        names = [_name(k) for k in range(len(self._class_list))]
+        names = self._names
+        edges = {(names[a], names[b]): pair for a, b in self.edges_.tolist()}
         return [TypedGraph(dict.fromkeys(names, part), edges) for part in parts]
+
+    # --- prediction -------------------------------------------------------------------------------
+
+    def predict(self, X: Any, *, rules: Rules = None, known: KnownTable = None) -> np.ndarray:
+        """Return the best joint labelling of each sample: (n_samples, n_labels), or (n_samples,) for one label.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        rules : list of rules, optional
+            In place of the model's own; ``[]`` for none.
+        known : array-like of shape (n_samples, n_labels), or (n_samples,) for one label, optional
+            Labels known beforehand; NaN or None where free. A row may be None.
+        """
+        X = self._checked(X)
+        results = self._decoder(rules).results(self._graphs(X), self._allowed(known, X.shape[0]))
+        numbers = np.stack([result.labels for result in results])
+        columns = [classes[numbers[:, k]] for k, classes in enumerate(self._class_list)]
+        return np.stack(columns, axis=1) if self._multilabel else columns[0]
+
+    def decode(
+        self,
+        X: Any,
+        *,
+        rules: Rules = None,
+        known: KnownTable = None,
+        engine: str = "auto",
+        node_limit: int = NODE_LIMIT,
+        seconds: float | None = None,
+    ) -> list[Labeling]:
+        """Return the best labeling of each sample with score, bound, status and the rules it breaks.
+
+        Parameters
+        ----------
+        X, rules, known : as in ``predict``
+        engine, node_limit, seconds : as in :meth:`rulefield.GraphCRF.decode`
+        """
+        check_value("engine", engine, one_of(*ENGINES))
+        X = self._checked(X)
+        decoder = self._decoder(rules)
+        search = Search(engine, node_limit, seconds)
+        results = decoder.results(self._graphs(X), self._allowed(known, X.shape[0]), search)
+        names = [rule.label for rule in decoder.rules]
+        return [Labeling.named(r, [c[k].item() for c, k in zip(self._class_list, r.labels)], names) for r in results]
+
+    def predict_proba(self, X: Any, *, rules: Rules = None, known: KnownTable = None) -> Any:
+        """Marginal probabilities: a list of (n_samples, n_classes), one for each label; one array for one label.
+
+        Exact on trees and under rules; tree-reweighted on graphs with loops without rules.
+
+        Parameters
+        ----------
+        X, rules, known : as in ``predict``
+        """
+        X = self._checked(X)
+        found = self._decoder(rules).marginals(self._graphs(X), self._allowed(known, X.shape[0]))
+        cuts = np.cumsum([len(classes) for classes in self._class_list])[:-1]
+        tables = np.split(np.stack(found), cuts, axis=1)
+        return tables if self._multilabel else tables[0]
+
+    def score(
+        self, X: Any, y: Any, *, rules: Rules = None, known: KnownTable = None, sample_weight: Any = None
+    ) -> float:
+        """Share of samples all of whose labels are predicted right, as scikit-learn counts multi-label accuracy."""
+        return float(accuracy_score(y, self.predict(X, rules=rules, known=known), sample_weight=sample_weight))
+
+    def _checked(self, X: Any) -> Features:
+        check_is_fitted(self, "crf_")
+        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+
+    def _decoder(self, rules: Rules) -> GraphDecoder:
+        check_parameters(self)
+        rules = self.rules if rules is None else rules
+        check_value("rules", rules, RULES)
+        compiler = _LabelRules(rules or [], self._class_list)
+        crf = self.crf_
+        return GraphDecoder(
+            crf.model_, crf.theta_, crf._names, compiler.rules, compiler, self.on_infeasible, self.n_jobs
+        )
+
+    def _allowed(self, known: KnownTable, n_samples: int) -> list[np.ndarray] | None:
+        """Values that each sample's labels may have, flat; None where nothing is known."""
+        if known is None:
+            return None
+        sizes = [len(classes) for classes in self._class_list]
+        rows = known_rows(known, n_samples)
+        return [
+            np.ones(sum(sizes), bool) if row is None else np.concatenate(self._row_allowed(row, i))
+            for i, row in enumerate(rows)
+        ]
+
+    def _row_allowed(self, row: list[Any], i: int) -> list[np.ndarray]:
+        if len(row) != len(self._class_list):
+            raise InputError(f"known[{i}] must hold {len(self._class_list)} labels; got {len(row)}.")
+        masks = []
+        for value, classes in zip(row, self._class_list):
+            mask = np.ones(len(classes), bool) if value is None else classes == value
+            if not mask.any():
+                raise LabelError(f"known[{i}] holds {value!r}, which is none of the classes {classes.tolist()}.")
+            masks.append(mask)
+        return masks
+
+    # --- scikit-learn and files -------------------------------------------------------------------
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -175,6 +321,38 @@ class MultiLabelCRF(ClassifierMixin, BaseEstimator):
         tags.classifier_tags.multi_class = True
         return tags
 
+    def _state(self) -> State:
+        arrays, field = self.crf_._whole_state()
+        names = [str(name) for name in getattr(self, "feature_names_in_", ())]
+        return {f"field.{name}": array for name, array in arrays.items()}, {"field": field, "feature_names": names}
 
-def _name(label: int) -> str:
-    return f"label{label}"
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+        own = {name.removeprefix("field."): array for name, array in arrays.items() if name.startswith("field.")}
+        self.crf_ = GraphCRF._from_state(own, metadata["field"])
+        if metadata["feature_names"]:
+            self.feature_names_in_ = np.array(metadata["feature_names"], dtype=object)
+
+
+class _LabelRules:
+    """Rules about the nodes ``node("label", k)``, compiled for the graph of one sample; the same for all samples."""
+
+    def __init__(self, rules: Sequence[Any], classes: Sequence[np.ndarray]):
+        self.rules, self._n_labels = list(rules), len(classes)
+        if self.rules and any(not np.array_equal(c, classes[0]) for c in classes):
+            raise InputError("rules need labels that all have the same classes; this target's columns differ.")
+        self._compiler = GraphRuleCompiler(self.rules, {NODE: classes[0]})
+
+    @cached_property
+    def _compiled(self) -> Compiled:
+        return self._compiler.compile(TypedGraph({NODE: np.zeros((self._n_labels, 1))}))
+
+    def __call__(self, graph: TypedGraph) -> Compiled:
+        return self._compiled
+
+
+def _encoded(columns: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+    """Classes of each column, and numbers (n_samples, n_labels); indicators have the classes 0 and 1 throughout."""
+    if columns.shape[1] > 1 and columns.dtype.kind in "iubf" and np.isin(columns, (0, 1)).all():
+        return [np.array([0, 1])] * columns.shape[1], columns.astype(np.int64)
+    classes, numbers = zip(*(np.unique(column, return_inverse=True) for column in columns.T))
+    return list(classes), np.stack(numbers, axis=1).astype(np.int64)

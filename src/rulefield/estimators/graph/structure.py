@@ -27,10 +27,6 @@ def make_spec(
     """Count features and read which edge weights are tied."""
     features, edge_features = _feature_counts(graphs)
     pairs = sorted(edge_features)
-    if not isinstance(edge_weights, str | Mapping):
-        raise InputError(f'edge_weights must be "full", "potts" or a dict by pair of types; got {edge_weights!r}.')
-    if isinstance(edge_weights, str) and edge_weights not in ("full", "potts"):
-        raise InputError(f'edge_weights must be "full", "potts" or a dict by pair of types; got {edge_weights!r}.')
     kinds = dict.fromkeys(pairs, edge_weights) if isinstance(edge_weights, str) else dict(edge_weights)
     for pair, kind in kinds.items():
         if pair not in edge_features or kind not in ("full", "potts"):
@@ -49,11 +45,7 @@ def make_spec(
 
 
 def _groups(share: Sequence[Sequence[str | Pair]] | None) -> tuple[tuple[str | Pair, ...], ...]:
-    if share is None:
-        return ()
-    if isinstance(share, str) or not all(isinstance(group, list | tuple) for group in share):
-        raise InputError(f'share must be a list of groups, as [["a", "b"]]; got {share!r}.')
-    return tuple(tuple(tuple(key) if isinstance(key, list) else key for key in group) for group in share)
+    return tuple(tuple(tuple(key) if isinstance(key, list) else key for key in group) for group in share or ())
 
 
 def _feature_counts(graphs: Sequence[TypedGraph]) -> tuple[dict[str, int], dict[Pair, int]]:
@@ -101,8 +93,6 @@ def node_costs(
     types = sorted(names.classes)
     if class_weight == "balanced":
         class_weight = dict.fromkeys(types, "balanced")
-    if not isinstance(class_weight, Mapping):
-        raise InputError(f'class_weight must be None, "balanced" or a dict by type; got {class_weight!r}.')
     if len(types) == 1 and types[0] not in class_weight:
         class_weight = {types[0]: class_weight}
     kind = [_type_numbers(graph, types) for graph in graphs]

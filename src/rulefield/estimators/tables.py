@@ -1,0 +1,28 @@
+"""Labels known beforehand for estimators whose X and y are tables."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from rulefield.exceptions import InputError
+
+KnownTable = np.ndarray | Iterable[Any] | None
+"""One row per instance: labels, None or NaN where unknown; a row may be None."""
+
+
+def known_rows(known: KnownTable, n_rows: int) -> list[list[Any] | None]:
+    """Return known labels row by row, None where unknown; labels of a one-dimensional target are rows of one."""
+    if isinstance(known, str | bytes | dict) or not isinstance(known, Iterable):
+        raise InputError(f"known must hold one row of labels for each instance; got {type(known).__name__}.")
+    rows = [_row(given) for given in (known.to_numpy() if hasattr(known, "to_numpy") else known)]
+    if len(rows) != n_rows:
+        raise InputError(f"known must hold one row of labels for each of {n_rows} instances; got {len(rows)}.")
+    return rows
+
+
+def _row(given: Any) -> list[Any] | None:
+    if given is None:
+        return None
+    values = [given] if isinstance(given, str) or not isinstance(given, Iterable) else list(given)
+    return [None if value is None or value != value else value for value in values]

@@ -14,6 +14,8 @@ import rulefield
 LEVELS = {
     "exceptions": -1,
     "outputs": 0,
+    "forms": 0,
+    "regexes": 0,
     "data": 0,
     "kernels": 0,
     "problem": 1,

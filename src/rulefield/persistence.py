@@ -16,11 +16,13 @@ from safetensors import SafetensorError
 from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
+from rulefield.data.plain_json import read_json
 from rulefield.exceptions import ModelFileError
 from rulefield.outputs import write_whole
 
 FORMAT = 1
 _KEY = "rulefield"
+_HEADER = {"format": int, "kind": str, "metadata": str, "digest": str}
 
 
 def save_model(path: str | Path, kind: str, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> None:
@@ -56,11 +58,15 @@ def model_from_bytes(data: bytes, name: str) -> tuple[str, dict[str, np.ndarray]
         )
     try:
         arrays = load_tensors(data)
-    except (SafetensorError, ValueError, KeyError) as error:
+    except (SafetensorError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelFileError(f"{name} is damaged or cut short ({error}); copy or save it again.") from None
     if header["digest"] != _digest(header["kind"], arrays, header["metadata"]):
         raise ModelFileError(f"{name} was changed after it was saved (its digest differs); save the model again.")
-    return header["kind"], arrays, json.loads(header["metadata"])
+    try:
+        metadata = read_json(header["metadata"])
+    except ValueError as error:
+        raise ModelFileError(f"the metadata of {name} cannot be read ({error}); save the model again.") from None
+    return header["kind"], arrays, metadata
 
 
 def pack_strings(strings: Iterable[str]) -> dict[str, np.ndarray]:
@@ -82,10 +88,9 @@ def _read_header(data: bytes, name: str) -> dict[str, Any]:
         size = int.from_bytes(data[:8], "little")
         if len(data) < 8 + size:
             raise ValueError("header is cut short")
-        header = json.loads(data[8 : 8 + size])["__metadata__"][_KEY]
-        header = json.loads(header)
-        if not {"format", "kind", "metadata", "digest"} <= set(header):
-            raise KeyError("fields")
+        header = read_json(read_json(data[8 : 8 + size])["__metadata__"][_KEY])
+        if any(type(header[key]) is not kind for key, kind in _HEADER.items()):
+            raise TypeError("fields")
     except (ValueError, KeyError, TypeError):
         raise ModelFileError(
             f"{name} is not a rulefield model, or its beginning is damaged; give a file written by save()."

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
+from rulefield import regexes
 from rulefield import rules as r
 from rulefield.cli.corpus import read_corpus
+from rulefield.data.plain_json import DEEPEST, read_json
 from rulefield.data.sequences import Sequences
-from rulefield.encode import regexes
 from rulefield.encode.features import FeatureEncoder
 from rulefield.encode.patterns import TokenClasses
-from rulefield.encode.plain_json import DEEPEST, read_json
 from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.exceptions import InputError, RuleError

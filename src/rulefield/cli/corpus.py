@@ -8,9 +8,9 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
+from rulefield.data.plain_json import read_json
 from rulefield.datasets.columns import rows_of
 from rulefield.datasets.folder import read_lines
-from rulefield.encode.plain_json import read_json
 from rulefield.exceptions import InputError
 from rulefield.outputs import check_output, whole_file
 

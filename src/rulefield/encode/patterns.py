@@ -2,7 +2,7 @@
 
 import re
 
-from rulefield.encode.regexes import limited
+from rulefield.regexes import limited
 
 MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec"
 

@@ -2,8 +2,9 @@
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -11,9 +12,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.packing import Packer, State, given_or, pack_or_name, unpack
-from rulefield.estimators.parameters import Table
+from rulefield.estimators.parameters import Table, check_parameters
 from rulefield.exceptions import ModelFileError
+from rulefield.forms import check_typed, refused_as_file
 from rulefield.persistence import load_model, model_to_bytes, save_model
+
+_Metadata = TypedDict(
+    "_Metadata",
+    {
+        "class": str,
+        "params": dict[str, Any],
+        "own_params": dict[str, Any],
+        "attributes": dict[str, Any],
+        "model": dict[str, Any],
+    },
+)
 
 
 class SavedModel(BaseEstimator):
@@ -25,8 +38,8 @@ class SavedModel(BaseEstimator):
 
     _kind: ClassVar[str]
     _parameters: ClassVar[Table]
-    _saved: ClassVar[tuple[str, ...]] = ()
-    """Fitted attributes that are written as they are."""
+    _saved: ClassVar[tuple[str, ...] | Mapping[str, Any]] = ()
+    """Fitted attributes that are written as they are, and their types, which are checked at loading."""
     _given_to_load: ClassVar[tuple[str, ...]] = ()
     """Parameters that are the user's own code: the file names them, and ``load`` is given them again."""
 
@@ -100,6 +113,12 @@ class SavedModel(BaseEstimator):
         strange = set(given) - set(cls._given_to_load)
         if strange:
             raise TypeError(f"load() got an unexpected keyword argument {sorted(strange)[0]!r}.")
+        with refused_as_file():
+            return cls._read_state(arrays, metadata, given)
+
+    @classmethod
+    def _read_state(cls, arrays: dict[str, np.ndarray], metadata: dict[str, Any], given: dict[str, Any]) -> Self:
+        check_typed(metadata, _Metadata, "the metadata")
         owner = cls._library_class()
         params = cls._unpacked(metadata["params"], arrays, given, owner._get_param_names())
         if cls is owner:
@@ -109,13 +128,18 @@ class SavedModel(BaseEstimator):
                     f"the file was saved by {metadata['class']}, a subclass; it is opened as a plain {cls.__name__} "
                     f"({metadata['class']}.load opens it as one).",
                     UserWarning,
-                    stacklevel=3,
+                    stacklevel=4,
                 )
         else:
             made = cls(**cls._unpacked(metadata["own_params"], arrays, given, cls._get_param_names()))
             made.__dict__.update(params)
+        if hasattr(cls, "_parameters"):
+            check_parameters(made)
         for name in cls._saved:
-            setattr(made, name, unpack(metadata["attributes"][name], arrays))
+            value = unpack(metadata["attributes"][name], arrays)
+            if isinstance(cls._saved, Mapping):
+                check_typed(value, cls._saved[name], name)
+            setattr(made, name, value)
         made._restore(arrays, metadata["model"], **given)
         return made
 

@@ -1,6 +1,6 @@
 """X in any form to Sequences, the same way in fit and in predict."""
 
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -8,7 +8,9 @@ from rulefield.data.sequences import Sequences
 from rulefield.encode.features import FeatureEncoder, Form, input_form
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.estimators.packing import Packer, State, given_or, pack_or_name
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, ModelFileError
+from rulefield.forms import Form as ArrayForm
+from rulefield.forms import check_arrays, pointers
 from rulefield.persistence import pack_strings, unpack_strings
 
 
@@ -98,15 +100,45 @@ class InputEncoder:
 
     @classmethod
     def from_state(
-        cls, arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Any = None
+        cls, arrays: dict[str, np.ndarray], metadata: dict[str, Any], n_features: int, features: Any = None
     ) -> "InputEncoder":
-        """Undo :meth:`state`; ``features`` stands in for a transformer that a file cannot hold."""
+        """Undo :meth:`state`; ``features`` stands in for a transformer that a file cannot hold.
+
+        ``n_features`` is how many the model has weights for: names or columns must be as many.
+        """
         made = cls(given_or(metadata["features"], arrays, "features", {"features": features}))
         made.n_columns = metadata["n_columns"]
         if "names_text" in arrays:
-            names = unpack_strings(arrays["names_text"], arrays["names_stop"])
-            made.encoder = FeatureEncoder.from_names(names)
+            made.encoder = FeatureEncoder.from_names(_names(arrays))
+        if made.n_features != n_features:
+            raise ModelFileError(
+                f"the model file holds {made.n_features} distinct features, but weights for {n_features}; save it again."
+            )
         return made
+
+
+def _names(arrays: dict[str, np.ndarray]) -> list[str]:
+    text, stop = arrays["names_text"], arrays.get("names_stop", np.zeros(0))
+    check_arrays({"text": text, "stop": stop}, _NAMES, {})
+    starts = np.concatenate([np.zeros(1, np.uint64), stop.astype(np.uint64)])  # what is negative becomes huge
+    check_arrays({"names_stop": starts}, {"names_stop": pointers("names", into="bytes")}, {"bytes": len(text)})
+    return unpack_strings(text, stop)
+
+
+_NAMES = {"text": ArrayForm(("uint8",), ("bytes",)), "stop": ArrayForm(("int64",), ("names",))}
+
+
+class EncoderMetadata(TypedDict):
+    """What :meth:`InputEncoder.state` gives beside arrays."""
+
+    features: Any
+    n_columns: int
+
+
+class SequenceMetadata(TypedDict):
+    """What a sequence model gives beside arrays."""
+
+    encoder: EncoderMetadata
 
 
 def as_list(X: Any) -> Any:

@@ -7,12 +7,13 @@ named, never pickled: only those listed here are ever made again, so that openin
 from collections.abc import Mapping
 from dataclasses import fields
 from importlib import import_module
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import scipy.sparse
 
 from rulefield.exceptions import ModelFileError
+from rulefield.forms import check_typed, checked_flags, sparse_matrix
 
 State = tuple[dict[str, np.ndarray], dict[str, Any]]
 """The arrays and the JSON-able metadata of a fitted model."""
@@ -127,7 +128,7 @@ def unpack(plain: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         if kind in _UNPACK:
             return _UNPACK[kind](plain, arrays)
         return _made(kind, plain, arrays)
-    except (KeyError, TypeError, IndexError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise ModelFileError(f"the file holds a broken {kind!r} ({error}); save the model again.") from None
 
 
@@ -159,8 +160,14 @@ def _made(kind: str, plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) ->
     module = RECORDS.get(kind) or ESTIMATORS.get(kind)
     if module is None:
         raise ModelFileError(f"the file holds a {kind!r}, which this version of rulefield does not know.")
-    values = plain["values" if kind in RECORDS else "params"]
-    return getattr(import_module(module), kind)(**{name: unpack(item, arrays) for name, item in values.items()})
+    values = {k: unpack(v, arrays) for k, v in plain["values" if kind in RECORDS else "params"].items()}
+    cls = getattr(import_module(module), kind)
+    if kind in RECORDS:
+        hints = get_type_hints(cls)
+        for name, value in values.items():
+            check_typed(value, hints.get(name, Any), f"{name} of a {kind}")
+        return cls(**values)
+    return cls(**values).fit([])  # checks its parameters
 
 
 def _unpack_strings(plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -171,8 +178,9 @@ def _unpack_strings(plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> 
 
 
 def _unpack_sparse(plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
-    parts = tuple(unpack(plain[part], arrays) for part in ("data", "indices", "indptr"))
-    return scipy.sparse.csr_array(parts, shape=tuple(plain["shape"]))
+    check_typed(plain["shape"], list[int], "the shape of a sparse matrix")
+    own = {part: unpack(plain[part], arrays) for part in ("data", "indices", "indptr")}
+    return sparse_matrix(own, tuple(plain["shape"]))
 
 
 def _unpack_generator(plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> np.random.RandomState:
@@ -199,7 +207,7 @@ _UNPACK = {
     "set": lambda plain, arrays: set(unpack(plain["items"], arrays)),
     "frozenset": lambda plain, arrays: frozenset(unpack(plain["items"], arrays)),
     "dict": lambda plain, arrays: {unpack(k, arrays): unpack(v, arrays) for k, v in plain["items"]},
-    "array": lambda plain, arrays: arrays[plain["name"]],
+    "array": lambda plain, arrays: checked_flags(arrays[plain["name"]]),
     "strings": _unpack_strings,
     "sparse": _unpack_sparse,
     "RandomState": _unpack_generator,

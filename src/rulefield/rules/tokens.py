@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.encode.regexes import Allowance, limited
 from rulefield.exceptions import InputError, RuleError
+from rulefield.regexes import Allowance, limited
 
 TEXT_KEYS = ("word", "token", "text", "form", "w")
 
@@ -184,7 +184,7 @@ def token_equals(text: str) -> TokenIn:
 def token_matches(regex: str) -> TokenMatches:
     r"""Tokens in whose text a regular expression is found: ``token_matches(r"^\d{4}$")``.
 
-    It is written as for Python's ``re``, and runs under limits (:mod:`rulefield.encode.regexes`).
+    It is written as for Python's ``re``, and runs under limits (:mod:`rulefield.regexes`).
     """
     try:
         limited(regex)

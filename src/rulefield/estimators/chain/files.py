@@ -6,7 +6,8 @@ import numpy as np
 
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.base import State
-from rulefield.estimators.inputs import InputEncoder
+from rulefield.estimators.inputs import InputEncoder, SequenceMetadata
+from rulefield.forms import check_arrays, check_typed, flags, index, pair_table, weights
 from rulefield.models.chain import ChainModel
 from rulefield.models.pairs import PairTable
 
@@ -24,6 +25,21 @@ _MODEL_ARRAYS = (
 )
 
 
+CHAIN_FORMS = {
+    **pair_table("pair", "pairs", "labels"),
+    **pair_table("step", "steps", "labels*labels"),
+    "transition_from": index("transitions", below="labels"),
+    "transition_to": index("transitions", below="labels"),
+    "start_label": index("starts", below="labels", ascending=True),
+    "end_label": index("ends", below="labels", ascending=True),
+    "allowed": flags("labels", "labels"),
+    "allowed_start": flags("labels"),
+    "allowed_end": flags("labels"),
+}
+"""Arrays of a :class:`ChainModel`."""
+THETA_FORM = {"theta": weights("pairs+transitions+starts+ends+steps")}
+
+
 def chain_state(crf: "ChainCRF") -> State:
     """Weights, structure and vocabulary of a fitted model."""
     arrays, encoder = crf._encoder.state()
@@ -34,9 +50,11 @@ def restore_chain(
     crf: "ChainCRF", arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Any = None
 ) -> None:
     """Undo :func:`chain_state`."""
+    check_typed(metadata, SequenceMetadata, "the model")
+    sizes = check_arrays(arrays, CHAIN_FORMS | THETA_FORM, {"labels": len(crf.classes_)})
     crf.model_ = model_from_arrays(arrays, len(crf.classes_))
-    crf.theta_ = crf.model_.check_theta(arrays["theta"])
-    crf._encoder = InputEncoder.from_state(arrays, metadata["encoder"], features)
+    crf.theta_ = arrays["theta"]
+    crf._encoder = InputEncoder.from_state(arrays, metadata["encoder"], sizes["features"], features)
     crf._labels_encoder = LabelEncoder().set_classes(crf.classes_)
 
 
@@ -49,7 +67,7 @@ def model_arrays(model: ChainModel, prefix: str = "") -> dict[str, np.ndarray]:
 
 
 def model_from_arrays(arrays: dict[str, np.ndarray], n_labels: int, prefix: str = "") -> ChainModel:
-    """Undo :func:`model_arrays`."""
+    """Undo :func:`model_arrays`, for arrays that were held against :data:`CHAIN_FORMS`."""
     own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
     return ChainModel(
         n_labels,

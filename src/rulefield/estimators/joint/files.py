@@ -41,5 +41,5 @@ def restore_joint(
         allowed=arrays["allowed"],
     )
     crf.theta_ = arrays["theta"]
-    crf._encoder = InputEncoder.from_state(arrays, metadata["encoder"], features)
+    crf._encoder = InputEncoder.from_state(arrays, metadata["encoder"], crf.model_.tasks[0].n_features, features)
     crf._names = JointLabels(crf.tasks_).set_classes(crf.classes_)

@@ -35,7 +35,7 @@ def restore_segments(
     crf._lexicons = LexiconMatcher(crf.lexicons)
     crf.model_ = _model(arrays, len(crf.classes_), len(crf._lexicons))
     crf.theta_ = _theta(arrays["theta"], crf.model_)
-    crf._encoder = InputEncoder.from_state(arrays, metadata["encoder"], features)
+    crf._encoder = InputEncoder.from_state(arrays, metadata["encoder"], crf.model_.n_features, features)
 
 
 def _arrays(crf: "SegmentCRF") -> dict[str, np.ndarray]:

@@ -1,0 +1,269 @@
+"""The declared form of what a model file holds: one table of arrays per estimator, one check, before a kernel sees them.
+
+Kernels check nothing: a pointer or a label beyond its table makes them read or write memory that is not theirs. A
+table says for every array its type, its shape in named sizes, and what its values may be::
+
+    {"pair_ptr": pointers("features", into="pairs"), "pair_label": index("pairs", below="labels")}
+
+A size is known beforehand (the number of labels), or is what the first array says that has it. Checking is linear, a
+few passes over each array: little next to the digest. Metadata is held to type hints by :func:`check_typed`.
+"""
+
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from rulefield.exceptions import ModelFileError, RulefieldError
+
+Sizes = dict[str, int]
+LARGEST_WEIGHT = 1e100
+"""Weights are finite, and so small that sums of them are finite."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """What an array must be.
+
+    Parameters
+    ----------
+    dtypes : tuple of str
+        One of these, by numpy's names.
+    shape : tuple of str
+        One entry per axis: a sum of sizes and numbers, or of products of them, such as ``labels*labels`` and ``rows+1``.
+    below : str
+        Values are >= 0 and smaller than this size.
+    into : str
+        Values are pointers: 0 first, never falling, this size last.
+    ascending : bool
+        Every value is larger than the one before.
+    rows : str
+        Values are ascending between any two of the pointers in the array of this name.
+    least : float or None
+        Values are finite and not smaller.
+    """
+
+    dtypes: tuple[str, ...]
+    shape: tuple[str, ...]
+    below: str = ""
+    into: str = ""
+    ascending: bool = False
+    rows: str = ""
+    least: float | None = None
+
+
+Forms = Mapping[str, Form]
+
+
+def pointers(rows: str, into: str) -> Form:
+    """Where each of ``rows`` begins and ends in arrays of the size ``into``: ``rows + 1`` numbers."""
+    return Form(("uint64",), (f"{rows}+1",), into=into)
+
+
+def index(size: str, below: str, *, ascending: bool = False, rows: str = "", dtype: str = "uint32") -> Form:
+    """``size`` numbers of things of which there are ``below``."""
+    return Form((dtype,), (size,), below=below, ascending=ascending, rows=rows)
+
+
+def flags(*shape: str) -> Form:
+    """Truth values."""
+    return Form(("bool",), shape)
+
+
+def weights(*shape: str) -> Form:
+    """Finite numbers."""
+    return Form(("float64",), shape, least=-LARGEST_WEIGHT)
+
+
+def pair_table(name: str, pairs: str, labels: str, features: str = "features") -> dict[str, Form]:
+    """Forms of the two arrays of a :class:`rulefield.models.pairs.PairTable`."""
+    return {
+        f"{name}_ptr": pointers(features, into=pairs),
+        f"{name}_label": index(pairs, below=labels, rows=f"{name}_ptr"),
+    }
+
+
+def check_arrays(arrays: Mapping[str, np.ndarray], forms: Forms, sizes: Mapping[str, int]) -> Sizes:
+    """Hold arrays against a table, in its order; return all sizes.
+
+    Raises
+    ------
+    ModelFileError
+        An array is missing, or is not what its form says.
+    """
+    known = dict(sizes)
+    for name, form in forms.items():
+        if name not in arrays:
+            raise ModelFileError(f"the model file lacks the array {name!r}; save the model again.")
+        problem = _problem(arrays[name], form, known, arrays)
+        if problem:
+            raise ModelFileError(f"the array {name!r} of the model file {problem}; save the model again.")
+    return known
+
+
+def sparse_matrix(parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> Any:
+    """Return the CSR matrix of ``data``, ``indices`` and ``indptr``; scipy's own check looks at the ends only."""
+    integer = ("int32", "int64")
+    forms = {
+        "indptr": Form(integer, ("rows+1",), into="entries"),
+        "indices": Form(integer, ("entries",), below="columns", rows="indptr"),
+        "data": Form(("float64", "float32", "int64", "bool"), ("entries",)),
+    }
+    if len(shape) != 2 or min(shape) < 0:
+        raise ModelFileError(f"a sparse matrix of the model file has the shape {shape}; save the model again.")
+    check_arrays(parts, forms, {"rows": shape[0], "columns": shape[1]})
+    return scipy.sparse.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=shape)
+
+
+def checked_flags(array: np.ndarray) -> np.ndarray:
+    """Return an array; one of truth values must hold 0 and 1 only (a file may hold any byte)."""
+    if array.dtype == bool and not (array.view(np.uint8) <= 1).all():
+        raise ModelFileError("an array of truth values holds other bytes than 0 and 1; save the model again.")
+    return array
+
+
+def check_nothing_else(arrays: Mapping[str, np.ndarray], *tables: Forms) -> None:
+    """Refuse arrays that no table names."""
+    strange = set(arrays).difference(*tables)
+    if strange:
+        raise ModelFileError(f"the model file holds an array {min(strange)!r} that means nothing here.")
+
+
+def _problem(array: np.ndarray, form: Form, sizes: Sizes, arrays: Mapping[str, np.ndarray]) -> str:
+    """Say what is wrong with an array, or nothing."""
+    if array.dtype.name not in form.dtypes:
+        return f"holds {array.dtype.name} where {' or '.join(form.dtypes)} is needed"
+    if array.ndim != len(form.shape):
+        return f"has {array.ndim} axes where {len(form.shape)} are needed"
+    for have, expression in zip(array.shape, form.shape):
+        if not _fits(expression, have, sizes):
+            return f"has the shape {array.shape}, which does not fit the others ({', '.join(form.shape)})"
+    return _bad_values(array, form, sizes, arrays)
+
+
+def _bad_values(array: np.ndarray, form: Form, sizes: Sizes, arrays: Mapping[str, np.ndarray]) -> str:
+    if array.dtype == bool:
+        return "" if (array.view(np.uint8) <= 1).all() else "holds bytes other than 0 and 1"
+    if form.into and not _are_pointers(array, form.into, sizes):
+        return f"must rise from 0 to the number of {form.into}"
+    if form.below and array.size and not (array.min() >= 0 and array.max() < _size(form.below, sizes)):
+        return f"points beyond the number of {form.below}"
+    if form.ascending and not (array[1:] > array[:-1]).all():
+        return "must be ascending"
+    if form.rows and not _rows_ascend(array, arrays[form.rows]):
+        return f"must be ascending in every row of {form.rows}"
+    if form.least is not None and array.size and not (array.min() >= form.least and array.max() <= LARGEST_WEIGHT):
+        return "holds values that are not finite, or too large or too small"
+    return ""
+
+
+def _are_pointers(array: np.ndarray, into: str, sizes: Sizes) -> bool:
+    last = int(array[-1])
+    return array[0] == 0 and bool((array[1:] >= array[:-1]).all()) and _fits(into, last, sizes)
+
+
+def _rows_ascend(values: np.ndarray, starts: np.ndarray) -> bool:
+    """Whether values rise within rows; ``starts`` was checked before."""
+    falls = values[1:] <= values[:-1]
+    inner = starts[(starts > 0) & (starts < len(values))].astype(np.int64)
+    falls[inner - 1] = False
+    return not falls.any()
+
+
+def _fits(expression: str, have: int, sizes: Sizes) -> bool:
+    """Whether an expression has this value; a single unknown size takes the value that makes it so."""
+    terms = expression.split("+")
+    unknown = [term for term in terms if not term.isdigit() and "*" not in term and term not in sizes]
+    if not unknown:
+        return _size(expression, sizes) == have
+    rest = sum(_size(term, sizes) for term in terms if term != unknown[0])
+    sizes[unknown[0]] = have - rest
+    return have >= rest
+
+
+def _size(expression: str, sizes: Sizes) -> int:
+    return sum(_product(term, sizes) for term in expression.split("+"))
+
+
+def _product(term: str, sizes: Sizes) -> int:
+    made = 1
+    for factor in term.split("*"):
+        made *= int(factor) if factor.isdigit() else sizes[factor]
+    return made
+
+
+@contextmanager
+def refused_as_file() -> Iterator[None]:
+    """Turn what a constructor makes of altered values into :class:`ModelFileError`."""
+    try:
+        yield
+    except ModelFileError:
+        raise
+    except (
+        RulefieldError,
+        LookupError,
+        TypeError,
+        ValueError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
+        raise ModelFileError(
+            f"the model file cannot be used ({type(error).__name__}: {str(error)[:200]}); save the model again."
+        ) from error
+
+
+# --- metadata -------------------------------------------------------------------------------------
+
+
+def check_typed(value: Any, hint: Any, where: str) -> None:
+    """Refuse a value of the metadata that is not what a type hint says; ``where`` names it."""
+    if not conforms(value, hint):
+        raise ModelFileError(f"{where} of the model file is {value!r:.60}, which is no {_name(hint)}; save it again.")
+
+
+def conforms(value: Any, hint: Any) -> bool:
+    """Whether a value is what a type hint says: classes, unions, lists, tuples, dicts, literals and TypedDicts.
+
+    ``int`` excludes bool, ``float`` takes whole numbers too.
+    """
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return True
+    if typing.is_typeddict(hint):
+        return _conforms_typed_dict(value, hint)
+    if origin in (typing.Union, types.UnionType):
+        return any(conforms(value, option) for option in inner)
+    if origin is typing.Literal:
+        return any(value == option and type(value) is type(option) for option in inner)
+    if origin in (list, tuple, dict):
+        return isinstance(value, origin) and _conforms_inside(value, origin, inner)
+    if hint is None or hint is types.NoneType:
+        return value is None
+    if hint in (int, float):
+        return isinstance(value, (int, float) if hint is float else int) and not isinstance(value, bool)
+    return isinstance(value, hint)
+
+
+def _conforms_inside(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
+    if origin is dict:
+        return all(conforms(k, inner[0]) and conforms(v, inner[1]) for k, v in value.items())
+    if origin is tuple and inner[-1] is not Ellipsis:
+        return len(value) == len(inner) and all(map(conforms, value, inner))
+    return all(conforms(item, inner[0]) for item in value)
+
+
+def _conforms_typed_dict(value: Any, hint: Any) -> bool:
+    wanted = typing.get_type_hints(hint)
+    return (
+        isinstance(value, dict) and set(value) == set(wanted) and all(conforms(value[k], wanted[k]) for k in wanted)
+    )
+
+
+def _name(hint: Any) -> str:
+    return getattr(hint, "__name__", None) if typing.get_origin(hint) is None else str(hint)  # type: ignore[return-value]

@@ -70,11 +70,11 @@ def test_gradient_is_the_derivative(kind, method, n_classes, layout, form):
     labels = [random_labels(rng, kind, n_classes) for _ in batches]
     objective = FieldObjective(model, batches, labels, kind, method, toll=0.3)
     theta = model.start(variance=1.5) + 0.1 * rng.random(model.size)
-    _, gradient = objective(theta)
+    _, gradient = objective.value_and_gradient(theta)
     for i in range(model.size):
         h = np.zeros(model.size)
         h[i] = 1e-5
-        numeric = (objective(theta + h)[0] - objective(theta - h)[0]) / 2e-5
+        numeric = (objective.value_and_gradient(theta + h)[0] - objective.value_and_gradient(theta - h)[0]) / 2e-5
         assert gradient[i] == pytest.approx(numeric, rel=1e-6, abs=1e-6)
 
 
@@ -86,12 +86,12 @@ def test_gradient_where_variance_is_zero():
     theta = GaussianModel(2, 2, bayesian=False).start()
     for method in ("jj", "vb"):
         objective = FieldObjective(GaussianModel(2, 2), [batch], [labels], "binary", method)
-        value, gradient = objective(np.r_[theta, 0.0])
+        value, gradient = objective.value_and_gradient(np.r_[theta, 0.0])
         assert value == pytest.approx(
-            plain(theta)[0], abs=1e-6
+            plain.value_and_gradient(theta)[0], abs=1e-6
         )  # the mixture for log(1 + e^z) is good to 1e-8 a node
-        np.testing.assert_allclose(gradient[:-1], plain(theta)[1], atol=1e-6)
-        ahead = objective(np.r_[theta, 1e-6])[0]  # log(1 + v) = v there
+        np.testing.assert_allclose(gradient[:-1], plain.value_and_gradient(theta)[1], atol=1e-6)
+        ahead = objective.value_and_gradient(np.r_[theta, 1e-6])[0]  # log(1 + v) = v there
         assert gradient[-1] == pytest.approx((ahead - value) / 1e-6, rel=1e-3, abs=1e-3)
 
 
@@ -107,6 +107,6 @@ def test_a_weight_counts_as_often_as_copies(kind, method, n_classes, layout):
     repeated = FieldObjective(model, [FieldBatch(batch.scores[copies], graphs)], [labels[copies]], kind, method)
     weighted = FieldObjective(model, [batch], [labels], kind, method)
     theta = model.start(variance=1.5)
-    for a, b in zip(weighted(theta), repeated(theta)):
+    for a, b in zip(weighted.value_and_gradient(theta), repeated.value_and_gradient(theta)):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
     assert weighted.n_known == repeated.n_known

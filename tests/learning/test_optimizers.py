@@ -136,7 +136,7 @@ def test_the_callback_can_stop(minimise):
     objective, model = chains()
     result = minimise(objective, model.zeros(), callback=lambda record, theta: record.iteration == 4)
     assert result.ending is Ending.stopped
-    assert result.iterations == 4
+    assert result.n_iter == 4
 
 
 @pytest.mark.parametrize("minimise", [minimise_lbfgs, lambda f, x, **k: minimise_owlqn(f, x, 0.5, **k)])
@@ -160,7 +160,7 @@ def test_a_warm_start_at_the_optimum_ends_at_once():
     best = minimise_lbfgs(objective, model.zeros(), **EXACT)
     again = minimise_lbfgs(objective, best.theta, gtol=1e-5)
     assert again.converged
-    assert again.iterations <= 2
+    assert again.n_iter <= 2
 
 
 def test_threads_change_no_bit():

@@ -1,7 +1,7 @@
 """Expectations in training, for every estimator that takes them: options, compilation, climbing, the report."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -13,15 +13,14 @@ from rulefield.inference.joint.exact import joint_best
 from rulefield.learning.expectations.batches import BatchedObjective
 from rulefield.learning.expectations.corpus import JointCorpus
 from rulefield.learning.expectations.em import (
-    EmOutcome,
-    EmRecord,
+    ExpectationFit,
     RegularisedObjective,
-    direct_ascent,
+    direct_descent,
     expectation_maximisation,
 )
 from rulefield.learning.expectations.generalized import GeneralisedExpectation
 from rulefield.learning.expectations.posterior import TiltedCorpus
-from rulefield.learning.fit_log import Record
+from rulefield.learning.fit_log import Callback
 from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.problem.expectation import CompiledExpectation
 from rulefield.rules.expectations import Expectation, ExpectationCompiler, Share
@@ -34,6 +33,9 @@ MISSED = 1e-3
 
 DUAL_TOL = 1e-4
 """How well an expectation is met under q, in standard errors; the dual then is at most about its square too high."""
+
+TOL = 1e-4
+"""By how little, of itself, the objective falls in ten iterations where the fit stops, by default."""
 
 CHOICES = {
     "expectation_method": ("pr", "ge"),
@@ -88,6 +90,8 @@ def check_choices(estimator: Any) -> None:
         if getattr(estimator, name) not in allowed:
             raise InputError(f"{name} must be one of {', '.join(allowed)}; got {getattr(estimator, name)!r}.")
     for name in ("l2", "slack", "strength", "tol"):
+        if name == "tol" and estimator.tol is None:
+            continue
         if not 0 <= getattr(estimator, name) < np.inf:
             raise InputError(f"{name} must be a finite number >= 0; got {getattr(estimator, name)!r}.")
     size = estimator.expectation_batch
@@ -103,8 +107,8 @@ def climb_options(estimator: Any, l2: float, max_iter: int) -> ClimbOptions:
     """Read the parameters of an estimator after :func:`check_choices`."""
     e = estimator
     return ClimbOptions(
-        e.expectation_method, e.learning, e.slack, e.slack_norm, e.dual, e.strength, l2, max_iter, e.tol,
-        e.expectation_batch,
+        e.expectation_method, e.learning, e.slack, e.slack_norm, e.dual, e.strength, l2, max_iter,
+        TOL if e.tol is None else e.tol, e.expectation_batch,
     )  # fmt: skip
 
 
@@ -167,14 +171,14 @@ def climb(
     expected: Expected,
     start: np.ndarray,
     options: ClimbOptions,
-    show: Callable[[EmRecord], None],
-) -> EmOutcome:
+    show: Callback,
+) -> ExpectationFit:
     """Learn from ``start`` by the method that the options name; Ctrl-C keeps the newest weights."""
     o, compiled = options, [c for _, c in expected]
     if o.method == "ge" and compiled:
         return _penalised(GeneralisedExpectation(corpus, compiled, o.l2, o.strength), start, o, show)
     objective = _objective(corpus, compiled, o)
-    run = expectation_maximisation if o.learning == "em" else direct_ascent
+    run = expectation_maximisation if o.learning == "em" else direct_descent
     return run(objective, start, o.max_iter, o.tol, callback=show)
 
 
@@ -185,24 +189,16 @@ def _objective(corpus: JointCorpus, compiled: list[CompiledExpectation], o: Clim
 
 
 def _penalised(
-    objective: GeneralisedExpectation, start: np.ndarray, options: ClimbOptions, show: Callable[[EmRecord], None]
-) -> EmOutcome:
-    """Minimise by L-BFGS, with the log and the interruption that EM has."""
-    outcome = EmOutcome(start, np.zeros(0), objective.shares)
-
-    def note(record: Record, theta: np.ndarray) -> None:
-        outcome.log.append(EmRecord(len(outcome.log), -record.objective, record.seconds))
-        show(outcome.log[-1])
-
+    objective: GeneralisedExpectation, start: np.ndarray, options: ClimbOptions, show: Callback
+) -> ExpectationFit:
+    """Minimise by L-BFGS."""
     n_jobs = objective.tilted.corpus.n_jobs
-    done = minimise_lbfgs(objective, start, 10 * options.max_iter, options.tol, note, n_jobs=n_jobs)
-    outcome.theta, outcome.converged, outcome.interrupted = done.theta, done.converged, done.interrupted
-    outcome.shares = objective.shares
-    return outcome
+    done = minimise_lbfgs(objective, start, 10 * options.max_iter, options.tol, show, n_jobs=n_jobs)
+    return ExpectationFit.of(done, np.zeros(0), objective.shares)
 
 
 def expectation_reports(
-    corpus: JointCorpus, expected: Expected, outcome: EmOutcome, options: ClimbOptions
+    corpus: JointCorpus, expected: Expected, outcome: ExpectationFit, options: ClimbOptions
 ) -> list[ExpectationReport]:
     """How every expectation fared on the training corpus: under q, under the model, in predictions."""
     if not expected:

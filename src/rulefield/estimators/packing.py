@@ -21,9 +21,7 @@ TAG = "$"
 GIVEN = "given"
 RECORDS = {
     "ExpectationReport": "rulefield.estimators.expectation_training",
-    "FitRecord": "rulefield.estimators.chain.training",
-    "EmRecord": "rulefield.learning.expectations.em",
-    "Record": "rulefield.learning.fit_log",
+    "FitRecord": "rulefield.learning.fit_log",
     "RuleReport": "rulefield.estimators.ruled.estimator",
 }
 """Frozen dataclasses that logs and reports are made of, by the module that holds them."""

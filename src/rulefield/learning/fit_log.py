@@ -1,14 +1,23 @@
-"""What a minimiser reports: a record of every iteration, and how it ended."""
+"""The spine of every fit: an objective that falls, a record per iteration, one stopping rule, one result.
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+Two ways to fit share it. A minimiser (:mod:`rulefield.learning.lbfgs`, :mod:`rulefield.learning.owlqn`) takes an
+:class:`Objective`; a learner that works by passes over the data is a :class:`PassLearner`, run by :func:`run_passes`.
+Nothing here warns: the estimator does, once.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from time import perf_counter
 from typing import Protocol
 
 import numpy as np
 
+from rulefield.interrupts import check, deferred
 from rulefield.kernels.quasi_newton import dot
+
+PERIOD = 10
+"""Iterations over which the fall of the objective is judged."""
 
 
 def norm(vector: np.ndarray) -> float:
@@ -17,14 +26,23 @@ def norm(vector: np.ndarray) -> float:
 
 
 class Objective(Protocol):
-    """A function to minimise."""
+    """A function to minimise. The same theta gives the same answer, whatever was asked before."""
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient (a new array) at ``theta``."""
 
 
+def penalised(parts: Iterable[tuple[float, np.ndarray]], theta: np.ndarray, l2: float) -> tuple[float, np.ndarray]:
+    """Values and gradients of all parts, added in their order, plus (l2 / 2) |theta|^2."""
+    value, gradient = 0.5 * l2 * dot(theta, theta), l2 * theta
+    for part_value, part_gradient in parts:
+        value += part_value
+        gradient += part_gradient
+    return value, gradient
+
+
 class Ending(StrEnum):
-    """Why a minimiser stopped."""
+    """Why a fit stopped."""
 
     converged = "converged"
     limit = "limit"
@@ -34,17 +52,37 @@ class Ending(StrEnum):
 
 
 @dataclass(frozen=True)
-class Record:
-    """One iteration: objective (penalties included), norm of its (pseudo-)gradient, evaluations and seconds so far."""
+class FitRecord:
+    """One iteration (or pass, or epoch) of a fit.
+
+    Parameters
+    ----------
+    iteration : int
+        From 1.
+    objective : float
+        What is minimised, penalties included; for perceptrons, what was labelled wrongly on the way.
+    seconds : float
+        Since the fit began.
+    gradient_norm : float
+        Of the (pseudo-)gradient; NaN where the learner has none.
+    gap : float
+        How much higher than the least the objective is at most; NaN where the learner cannot tell.
+    evaluations : int
+        Of the objective, so far; 0 for learners that work by passes.
+    dev_score : float or None
+        On held-out data, where that is watched.
+    """
 
     iteration: int
     objective: float
-    gradient_norm: float
-    evaluations: int
     seconds: float
+    gradient_norm: float = float("nan")
+    gap: float = float("nan")
+    evaluations: int = 0
+    dev_score: float | None = None
 
 
-Callback = Callable[[Record, np.ndarray], bool | None]
+Callback = Callable[[FitRecord, np.ndarray], bool | None]
 
 
 @dataclass(frozen=True)
@@ -61,19 +99,19 @@ class FitResult:
         ``interrupted``: Ctrl-C; ``stuck``: no step lowers the objective any more (rounding).
     message : str
         One sentence.
-    log : tuple of Record
+    log : tuple of FitRecord
     """
 
     theta: np.ndarray
     objective: float
     ending: Ending
     message: str
-    log: tuple[Record, ...] = field(repr=False)
+    log: tuple[FitRecord, ...] = field(repr=False)
 
     @property
     def converged(self) -> bool:
-        """Whether a stopping rule was met."""
-        return self.ending in (Ending.converged, Ending.stuck)
+        """Whether a stopping rule was met (that of the callback included)."""
+        return self.ending in (Ending.converged, Ending.stuck, Ending.stopped)
 
     @property
     def interrupted(self) -> bool:
@@ -81,20 +119,26 @@ class FitResult:
         return self.ending is Ending.interrupted
 
     @property
-    def iterations(self) -> int:
+    def n_iter(self) -> int:
         """Number of iterations done."""
         return len(self.log)
+
+    @property
+    def gap(self) -> float:
+        """The last gap that was measured; NaN where none was."""
+        return next((record.gap for record in reversed(self.log) if not np.isnan(record.gap)), float("nan"))
 
 
 @dataclass
 class StoppingRule:
-    """Watches a search: keeps its log, calls the callback, says when and why to stop.
+    """Watches a fit: keeps its log, calls the callback, says when and why to stop.
 
     Parameters
     ----------
     max_iter : int
     tol : float
-        Stop where the objective has fallen by less than this share over the last ``period`` iterations.
+        Stop where the objective has fallen by at most this share of itself over the last ``PERIOD`` iterations, or
+        where the gap proves that it cannot fall by more.
     gtol : float
         Stop where the norm of the gradient is at most this share of max(1, norm of theta).
     callback : callable, optional
@@ -103,29 +147,109 @@ class StoppingRule:
 
     max_iter: int
     tol: float
-    gtol: float
+    gtol: float = 0.0
     callback: Callback | None = None
-    period: int = 10
-    log: list[Record] = field(default_factory=list)
+    log: list[FitRecord] = field(default_factory=list)
     evaluations: int = 0
+    _lowest: float = np.inf
     begun: float = field(default_factory=perf_counter)
 
-    def after(self, theta: np.ndarray, value: float, gradient_norm: float) -> tuple[Ending, str] | None:
+    def after(
+        self, theta: np.ndarray, value: float, gradient_norm: float = float("nan"), gap: float = float("nan")
+    ) -> tuple[Ending, str] | None:
         """Take note of an iteration; the ending where it was the last one."""
-        record = Record(len(self.log) + 1, value, gradient_norm, self.evaluations, perf_counter() - self.begun)
+        n = len(self.log) + 1
+        record = FitRecord(n, value, perf_counter() - self.begun, gradient_norm, gap, self.evaluations)
         self.log.append(record)
         if self.callback is not None and self.callback(record, theta):
-            return Ending.stopped, f"The callback stopped the search after {len(self.log)} iterations."
+            return Ending.stopped, f"The callback stopped the search after {n} iterations."
         if gradient_norm <= self.gtol * max(1.0, norm(theta)):
             return Ending.converged, f"The gradient's norm fell to {gradient_norm:.3g}."
-        if len(self.log) > self.period:
-            before = self.log[-1 - self.period].objective
-            if before - value <= self.tol * abs(value):
-                return Ending.converged, f"The objective fell by less than {self.tol:g} in {self.period} iterations."
-        if len(self.log) >= self.max_iter:
+        if gap <= self.tol * abs(value):
+            return Ending.converged, f"The duality gap fell to {gap:.3g}."
+        if n > PERIOD and self._fall() <= self.tol * abs(value):
+            return Ending.converged, f"The objective fell by at most {self.tol:g} of itself in {PERIOD} iterations."
+        if n >= self.max_iter:
             return Ending.limit, f"{self.max_iter} iterations were done before convergence."
+        check()
         return None
+
+    def _fall(self) -> float:
+        """By how much the last ``PERIOD`` iterations are better, at best, than all before: passes may go up and down."""
+        values = [record.objective for record in self.log[-1 - PERIOD :]]
+        self._lowest = min(self._lowest, values[0])
+        return self._lowest - min(values[1:])
 
     def result(self, theta: np.ndarray, value: float, ending: tuple[Ending, str]) -> FitResult:
         """Close the log."""
-        return FitResult(theta, value, ending[0], ending[1], tuple(self.log))
+        return FitResult(theta, value, *ending, tuple(self.log))
+
+    def interrupted(self, theta: np.ndarray, value: float) -> FitResult:
+        """Close the log after Ctrl-C."""
+        message = f"Interrupted after {len(self.log)} iterations; the best weights so far are kept."
+        return self.result(theta, value, (Ending.interrupted, message))
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What one pass of a learner over the data found.
+
+    Parameters
+    ----------
+    objective : float
+    gap : float
+        See :class:`FitRecord`.
+    done : str
+        A sentence where another pass would change nothing.
+    """
+
+    objective: float
+    gap: float = float("nan")
+    done: str = ""
+
+
+class PassLearner(Protocol):
+    """A learner that goes over the data again and again."""
+
+    @property
+    def theta(self) -> np.ndarray:
+        """The weights learned so far; not changed by later passes."""
+
+    def learn(self) -> Pass:
+        """Go over the data once."""
+
+
+def run_passes(
+    learner: PassLearner, max_iter: int, tol: float, callback: Callback | None = None, *, fixed: bool = False
+) -> FitResult:
+    """Let a learner work until a stopping rule is met; Ctrl-C keeps the weights of the last whole pass.
+
+    Parameters as in :class:`StoppingRule`. With ``fixed``, ``max_iter`` passes are what the learner is defined by: they
+    are no limit. Where Ctrl-C comes before the first pass is over, there is nothing to keep, and ``KeyboardInterrupt`` is
+    raised.
+    """
+    rule = StoppingRule(max_iter, tol, callback=callback)
+    kept: tuple[np.ndarray, float] | None = None
+    try:
+        with deferred():
+            while True:
+                done = learner.learn()
+                kept = learner.theta, done.objective
+                end = rule.after(*kept, gap=done.gap)
+                if done.done and (end is None or end[0] is Ending.limit):
+                    end = Ending.converged, done.done
+                if fixed and end is not None and end[0] is Ending.limit:
+                    end = Ending.converged, f"All {max_iter} passes were done."
+                if end is not None:
+                    return rule.result(*kept, end)
+    except KeyboardInterrupt:
+        if kept is None:
+            raise
+        return rule.interrupted(*kept)
+
+
+def joined(first: FitResult, second: FitResult) -> FitResult:
+    """``second``, which went on where ``first`` ended, with one log of both."""
+    done, spent = len(first.log), first.log[-1].seconds if first.log else 0.0
+    later = [replace(r, iteration=r.iteration + done, seconds=r.seconds + spent) for r in second.log]
+    return replace(second, log=(*first.log, *later))

@@ -2,19 +2,23 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.optimize import minimize
 from sklearn.exceptions import ConvergenceWarning
 
-from rulefield.exceptions import InterruptedFitWarning
 from rulefield.inference.gaussian.field import map_likelihood, posterior
 from rulefield.inference.gaussian.regression import gaussian_likelihood
 from rulefield.inference.gaussian.softmax import softmax_likelihood, softmax_posterior
+from rulefield.interrupts import check
+from rulefield.learning.bounded import minimise_bounded
+from rulefield.learning.fit_log import Callback, FitResult
 from rulefield.models.gaussian import FieldBatch, GaussianModel
 from rulefield.problem.gaussian import GaussianGradient, GaussianPotentials
+
+GTOL = 1e-6
+"""Of the projected gradient, in nats per known label."""
 
 
 class _Answer(Protocol):
@@ -39,26 +43,15 @@ ENGINES: dict[tuple[str, str], Engine] = {
 }
 
 
-@dataclass(frozen=True)
-class FieldFit:
-    """Learned theta, the objective that it reached (with its penalty), evaluations, and the objective's course."""
-
-    theta: np.ndarray
-    objective: float
-    n_evaluations: int
-    converged: bool
-    curve: list[float] = field(default_factory=list)
-
-
 class FieldObjective:
-    """Penalised log-likelihood (or bound) of labels as a function of theta, with its gradient.
+    """Minus the log-likelihood (or its bound) of labels, penalised, as a function of theta.
 
     Parameters
     ----------
     model : GaussianModel
     batches : sequence of FieldBatch
     labels : sequence of ndarray
-        One array a batch, (n_instances, n_nodes); NaN is unknown.
+        One array per batch, (n_instances, n_nodes); NaN is unknown.
     kind : {"binary", "classes", "values"}
     method : {"map", "jj", "vb", "exact"}
     l2 : float
@@ -92,18 +85,19 @@ class FieldObjective:
         seen = [(~np.isnan(y)).sum(axis=1) for y in self.labels]
         return float(sum((n if b.weight is None else b.weight * n).sum() for n, b in zip(seen, self.batches)))
 
-    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value and gradient, to be maximised; posteriors start from those of the last call."""
-        value = -0.5 * float(self.penalty @ theta**2) - float(self.toll @ theta)
-        gradient = -self.penalty * theta - self.toll
+    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value and gradient; posteriors start from those of the last call, which changes them within ``tolerance``."""
+        value = 0.5 * float(self.penalty @ theta**2) + float(self.toll @ theta)
+        gradient = self.penalty * theta + self.toll
         for i, (batch, labels) in enumerate(zip(self.batches, self.labels)):
+            check()
             potentials = self.model.potentials(theta, batch)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)  # of trial steps; final() speaks of the last
                 answer = self.engine(potentials, labels, self.sites[i], self.tolerance)
             self.sites[i] = answer.sites
-            value += float(potentials.counts @ answer.bound)
-            gradient += self.model.pullback(theta, batch, potentials, answer.gradient)
+            value -= float(potentials.counts @ answer.bound)
+            gradient -= self.model.pullback(theta, batch, potentials, answer.gradient)
         return value, gradient
 
     def final(self, theta: np.ndarray) -> None:
@@ -117,47 +111,24 @@ def fit_field(
     objective: FieldObjective,
     starts: Sequence[np.ndarray],
     max_iter: int = 200,
-    tol: float = 1e-7,
-) -> FieldFit:
-    """Maximise from each start; keep the best. Exact zeros of rho and v come from L-BFGS-B's bounds.
-
-    The objective is divided by the number of known labels, so that ``tol`` (on the projected gradient and the
-    relative gain) means the same for any amount of data. Ctrl-C keeps the best theta seen and warns.
-    """
-    known = max(1.0, objective.n_known)
-    best: FieldFit | None = None
+    tol: float = 1e-6,
+    callback: Callback | None = None,
+) -> FitResult:
+    """Minimise from each start; keep the best. Exact zeros of rho and v come from L-BFGS-B's bounds."""
+    known, bounds = max(1.0, objective.n_known), objective.model.bounds()
+    best: FitResult | None = None
     for start in starts:
-        found = _climb(objective, start, known, max_iter, tol)
-        if best is None or found.objective > best.objective:
-            best = found
+        found = minimise_bounded(objective, start, bounds, max_iter, tol, callback, gtol=GTOL, scale=known)
+        best = found if best is None else _lower(best, found)
+        if best.interrupted:
+            break
     assert best is not None
     objective.final(best.theta)
-    if not best.converged:
-        warnings.warn(
-            f"The field did not converge in {max_iter} iterations; raise max_iter.", ConvergenceWarning, stacklevel=2
-        )
     return best
 
 
-def _climb(objective: FieldObjective, start: np.ndarray, known: float, max_iter: int, tol: float) -> FieldFit:
-    curve: list[float] = []
-    best: list[Any] = [-np.inf, start]
-
-    def descend(theta: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = objective(theta)
-        curve.append(value)
-        if value > best[0]:
-            best[:] = [value, theta.copy()]
-        return -value / known, -gradient / known
-
-    converged = False
-    options = {"maxiter": max_iter, "maxcor": 20, "ftol": tol * 1e-3, "gtol": tol * 10}
-    try:
-        done = minimize(descend, start, jac=True, method="L-BFGS-B", bounds=objective.model.bounds(), options=options)
-        converged = bool(done.status != 1)
-    except KeyboardInterrupt:
-        warnings.warn(
-            "The fit was interrupted; the best weights so far were kept.", InterruptedFitWarning, stacklevel=3
-        )
-        converged = True
-    return FieldFit(best[1], best[0], len(curve), converged, curve)
+def _lower(best: FitResult, found: FitResult) -> FitResult:
+    """Return the lower of two fits; interrupted if the newer one was."""
+    if found.objective < best.objective:
+        return found
+    return replace(best, ending=found.ending, message=found.message) if found.interrupted else best

@@ -4,9 +4,12 @@ Its own, because scipy's L-BFGS-B spent 82 ms per iteration beside the evaluatio
 one spends 19; both with a memory of ten pairs.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from rulefield.exceptions import InputError
+from rulefield.interrupts import check, deferred
 from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.fit_log import Callback, Ending, FitResult, Objective, StoppingRule, norm
 from rulefield.learning.lbfgs_history import History, Point
@@ -51,26 +54,53 @@ def minimise_lbfgs(
     [Nocedal06], algorithm 7.5; line search by bisection for the weak Wolfe conditions, [Lewis13], algorithm 2.6
     """
     rule = StoppingRule(max_iter, tol, gtol, callback)
-    here = _evaluate(objective, np.array(theta, dtype=np.float64), rule)
-    if not np.isfinite(here.value):
-        raise InputError(f"The objective is {here.value} where the search begins; choose other initial weights.")
-    history = History(memory, len(here.theta), Threads(n_jobs))
+    theta = np.array(theta, dtype=np.float64)
+    with Threads(n_jobs) as threads:
+        history = History(memory, len(theta), threads)
+        return descend(
+            lambda: _evaluate(objective, theta, rule),
+            lambda here: _step(objective, here, history, rule),
+            lambda here: norm(here.gradient),
+            rule,
+        )
+
+
+def descend(
+    begin: Callable[[], Point],
+    step: Callable[[Point], Point | None],
+    slope: Callable[[Point], float],
+    rule: StoppingRule,
+) -> FitResult:
+    """Take steps from the point where the search begins until the rule stops it or no step lowers the objective.
+
+    ``slope`` is the norm of the (pseudo-)gradient at a point. Ctrl-C keeps the newest point.
+    """
+    here: Point | None = None
     try:
-        while True:
-            there = _step(objective, here, history, rule)
-            if there is None:
-                ending = Ending.stuck, "No step lowers the objective any more."
-                return rule.result(here.theta, here.value, ending)
-            here = there
-            end = rule.after(here.theta, here.value, norm(here.gradient))
-            if end is not None:
-                return rule.result(here.theta, here.value, end)
+        with deferred():
+            here = begin()
+            if not np.isfinite(here.value):
+                raise InputError(
+                    f"the objective is {here.value} where the search begins; choose other initial weights."
+                )
+            while True:
+                there = step(here)
+                if there is None:
+                    return rule.result(
+                        here.theta, here.value, (Ending.stuck, "No step lowers the objective any more.")
+                    )
+                here = there
+                end = rule.after(here.theta, here.value, slope(here))
+                if end is not None:
+                    return rule.result(here.theta, here.value, end)
     except KeyboardInterrupt:
-        ending = Ending.interrupted, f"Interrupted after {len(rule.log)} iterations; the best weights are kept."
-        return rule.result(here.theta, here.value, ending)
+        if here is None:
+            raise
+        return rule.interrupted(here.theta, here.value)
 
 
 def _evaluate(objective: Objective, theta: np.ndarray, rule: StoppingRule) -> Point:
+    check()
     rule.evaluations += 1
     return Point(theta, *objective.value_and_gradient(theta))
 

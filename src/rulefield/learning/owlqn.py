@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from rulefield.exceptions import InputError
+from rulefield.interrupts import check
 from rulefield.kernels.quasi_newton import dot
-from rulefield.learning.fit_log import Callback, Ending, FitResult, Objective, StoppingRule, norm
-from rulefield.learning.lbfgs import MOST_TRIALS, SUFFICIENT
+from rulefield.learning.fit_log import Callback, FitResult, Objective, StoppingRule, norm
+from rulefield.learning.lbfgs import MOST_TRIALS, SUFFICIENT, descend
 from rulefield.learning.lbfgs_history import History, Point
 from rulefield.parallel import Threads
 
@@ -33,24 +33,15 @@ def minimise_owlqn(
     [Andrew07]: pseudo-gradient (4), choice of orthant and projection, section 3.2
     """
     rule = StoppingRule(max_iter, tol, gtol, callback)
-    here = _evaluate(objective, np.array(theta, dtype=np.float64), l1, rule)
-    if not np.isfinite(here.value):
-        raise InputError(f"The objective is {here.value} where the search begins; choose other initial weights.")
-    history = History(memory, len(here.theta), Threads(n_jobs))
-    try:
-        while True:
-            there = _step(objective, here, l1, history, rule)
-            if there is None:
-                ending = Ending.stuck, "No step lowers the objective any more."
-                return rule.result(here.theta, here.value, ending)
-            here = there
-            slope = pseudo_gradient(here.theta, here.gradient, l1)
-            end = rule.after(here.theta, here.value, norm(slope))
-            if end is not None:
-                return rule.result(here.theta, here.value, end)
-    except KeyboardInterrupt:
-        ending = Ending.interrupted, f"Interrupted after {len(rule.log)} iterations; the best weights are kept."
-        return rule.result(here.theta, here.value, ending)
+    theta = np.array(theta, dtype=np.float64)
+    with Threads(n_jobs) as threads:
+        history = History(memory, len(theta), threads)
+        return descend(
+            lambda: _evaluate(objective, theta, l1, rule),
+            lambda here: _step(objective, here, l1, history, rule),
+            lambda here: norm(pseudo_gradient(here.theta, here.gradient, l1)),
+            rule,
+        )
 
 
 def pseudo_gradient(theta: np.ndarray, gradient: np.ndarray, l1: float) -> np.ndarray:
@@ -60,6 +51,7 @@ def pseudo_gradient(theta: np.ndarray, gradient: np.ndarray, l1: float) -> np.nd
 
 
 def _evaluate(objective: Objective, theta: np.ndarray, l1: float, rule: StoppingRule) -> Point:
+    check()
     rule.evaluations += 1
     value, gradient = objective.value_and_gradient(theta)
     return Point(theta, value + l1 * float(np.abs(theta).sum()), gradient)

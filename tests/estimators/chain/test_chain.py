@@ -361,7 +361,7 @@ def test_interrupted_fit_keeps_the_best_model(data, monkeypatch):
         if record.iteration >= 3:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(progress.Progress, "update", interrupt)
+    monkeypatch.setattr(progress.ProgressLine, "update", interrupt)
     with pytest.warns(rf.exceptions.InterruptedFitWarning, match="best model so far was kept"):
         crf = ChainCRF().fit(*data)
     assert crf.score(*data) > 0.3

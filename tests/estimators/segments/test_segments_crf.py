@@ -247,7 +247,7 @@ def test_ctrl_c_keeps_the_newest_weights(monkeypatch):
         return real(self, theta)
 
     monkeypatch.setattr(module.SegmentLikelihood, "value_and_gradient", interrupted)
-    with pytest.warns(InterruptedFitWarning, match="Interrupted after"):
+    with pytest.warns(InterruptedFitWarning, match="interrupted after"):
         crf = SegmentCRF(scheme="BIO").fit(X, y)
     assert not crf.converged_
     assert len(crf.predict(X)) == 20

@@ -75,10 +75,10 @@ def test_gradient_is_near_the_exact_one(kind, method, request):
     labels = data.labels if kind == "binary" else data.latent
     model = GaussianModel(2, 1, log_variance=kind == "values")
     theta = model.start(2.0, 1.5)
-    value, gradient = FieldObjective(model, [batch], [labels], kind, method)(theta)
+    value, gradient = FieldObjective(model, [batch], [labels], kind, method).value_and_gradient(theta)
     request.getfixturevalue("no_factors")
     with pytest.warns(UserWarning, match="estimated from 64 random probes"):
-        near_value, near = FieldObjective(model, [batch], [labels], kind, method)(theta)
+        near_value, near = FieldObjective(model, [batch], [labels], kind, method).value_and_gradient(theta)
     assert near_value == pytest.approx(value, rel=0.02)
     np.testing.assert_allclose(near, gradient, rtol=0.1, atol=0.03 * np.abs(gradient).max())
 

@@ -64,26 +64,27 @@ def test_over_all_labellings_it_is_the_penalised_likelihood():
 def test_learned_weights_are_best(l1):
     data = examples(RULES, [np.nan, np.nan, np.nan, 0.7])
     learned = learn_likelihood(data, k=81, l1=l1, l2=0.1)
-    assert learned.weights[3] == 0, "fixed rules are not learned"
-    here = objective(data, learned.weights, l1, 0.1)
-    assert_allclose(learned.log[-1]["objective"], here)
+    assert learned.theta[3] == 0, "fixed rules are not learned"
+    here = objective(data, learned.theta, l1, 0.1)
+    assert_allclose(learned.objective, here)
     for rule in range(3):
         for step in (-1e-3, 1e-3):
-            there = learned.weights + step * np.eye(4)[rule]
+            there = learned.theta + step * np.eye(4)[rule]
             if there[rule] >= 0:
                 assert objective(data, there, l1, 0.1) >= here - 1e-7
 
 
 def test_enough_l1_drops_every_rule():
     data = examples(RULES, [np.nan, np.nan, np.nan, 0.7])
-    assert not learn_likelihood(data, k=81, l1=100.0).weights.any()
+    assert not learn_likelihood(data, k=81, l1=100.0).theta.any()
 
 
 def test_small_sets_grow_by_what_is_decoded_until_nothing_is_new():
     data = examples(RULES, [np.nan, np.nan, np.nan, 0.7], n_examples=20, seed=3)
     learned = learn_likelihood(data, rounds=20, k=2, l1=0.01, l2=0.01)
-    assert learned.log[0]["new"] > 0
-    assert learned.log[-1]["new"] == 0
+    assert learned.converged
+    assert 1 < learned.n_iter < 20
+    assert learned.message == "Decoding brought no new labelling."
 
 
 def test_labellings_that_break_a_hard_rule_play_no_part():

@@ -1,7 +1,6 @@
 """The linear-chain CRF as a scikit-learn estimator."""
 
 import copy
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
@@ -27,7 +26,8 @@ from rulefield.estimators.chain.expectations import (
 from rulefield.estimators.chain.files import chain_state, restore_chain
 from rulefield.estimators.chain.fitted import FittedChain
 from rulefield.estimators.chain.options import ChainOptions, chain_options
-from rulefield.estimators.chain.training import Training, TrainingRules, train_chain
+from rulefield.estimators.chain.training import ChainTraining, TrainingRules, train_chain
+from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.sequences import (
     check_some_tokens,
@@ -37,7 +37,7 @@ from rulefield.estimators.sequences import (
     places_of,
     widened,
 )
-from rulefield.exceptions import InputError, InterruptedFitWarning
+from rulefield.exceptions import InputError
 from rulefield.learning.expectations.initial_label import presumed
 from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
@@ -163,7 +163,7 @@ class ChainCRF(FittedChain):
         all_transitions: bool = False,
         min_count: int = 1,
         max_iter: int | None = None,
-        tol: float = 1e-5,
+        tol: float | None = None,
         early_stopping: int | None = None,
         validation_fraction: float = 0.1,
         warm_start: bool = False,
@@ -253,7 +253,7 @@ class ChainCRF(FittedChain):
         start = self._warm_weights(model, encoder, names.classes_) if self.warm_start else None
         dev = self._dev_scorer(X_dev, y_dev, encoder, names, model, options)
         rules = self._training_rules(X, names, options)
-        training = Training(model, data, labels, weight, start, self._seed(), begun, False, rules, expected)
+        training = ChainTraining(model, data, labels, weight, start, self._seed(), begun, False, rules, expected)
         if guess is not labels and start is None:
             training = replace(training, start=presumed_start(training, options, guess))
         self._learn(training, options, encoder, names, dev)
@@ -304,7 +304,7 @@ class ChainCRF(FittedChain):
         if not first:
             model, start = self._grown(model)
         weight = checked_weights(sample_weight, len(data))
-        training = Training(model, data, labels, weight, start, self._seed(), begun, one_pass=True)
+        training = ChainTraining(model, data, labels, weight, start, self._seed(), begun, one_pass=True)
         self._learn(training, options, encoder, names, None)
         return self
 
@@ -339,28 +339,22 @@ class ChainCRF(FittedChain):
 
     def _learn(
         self,
-        training: Training,
+        training: ChainTraining,
         options: ChainOptions,
         encoder: InputEncoder,
         names: LabelEncoder,
         dev: Callable[[np.ndarray], float] | None,
     ) -> None:
+        reports: list[Any] = []
         if training.expectations is None:
-            outcome = train_chain(training, options, dev, self.verbose)
+            done = train_chain(training, options, dev, self.verbose)
         else:
-            outcome = train_expected(training, options, self.verbose)
+            done, reports = train_expected(training, options, self.verbose)
         self.classes_ = names.classes_
-        self.model_, self.theta_ = training.model, outcome.theta
+        self.model_, self.theta_ = training.model, done.theta
         self._encoder, self._labels_encoder = encoder, names
-        self.log_, self.n_iter_ = outcome.log, outcome.n_iter
-        self.converged_, self.stopped_because_ = outcome.converged, outcome.message
-        self.expectations_ = outcome.reports
-        if outcome.interrupted:
-            warnings.warn(
-                f"fit was interrupted after {outcome.n_iter} iterations; the best model so far was kept.",
-                InterruptedFitWarning,
-                stacklevel=3,
-            )
+        self.expectations_ = reports
+        report_fit(self, done)
 
     def _warm_weights(self, model: ChainModel, encoder: InputEncoder, classes: list[Any]) -> np.ndarray | None:
         if not self.__sklearn_is_fitted__():

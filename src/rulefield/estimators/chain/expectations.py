@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,10 @@ from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder, place
 from rulefield.estimators.chain.options import ChainOptions
-from rulefield.estimators.chain.training import FitRecord, Outcome, Training
+from rulefield.estimators.chain.training import ChainTraining, Monitor
 from rulefield.estimators.expectation_training import (
     ClimbOptions,
+    ExpectationReport,
     Expected,
     check_choices,
     climb,
@@ -22,13 +22,13 @@ from rulefield.estimators.expectation_training import (
     expectation_reports,
     warn_of_missed,
 )
-from rulefield.estimators.progress import Progress
+from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.sequences import token_lists
 from rulefield.exceptions import InputError, RuleError
 from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.expectations.chain_corpus import ChainCorpus
-from rulefield.learning.expectations.em import EmRecord
+from rulefield.learning.fit_log import FitResult
 from rulefield.models.chain_structure import Allowed, label_masks
 
 DEFAULT_ITERATIONS = 30
@@ -112,12 +112,12 @@ def label_names(y: Any, presume: Any) -> LabelEncoder:
     return names.set_classes(sorted([*names.classes_, presume], key=lambda label: (type(label).__name__, label)))
 
 
-def presumed_start(training: Training, options: ChainOptions, guess: Labels) -> np.ndarray:
+def presumed_start(training: ChainTraining, options: ChainOptions, guess: Labels) -> np.ndarray:
     """Weights learned as if ``guess`` were known: where the search for the true labels begins."""
     return _learned(training, options, guess, PRESUMED_ITERATIONS, 1e-4)
 
 
-def _learned(training: Training, options: ChainOptions, labels: Labels, max_iter: int, tol: float) -> np.ndarray:
+def _learned(training: ChainTraining, options: ChainOptions, labels: Labels, max_iter: int, tol: float) -> np.ndarray:
     likelihood = ChainLikelihood(
         training.model,
         training.data,
@@ -132,25 +132,19 @@ def _learned(training: Training, options: ChainOptions, labels: Labels, max_iter
     return done.theta
 
 
-def train_expected(training: Training, options: ChainOptions, verbose: int) -> Outcome:
-    """Climb from the start (by default, from what the known labels alone teach) under the expectations."""
+def train_expected(
+    training: ChainTraining, options: ChainOptions, verbose: int
+) -> tuple[FitResult, list[ExpectationReport]]:
+    """Fit from the start (by default, from what the known labels alone teach) under the expectations."""
     plan = training.expectations
     assert plan is not None
     corpus = ChainCorpus(training.model, training.data, training.labels, training.weight, options.n_jobs)
     start = training.start
     if start is None:
         start = _learned(training, options, training.labels, START_ITERATIONS, 1e-5)
-    spent = perf_counter() - training.begun
-    with Progress(f"fitting ({plan.options.method})", bool(verbose)) as progress:
-        found = climb(corpus, plan.expected, start, plan.options, progress.update)
+    with ProgressLine(f"fitting ({plan.options.method})", bool(verbose)) as progress:
+        monitor = Monitor(training.begun, None, None, progress)
+        found = climb(corpus, plan.expected, start, plan.options, monitor)
     reports = expectation_reports(corpus, plan.expected, found, plan.options)
     warn_of_missed(reports, plan.options)
-    message = "interrupted" if found.interrupted else "objective stopped improving" if found.converged else "limit"
-    return Outcome(
-        found.theta, [_record(r, spent) for r in found.log], found.converged, found.interrupted, message, reports
-    )
-
-
-def _record(record: EmRecord, spent: float) -> FitRecord:
-    """Return an iteration as chains log it: an objective that falls, seconds since the fit began."""
-    return FitRecord(record.iteration, -record.objective, float("nan"), spent + record.seconds)
+    return monitor.result(found), reports

@@ -20,7 +20,7 @@ class ChainOptions:
     l1: float
     l2: float
     max_iter: int | None
-    tol: float
+    tol: float | None
     min_count: int
     all_states: bool
     all_transitions: bool
@@ -48,7 +48,7 @@ def chain_options(estimator: Any) -> ChainOptions:
         l1=l1,
         l2=l2,
         max_iter=None if max_iter is None else _whole("max_iter", max_iter, 1),
-        tol=_number("tol", e.tol),
+        tol=None if e.tol is None else _number("tol", e.tol),
         min_count=_whole("min_count", _first(e.min_freq, e.min_count), 0),
         all_states=bool(_first(e.all_possible_states, e.all_states)),
         all_transitions=bool(_first(e.all_possible_transitions, e.all_transitions)),

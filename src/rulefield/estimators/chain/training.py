@@ -1,7 +1,7 @@
 """Fitting a chain: which learner runs, what is logged, when it stops."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -10,14 +10,14 @@ import numpy as np
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.chain.options import ChainOptions
-from rulefield.estimators.progress import Progress
+from rulefield.estimators.progress import ProgressLine
 from rulefield.exceptions import InputError
 from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.frank_wolfe import FrankWolfe
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.perceptron import AveragedPerceptron
 from rulefield.learning.chain.stochastic import StochasticLikelihood
-from rulefield.learning.fit_log import Record
+from rulefield.learning.fit_log import Ending, FitRecord, FitResult, PassLearner, run_passes
 from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.learning.owlqn import minimise_owlqn
 from rulefield.models.chain import ChainModel
@@ -25,10 +25,11 @@ from rulefield.problem.chain_rules import CompiledRule
 
 if TYPE_CHECKING:
     from rulefield.estimators.chain.expectations import ChainExpectations
-    from rulefield.estimators.expectation_training import ExpectationReport
     from rulefield.learning.chain.under_rules import RuledLikelihood
 
-DEFAULT_ITERATIONS = {"lbfgs": 1000, "sgd": 30, "perceptron": 20, "ssvm": 50}
+DEFAULT_ITERATIONS = {"lbfgs": 1000, "sgd": 100, "perceptron": 100, "ssvm": 200}
+DEFAULT_TOL = {"lbfgs": 1e-5, "sgd": 1e-2, "perceptron": 1e-2, "ssvm": 1e-2}
+"""What learners that work by passes reach in reasonable time is coarser than what L-BFGS does."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class TrainingRules:
 
 
 @dataclass(frozen=True)
-class Training:
+class ChainTraining:
     """One fit: structure, data, and where it begins."""
 
     model: ChainModel
@@ -55,127 +56,81 @@ class Training:
     expectations: "ChainExpectations | None" = None
 
 
-@dataclass(frozen=True)
-class FitRecord:
-    """One iteration (or epoch) of a fit.
+class Monitor:
+    """Watches a fit: shows progress, keeps the best model on held-out data and says when to stop.
 
-    ``objective`` is what the learner minimises (for the perceptron: tokens labelled wrongly on the way), ``seconds``
-    count from the beginning of ``fit``, ``dev_score`` is the span F1 on held-out data where that is watched.
+    Parameters
+    ----------
+    begun : float
+        When ``fit`` was called, by ``perf_counter``.
+    dev : callable or None
+        Score of weights on held-out data.
+    patience : int or None
+        Iterations without a better score after which the fit stops.
+    progress : ProgressLine
     """
 
-    iteration: int
-    objective: float
-    gradient_norm: float
-    seconds: float
-    dev_score: float | None = None
-
-
-@dataclass
-class Outcome:
-    """What a fit leaves behind."""
-
-    theta: np.ndarray
-    log: list[FitRecord] = field(default_factory=list)
-    converged: bool = False
-    interrupted: bool = False
-    message: str = ""
-    reports: list["ExpectationReport"] = field(default_factory=list)
-
-    @property
-    def n_iter(self) -> int:
-        """Iterations done."""
-        return len(self.log)
-
-
-class _Stop(Exception):  # noqa: N818 (not an error)
-    """Raised inside a learner when held-out data says that it is enough."""
-
-
-class Monitor:
-    """Watches a fit: writes the log, shows progress, keeps the best model on held-out data, says when to stop."""
-
     def __init__(
-        self, begun: float, dev: Callable[[np.ndarray], float] | None, patience: int | None, progress: Progress
+        self, begun: float, dev: Callable[[np.ndarray], float] | None, patience: int | None, progress: ProgressLine
     ):
         self.begun, self.dev, self.patience, self.progress = begun, dev, patience, progress
-        self.log: list[FitRecord] = []
-        self.newest: np.ndarray | None = None
+        self.seen: list[tuple[float, float | None]] = []
         self.best: tuple[float, np.ndarray] | None = None
         self.waited = 0
 
-    def __call__(self, objective: float, gradient_norm: float, theta: np.ndarray) -> None:
-        """Take note of an iteration; raises where the fit should stop."""
-        self.newest = theta
+    def __call__(self, record: FitRecord, theta: np.ndarray) -> bool:
+        """Take note of an iteration; whether the fit should stop."""
         score = None if self.dev is None else self.dev(theta)
-        record = FitRecord(len(self.log), objective, gradient_norm, perf_counter() - self.begun, score)
-        self.log.append(record)
-        if score is not None:
-            self._judge(score, theta)
+        self.seen.append((perf_counter() - self.begun, score))
         self.progress.update(record, score)
+        return score is not None and self._enough(score, theta)
 
-    def _judge(self, score: float, theta: np.ndarray) -> None:
+    def _enough(self, score: float, theta: np.ndarray) -> bool:
         if self.best is None or score > self.best[0]:
             self.best, self.waited = (score, theta.copy()), 0
-            return
+            return False
         self.waited += 1
-        if self.patience is not None and self.waited >= self.patience:
-            raise _Stop
+        return self.patience is not None and self.waited >= self.patience
 
-    def outcome(self, theta: np.ndarray, converged: bool, message: str, interrupted: bool = False) -> Outcome:
-        """Return the result of the fit: the best model on held-out data where there is some."""
-        chosen = theta if self.best is None else self.best[1]
-        return Outcome(chosen, self.log, converged, interrupted, message)
+    def result(self, done: FitResult) -> FitResult:
+        """``done`` with scores and seconds since ``fit`` was called; the best model on held-out data, if there is some."""
+        log = tuple(replace(r, seconds=t, dev_score=score) for r, (t, score) in zip(done.log, self.seen))
+        theta = done.theta if self.best is None else self.best[1]
+        message = done.message
+        if done.ending is Ending.stopped:
+            message = f"The held-out score has not improved for {self.waited} iterations."
+        return replace(done, theta=theta, log=log, message=message)
 
 
 def train_chain(
-    training: Training, options: ChainOptions, dev: Callable[[np.ndarray], float] | None, verbose: int
-) -> Outcome:
+    training: ChainTraining, options: ChainOptions, dev: Callable[[np.ndarray], float] | None, verbose: int
+) -> FitResult:
     """Run the learner that the options name; Ctrl-C keeps the newest (or best on held-out data) weights."""
     algorithm = "sgd" if training.one_pass and options.algorithm == "lbfgs" else options.algorithm
     if training.labels.is_partial and algorithm in ("perceptron", "ssvm"):
         raise InputError(f"algorithm={algorithm!r} needs every label; unknown labels (None, sets) need lbfgs or sgd.")
-    run = {"lbfgs": _likelihood, "sgd": _stochastic, "perceptron": _perceptron, "ssvm": _margin}[algorithm]
     limit = options.max_iter or (1 if training.one_pass else DEFAULT_ITERATIONS[algorithm])
-    with Progress(f"fitting ({algorithm})", bool(verbose)) as progress:
+    tol = DEFAULT_TOL[algorithm] if options.tol is None else options.tol
+    with ProgressLine(f"fitting ({algorithm})", bool(verbose)) as progress:
         monitor = Monitor(training.begun, dev, options.patience, progress)
-        try:
-            theta, converged, message = run(training, options, limit, monitor)
-            return monitor.outcome(theta, converged, message)
-        except _Stop:
-            assert monitor.newest is not None
-            return monitor.outcome(monitor.newest, True, "held-out score stopped improving")
-        except KeyboardInterrupt:
-            if monitor.newest is None:
-                raise
-            return monitor.outcome(monitor.newest, False, "interrupted", interrupted=True)
+        if algorithm == "lbfgs":
+            return monitor.result(_minimised(training, options, limit, tol, monitor))
+        learner = LEARNERS[algorithm](training, options, limit)
+        return monitor.result(run_passes(learner, limit, tol, monitor))
 
 
-def _start(training: Training) -> np.ndarray:
-    return training.model.zeros() if training.start is None else training.start
-
-
-def _likelihood(
-    training: Training, options: ChainOptions, limit: int, monitor: Monitor
-) -> tuple[np.ndarray, bool, str]:
+def _minimised(training: ChainTraining, options: ChainOptions, limit: int, tol: float, monitor: Monitor) -> FitResult:
     objective = _objective(training, options)
-
-    def note(record: Record, theta: np.ndarray) -> None:
-        monitor(record.objective, record.gradient_norm, theta)
-
-    how: dict[str, Any] = {"max_iter": limit, "tol": options.tol, "callback": note, "n_jobs": options.n_jobs}
+    how: dict[str, Any] = {"max_iter": limit, "tol": tol, "callback": monitor, "n_jobs": options.n_jobs}
     if isinstance(objective, ChainLikelihood):
-        done = fit_likelihood(objective, training.start, l1=options.l1, seed=training.seed, **how)
-    elif options.l1 > 0:
-        done = minimise_owlqn(objective, _start(training), options.l1, **how)
-    else:
-        done = minimise_lbfgs(objective, _start(training), **how)
-    if done.interrupted:
-        monitor.newest = done.theta
-        raise KeyboardInterrupt
-    return done.theta, done.converged, done.message
+        return fit_likelihood(objective, training.start, l1=options.l1, seed=training.seed, **how)
+    start = training.model.zeros() if training.start is None else training.start
+    if options.l1 > 0:
+        return minimise_owlqn(objective, start, options.l1, **how)
+    return minimise_lbfgs(objective, start, **how)
 
 
-def _objective(training: Training, options: ChainOptions) -> "ChainLikelihood | RuledLikelihood":
+def _objective(training: ChainTraining, options: ChainOptions) -> "ChainLikelihood | RuledLikelihood":
     data = (training.model, training.data, training.labels)
     how: dict[str, Any] = {"l2": options.l2, "sample_weight": training.weight, "n_jobs": options.n_jobs}
     if training.rules is None:
@@ -188,10 +143,8 @@ def _objective(training: Training, options: ChainOptions) -> "ChainLikelihood | 
     return RuledLikelihood(*data, training.rules.compiled, lambda r: names[r], **how)
 
 
-def _stochastic(
-    training: Training, options: ChainOptions, limit: int, monitor: Monitor
-) -> tuple[np.ndarray, bool, str]:
-    learner = StochasticLikelihood(
+def _stochastic(training: ChainTraining, options: ChainOptions, limit: int) -> PassLearner:
+    return StochasticLikelihood(
         training.model,
         training.data,
         training.labels,
@@ -200,18 +153,10 @@ def _stochastic(
         seed=training.seed,
         start=training.start,
     )
-    for _ in range(limit):
-        loss = learner.epoch()
-        monitor(loss, float("nan"), learner.theta)
-        if _settled(monitor.log, options.tol):
-            return learner.theta, True, "objective stopped improving"
-    return learner.theta, False, f"{limit} epochs done"
 
 
-def _perceptron(
-    training: Training, options: ChainOptions, limit: int, monitor: Monitor
-) -> tuple[np.ndarray, bool, str]:
-    learner = AveragedPerceptron(
+def _perceptron(training: ChainTraining, options: ChainOptions, limit: int) -> PassLearner:
+    return AveragedPerceptron(
         training.model,
         training.data,
         training.labels,
@@ -219,16 +164,10 @@ def _perceptron(
         seed=training.seed,
         start=training.start,
     )
-    for _ in range(limit):
-        mistakes = learner.epoch()
-        monitor(float(mistakes), float("nan"), learner.theta)
-        if mistakes == 0:
-            return learner.theta, True, "no mistake in an epoch"
-    return learner.theta, False, f"{limit} epochs done"
 
 
-def _margin(training: Training, options: ChainOptions, limit: int, monitor: Monitor) -> tuple[np.ndarray, bool, str]:
-    learner = FrankWolfe(
+def _margin(training: ChainTraining, options: ChainOptions, limit: int) -> PassLearner:
+    return FrankWolfe(
         training.model,
         training.data,
         training.labels,
@@ -237,17 +176,6 @@ def _margin(training: Training, options: ChainOptions, limit: int, monitor: Moni
         sample_weight=training.weight,
         seed=training.seed,
     )
-    for _ in range(limit):
-        gap = learner.epoch()
-        certificate = learner.certify()
-        monitor(certificate.primal, gap, learner.theta)
-        if certificate.gap <= max(options.tol, 1e-3) * abs(certificate.primal):
-            return learner.theta, True, f"duality gap {certificate.gap:.3g}"
-    return learner.theta, False, f"{limit} epochs done, duality gap {certificate.gap:.3g}"
 
 
-def _settled(log: list[FitRecord], tol: float, period: int = 3) -> bool:
-    if len(log) <= period:
-        return False
-    before, now = log[-1 - period].objective, log[-1].objective
-    return before - now <= 100 * tol * abs(now)
+LEARNERS = {"sgd": _stochastic, "perceptron": _perceptron, "ssvm": _margin}

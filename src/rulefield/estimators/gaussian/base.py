@@ -24,7 +24,8 @@ from rulefield.estimators.gaussian.layouts import (
 )
 from rulefield.estimators.gaussian.scores import CrossFitting
 from rulefield.exceptions import InputError
-from rulefield.learning.gaussian import FieldFit, FieldObjective, fit_field
+from rulefield.learning.fit_log import FitResult, joined
+from rulefield.learning.gaussian import FieldObjective, fit_field
 from rulefield.models.gaussian import GaussianModel
 from rulefield.problem.gaussian import GaussianPotentials
 
@@ -47,6 +48,8 @@ class GraphSources:
 
 class GaussianCRFBase(SavedModel, BaseEstimator):
     """Shared parts; see the classifier and the regressor."""
+
+    _saved = ("objective_", "log_", "n_iter_", "converged_", "stopped_because_")
 
     predictors: Any
     graphs: Any
@@ -142,28 +145,28 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
         kind: str,
         method: str,
         starts: Sequence[np.ndarray],
-    ) -> None:
+    ) -> FitResult:
         toll = 0.0 if model.simplex else TOLL
         objective = FieldObjective(model, data.batches, data.split(labels), kind, method, self.l2, toll, 1e-5)
         found = fit_field(objective, starts, self.max_iter, self.tol)
         if model.bayesian and not model.log_variance and not model.simplex and model.variance(found.theta) > 0:
             found = self._without_variance(objective, found, kind)
-        self.model_, self.theta_ = model, found.theta
-        self.objective_, self.objective_curve_ = found.objective, found.curve
-        self.n_iter_ = found.n_evaluations
+        self.model_, self.theta_, self.objective_ = model, found.theta, found.objective
+        return found
 
-    def _without_variance(self, objective: FieldObjective, found: FieldFit, kind: str) -> FieldFit:
+    def _without_variance(self, objective: FieldObjective, found: FitResult, kind: str) -> FitResult:
         """Return ``found``, or the best field without variance if the variance gains less than its price.
 
         A variance that the data do not ask for is an estimate of noise: it costs likelihood on new data.
         """
+        if found.interrupted:
+            return found
         plain_model = replace(objective.model, bayesian=False)
         plain = FieldObjective(plain_model, objective.batches, objective.labels, kind, "map", self.l2, TOLL)
         other = fit_field(plain, [found.theta[:-1]], self.max_iter, self.tol)  # the variance stands last
-        if found.objective > other.objective + ENTRY:
+        if found.objective < other.objective - ENTRY:
             return found
-        spent = found.n_evaluations + other.n_evaluations
-        return replace(other, theta=np.append(other.theta, 0.0), n_evaluations=spent, curve=found.curve + other.curve)
+        return joined(found, replace(other, theta=np.append(other.theta, 0.0)))
 
     @property
     def graph_weights_(self) -> dict[str, float]:

@@ -11,9 +11,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 
 from rulefield.estimators.base import State
+from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.gaussian.base import PAPER_GRAPHS, GraphSources
 from rulefield.estimators.gaussian.files import field_state, restore_field
-from rulefield.estimators.gaussian.inputs import Batched, Training, make_batches
+from rulefield.estimators.gaussian.inputs import Batched, GaussianTraining, make_batches
 from rulefield.estimators.gaussian.joint import JointLabels
 from rulefield.estimators.gaussian.labels import LabelCodes, read_labels
 from rulefield.estimators.gaussian.layouts import TableLayout
@@ -23,6 +24,7 @@ from rulefield.estimators.labelings import Labeling
 from rulefield.exceptions import InputError
 from rulefield.inference.gaussian.field import expected_logistic
 from rulefield.inference.gaussian.softmax import expected_softmax
+from rulefield.learning.fit_log import FitResult
 from rulefield.models.gaussian import GaussianModel
 from rulefield.problem.gaussian import GaussianPotentials
 
@@ -197,14 +199,14 @@ class GaussianCRFClassifier(ClassifierMixin, JointLabels):
         specs = self._graph_specs(layout, graphs)
         sources = GraphSources(X, everything, weight, residual, share)
         self.graph_entries_ = self._resolve_graphs(sources, specs, n_nodes, graphs)
-        training = Training(scores, labels, graphs, share, n_nodes)
+        training = GaussianTraining(scores, labels, graphs, share, n_nodes)
         start = None
         if method == "auto":
             method, start = self._choose_method(training)
-        self._learn_field(method, training, start)
+        report_fit(self, self._learn_field(method, training, start))
         return self
 
-    def _choose_method(self, training: Training) -> tuple[str, np.ndarray | None]:
+    def _choose_method(self, training: GaussianTraining) -> tuple[str, np.ndarray | None]:
         """Take ``"vb"`` or ``"map"``, whichever gives labels of held-out instances the higher joint likelihood.
 
         Returns the method and what it learned from the other instances, a start for the field of all.
@@ -219,20 +221,21 @@ class GaussianCRFClassifier(ClassifierMixin, JointLabels):
         likelihood, learned = {}, {}
         data = make_batches(rest.scores, self.graph_entries_, rest.graphs, rest.weight)
         for method in ("map", "vb"):
-            self._learn_field(method, kept)
+            if self._learn_field(method, kept).interrupted:
+                raise KeyboardInterrupt
             pairs = zip(self._potentials(data), data.split(rest.labels))
             likelihood[method] = sum(float(p.counts @ self._joint(p, known).bound) for p, known in pairs)
             learned[method] = self.theta_
         best = "vb" if likelihood["vb"] > likelihood["map"] else "map"
         return best, learned[best]
 
-    def _learn_field(self, method: str, training: Training, start: np.ndarray | None = None) -> None:
+    def _learn_field(self, method: str, training: GaussianTraining, start: np.ndarray | None = None) -> FitResult:
         self.method_ = method
         data = make_batches(training.scores, self.graph_entries_, training.graphs, training.weight)
         model = self._make_model(method, self.layout_, data, training.n_nodes)
         strengths = (0.5, 4.0) if method == "map" and model.n_graphs else (0.5,)
         starts = [model.start(r) for r in strengths] if start is None else [start]
-        self._learn(model, data, training.labels, self._labels.kind, method, starts)
+        return self._learn(model, data, training.labels, self._labels.kind, method, starts)
 
     def _check_options(self) -> str:
         if self.method not in METHODS:

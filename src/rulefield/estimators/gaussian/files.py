@@ -42,8 +42,6 @@ def field_state(estimator: "GaussianCRFBase", task: ScoreTask) -> State:
         "graphs": entries,
         "task": asdict(task),
         "layout": {"same_nodes": estimator.layout_.same_nodes, "ragged": estimator.layout_.ragged},
-        "objective": estimator.objective_,
-        "n_iter": estimator.n_iter_,
     }
 
 
@@ -59,8 +57,6 @@ def restore_field(estimator: "GaussianCRFBase", arrays: dict[str, np.ndarray], d
         entries.append(OwnGraph(**entry) if own else SharedGraph(entry["name"], _graph(f"graph{number}", arrays)))
     estimator.model_, estimator.theta_, estimator.layout_ = model, arrays["theta"], layout
     estimator.graph_entries_ = entries
-    estimator.objective_, estimator.objective_curve_ = data["objective"], []
-    estimator.n_iter_ = data["n_iter"]
 
 
 def _graph_arrays(name: str, matrix: Any) -> dict[str, np.ndarray]:

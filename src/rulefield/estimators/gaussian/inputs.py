@@ -101,7 +101,7 @@ class Batched:
 
 
 @dataclass(frozen=True)
-class Training:
+class GaussianTraining:
     """What the field learns from: scores, labels, graphs and weights of the instances; nodes where they share them."""
 
     scores: Any
@@ -110,7 +110,7 @@ class Training:
     weight: np.ndarray | None
     n_nodes: int | None
 
-    def part(self, rows: np.ndarray) -> "Training":
+    def part(self, rows: np.ndarray) -> "GaussianTraining":
         """Take some of the instances."""
 
         def take(values: Any) -> Any:
@@ -118,7 +118,7 @@ class Training:
 
         graphs = None if self.graphs is None else [take(stack) for stack in self.graphs]
         weight = None if self.weight is None else self.weight[rows]
-        return Training(take(self.scores), take(self.labels), graphs, weight, self.n_nodes)
+        return GaussianTraining(take(self.scores), take(self.labels), graphs, weight, self.n_nodes)
 
 
 def make_batches(scores: Any, entries: Sequence[GraphEntry], own: Any, weight: np.ndarray | None = None) -> Batched:

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_array
 
 from rulefield.data.limits import LARGEST_OUTPUT
 from rulefield.estimators.base import State
+from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.gaussian.base import GaussianCRFBase, GraphSources
 from rulefield.estimators.gaussian.files import field_state, restore_field
 from rulefield.estimators.gaussian.inputs import Batched, make_batches
@@ -143,7 +144,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         self.graph_entries_ = self._resolve_graphs(sources, self._specs(layout, graphs), n_nodes, graphs)
         data = make_batches(scores, self.graph_entries_, graphs, share)
         model = self._make_model(layout, data, n_nodes)
-        self._learn(model, data, values, "values", "exact", [model.start(0.5, 0.5)])
+        report_fit(self, self._learn(model, data, values, "values", "exact", [model.start(0.5, 0.5)]))
         return self
 
     def _read_values(self, X: Any, y: Any) -> Labels:

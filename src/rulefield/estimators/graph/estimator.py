@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from rulefield.data.graphs import Pair, TypedGraph
 from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
 from rulefield.estimators.base import SavedModel, State
+from rulefield.estimators.fitting import record_fit, report_fit
 from rulefield.estimators.graph.decoding import GraphDecoder, Search
 from rulefield.estimators.graph.files import graph_state, restore_graph
 from rulefield.estimators.graph.inputs import Known, Labels, checked_graphs, checked_labels, checked_weight
@@ -36,6 +37,7 @@ from rulefield.estimators.parameters import (
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.graph.decode import ENGINES, NODE_LIMIT
 from rulefield.inference.graph.marginals import METHODS
+from rulefield.learning.fit_log import FitResult
 from rulefield.learning.graph.fit import ALGORITHMS, GraphTraining, fit_graph_model
 from rulefield.learning.graph.oracle import CompiledRules
 from rulefield.learning.graph.shards import N_SHARDS, GraphShard, make_shards
@@ -109,7 +111,8 @@ class GraphCRF(SavedModel):
     n_parameters_ : int
     model_ : GraphModel
         Which weights there are and which are tied.
-    objective_curve_ : tuple of float
+    log_ : list of FitRecord
+        One record per iteration; the objective of ``ssvm`` is minus its dual.
     n_iter_ : int
     converged_ : bool
     gap_ : float
@@ -127,7 +130,7 @@ class GraphCRF(SavedModel):
     """
 
     _kind = "GraphCRF"
-    _saved = ("_plain_labels", "objective_curve_", "n_iter_", "converged_", "gap_")
+    _saved = ("_plain_labels", "log_", "n_iter_", "converged_", "stopped_because_", "gap_")
     _parameters: ClassVar = {
         "algorithm": one_of(*ALGORITHMS),
         "l2": number(),
@@ -203,14 +206,12 @@ class GraphCRF(SavedModel):
             type, plain sequences of labels do.
         sample_weight : array-like of shape (n_graphs,), optional
         """
-        self._learn(X, y, sample_weight)
-        if (told := self._unconverged()) is not None:
-            warnings.warn(told, ConvergenceWarning, stacklevel=2)
+        report_fit(self, self._learn(X, y, sample_weight))
         return self
 
     def _learn(
         self, X: Sequence[TypedGraph], y: Sequence[Labels], sample_weight: Sequence[float] | np.ndarray | None
-    ) -> None:
+    ) -> FitResult:
         check_parameters(self)
         if self.algorithm == "ssvm" and self.l2 == 0:
             raise InputError('l2 must be > 0 for algorithm="ssvm": without it the margin has no scale; got 0.')
@@ -233,8 +234,9 @@ class GraphCRF(SavedModel):
         learned = fit_graph_model(model, shards, training, self._start(model, shards))
         self._plain_labels = not any(isinstance(given, Mapping) for given in labels)
         self._set_model(model, names, learned.theta)
-        self.objective_curve_, self.n_iter_ = learned.curve, len(learned.curve)
-        self.converged_, self.gap_ = learned.converged, learned.gap
+        record_fit(self, learned)
+        self.gap_ = learned.gap
+        return learned
 
     def _shards(
         self, graphs: Sequence[TypedGraph], labels: Sequence[Labels], names: GraphLabels, weight: np.ndarray
@@ -269,15 +271,6 @@ class GraphCRF(SavedModel):
     @property
     def _most_iterations(self) -> int:
         return self.max_iter or MOST_ITERATIONS[self.algorithm]
-
-    def _unconverged(self) -> str | None:
-        """Sentence for a fit that the limit stopped; None where it converged."""
-        if self.converged_ or self.n_iter_ < self._most_iterations:
-            return None
-        way_out = "raise max_iter or tol"
-        if self.algorithm == "perceptron":
-            way_out = "raise max_iter, or take another algorithm (it ends where the training set is separated)"
-        return f"{self.algorithm} did not converge in {self._most_iterations} iterations; {way_out}."
 
     def _set_model(self, model: GraphModel, names: GraphLabels, theta: np.ndarray) -> None:
         self.model_, self._names, self.theta_ = model, names, theta

@@ -19,6 +19,7 @@ from rulefield.data.graphs import Features, TypedGraph
 from rulefield.encode.graph_builders import multilabel_edges
 from rulefield.estimators.base import SavedModel, State
 from rulefield.estimators.graph.decoding import Compiled, GraphDecoder, Search
+from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.graph.estimator import ALGORITHMS, GraphCRF, Rules
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
@@ -95,7 +96,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
     """
 
     _kind = "MultiLabelCRF"
-    _saved = ("edges_", "n_features_in_", "n_iter_", "converged_", "_multilabel", "_class_list", "_center", "_spread")
+    _saved = ("edges_", "n_features_in_", "log_", "n_iter_", "converged_", "stopped_because_", "_multilabel", "_class_list", "_center", "_spread")
     _parameters: ClassVar = {
         "structure": either(one_of("tree", "full", "none"), instance_of("pairs of labels", list, tuple, np.ndarray)),
         "algorithm": one_of(*ALGORITHMS),
@@ -163,10 +164,8 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
             n_jobs=self.n_jobs,
         )
         labels = [{name: [int(k)] for name, k in zip(self._names, row)} for row in numbers]
-        self.crf_._learn(self._graphs(X), labels, sample_weight)
-        self.n_iter_, self.converged_ = max(self.crf_.n_iter_, 1), self.crf_.converged_
-        if (told := self.crf_._unconverged()) is not None:
-            warnings.warn(told, ConvergenceWarning, stacklevel=2)
+        report_fit(self, self.crf_._learn(self._graphs(X), labels, sample_weight))
+        self.n_iter_ = max(self.n_iter_, 1)
         return self
 
     @property

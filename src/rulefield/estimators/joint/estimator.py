@@ -1,7 +1,6 @@
 """Several labelling tasks over the same tokens, learned jointly from scattered annotation."""
 
 import copy
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -19,12 +18,13 @@ from rulefield.estimators.expectation_training import (
     compiled_expectations,
     expectation_reports,
 )
+from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.joint.files import joint_state, restore_joint
 from rulefield.estimators.joint.labels import JointLabels
-from rulefield.estimators.progress import Progress
+from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.sequences import checked_weights, object_array
-from rulefield.exceptions import InputError, InterruptedFitWarning
+from rulefield.exceptions import InputError
 from rulefield.inference.joint.exact import joint_marginals, joint_viterbi
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.expectations.corpus import JointCorpus
@@ -97,7 +97,7 @@ class JointCRF(SequenceEstimator):
     """
 
     _kind = "joint"
-    _saved = ("tasks_", "classes_", "log_", "n_iter_", "converged_", "expectations_")
+    _saved = ("tasks_", "classes_", "log_", "n_iter_", "converged_", "stopped_because_", "expectations_")
 
     def __init__(
         self,
@@ -177,19 +177,13 @@ class JointCRF(SequenceEstimator):
         corpus = JointCorpus(model, data, labels, weight, n_threads(self.n_jobs))
         start = self._single_tasks(model, data, labels, weight)
         options = climb_options(self, self.l2, self.max_iter)
-        with Progress("fitting (joint)", bool(self.verbose)) as progress:
-            outcome = climb(corpus, expected, start, options, progress.update)
+        with ProgressLine("fitting (joint)", bool(self.verbose)) as progress:
+            outcome = climb(corpus, expected, start, options, progress)
         self.tasks_, self.classes_ = tasks, names.classes
         self.model_, self.theta_ = model, outcome.theta
         self._encoder, self._names = encoder, names
-        self.log_, self.n_iter_, self.converged_ = outcome.log, len(outcome.log), outcome.converged
         self.expectations_ = expectation_reports(corpus, expected, outcome, options)
-        if outcome.interrupted:
-            warnings.warn(
-                f"fit was interrupted after {len(outcome.log)} iterations; the newest model was kept.",
-                InterruptedFitWarning,
-                stacklevel=2,
-            )
+        report_fit(self, outcome)
         return self
 
     def _task_names(self, y: Any) -> list[str]:

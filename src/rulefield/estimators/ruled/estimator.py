@@ -14,14 +14,16 @@ from sklearn.utils.validation import check_is_fitted
 from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.base import SequenceEstimator, State
 from rulefield.estimators.chain.estimator import ChainCRF
+from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.progress import Progress
+from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.ruled.files import FITTED_CHAIN, restore_ruled, ruled_state
 from rulefield.estimators.ruled.two_stage import TwoStageDecoder
 from rulefield.estimators.sequences import object_array
 from rulefield.exceptions import InputError
-from rulefield.learning.rule_weights.learners import Example, Examples, LearnedWeights, learn_margin, learn_perceptron
+from rulefield.learning.fit_log import Ending, FitResult
+from rulefield.learning.rule_weights.learners import Example, Examples, learn_margin, learn_perceptron
 from rulefield.learning.rule_weights.likelihood import WrongSpans, learn_likelihood
 from rulefield.metrics import span_f1
 from rulefield.parallel import n_threads
@@ -138,7 +140,18 @@ class RuledCRF(SequenceEstimator):
     """
 
     _kind = "ruled"
-    _saved = ("rules_", "report_", "tau_", "n_candidates_", "n_kept_", "log_", "gap_")
+    _saved = (
+        "rules_",
+        "report_",
+        "tau_",
+        "n_candidates_",
+        "n_kept_",
+        "log_",
+        "n_iter_",
+        "converged_",
+        "stopped_because_",
+        "gap_",
+    )
 
     def __init__(
         self,
@@ -194,9 +207,10 @@ class RuledCRF(SequenceEstimator):
         self.crf_ = base
         self.n_candidates_, self.n_kept_ = len(rules), len(keep)
         learned = self._learn(examples, [rules[i] for i in keep], base)
-        self.log_, self.gap_ = learned.log, learned.gap
+        self.gap_ = learned.gap
+        report_fit(self, learned, "epochs")
         weights = np.zeros(len(rules))
-        weights[keep] = learned.weights
+        weights[keep] = learned.theta
         weights = np.where(data.learned, weights, fixed)
         self.rules_ = [_priced(rule, w) for rule, w in zip(rules, weights) if w > 0]
         effects = self._effects(examples, base, [labels for labels, _ in plain])
@@ -242,7 +256,7 @@ class RuledCRF(SequenceEstimator):
                 crf, msg="the chain of a RuledCRF must be fitted where cv='prefit'; fit it first, or give cv=5."
             )
             return copy.deepcopy(crf), _examples(crf, X, y)
-        with Progress(f"fitting {self.cv} folds", bool(self.verbose)):
+        with ProgressLine(f"fitting {self.cv} folds", bool(self.verbose)):
             done = cross_fit(crf, X, y, int(self.cv), self.random_state)
         return done.crf, done.examples
 
@@ -258,10 +272,10 @@ class RuledCRF(SequenceEstimator):
             raise InputError(f"rules must be a list of rules, 'propose' or 'mine'; got {self.rules!r}.")
         return list(self.rules)
 
-    def _learn(self, examples: list[Example], rules: list[Rule], base: ChainCRF) -> LearnedWeights:
+    def _learn(self, examples: list[Example], rules: list[Rule], base: ChainCRF) -> FitResult:
         fixed = np.array([np.nan if rule.weight == LEARN else float(rule.weight) for rule in rules])
         if not np.isnan(fixed).any():
-            return LearnedWeights(fixed)
+            return FitResult(fixed, 0.0, Ending.converged, "No rule has a weight to learn.", ())
         once = np.array([rule.per == "once" for rule in rules], dtype=bool)
         compiler = RuleCompiler(rules, [str(c) for c in base.classes_], base.scheme)
         data = Examples(examples, compiler, fixed, once, n_threads(self.n_jobs))

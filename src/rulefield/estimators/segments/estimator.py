@@ -1,7 +1,6 @@
 """The semi-Markov CRF as a scikit-learn estimator."""
 
 import copy
-import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, NamedTuple
@@ -14,6 +13,7 @@ from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible
 from rulefield.estimators.base import SequenceEstimator, State
+from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.parameters import (
     FLAG,
@@ -28,12 +28,12 @@ from rulefield.estimators.parameters import (
     optional,
     whole,
 )
-from rulefield.estimators.progress import Progress
+from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
 from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
 from rulefield.estimators.segments.files import restore_segments, segments_state
-from rulefield.exceptions import InputError, InterruptedFitWarning
-from rulefield.learning.fit_log import FitResult, Record
+from rulefield.exceptions import InputError
+from rulefield.learning.fit_log import FitResult
 from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.learning.owlqn import minimise_owlqn
 from rulefield.learning.segments import SegmentLikelihood
@@ -191,10 +191,8 @@ class SegmentCRF(SequenceEstimator):
             n_jobs=n_threads(self.n_jobs),
         )
         found = self._learn(objective)
-        self.model_, self.theta_, self.log_ = model, found.theta, list(found.log)
-        self.n_iter_, self.converged_, self.stopped_because_ = found.iterations, found.converged, found.message
-        if found.interrupted:
-            warnings.warn(f"fit: {found.message}", InterruptedFitWarning, stacklevel=2)
+        self.model_, self.theta_ = model, found.theta
+        report_fit(self, found)
         return self
 
     def _gold(self, names: LabelEncoder, y: Any, sequences: Sequences) -> Segmentation:
@@ -226,14 +224,10 @@ class SegmentCRF(SequenceEstimator):
             np.zeros(objective.size),
             n_threads(self.n_jobs),
         )
-        with Progress("fitting segments", bool(self.verbose)) as progress:
-
-            def show(record: Record, theta: np.ndarray) -> None:
-                progress.update(record)
-
+        with ProgressLine("fitting segments", bool(self.verbose)) as progress:
             if self.l1 > 0:
-                return minimise_owlqn(objective, start, self.l1, limit, self.tol, show, n_jobs=n_jobs)
-            return minimise_lbfgs(objective, start, limit, self.tol, show, n_jobs=n_jobs)
+                return minimise_owlqn(objective, start, self.l1, limit, self.tol, progress, n_jobs=n_jobs)
+            return minimise_lbfgs(objective, start, limit, self.tol, progress, n_jobs=n_jobs)
 
     # --- prediction -------------------------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from rulefield.interrupts import check, deferred
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.stochastic import StochasticLikelihood
 from rulefield.learning.fit_log import Callback, Ending, FitResult
@@ -56,7 +57,8 @@ def fit_likelihood(
                 average=False,
             )
             try:
-                come_near(walk)
+                with deferred():
+                    come_near(walk)
             except KeyboardInterrupt:
                 message = "Interrupted during the first, stochastic steps; the weights so far are kept."
                 return FitResult(walk.theta, likelihood.value(walk.theta), Ending.interrupted, message, ())
@@ -83,3 +85,4 @@ def come_near(walk: StochasticLikelihood) -> None:
         if not value < (1.0 - LEAST_GAIN) * before:
             return
         before = value
+        check()

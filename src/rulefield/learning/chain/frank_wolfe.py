@@ -16,6 +16,7 @@ from rulefield.learning.chain.margin import (
     kernel_table,
     kernel_work,
 )
+from rulefield.learning.fit_log import Pass
 from rulefield.models.chain import ChainModel
 
 
@@ -91,6 +92,12 @@ class FrankWolfe:
         self._epochs += 1
         order = self._rng.permutation(len(self._cost))
         return self._pass(self._state, order, self._planes, self._weights, self._losses, fixed=False)
+
+    def learn(self) -> Pass:
+        """One epoch, with the primal objective and the duality gap of the averaged weights."""
+        self.epoch()
+        certificate = self.certify()
+        return Pass(certificate.primal, certificate.gap)
 
     def _pass(
         self,

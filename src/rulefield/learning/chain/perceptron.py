@@ -13,6 +13,7 @@ from rulefield.learning.chain.margin import (
     kernel_table,
     kernel_work,
 )
+from rulefield.learning.fit_log import Pass
 from rulefield.models.chain import ChainModel
 
 
@@ -69,6 +70,11 @@ class AveragedPerceptron:
         )
         self._seen += n
         return int(mistakes)
+
+    def learn(self) -> Pass:
+        """One epoch, with its mistakes as the objective."""
+        mistakes = self.epoch()
+        return Pass(float(mistakes), done="" if mistakes else "An epoch was labelled without a mistake.")
 
     @property
     def last_theta(self) -> np.ndarray:

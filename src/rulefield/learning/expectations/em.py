@@ -1,43 +1,34 @@
-"""Learning a joint model from scattered annotation: EM (with or without expectations) and direct ascent.
+"""Learning a joint model from scattered annotation: EM (with or without expectations) and direct descent.
 
-Objective, to be maximised over theta: the log-likelihood of what is known, minus the least divergence of the
-posterior from distributions that meet the expectations, minus (l2 / 2) |theta|^2. Without expectations it is the
-plain marginal likelihood. Both ways climb the same objective: EM alternates the nearest distribution q (E-step) with
-the best theta for q (M-step); direct ascent uses its gradient, E_q[f] - E_p[f] (the envelope theorem).
+Objective, minimised over theta: minus the log-likelihood of what is known, plus the least divergence of the
+posterior from distributions that meet the expectations, plus (l2 / 2) |theta|^2. Without expectations it is the
+plain marginal likelihood. Both ways lower the same objective: EM alternates the nearest distribution q (E-step) with
+the best theta for q (M-step); direct descent uses its gradient, E_p[f] - E_q[f] (the envelope theorem).
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from time import perf_counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 
 from rulefield.learning.expectations.corpus import ExpectedLikelihood, JointCorpus
 from rulefield.learning.expectations.posterior import Posterior, TiltedCorpus
+from rulefield.learning.fit_log import Callback, FitResult, Pass, run_passes
 from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.problem.expectation import CompiledExpectation
 
 
 @dataclass(frozen=True)
-class EmRecord:
-    """One iteration: the objective after its E-step (never falls), seconds since the start."""
+class ExpectationFit(FitResult):
+    """A fit under expectations: their multipliers ``nu`` (n_sides,) and values under q ``shares``, at ``theta``."""
 
-    iteration: int
-    objective: float
-    seconds: float
-
-
-@dataclass
-class EmOutcome:
-    """Weights, multipliers of the expectations, their values under q, and the log."""
-
-    theta: np.ndarray
     nu: np.ndarray
     shares: np.ndarray
-    log: list[EmRecord] = field(default_factory=list)
-    converged: bool = False
-    interrupted: bool = False
+
+    @classmethod
+    def of(cls, done: FitResult, nu: np.ndarray, shares: np.ndarray) -> "ExpectationFit":
+        """``done`` with multipliers and shares."""
+        return cls(done.theta, done.objective, done.ending, done.message, done.log, nu, shares)
 
 
 class RegularisedObjective:
@@ -72,10 +63,45 @@ class RegularisedObjective:
         return self.posterior.tau(nu)
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Minus the objective, and its gradient."""
+        """Value and gradient at ``theta``."""
         near, wanted = self.expectation_step(theta)
         every, model = self.corpus.sums(theta, clamp=False)
         return every - near + 0.5 * self.l2 * float(theta @ theta), model - wanted + self.l2 * theta
+
+
+class ExpectationMaximisation:
+    """EM as passes: the best theta for the last q (except in the first pass), then the q nearest to it.
+
+    Parameters
+    ----------
+    objective : RegularisedObjective
+    theta : ndarray
+        Where to begin.
+    tol : float
+        Of the whole fit; M-steps are a hundred times finer.
+    m_steps : int
+        L-BFGS steps of one M-step: it need not be finished for the objective to fall.
+    """
+
+    def __init__(self, objective: RegularisedObjective, theta: np.ndarray, tol: float, m_steps: int):
+        self.objective, self.theta, self.tol, self.m_steps = objective, theta, tol, m_steps
+        self.nu, self.shares = objective.nu, objective.shares
+        self._wanted: np.ndarray | None = None
+
+    def learn(self) -> Pass:
+        """One M-step and one E-step; weights, multipliers and shares change together."""
+        objective, corpus, theta = self.objective, self.objective.corpus, self.theta
+        if self._wanted is not None:
+            step = ExpectedLikelihood(corpus, self._wanted, objective.l2)
+            done = minimise_lbfgs(step, theta, self.m_steps, 1e-2 * self.tol, n_jobs=corpus.n_jobs)
+            if done.interrupted:
+                raise KeyboardInterrupt
+            theta = done.theta
+        near, wanted = objective.expectation_step(theta)
+        value = corpus.log_partition(theta, clamp=False) - near + 0.5 * objective.l2 * float(theta @ theta)
+        self.theta, self._wanted = theta, wanted
+        self.nu, self.shares = objective.nu.copy(), objective.shares
+        return Pass(value)
 
 
 def expectation_maximisation(
@@ -84,71 +110,22 @@ def expectation_maximisation(
     max_iter: int = 50,
     tol: float = 1e-5,
     m_steps: int = 10,
-    callback: Callable[[EmRecord], None] | None = None,
-) -> EmOutcome:
-    """Climb by EM until an iteration gains less than ``tol`` of the objective; Ctrl-C keeps the newest theta.
-
-    Parameters
-    ----------
-    m_steps : int
-        L-BFGS steps of one M-step: it need not be finished for the objective to rise.
-    """
-    begun = perf_counter()
-    outcome = EmOutcome(theta, objective.nu, objective.shares)
-    corpus, l2 = objective.corpus, objective.l2
-    try:
-        for iteration in range(max_iter):
-            near, counts = objective.expectation_step(theta)
-            every = corpus.log_partition(theta, clamp=False)
-            value = near - every - 0.5 * l2 * float(theta @ theta)
-            record = EmRecord(iteration, value, perf_counter() - begun)
-            previous = outcome.log[-1].objective if outcome.log else -np.inf
-            outcome.log.append(record)
-            outcome.theta, outcome.nu, outcome.shares = theta, objective.nu.copy(), objective.shares
-            if callback:
-                callback(record)
-            if value - previous <= tol * abs(value):
-                outcome.converged = True
-                break
-            if iteration == max_iter - 1:
-                break
-            step = ExpectedLikelihood(corpus, counts, l2)
-            done = minimise_lbfgs(step, theta, max_iter=m_steps, tol=1e-2 * tol, n_jobs=corpus.n_jobs)
-            if done.interrupted:
-                raise KeyboardInterrupt
-            theta = done.theta
-    except KeyboardInterrupt:
-        outcome.interrupted = True
-    return outcome
+    callback: Callback | None = None,
+) -> ExpectationFit:
+    """Minimise by EM; Ctrl-C keeps the weights of the last whole iteration."""
+    learner = ExpectationMaximisation(objective, theta, tol, m_steps)
+    done = run_passes(learner, max_iter, tol, callback)
+    return ExpectationFit.of(done, learner.nu, learner.shares)
 
 
-def direct_ascent(
+def direct_descent(
     objective: RegularisedObjective,
     theta: np.ndarray,
     max_iter: int = 200,
     tol: float = 1e-6,
-    callback: Callable[[EmRecord], None] | None = None,
-) -> EmOutcome:
-    """Climb by L-BFGS on the objective itself; usually fewer passes than EM."""
-    begun = perf_counter()
-    outcome = EmOutcome(theta, objective.nu, objective.shares)
-
-    def note(intermediate_result: object) -> None:
-        value = -float(intermediate_result.fun)  # type: ignore[attr-defined]
-        record = EmRecord(len(outcome.log), value, perf_counter() - begun)
-        outcome.log.append(record)
-        outcome.theta = np.array(intermediate_result.x)  # type: ignore[attr-defined]
-        if callback:
-            callback(record)
-
-    try:
-        options = {"maxiter": max_iter, "ftol": tol * 1e-2, "gtol": 1e-6, "maxcor": 10}
-        done = minimize(
-            objective.value_and_gradient, theta, jac=True, method="L-BFGS-B", callback=note, options=options
-        )
-        outcome.theta, outcome.converged = done.x, bool(done.success)
-    except KeyboardInterrupt:
-        outcome.interrupted = True
-    objective.expectation_step(outcome.theta)
-    outcome.nu, outcome.shares = objective.nu.copy(), objective.shares
-    return outcome
+    callback: Callback | None = None,
+) -> ExpectationFit:
+    """Minimise by L-BFGS on the objective itself; usually fewer passes than EM."""
+    done = minimise_lbfgs(objective, theta, max_iter, tol, callback, n_jobs=objective.corpus.n_jobs)
+    objective.expectation_step(done.theta)
+    return ExpectationFit.of(done, objective.nu.copy(), objective.shares)

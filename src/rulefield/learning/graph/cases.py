@@ -38,7 +38,7 @@ def shard_hubs(batch: GraphBatch) -> list[np.ndarray]:
 
 
 class CasesField:
-    """Sums over the labels of hubs; what is left of each case is a field of its own, which keeps its messages.
+    """Sums over the labels of hubs; what is left of each case is a field of its own.
 
     Parameters
     ----------

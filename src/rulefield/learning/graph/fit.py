@@ -5,15 +5,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rulefield.learning.fit_log import FitResult, joined
 from rulefield.learning.graph.likelihood import GraphLikelihood
 from rulefield.learning.graph.oracle import CompiledRules, MapOracle
 from rulefield.learning.graph.perceptron import fit_perceptron
 from rulefield.learning.graph.pseudo import GraphPseudoLikelihood
 from rulefield.learning.graph.shards import UNKNOWN, GraphShard
-from rulefield.learning.graph.smooth import Learned, minimise
 from rulefield.learning.graph.ssvm import StructuredSVM
+from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.models.graph import GraphModel
 
+WARM_ITERATIONS = 15
+"""Steps of the latent likelihood from which learners that need every label begin."""
 ALGORITHMS = ("likelihood", "pseudolikelihood", "ssvm", "perceptron")
 
 
@@ -48,7 +51,7 @@ class GraphTraining:
 
 def fit_graph_model(
     model: GraphModel, shards: Sequence[GraphShard], training: GraphTraining, start: np.ndarray
-) -> Learned:
+) -> FitResult:
     """Learn the weights from ``start``.
 
     The likelihood sums unknown labels out. The other learners fill them in with the best labelling given the known
@@ -56,42 +59,58 @@ def fit_graph_model(
     likelihood after a few steps.
     """
     if training.algorithm == "likelihood":
-        objective = GraphLikelihood(model, shards, training.n_jobs)
-        return minimise(objective, start, training.l2, training.max_iter, training.tol)
+        return _minimised(GraphLikelihood, model, shards, training, start, training.max_iter)
     if all(shard.complete for shard in shards):
         return _fit_complete(model, shards, training, start)
     if not start.any() or training.latent_rounds > 0:
-        warm = minimise(GraphLikelihood(model, shards, training.n_jobs), start, training.l2, 15, training.tol)
+        warm = _minimised(GraphLikelihood, model, shards, training, start, WARM_ITERATIONS)
+        if warm.interrupted:
+            return warm
         start = warm.theta
     return _fit_latent(model, shards, training, start)
 
 
 def _fit_complete(
     model: GraphModel, shards: Sequence[GraphShard], training: GraphTraining, start: np.ndarray
-) -> Learned:
+) -> FitResult:
     if training.algorithm == "pseudolikelihood":
-        objective = GraphPseudoLikelihood(model, shards, training.n_jobs)
-        return minimise(objective, start, training.l2, training.max_iter, training.tol)
+        return _minimised(GraphPseudoLikelihood, model, shards, training, start, training.max_iter)
     oracle = MapOracle(training.rules, node_limit=training.oracle_nodes, n_jobs=training.n_jobs)
     if training.algorithm == "ssvm":
         return StructuredSVM(model, shards, training.l2, oracle).fit(training.max_iter, training.tol, start)
     oracle.gap = 1e-9  # a pass without a mistake is what ends the perceptron: its mistakes must be true ones
-    return fit_perceptron(model, shards, oracle, training.max_iter, start)
+    return fit_perceptron(model, shards, oracle, training.max_iter, training.tol, start)
 
 
 def _fit_latent(
     model: GraphModel, shards: Sequence[GraphShard], training: GraphTraining, start: np.ndarray
-) -> Learned:
+) -> FitResult:
     cost = 0.0 if training.algorithm == "ssvm" else 1.0
     filled: list[GraphShard] = []
-    learned = Learned(start, (), False)
+    learned: FitResult | None = None
     for _ in range(max(training.latent_rounds, 1)):
-        before = filled
-        filled = [_fill(model, shard, learned.theta, training, cost) for shard in shards]
-        if before and all(np.array_equal(a.labels, b.labels) for a, b in zip(before, filled)):
+        before, theta = filled, start if learned is None else learned.theta
+        filled = [_fill(model, shard, theta, training, cost) for shard in shards]
+        if learned is not None and all(np.array_equal(a.labels, b.labels) for a, b in zip(before, filled)):
             break
-        learned = _fit_complete(model, filled, training, learned.theta)
+        again = _fit_complete(model, filled, training, theta)
+        learned = again if learned is None else joined(learned, again)
+        if learned.interrupted:
+            break
+    assert learned is not None
     return learned
+
+
+def _minimised(
+    objective: type[GraphLikelihood] | type[GraphPseudoLikelihood],
+    model: GraphModel,
+    shards: Sequence[GraphShard],
+    training: GraphTraining,
+    start: np.ndarray,
+    max_iter: int,
+) -> FitResult:
+    f = objective(model, shards, training.l2, training.n_jobs)
+    return minimise_lbfgs(f, start, max_iter, training.tol)
 
 
 def _fill(

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rulefield.kernels.graph import reweighted as kernels
+from rulefield.learning.fit_log import penalised
 from rulefield.learning.graph.cases import CasesField, shard_hubs
 from rulefield.learning.graph.shards import GraphShard
 from rulefield.learning.graph.trees import edge_appearance
@@ -13,7 +14,7 @@ from rulefield.parallel import Threads
 
 
 class ReweightedField:
-    """Tree-reweighted sum-product over one shard; messages are kept for the next call.
+    """Tree-reweighted sum-product over one shard, from equal messages in every call: the same scores, the same answer.
 
     Parameters
     ----------
@@ -41,15 +42,15 @@ class ReweightedField:
         self._message_offset = begin.astype(np.uint64)
         self._slot = np.repeat(batch.unary_offset[:-1][target] - begin[:-1], size) + np.arange(begin[-1])
         self._message_rho = np.repeat(np.repeat(self.rho, 2), size)
-        self._linear = np.repeat(1.0 / size, size)
-        self._messages = np.log(self._linear)
+        self._equal = np.repeat(1.0 / size, size)
 
     def marginals(self, unary: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return each graph's log-partition value (a bound; exact on forests), node and edge marginals (flat)."""
         shard = self.shard
         exponential = np.empty_like(pairwise)
         kernels.scaled_exponentials(pairwise, shard.pairwise_offset, self.rho, exponential)
-        belief = unary + np.bincount(self._slot, self._message_rho * self._messages, minlength=len(unary))
+        linear, messages = self._equal.copy(), np.log(self._equal)
+        belief = unary + np.bincount(self._slot, self._message_rho * messages, minlength=len(unary))
         kernels.sweeps(
             shard.offset,
             shard.edges,
@@ -61,8 +62,8 @@ class ReweightedField:
             self._backward,
             self.rho,
             belief,
-            self._messages,
-            self._linear,
+            messages,
+            linear,
             self.n_sweeps,
             self.tolerance,
         )
@@ -80,7 +81,7 @@ class ReweightedField:
             self._message_offset,
             self.rho,
             belief,
-            self._messages,
+            messages,
             node,
             edge,
             values,
@@ -108,23 +109,23 @@ class GraphLikelihood:
 
     Notes
     -----
-    O(edges · labels²) for each sweep; sweeps start from the messages of the previous evaluation.
+    O(edges · labels²) for each sweep.
 
     References
     ----------
     [Wainwright05], [Gimpel10]
     """
 
-    def __init__(self, model: GraphModel, shards: Sequence[GraphShard], n_jobs: int | None = None):
-        self.model, self.shards, self.threads = model, list(shards), Threads(n_jobs)
+    def __init__(self, model: GraphModel, shards: Sequence[GraphShard], l2: float = 0.0, n_jobs: int | None = None):
+        self.model, self.shards, self.l2, self.threads = model, list(shards), l2, Threads(n_jobs)
         self._free = [field_of(shard) for shard in self.shards]
         self._clamped = [None if shard.complete else field_of(shard) for shard in self.shards]
         self._margin = [_log_cost(shard) for shard in self.shards]
 
-    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value and gradient with respect to ``theta``."""
+    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value and gradient with respect to ``theta``, half of ``l2`` times its squared norm included."""
         parts = self.threads.map(lambda k: self._part(theta, k), range(len(self.shards)))
-        return sum(value for value, _ in parts), np.sum([gradient for _, gradient in parts], axis=0)
+        return penalised(parts, theta, self.l2)
 
     def _part(self, theta: np.ndarray, k: int) -> tuple[float, np.ndarray]:
         shard = self.shards[k]

@@ -1,52 +1,35 @@
 """Averaged structured perceptron on graphs."""
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 
-from rulefield.exceptions import InterruptedFitWarning
+from rulefield.learning.fit_log import FitResult, Pass, run_passes
 from rulefield.learning.graph.oracle import MapOracle
 from rulefield.learning.graph.shards import GraphShard
-from rulefield.learning.graph.smooth import Learned
 from rulefield.models.graph import GraphModel
 
 HALVINGS = 20
 
 
 def fit_perceptron(
-    model: GraphModel, shards: Sequence[GraphShard], oracle: MapOracle, max_iter: int, start: np.ndarray
-) -> Learned:
+    model: GraphModel, shards: Sequence[GraphShard], oracle: MapOracle, max_iter: int, tol: float, start: np.ndarray
+) -> FitResult:
     """Move the weights towards the true labelling wherever the best labelling differs; return their average.
 
     One update for each shard (a mini-batch, so that threads do not change the result). Class weights enter as a
     cost added to wrong labels, relative to the smallest. Stops after a pass without a mistake; the average is then
-    moved towards the last weights until it makes none either. The curve holds the number of graphs labelled wrongly
-    in each pass.
+    moved towards the last weights until it makes none either. The objective is the number of graphs that
+    a pass labels wrongly.
 
     References
     ----------
     [Collins02]
     """
-    passes = _Passes(model, shards, oracle, start)
-    curve: list[float] = []
-    separated = False
-    try:
-        while len(curve) < max_iter and not separated:
-            curve.append(float(passes.run()))
-            separated = curve[-1] == 0
-        theta = passes.separating_average() if separated else passes.average
-    except KeyboardInterrupt:
-        warnings.warn(
-            f"fit was interrupted after {len(curve)} passes; the average so far is kept.",
-            InterruptedFitWarning,
-            stacklevel=2,
-        )
-        theta = passes.average
-    return Learned(theta, tuple(curve), separated)
+    return run_passes(GraphPerceptron(model, shards, oracle, start), max_iter, tol)
 
 
-class _Passes:
+class GraphPerceptron:
     """The weights, their sum over all steps, and a pass over all shards."""
 
     def __init__(self, model: GraphModel, shards: Sequence[GraphShard], oracle: MapOracle, start: np.ndarray):
@@ -56,6 +39,14 @@ class _Passes:
         self._margin = [
             shard.hamming() * (shard.cost.min(initial=1.0) != shard.cost.max(initial=1.0)) for shard in shards
         ]
+
+        self.theta = start.copy()
+
+    def learn(self) -> Pass:
+        """One pass; the average so far, or one that makes no mistake where the pass made none."""
+        mistakes = self.run()
+        self.theta = self.average if mistakes else self.separating_average()
+        return Pass(float(mistakes), done="" if mistakes else "A pass labelled every graph without a mistake.")
 
     @property
     def average(self) -> np.ndarray:

@@ -6,6 +6,7 @@ import numpy as np
 
 from rulefield.exceptions import LabelError
 from rulefield.kernels.graph.pseudo import pseudo_likelihood
+from rulefield.learning.fit_log import penalised
 from rulefield.learning.graph.shards import GraphShard
 from rulefield.models.graph import GraphModel
 from rulefield.parallel import Threads
@@ -22,16 +23,16 @@ class GraphPseudoLikelihood:
     [Besag75]
     """
 
-    def __init__(self, model: GraphModel, shards: Sequence[GraphShard], n_jobs: int | None = None):
-        self.model, self.shards, self.threads = model, list(shards), Threads(n_jobs)
+    def __init__(self, model: GraphModel, shards: Sequence[GraphShard], l2: float = 0.0, n_jobs: int | None = None):
+        self.model, self.shards, self.l2, self.threads = model, list(shards), l2, Threads(n_jobs)
         if not all(shard.complete for shard in self.shards):
             raise LabelError("pseudo-likelihood needs every label; fill unknown ones in first (fit does, by EM).")
         self._weight = [shard.cost * shard.graph_weight[shard.batch.node_graph] for shard in self.shards]
 
-    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value and gradient with respect to ``theta``."""
+    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value and gradient with respect to ``theta``, half of ``l2`` times its squared norm included."""
         parts = self.threads.map(lambda k: self._part(theta, k), range(len(self.shards)))
-        return sum(value for value, _ in parts), np.sum([gradient for _, gradient in parts], axis=0)
+        return penalised(parts, theta, self.l2)
 
     def _part(self, theta: np.ndarray, k: int) -> tuple[float, np.ndarray]:
         shard = self.shards[k]

@@ -1,16 +1,14 @@
 """Structured SVM on graphs: block-coordinate Frank-Wolfe over cached labellings, with a true duality gap."""
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 from scipy import sparse
 
-from rulefield.exceptions import InterruptedFitWarning
 from rulefield.kernels.graph.planes import ascend
+from rulefield.learning.fit_log import FitResult, Pass, run_passes
 from rulefield.learning.graph.oracle import MapOracle
 from rulefield.learning.graph.shards import GraphShard
-from rulefield.learning.graph.smooth import Learned
 from rulefield.models.graph import GraphModel
 
 CACHE_PASSES = 30
@@ -47,36 +45,35 @@ class StructuredSVM:
         self._truth = [model.joint_features(shard.batch, shard.labels) for shard in self.shards]
         self._hamming = [shard.hamming() for shard in self.shards]
         self._caches = [_Cache(shard.batch.n_graphs, model.n_parameters) for shard in self.shards]
-        self.w = np.zeros(model.n_parameters)
+        self.w, self._passes, self._last = np.zeros(model.n_parameters), 0, 0
         self._scratch = np.zeros(model.n_parameters)
 
-    def fit(self, max_iter: int, tol: float, start: np.ndarray | None = None) -> Learned:
-        """Run passes until the gap is below ``tol`` x the primal; ``start`` seeds the cache with its labellings."""
-        curve: list[float] = []
-        gap, converged = np.inf, False
-        try:
-            if start is not None and start.any():
-                self._visit_all(start)
-                self._ascend_all()
-            for iteration in range(max_iter):
-                if iteration % CERTIFY_EVERY == CERTIFY_EVERY - 1 or iteration == max_iter - 1:
-                    gap = self._certify()
-                    converged = gap <= tol * (gap + abs(self.dual))
-                else:
-                    self._visit_in_turn()
-                curve.append(self.dual / self.C)
-                if converged:
-                    break
-                self._ascend_all()
-                for cache in self._caches:
-                    cache.drop_idle()
-        except KeyboardInterrupt:
-            warnings.warn(
-                f"fit was interrupted after {len(curve)} passes; the weights so far are kept.",
-                InterruptedFitWarning,
-                stacklevel=2,
-            )
-        return Learned(self.w.copy(), tuple(curve), converged, gap / self.C)
+    def fit(self, max_iter: int, tol: float, start: np.ndarray | None = None) -> FitResult:
+        """Run passes until the dual, or its gap, says enough; ``start`` seeds the cache with its labellings."""
+        if start is not None and start.any():
+            self._visit_all(start)
+            self._ascend_all()
+        self._last = max_iter
+        return run_passes(self, max_iter, tol)
+
+    @property
+    def theta(self) -> np.ndarray:
+        """The weights so far."""
+        return self.w.copy()
+
+    def learn(self) -> Pass:
+        """One pass: the dual over all known planes, then new planes. The objective is minus the dual; it falls."""
+        if self._passes:
+            self._ascend_all()
+            for cache in self._caches:
+                cache.drop_idle()
+        self._passes += 1
+        gap = float("nan")
+        if self._passes % CERTIFY_EVERY == 0 or self._passes == self._last:
+            gap = self._certify() / self.C
+        else:
+            self._visit_in_turn()
+        return Pass(-self.dual / self.C, gap)
 
     def _certify(self) -> float:
         """Visit every example at the present weights; return the duality gap there, times C."""

@@ -11,13 +11,14 @@ loss of an example is :math:`\max_y [\Delta(y_i, y) + s(y) - c.v(y)] - [s(y_i) -
 Frank-Wolfe on its dual, with its duality gap.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
 from rulefield.inference.chain.decode import decode
+from rulefield.learning.fit_log import Callback, FitResult, Pass, run_passes
 from rulefield.parallel import Threads
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule
@@ -49,15 +50,6 @@ class Example:
     tokens: Any
     potentials: ChainPotentials
     gold: np.ndarray
-
-
-@dataclass
-class LearnedWeights:
-    """Weights (n_rules,), exact zeros where a rule is dropped; one record per epoch; a duality gap where known."""
-
-    weights: np.ndarray
-    log: list[dict[str, float]] = field(default_factory=list)
-    gap: float | None = None
 
 
 class Examples:
@@ -141,12 +133,14 @@ def learn_perceptron(
     l1: float = 0.0,
     batch: int = 16,
     seed: int = 0,
-    callback: Callable[[dict[str, float]], None] | None = None,
-) -> LearnedWeights:
-    """Structured perceptron with truncation at 0.
+    callback: Callback | None = None,
+) -> FitResult:
+    """Structured perceptron with truncation at 0; its objective counts the tokens labelled wrongly in an epoch.
 
     Parameters
     ----------
+    epochs : int
+        Passes over all examples; that many, as in [Anzaroot14].
     rate : float
         Step; it matters, because the potentials have a scale of their own (nats).
     l1 : float
@@ -154,26 +148,37 @@ def learn_perceptron(
     batch : int
         Examples decoded, in threads, between two updates. It does not depend on the number of threads.
     """
-    rng = np.random.default_rng(seed)
-    n_rules = len(examples.learned)
-    c, total, steps = np.zeros(n_rules), np.zeros(n_rules), 0
-    log: list[dict[str, float]] = []
-    for epoch in range(epochs):
-        order = rng.permutation(len(examples))
-        wrong = 0
-        for first in range(0, len(order), batch):
-            members = order[first : first + batch].tolist()
-            for i, (labels, amounts) in zip(members, examples.decode(members, c)):
-                change = amounts - examples.gold[i]
-                c = np.where(examples.learned, np.maximum(0.0, c + rate * (change - l1)), 0.0)
-                wrong += int((labels != examples.examples[i].gold).sum())
-                total += c
-                steps += 1
-        record = {"epoch": epoch, "wrong_tokens": float(wrong), "rules": float((c > 0).sum())}
-        log.append(record)
-        if callback:
-            callback(record)
-    return LearnedWeights(np.where(c > 0, total / max(steps, 1), 0.0), log)
+    learner = _Perceptron(examples, rate, l1, batch, seed)
+    return run_passes(learner, epochs, -np.inf, callback, fixed=True)
+
+
+class _Perceptron:
+    """The weights of rules, their sum over all steps, and an epoch."""
+
+    def __init__(self, examples: Examples, rate: float, l1: float, batch: int, seed: int):
+        self.examples, self.rate, self.l1, self.batch = examples, rate, l1, batch
+        self._rng = np.random.default_rng(seed)
+        n_rules = len(examples.learned)
+        self._c, self._total, self._steps = np.zeros(n_rules), np.zeros(n_rules), 0
+
+    @property
+    def theta(self) -> np.ndarray:
+        """Mean of the weights over all steps, 0 for rules whose last weight is 0."""
+        return np.where(self._c > 0, self._total / max(self._steps, 1), 0.0)
+
+    def learn(self) -> Pass:
+        """One epoch in a new random order."""
+        data, wrong = self.examples, 0
+        order = self._rng.permutation(len(data))
+        for first in range(0, len(order), self.batch):
+            members = order[first : first + self.batch].tolist()
+            for i, (labels, amounts) in zip(members, data.decode(members, self._c)):
+                change = self.rate * (amounts - data.gold[i] - self.l1)
+                self._c = np.where(data.learned, np.maximum(0.0, self._c + change), 0.0)
+                wrong += int((labels != data.examples[i].gold).sum())
+                self._total += self._c
+                self._steps += 1
+        return Pass(float(wrong))
 
 
 def learn_margin(
@@ -185,28 +190,21 @@ def learn_margin(
     loss: float = 1.0,
     batch: int = 16,
     seed: int = 0,
-    callback: Callable[[dict[str, float]], None] | None = None,
-) -> LearnedWeights:
-    """Structured SVM in the weights of rules; ``gap`` bounds how far the objective is from its least value."""
-    state = _Margin(examples, l1, l2, loss)
-    rng = np.random.default_rng(seed)
-    log: list[dict[str, float]] = []
-    for epoch in range(epochs):
-        order = rng.permutation(len(examples))
-        for first in range(0, len(order), batch):
-            state.step(order[first : first + batch].tolist())
-        record = {"epoch": epoch, "dual": state.dual(), "rules": float((state.c > 0).sum())}
-        log.append(record)
-        if callback:
-            callback(record)
-    return LearnedWeights(state.c, log, max(0.0, state.primal() - state.dual()))
+    tol: float = 1e-2,
+    callback: Callback | None = None,
+) -> FitResult:
+    """Structured SVM in the weights of rules. The objective is minus the dual; the gap of the last epoch is a true one."""
+    return run_passes(_Margin(examples, l1, l2, loss, batch, epochs, seed), epochs, tol, callback)
 
 
 class _Margin:
     """The dual of the structured SVM: one convex combination of labellings an example, as (amounts, worth)."""
 
-    def __init__(self, examples: Examples, l1: float, l2: float, loss: float):
+    def __init__(
+        self, examples: Examples, l1: float, l2: float, loss: float, batch: int = 16, epochs: int = 0, seed: int = 0
+    ):
         self.examples, self.l1, self.l2, self.loss = examples, l1, l2, loss
+        self.batch, self._left, self._rng = batch, epochs, np.random.default_rng(seed)
         n, n_rules = len(examples), len(examples.learned)
         self.blocks = np.zeros((n, n_rules))  # mean of v(y) - v(gold)
         self.worth = np.zeros(n)  # mean of loss + score - score of gold, prices of fixed rules included
@@ -216,6 +214,20 @@ class _Margin:
     def c(self) -> np.ndarray:
         """Weights of the present dual point."""
         return self.weights(self.sum)
+
+    @property
+    def theta(self) -> np.ndarray:
+        """Weights of the present dual point."""
+        return self.c
+
+    def learn(self) -> Pass:
+        """One epoch in a new random order; the last one measures the gap."""
+        order = self._rng.permutation(len(self.examples))
+        for first in range(0, len(order), self.batch):
+            self.step(order[first : first + self.batch].tolist())
+        self._left -= 1
+        gap = max(0.0, self.primal() - self.dual()) if self._left == 0 else float("nan")
+        return Pass(-self.dual(), gap)
 
     def weights(self, total: np.ndarray) -> np.ndarray:
         """Weights from the sum of the blocks: they push up where predictions break a rule more than gold does."""

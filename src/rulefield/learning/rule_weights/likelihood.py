@@ -21,7 +21,8 @@ from scipy.sparse import csr_matrix, vstack
 
 from rulefield.encode.spans import SegmentTable
 from rulefield.inference.chain.exact import kbest
-from rulefield.learning.rule_weights.learners import Examples, LearnedWeights
+from rulefield.learning.fit_log import Callback, FitResult, Pass, run_passes
+from rulefield.learning.rule_weights.learners import Examples
 
 Distance = Callable[[np.ndarray, Sequence[np.ndarray]], np.ndarray]
 """How far labellings are from the gold labels (n,): one number each."""
@@ -67,9 +68,11 @@ def learn_likelihood(
     l1: float = 1.0,
     l2: float = 0.3,
     distance: Distance = wrong_labels,
-    callback: Callable[[dict[str, float]], None] | None = None,
-) -> LearnedWeights:
+    callback: Callback | None = None,
+) -> FitResult:
     """Most likely weights of rules, under a penalty.
+
+    The objective of a round is over the sets so far: a lower bound of the last one's, which holds them all.
 
     Parameters
     ----------
@@ -82,22 +85,26 @@ def learn_likelihood(
     distance : callable
         What "nearest to the gold labels" means: :func:`wrong_labels` or :class:`WrongSpans`.
     """
-    sets = [_start(examples, i, k, distance) for i in range(len(examples))]
-    c = np.zeros(len(examples.learned))
-    log: list[dict[str, float]] = []
-    for number in range(rounds):
-        c, value = _Likelihood(examples, sets).minimise(c, l1, l2)
-        every = range(len(examples))
-        fresh = sum(
-            _join(examples, i, sets[i], labels, distance) for i, (labels, _) in zip(every, examples.decode(every, c))
-        )
-        record = {"epoch": number, "objective": value, "rules": float((c > 0).sum()), "new": float(fresh)}
-        log.append(record)
-        if callback:
-            callback(record)
-        if not fresh:
-            break
-    return LearnedWeights(c, log)
+    return run_passes(_Rounds(examples, k, l1, l2, distance), rounds, -np.inf, callback)
+
+
+class _Rounds:
+    """Weights that are best over the sets of labellings, then sets that hold what these weights decode."""
+
+    def __init__(self, examples: Examples, k: int, l1: float, l2: float, distance: Distance):
+        self.examples, self.l1, self.l2, self.distance = examples, l1, l2, distance
+        self.sets = [_start(examples, i, k, distance) for i in range(len(examples))]
+        self.theta = np.zeros(len(examples.learned))
+
+    def learn(self) -> Pass:
+        """One round; the last one brings no new labelling."""
+        self.theta, value = _Likelihood(self.examples, self.sets).minimise(self.theta, self.l1, self.l2)
+        every = range(len(self.examples))
+        decoded = self.examples.decode(every, self.theta)
+        fresh = [
+            _join(self.examples, i, self.sets[i], labels, self.distance) for i, (labels, _) in zip(every, decoded)
+        ]
+        return Pass(value, done="" if any(fresh) else "Decoding brought no new labelling.")
 
 
 @dataclass

@@ -63,10 +63,10 @@ class FitRecord:
         What is minimised, penalties included; for perceptrons, what was labelled wrongly on the way.
     seconds : float
         Since the fit began.
-    gradient_norm : float
-        Of the (pseudo-)gradient; NaN where the learner has none.
-    gap : float
-        How much higher than the least the objective is at most; NaN where the learner cannot tell.
+    gradient_norm : float or None
+        Of the (pseudo-)gradient, where the learner has one.
+    gap : float or None
+        How much higher than the least the objective is at most, where the learner can tell.
     evaluations : int
         Of the objective, so far; 0 for learners that work by passes.
     dev_score : float or None
@@ -76,8 +76,8 @@ class FitRecord:
     iteration: int
     objective: float
     seconds: float
-    gradient_norm: float = float("nan")
-    gap: float = float("nan")
+    gradient_norm: float | None = None
+    gap: float | None = None
     evaluations: int = 0
     dev_score: float | None = None
 
@@ -124,9 +124,9 @@ class FitResult:
         return len(self.log)
 
     @property
-    def gap(self) -> float:
-        """The last gap that was measured; NaN where none was."""
-        return next((record.gap for record in reversed(self.log) if not np.isnan(record.gap)), float("nan"))
+    def gap(self) -> float | None:
+        """The last gap that was measured; None where none was."""
+        return next((record.gap for record in reversed(self.log) if record.gap is not None), None)
 
 
 @dataclass
@@ -155,7 +155,7 @@ class StoppingRule:
     begun: float = field(default_factory=perf_counter)
 
     def after(
-        self, theta: np.ndarray, value: float, gradient_norm: float = float("nan"), gap: float = float("nan")
+        self, theta: np.ndarray, value: float, gradient_norm: float | None = None, gap: float | None = None
     ) -> tuple[Ending, str] | None:
         """Take note of an iteration; the ending where it was the last one."""
         n = len(self.log) + 1
@@ -163,9 +163,9 @@ class StoppingRule:
         self.log.append(record)
         if self.callback is not None and self.callback(record, theta):
             return Ending.stopped, f"The callback stopped the search after {n} iterations."
-        if gradient_norm <= self.gtol * max(1.0, norm(theta)):
+        if gradient_norm is not None and gradient_norm <= self.gtol * max(1.0, norm(theta)):
             return Ending.converged, f"The gradient's norm fell to {gradient_norm:.3g}."
-        if gap <= self.tol * abs(value):
+        if gap is not None and gap <= self.tol * abs(value):
             return Ending.converged, f"The duality gap fell to {gap:.3g}."
         if n > PERIOD and self._fall() <= self.tol * abs(value):
             return Ending.converged, f"The objective fell by at most {self.tol:g} of itself in {PERIOD} iterations."
@@ -197,14 +197,14 @@ class Pass:
     Parameters
     ----------
     objective : float
-    gap : float
+    gap : float or None
         See :class:`FitRecord`.
     done : str
         A sentence where another pass would change nothing.
     """
 
     objective: float
-    gap: float = float("nan")
+    gap: float | None = None
     done: str = ""
 
 

@@ -104,7 +104,9 @@ def test_a_file_keeps_every_parameter_and_attribute(data):
 
 def test_stopping_at_the_limit_is_told(data):
     for algorithm in ("likelihood", "pseudolikelihood", "ssvm"):
-        with pytest.warns(ConvergenceWarning, match=f"{algorithm} did not converge in 2 iterations; raise max_iter"):
+        with pytest.warns(
+            ConvergenceWarning, match="GraphCRF: fit stopped after 2 iterations before it converged; raise max_iter"
+        ):
             crf = GraphCRF(algorithm=algorithm, max_iter=2, l2=0.01).fit(*data)
         assert not crf.converged_
 

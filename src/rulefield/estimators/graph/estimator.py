@@ -1,11 +1,9 @@
 """The conditional random field on graphs with nodes of several types, as a scikit-learn estimator."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -115,7 +113,7 @@ class GraphCRF(SavedModel):
         One record per iteration; the objective of ``ssvm`` is minus its dual.
     n_iter_ : int
     converged_ : bool
-    gap_ : float
+    gap_ : float or None
         Duality gap (``ssvm``).
 
     Examples

@@ -68,7 +68,7 @@ class StructuredSVM:
             for cache in self._caches:
                 cache.drop_idle()
         self._passes += 1
-        gap = float("nan")
+        gap = None
         if self._passes % CERTIFY_EVERY == 0 or self._passes == self._last:
             gap = self._certify() / self.C
         else:

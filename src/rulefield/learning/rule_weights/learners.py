@@ -226,7 +226,7 @@ class _Margin:
         for first in range(0, len(order), self.batch):
             self.step(order[first : first + self.batch].tolist())
         self._left -= 1
-        gap = max(0.0, self.primal() - self.dual()) if self._left == 0 else float("nan")
+        gap = max(0.0, self.primal() - self.dual()) if self._left == 0 else None
         return Pass(-self.dual(), gap)
 
     def weights(self, total: np.ndarray) -> np.ndarray:

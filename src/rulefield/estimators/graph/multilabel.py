@@ -1,6 +1,5 @@
 """Multi-label classification as a small graph of labels, one for each sample."""
 
-import warnings
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -8,7 +7,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import ClassifierMixin
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
@@ -18,8 +16,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from rulefield.data.graphs import Features, TypedGraph
 from rulefield.encode.graph_builders import multilabel_edges
 from rulefield.estimators.base import SavedModel, State
-from rulefield.estimators.graph.decoding import Compiled, GraphDecoder, Search
 from rulefield.estimators.fitting import report_fit
+from rulefield.estimators.graph.decoding import Compiled, GraphDecoder, Search
 from rulefield.estimators.graph.estimator import ALGORITHMS, GraphCRF, Rules
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
@@ -96,7 +94,18 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
     """
 
     _kind = "MultiLabelCRF"
-    _saved = ("edges_", "n_features_in_", "log_", "n_iter_", "converged_", "stopped_because_", "_multilabel", "_class_list", "_center", "_spread")
+    _saved = (
+        "edges_",
+        "n_features_in_",
+        "log_",
+        "n_iter_",
+        "converged_",
+        "stopped_because_",
+        "_multilabel",
+        "_class_list",
+        "_center",
+        "_spread",
+    )
     _parameters: ClassVar = {
         "structure": either(one_of("tree", "full", "none"), instance_of("pairs of labels", list, tuple, np.ndarray)),
         "algorithm": one_of(*ALGORITHMS),
@@ -165,7 +174,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
         )
         labels = [{name: [int(k)] for name, k in zip(self._names, row)} for row in numbers]
         report_fit(self, self.crf_._learn(self._graphs(X), labels, sample_weight))
-        self.n_iter_ = max(self.n_iter_, 1)
+        self.n_iter_ = max(self.crf_.n_iter_, 1)
         return self
 
     @property

@@ -154,8 +154,13 @@ def test_a_segment_model_is_opened(run, folder):
     code, text, _ = run("inspect", path)
     assert code == 0
     assert "segments" in text
+    (folder / "rules.yaml").write_text("- absent('zip')\n")
+    code, text, _ = run("predict", path, data, "--rules", folder / "rules.yaml", "--probabilities", "--kbest", 2)
+    assert code == 0
+    records = [json.loads(line) for line in text.splitlines()]
+    assert not any("zip" in label for r in records for label in sum([k["labels"] for k in r["kbest"]], r["labels"]))
+    assert all(sum(k["probability"] for k in r["kbest"]) <= 1 for r in records)
     for arguments, words in (
-        (["predict", path, data, "--kbest", 2], "segment model"),
         (["inspect", path, "--explain", "a b"], "works with chain models"),
         (["rules", "learn", path, data, "-o", folder / "x.rf"], "rules are learned for chains"),
     ):

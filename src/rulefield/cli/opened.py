@@ -83,23 +83,17 @@ class OpenedSegments(OpenedChain):
         """Nothing: segments are no chain."""
         return None
 
-    def predict(self, tokens: list[Any], rules: Sequence[Any] | None = None) -> list[Any]:
-        """Token labels of the best segments of each sequence."""
-        if rules is not None:
-            raise InputError("a segment model follows no rules; leave --rules out, or train a chain.")
-        return list(self.crf.predict(tokens))
-
     def probabilities(self, tokens: list[Any], predicted: list[Any], rules: Sequence[Any] | None) -> list[Any]:
-        """Probability that each token lies in a segment of the predicted type."""
+        """Probability, under the rules, that each token lies in a segment of the predicted type."""
         place = {kind: i for i, kind in enumerate(self.crf.classes_)}
         if self.crf.scheme is not None:
             types = {label: label if label == OUTSIDE else label.split("-", 1)[1] for y in predicted for label in y}
             place = {label: place[kind] for label, kind in types.items()}
-        return _picked(self.crf.predict_marginals(tokens, output="array"), predicted, place)
+        return _picked(self.crf.predict_marginals(tokens, rules=rules, output="array"), predicted, place)
 
     def kbest(self, tokens: list[Any], k: int, rules: Sequence[Any] | None) -> list[list[tuple[list[Any], float]]]:
-        """Segment models give one answer."""
-        raise InputError("--kbest works with chain models; this file holds a segment model.")
+        """Return the labels of the k best segmentations of each sequence, under the rules, with their probabilities."""
+        return self.crf.predict_kbest(tokens, rules=rules, k=k)
 
 
 class OpenedJoint(OpenedChain):

@@ -99,16 +99,17 @@ class SegmentCoder:
         prefix = prefix_of(self.scheme, opens, closes, (before and opens, after and closes))
         return format_path((Component(prefix, name),), self.scheme)
 
-    def decode(self, segments: Segmentation) -> list[Any]:
-        """Write segments of one sequence as token labels."""
-        return self.named(self.spelling.write(segments.opens, segments.labels))
+    @property
+    def words(self) -> list[Any]:
+        """Token labels as users write them, each once."""
+        return self.types if self.scheme is Scheme.none else self.labels
 
     def named(self, ids: np.ndarray) -> list[Any]:
         """Token labels of places in ``labels``."""
         return [self.labels[k] for k in ids.tolist()]
 
     def possible(self, known: Labels) -> np.ndarray:
-        """Which of ``labels`` are possible at each token (n_tokens, n_labels) where some are known."""
+        """Which of ``labels`` are possible at each token (n_tokens, n_labels); ``known`` are numbers of ``words``."""
         if known.allowed is None:
             found = known.ids[:, None] == np.arange(known.n_labels)
         else:

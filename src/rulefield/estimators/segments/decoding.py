@@ -15,6 +15,7 @@ from rulefield.kernels.segments.sums import segment_sums_batch
 from rulefield.models.pairs import csr_rows
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
 from rulefield.parallel import Threads, shard_bounds
+from rulefield.problem.segments import SegmentPotentials, Spans
 
 
 class SegmentData(NamedTuple):
@@ -39,6 +40,17 @@ class SegmentDecoder:
     def marginals(self, data: SegmentData) -> np.ndarray:
         """Return the probability that a token lies in a segment of each label, (n_tokens, n_labels)."""
         return np.concatenate(self.threads.map(lambda run: self._sums(run, True)[0].token, self._runs(data)))
+
+    def potentials(self, data: SegmentData) -> list[SegmentPotentials]:
+        """Return the potentials of each sequence."""
+        parts, offsets = self._parts(data), data.sequences.offsets.tolist()
+        found = []
+        for first, last in pairwise(offsets):
+            here = data.matches.within(first, last)
+            spans = Spans(here.end - here.length + 1, here.length, parts.span[slice(*parts.span_ptr[[first, last]])])
+            token, begin, end = (array[first:last] for array in (parts.token, parts.first, parts.last))
+            found.append(SegmentPotentials(token, begin, end, parts.length, parts.pairwise, spans))
+        return found
 
     def log_likelihood(self, data: SegmentData, gold: Segmentation) -> np.ndarray:
         """Return the log-probability of each sequence's segments, (n_sequences,)."""

@@ -2,22 +2,23 @@
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible
-from rulefield.estimators.base import SequenceEstimator, State
+from rulefield.estimators.base import State
 from rulefield.estimators.fitting import report_fit
-from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
+from rulefield.estimators.inputs import InputEncoder, as_list
 from rulefield.estimators.parameters import (
     FLAG,
     N_JOBS,
+    ON_INFEASIBLE,
+    RANDOM_STATE,
+    RULES,
     SCHEME,
     TRANSFORMER,
     VERBOSE,
@@ -30,29 +31,20 @@ from rulefield.estimators.parameters import (
 )
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
-from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
 from rulefield.estimators.segments.files import restore_segments, segments_state
+from rulefield.estimators.segments.fitted import FittedSegments
 from rulefield.exceptions import InputError
 from rulefield.learning.fit_log import FitResult
 from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.learning.owlqn import minimise_owlqn
 from rulefield.learning.segments import SegmentLikelihood
-from rulefield.metrics import span_f1
-from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
+from rulefield.models.segments import Segmentation, SegmentModel
 from rulefield.parallel import n_threads
 
 DEFAULT_ITERATIONS = 500
 
 
-class Segment(NamedTuple):
-    """Tokens ``start`` to ``stop`` (not included) are a ``type``."""
-
-    start: int
-    stop: int
-    type: Any
-
-
-class SegmentCRF(SequenceEstimator):
+class SegmentCRF(FittedSegments):
     r"""Semi-Markov conditional random field: labels whole segments, with features of segments.
 
     Maximises :math:`\sum_i \log p(s_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2` over segmentations s. A segment is
@@ -64,7 +56,7 @@ class SegmentCRF(SequenceEstimator):
     ----------
     l1, l2 : float
         Strength of the penalties.
-    scheme : {None, "BIO", "IOB1", "BIOES", "BILOU"}
+    scheme : {None, "BIO", "IOB1", "IOE1", "IOE2", "BIOES", "BILOU"}
         How ``y`` writes segments. Without a scheme a segment is a maximal run of one label.
     features : transformer, optional
         As in :class:`ChainCRF`.
@@ -78,9 +70,15 @@ class SegmentCRF(SequenceEstimator):
         Weights for all feature/label pairs (transitions), not only for those seen in training.
     min_count : int
         Feature/label pairs seen less often get no weight.
+    rules : list of rules, optional
+        What predictions obey or pay for, in the language of :mod:`rulefield.rules`; ``fit`` learns without them.
+    on_infeasible : {"raise", "relax"}
+        Where no segmentation obeys the hard rules: raise, naming rules that clash, or break them as little as possible.
     max_iter : int, optional
     tol : float
         Stop where the objective improves by less than this share over ten iterations.
+    random_state : int or RandomState, optional
+        Seed of ``sample``.
     n_jobs : int, optional
         Threads (-1: one per core). The result is the same for any number.
     verbose : int
@@ -120,8 +118,11 @@ class SegmentCRF(SequenceEstimator):
         "all_states": FLAG,
         "all_transitions": FLAG,
         "min_count": whole(1),
+        "rules": RULES,
+        "on_infeasible": ON_INFEASIBLE,
         "max_iter": optional(whole(1)),
         "tol": number(),
+        "random_state": RANDOM_STATE,
         "n_jobs": N_JOBS,
         "verbose": VERBOSE,
     }
@@ -139,8 +140,11 @@ class SegmentCRF(SequenceEstimator):
         all_states: bool = False,
         all_transitions: bool = False,
         min_count: int = 1,
+        rules: Sequence[Any] | None = None,
+        on_infeasible: str = "raise",
         max_iter: int | None = None,
         tol: float = 1e-5,
+        random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ):
@@ -154,8 +158,11 @@ class SegmentCRF(SequenceEstimator):
         self.all_states = all_states
         self.all_transitions = all_transitions
         self.min_count = min_count
+        self.rules = rules
+        self.on_infeasible = on_infeasible
         self.max_iter = max_iter
         self.tol = tol
+        self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -228,71 +235,6 @@ class SegmentCRF(SequenceEstimator):
             if self.l1 > 0:
                 return minimise_owlqn(objective, start, self.l1, limit, self.tol, progress, n_jobs=n_jobs)
             return minimise_lbfgs(objective, start, limit, self.tol, progress, n_jobs=n_jobs)
-
-    # --- prediction -------------------------------------------------------------------------------
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the token labels of the best segmentation of each sequence: a 1-D object array of lists."""
-        data = self._encoded(X)
-        best = self._decoder().best(data)
-        out = np.empty(len(data.sequences), dtype=object)
-        for i, (first, last) in enumerate(pairwise(data.sequences.offsets.tolist())):
-            out[i] = self._coder.decode(Segmentation(best.opens[first:last], best.labels[first:last]))
-        return out
-
-    def predict_segments(self, X: Any) -> list[list[Segment]]:
-        """Return the best segments of each sequence as (start, stop, type)."""
-        data = self._encoded(X)
-        best, offsets = self._decoder().best(data), data.sequences.offsets
-        rows: list[list[Segment]] = [[] for _ in range(len(data.sequences))]
-        owner = np.searchsorted(offsets, best.starts, side="right") - 1
-        for i, start, end in zip(owner.tolist(), best.starts.tolist(), best.ends.tolist()):
-            first = int(offsets[i])
-            rows[i].append(Segment(start - first, end + 1 - first, self.classes_[best.labels[start]]))
-        return rows
-
-    def predict_marginals(self, X: Any, *, output: str = "dict") -> list[Any]:
-        """Return the probability that each token lies in a segment of each type.
-
-        Parameters
-        ----------
-        output : {"dict", "array"}
-            A list of {type: probability} for each sequence, or an array (n_tokens, n_types) in the order of
-            ``classes_``.
-        """
-        if output not in ("dict", "array"):
-            raise InputError(f"output must be 'dict' or 'array'; got {output!r}.")
-        data = self._encoded(X)
-        token = self._decoder().marginals(data)
-        pieces = np.split(token, data.sequences.offsets[1:-1]) if len(data.sequences) else []
-        if output == "array":
-            return pieces
-        return [[dict(zip(self.classes_, row)) for row in piece.tolist()] for piece in pieces]
-
-    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
-        """Return the log-probability of the segments of each sequence, (n_sequences,)."""
-        data = self._encoded(X)
-        labels = LabelEncoder().set_classes(self._coder.classes).encode(y, data.sequences.lengths)
-        return self._decoder().log_likelihood(data, self._coder.encode(labels))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Span F1, as conlleval counts it (under no scheme a span is a run of one label)."""
-        if sample_weight is not None:
-            raise InputError("score() counts spans over all sequences and takes no sample_weight; leave it out.")
-        return span_f1(list(y), list(self.predict(X)), scheme=self.scheme)
-
-    def _decoder(self) -> SegmentDecoder:
-        return SegmentDecoder(self.model_, self.theta_, n_threads(self.n_jobs))
-
-    def _encoded(self, X: Any) -> SegmentData:
-        check_is_fitted(self)
-        X = as_list(X)
-        return self._data(X, self._encoder.transform(X))
-
-    def _data(self, X: Any, sequences: Sequences) -> SegmentData:
-        if not len(self._lexicons):
-            return SegmentData(sequences, SpanMatches.none())
-        return SegmentData(sequences, self._lexicons.find([tokens_of(X, i) for i in range(len(sequences))]))
 
     # --- files and scikit-learn -------------------------------------------------------------------
 

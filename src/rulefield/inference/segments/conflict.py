@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from rulefield.inference.chain.exhaustive import amounts_of
 from rulefield.inference.result import BrokenRule, Result, Status, judge
 from rulefield.inference.segments.prepare import prepare
 from rulefield.inference.segments.search import NODE_LIMIT, Search, run_auto
@@ -36,6 +37,8 @@ def minimal_conflict(problem: SegmentProblem, node_limit: int = NODE_LIMIT) -> t
     obeys all hard rules, or where the potentials and what is known forbid every segmentation by themselves.
     """
     kept = tuple(rule for rule in problem.rules if is_hard(rule))
+    if problem.potentials.n_steps == 0:
+        return tuple(rule.rule for rule in kept if amounts_of(rule, np.zeros((1, 0), np.int64))[0] > 0)[:1]
     flat = replace(problem, potentials=_flat(problem.potentials))
 
     def clash(rules: tuple[CompiledRule, ...]) -> bool:
@@ -56,6 +59,8 @@ def decode_relaxed(problem: SegmentProblem, node_limit: int = NODE_LIMIT, second
     no segmentation with more can win. ``objective`` is score minus what *soft* rules cost; broken hard rules are listed
     with an infinite cost. ``infeasible`` only where the potentials forbid every segmentation.
     """
+    if problem.potentials.n_steps == 0:
+        return _empty(problem)
     units = tuple(replace(rule, weight=1.0, once=False) for rule in problem.rules if is_hard(rule))
     first = _searched(replace(problem, potentials=_flat(problem.potentials), rules=units), node_limit, seconds)
     soft = Search.start(replace(problem, rules=tuple(rule for rule in problem.rules if not is_hard(rule))))
@@ -66,6 +71,19 @@ def decode_relaxed(problem: SegmentProblem, node_limit: int = NODE_LIMIT, second
     priced = tuple(replace(rule, weight=price, once=False) if is_hard(rule) else rule for rule in problem.rules)
     second = _searched(replace(problem, rules=priced), node_limit, seconds)
     return _judged(problem, first, second)
+
+
+def _empty(problem: SegmentProblem) -> Result:
+    """Return the only labelling of no tokens, and what it breaks."""
+    none = np.zeros(0, np.int64)
+    amounts = [float(amounts_of(rule, none[None])[0]) for rule in problem.rules]
+    broken = tuple(
+        BrokenRule(rule.rule, amount, rule.weight * (1.0 if rule.once else amount))
+        for rule, amount in zip(problem.rules, amounts)
+        if amount > 0
+    )
+    objective = -sum(b.cost for b in broken if np.isfinite(b.cost))
+    return Result(none, 0.0, objective, objective, Status.optimal, "relaxed", 0, broken)
 
 
 def _judged(problem: SegmentProblem, first: Search, second: Search) -> Result:

@@ -1,0 +1,209 @@
+"""What a fitted semi-Markov model answers: segments, their labels, probabilities, k best, samples; under rules if any."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from rulefield.data.sequences import Sequences
+from rulefield.encode.labels import LabelEncoder
+from rulefield.estimators.base import SequenceEstimator
+from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
+from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
+from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
+from rulefield.estimators.sequences import object_array, token_lists
+from rulefield.exceptions import InputError
+from rulefield.metrics import span_f1
+from rulefield.models.segments import SegmentModel, SpanMatches
+from rulefield.parallel import n_threads
+
+if TYPE_CHECKING:
+    from rulefield.estimators.segments.under_rules import RuledSegmentDecoder
+
+
+class Segment(NamedTuple):
+    """Tokens ``start`` to ``stop`` (not included) are a ``type``."""
+
+    start: int
+    stop: int
+    type: Any
+
+
+class FittedSegments(SequenceEstimator):
+    """The half of :class:`rulefield.SegmentCRF` that works once weights are there."""
+
+    scheme: str | None
+    rules: Sequence[Any] | None
+    on_infeasible: str
+    random_state: Any
+    n_jobs: int | None
+    classes_: list[Any]
+    model_: SegmentModel
+    theta_: np.ndarray
+    _encoder: InputEncoder
+    _lexicons: LexiconMatcher
+    _coder: SegmentCoder
+
+    def predict(self, X: Any, *, rules: Sequence[Any] | None = None, known: Any = None) -> np.ndarray:
+        """Return the token labels of the best segmentation of each sequence: a 1-D object array of lists.
+
+        Parameters
+        ----------
+        X : as in ``fit``
+        rules : list of rules, optional
+            In place of the model's own; ``[]`` for none.
+        known : list of sequences, optional
+            Token labels known beforehand, as ``y`` writes them (``None``: unknown; a set: one of these).
+        """
+        return object_array([self._coder.named(ids) for ids in self._best(X, rules, known)])
+
+    def predict_segments(
+        self, X: Any, *, rules: Sequence[Any] | None = None, known: Any = None
+    ) -> list[list[Segment]]:
+        """Return the best segments of each sequence as (start, stop, type); arguments of ``predict``."""
+        rows = []
+        for ids in self._best(X, rules, known):
+            opens, types = self._coder.spelling.read(ids)
+            starts = np.flatnonzero(opens).tolist()
+            ends = [*starts[1:], len(ids)]
+            rows.append([Segment(a, b, self.classes_[types[a]]) for a, b in zip(starts, ends)])
+        return rows
+
+    def decode(
+        self,
+        X: Any,
+        *,
+        rules: Sequence[Any] | None = None,
+        known: Any = None,
+        engine: str = "auto",
+        node_limit: int | None = None,
+        seconds: float | None = None,
+    ) -> list[Labeling]:
+        """Return the best segmentation of each sequence with its score, bound, status and the rules it breaks.
+
+        Parameters
+        ----------
+        X, rules, known : as in ``predict``
+        engine : str
+            One of ``auto`` (cheap to exact, until the first proof), ``viterbi``, ``soft_dd``, ``product``, ``enumerate``.
+        node_limit : int, optional
+            Lattice nodes per sequence; where they do not suffice the answer is ``bounded``, with a true gap.
+        seconds : float, optional
+            Further limit per sequence.
+        """
+        data, tokens, allowed = self._given(X, known)
+        limits = {"seconds": seconds} | ({} if node_limit is None else {"node_limit": node_limit})
+        return self._ruled(self._acting(rules)).decode(data, tokens, allowed, engine=engine, **limits)
+
+    def predict_marginals(
+        self, X: Any, *, rules: Sequence[Any] | None = None, known: Any = None, output: str = "dict"
+    ) -> list[Any]:
+        """Return the probability that each token lies in a segment of each type.
+
+        Parameters
+        ----------
+        X, rules, known : as in ``predict``
+            Segmentations that break a hard rule do not count, soft rules are paid for.
+        output : {"dict", "array"}
+            A list of {type: probability} for each sequence, or an array (n_tokens, n_types) in the order of
+            ``classes_``.
+        """
+        if output not in ("dict", "array"):
+            raise InputError(f"output must be 'dict' or 'array'; got {output!r}.")
+        data, tokens, allowed = self._given(X, known)
+        acting = self._acting(rules)
+        if acting or allowed is not None:
+            pieces = self._ruled(acting).marginals(data, tokens, allowed)
+        else:
+            pieces = np.split(self._decoder().marginals(data), data.sequences.offsets[1:-1])[: len(tokens)]
+        if output == "array":
+            return pieces
+        return [[dict(zip(self.classes_, row)) for row in piece.tolist()] for piece in pieces]
+
+    def predict_kbest(
+        self, X: Any, *, rules: Sequence[Any] | None = None, known: Any = None, k: int = 5
+    ) -> list[list[tuple[list[Any], float]]]:
+        """Return the token labels of the k best segmentations of each sequence, with their probabilities.
+
+        Without a scheme two of them may have the same labels, cut differently, only where there is a single type.
+        """
+        data, tokens, allowed = self._given(X, known)
+        return self._ruled(self._acting(rules)).kbest(data, tokens, allowed, k)
+
+    def sample(
+        self,
+        X: Any,
+        *,
+        rules: Sequence[Any] | None = None,
+        known: Any = None,
+        n_samples: int = 1,
+        random_state: Any = None,
+    ) -> list[list[list[Any]]]:
+        """Draw ``n_samples`` segmentations of each sequence from the model's distribution, as token labels."""
+        data, tokens, allowed = self._given(X, known)
+        seed = check_random_state(self.random_state if random_state is None else random_state).randint(2**31 - 1)
+        return self._ruled(self._acting(rules)).sample(data, tokens, allowed, n_samples, seed)
+
+    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
+        """Return the log-probability of the segments of each sequence, (n_sequences,); rules play no part."""
+        data, _, _ = self._given(X, None)
+        labels = LabelEncoder().set_classes(self._coder.classes).encode(y, data.sequences.lengths)
+        return self._decoder().log_likelihood(data, self._coder.encode(labels))
+
+    def score(
+        self, X: Any, y: Any, *, rules: Sequence[Any] | None = None, known: Any = None, sample_weight: Any = None
+    ) -> float:
+        """Span F1, as conlleval counts it (under no scheme a span is a run of one label)."""
+        if sample_weight is not None:
+            raise InputError("score() counts spans over all sequences and takes no sample_weight; leave it out.")
+        return span_f1(list(y), list(self.predict(X, rules=rules, known=known)), scheme=self.scheme)
+
+    # --- helpers ----------------------------------------------------------------------------------
+
+    def _best(self, X: Any, rules: Sequence[Any] | None, known: Any) -> list[np.ndarray]:
+        """Token labels, as places in the coder's ``labels``, of each sequence's best segmentation."""
+        data, tokens, allowed = self._given(X, known)
+        acting = self._acting(rules)
+        if acting or allowed is not None:
+            return self._ruled(acting).best(data, tokens, allowed)
+        best = self._decoder().best(data)
+        offsets = data.sequences.offsets.tolist()
+        return [self._coder.spelling.write(best.opens[a:b], best.labels[a:b]) for a, b in pairwise(offsets)]
+
+    def _acting(self, rules: Sequence[Any] | None) -> Sequence[Any]:
+        return (self.rules if rules is None else rules) or []
+
+    def _given(self, X: Any, known: Any) -> tuple[SegmentData, list[Any], np.ndarray | None]:
+        """Encode the input; return it with its tokens and the token labels that are possible (None: all)."""
+        check_is_fitted(self)
+        X = as_list(X)
+        data = self._data(X, self._encoder.transform(X))
+        sequences = data.sequences
+        return data, token_lists(X, sequences), self._known(known, sequences.lengths)
+
+    def _known(self, known: Any, lengths: np.ndarray) -> np.ndarray | None:
+        if known is None:
+            return None
+        known = list(known)
+        rows = [[None] * n if row is None and len(known) == len(lengths) else row for row, n in zip(known, lengths)]
+        encoder = LabelEncoder().set_classes(self._coder.words)
+        return self._coder.possible(encoder.encode([*rows, *known[len(rows) :]], lengths))
+
+    def _ruled(self, rules: Sequence[Any]) -> "RuledSegmentDecoder":
+        from rulefield.estimators.segments.under_rules import (
+            RuledSegmentDecoder,  # loads rules and engines: only where asked for
+        )
+
+        return RuledSegmentDecoder(self._decoder(), self._coder, rules, self.on_infeasible)
+
+    def _decoder(self) -> SegmentDecoder:
+        return SegmentDecoder(self.model_, self.theta_, n_threads(self.n_jobs))
+
+    def _data(self, X: Any, sequences: Sequences) -> SegmentData:
+        if not len(self._lexicons):
+            return SegmentData(sequences, SpanMatches.none())
+        return SegmentData(sequences, self._lexicons.find([tokens_of(X, i) for i in range(len(sequences))]))

@@ -1,0 +1,140 @@
+"""Answers of a fitted semi-Markov model under rules and known labels: compile for each input, decode, name the rules."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.segments.coding import SegmentCoder
+from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
+from rulefield.exceptions import InfeasibleError
+from rulefield.inference.result import Result, Status
+from rulefield.inference.segments.conflict import decode_relaxed, minimal_conflict
+from rulefield.inference.segments.decode import decode
+from rulefield.inference.segments.sums import RuledSegments
+from rulefield.problem.segments import SegmentProblem
+from rulefield.rules import RuleCompiler
+from rulefield.rules.labels import CutLabels, LabelTable
+
+Answer = TypeVar("Answer")
+
+
+class RuledSegmentDecoder:
+    """Segmentations under rules.
+
+    Parameters
+    ----------
+    decoder : SegmentDecoder
+    coder : SegmentCoder
+    rules : list of rules
+    on_infeasible : {"raise", "relax"}
+        Where no segmentation obeys the hard rules: raise, naming a minimal set in conflict, or break them as little as
+        possible.
+    """
+
+    def __init__(self, decoder: SegmentDecoder, coder: SegmentCoder, rules: Sequence[Any], on_infeasible: str):
+        self.decoder, self.coder, self.on_infeasible = decoder, coder, on_infeasible
+        self.compiler = RuleCompiler(rules, label_table(coder))
+        self.names = [rule.label for rule in self.compiler.rules]
+
+    def decode(self, data: SegmentData, tokens: list[Any], allowed: np.ndarray | None, **how: Any) -> list[Labeling]:
+        """Best segmentations; ``how`` goes to the engine (``engine``, ``node_limit``, ``seconds``)."""
+        found = self._each(data, tokens, allowed, lambda i, problem: self._result(i, problem, how))
+        return [Labeling.of(result, self.coder.labels, self.names) for result in found]
+
+    def best(self, data: SegmentData, tokens: list[Any], allowed: np.ndarray | None) -> list[np.ndarray]:
+        """Token labels, as places in the coder's ``labels``, of the best segmentations."""
+        return self._each(data, tokens, allowed, lambda i, problem: self._result(i, problem, {}).labels)
+
+    def _result(self, i: int, problem: SegmentProblem, how: dict[str, Any]) -> Result:
+        result = decode(problem, **how)
+        return self._infeasible(problem, i, how) if result.status is Status.infeasible else result
+
+    def marginals(self, data: SegmentData, tokens: list[Any], allowed: np.ndarray | None) -> list[np.ndarray]:
+        """Probabilities of types among segmentations that obey the hard rules, soft ones paid for, (n, types) each."""
+        types = self.coder.spelling.type_of == np.arange(len(self.coder.types))[:, None]
+
+        def one(i: int, problem: SegmentProblem) -> np.ndarray:
+            if problem.potentials.n_steps == 0:
+                return np.zeros((0, len(self.coder.types)))
+            found = RuledSegments(problem).marginals()
+            if found.status is Status.infeasible:
+                self._refuse(problem, i)
+            return found.label @ types.T
+
+        return self._each(data, tokens, allowed, one)
+
+    def kbest(
+        self, data: SegmentData, tokens: list[Any], allowed: np.ndarray | None, k: int
+    ) -> list[list[tuple[list[Any], float]]]:
+        """Return the k best segmentations under the rules, with their probabilities under the rules."""
+
+        def one(i: int, problem: SegmentProblem) -> list[tuple[list[Any], float]]:
+            if problem.potentials.n_steps == 0:
+                return [([], 1.0)]
+            ruled = RuledSegments(problem)
+            best = ruled.kbest(k)
+            if not best:
+                self._refuse(problem, i)
+            return [(self.coder.named(b.labels), float(np.exp(b.objective - ruled.log_partition))) for b in best]
+
+        return self._each(data, tokens, allowed, one)
+
+    def sample(
+        self, data: SegmentData, tokens: list[Any], allowed: np.ndarray | None, n_samples: int, seed: int
+    ) -> list[list[list[Any]]]:
+        """Draw segmentations that obey the rules; the seed of a sequence depends on its place only."""
+
+        def one(i: int, problem: SegmentProblem) -> list[list[Any]]:
+            if problem.potentials.n_steps == 0:
+                return [[] for _ in range(n_samples)]
+            ruled = RuledSegments(problem)
+            if ruled.log_partition == -np.inf:
+                self._refuse(problem, i)
+            return [self.coder.named(row) for row in ruled.samples(n_samples, np.random.default_rng([seed, i]))]
+
+        return self._each(data, tokens, allowed, one)
+
+    def _each(
+        self,
+        data: SegmentData,
+        tokens: list[Any],
+        allowed: np.ndarray | None,
+        answer: Callable[[int, SegmentProblem], Answer],
+    ) -> list[Answer]:
+        potentials, offsets = self.decoder.potentials(data), data.sequences.offsets.tolist()
+
+        def one(i: int) -> Answer:
+            rows = None if allowed is None else allowed[offsets[i] : offsets[i + 1]]
+            return answer(i, SegmentProblem(potentials[i], self.coder.spelling, self.compiler(tokens[i]), rows))
+
+        return self.decoder.threads.map(one, range(len(tokens)))
+
+    def _infeasible(self, problem: SegmentProblem, i: int, how: dict[str, Any]) -> Result:
+        if self.on_infeasible == "raise":
+            self._refuse(problem, i)
+        relaxed = decode_relaxed(problem, **{k: v for k, v in how.items() if k != "engine"})
+        if relaxed.status is Status.infeasible:
+            self._refuse(problem, i)
+        return relaxed
+
+    def _refuse(self, problem: SegmentProblem, i: int) -> NoReturn:
+        rules = tuple(self.names[r] for r in minimal_conflict(problem))
+        if not rules:
+            raise InfeasibleError(
+                f"sequence {i} has no possible segmentation: the known labels and the longest segments forbid all; "
+                "correct them, or fit with a larger max_length."
+            )
+        raise InfeasibleError(
+            f"sequence {i} ({problem.potentials.n_steps} tokens): no segmentation obeys these hard rules together: "
+            f"{'; '.join(rules)}. Make one soft, or use on_infeasible='relax'.",
+            rules,
+        )
+
+
+def label_table(coder: SegmentCoder) -> LabelTable:
+    """Token labels as rules read them; without a scheme neighbours of one type stay two segments."""
+    if coder.scheme == "none":
+        return CutLabels([str(kind) for kind in coder.types])
+    return LabelTable(coder.labels, coder.scheme)

@@ -29,6 +29,10 @@ class InfeasibleError(RulefieldError):
         self.rules = rules
 
 
+class InternalError(RulefieldError, RuntimeError):
+    """An engine contradicts itself: a mistake in rulefield, found before a wrong answer was returned."""
+
+
 class ModelFileError(RulefieldError, ValueError):
     """A model file is damaged, foreign, or from a newer version."""
 

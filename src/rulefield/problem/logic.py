@@ -83,6 +83,20 @@ class LogicFactors:
         output = np.bincount(self.atom_factor[truth & same.is_output], minlength=self.n_factors) > 0
         return np.where(same.has_output, output != (count > 0), outside)
 
+    def select(self, keep: np.ndarray) -> "LogicFactors":
+        """Return some of the factors (``keep`` is a mask)."""
+        atoms = keep[self.atom_factor]
+        return LogicFactors(
+            self.kind[keep],
+            np.concatenate([[0], np.cumsum(np.diff(self.pointer)[keep])]).astype(np.int64),
+            self.atom_node[atoms],
+            self.atom_label[atoms],
+            self.atom_negated[atoms],
+            self.limit[keep],
+            self.weight[keep],
+            self.rule[keep],
+        )
+
     @classmethod
     def none(cls) -> "LogicFactors":
         """Return no factors at all."""
@@ -137,6 +151,9 @@ class GraphRows:
 
     Atoms as in :class:`LogicFactors`; row r has entries ``pointer[r] : pointer[r + 1]``. An atom with node
     ``n_nodes + j`` and label 1 is the j-th auxiliary 0/1 variable (nested logic).
+
+    ``defines[r] = j`` says that the hard row r defines auxiliary variable j, which may be 1 only where the row holds
+    (and may always be 0; no other row is hurt by a 1). It names no later variable. -1: the row is a rule of its own.
     """
 
     pointer: np.ndarray
@@ -147,22 +164,45 @@ class GraphRows:
     weight: np.ndarray
     rule: np.ndarray
     n_auxiliary: int = 0
+    defines: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
+
+    def __post_init__(self) -> None:
+        if len(self.defines) != self.n_rows:
+            object.__setattr__(self, "defines", np.full(self.n_rows, -1))
 
     @cached_property
     def atom_row(self) -> np.ndarray:
         """Row of each entry, (n_entries,)."""
         return np.repeat(np.arange(self.n_rows), np.diff(self.pointer))
 
-    def excess(self, labels: np.ndarray) -> np.ndarray:
-        """How far each row exceeds its bound, (n_rows,); ``labels`` ends with the auxiliary values."""
-        truth = np.asarray(labels)[self.atom_node] == self.atom_label
-        total = np.bincount(self.atom_row[truth], weights=self.value[truth], minlength=self.n_rows)
-        return np.maximum(0.0, total - self.bound)
+    @cached_property
+    def definitions(self) -> tuple[np.ndarray, np.ndarray] | None:
+        """Pointers (n_auxiliary + 1,) and rows that define each auxiliary variable; None where one is not defined."""
+        rows = np.flatnonzero(self.defines >= 0)
+        count = np.bincount(self.defines[rows], minlength=self.n_auxiliary)
+        if not count.all():
+            return None
+        return np.concatenate([[0], np.cumsum(count)]), rows[np.argsort(self.defines[rows], kind="stable")]
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
         return len(self.bound)
+
+    def select(self, keep: np.ndarray) -> "GraphRows":
+        """Return some of the rows (``keep`` is a mask)."""
+        entries = keep[self.atom_row]
+        return GraphRows(
+            np.concatenate([[0], np.cumsum(np.diff(self.pointer)[keep])]).astype(np.int64),
+            self.atom_node[entries],
+            self.atom_label[entries],
+            self.value[entries],
+            self.bound[keep],
+            self.weight[keep],
+            self.rule[keep],
+            self.n_auxiliary,
+            self.defines[keep],
+        )
 
     @classmethod
     def none(cls) -> "GraphRows":

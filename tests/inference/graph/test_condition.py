@@ -7,7 +7,8 @@ from numpy.testing import assert_allclose
 from rulefield.inference.graph import auto as graph_auto
 from rulefield.inference.graph import fast as graph_fast
 from rulefield.inference.graph.condition import cases_of, hubs_of
-from rulefield.inference.graph.decode import decode_fast, decode_graph
+from rulefield.inference.graph.decode import decode_graph
+from rulefield.inference.graph.fast import decode_fast
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows, Logic, LogicFactors
 

@@ -7,7 +7,8 @@ import pytest
 
 from oracles.graphs import best_objective, random_logic, random_potentials, random_problem
 from rulefield.exceptions import InputError
-from rulefield.inference.graph.decode import decode_fast, decode_graph
+from rulefield.inference.graph.decode import decode_graph
+from rulefield.inference.graph.fast import decode_fast
 from rulefield.inference.result import Status
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 

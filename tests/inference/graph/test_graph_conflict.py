@@ -7,8 +7,8 @@ from oracles.graphs import best_objective, objectives, random_problem
 from rulefield.exceptions import InputError
 from rulefield.inference.graph import toulbar2 as graph_toulbar2
 from rulefield.inference.graph.ad3 import AD3State, ad3_graph
-from rulefield.inference.graph.conflict import select_factors, select_rows
-from rulefield.inference.graph.decode import decode_graph, minimal_conflict_graph, relax_graph
+from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
+from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.result import Status
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows, Logic, LogicFactors
@@ -61,8 +61,8 @@ def test_conflicts_are_minimal():
 
 
 def infeasible(problem, rules):
-    logic = select_factors(problem.logic, np.isin(problem.logic.rule, rules))
-    rows = select_rows(problem.rows, np.isin(problem.rows.rule, rules))
+    logic = problem.logic.select(np.isin(problem.logic.rule, rules))
+    rows = problem.rows.select(np.isin(problem.rows.rule, rules))
     return best_objective(GraphProblem(problem.potentials, logic, rows)) == -np.inf
 
 

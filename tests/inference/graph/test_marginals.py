@@ -5,7 +5,7 @@ import pytest
 
 from oracles.graphs import exact_marginals, random_potentials
 from rulefield.exceptions import InputError
-from rulefield.inference.graph.decode import graph_marginals
+from rulefield.inference.graph.marginals import graph_marginals
 from rulefield.problem.graph import GraphPotentials
 
 

@@ -8,14 +8,9 @@ import numpy as np
 from rulefield.data.graphs import TypedGraph
 from rulefield.encode.graph_labels import GraphLabels
 from rulefield.exceptions import InfeasibleError
-from rulefield.inference.graph.decode import (
-    NODE_LIMIT,
-    decode_graph,
-    graph_marginals,
-    minimal_conflict_graph,
-    relax_graph,
-)
-from rulefield.inference.graph.marginals import exact_sums
+from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
+from rulefield.inference.graph.decode import NODE_LIMIT, decode_graph
+from rulefield.inference.graph.marginals import exact_sums, graph_marginals
 from rulefield.inference.result import Result, Status
 from rulefield.models.graph import GraphModel
 from rulefield.models.graph_batch import GraphBatch, make_batch

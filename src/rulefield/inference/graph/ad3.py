@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.inference.graph.auto import search_result
+from rulefield.inference.graph.auto import search_answer
+from rulefield.inference.graph.evaluate import Answer
 from rulefield.inference.graph.parts import extend, parts_of
 from rulefield.inference.graph.trws import begin
-from rulefield.inference.result import Result
 from rulefield.kernels.graph.ad3 import COUNT, HINGE, OUTPUT, Factors, ad3
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
@@ -42,7 +42,7 @@ def ad3_graph(
     iterations: int = ITERATIONS,
     tolerance: float = TOLERANCE,
     state: AD3State | None = None,
-) -> Result:
+) -> Answer:
     """Relaxation by AD3, bounded by its dual, rounded and mended; ``state`` (if given) is started from and updated.
 
     Soft logic factors enter by the convex envelope of their cost (a hinge on each side), soft rows exactly.
@@ -61,8 +61,8 @@ def ad3_graph(
     )
     labels = np.array([np.argmax(state.z[a:b]) for a, b in zip(p.unary_offset[:-1], p.unary_offset[1:])])
     search.offer(labels[search.network.order])
-    search.bound, search.rounds = bound - search.network.constant, done
-    return search_result(problem, search, rest, "ad3")
+    search.bound, search.rounds = max(bound, search.value), done
+    return search_answer(problem, search, rest, "ad3")
 
 
 def _finite(p: GraphPotentials, price: float) -> GraphPotentials:

@@ -6,7 +6,7 @@ from time import monotonic
 import numpy as np
 
 from rulefield.inference.graph.condition import Cases, cases_of
-from rulefield.inference.graph.evaluate import finish, nothing, objective
+from rulefield.inference.graph.evaluate import Answer, evaluate, no_answer
 from rulefield.inference.graph.maxflow import flow_graph, is_submodular
 from rulefield.inference.graph.milp import milp_graph, milp_parts
 from rulefield.inference.graph.network import build_network
@@ -20,10 +20,10 @@ from rulefield.inference.graph.trws import (
     descend,
     value_of,
 )
-from rulefield.inference.result import Result, Status
 from rulefield.kernels.graph.branch import margins
 from rulefield.problem.graph import GraphProblem
 
+CLOSED = 2e-7  # of a gap, in nats: well within the tolerance of a certificate
 FIRST_NODES = 512
 NODE_ENTRIES = 3_000  # message entries that a search node may have to count as one
 MILP_COLUMNS = 50_000
@@ -64,33 +64,33 @@ class Budget:
         return None if np.isinf(self.deadline) else max(0.0, self.deadline - monotonic())
 
 
-def trws_graph(problem: GraphProblem, rounds: int, warm_start: np.ndarray | None = None) -> Result:
+def trws_graph(problem: GraphProblem, rounds: int, warm_start: np.ndarray | None = None) -> Answer:
     """TRW-S with rounding and local search: fast, a true bound, no search."""
     parts, rest = parts_of(problem)
     search = _start(parts, warm_start)
     descend(search, rounds)
-    return search_result(problem, search, rest, "trws")
+    return search_answer(problem, search, rest, "trws")
 
 
 def branch_graph(
     problem: GraphProblem, node_limit: int, seconds: float | None, warm_start: np.ndarray | None = None
-) -> Result:
+) -> Answer:
     """TRW-S and branch and bound on the whole problem."""
     parts, rest = parts_of(problem)
     budget = Budget.of(node_limit, seconds)
     search = _start(parts, warm_start)
     descend(search, deadline=budget.deadline)
     budget.search(search)
-    return search_result(problem, search, rest, "branch")
+    return search_answer(problem, search, rest, "branch")
 
 
 def auto_graph(
     problem: GraphProblem, node_limit: int, seconds: float | None, warm_start: np.ndarray | None = None
-) -> Result:
+) -> Answer:
     """Walk from cheap to exact and stop at the first certificate; see ``decode_graph``."""
     if len(problem.potentials.edges) >= problem.potentials.n_nodes and is_submodular(problem):
         cut = flow_graph(problem)
-        if cut.status is Status.optimal:
+        if is_closed(cut):
             return cut
     parts, rest = parts_of(problem)
     budget = Budget.of(node_limit, seconds)
@@ -99,10 +99,10 @@ def auto_graph(
         return _best_case(problem, cases, parts, budget, warm_start)
     search = _start(parts, warm_start)
     engine = _solve(parts, search, budget)
-    result = search_result(problem, search, rest, engine)
-    if not len(rest) or result.status in (Status.optimal, Status.infeasible):
-        return result
-    return _better(result, milp_graph(problem, node_limit, budget.seconds))
+    answer = search_answer(problem, search, rest, engine)
+    if not len(rest) or is_closed(answer):
+        return answer
+    return _better(answer, milp_graph(problem, node_limit, budget.seconds))
 
 
 def _solve(parts: Parts, search: Search, budget: Budget) -> str:
@@ -133,24 +133,21 @@ def _search_what_is_left(parts: Parts, search: Search, budget: Budget) -> None:
     components, labels, constant = split(parts, _in_problem_order(search, alive))
     if len(components) != 1:
         return
-    constant -= search.network.constant
     piece = begin(components[0].parts)
-    piece.value = least = search.value - constant - piece.network.constant
+    piece.value = least = search.value - constant
     descend(piece, progress=ROOT_PROGRESS, deadline=budget.deadline)
     budget.search(piece, FIRST_NODES)
     search.rounds, search.nodes = search.rounds + piece.rounds, search.nodes + piece.nodes
     answer = piece.answer() if piece.value > least else None
     if answer is not None:
         _write(labels, components[0], answer)
-        _adopt(
-            search, piece.value + piece.network.constant + constant, labels[search.network.order].astype(np.uint64)
-        )
-    search.bound = max(search.value, min(search.bound, piece.bound + piece.network.constant + constant))
+        _adopt(search, piece.value + constant, labels[search.network.order].astype(np.uint64))
+    search.bound = max(search.value, min(search.bound, piece.bound + constant))
 
 
 def _best_case(
     problem: GraphProblem, cases: Cases, parts: Parts, budget: Budget, warm_start: np.ndarray | None
-) -> Result:
+) -> Answer:
     """Solve every case of the hubs' labels; one whose bound falls below the best labelling so far is given up."""
     pieces = [replace(parts, potentials=extend(cases.problem(problem, k))) for k in range(len(cases.labels))]
     structure = build_network(pieces[0])
@@ -170,10 +167,10 @@ def _best_case(
             best = searches[k]
     best.bound = max(search.bound for search in searches)
     best.rounds, best.nodes = sum(s.rounds for s in searches), sum(s.nodes for s in searches)
-    return search_result(problem, best, np.zeros(0, dtype=np.int64), "cases")
+    return search_answer(problem, best, np.zeros(0, dtype=np.int64), "cases")
 
 
-def reduced_graph(problem: GraphProblem, node_limit: int, seconds: float | None) -> Result:
+def reduced_graph(problem: GraphProblem, node_limit: int, seconds: float | None) -> Answer:
     """TRW-S, then HiGHS on the labels and nodes that its bounds leave open, piece by piece."""
     parts, rest = parts_of(problem)
     if len(rest):
@@ -183,7 +180,7 @@ def reduced_graph(problem: GraphProblem, node_limit: int, seconds: float | None)
     descend(search, deadline=budget.deadline)
     if search.is_open:
         _finish(parts, search, budget, use_milp=True)
-    return search_result(problem, search, rest, "reduced_milp")
+    return search_answer(problem, search, rest, "reduced_milp")
 
 
 def _start(parts: Parts, warm_start: np.ndarray | None) -> Search:
@@ -199,21 +196,27 @@ def _offer(search: Search, warm_start: np.ndarray) -> None:
     search.offer(labels[search.network.order])
 
 
-def search_result(problem: GraphProblem, search: Search, rest: np.ndarray, engine: str) -> Result:
-    """Wrap a search; rows that are not in the network only count in the objective."""
-    constant = search.network.constant
-    bound = search.bound + constant
-    answer = search.answer()
-    if answer is None or constant == -np.inf or (len(rest) and objective(problem, answer) == -np.inf):
-        return nothing(bound, engine, search.rounds + search.nodes)
-    return finish(problem, answer, bound, engine, search.rounds + search.nodes)
+def search_answer(problem: GraphProblem, search: Search, rest: np.ndarray, engine: str) -> Answer:
+    """Wrap a search; rows that are not in the network only count in the value."""
+    steps = search.rounds + search.nodes
+    labels = search.answer()
+    if labels is None:
+        return no_answer(search.bound, engine, steps)
+    value = evaluate(problem, labels).objective if len(rest) else search.value
+    if value == -np.inf:
+        return no_answer(search.bound, engine, steps)
+    return Answer(labels, value, search.bound, engine, steps)
 
 
-def _better(one: Result, other: Result) -> Result:
+def is_closed(answer: Answer) -> bool:
+    """Whether an answer needs no more work: proved, or proved impossible."""
+    return answer.bound <= answer.value + CLOSED
+
+
+def _better(one: Answer, other: Answer) -> Answer:
     """Return the better labelling with the better bound."""
-    if other.status in (Status.optimal, Status.infeasible) or one.objective == -np.inf:
-        return other
-    return one if one.objective >= other.objective else other
+    best = one if one.value >= other.value else other
+    return replace(best, bound=max(best.value, min(one.bound, other.bound)), engine=other.engine)
 
 
 def _finish(parts: Parts, search: Search, budget: Budget, use_milp: bool = False) -> None:
@@ -305,5 +308,4 @@ def _solve_piece(
     if search.is_open and len(piece.parts.potentials.pairwise) <= MILP_COLUMNS:
         milp_parts(piece.parts, search, MILP_NODES, budget.seconds)
     whole.rounds, whole.nodes = whole.rounds + search.rounds, whole.nodes + search.nodes
-    constant = search.network.constant
-    return search.value + constant, search.bound + constant, search.answer()
+    return search.value, search.bound, search.answer()

@@ -1,16 +1,19 @@
 """When hard rules on a graph cannot all hold: which of them are in conflict, and the least violation."""
 
 from dataclasses import replace
+from time import monotonic
 
 import numpy as np
 
-from rulefield.inference.graph.auto import auto_graph
+from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.graph.evaluate import check_problem
 from rulefield.inference.result import Result, Status
 from rulefield.problem.graph import GraphPotentials, GraphProblem
-from rulefield.problem.logic import GraphRows, LogicFactors
 
 NODE_LIMIT = 20_000
+PRICES = 12  # tried at most; each is STEEPER times the one before
+STEEPER = 16.0
+SAME = 1e-9  # two violations that differ by less are one
 
 
 def minimal_conflict_graph(problem: GraphProblem, node_limit: int = NODE_LIMIT) -> tuple[int, ...]:
@@ -33,26 +36,59 @@ def minimal_conflict_graph(problem: GraphProblem, node_limit: int = NODE_LIMIT) 
 
 
 def relax_graph(problem: GraphProblem, node_limit: int = NODE_LIMIT, seconds: float | None = None) -> Result:
-    """Labelling with the least total violation of hard rules, then the best objective.
+    """Labelling with the least total violation of hard rules, then the best objective among these.
 
-    Each unit of hard violation costs more than the whole range of the objective (so real-valued rows whose
-    excesses differ by less than one unit may be traded against it). ``objective`` leaves hard rules out; ``broken``
-    lists them with cost ``inf``; ``status`` speaks of both goals together.
+    The least violation is found first, alone. Then each unit of it has a price, which is raised until the best
+    labelling at that price violates no more than the least: at that price, none that violates as little is better.
+    Rows that define auxiliary variables always hold. ``objective`` leaves hard rules out; ``broken`` lists them with
+    cost ``inf``; ``status`` is ``optimal`` where both goals are proved.
     """
     check_problem(problem)
+    start = monotonic()
+    hard = _hard_rules(problem)
+    bare = _only(replace(problem, potentials=_flat(problem.potentials)), hard)
+    least = decode_graph(_priced(bare, 1.0), node_limit=node_limit, seconds=seconds)
+    if not len(least.labels):
+        return least
+    amount = _violation(least, hard)
     price = _range(problem) + 1.0
-    soft = replace(
-        problem,
-        logic=replace(problem.logic, weight=np.where(np.isinf(problem.logic.weight), price, problem.logic.weight)),
-        rows=replace(problem.rows, weight=np.where(np.isinf(problem.rows.weight), price, problem.rows.weight)),
+    for _ in range(PRICES):
+        left = None if seconds is None else max(0.0, seconds - (monotonic() - start))
+        found = decode_graph(_priced(problem, price), "auto", node_limit, left, least.labels)
+        if _violation(found, hard) <= amount + SAME or found.status is not Status.optimal:
+            break
+        price *= STEEPER
+    return _relaxed(found, least, hard, price)
+
+
+def _relaxed(found: Result, least: Result, hard: list[int], price: float) -> Result:
+    """Speak of a labelling found at a price in terms of the problem itself."""
+    amount, more = _violation(least, hard), _violation(found, hard)
+    broken = tuple(replace(b, cost=np.inf) if b.rule in hard else b for b in found.broken)
+    objective = found.score - sum(b.cost for b in found.broken if b.rule not in hard)
+    proved = found.status is least.status is Status.optimal and more <= amount + SAME
+    return replace(
+        found,
+        objective=objective,
+        upper_bound=objective + found.gap + price * max(0.0, amount - more),
+        status=Status.optimal if proved else Status.bounded,
+        broken=broken,
     )
-    result = auto_graph(soft, node_limit, seconds)
-    if result.status == Status.infeasible or not len(result.labels):
-        return result
-    hard = set(_hard_rules(problem))
-    broken = tuple(replace(b, cost=np.inf) if b.rule in hard else b for b in result.broken)
-    paid = sum(b.cost for b in result.broken if b.rule in hard)
-    return replace(result, objective=result.objective + paid, upper_bound=result.upper_bound + paid, broken=broken)
+
+
+def _violation(result: Result, hard: list[int]) -> float:
+    return sum(b.amount for b in result.broken if b.rule in hard)
+
+
+def _priced(problem: GraphProblem, price: float) -> GraphProblem:
+    """Let each unit of hard violation cost ``price``; what defines an auxiliary variable stays hard."""
+    logic, rows = problem.logic, problem.rows
+    to_pay = np.isinf(rows.weight) & (rows.defines < 0)
+    return replace(
+        problem,
+        logic=replace(logic, weight=np.where(np.isinf(logic.weight), price, logic.weight)),
+        rows=replace(rows, weight=np.where(to_pay, price, rows.weight)),
+    )
 
 
 def _flat(p: GraphPotentials) -> GraphPotentials:
@@ -67,7 +103,7 @@ def _hard_rules(problem: GraphProblem) -> list[int]:
 
 
 def _is_infeasible(problem: GraphProblem, node_limit: int) -> bool:
-    return auto_graph(problem, node_limit, None).status == Status.infeasible
+    return decode_graph(problem, node_limit=node_limit).status is Status.infeasible
 
 
 def _only(problem: GraphProblem, rules: list[int]) -> GraphProblem:
@@ -75,37 +111,7 @@ def _only(problem: GraphProblem, rules: list[int]) -> GraphProblem:
     logic, rows = problem.logic, problem.rows
     keep = np.isin(logic.rule, rules) & np.isinf(logic.weight)
     keep_row = np.isin(rows.rule, rules) & np.isinf(rows.weight)
-    return replace(problem, logic=select_factors(logic, keep), rows=select_rows(rows, keep_row))
-
-
-def select_factors(logic: LogicFactors, keep: np.ndarray) -> LogicFactors:
-    """Return some of the factors (``keep`` is a mask)."""
-    atoms = keep[logic.atom_factor]
-    return LogicFactors(
-        logic.kind[keep],
-        np.concatenate([[0], np.cumsum(np.diff(logic.pointer)[keep])]).astype(np.int64),
-        logic.atom_node[atoms],
-        logic.atom_label[atoms],
-        logic.atom_negated[atoms],
-        logic.limit[keep],
-        logic.weight[keep],
-        logic.rule[keep],
-    )
-
-
-def select_rows(rows: GraphRows, keep: np.ndarray) -> GraphRows:
-    """Return some of the rows (``keep`` is a mask)."""
-    entries = keep[rows.atom_row]
-    return GraphRows(
-        np.concatenate([[0], np.cumsum(np.diff(rows.pointer)[keep])]).astype(np.int64),
-        rows.atom_node[entries],
-        rows.atom_label[entries],
-        rows.value[entries],
-        rows.bound[keep],
-        rows.weight[keep],
-        rows.rule[keep],
-        rows.n_auxiliary,
-    )
+    return replace(problem, logic=logic.select(keep), rows=rows.select(keep_row))
 
 
 def _range(problem: GraphProblem) -> float:

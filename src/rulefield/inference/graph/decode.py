@@ -1,5 +1,6 @@
-"""The door to graph inference: the best labelling under rules, a fast oracle with a bound, and marginals."""
+"""The front door of graph decoding: the best labelling under rules, by any engine, with a bound that was checked."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic
 
@@ -8,34 +9,17 @@ import numpy as np
 from rulefield.exceptions import InputError
 from rulefield.inference.graph.ad3 import ad3_graph
 from rulefield.inference.graph.auto import auto_graph, branch_graph, reduced_graph, trws_graph
-from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph.enumerate import enumerate_graph
-from rulefield.inference.graph.evaluate import check_labels, check_problem
-from rulefield.inference.graph.fast import FastGraphResult, FastState, decode_fast
-from rulefield.inference.graph.marginals import GraphMarginals, MarginalState, graph_marginals
+from rulefield.inference.graph.evaluate import Answer, centered, certify, check_labels, check_problem, no_answer
 from rulefield.inference.graph.maxflow import flow_graph
 from rulefield.inference.graph.milp import milp_graph
 from rulefield.inference.graph.toulbar2 import toulbar2_graph
 from rulefield.inference.graph.trws import ROUNDS
-from rulefield.inference.result import Result, Status
+from rulefield.inference.result import Result
 from rulefield.problem.graph import GraphProblem
 from rulefield.problem.logic import LogicFactors
 
-__all__ = [
-    "ENGINES",
-    "FastGraphResult",
-    "FastState",
-    "GraphMarginals",
-    "MarginalState",
-    "decode_fast",
-    "decode_graph",
-    "graph_marginals",
-    "minimal_conflict_graph",
-    "relax_graph",
-]
-
 NODE_LIMIT = 100_000
-ENGINES = ("auto", "trws", "branch", "maxflow", "ad3", "reduced_milp", "milp", "toulbar2", "enumerate")
 
 
 def decode_graph(
@@ -70,30 +54,17 @@ def decode_graph(
     check_problem(problem)
     if warm_start is not None:
         check_labels(problem.potentials, np.asarray(warm_start))
-    if engine == "auto":
-        return _lazily(problem, node_limit, seconds, warm_start)
-    if engine == "trws":
-        return trws_graph(problem, ROUNDS, warm_start)
-    if engine == "branch":
-        return branch_graph(problem, node_limit, seconds, warm_start)
-    if engine == "maxflow":
-        return flow_graph(problem)
-    if engine == "ad3":
-        return ad3_graph(problem)
-    if engine == "reduced_milp":
-        return reduced_graph(problem, node_limit, seconds)
-    if engine == "milp":
-        return milp_graph(problem, node_limit, seconds)
-    if engine == "toulbar2":
-        return toulbar2_graph(problem, node_limit, seconds)
-    if engine == "enumerate":
-        return enumerate_graph(problem)
-    raise InputError(f"engine must be one of {', '.join(ENGINES)}; got {engine!r}.")
+    if engine not in RUN:
+        raise InputError(f"engine must be one of {', '.join(RUN)}; got {engine!r}.")
+    inner, constant = centered(problem)
+    if constant == -np.inf:
+        return certify(problem, inner, constant, no_answer(-np.inf, engine))
+    return certify(problem, inner, constant, RUN[engine](inner, node_limit, seconds, warm_start))
 
 
 def _lazily(
     problem: GraphProblem, node_limit: int, seconds: float | None, warm_start: np.ndarray | None = None
-) -> Result:
+) -> Answer:
     """Solve without logic factors, and with all of them only where the answer breaks one.
 
     Leaving factors out can only raise the optimum, so an optimum that breaks none of them is the optimum of the whole
@@ -103,7 +74,25 @@ def _lazily(
         return auto_graph(problem, node_limit, seconds, warm_start)
     start = monotonic()
     plain = auto_graph(replace(problem, logic=LogicFactors.none()), node_limit, seconds, warm_start)
-    if plain.status is Status.infeasible or (len(plain.labels) and not problem.logic.broken(plain.labels).any()):
+    n = problem.potentials.n_nodes
+    if plain.labels is None and plain.bound == -np.inf:
+        return plain
+    if plain.labels is not None and not problem.logic.broken(plain.labels[:n]).any():
         return plain
     left = None if seconds is None else max(0.0, seconds - (monotonic() - start))
-    return auto_graph(problem, node_limit, left, warm_start)
+    answer = auto_graph(problem, node_limit, left, warm_start)
+    return replace(answer, bound=max(answer.value, min(answer.bound, plain.bound)))
+
+
+Run = Callable[[GraphProblem, int, float | None, np.ndarray | None], Answer]
+RUN: dict[str, Run] = {
+    "auto": _lazily,
+    "trws": lambda problem, nodes, seconds, start: trws_graph(problem, ROUNDS, start),
+    "branch": branch_graph,
+    "maxflow": lambda problem, nodes, seconds, start: flow_graph(problem),
+    "ad3": lambda problem, nodes, seconds, start: ad3_graph(problem),
+    "reduced_milp": lambda problem, nodes, seconds, start: reduced_graph(problem, nodes, seconds),
+    "milp": lambda problem, nodes, seconds, start: milp_graph(problem, nodes, seconds),
+    "toulbar2": lambda problem, nodes, seconds, start: toulbar2_graph(problem, nodes, seconds),
+    "enumerate": lambda problem, nodes, seconds, start: enumerate_graph(problem),
+}

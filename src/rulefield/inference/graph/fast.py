@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rulefield.inference.graph.condition import Cases, cases_of
-from rulefield.inference.graph.evaluate import check_scores, penalty
+from rulefield.inference.graph.evaluate import centered, check_scores, evaluate, settle
 from rulefield.inference.graph.network import Network, build_network
 from rulefield.inference.graph.parts import extend, parts_of
 from rulefield.inference.graph.trws import begin_network, branch_and_bound, descend
@@ -87,23 +87,26 @@ def decode_fast(
     check_scores(problem.potentials)
     if warm_start is not None and not warm_start.fits(problem):
         warm_start = None
+    inner, constant = centered(problem)
     cases = cases_of(problem.potentials) if warm_start is None else warm_start.cases
     n = 1 if cases is None else len(cases.labels)
     states: list[CaseState | None] = [None] * n if warm_start is None else list(warm_start.states)
     best = 0 if warm_start is None else warm_start.best
     value, bound, labels = -np.inf, -np.inf, np.zeros(0, dtype=np.int64)
     for k in [best, *(k for k in range(n) if k != best)]:
-        case = problem if cases is None else cases.problem(problem, k)
+        case = inner if cases is None else cases.problem(inner, k)
         shared = next((s.network for s in states if s is not None), None)
         state, found, limit = _one_case(case, iterations, states[k], shared, node_limit, value)
         states[k], bound = state, max(bound, limit)
         if found > value or len(labels) == 0:
             value, best, labels = found, k, state.network.to_problem(state.labels.astype(np.int64))
-    nodes = labels[: problem.potentials.n_nodes]
-    score = problem.potentials.score(nodes)
-    value = score - penalty(problem, labels)[0] if value > -np.inf else -np.inf
     kept = FastState(problem, cases, tuple(s for s in states if s is not None), best)
-    return FastGraphResult(nodes, score, value, max(bound, value), kept)
+    labels = settle(problem, labels)
+    worth = evaluate(problem, labels)
+    objective = worth.objective if value > -np.inf else -np.inf
+    return FastGraphResult(
+        labels[: problem.potentials.n_nodes], worth.score, objective, max(bound + constant, objective), kept
+    )
 
 
 def _one_case(
@@ -121,8 +124,7 @@ def _one_case(
         search = begin_network(structure.pour(extend(problem)))
     else:
         search = begin_network(build_network(parts_of(problem)[0]))
-    constant = search.network.constant
-    search.value = floor = least - constant if least > -np.inf else -np.inf
+    search.value = floor = least
     descend(search, iterations)
     if search.value == -np.inf and state is not None:
         search.offer(state.labels)
@@ -130,5 +132,5 @@ def _one_case(
     if node_limit and search.is_open:
         messages = Messages(*(a.copy() for a in search.messages))
         branch_and_bound(search, node_limit)
-    value = search.value + constant if search.value > floor else -np.inf
-    return CaseState(search.network, messages, search.labels), value, search.bound + constant
+    value = search.value if search.value > floor else -np.inf
+    return CaseState(search.network, messages, search.labels), value, search.bound

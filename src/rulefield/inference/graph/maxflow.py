@@ -14,8 +14,7 @@ from scipy.sparse import coo_array, csr_array
 from scipy.sparse.csgraph import breadth_first_order, maximum_flow
 
 from rulefield.exceptions import InputError
-from rulefield.inference.graph.evaluate import finish
-from rulefield.inference.result import Result
+from rulefield.inference.graph.evaluate import Answer
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 LARGEST = 2**29  # of a capacity; SciPy's are int32, and what is left of one may be twice as much
@@ -31,8 +30,8 @@ class _Energy:
     link: np.ndarray
 
 
-def flow_graph(problem: GraphProblem) -> Result:
-    """Best labelling of a submodular problem with two labels a node, without rules.
+def flow_graph(problem: GraphProblem) -> Answer:
+    """Best labelling of a submodular problem with two labels per node, without rules.
 
     Raises
     ------
@@ -47,8 +46,10 @@ def flow_graph(problem: GraphProblem) -> Result:
     p = problem.potentials
     energy = _energy(p)
     cut, value, error = _least_cut(energy, p.edges)
-    bound = -(energy.constant + value - error)
-    return finish(problem, cut.astype(np.int64), bound, "maxflow")
+    labels = cut.astype(np.int64)
+    gained = p.score(labels)
+    bound = max(gained, -(energy.constant + value - error))
+    return Answer(labels, gained, bound, "maxflow")
 
 
 def is_submodular(problem: GraphProblem) -> bool:

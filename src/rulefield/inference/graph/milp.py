@@ -7,11 +7,13 @@ from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 from scipy.sparse import coo_array, vstack
 
 from rulefield.inference.graph.automata import Automaton
-from rulefield.inference.graph.evaluate import finish, nothing
+from rulefield.inference.graph.evaluate import Answer, evaluate, no_answer
 from rulefield.inference.graph.parts import Parts
 from rulefield.inference.graph.trws import Search
-from rulefield.inference.result import Result
 from rulefield.problem.graph import GraphPotentials, GraphProblem
+
+
+TOLERANCE = 1e-6  # HiGHS's, of rows and of integrality
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class Block:
     high: np.ndarray
 
 
-def milp_graph(problem: GraphProblem, node_limit: int | None = None, seconds: float | None = None) -> Result:
+def milp_graph(problem: GraphProblem, node_limit: int | None = None, seconds: float | None = None) -> Answer:
     """Solve the whole problem by ``scipy.optimize.milp``: local-polytope columns, integral nodes, linear rules.
 
     The columns are one 0/1 variable for each node's label, one in [0, 1] for each pair of labels of an edge
@@ -36,9 +38,14 @@ def milp_graph(problem: GraphProblem, node_limit: int | None = None, seconds: fl
     if answer.x is None:
         infeasible = answer.status == 2
         bound = -np.inf if infeasible else _bound(answer, program)
-        return nothing(bound, "milp")
+        return no_answer(bound, "milp")
     labels = program.labels(answer.x)
-    return finish(problem, labels, _bound(answer, program), "milp", int(answer.mip_node_count or 0))
+    nodes = int(answer.mip_node_count or 0)
+    if evaluate(problem, labels).objective == -np.inf:  # allowed within HiGHS's tolerance only
+        return no_answer(_bound(answer, program), "milp", nodes)
+    value = program.constant - float(answer.fun)
+    error = TOLERANCE * (1.0 + np.abs(program.cost).sum())
+    return Answer(labels, value, _bound(answer, program), "milp", nodes, error)
 
 
 def _bound(answer: OptimizeResult, program: "_Program") -> float:
@@ -57,6 +64,7 @@ class _Program:
         self.n_columns = self.first_auxiliary + rows.n_auxiliary
         self.constant = 0.0
         self.blocks: list[Block] = [*self._marginal_rows()]
+        self.cost = np.zeros(0)
         self.slack_cost: list[np.ndarray] = []
         self.slack_integral: list[np.ndarray] = []
         self._add_logic()
@@ -71,7 +79,7 @@ class _Program:
             [np.ones(self.n_unary), np.zeros(len(p.pairwise)), np.ones(self.problem.rows.n_auxiliary)]
         )
         n_slack = self.n_columns - len(gain)
-        cost = np.concatenate([-gain, *self.slack_cost])
+        self.cost = cost = np.concatenate([-gain, *self.slack_cost])
         upper = np.concatenate([allowed.astype(float), np.full(n_slack, np.inf)])
         options = {"mip_rel_gap": 0.0}
         if node_limit is not None:
@@ -277,7 +285,7 @@ def milp_parts(parts: Parts, search: Search, node_limit: int, seconds: float | N
     if answer.status == 2:
         search.bound = search.value
     elif answer.mip_dual_bound is not None and np.isfinite(answer.mip_dual_bound):
-        bound = -float(answer.mip_dual_bound) - search.network.constant
+        bound = -float(answer.mip_dual_bound)
         search.bound = max(search.value, min(search.bound, bound))
 
 

@@ -24,8 +24,6 @@ class Network:
         The problem's node at each place of the network.
     is_forest : bool
         No loops and no automata: one round of sweeps is exact.
-    constant : float
-        Score of rules that mention no node: 0, or minus their cost.
     unary_from, pair_to, loop_to : ndarray of int64
         Where the problem's scores go (so that new scores can be poured into the same structure).
     fixed : Scores
@@ -36,7 +34,6 @@ class Network:
     scores: Scores
     order: np.ndarray
     is_forest: bool
-    constant: float
     unary_from: np.ndarray
     pair_to: np.ndarray
     loop_to: np.ndarray
@@ -112,8 +109,7 @@ def _compile(parts: Parts) -> Network:
     unary_from = _unary_from(sizes, order)
     pair_to, loop_to = _pair_maps(p, sizes, rank, keys, index, pair_at)
     fixed = _fixed_scores(made, sizes, rank, keys, index, net, pair_at, is_forest)
-    constant = float(sum(m.table() for m in made if not len(m.nodes)))
-    return Network(net, fixed, order, is_forest, constant, unary_from, pair_to, loop_to, fixed)
+    return Network(net, fixed, order, is_forest, unary_from, pair_to, loop_to, fixed)
 
 
 def _edge_keys(edges: np.ndarray, extra: list[np.ndarray], n: int) -> np.ndarray:

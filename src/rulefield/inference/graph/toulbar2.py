@@ -8,12 +8,11 @@ import numpy as np
 
 from rulefield.exceptions import InputError
 from rulefield.inference.graph.automata import Automaton
-from rulefield.inference.graph.evaluate import finish, nothing
+from rulefield.inference.graph.evaluate import Answer, no_answer
 from rulefield.inference.graph.parts import parts_of
-from rulefield.inference.result import Result
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
-DIGITS = 9
+DIGITS = 12
 LARGEST = 1e17  # costs are stored as whole numbers of 63 bits
 
 
@@ -22,8 +21,8 @@ def has_toulbar2() -> bool:
     return find_spec("pytoulbar2") is not None
 
 
-def toulbar2_graph(problem: GraphProblem, node_limit: int, seconds: float | None = None) -> Result:
-    """Solve with toulbar2 (virtual arc consistency, ``vac=1``); costs are rounded to nine digits after the point.
+def toulbar2_graph(problem: GraphProblem, node_limit: int, seconds: float | None = None) -> Answer:
+    """Solve with toulbar2 (virtual arc consistency, ``vac=1``); costs are rounded to whole multiples of 1e-12 (or more, so that they fit 63 bits).
 
     The bound allows for that rounding. ``node_limit`` limits backtracks. A hard count of atoms is a linear
     constraint; other rules over several nodes are chains of state variables.
@@ -104,11 +103,11 @@ class _Writer:
         return 1.0 + sum(float(table[np.isfinite(table)].max(initial=0.0)) for _, table in self.functions)
 
 
-def _solve(problem: GraphProblem, writer: _Writer, node_limit: int, seconds: float | None) -> Result:
+def _solve(problem: GraphProblem, writer: _Writer, node_limit: int, seconds: float | None) -> Answer:
     import pytoulbar2
 
     if writer.constant == -np.inf:
-        return nothing(-np.inf, "toulbar2")
+        return no_answer(-np.inf, "toulbar2")
     worst = writer.worst
     digits = int(min(DIGITS, np.floor(np.log10(LARGEST / worst))))
     network = pytoulbar2.CFN(ubinit=worst, resolution=digits, vac=1, verbose=-1)
@@ -126,7 +125,8 @@ def _solve(problem: GraphProblem, writer: _Writer, node_limit: int, seconds: flo
     stopped = network.GetNbBacktracks() >= node_limit or (seconds is not None and monotonic() - start >= seconds)
     if answer is None:
         bound = writer.constant - float(network.GetDDualBound()) + rounding if stopped else -np.inf
-        return nothing(bound, "toulbar2", nodes)
+        return no_answer(bound, "toulbar2", nodes)
     bound = writer.constant - float(network.GetDDualBound() if stopped else answer[1]) + rounding
     n = problem.potentials.n_nodes + problem.rows.n_auxiliary
-    return finish(problem, np.array(answer[0][:n], dtype=np.int64), bound, "toulbar2", nodes)
+    labels = np.array(answer[0][:n], dtype=np.int64)
+    return Answer(labels, writer.constant - float(answer[1]), bound, "toulbar2", nodes, rounding)

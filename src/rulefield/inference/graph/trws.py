@@ -50,7 +50,7 @@ class Search:
     @property
     def is_open(self) -> bool:
         """Whether a labelling may exist that is better by more than the tolerance."""
-        return self.bound > self.value + slack(self.value)
+        return self.bound > self.value + slack(self.network.net, self.value)
 
     def answer(self) -> np.ndarray | None:
         """Labels in the problem's order, auxiliary values last; None where none was found."""
@@ -109,7 +109,7 @@ def _stage(search: Search, rounds: int, progress: float) -> None:
         net, scores, search.messages, rounds, PATIENCE, progress, search.bound, before, best, work
     )
     search.rounds += done
-    search.bound = bound if search.network.is_forest else max(bound, value + slack(value))
+    search.bound = bound if search.network.is_forest else max(bound, value + slack(net, value))
     if value > before:
         search.value, search.labels = value, best
     if search.is_open:
@@ -140,7 +140,7 @@ def branch_and_bound(search: Search, node_limit: int, deadline: float = np.inf) 
         spent += nodes
     search.nodes += spent
     left = float(search.stack.bound[: search.depth].max(initial=-np.inf))
-    search.bound = max(search.value + slack(search.value), left)
+    search.bound = max(search.value + slack(net, search.value), left)
 
 
 def _wider(stack: Stack) -> Stack:

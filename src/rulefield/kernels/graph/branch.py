@@ -45,7 +45,7 @@ def branch(net, scores, messages, stack, depth, value, best_labels, node_limit, 
     while depth > 0 and nodes < node_limit and depth + 1 < len(stack.bound):
         depth -= 1
         bound = stack.bound[depth]
-        if bound <= value + slack(value):
+        if bound <= value + slack(net, value):
             continue
         nodes += 1
         scores.unary[:] = stack.unary[depth]
@@ -53,7 +53,7 @@ def branch(net, scores, messages, stack, depth, value, best_labels, node_limit, 
         messages.prefix[:] = stack.prefix[depth]
         messages.suffix[:] = stack.suffix[depth]
         bound, value, _ = trws(net, scores, messages, rounds, 0.0, PROGRESS, bound, value, best_labels, work)
-        if bound <= value + slack(value):
+        if bound <= value + slack(net, value):
             continue
         v, pick = undecided(net, scores.unary, messages)
         if v < 0:

@@ -13,8 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rulefield.kernels.certificate import TOLERANCE, rounding_error_kernel
 from rulefield.kernels.jit import kernel
 
+SLACK = 0.1 * TOLERANCE  # a search that loses so much still proves its answer
 ONE = np.uint64(1)
 ZERO = np.uint64(0)
 
@@ -337,13 +339,13 @@ def trws(net, scores, messages, rounds, patience, progress, bound, value, best_l
         done += 1
         before = bound
         for ahead in (False, True):
-            level = value + slack(value)
+            level = value + slack(net, value)
             total, found = sweep(net, scores, messages, ahead, bound, level, labels, states, theta, own, gain)
             bound = min(bound, total)
             if ahead and found > value:
                 value = found
                 best_labels[:] = labels
-            if bound <= value + slack(value):
+            if bound <= value + slack(net, value):
                 return bound, value, done
         if before - bound < patience or (progress > 0.0 and before - bound < progress * (bound - value)):
             break
@@ -351,9 +353,15 @@ def trws(net, scores, messages, rounds, patience, progress, bound, value, best_l
 
 
 @kernel
-def slack(value):
-    """Return what a better labelling must gain to be looked for: a tenth of the library's tolerance."""
-    return 1e-7 * max(1.0, abs(value)) if value > -np.inf else 0.0
+def slack(net, value):
+    """Return what a better labelling must gain to be looked for: a tenth of the library's tolerance, and rounding.
+
+    Scores have their constants taken out, so that ``value`` is the sum of what the labelling gives up.
+    """
+    if value == -np.inf:
+        return 0.0
+    terms = len(net.node_at) + len(net.inc_other) // 2 + len(net.n_states)
+    return SLACK + rounding_error_kernel(terms, value)
 
 
 @kernel

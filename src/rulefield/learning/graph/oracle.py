@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.inference.graph.decode import decode_fast, decode_graph
+from rulefield.inference.graph.decode import decode_graph
+from rulefield.inference.graph.fast import decode_fast
 from rulefield.learning.graph.shards import GraphShard
 from rulefield.parallel import in_threads
 from rulefield.problem.graph import GraphPotentials, GraphProblem

@@ -77,18 +77,23 @@ class RowBuilder:
 
     def __init__(self, n_nodes: int):
         self.n_nodes, self.n_auxiliary = n_nodes, 0
-        self._rows: list[tuple[list[Atom], list[float], float, float, int]] = []
+        self._rows: list[tuple[list[Atom], list[float], float, float, int, int]] = []
 
     def auxiliary(self) -> Affine:
         """Return a new 0/1 variable."""
         self.n_auxiliary += 1
         return Affine({(self.n_nodes + self.n_auxiliary - 1, 1): 1.0})
 
-    def limit(self, left: Affine, right: Affine, weight: float, rule: int) -> None:
-        """Add left <= right, hard (``inf``) or at ``weight`` a unit of excess."""
+    def limit(self, left: Affine, right: Affine, weight: float, rule: int, defines: int = -1) -> None:
+        """Add left <= right, hard (``inf``) or at ``weight`` per unit of excess."""
         difference = left.plus(right, -1.0)
         terms = [(atom, value) for atom, value in difference.terms.items() if value != 0.0]
-        self._rows.append(([a for a, _ in terms], [v for _, v in terms], -difference.constant, weight, rule))
+        self._rows.append(([a for a, _ in terms], [v for _, v in terms], -difference.constant, weight, rule, defines))
+
+    def define(self, chosen: Affine, left: Affine, right: Affine, rule: int) -> None:
+        """Let the auxiliary variable ``chosen`` be 1 only where left <= right (which names it)."""
+        ((node, _),) = chosen.terms
+        self.limit(left, right, np.inf, rule, node - self.n_nodes)
 
     def build(self) -> GraphRows:
         """Join everything."""
@@ -104,4 +109,5 @@ class RowBuilder:
             np.array([row[3] for row in self._rows], dtype=np.float64),
             np.array([row[4] for row in self._rows], dtype=np.int64),
             self.n_auxiliary,
+            np.array([row[5] for row in self._rows], dtype=np.int64),
         )

@@ -20,7 +20,7 @@ MOST_CLAUSES = 64
 def compile_ground(
     statement: Expression, literal: LiteralOf, factors: FactorBuilder, rows: RowBuilder, weight: float, rule: int
 ) -> None:
-    """Compile one ground statement: its amount costs ``weight`` a unit (``inf``: it must hold)."""
+    """Compile one ground statement: its amount costs ``weight`` per unit (``inf``: it must hold)."""
     if isinstance(statement, numbers.Comparison):
         _comparison_rows(statement, literal, rows, weight, rule)
         return
@@ -268,12 +268,12 @@ def _at_least(rows: RowBuilder, number: int, wanted: list[Affine], rule: int) ->
     chosen = rows.auxiliary()
     if number == len(wanted):
         for one in wanted:
-            rows.limit(chosen, one, HARD, rule)
+            rows.define(chosen, chosen, one, rule)
     else:
         total = Affine()
         for one in wanted:
             total = total.plus(one)
-        rows.limit(Affine().plus(chosen, float(number)), total, HARD, rule)
+        rows.define(chosen, Affine().plus(chosen, float(number)), total, rule)
     return chosen
 
 
@@ -296,5 +296,5 @@ def _nonpositive(value: Affine, truth: bool, rows: RowBuilder, rule: int) -> Aff
     if reach <= 0:
         return Affine(constant=1.0)
     chosen = rows.auxiliary()
-    rows.limit(value.plus(chosen, reach), Affine(constant=reach), HARD, rule)
+    rows.define(chosen, value.plus(chosen, reach), Affine(constant=reach), rule)
     return chosen

@@ -13,8 +13,7 @@ from time import process_time
 import numpy as np
 
 from common import data_folder
-from rulefield.inference.graph.decode import decode_graph
-from rulefield.inference.graph.toulbar2 import has_toulbar2
+from rulefield.inference.graph.decode import ENGINES, decode_graph
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import Logic, LogicFactors
 
@@ -101,7 +100,7 @@ def main():
     parser.add_argument("--quick", action="store_true", help="no peers: our times and certificates only")
     options = parser.parse_args()
     folder = data_folder() / "graph_problems"
-    peers = [] if options.quick else ["milp", *(["toulbar2"] if has_toulbar2() else [])]
+    peers = [] if options.quick else ["milp", *(["toulbar2"] if ENGINES["toulbar2"].installed else [])]
     grids = [potts_grid(seed, strength) for seed in OPTIMA for strength in (0.5, 1.0, 2.0)]
     sets = {"potts_grid": grids}
     for name in ("potts", "sparse", "logic"):

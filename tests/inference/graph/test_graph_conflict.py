@@ -5,7 +5,6 @@ import pytest
 
 from oracles.graphs import best_objective, objectives, random_problem
 from rulefield.exceptions import InputError
-from rulefield.inference.graph import toulbar2 as graph_toulbar2
 from rulefield.inference.graph.ad3 import AD3State, ad3_graph
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph.decode import decode_graph
@@ -119,8 +118,8 @@ def test_ad3_is_exact_on_trees_and_starts_warm():
     problem = random_problem(np.random.default_rng(0), 7, n_factors=0, kind="forest")
     state = AD3State(np.zeros(0), np.zeros(0), np.zeros(0), 0.0)
     cold = ad3_graph(problem, state=state)
-    assert cold.status == Status.optimal
-    assert cold.objective == pytest.approx(best_objective(problem))
+    assert cold.value == pytest.approx(best_objective(problem))
+    assert cold.bound == pytest.approx(cold.value, abs=1e-6)
     assert ad3_graph(problem, state=state).iterations < cold.iterations
 
 
@@ -134,8 +133,8 @@ def test_toulbar2_agrees():
 
 
 def test_toulbar2_missing_is_said(monkeypatch):
-    monkeypatch.setattr(graph_toulbar2, "find_spec", lambda name: None)
-    with pytest.raises(InputError, match=r"pip install \"rulefield\[graph\]\""):
+    monkeypatch.setattr("rulefield.inference.engines.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="needs the package pytoulbar2"):
         decode_graph(GraphProblem(free(1)), "toulbar2")
 
 
@@ -153,9 +152,9 @@ def test_wrong_input_is_named():
         GraphProblem(free(2), rows=row(1.0, 0.0, 1.0, node=1, label=2))
     with pytest.raises(InputError, match="weight of a row must be 0 or more"):
         decode_graph(GraphProblem(free(2), rows=row(1.0, 0.0, -1.0)))
-    with pytest.raises(InputError, match="unary scores must be finite or -inf; entry 1 is nan"):
+    with pytest.raises(InputError, match="unary scores must be numbers up to 1e"):
         decode_graph(GraphProblem(GraphPotentials(np.array([2]), np.array([0, np.nan]), free(1).edges, np.zeros(0))))
-    with pytest.raises(InputError, match="engine must be one of auto"):
+    with pytest.raises(InputError, match="engine .gurobi. is unknown"):
         decode_graph(GraphProblem(free(2)), "gurobi")
     with pytest.raises(InputError, match=r"tries at most 2,000,000 labellings"):
         decode_graph(GraphProblem(free(30)), "enumerate")

@@ -74,9 +74,11 @@ def test_other_problems_are_refused():
         np.zeros(1, dtype=np.int64),
     )
     assert is_submodular(good)
-    for problem in (repelled, forbidden, three, loop, GraphProblem(p, rule)):
+    for problem in (repelled, forbidden, three, loop):
         assert not is_submodular(problem)
         with pytest.raises(InputError, match="two labels"):
             decode_graph(problem, engine="maxflow")
         exact = decode_graph(problem, engine="enumerate")
         assert_allclose(decode_graph(problem).objective, exact.objective)
+    with pytest.raises(InputError, match="'maxflow' does not read rules in the form logic; engines that do: auto"):
+        decode_graph(GraphProblem(p, rule), engine="maxflow")

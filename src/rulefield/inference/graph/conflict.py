@@ -13,7 +13,7 @@ from rulefield.problem.graph import GraphPotentials, GraphProblem
 NODE_LIMIT = 20_000
 PRICES = 12  # tried at most; each is STEEPER times the one before
 STEEPER = 16.0
-SAME = 1e-9  # two violations that differ by less are one
+SAME = 1e-6  # two violations that differ by less are one
 
 
 def minimal_conflict_graph(problem: GraphProblem, node_limit: int = NODE_LIMIT) -> tuple[int, ...]:

@@ -6,13 +6,14 @@ from time import monotonic
 
 import numpy as np
 
-from rulefield.exceptions import InputError
+from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.graph.ad3 import ad3_graph
 from rulefield.inference.graph.auto import auto_graph, branch_graph, reduced_graph, trws_graph
 from rulefield.inference.graph.enumerate import enumerate_graph
 from rulefield.inference.graph.evaluate import Answer, centered, certify, check_labels, check_problem, no_answer
 from rulefield.inference.graph.maxflow import flow_graph
 from rulefield.inference.graph.milp import milp_graph
+from rulefield.inference.graph.parts import parts_of
 from rulefield.inference.graph.toulbar2 import toulbar2_graph
 from rulefield.inference.graph.trws import ROUNDS
 from rulefield.inference.result import Result
@@ -54,12 +55,15 @@ def decode_graph(
     check_problem(problem)
     if warm_start is not None:
         check_labels(problem.potentials, np.asarray(warm_start))
-    if engine not in RUN:
-        raise InputError(f"engine must be one of {', '.join(RUN)}; got {engine!r}.")
+    chosen = ENGINES.find(engine)
     inner, constant = centered(problem)
+    if not chosen.reads >= ALL:
+        ENGINES.choose(engine, _forms(inner))
     if constant == -np.inf:
         return certify(problem, inner, constant, no_answer(-np.inf, engine))
-    return certify(problem, inner, constant, RUN[engine](inner, node_limit, seconds, warm_start))
+    if not problem.potentials.n_nodes + problem.rows.n_auxiliary:
+        return certify(problem, inner, constant, Answer(np.zeros(0, np.int64), 0.0, 0.0, engine))
+    return certify(problem, inner, constant, chosen.run(inner, node_limit, seconds, warm_start))
 
 
 def _lazily(
@@ -85,14 +89,37 @@ def _lazily(
 
 
 Run = Callable[[GraphProblem, int, float | None, np.ndarray | None], Answer]
-RUN: dict[str, Run] = {
-    "auto": _lazily,
-    "trws": lambda problem, nodes, seconds, start: trws_graph(problem, ROUNDS, start),
-    "branch": branch_graph,
-    "maxflow": lambda problem, nodes, seconds, start: flow_graph(problem),
-    "ad3": lambda problem, nodes, seconds, start: ad3_graph(problem),
-    "reduced_milp": lambda problem, nodes, seconds, start: reduced_graph(problem, nodes, seconds),
-    "milp": lambda problem, nodes, seconds, start: milp_graph(problem, nodes, seconds),
-    "toulbar2": lambda problem, nodes, seconds, start: toulbar2_graph(problem, nodes, seconds),
-    "enumerate": lambda problem, nodes, seconds, start: enumerate_graph(problem),
-}
+LOGIC, COUNTS, ROWS = "logic", "counts", "rows"  # factors, rows with an automaton, rows with any coefficients
+ALL = frozenset({LOGIC, COUNTS, ROWS})
+ENGINES: Engines[Run] = Engines(
+    "graphs",
+    [
+        Engine("auto", _lazily, True, ALL),
+        Engine("trws", lambda problem, nodes, seconds, start: trws_graph(problem, ROUNDS, start), False, ALL),
+        Engine("branch", branch_graph, True, frozenset({LOGIC, COUNTS})),
+        Engine("maxflow", lambda problem, nodes, seconds, start: flow_graph(problem), True, frozenset()),
+        Engine("ad3", lambda problem, nodes, seconds, start: ad3_graph(problem), False, ALL),
+        Engine(
+            "reduced_milp", lambda problem, nodes, seconds, start: reduced_graph(problem, nodes, seconds), True, ALL
+        ),
+        Engine("milp", lambda problem, nodes, seconds, start: milp_graph(problem, nodes, seconds), True, ALL),
+        Engine(
+            "toulbar2",
+            lambda problem, nodes, seconds, start: toulbar2_graph(problem, nodes, seconds),
+            True,
+            frozenset({LOGIC, COUNTS}),
+            needs="pytoulbar2",
+        ),
+        Engine("enumerate", lambda problem, nodes, seconds, start: enumerate_graph(problem), True, ALL),
+    ],
+)
+
+
+def _forms(problem: GraphProblem) -> list[frozenset[str]]:
+    """Compiled forms in which the problem's rules can be read, each combination once."""
+    forms = [frozenset({LOGIC})] if problem.logic.n_factors else []
+    if problem.rows.n_rows:
+        without = len(parts_of(problem)[1])
+        forms += [frozenset({ROWS})] if without else []
+        forms += [frozenset({COUNTS, ROWS})] if without < problem.rows.n_rows else []
+    return forms

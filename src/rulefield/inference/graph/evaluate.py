@@ -105,7 +105,7 @@ def evaluate(problem: GraphProblem, labels: np.ndarray) -> Worth:
     return Worth(float(score), amount, cost, objective, rounding)
 
 
-def _arrays(rows: GraphRows) -> tuple[np.ndarray, ...]:
+def _arrays(rows: GraphRows) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     return rows.pointer, rows.atom_node, rows.atom_label, rows.value, rows.bound
 
 
@@ -116,7 +116,8 @@ def settle(problem: GraphProblem, labels: np.ndarray) -> np.ndarray:
         return labels
     labels = labels.copy()
     if rows.definitions is not None:
-        settle_defined(*_arrays(rows), *rows.definitions, n, labels)
+        pointer, by_row = rows.definitions
+        settle_defined(*_arrays(rows), pointer, by_row, n, labels)
         return labels
     touching = rows.atom_node >= n
     row, member = rows.atom_row[touching], rows.atom_node[touching] - n
@@ -159,10 +160,14 @@ def _without_empty_rules(problem: GraphProblem) -> tuple[GraphProblem, float]:
 
 
 def certify(problem: GraphProblem, inner: GraphProblem, constant: float, answer: Answer) -> Result:
-    """Result of an engine's answer to the centered problem ``inner``, after checking what it says.
+    """Check an engine's answer to the centered problem ``inner``, and translate it into a result of the whole problem.
 
     The labels' objective is evaluated from the definition. A labelling that breaks a hard rule, a value that differs
-    from the engine's own, or one above its bound is the library's mistake: :class:`InternalError`.
+    from the engine's own, or one above its bound is the library's mistake.
+
+    Raises
+    ------
+    InternalError
     """
     if answer.labels is None or constant == -np.inf:
         bound = -np.inf if constant == -np.inf else answer.bound + constant

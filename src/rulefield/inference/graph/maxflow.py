@@ -3,8 +3,8 @@
 A cut separates source and sink; a node on the source's side has label 1. The energy (minus the score) of an edge is
 a + (c - a) y_i + (d - c) y_j + (b + c - a - d) (1 - y_i) y_j for [[a, b], [c, d]], so that its last coefficient, if not
 negative, is the capacity of an arc from j to i (Kolmogorov and Zabih, What energy functions can be minimized via graph
-cuts?, 2004). SciPy wants whole capacities: they are scaled and rounded, and what rounding can cost is added to the
-bound, which stays true.
+cuts?, 2004). SciPy wants whole capacities: they are scaled and rounded down, so that every flow is a true bound; what
+rounding left of the cut's capacity is then pushed in a second round at a finer scale.
 """
 
 from dataclasses import dataclass
@@ -18,6 +18,8 @@ from rulefield.inference.graph.evaluate import Answer
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 LARGEST = 2**29  # of a capacity; SciPy's are int32, and what is left of one may be twice as much
+REFINEMENTS = 3
+CLOSE = 1e-8  # nats of a cut's capacity that need not be used
 ROUNDING = 1e-12  # of the largest score: less than that is not a negative capacity
 
 
@@ -45,11 +47,9 @@ def flow_graph(problem: GraphProblem) -> Answer:
         )
     p = problem.potentials
     energy = _energy(p)
-    cut, value, error = _least_cut(energy, p.edges)
+    cut, value = _least_cut(energy, p.edges)
     labels = cut.astype(np.int64)
-    gained = p.score(labels)
-    bound = max(gained, -(energy.constant + value - error))
-    return Answer(labels, gained, bound, "maxflow")
+    return Answer(labels, p.score(labels), -(energy.constant + value), "maxflow")
 
 
 def is_submodular(problem: GraphProblem) -> bool:
@@ -73,8 +73,8 @@ def _energy(p: GraphPotentials) -> _Energy:
     return _Energy(float(node[:, 0].sum() + a.sum()), slope, np.maximum(b + c - a - d, 0.0))
 
 
-def _least_cut(energy: _Energy, edges: np.ndarray) -> tuple[np.ndarray, float, float]:
-    """Labels, least energy without its constant (of the rounded problem), and what rounding may have changed."""
+def _least_cut(energy: _Energy, edges: np.ndarray) -> tuple[np.ndarray, float]:
+    """Labels, and the value of a flow: no labelling has less energy (without its constant) than that."""
     n = len(energy.slope)
     source, sink = n, n + 1
     up = energy.slope > 0.0
@@ -82,23 +82,30 @@ def _least_cut(energy: _Energy, edges: np.ndarray) -> tuple[np.ndarray, float, f
     tail = np.concatenate([edges[:, 1], np.flatnonzero(up), np.full(n - up.sum(), source)])
     head = np.concatenate([edges[:, 0], np.full(up.sum(), sink), np.flatnonzero(~up)])
     capacity = np.concatenate([energy.link, np.abs(energy.slope[up]), np.abs(energy.slope[~up])])
-    arcs = coo_array((capacity, (tail, head)), shape=(n + 2, n + 2)).tocsr()
-    arcs.sum_duplicates()
-    largest = float(arcs.data.max(initial=0.0))
-    scale = LARGEST / largest if largest > 0.0 else 1.0
-    whole = np.rint(arcs.data * scale).astype(np.int32)
-    error = float(np.abs(arcs.data - whole / scale).sum())
-    network = csr_array((whole, arcs.indices.astype(np.int32), arcs.indptr.astype(np.int32)), shape=arcs.shape)
-    left = csr_array(network - maximum_flow(network, source, sink).flow)
-    left.data = np.maximum(left.data, 0)
-    left.eliminate_zeros()
-    reached = np.zeros(n + 2, dtype=bool)
-    reached[breadth_first_order(left, source, return_predecessors=False)] = True
-    value = below + (int(network[source].toarray().astype(np.int64).sum()) - _spare(left, source)) / scale
-    return reached[:n], value, error
+    left = coo_array((capacity, (tail, head)), shape=(n + 2, n + 2)).tocsr()
+    left.sum_duplicates()
+    largest, value = float(left.data.max(initial=0.0)), 0.0
+    for _ in range(REFINEMENTS):
+        scale = LARGEST / largest if largest > 0.0 else 1.0
+        pushed, reached = _push(left, scale, source, sink)
+        left = csr_array(left - pushed)
+        left.data = np.maximum(left.data, 0.0)
+        value += float(pushed[source].sum())
+        crossing = coo_array(left)
+        largest = float(crossing.data[reached[crossing.coords[0]] & ~reached[crossing.coords[1]]].sum())
+        if largest <= CLOSE:
+            break
+    return reached[:n], below + value
 
 
-def _spare(left: csr_array, source: int) -> int:
-    """Capacity out of the source that the flow does not use."""
-    begin, end = left.indptr[source : source + 2]
-    return int(left.data[begin:end].astype(np.int64).sum())
+def _push(left: csr_array, scale: float, source: int, sink: int) -> tuple[csr_array, np.ndarray]:
+    """Largest flow within capacities rounded down to 1 / scale, and the nodes that the rest of them reaches."""
+    whole = np.minimum(np.floor(left.data * scale), LARGEST).astype(np.int32)
+    network = csr_array((whole, left.indices.astype(np.int32), left.indptr.astype(np.int32)), shape=left.shape)
+    flow = maximum_flow(network, source, sink).flow
+    rest = csr_array(network - flow)
+    rest.data = np.maximum(rest.data, 0)
+    rest.eliminate_zeros()
+    reached = np.zeros(left.shape[0], dtype=bool)
+    reached[breadth_first_order(rest, source, return_predecessors=False)] = True
+    return csr_array(flow, dtype=np.float64) / scale, reached

@@ -12,7 +12,6 @@ from rulefield.inference.graph.parts import Parts
 from rulefield.inference.graph.trws import Search
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
-
 TOLERANCE = 1e-6  # HiGHS's, of rows and of integrality
 
 

@@ -1,12 +1,10 @@
 """toulbar2 on a graph problem, where the optional package is installed. It holds the GIL."""
 
-from importlib.util import find_spec
 from time import monotonic
 from typing import Any
 
 import numpy as np
 
-from rulefield.exceptions import InputError
 from rulefield.inference.graph.automata import Automaton
 from rulefield.inference.graph.evaluate import Answer, no_answer
 from rulefield.inference.graph.parts import parts_of
@@ -16,22 +14,13 @@ DIGITS = 12
 LARGEST = 1e17  # costs are stored as whole numbers of 63 bits
 
 
-def has_toulbar2() -> bool:
-    """Whether ``pytoulbar2`` can be imported."""
-    return find_spec("pytoulbar2") is not None
-
-
 def toulbar2_graph(problem: GraphProblem, node_limit: int, seconds: float | None = None) -> Answer:
-    """Solve with toulbar2 (virtual arc consistency, ``vac=1``); costs are rounded to whole multiples of 1e-12 (or more, so that they fit 63 bits).
+    """Solve with toulbar2 (virtual arc consistency, ``vac=1``); costs are rounded to twelve digits, or fewer to fit 63 bits.
 
     The bound allows for that rounding. ``node_limit`` limits backtracks. A hard count of atoms is a linear
     constraint; other rules over several nodes are chains of state variables.
     """
-    if not has_toulbar2():
-        raise InputError('engine="toulbar2" needs pytoulbar2; install it with pip install "rulefield[graph]".')
-    parts, rest = parts_of(problem)
-    if len(rest):
-        raise InputError(f'engine="toulbar2" cannot read row {rest[0]}: it has too many sums; use "auto" or "milp".')
+    parts, _ = parts_of(problem)
     writer = _Writer(parts.potentials)
     logic, same = problem.logic, problem.logic.canonical
     for k, automaton in enumerate(parts.automata):
@@ -116,8 +105,11 @@ def _solve(problem: GraphProblem, writer: _Writer, node_limit: int, seconds: flo
         network.AddVariable(name, range(size))
     for scope, table in writer.functions:
         network.AddFunction(scope, np.where(np.isfinite(table), table, worst).ravel().tolist())
-    for terms, operator, right in writer.constraints:
-        network.AddGeneralizedLinearConstraint(terms, operator, right)
+    try:
+        for terms, operator, right in writer.constraints:
+            network.AddGeneralizedLinearConstraint(terms, operator, right)
+    except pytoulbar2.tb2.Contradiction:  # found while the rule is posted
+        return no_answer(-np.inf, "toulbar2")
     start = monotonic()
     answer: Any = network.Solve(timeLimit=0 if seconds is None else max(1, round(seconds)))
     rounding = 10.0**-digits * len(writer.functions)

@@ -25,7 +25,8 @@ PATIENCE = 1e-6
 class Search:
     """Where the work on one network stands; ``labels`` (in network order, uint64) belong to ``value``.
 
-    ``network.scores.unary`` loses labels that cannot beat ``value``; ``original`` keeps the scores.
+    ``network.scores.unary`` loses labels that cannot beat ``value``; ``original`` keeps the scores. ``dual`` is the
+    bound that the messages stand for, by which labels are forbidden; ``bound`` may be better, by other means.
     """
 
     network: Network
@@ -34,6 +35,7 @@ class Search:
     labels: np.ndarray
     value: float = -np.inf
     bound: float = np.inf
+    dual: float = np.inf
     rounds: int = 0
     nodes: int = 0
     stack: Stack | None = None
@@ -105,11 +107,12 @@ def _stage(search: Search, rounds: int, progress: float) -> None:
     net, scores = search.network.net, search.network.scores
     best, before = search.labels.copy(), search.value
     work = workspace(net)
-    bound, value, done = trws(
-        net, scores, search.messages, rounds, PATIENCE, progress, search.bound, before, best, work
+    search.dual, value, done = trws(
+        net, scores, search.messages, rounds, PATIENCE, progress, search.dual, before, best, work
     )
     search.rounds += done
-    search.bound = bound if search.network.is_forest else max(bound, value + slack(net, value))
+    found = search.dual if search.network.is_forest else max(search.dual, value + slack(net, value))
+    search.bound = min(search.bound, found)
     if value > before:
         search.value, search.labels = value, best
     if search.is_open:
@@ -125,7 +128,7 @@ def branch_and_bound(search: Search, node_limit: int, deadline: float = np.inf) 
         arrays = (scores.unary, messages.edge, messages.prefix, messages.suffix)
         unary, edge, prefix, suffix = (np.empty((FIRST_ROWS, len(a))) for a in arrays)
         search.stack = Stack(unary, edge, prefix, suffix, np.empty(FIRST_ROWS))
-        push(search.stack, 0, scores.unary, messages, search.bound)
+        push(search.stack, 0, scores.unary, messages, search.dual)
         search.depth = 1
     spent = 0
     while search.depth and spent < node_limit and monotonic() < deadline:
@@ -140,7 +143,7 @@ def branch_and_bound(search: Search, node_limit: int, deadline: float = np.inf) 
         spent += nodes
     search.nodes += spent
     left = float(search.stack.bound[: search.depth].max(initial=-np.inf))
-    search.bound = max(search.value + slack(net, search.value), left)
+    search.bound = min(search.bound, max(search.value + slack(net, search.value), left))
 
 
 def _wider(stack: Stack) -> Stack:

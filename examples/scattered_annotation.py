@@ -41,8 +41,8 @@ expectations = [
     r.share(field="date", kind=["initial", "word"]).at_most(0.0002).named("dates are numbers"),
 ]
 settings = {"features": features, "l2": 0.5, "max_iter": 3}
-latent = rf.JointCRF(["field", "kind"], **settings).fit(X[train], scattered)
-told = rf.JointCRF(["field", "kind"], expectations=expectations, **settings).fit(X[train], scattered)
+latent = rf.JointCRF(tasks=["field", "kind"], **settings).fit(X[train], scattered)
+told = rf.JointCRF(tasks=["field", "kind"], expectations=expectations, **settings).fit(X[train], scattered)
 scores = {name: model.score_tasks(X[test], gold) for name, model in (("joint", latent), ("joint, told", told))}
 for name, score in scores.items():
     print(name, {task: round(value, 3) for task, value in score.items()})

@@ -117,7 +117,7 @@ def single(X, y, test, jobs: int):
 
 def joint(X, y, test, jobs: int, **options):
     crf = JointCRF(
-        ["ner", "pos"], scheme={"ner": "BIO"}, l2=L2, features=FEATURES, all_states=True, n_jobs=jobs, **options
+        tasks=["ner", "pos"], scheme={"ner": "BIO"}, l2=L2, features=FEATURES, all_states=True, n_jobs=jobs, **options
     )
     crf.fit(X, y)
     return crf, crf.predict(test)

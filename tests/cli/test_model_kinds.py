@@ -75,6 +75,30 @@ def test_a_joint_model_writes_one_column_a_task(run, folder, joint):
     assert all(len(row) == 7 for block in rows for row in block)
 
 
+def test_a_joint_model_follows_rules(run, folder, joint):
+    rules, lines = folder / "rules.yaml", folder / "test.jsonl"
+    rules.write_text(
+        "- absent('VERB', task='pos')\n- rule: \"count({'ner': 'PER', 'pos': 'ADV'}) <= 0\"\n  weight: 3\n"
+    )
+    lines.write_text("".join(json.dumps({"tokens": [t[0] for t in row]}) + "\n" for row in NEW))
+    code, text, said = run("predict", joint, lines, "--rules", rules, "--kbest", 2, "--probabilities")
+    assert (code, said) == (0, "")
+    found = [json.loads(line) for line in text.splitlines()]
+    for record in found:
+        assert "VERB" not in record["labels"]["pos"]
+        assert record["kbest"][0]["labels"] == record["labels"]
+        assert all("VERB" not in best["labels"]["pos"] for best in record["kbest"])
+        assert 0 <= record["kbest"][1]["probability"] <= record["kbest"][0]["probability"] <= 1
+    made = folder / "ruled.rf"
+    both = ["--tasks", "ner=2,pos=1", "--rules", rules, "--max-iter", 2, "-q"]
+    assert run("train", folder / "scattered.conll", "-o", made, *both)[0] == 0
+    assert "VERB" not in run("predict", made, folder / "test.conll")[1].split("\t")[4::5]
+    (folder / "odd.yaml").write_text("- absent('O')\n- absent('VREB')\n")
+    code, _, said = run("predict", joint, lines, "--rules", folder / "odd.yaml")
+    assert code == 2
+    assert "did you mean 'VERB'" in said
+
+
 def test_a_joint_model_is_scored_by_task(run, folder, joint):
     code, text, _ = run("evaluate", folder / "test.conll", joint, "--tasks", "ner=2,pos=1", "--json")
     assert code == 0
@@ -98,7 +122,7 @@ def test_json_lines_hold_labels_by_task(run, folder):
         records.append({"tokens": [t[0] for t in row], "labels": labels})
     data.write_text("".join(json.dumps(record) + "\n" for record in records))
     made = folder / "lines.rf"
-    assert run("train", data, "-o", made, "--tasks", "ner,pos", "--max-iter", 3, "-q") == (0, "", "")
+    assert run("train", data, "-o", made, "--tasks", "ner,pos", "--max-iter", 3, "-q")[:2] == (0, "")
     code, text, _ = run("predict", made, data)
     assert code == 0
     found = [json.loads(line) for line in text.splitlines()]
@@ -181,7 +205,7 @@ def test_mistakes_end_with_one_sentence(run, folder, joint):
         (["train", data, "-o", out, "--tasks", "ner=1,ner=2"], "twice"),
         (["train", data, "-o", out, "--tasks", "ner,pos"], "the column of every task"),
         (["train", data, "-o", out, *both, "--l1", 1], "--l1 is for chains"),
-        (["train", data, "-o", out, *both, "--rules", "learn"], "--rules is for chains"),
+        (["train", data, "-o", out, *both, "--rules", "learn"], "--rules learn is for chains"),
         (["train", data, "-o", out, *both, "--presume", "O"], "--presume is for chains"),
         (["train", data, "-o", out, "--expect", folder / "bad.yaml"], "the task 'ner' is unknown"),
         (["train", data, "-o", out, *both, "--expect", folder / "bad.yaml"], "did you mean"),

@@ -6,7 +6,15 @@ from typing import Any
 
 from rulefield.cli.corpus import Corpus, protect_inputs
 from rulefield.cli.tasks import Tasks, fully_labelled, parse_tasks, read_tasks
-from rulefield.cli.training import TrainOptions, choose_features, choose_scheme, expectation_line, progress, say
+from rulefield.cli.training import (
+    LEARN,
+    TrainOptions,
+    choose_features,
+    choose_scheme,
+    expectation_line,
+    progress,
+    say,
+)
 from rulefield.exceptions import InputError
 
 ITERATIONS = 30
@@ -15,7 +23,9 @@ ITERATIONS = 30
 def run_joint_train(files: Sequence[str], model: str, dev: str | None, options: TrainOptions, quiet: bool) -> None:
     """Read, train, save, say what came out and which expectations bind."""
     check_options(options)
-    protect_inputs(model, [*files, *(name for name in (dev, options.template, options.expect) if name)])
+    protect_inputs(
+        model, [*files, *(name for name in (dev, options.template, options.rules, options.expect) if name)]
+    )
     tasks = parse_tasks(options.tasks)
     corpora = [read_tasks(name, options.form, tasks, options.unknown) for name in files]
     held_out = read_tasks(dev, options.form, tasks, options.unknown) if dev else None
@@ -41,7 +51,9 @@ def run_joint_train(files: Sequence[str], model: str, dev: str | None, options: 
 def check_options(options: TrainOptions) -> None:
     """Refuse options that a joint model does not have."""
     default = TrainOptions()
-    for name in ("algorithm", "l1", "early_stopping", "rules", "presume"):
+    if options.rules == LEARN:
+        raise InputError("--rules learn is for chains, but --tasks trains a joint model; give a rules file.")
+    for name in ("algorithm", "l1", "early_stopping", "presume"):
         if getattr(options, name) != getattr(default, name):
             flag = "--" + name.replace("_", "-")
             raise InputError(f"{flag} is for chains, but --tasks trains a joint model; leave one of them out.")
@@ -51,6 +63,7 @@ def make_joint(tokens: list[Any], labels: list[Any], tasks: Tasks, options: Trai
     """Make the estimator that the options ask for."""
     from rulefield.estimators.joint.estimator import JointCRF
     from rulefield.rules import expectation_text
+    from rulefield.rules import text as rules_text
 
     schemes = {}
     for task in tasks:
@@ -59,8 +72,9 @@ def make_joint(tokens: list[Any], labels: list[Any], tasks: Tasks, options: Trai
             raise InputError(f"no sequence has labels of the task {task!r}; see --tasks and --unknown.")
         schemes[task] = choose_scheme(known, options.scheme, quiet)
     return JointCRF(
-        list(tasks),
+        tasks=list(tasks),
         scheme=schemes,
+        rules=rules_text.load(options.rules) if options.rules else None,
         l2=options.l2,
         expectations=expectation_text.load(options.expect) if options.expect else None,
         features=choose_features(tokens, options.template),

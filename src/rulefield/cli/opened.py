@@ -107,23 +107,21 @@ class OpenedJoint(OpenedChain):
         return None
 
     def predict(self, tokens: list[Any], rules: Sequence[Any] | None = None) -> list[Any]:
-        """Best labels of each task of each sequence."""
-        if rules is not None:
-            raise InputError("a joint model follows no rules; leave --rules out, or train with --expect.")
-        return list(self.crf.predict(words(tokens)))
+        """Best labels of each task of each sequence; ``rules`` take the place of the model's own."""
+        return list(self.crf.predict(words(tokens), rules=rules))
 
     def probabilities(self, tokens: list[Any], predicted: list[Any], rules: Sequence[Any] | None) -> list[Any]:
-        """Probabilities of the predicted labels, by task."""
-        tables = self.crf.predict_marginals(words(tokens))
+        """Probabilities of the predicted labels, by task, under the rules that chose them."""
+        tables = self.crf.predict_marginals(words(tokens), rules=rules)
         found = {}
         for task, labels in self.crf.classes_.items():
             place = {label: i for i, label in enumerate(labels)}
             found[task] = _picked([t[task] for t in tables], [y[task] for y in predicted], place)
         return [{task: rows[i] for task, rows in found.items()} for i in range(len(predicted))]
 
-    def kbest(self, tokens: list[Any], k: int, rules: Sequence[Any] | None) -> list[list[tuple[list[Any], float]]]:
-        """Joint models give one answer."""
-        raise InputError("--kbest works with chain models; this file holds a joint model.")
+    def kbest(self, tokens: list[Any], k: int, rules: Sequence[Any] | None) -> list[list[tuple[Any, float]]]:
+        """Return the k best joint labellings of each sequence, under the rules, with their probabilities."""
+        return self.crf.predict_kbest(words(tokens), k=k, rules=rules)
 
 
 _KINDS = {"ChainCRF": OpenedChain, "RuledCRF": OpenedRuled, "SegmentCRF": OpenedSegments, "JointCRF": OpenedJoint}

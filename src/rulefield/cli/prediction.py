@@ -42,5 +42,5 @@ def _extra(
             more["probabilities"] = chances
     if kbest:
         for more, best in zip(extra, opened.kbest(corpus.tokens, kbest, rules)):
-            more["kbest"] = [{"labels": list(labels), "probability": float(p)} for labels, p in best]
+            more["kbest"] = [{"labels": labels, "probability": float(p)} for labels, p in best]
     return extra

@@ -218,7 +218,7 @@ def expectation_reports(
     ]
 
 
-def warn_of_missed(reports: Sequence[ExpectationReport], options: ClimbOptions) -> None:
+def warn_of_missed(reports: Sequence[ExpectationReport], options: ClimbOptions, stacklevel: int = 3) -> None:
     """Warn where q does not meet an expectation: what is known, or another expectation, contradicts it."""
     if options.method == "ge":
         return
@@ -228,5 +228,5 @@ def warn_of_missed(reports: Sequence[ExpectationReport], options: ClimbOptions) 
                 f"{report.expectation} could not be met: it is {report.under_q:.4g} in training; the known labels, or "
                 "the other expectations, contradict it.",
                 MissedExpectationWarning,
-                stacklevel=3,
+                stacklevel=stacklevel,
             )

@@ -69,10 +69,10 @@ def test_expectations_hold_under_q(learning):
     hidden[0] = {"ner": y[0]["ner"]}
     truth = np.mean([label != "O" for row in y for label in row["ner"]])
     wanted = [share(ner=["B-PER", "B-LOC"]).between(truth - 0.01, truth + 0.01)]
-    crf = JointCRF(["ner"], l2=0.5, expectations=wanted, learning=learning, max_iter=5).fit(X, hidden)
+    crf = JointCRF(tasks=["ner"], l2=0.5, expectations=wanted, learning=learning, max_iter=5).fit(X, hidden)
     report = crf.expectations_[0]
     assert report.low - 1e-3 <= report.under_q <= report.high + 1e-3
-    free = JointCRF(["ner"], l2=0.5, max_iter=5).fit(X, hidden)
+    free = JointCRF(tasks=["ner"], l2=0.5, max_iter=5).fit(X, hidden)
     share_of = [np.mean([label != "O" for p in m.predict(X) for label in p["ner"]]) for m in (crf, free)]
     assert abs(share_of[0] - truth) < abs(share_of[1] - truth), "without it everything becomes an entity"
 
@@ -83,7 +83,9 @@ def test_generalised_expectation_pulls_the_model_itself():
     wanted = [share(pos="VERB", given=token_matches("^(runs|sees)$")).between(0.95, 1.0)]
     strays = []
     for expectations in (None, wanted):
-        crf = JointCRF(["pos"], l2=2.0, expectations=expectations, expectation_method="ge", strength=50, max_iter=10)
+        crf = JointCRF(
+            tasks=["pos"], l2=2.0, expectations=expectations, expectation_method="ge", strength=50, max_iter=10
+        )
         crf.fit(X, half)
         p = [m["pos"] for m in crf.predict_marginals(X)]
         verb = crf.classes_["pos"].index("VERB")
@@ -132,7 +134,7 @@ def test_ranges_by_standard_errors_of_the_sample():
 )
 def test_bad_labels(y, words):
     with pytest.raises(LabelError, match=words):
-        JointCRF(["ner"]).fit([["a", "b"]], y)
+        JointCRF(tasks=["ner"]).fit([["a", "b"]], y)
 
 
 def test_bad_options_and_expectations():

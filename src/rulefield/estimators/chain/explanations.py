@@ -1,5 +1,6 @@
 """Why a chain gave its labels: weights of the model, and what decided one prediction."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,10 +87,22 @@ def explain_model(
 
 
 class ChainExplainer:
-    """Explains predictions of one chain model."""
+    """Explains predictions of one chain model.
 
-    def __init__(self, model: ChainModel, theta: np.ndarray, labels: list[Any], names: list[str], top: int):
+    ``beside`` lists what else scores labels at each token, by name: scores (n, n_labels) of a joint model's other tasks.
+    """
+
+    def __init__(
+        self,
+        model: ChainModel,
+        theta: np.ndarray,
+        labels: list[Any],
+        names: list[str],
+        top: int,
+        beside: Sequence[tuple[str, np.ndarray]] = (),
+    ):
         self.model, self.theta, self.labels, self.names, self.top = model, theta, labels, names, top
+        self.beside = beside
 
     def explain(self, tokens: list[Any], data: Sequences, path: np.ndarray, marginals: np.ndarray) -> Explanation:
         """Explain labels ``path`` (n,) of the only sequence of ``data``, given node ``marginals`` (n, n_labels)."""
@@ -102,6 +115,7 @@ class ChainExplainer:
             label, other = int(path[t]), _runner_up(marginals[t], int(path[t]))
             features = self._feature_differences(rows, t, label, other)
             moves = self._move_differences(steps, ends, path, t, other)
+            moves += [(f"({name})", float(scores[t, label] - scores[t, other])) for name, scores in self.beside]
             parts.append(
                 TokenExplanation(
                     tokens[t],

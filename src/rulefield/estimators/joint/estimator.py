@@ -2,42 +2,51 @@
 
 import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.encode.schemes import allowed_transitions
-from rulefield.estimators.base import SequenceEstimator, State
+from rulefield.estimators.base import State
 from rulefield.estimators.expectation_training import (
     check_choices,
     climb,
     climb_options,
     compiled_expectations,
     expectation_reports,
+    warn_of_missed,
 )
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.joint.files import joint_state, restore_joint
-from rulefield.estimators.joint.labels import JointLabels
+from rulefield.estimators.joint.fitted import FittedJoint
+from rulefield.estimators.joint.labels import TaskLabels
 from rulefield.estimators.progress import ProgressLine
-from rulefield.estimators.sequences import checked_weights, object_array
+from rulefield.estimators.sequences import checked_weights
 from rulefield.exceptions import InputError
-from rulefield.inference.joint.exact import joint_marginals, joint_viterbi
+from rulefield.interrupts import interruptible
+from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.expectations.corpus import JointCorpus
-from rulefield.learning.lbfgs import minimise_lbfgs
-from rulefield.metrics import span_f1, token_accuracy
+from rulefield.learning.expectations.em import ExpectationFit
+from rulefield.learning.fit_log import FitResult
 from rulefield.models.chain import ChainModel
 from rulefield.models.joint import JointModel
 from rulefield.models.pairs import PairTable
 from rulefield.parallel import n_threads
 from rulefield.rules.expectations import Expectation
 
+START_ITERATIONS = 40
+"""Iterations of each task alone before the tasks are learned together."""
 
-class JointCRF(SequenceEstimator):
+LEAST_L2 = 1e-3
+"""Penalty of each task alone where ``l2`` is smaller: weights of a start need not be as large as they like."""
+
+
+class JointCRF(FittedJoint):
     """Linear-chain CRF over several tasks, trained on any mixture of annotations.
 
     The joint state of a token is one label per task. Scores are the tasks' own chain scores plus weights of label pairs
@@ -48,6 +57,12 @@ class JointCRF(SequenceEstimator):
     tasks : list of str, optional
         Names of the tasks; by default all that occur in ``y``, sorted.
     scheme : str, or dict of task to scheme, optional
+        Label scheme of all tasks, or of each.
+    rules : list of rules, optional
+        Every prediction obeys the hard ones and pays for breaking soft ones. Patterns name their task where a name is not
+        clear by itself: ``rules.segments("person", task="ner") <= 1``; see :mod:`rulefield.rules`.
+    on_infeasible : {"raise", "relax"}, default "raise"
+        What to do where hard rules contradict each other: raise, naming them, or break them as little as possible.
     l2 : float
         Penalty (l2 / 2) |w|^2.
     expectations : list of expectations, optional
@@ -82,10 +97,24 @@ class JointCRF(SequenceEstimator):
 
     Attributes
     ----------
-    classes_ : dict of task to labels
+    tasks_ : list of str
+        Names of the tasks, in the order of joint states.
+    classes_ : dict of task to list
+        Labels of each task.
+    model_ : JointModel
+        Which weights there are.
+    theta_ : ndarray
+        The weights.
     log_ : list of records
-        Objective by iteration; it never falls.
+        Objective by iteration.
+    n_iter_ : int
+    converged_ : bool
+    stopped_because_ : str
+        Why the fit ended, in a sentence.
     expectations_ : list of ExpectationReport
+        How each expectation fared in training.
+    n_features_in_, feature_names_in_
+        Number and names of the features.
 
     Examples
     --------
@@ -101,9 +130,11 @@ class JointCRF(SequenceEstimator):
 
     def __init__(
         self,
-        tasks: Sequence[str] | None = None,
         *,
+        tasks: Sequence[str] | None = None,
         scheme: str | Mapping[str, str | None] | None = None,
+        rules: Sequence[Any] | None = None,
+        on_infeasible: str = "raise",
         l2: float = 1.0,
         expectations: Sequence[Expectation] | None = None,
         expectation_method: str = "pr",
@@ -127,6 +158,8 @@ class JointCRF(SequenceEstimator):
     ):
         self.tasks = tasks
         self.scheme = scheme
+        self.rules = rules
+        self.on_infeasible = on_infeasible
         self.l2 = l2
         self.expectations = expectations
         self.expectation_method = expectation_method
@@ -150,6 +183,7 @@ class JointCRF(SequenceEstimator):
 
     # --- learning ---------------------------------------------------------------------------------
 
+    @interruptible
     def fit(self, X: Any, y: Sequence[Mapping[str, Any]], sample_weight: Any = None) -> "JointCRF":
         """Learn from sequences of which any task, token or label may be unannotated.
 
@@ -167,7 +201,7 @@ class JointCRF(SequenceEstimator):
         data = encoder.fit_transform(X)
         if not data.n_tokens:
             raise InputError("X holds no token to learn from; give at least one sequence with at least one token.")
-        names = JointLabels(tasks).fit(y)
+        names = TaskLabels(tasks).fit(y)
         labels = names.encode(y, data.lengths)
         tokens = [tokens_of(X, i) for i in range(len(data))]
         tasks_of = {task: (names.classes[task], self._scheme(task)) for task in tasks}
@@ -175,15 +209,20 @@ class JointCRF(SequenceEstimator):
         forbidden, expected = compiled_expectations(self.expectations, tasks_of, tokens, weight)
         model = self._model(data, labels, names, encoder, forbidden)
         corpus = JointCorpus(model, data, labels, weight, n_threads(self.n_jobs))
-        start = self._single_tasks(model, data, labels, weight)
+        start, interrupted = self._single_tasks(model, data, labels, weight)
         options = climb_options(self, self.l2, self.max_iter)
-        with ProgressLine("fitting (joint)", bool(self.verbose)) as progress:
-            outcome = climb(corpus, expected, start, options, progress)
+        if interrupted is None:
+            with ProgressLine("fitting (joint)", bool(self.verbose)) as progress:
+                outcome = climb(corpus, expected, start, options, progress)
+        else:
+            outcome = ExpectationFit.of(replace(interrupted, theta=start), np.zeros(0), np.zeros(0))
         self.tasks_, self.classes_ = tasks, names.classes
         self.model_, self.theta_ = model, outcome.theta
         self._encoder, self._names = encoder, names
-        self.expectations_ = expectation_reports(corpus, expected, outcome, options)
+        self.expectations_ = [] if interrupted else expectation_reports(corpus, expected, outcome, options)
         report_fit(self, outcome)
+        if not outcome.interrupted:
+            warn_of_missed(self.expectations_, options, stacklevel=4)
         return self
 
     def _task_names(self, y: Any) -> list[str]:
@@ -194,14 +233,11 @@ class JointCRF(SequenceEstimator):
             raise InputError("y names no task with labels; give one dict per sequence, such as {'ner': [...]}.")
         return sorted(found)
 
-    def _scheme(self, task: str) -> str | None:
-        return self.scheme.get(task) if isinstance(self.scheme, Mapping) else self.scheme
-
     def _model(
         self,
         data: Sequences,
         labels: tuple[Labels, ...],
-        names: JointLabels,
+        names: TaskLabels,
         encoder: InputEncoder,
         forbidden: np.ndarray,
     ) -> JointModel:
@@ -239,8 +275,8 @@ class JointCRF(SequenceEstimator):
 
     def _single_tasks(
         self, model: JointModel, data: Sequences, labels: tuple[Labels, ...], weight: np.ndarray | None
-    ) -> np.ndarray:
-        """Return a start for EM: each task learned alone from its own annotation, a few dozen steps."""
+    ) -> tuple[np.ndarray, FitResult | None]:
+        """Return a start: each task learned alone from its own annotation, a few dozen steps; and what Ctrl-C ended."""
         theta = model.zeros()
         jobs = n_threads(self.n_jobs)
         for k, (task, known) in enumerate(zip(model.tasks, labels)):
@@ -249,52 +285,15 @@ class JointCRF(SequenceEstimator):
                 task,
                 data[rows],
                 known[rows],
-                l2=max(self.l2, 1e-3),
+                l2=max(self.l2, LEAST_L2),
                 sample_weight=None if weight is None else weight[rows],
                 n_jobs=jobs,
             )
-            model.task_theta(theta, k)[:] = minimise_lbfgs(own, task.zeros(), max_iter=40, n_jobs=jobs).theta
-        return theta
-
-    # --- prediction -------------------------------------------------------------------------------
-
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the best joint labelling of each sequence: a 1-D object array of dicts of lists."""
-        data = self._transform(X)
-        states, _ = joint_viterbi(self.model_.potentials(self.theta_, data))
-        labels = np.unravel_index(states, self.model_.sizes)
-        flat = {task: self._names.encoders[task].decode(ids) for task, ids in zip(self.tasks_, labels)}
-        bounds = zip(data.offsets[:-1].tolist(), data.offsets[1:].tolist())
-        return object_array([{task: flat[task][a:b] for task in self.tasks_} for a, b in bounds])
-
-    def predict_marginals(self, X: Any) -> list[dict[str, np.ndarray]]:
-        """Return the probability of every label of every task at every token, (n, m_k) in ``classes_`` order."""
-        data = self._transform(X)
-        node = joint_marginals(self.model_.potentials(self.theta_, data)).node
-        cube = node.reshape(len(node), *self.model_.sizes)
-        axes = range(1, len(self.tasks_) + 1)
-        own = {t: cube.sum(axis=tuple(a for a in axes if a != k + 1)) for k, t in enumerate(self.tasks_)}
-        bounds = list(zip(data.offsets[:-1].tolist(), data.offsets[1:].tolist()))
-        return [{task: own[task][a:b] for task in self.tasks_} for a, b in bounds]
-
-    def score(self, X: Any, y: Sequence[Mapping[str, Any]]) -> float:
-        """Mean over tasks of :meth:`score_tasks`."""
-        return float(np.mean(list(self.score_tasks(X, y).values())))
-
-    def score_tasks(self, X: Any, y: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        """Span F1 of tasks with a scheme, token accuracy of the others, on the sequences that have their labels."""
-        predicted = self.predict(X)
-        scores = {}
-        for task in self.tasks_:
-            rows = [i for i, row in enumerate(y) if row.get(task) is not None]
-            gold, guess = [y[i][task] for i in rows], [predicted[i][task] for i in rows]
-            scheme = self._scheme(task)
-            scores[task] = span_f1(gold, guess, scheme=scheme) if scheme else token_accuracy(gold, guess)
-        return scores
-
-    def _transform(self, X: Any) -> Sequences:
-        check_is_fitted(self)
-        return self._encoder.transform(as_list(X))
+            found = fit_likelihood(own, max_iter=START_ITERATIONS, n_jobs=jobs)
+            model.task_theta(theta, k)[:] = found.theta
+            if found.interrupted:
+                return theta, found
+        return theta, None
 
     # --- files and scikit-learn -------------------------------------------------------------------
 

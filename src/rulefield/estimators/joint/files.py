@@ -7,7 +7,7 @@ import numpy as np
 from rulefield.estimators.base import State
 from rulefield.estimators.chain.files import model_arrays, model_from_arrays
 from rulefield.estimators.inputs import InputEncoder
-from rulefield.estimators.joint.labels import JointLabels
+from rulefield.estimators.joint.labels import TaskLabels
 from rulefield.models.joint import JointModel
 from rulefield.models.pairs import PairTable
 
@@ -42,4 +42,4 @@ def restore_joint(
     )
     crf.theta_ = arrays["theta"]
     crf._encoder = InputEncoder.from_state(arrays, metadata["encoder"], crf.model_.tasks[0].n_features, features)
-    crf._names = JointLabels(crf.tasks_).set_classes(crf.classes_)
+    crf._names = TaskLabels(crf.tasks_).set_classes(crf.classes_)

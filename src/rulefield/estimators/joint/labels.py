@@ -10,7 +10,7 @@ from rulefield.encode.labels import LabelEncoder, check_lengths, nearest
 from rulefield.exceptions import LabelError
 
 
-class JointLabels:
+class TaskLabels:
     """Label sets of several tasks, and the numbers for what is known.
 
     Parameters
@@ -28,12 +28,12 @@ class JointLabels:
         """Labels of each task, sorted."""
         return {task: encoder.classes_ for task, encoder in self.encoders.items()}
 
-    def set_classes(self, classes: Mapping[str, Sequence[Any]]) -> "JointLabels":
+    def set_classes(self, classes: Mapping[str, Sequence[Any]]) -> "TaskLabels":
         """Take the label sets of a saved model."""
         self.encoders = {task: LabelEncoder().set_classes(list(classes[task])) for task in self.tasks}
         return self
 
-    def fit(self, y: Sequence[Any]) -> "JointLabels":
+    def fit(self, y: Sequence[Any]) -> "TaskLabels":
         """Collect the label set of each task."""
         check_dicts(y, self.tasks)
         for task in self.tasks:

@@ -1,0 +1,180 @@
+"""What a fitted joint model answers, in numbers of joint states: chunks of sequences, on several threads, under rules."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from rulefield.data.labels import Labels
+from rulefield.data.sequences import Sequences
+from rulefield.exceptions import InfeasibleError
+from rulefield.inference.chain.conflict import decode_relaxed, minimal_conflict
+from rulefield.inference.joint.decode import decode_joint
+from rulefield.inference.joint.exact import joint_marginals, joint_viterbi
+from rulefield.inference.joint.sums import ruled_kbest, ruled_log_partition, ruled_marginals, ruled_samples
+from rulefield.inference.joint.windows import whole
+from rulefield.inference.result import Result, Status
+from rulefield.models.joint import JointModel
+from rulefield.parallel import in_threads
+from rulefield.problem.joint import JointProblem
+from rulefield.rules.joint import JointRuleCompiler
+
+CHUNK_SCORES = 1 << 20  # scores of joint states held at a time by a thread: 8 MB
+Known = tuple[Labels, ...] | None
+T = TypeVar("T")
+
+
+class JointDecoder:
+    """Inference with the weights ``theta`` of a joint model under rules.
+
+    Parameters
+    ----------
+    model : JointModel
+    theta : ndarray
+    compiler : JointRuleCompiler
+        Of the rules; of none where there are none.
+    relax : bool
+        Break hard rules as little as possible where no labelling obeys all of them; otherwise such a sequence raises.
+    n_jobs : int, optional
+    """
+
+    def __init__(
+        self, model: JointModel, theta: np.ndarray, compiler: JointRuleCompiler, relax: bool, n_jobs: int | None
+    ):
+        self.model, self.theta, self.compiler = model, theta, compiler
+        self.relax, self.n_jobs = relax, n_jobs
+        self.names = [rule.label for rule in compiler.rules]
+
+    def best(self, data: Sequences, tokens: Sequence[Any], known: Known) -> list[np.ndarray]:
+        """Best joint states of each sequence."""
+        if self.names:
+            return [result.labels for result in self.decode(data, tokens, known)]
+
+        def chunk(problem: JointProblem, first: int) -> list[np.ndarray]:
+            states, scores = joint_viterbi(problem.potentials)
+            for i in np.flatnonzero(scores == -np.inf):
+                self._refuse(problem, int(i), first)
+            return np.split(states, problem.potentials.offsets[1:-1])
+
+        return self._over_chunks(data, tokens, known, chunk)
+
+    def decode(self, data: Sequences, tokens: Sequence[Any], known: Known, **how: Any) -> list[Result]:
+        """Decode every sequence; ``how`` goes to the engine (``engine``, ``node_limit``, ``seconds``)."""
+
+        def chunk(problem: JointProblem, first: int) -> list[Result]:
+            results = decode_joint(problem, **how)
+            for i, result in enumerate(results):
+                if not problem.potentials.offsets[i + 1] - problem.potentials.offsets[i]:
+                    results[i] = Result(np.zeros(0, np.int64), 0.0, 0.0, 0.0, Status.optimal, "viterbi")
+                elif result.status is Status.infeasible:
+                    results[i] = self._infeasible(problem, i, first, how)
+            return results
+
+        return self._over_chunks(data, tokens, known, chunk)
+
+    def marginals(self, data: Sequences, tokens: Sequence[Any], known: Known) -> list[np.ndarray]:
+        """P(joint state) at the tokens of each sequence, (n, S)."""
+
+        def chunk(problem: JointProblem, first: int) -> list[np.ndarray]:
+            if not self.names:
+                sums = joint_marginals(problem.potentials)
+                for i in np.flatnonzero(sums.log_partition == -np.inf):
+                    self._refuse(problem, int(i), first)
+                return np.split(sums.node, problem.potentials.offsets[1:-1])
+            return self._each(problem, first, lambda i: ruled_marginals(problem, i), problem.potentials.psi[:0])
+
+        return self._over_chunks(data, tokens, known, chunk)
+
+    def kbest(
+        self, data: Sequences, tokens: Sequence[Any], known: Known, k: int
+    ) -> list[list[tuple[np.ndarray, float]]]:
+        """Return the k best labellings of each sequence, with their probabilities under the rules."""
+
+        def one(problem: JointProblem, i: int) -> tuple[float, list[tuple[np.ndarray, float]]]:
+            total = ruled_log_partition(problem, i)
+            found = ruled_kbest(problem, i, k) if total > -np.inf else []
+            return total, [(states, float(np.exp(value - total))) for states, value in found]
+
+        def chunk(problem: JointProblem, first: int) -> list[list[tuple[np.ndarray, float]]]:
+            empty = [(np.zeros(0, np.int64), 1.0)]
+            return self._each(problem, first, lambda i: one(problem, i), empty)
+
+        return self._over_chunks(data, tokens, known, chunk)
+
+    def sample(self, data: Sequences, tokens: Sequence[Any], known: Known, size: int, seed: int) -> list[np.ndarray]:
+        """Draw labellings (size, n) of each sequence from the distribution under the rules."""
+
+        def one(problem: JointProblem, i: int, number: int) -> tuple[float, np.ndarray]:
+            generator = np.random.default_rng([seed, number])  # of its own: the same for any number of threads
+            try:
+                return 0.0, ruled_samples(problem, i, size, generator)
+            except InfeasibleError:
+                return -np.inf, np.zeros((size, 0), np.int64)
+
+        def chunk(problem: JointProblem, first: int) -> list[np.ndarray]:
+            empty = np.zeros((size, 0), np.int64)
+            return self._each(problem, first, lambda i: one(problem, i, first + i), empty)
+
+        return self._over_chunks(data, tokens, known, chunk)
+
+    # --- chunks ---------------------------------------------------------------------------------------
+
+    def _each(self, problem: JointProblem, first: int, work: Callable[[int], tuple[float, T]], empty: T) -> list[T]:
+        """Return the work on each sequence of a chunk; it tells ``-inf`` where no labelling is possible."""
+        answers = []
+        for i, n in enumerate(np.diff(problem.potentials.offsets)):
+            total, answer = work(i) if n else (0.0, empty)
+            if total == -np.inf:
+                self._refuse(problem, i, first)
+            answers.append(answer)
+        return answers
+
+    def _over_chunks(
+        self,
+        data: Sequences,
+        tokens: Sequence[Any],
+        known: Known,
+        work: Callable[[JointProblem, int], list[T]],
+    ) -> list[T]:
+        """Work on chunks of sequences, given as a problem and the number of its first sequence; their answers in order."""
+        budget = max(1, CHUNK_SCORES // self.model.n_states)
+        bounds = [0]
+        while bounds[-1] < len(data):
+            last = int(np.searchsorted(data.offsets, data.offsets[bounds[-1]] + budget, side="right")) - 1
+            bounds.append(min(max(last, bounds[-1] + 1), len(data)))
+
+        def chunk(ends: tuple[int, int]) -> list[T]:
+            rows = slice(*ends)
+            own = None if known is None else tuple(labels[rows] for labels in known)
+            potentials = self.model.potentials(self.theta, data[rows], own)
+            rules = tuple(self.compiler(tokens[i]) if self.names else () for i in range(*ends))
+            return work(JointProblem(potentials, rules, self.compiler.letters), ends[0])
+
+        return [answer for part in in_threads(chunk, zip(bounds[:-1], bounds[1:]), self.n_jobs) for answer in part]
+
+    # --- hard rules in conflict -----------------------------------------------------------------------
+
+    def _infeasible(self, problem: JointProblem, i: int, first: int, how: dict[str, Any]) -> Result:
+        if (
+            not self.relax
+            or joint_viterbi(problem.potentials.alone(i, problem.potentials.scores(i)))[1][0] == -np.inf
+        ):
+            self._refuse(problem, i, first)
+        part = whole(problem, i)
+        result = decode_relaxed(part.chain, **{key: value for key, value in how.items() if key != "engine"})
+        return Result(**{**vars(result), "labels": part.states[result.labels]})
+
+    def _refuse(self, problem: JointProblem, i: int, first: int) -> NoReturn:
+        part = whole(problem, i)
+        rules = tuple(self.names[r] for r in minimal_conflict(part.chain)) if len(part.states) else ()
+        if not rules:
+            raise InfeasibleError(
+                f"sequence {first + i} has no possible labelling: the schemes, the forbidden joint labels and the known "
+                "labels forbid all; correct them."
+            )
+        n = int(problem.potentials.offsets[i + 1] - problem.potentials.offsets[i])
+        raise InfeasibleError(
+            f"sequence {first + i} ({n} tokens): no labelling obeys these hard rules together: "
+            f"{'; '.join(rules)}. Make one soft, or use on_infeasible='relax'.",
+            rules,
+        )

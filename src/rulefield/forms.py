@@ -13,7 +13,7 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,8 @@ import scipy.sparse
 from rulefield.exceptions import ModelFileError, RulefieldError
 
 Sizes = dict[str, int]
+Label = str | int | float | bool
+"""What a label in a file may be."""
 LARGEST_WEIGHT = 1e100
 """Weights are finite, and so small that sums of them are finite."""
 
@@ -55,6 +57,10 @@ class Form:
     ascending: bool = False
     rows: str = ""
     least: float | None = None
+
+    def within(self, prefix: str) -> "Form":
+        """Return the same form for arrays whose names begin with ``prefix``."""
+        return replace(self, rows=prefix + self.rows) if self.rows else self
 
 
 Forms = Mapping[str, Form]
@@ -242,7 +248,8 @@ def conforms(value: Any, hint: Any) -> bool:
     if origin is typing.Literal:
         return any(value == option and type(value) is type(option) for option in inner)
     if origin in (list, tuple, dict):
-        return isinstance(value, origin) and _conforms_inside(value, origin, inner)
+        kind = (list, tuple) if origin is tuple else origin  # JSON has no tuples
+        return isinstance(value, kind) and _conforms_inside(value, origin, inner)
     if hint is None or hint is types.NoneType:
         return value is None
     if hint in (int, float):

@@ -1,5 +1,6 @@
 """Gaussian CRF for classification: binary, multi-label, multi-class, over any graphs."""
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.utils import Tags
 from rulefield.estimators.base import State
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.gaussian.base import PAPER_GRAPHS, GraphSources
-from rulefield.estimators.gaussian.files import field_state, restore_field
+from rulefield.estimators.gaussian.files import MOST_OUTPUTS, class_values, field_state, restore_field
 from rulefield.estimators.gaussian.inputs import Batched, GaussianTraining, make_batches
 from rulefield.estimators.gaussian.joint import JointLabels
 from rulefield.estimators.gaussian.labels import LabelCodes, read_labels
@@ -21,7 +22,8 @@ from rulefield.estimators.gaussian.layouts import TableLayout
 from rulefield.estimators.gaussian.rules import LabelRules
 from rulefield.estimators.gaussian.scores import ScoreTask
 from rulefield.estimators.labelings import Labeling
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, ModelFileError
+from rulefield.forms import check_typed
 from rulefield.inference.gaussian.field import expected_logistic
 from rulefield.inference.gaussian.softmax import expected_softmax
 from rulefield.learning.fit_log import FitResult
@@ -163,8 +165,12 @@ class GaussianCRFClassifier(ClassifierMixin, JointLabels):
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
         restore_field(self, arrays, metadata)
         labels = metadata["labels"]
-        values = np.array(labels["values"], dtype=object if "O" in labels["type"] else labels["type"])
+        check_typed(metadata["method_used"], str, "the method")
+        values = class_values(labels)
         self._labels = LabelCodes(values, labels["flat"])
+        task = ScoreTask(self._labels.kind, self._labels.n_classes)
+        if not 0 <= labels["outputs"] <= MOST_OUTPUTS or asdict(task) != metadata["task"]:
+            raise ModelFileError("the labels of the model file do not fit its weights; save the model again.")
         self.classes_ = [values] * labels["outputs"] if labels["outputs"] else values
         self.method_ = metadata["method_used"]
 

@@ -19,7 +19,8 @@ from rulefield.estimators.gaussian.files import field_state, restore_field
 from rulefield.estimators.gaussian.inputs import Batched, make_batches
 from rulefield.estimators.gaussian.layouts import Labels, TableLayout, is_ragged
 from rulefield.estimators.gaussian.scores import ScoreTask
-from rulefield.exceptions import InputError, LabelError
+from rulefield.exceptions import InputError, LabelError, ModelFileError
+from rulefield.forms import Form, check_arrays, check_typed, weights
 from rulefield.inference.gaussian.regression import gaussian_likelihood
 from rulefield.inference.gaussian.sampling import coloured_noise, latent_covariance
 from rulefield.models.gaussian import FieldBatch, GaussianModel
@@ -113,6 +114,12 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
         restore_field(self, arrays, metadata)
+        check_typed(metadata["flat"], bool, "flat")
+        check_arrays(
+            arrays, {"center": weights("outputs"), "scale": Form(("float64",), ("outputs",), least=1e-300)}, {}
+        )
+        if self.model_.n_nodes and len(arrays["center"]) not in (1, self.model_.n_nodes):
+            raise ModelFileError(f"the model file scales {len(arrays['center'])} outputs; save the model again.")
         self.center_, self.scale_, self._flat = arrays["center"], arrays["scale"], metadata["flat"]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None, graphs: Any = None) -> "GaussianCRFRegressor":

@@ -1,15 +1,52 @@
 """A fitted GraphCRF as arrays and metadata, and back."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
 from rulefield.encode.graph_labels import GraphLabels
 from rulefield.estimators.base import State
+from rulefield.exceptions import ModelFileError
+from rulefield.forms import Label, check_arrays, check_typed, weights
 from rulefield.models.graph import GraphModel, GraphSpec
 
 if TYPE_CHECKING:
     from rulefield.estimators.graph.estimator import GraphCRF
+
+
+Pair = tuple[str, str]
+
+
+class GraphMetadata(TypedDict):
+    """What :func:`graph_state` gives beside the weights."""
+
+    classes: list[tuple[str, list[Label]]]
+    features: list[tuple[str, int]]
+    edge_features: list[tuple[str, str, int]]
+    potts: list[Pair]
+    symmetric: list[tuple[str, str, list[int]]]
+    antisymmetric: list[tuple[str, str, list[int]]]
+    shared: list[list[str | Pair]]
+
+
+def _check(data: dict[str, Any], n_weights: int) -> None:
+    """Refuse metadata that would ask for more weights than there are, or names what is not there."""
+    check_typed(data, GraphMetadata, "the model")
+    types = {name for name, _ in data["classes"]}
+    width = {(a, b): d for a, b, d in data["edge_features"]}
+    columns = [(a, b, c) for kind in ("symmetric", "antisymmetric") for a, b, of in data[kind] for c in of]
+    named = {t for t, _ in data["features"]}, {t for pair in [*width, *data["potts"]] for t in pair}
+    good = (
+        len(types) == len(data["classes"])
+        and all(labels and len(set(labels)) == len(labels) for _, labels in data["classes"])
+        and named[0] == types
+        and named[1] <= types
+        and all(0 <= d <= n_weights for d in [*dict(data["features"]).values(), *width.values()])
+        and all(0 <= c < width.get((a, b), 0) for a, b, c in columns)
+        and {tuple(pair) for pair in data["potts"]} <= set(width)
+    )
+    if not good:
+        raise ModelFileError("the types, features and weights of the model file do not fit together; save it again.")
 
 
 def graph_state(estimator: "GraphCRF") -> State:
@@ -28,6 +65,7 @@ def graph_state(estimator: "GraphCRF") -> State:
 
 def restore_graph(estimator: "GraphCRF", arrays: dict[str, np.ndarray], data: dict[str, Any]) -> None:
     """Undo :func:`graph_state`."""
+    _check(data, len(arrays["theta"]))
     names = GraphLabels({t: np.asarray(labels) for t, labels in data["classes"]})
     spec = GraphSpec(
         names.counts,
@@ -38,4 +76,6 @@ def restore_graph(estimator: "GraphCRF", arrays: dict[str, np.ndarray], data: di
         {(a, b): tuple(f) for a, b, f in data["antisymmetric"]},
         tuple(tuple(tuple(key) if isinstance(key, list) else key for key in group) for group in data["shared"]),
     )
-    estimator._set_model(GraphModel(spec), names, arrays["theta"])
+    model = GraphModel(spec)
+    check_arrays(arrays, {"theta": weights("weights")}, {"weights": model.n_parameters})
+    estimator._set_model(model, names, arrays["theta"])

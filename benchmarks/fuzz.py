@@ -187,7 +187,7 @@ def run_all(names, seconds, cases, seed, jobs):
         share = float("inf") if seconds is None else seconds * SHARES[name] / total
         children = [Child(name, seed, first, jobs) for first in range(jobs)]
         with ThreadPoolExecutor(jobs) as pool:
-            list(pool.map(lambda child: child.run(share, cases / jobs, report), children))
+            list(pool.map(lambda child, limit=share: child.run(limit, cases / jobs, report), children))
     report.show()
     return report
 

@@ -1,4 +1,4 @@
-"""Model files with altered arrays and metadata, signed again: they must be refused, or used without a crash or a raw error."""
+"""Model files with altered arrays and metadata, signed again: refused, or used without a crash or a raw error."""
 
 import json
 import sys
@@ -81,12 +81,12 @@ def _gaussian():
     similarity = np.ones((4, 4)) - np.eye(4)
     labels = (scores.sum(axis=2) + 0.3 * rng.normal(size=(30, 4)) > 0).astype(int)
     few = slice(0, 3)
-    made = rf.GaussianCRFClassifier(predictors="precomputed", graphs=[similarity], max_iter=50).fit(scores, labels)
+    made = rf.GaussianCRFClassifier(predictors="precomputed", graphs=[similarity], per_output=False).fit(scores, labels)
     yield "GaussianCRFClassifier", made, scores[few], labels[few]
     values = scores.sum(axis=2) + 0.3 * rng.normal(size=(30, 4))
     yield (
         "GaussianCRFRegressor",
-        rf.GaussianCRFRegressor(predictors="precomputed", graphs=[similarity], max_iter=50).fit(scores, values),
+        rf.GaussianCRFRegressor(predictors="precomputed", graphs=[similarity]).fit(scores, values),
         scores[few],
         values[few],
     )

@@ -256,6 +256,35 @@ class ChainModel:
             return ChainPotentials(unary, self.step_pairwise(theta, sequences, i))
         return ChainPotentials(unary, self.pairwise(theta) if pairwise is None else pairwise)
 
+    def pullback(
+        self,
+        sequences: Sequences,
+        i: int,
+        node: np.ndarray,
+        edge: np.ndarray | None,
+        gradient: np.ndarray,
+        scale: float = 1.0,
+    ) -> None:
+        """Add ``scale`` x the expected features of sequence ``i`` to ``gradient`` (size,), in place.
+
+        Parameters
+        ----------
+        node : ndarray, shape (n, n_labels)
+            Derivative of a value by the potentials of each token: marginals, say.
+        edge : ndarray, shape (n - 1, n_labels, n_labels), or None
+            The same for each step; None where there is no step.
+        """
+        layout, (indptr, indices, values) = self.layout, self.rows(sequences, i)
+        self.pairs.add_gradient((indptr, indices, values), scale * node, layout.state(gradient))
+        layout.start(gradient)[:] += scale * node[0, self.start_label]
+        layout.end(gradient)[:] += scale * node[-1, self.end_label]
+        if edge is None or not len(edge):
+            return
+        layout.transition(gradient)[:] += scale * edge.sum(axis=0)[self.transition_from, self.transition_to]
+        if self.conditioned:
+            rows = (indptr[1:], indices, values)
+            self.step_pairs.add_gradient(rows, scale * edge.reshape(len(edge), -1), layout.step(gradient))
+
     def add_features(
         self, theta: np.ndarray, sequences: Sequences, i: int, labelling: np.ndarray, scale: float = 1.0
     ) -> None:

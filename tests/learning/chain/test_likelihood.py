@@ -1,5 +1,7 @@
 """The likelihood agrees with enumeration, its gradient with differences, and threads change nothing."""
 
+import pickle
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -170,6 +172,29 @@ def test_threads_change_no_bit(partial):
     for value, gradient in others:
         assert value == first[0]
         assert_array_equal(gradient, first[1])
+
+
+class Elsewhere:
+    """An executor that works in another order and only sees what travels: answers are copies, arguments read-only."""
+
+    def map(self, function, items):
+        items = list(items)
+        found = {k: pickle.dumps(function(item)) for k, item in reversed(list(enumerate(items)))}
+        return [pickle.loads(found[k]) for k in range(len(items))]
+
+
+@pytest.mark.parametrize("partial", [0.0, 0.2])
+def test_parts_are_pure_so_they_may_be_evaluated_elsewhere(partial, monkeypatch):
+    monkeypatch.setattr("rulefield.parallel.LEAST_SCORES", 8)
+    model, sequences, labels, _, theta = problem(1, partial=partial)
+    likelihood = ChainLikelihood(model, sequences, labels, l2=0.3)
+    assert len(likelihood._bounds) > 2
+    value, gradient = likelihood.value_and_gradient(theta)
+    likelihood.threads = Elsewhere()
+    for _ in range(2):
+        again = likelihood.value_and_gradient(theta)
+        assert again[0] == value
+        assert_array_equal(again[1], gradient)
 
 
 def test_data_twice_is_weight_two():

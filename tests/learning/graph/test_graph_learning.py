@@ -224,6 +224,18 @@ def hinge(model, theta, shards, l2):
     return total
 
 
+@pytest.mark.parametrize("objective", [GraphLikelihood, GraphPseudoLikelihood])
+def test_the_same_weights_have_the_same_value_whatever_was_asked_before(objective):
+    _, _, _, shards = loopy(n=6)
+    f, rng = objective(MODEL, shards, 0.1), np.random.default_rng(0)
+    here, there = rng.normal(size=(2, MODEL.n_parameters))
+    first = f.value_and_gradient(here)
+    f.value_and_gradient(there)
+    again = f.value_and_gradient(here)
+    assert first[0] == again[0]
+    assert np.array_equal(first[1], again[1])
+
+
 def test_ssvm_reaches_the_optimum_that_its_gap_claims():
     weight = np.array([1.0, 2.0, 0.5, 1.0])
     _, _, _, shards = loopy(graph_weight=weight)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rulefield.estimators.chain.expectations import ChainExpectations
     from rulefield.learning.chain.under_rules import RuledLikelihood
 
-DEFAULT_ITERATIONS = {"lbfgs": 1000, "sgd": 100, "perceptron": 100, "ssvm": 200}
+DEFAULT_ITERATIONS = {"lbfgs": 1000, "sgd": 100, "perceptron": 100, "ssvm": 300}
 DEFAULT_TOL = {"lbfgs": 1e-5, "sgd": 1e-2, "perceptron": 1e-2, "ssvm": 1e-2}
 """What learners that work by passes reach in reasonable time is coarser than what L-BFGS does."""
 

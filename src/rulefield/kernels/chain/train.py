@@ -20,6 +20,7 @@ from rulefield.kernels.chain.train_rows import (
     scale_by,
     score_pairs,
     score_rows,
+    spread_own_pairs,
     spread_pairs,
     spread_rows,
     total,
@@ -63,10 +64,11 @@ class Ends(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """Where a shard adds its expected counts: weights it shares with others, its own, steps, starts, ends."""
+    """Where a shard adds its expected counts: weights it shares with others, its own from ``own_from`` on, steps, ends."""
 
     shared: np.ndarray
     own: np.ndarray
+    own_from: np.uint64
     steps: np.ndarray
     start: np.ndarray
     end: np.ndarray
@@ -178,7 +180,18 @@ def spread_sequence(first, n, packed, d, gradient):
         )
         spread_pairs(gradient.shared, packed.pairs, packed.pair_label, packed.pair_values, step, s, own, d, at)
         last = packed.pair_ptr[token + ONE]
-        spread_pairs(gradient.own, packed.pairs, packed.pair_label, packed.pair_values, step, own, last, d, at)
+        spread_own_pairs(
+            gradient.own,
+            gradient.own_from,
+            packed.pairs,
+            packed.pair_label,
+            packed.pair_values,
+            step,
+            own,
+            last,
+            d,
+            at,
+        )
     last = (n - ONE) * width
     for y in range(width):
         gradient.start[y] += d[y]

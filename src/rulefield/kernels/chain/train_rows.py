@@ -63,6 +63,13 @@ def spread_pairs(gradient, address, label, values, value_step, first, last, d, a
 
 
 @piece
+def spread_own_pairs(gradient, begin, address, label, values, value_step, first, last, d, at):
+    """As :func:`spread_pairs`, into a gradient that holds the addresses from ``begin`` on only."""
+    for k in range(first, last):
+        gradient[np.uint64(address[k]) - begin] += values[k * value_step] * d[at + np.uint64(label[k])]
+
+
+@piece
 def total(v, at, width):
     """Sum of v[at : at + width], in a fixed order."""
     a = load8(v, at)

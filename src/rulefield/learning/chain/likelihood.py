@@ -1,5 +1,7 @@
 """The negative log-likelihood of labelled chains, with partial labels, weights of sequences and an L2 penalty."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from rulefield.data.labels import Labels
@@ -16,6 +18,14 @@ from rulefield.models.chain import ChainModel, span
 from rulefield.parallel import Threads, shard_bounds
 
 COLUMNS = 1 << 15  # of the gradient, that a thread adds up at a time
+
+
+class _Part(NamedTuple):
+    """What a shard answers: its value, its expected counts, the sequences that need log space."""
+
+    value: float
+    counts: Gradient
+    odd: np.ndarray
 
 
 class ChainLikelihood:
@@ -113,65 +123,65 @@ class ChainLikelihood:
         self.packing = pack(
             self.model.rows(self.sequences), self.model.pairs, self.offsets[self._bounds.astype(np.int64)]
         )
-        n_shards, width = len(self._bounds) - 1, padded(self.model.n_labels)
-        self._own = np.zeros(self.packing.n_work + 1)
-        self._buffers = [
-            Gradient(
-                shared=np.zeros(self.packing.n_shared),
-                own=self._own,
-                steps=np.zeros(self.factors.buffer_size),
-                start=np.zeros(width),
-                end=np.zeros(width),
-            )
-            for _ in range(n_shards)
-        ]
 
     def _in_probability_space(
         self, theta: np.ndarray, steps: DenseSteps | SparseSteps, odd: np.ndarray, gradient: np.ndarray
     ) -> float:
         model, layout = self.model, self.model.layout
-        weights = self.packing.weights(layout.state(theta))
-        ends = self._ends(theta)
-        self._own[:] = 0.0
-
-        def run(s: int) -> float:
-            buffer = self._buffers[s]
-            for part in (buffer.shared, buffer.steps, buffer.start, buffer.end):
-                part[:] = 0.0
-            return train_shard(
-                self._bounds[s],
-                self._bounds[s + 1],
-                np.uint64(model.n_labels),
-                self.offsets,
-                self.weight,
-                self.partial,
-                self.allowed,
-                self.packing.packed,
-                weights,
-                ends,
-                steps,
-                buffer,
-                odd,
-            )
-
-        values = self.threads.map(run, range(len(self._buffers)))
-        self._add_shared()
-        layout.state(gradient)[:] += self._own[self.packing.position]
-        sums = np.sum([buffer.steps for buffer in self._buffers], axis=0)
+        weights, ends = self.packing.weights(layout.state(theta)), self._ends(theta)
+        parts = self.threads.map(lambda s: self._part(s, weights, ends, steps), range(len(self._bounds) - 1))
+        layout.state(gradient)[:] += self._joined(parts)[self.packing.position]
+        sums = np.sum([part.counts.steps for part in parts], axis=0)
         layout.transition(gradient)[:] += self.factors.expected_counts(theta, sums)
-        layout.start(gradient)[:] += np.sum([b.start for b in self._buffers], axis=0)[model.start_label]
-        layout.end(gradient)[:] += np.sum([b.end for b in self._buffers], axis=0)[model.end_label]
-        return float(sum(values))
+        layout.start(gradient)[:] += np.sum([part.counts.start for part in parts], axis=0)[model.start_label]
+        layout.end(gradient)[:] += np.sum([part.counts.end for part in parts], axis=0)[model.end_label]
+        for part in parts:
+            odd[part.odd] = 1
+        return float(sum(part.value for part in parts))
 
-    def _add_shared(self) -> None:
-        """Add up the shards' parts of the gradient, always in the same order; threads take blocks of weights."""
+    def _part(self, s: int, weights: np.ndarray, ends: Ends, steps: DenseSteps | SparseSteps) -> "_Part":
+        """Work through shard ``s``: reads what is shared, returns arrays of its own."""
+        packing, width = self.packing, padded(self.model.n_labels)
+        counts = Gradient(
+            shared=np.zeros(packing.n_shared),
+            own=np.zeros(int(packing.own_from[s + 1] - packing.own_from[s])),
+            own_from=packing.own_from[s],
+            steps=np.zeros(self.factors.buffer_size),
+            start=np.zeros(width),
+            end=np.zeros(width),
+        )
+        odd = np.zeros(len(self.sequences), np.uint8)
+        value = train_shard(
+            self._bounds[s],
+            self._bounds[s + 1],
+            np.uint64(self.model.n_labels),
+            self.offsets,
+            self.weight,
+            self.partial,
+            self.allowed,
+            packing.packed,
+            weights,
+            ends,
+            steps,
+            counts,
+            odd,
+        )
+        return _Part(value, counts, np.flatnonzero(odd))
 
-        def run(first: int) -> None:
-            last = min(first + COLUMNS, self.packing.n_shared)
-            for buffer in self._buffers:
-                self._own[first:last] += buffer.shared[first:last]
+    def _joined(self, parts: list["_Part"]) -> np.ndarray:
+        """Work space of the expected counts: shared ones added in the order of shards, blocks of them in threads."""
+        n_shared = self.packing.n_shared
+        work = np.concatenate([np.zeros(n_shared), *(part.counts.own for part in parts), np.zeros(1)])
 
-        self.threads.map(run, range(0, self.packing.n_shared, COLUMNS))
+        def add(first: int) -> np.ndarray:
+            total = np.zeros(min(COLUMNS, n_shared - first))
+            for part in parts:
+                total += part.counts.shared[first : first + len(total)]
+            return total
+
+        for first, total in zip(range(0, n_shared, COLUMNS), self.threads.map(add, range(0, n_shared, COLUMNS))):
+            work[first : first + len(total)] = total
+        return work
 
     def _ends(self, theta: np.ndarray) -> Ends:
         model, layout = self.model, self.model.layout
@@ -194,7 +204,7 @@ class ChainLikelihood:
     def _one_in_log_space(self, theta: np.ndarray, i: int, pairwise: np.ndarray, gradient: np.ndarray) -> float:
         potentials = self.model.potentials(theta, self.sequences, i, pairwise)
         free = forward_backward(potentials, edges=True)
-        self._add_expected(i, free.node, free.edge, self.weight[i], gradient)
+        self.model.pullback(self.sequences, i, free.node, free.edge, gradient, self.weight[i])
         if not self.partial[i]:
             return free.log_partition
         first, last = span(self.sequences, i)
@@ -204,24 +214,8 @@ class ChainLikelihood:
                 f"The labels of sequence {i} allow no labelling that the label scheme permits; correct them or "
                 "choose another scheme."
             )
-        self._add_expected(i, known.node, known.edge, -self.weight[i], gradient)
+        self.model.pullback(self.sequences, i, known.node, known.edge, gradient, -self.weight[i])
         return free.log_partition - known.log_partition
-
-    def _add_expected(
-        self, i: int, node: np.ndarray, edge: np.ndarray | None, scale: float, gradient: np.ndarray
-    ) -> None:
-        model, layout = self.model, self.model.layout
-        assert edge is not None
-        indptr, indices, values = model.rows(self.sequences, i)
-        model.pairs.add_gradient((indptr, indices, values), scale * node, layout.state(gradient))
-        layout.transition(gradient)[:] += scale * edge.sum(axis=0)[model.transition_from, model.transition_to]
-        layout.start(gradient)[:] += scale * node[0, model.start_label]
-        layout.end(gradient)[:] += scale * node[-1, model.end_label]
-        if model.conditioned:
-            rows = (indptr[1:], indices, values)
-            model.step_pairs.add_gradient(
-                rows, scale * edge.reshape(len(edge), model.n_labels**2), layout.step(gradient)
-            )
 
     # --- what was observed ------------------------------------------------------------------------
 

@@ -38,14 +38,21 @@ class Packing:
     position : ndarray of uint32, shape (n_pairs,)
         Place of each state weight in the work space; ``n_work`` (a spare place) for weights that the data never
         touches.
-    n_shared, n_work : int
-        Places that shards share (they come first), and all places.
+    n_shared : int
+        Places that shards share (they come first).
+    own_from : ndarray of uint64, shape (n_shards + 1,)
+        First place of each shard's own, and the number of all places.
     """
 
     packed: Packed
     position: np.ndarray
     n_shared: int
-    n_work: int
+    own_from: np.ndarray
+
+    @property
+    def n_work(self) -> int:
+        """Number of places."""
+        return int(self.own_from[-1])
 
     def weights(self, state: np.ndarray) -> np.ndarray:
         """Work space of the state weights, (n_work + 1,)."""
@@ -66,12 +73,13 @@ def pack(rows: CsrRows, table: PairTable, shard_tokens: np.ndarray) -> Packing:
     """
     indptr, indices, values = rows
     width = padded(table.n_labels)
-    address, is_row, n_shared, n_work = place_features(
+    address, is_row, n_shared, own_from = place_features(
         indptr, indices, table.ptr, shard_tokens, np.uint64(row_threshold(table.n_labels)), np.uint64(width)
     )
+    n_work = int(own_from[-1])
     if n_work >= MOST_PLACES:
         raise InputError(
-            f"The model has more weights than fit ({int(n_work)} places, at most {MOST_PLACES}); keep only seen "
+            f"The model has more weights than fit ({n_work} places, at most {MOST_PLACES}); keep only seen "
             "feature/label pairs or raise min_count."
         )
     row_ptr, pair_ptr = count_entries(indptr, indices, table.ptr, is_row)
@@ -91,4 +99,4 @@ def pack(rows: CsrRows, table: PairTable, shard_tokens: np.ndarray) -> Packing:
     fill_entries(indptr, indices, values, table.ptr, table.label, address, is_row, np.uint32(n_shared), *packed[:-1])
     position = np.full(table.n_pairs, n_work, np.uint32)
     pair_positions(table.ptr, table.label, address, is_row, position)
-    return Packing(packed, position, int(n_shared), int(n_work))
+    return Packing(packed, position, int(n_shared), own_from)

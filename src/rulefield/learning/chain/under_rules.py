@@ -9,6 +9,7 @@ from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InfeasibleError
 from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.chain.sums import constrained_marginals
+from rulefield.learning.chain.margin import as_rates
 from rulefield.models.chain import ChainModel
 from rulefield.parallel import Threads
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule
@@ -48,7 +49,7 @@ class RuledLikelihood:
     ):
         self.model, self.sequences, self.labels, self.rules = model, sequences, labels, list(rules)
         self.l2, self.threads = l2, Threads(n_jobs)
-        self.weight = np.ones(len(sequences)) if sample_weight is None else sample_weight
+        self.weight = as_rates(sample_weight, len(sequences))
         self._check_gold(names)
         self._observed = model.zeros()
         for i in range(len(sequences)):
@@ -83,18 +84,5 @@ class RuledLikelihood:
 
         for i, (total, node, edge) in enumerate(self.threads.map(one, range(len(self.rules)))):
             value += float(self.weight[i]) * total
-            self._add_expected(i, node, edge, gradient)
+            self.model.pullback(self.sequences, i, node, edge, gradient, float(self.weight[i]))
         return value, gradient
-
-    def _add_expected(self, i: int, node: np.ndarray, edge: np.ndarray | None, gradient: np.ndarray) -> None:
-        model, layout, scale = self.model, self.model.layout, float(self.weight[i])
-        indptr, indices, values = model.rows(self.sequences, i)
-        model.pairs.add_gradient((indptr, indices, values), scale * node, layout.state(gradient))
-        layout.start(gradient)[:] += scale * node[0, model.start_label]
-        layout.end(gradient)[:] += scale * node[-1, model.end_label]
-        if edge is None or not len(edge):
-            return
-        layout.transition(gradient)[:] += scale * edge.sum(axis=0)[model.transition_from, model.transition_to]
-        if model.conditioned:
-            rows = (indptr[1:], indices, values)
-            model.step_pairs.add_gradient(rows, scale * edge.reshape(len(edge), -1), layout.step(gradient))

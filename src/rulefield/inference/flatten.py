@@ -41,12 +41,16 @@ class Flat(NamedTuple):
     """Token classes, uint16 (rules, n)."""
     caps: np.ndarray
     """Largest dual of each counter, float64 (counters,): the weight of its rule, shared out where it is paid once."""
+    offered: frozenset[frozenset[str]]
+    """The sets of compiled forms that rules offer, each set once: what an engine must read."""
+    shared: tuple
+    """What rules with the same forms share: the same object for all of them while one is in use."""
 
 
-Forms = tuple[RuleTables, tuple[Term, ...], tuple[CompiledRule, ...]]
+Forms = tuple[RuleTables, tuple[Term, ...], frozenset[frozenset[str]], tuple[CompiledRule, ...]]
 
 
-class _Cache(Generic[Kind]):
+class Cache(Generic[Kind]):
     """The flat forms used last, by key; safe in threads."""
 
     def __init__(self, size: int):
@@ -55,6 +59,7 @@ class _Cache(Generic[Kind]):
         self._lock = Lock()
 
     def get(self, key: tuple) -> Kind | None:
+        """Return what was put under a key, or None."""
         with self._lock:
             found = self._found.get(key)
             if found is not None:
@@ -62,6 +67,7 @@ class _Cache(Generic[Kind]):
             return found
 
     def put(self, key: tuple, found: Kind) -> Kind:
+        """Keep something, dropping what was used longest ago; return it."""
         with self._lock:
             self._found[key] = found
             while len(self._found) > self.size:
@@ -69,8 +75,8 @@ class _Cache(Generic[Kind]):
         return found
 
 
-_by_rules: _Cache[Flat] = _Cache(256)  # the very same rules: inputs of one length share them
-_by_forms: _Cache[Forms] = _Cache(64)  # other prices or other lengths, the same tables
+_by_rules: Cache[Flat] = Cache(256)  # the very same rules: inputs of one length share them
+_by_forms: Cache[Forms] = Cache(64)  # other prices or other lengths, the same tables
 
 
 def flatten(rules: tuple[CompiledRule, ...], m: int) -> Flat:
@@ -79,10 +85,10 @@ def flatten(rules: tuple[CompiledRule, ...], m: int) -> Flat:
     found = _by_rules.get(key)
     if found is None:
         weight = np.array([rule.weight for rule in rules], dtype=np.float64)
-        shared, terms, _ = _flat_forms(rules, m)
-        tables = shared._replace(weight=weight)
+        shared = _flat_forms(rules, m)
+        tables = shared[0]._replace(weight=weight)
         classes = np.array([rule.token_class for rule in rules], dtype=np.uint16)
-        found = _by_rules.put(key, Flat(tables, terms, rules, classes, _caps(rules, tables)))
+        found = _by_rules.put(key, Flat(tables, shared[1], rules, classes, _caps(rules, tables), shared[2], shared))
     return found
 
 
@@ -99,11 +105,21 @@ def _caps(rules: tuple[CompiledRule, ...], tables: RuleTables) -> np.ndarray:
 def _flat_forms(rules: tuple[CompiledRule, ...], m: int) -> Forms:
     key = (m, *((r.form or _ids(r), r.weight == np.inf, r.once) for r in rules))
     found = _by_forms.get(key)
-    return _by_forms.put(key, (*_build(rules, m), rules)) if found is None else found
+    return _by_forms.put(key, (*_build(rules, m), frozenset(map(_offered, rules)), rules)) if found is None else found
 
 
 def _ids(rule: CompiledRule) -> tuple:
     return id(rule.tally), id(rule.automaton), *((id(counter.tally), counter.bound) for counter in rule.counters)
+
+
+def _offered(rule: CompiledRule) -> frozenset[str]:
+    """Names of the forms that a rule was compiled to."""
+    given = {
+        "tally": rule.tally is not None,
+        "counters": bool(rule.counters),
+        "automaton": rule.automaton is not None,
+    }
+    return frozenset(name for name, there in given.items() if there) | {"rows"}
 
 
 def _is_local(rule: CompiledRule) -> bool:
@@ -181,6 +197,7 @@ class _Pool:
         self.counter_bound: list[int] = []
         self.counter_classes: list[int] = []
         self.counter_plain: list[bool] = []
+        self.counter_range: list[tuple[int, int]] = []
         self.at: dict[str, list[int]] = {k: [] for k in ("node", "first", "edge", "letter", "state", "arc")}
         self.node: list[np.ndarray] = []
         self.edge: list[np.ndarray] = []
@@ -199,6 +216,7 @@ class _Pool:
         self.counter_bound.append(int(counter.bound))
         self.counter_classes.append(len(tally.node))
         self.counter_plain.append(len(tally.node) == 1 and tally.edge is None and tally.first is None)
+        self.counter_range.append(_range_per_token(tally))
         at = self._put("node", tally.node)
         self.at["node"].append(at)
         self.at["first"].append(at if tally.first is None else self._put("node", tally.first))
@@ -216,12 +234,15 @@ class _Pool:
             weight=weight,
             once=once,
             local=local,
+            sure=np.zeros(len(weight), dtype=np.int64),
             rule_counter=_ints(self.rule_counter),
             rule_automaton=_ints(self.rule_automaton),
             counter_rule=_ints(self.counter_rule),
             counter_bound=_ints(self.counter_bound),
             counter_classes=_ints(self.counter_classes),
             counter_plain=np.array(self.counter_plain, dtype=np.bool_),
+            counter_top=_ints([max(high, -low) for low, high in self.counter_range]),
+            counter_fall=_ints([max(-low, 0) for low, _ in self.counter_range]),
             node_at=_ints(self.at["node"]),
             first_at=_ints(self.at["first"]),
             edge_at=_ints(self.at["edge"]),
@@ -242,6 +263,15 @@ class _Pool:
             arc_to=_joined([a.arc_to for a in self.automata], np.int32),
             arc_amount=_joined([a.arc_amount for a in self.automata], np.int32),
         )
+
+
+def _range_per_token(tally: Tally) -> tuple[int, int]:
+    """Return the least and the largest amount that one token, with the step to it, adds to a tally."""
+    first = tally.node if tally.first is None else tally.first
+    low, high = min(int(tally.node.min()), int(first.min())), max(int(tally.node.max()), int(first.max()))
+    if tally.edge is None:
+        return low, high
+    return low + min(int(tally.edge.min()), 0), high + max(int(tally.edge.max()), 0)
 
 
 def is_deterministic(automaton: Automaton) -> bool:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
 from rulefield.inference.chain.dual import Progress, decode_soft_dd, dual_potentials, run_soft_dd
-from rulefield.inference.chain.exhaustive import decode_enumerate
+from rulefield.inference.chain.enumerate import decode_enumerate
 from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.result import Status
 from rulefield.inference.soft_dd import soft_dd_oracle

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
+from oracles.definition import amounts_of, costs_of, scores_of
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.chain.enumerate import labellings
-from rulefield.inference.chain.exhaustive import amounts_of, costs_of, scores_of
 from rulefield.inference.chain.sums import (
     constrained_kbest,
     constrained_log_partition,

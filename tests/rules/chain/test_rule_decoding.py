@@ -68,7 +68,7 @@ def test_answers_are_the_best_of_all_labellings(seed):
     check_answer(case, problem, decode(problem), best_objective(problem))
 
 
-@pytest.mark.parametrize("engine", ["paths", "product", "milp", "reduced-milp"])
+@pytest.mark.parametrize("engine", ["paths", "product", "milp", "reduced_milp"])
 def test_every_exact_engine_agrees(engine):
     for seed in range(30):
         case, problem = random_problem(seed, max_tokens=4)

@@ -1,11 +1,13 @@
 """The walk from cheap to exact: each engine takes over what the one before it learned."""
 
+from collections.abc import Callable
 from time import monotonic
 
-from rulefield.inference.chain.dual import Progress, dual_potentials, run_duals
+from rulefield.inference.chain.dual import DualPotentials, Progress, dual_potentials, run_duals
 from rulefield.inference.chain.milp import run_reduced
 from rulefield.inference.chain.paths import run_paths
 from rulefield.inference.chain.product import run_product
+from rulefield.inference.engines import Engine, Engines
 
 NODE_LIMIT = 500_000
 """Search and lattice nodes that one problem may cost, by default."""
@@ -15,6 +17,34 @@ NODES_PER_BRANCHING = 5_000
 
 DUAL_ITERATIONS = 30
 PATH_NODES = 2_000
+
+Stage = Callable[[Progress, DualPotentials, int, float | None], None]
+"""(progress, dual potentials, node_limit, seconds left): learns more of the problem."""
+
+
+def _paths(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
+    run_paths(progress, dual, min(PATH_NODES, node_limit))
+
+
+def _product(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
+    run_product(progress, dual, node_limit)
+
+
+def _reduced(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
+    run_reduced(progress, dual, max(1, node_limit // NODES_PER_BRANCHING), seconds)
+
+
+_STATES = frozenset({"tally", "counters", "automaton"})
+
+STAGES: Engines[Stage] = Engines(
+    "the stages of auto",
+    [
+        Engine("paths", _paths, True, _STATES),
+        Engine("product", _product, True, _STATES),
+        Engine("reduced_milp", _reduced, True, frozenset({"tally", "rows"})),
+    ],
+)
+"""What follows the duals, from cheap to expensive; a stage that cannot read a rule is passed over."""
 
 
 def run_auto(progress: Progress, node_limit: int, seconds: float | None) -> str:
@@ -26,14 +56,14 @@ def run_auto(progress: Progress, node_limit: int, seconds: float | None) -> str:
 
     run_duals(progress, DUAL_ITERATIONS)
     if over():
-        return "viterbi" if progress.iterations == 1 else "soft-dd"
+        return "viterbi" if progress.iterations == 1 else "soft_dd"
     dual = dual_potentials(progress)
-    run_paths(progress, dual, min(PATH_NODES, node_limit))
-    if over():
-        return "paths"
-    run_product(progress, dual, node_limit)
-    if over():
-        return "product"
-    left = None if seconds is None else seconds - (monotonic() - start)
-    run_reduced(progress, dual, max(1, node_limit // NODES_PER_BRANCHING), left)
-    return "reduced-milp"
+    last = "soft_dd"
+    for stage in STAGES.values():
+        if stage.covers(progress.prepared.offered):
+            left = None if seconds is None else seconds - (monotonic() - start)
+            stage.run(progress, dual, node_limit, left)
+            last = stage.name
+            if over():
+                break
+    return last

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from rulefield.inference.chain.auto import NODE_LIMIT, run_auto
+from rulefield.inference.chain.check import judge_labelling
 from rulefield.inference.chain.dual import Progress, dual_potentials, run_soft_dd
 from rulefield.inference.chain.milp import all_parts, solve
 from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.chain.product import search_window
-from rulefield.inference.result import BrokenRule, Result, Status, judge
+from rulefield.inference.result import BrokenRule, Result, Status
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule
 
@@ -73,31 +74,47 @@ def decode_relaxed(problem: ChainProblem, node_limit: int = NODE_LIMIT, seconds:
     as_units = tuple(replace(r, weight=1.0, once=False) for r in problem.rules if is_hard(r))
     first = Progress.start(prepare(ChainProblem(_flat(problem.potentials), as_units)))
     run_auto(first, node_limit, seconds)
-    prepared = prepare(ChainProblem(problem.potentials, tuple(_never_hard(r) for r in problem.rules)))
+    steps = first.iterations + first.nodes
     if first.best == -np.inf:
-        return prepared.no_result(first.bound, "relaxed", first.iterations + first.nodes)
-    soft = Progress.start(
-        prepare(ChainProblem(problem.potentials, tuple(r for r in problem.rules if not is_hard(r))))
-    )
-    run_soft_dd(soft, 1)
-    known = prepared.result(first.labels, np.inf, "", 0).objective
-    price = max(soft.bound - known, 0.0) + 1.0
+        return first.result("relaxed", steps)
+    price = _price_of_breaking(problem, first.labels)
     priced = tuple(replace(r, weight=price, once=False) if is_hard(r) else r for r in problem.rules)
     second = Progress.start(prepare(ChainProblem(problem.potentials, priced)))
     run_auto(second, node_limit, seconds)
-    least = round(-first.best)
-    return _judged(problem, prepared.result(second.labels, np.inf, "relaxed", 0), first, second, price * least)
+    steps += second.iterations + second.nodes
+    return _judged(problem, first, second, price, steps)
 
 
-def _never_hard(rule: CompiledRule) -> CompiledRule:
-    return replace(rule, weight=0.0) if is_hard(rule) else rule
+def _price_of_breaking(problem: ChainProblem, known: np.ndarray) -> float:
+    """Return more than any labelling can gain over the known one by breaking hard rules once more."""
+    soft = ChainProblem(problem.potentials, tuple(r for r in problem.rules if not is_hard(r)))
+    best = Progress.start(prepare(soft))
+    run_soft_dd(best, 1)
+    return 2.0 * max(best.bound - best.prepared.value(known), 0.0) + 1.0
 
 
-def _judged(problem: ChainProblem, plain: Result, first: Progress, second: Progress, paid: float) -> Result:
+def _judged(problem: ChainProblem, first: Progress, second: Progress, price: float, steps: int) -> Result:
     """Build the result of relaxed decoding: true costs, and a bound that is proved only if both stages were."""
     hard = {rule.rule for rule in problem.rules if is_hard(rule)}
-    broken = tuple(BrokenRule(b.rule, b.amount, np.inf) if b.rule in hard else b for b in plain.broken)
-    bound = max(second.bound + paid, plain.objective)
-    status = judge(plain.objective, bound) if first.settled else Status.bounded
-    steps = sum(p.iterations + p.nodes for p in (first, second))
-    return replace(plain, upper_bound=bound, status=status, broken=broken, iterations=steps)
+    unpriced = ChainProblem(
+        problem.potentials, tuple(replace(r, weight=0.0) if is_hard(r) else r for r in problem.rules)
+    )
+
+    def broken_hard(labels: np.ndarray) -> float:
+        return sum(b.amount for b in judge_labelling(unpriced, labels).broken if b.rule in hard)
+
+    least, labels = broken_hard(first.labels), second.labels
+    if second.best == -np.inf or broken_hard(labels) > least:
+        labels = first.labels  # the second stage was stopped before it found one as good
+    value = second.prepared.value(labels)
+    checked = second.prepared.answer(labels, value, second.bound, "relaxed", steps)
+    found = judge_labelling(unpriced, labels)
+    broken = tuple(BrokenRule(b.rule, b.amount, np.inf) if b.rule in hard else b for b in found.broken)
+    proved = first.settled and broken_hard(labels) == least
+    return replace(
+        checked,
+        objective=found.objective,
+        upper_bound=found.objective + max(second.bound - value, 0.0),
+        status=checked.status if proved else Status.bounded,
+        broken=broken,
+    )

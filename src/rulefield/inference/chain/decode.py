@@ -1,40 +1,22 @@
 """Decoding a chain under rules: the engines, what each can promise, and ``auto``, which walks from cheap to exact."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from rulefield.exceptions import InputError
-from rulefield.inference.chain.auto import NODE_LIMIT, run_auto
+from rulefield.inference.chain.auto import NODE_LIMIT, STAGES, run_auto
 from rulefield.inference.chain.dual import Progress, decode_soft_dd, run_soft_dd
-from rulefield.inference.chain.exhaustive import decode_enumerate
+from rulefield.inference.chain.enumerate import decode_enumerate
 from rulefield.inference.chain.milp import decode_milp, decode_reduced_milp
 from rulefield.inference.chain.paths import decode_paths
 from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.chain.product import decode_product
+from rulefield.inference.engines import Engine, Engines
+from rulefield.inference.flatten import flatten
 from rulefield.inference.result import Result
 from rulefield.parallel import in_threads
 from rulefield.problem.chain_rules import ChainProblem
 
-
-@dataclass(frozen=True)
-class Engine:
-    """A way to decode a chain under rules.
-
-    Parameters
-    ----------
-    name : str
-    run : callable
-        (problem, node_limit, seconds) -> Result.
-    exact : bool
-        Whether it always proves its answer when no limit stops it.
-    reads : frozenset of str
-        Forms of rules that it uses; rules in another form are judged but not optimised.
-    """
-
-    name: str
-    run: Callable[[ChainProblem, int, float | None], Result]
-    exact: bool
-    reads: frozenset[str]
+Run = Callable[[ChainProblem, int, float | None], Result]
+"""(problem, node_limit, seconds) -> Result."""
 
 
 def decode_viterbi(problem: ChainProblem) -> Result:
@@ -55,21 +37,21 @@ def decode_auto(problem: ChainProblem, node_limit: int = NODE_LIMIT, seconds: fl
     return progress.result(engine, progress.iterations + progress.nodes)
 
 
-_ALL = frozenset({"tally", "counters", "automaton"})
+READ = frozenset().union(*(stage.reads for stage in STAGES.values()))
 
-ENGINES: dict[str, Engine] = {
-    engine.name: engine
-    for engine in (
-        Engine("auto", decode_auto, True, _ALL | {"rows"}),
+ENGINES: Engines[Run] = Engines(
+    "chains",
+    [
+        Engine("auto", decode_auto, True, READ),
         Engine("viterbi", lambda p, nodes, seconds: decode_viterbi(p), False, frozenset({"tally"})),
-        Engine("soft-dd", lambda p, nodes, seconds: decode_soft_dd(p), False, frozenset({"tally", "counters"})),
-        Engine("paths", lambda p, nodes, seconds: decode_paths(p, nodes), True, _ALL),
-        Engine("product", lambda p, nodes, seconds: decode_product(p, nodes), True, _ALL),
-        Engine("reduced-milp", decode_reduced_milp, True, frozenset({"tally", "rows"})),
-        Engine("milp", decode_milp, True, frozenset({"tally", "rows"})),
-        Engine("enumerate", lambda p, nodes, seconds: decode_enumerate(p), True, _ALL),
-    )
-}
+        Engine("soft_dd", lambda p, nodes, seconds: decode_soft_dd(p), False, frozenset({"tally", "counters"})),
+        Engine("paths", lambda p, nodes, seconds: decode_paths(p, nodes), True, STAGES["paths"].reads),
+        Engine("product", lambda p, nodes, seconds: decode_product(p, nodes), True, STAGES["product"].reads),
+        Engine("reduced_milp", decode_reduced_milp, True, STAGES["reduced_milp"].reads),
+        Engine("milp", decode_milp, True, STAGES["reduced_milp"].reads),
+        Engine("enumerate", lambda p, nodes, seconds: decode_enumerate(p), True, READ),
+    ],
+)
 
 
 def decode(
@@ -94,11 +76,10 @@ def decode(
         ``status`` is ``optimal`` (proved), ``bounded``, or ``infeasible`` (proved). A returned labelling never breaks
         a hard rule; where none was found and none is disproved, ``labels`` is empty and ``status`` is ``bounded``.
     """
-    if engine not in ENGINES:
-        raise InputError(f"engine {engine!r} is unknown; choose one of {', '.join(ENGINES)}.")
+    chosen = ENGINES.choose(engine, flatten(problem.rules, problem.potentials.n_states).offered)
     if problem.potentials.n_steps == 0:
         return decode_enumerate(problem)
-    return ENGINES[engine].run(problem, node_limit, seconds)
+    return chosen.run(problem, node_limit, seconds)
 
 
 def decode_many(

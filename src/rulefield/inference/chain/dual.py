@@ -1,13 +1,14 @@
 """Dual decomposition with hard and soft rules ([Anzaroot14], algorithms 1 and 2)."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from rulefield.inference.chain.prepare import Prepared, prepare
 from rulefield.inference.relaxation import Prices
-from rulefield.inference.result import TOLERANCE, Result
-from rulefield.kernels.lattice.dual import best_path, completions, priced, soft_dd
+from rulefield.inference.result import SLACK, Result, Status, judge
+from rulefield.kernels.lattice.dual import best_path, completions, dual_error, priced, soft_dd
 from rulefield.kernels.lattice.prices import automaton_prices
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -20,9 +21,9 @@ class Progress:
     ----------
     prepared : Prepared
     best : float
-        Objective of ``labels``; ``-inf`` while no labelling that obeys the hard rules is known.
+        Value of ``labels`` (constants taken out); ``-inf`` while no labelling that obeys the hard rules is known.
     bound : float
-        No labelling has a higher objective.
+        No labelling has a higher value; rounding errors are added to it.
     duals : ndarray, shape (counters,)
         The duals behind the best dual bound.
     lowered : ndarray, shape (n, m)
@@ -51,15 +52,25 @@ class Progress:
 
     @property
     def slack(self) -> float:
-        """Improvements smaller than this do not matter: a thousandth of the library's tolerance."""
-        return 0.0 if self.best == -np.inf else 1e-3 * TOLERANCE * max(1.0, abs(self.best))
+        """Improvements smaller than this are not looked for."""
+        return 0.0 if self.best == -np.inf else SLACK + self.prepared.error(self.best)
 
     @property
     def settled(self) -> bool:
         """Whether the bound proves the best labelling, or that there is none."""
-        if self.bound == -np.inf:
-            return True
-        return self.best > -np.inf and self.bound - self.best <= TOLERANCE * max(1.0, abs(self.best))
+        if self.best == -np.inf:
+            return self.bound == -np.inf
+        return judge(self.best, self.bound, self.prepared.error(self.best)) is Status.optimal
+
+    @property
+    def objective(self) -> float:
+        """Objective of the best labelling."""
+        return self.best + self.prepared.offset
+
+    @property
+    def objective_bound(self) -> float:
+        """No labelling has a higher objective."""
+        return self.bound + self.prepared.offset
 
     def result(self, engine: str, iterations: int) -> Result:
         """Return the answer as it stands."""
@@ -74,6 +85,14 @@ class DualPotentials:
     arriving: np.ndarray
     ahead: np.ndarray
     constant: float
+    progress: Progress
+
+    @cached_property
+    def error(self) -> float:
+        """Bound on what rounding may hide of the score of a path that is as good as the best labelling known."""
+        known = self.progress
+        near = max((abs(x) for x in (known.bound, known.best) if np.isfinite(x)), default=0.0)
+        return float(dual_error(known.prepared.tables, known.duals, len(self.unary), known.constant, near))
 
 
 def run_soft_dd(progress: Progress, max_iterations: int, paper_stop: bool = False) -> bool:
@@ -89,7 +108,6 @@ def run_soft_dd(progress: Progress, max_iterations: int, paper_stop: bool = Fals
         prepared.classes,
         prepared.caps,
         max_iterations,
-        1e-3 * TOLERANCE,
         paper_stop,
         progress.duals,
         labels,
@@ -128,7 +146,7 @@ def _price(progress: Progress, r: int) -> bool:
     automaton = tables.rule_automaton[r]
     prices = np.zeros(prepared.unary.shape, np.int64)
     to_come = np.zeros((len(prepared.unary), tables.states[automaton]), np.int64)
-    base = automaton_prices(tables, automaton, prepared.classes[r], prepared.unary, prices, to_come)
+    base = automaton_prices(tables, automaton, prepared.classes[r], prepared.unary, prices, to_come) - tables.sure[r]
     weight = float(tables.weight[r])
     if np.isinf(weight):
         if base > 0:
@@ -153,7 +171,7 @@ def dual_potentials(progress: Progress) -> DualPotentials:
     ahead = np.empty_like(unary)
     completions(unary, arriving, ahead)
     constant = progress.constant + float(progress.duals @ prepared.tables.counter_bound)
-    return DualPotentials(unary, arriving, ahead, constant)
+    return DualPotentials(unary, arriving, ahead, constant, progress)
 
 
 def run_duals(progress: Progress, max_iterations: int) -> None:
@@ -192,4 +210,4 @@ def decode_soft_dd(problem: ChainProblem, max_iterations: int = 100, paper_stop:
     """
     progress = Progress.start(prepare(problem))
     run_soft_dd(progress, max_iterations, paper_stop)
-    return progress.result("soft-dd", progress.iterations)
+    return progress.result("soft_dd", progress.iterations)

@@ -12,6 +12,12 @@ from rulefield.inference.result import Result
 from rulefield.kernels.lattice.lattice import chain_lattice
 from rulefield.problem.chain_rules import ChainProblem
 
+HIGHS_SCALE = 1024.0
+"""Costs are multiplied by this: HiGHS stops at a gap of 1e-6 of its own units, which must be far below a nat."""
+
+HIGHS_ACCURACY = 1e-9
+"""How far HiGHS may be off, of the largest cost (its tolerances are on rows, and costs multiply them) or of one."""
+
 
 @dataclass(frozen=True)
 class Parts:
@@ -182,7 +188,7 @@ def run_highs(
     if seconds is not None:
         options["time_limit"] = max(seconds, 0.0)
     found = milp(
-        np.concatenate(programme.cost),
+        HIGHS_SCALE * np.concatenate(programme.cost),
         integrality=np.concatenate(programme.integral),
         bounds=Bounds(0.0, np.concatenate(programme.upper)),
         constraints=programme.constraint(),
@@ -192,13 +198,18 @@ def run_highs(
     if found.status == 2:
         return None, np.inf, nodes
     bound = getattr(found, "mip_dual_bound", None)
-    bound = -np.inf if bound is None else float(bound)
+    bound = -np.inf if bound is None else float(bound) / HIGHS_SCALE
     if found.x is None:
         return None, bound, nodes
     labels = np.zeros(n, np.int64)
     chosen = np.flatnonzero(found.x[: len(parts.step)] > 0.5)
     labels[parts.step[chosen]] = parts.label[chosen]
     return labels, bound, nodes
+
+
+def highs_error(programme: Programme) -> float:
+    """How far HiGHS may be off: it works within tolerances on rows, which a large cost multiplies."""
+    return HIGHS_ACCURACY * max(1.0, *(float(np.abs(cost).max(initial=0.0)) for cost in programme.cost))
 
 
 def solve(
@@ -208,8 +219,9 @@ def solve(
     n = len(prepared.unary)
     if len(np.unique(parts.step)) < n:
         return None, -np.inf, 0
-    labels, bound, nodes = run_highs(build(prepared, parts), parts, n, node_limit, seconds)
-    return labels, -bound, nodes
+    programme = build(prepared, parts)
+    labels, bound, nodes = run_highs(programme, parts, n, node_limit, seconds)
+    return labels, prepared.sure_cost - bound + highs_error(programme), nodes
 
 
 def decode_milp(problem: ChainProblem, node_limit: int | None = None, seconds: float | None = None) -> Result:
@@ -217,27 +229,32 @@ def decode_milp(problem: ChainProblem, node_limit: int | None = None, seconds: f
 
     HiGHS is called with a zero gap. ``iterations`` counts its branch and bound nodes.
     """
-    prepared = prepare(problem)
-    labels, bound, nodes = solve(prepared, all_parts(prepared), node_limit, seconds)
-    if labels is None:
-        return prepared.no_result(bound, "milp", nodes)
-    return prepared.result(labels, bound, "milp", nodes)
+    progress = Progress.start(prepare(problem))
+    _solve_parts(progress, all_parts(progress.prepared), -np.inf, node_limit, seconds)
+    return progress.result("milp", progress.nodes)
+
+
+def _solve_parts(
+    progress: Progress, parts: Parts, excluded: float, node_limit: int | None, seconds: float | None
+) -> None:
+    """Solve the programme over some parts; no labelling with other parts has a value above ``excluded``."""
+    prepared = progress.prepared
+    labels, bound, nodes = solve(prepared, parts, node_limit, seconds)
+    progress.nodes += nodes
+    if labels is not None:
+        value = prepared.value(labels)
+        if value > progress.best:
+            progress.best = value
+            progress.labels[:] = labels
+    progress.bound = min(progress.bound, max(bound, excluded, progress.best))
 
 
 def run_reduced(progress: Progress, dual: DualPotentials, node_limit: int | None, seconds: float | None) -> None:
     """Solve the programme over the parts that bounds leave open; what they closed cannot beat the best."""
-    prepared = progress.prepared
-    parts = open_parts(prepared, dual, progress.best + progress.slack)
-    labels, bound, nodes = solve(prepared, parts, node_limit, seconds)
-    progress.nodes += nodes
-    progress.bound = max(progress.best, min(progress.bound, bound))
-    if labels is None:
-        return
-    result = prepared.result(labels, bound, "reduced-milp", nodes)
-    if result.objective > progress.best:
-        progress.best = result.objective
-        progress.labels[:] = labels
-        progress.bound = max(progress.best, progress.bound)
+    threshold = progress.best + progress.slack
+    parts = open_parts(progress.prepared, dual, threshold)
+    excluded = threshold + dual.error if threshold > -np.inf else threshold
+    _solve_parts(progress, parts, excluded, node_limit, seconds)
 
 
 def decode_reduced_milp(
@@ -248,4 +265,4 @@ def decode_reduced_milp(
     run_duals(progress, dual_iterations)
     if not progress.settled:
         run_reduced(progress, dual_potentials(progress), node_limit, seconds)
-    return progress.result("reduced-milp", progress.nodes)
+    return progress.result("reduced_milp", progress.nodes)

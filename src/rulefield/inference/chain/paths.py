@@ -25,7 +25,8 @@ def run_paths(progress: Progress, dual: DualPotentials, node_limit: int) -> None
         progress.labels,
     )
     progress.best = float(best)
-    progress.bound = float(best) if exhausted else min(progress.bound, float(bound))
+    reached = float(best) + progress.slack if exhausted else float(bound)
+    progress.bound = min(progress.bound, reached + dual.error)
     progress.nodes += nodes
 
 

@@ -1,108 +1,173 @@
-"""A chain problem made ready for kernels: local rules inside the potentials, the others as flat tables."""
+"""A chain problem made ready for kernels: local rules inside the potentials, constants out, the others as flat tables."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from rulefield.exceptions import InputError
+from rulefield.inference.chain.check import confirm
 from rulefield.inference.flatten import Term, flatten
-from rulefield.inference.result import BrokenRule, Result, judge
-from rulefield.kernels.lattice.rule_tables import RuleTables, fold_local, rule_amounts
-from rulefield.problem.chain_rules import ChainProblem
+from rulefield.inference.result import SLACK, Result, judge, rounding_error
+from rulefield.kernels.lattice.dual import path_score
+from rulefield.kernels.lattice.prices import automaton_prices
+from rulefield.kernels.lattice.rule_tables import (
+    RuleTables,
+    fold_local,
+    rule_amounts,
+    take_out_maxima,
+    unavoidable_excess,
+)
+from rulefield.problem.chain_rules import ChainProblem, CompiledRule
 
 
 @dataclass(frozen=True)
 class Prepared:
     """One chain problem in the arrays that kernels read.
 
+    Engines work without the constants: their *value* of a labelling is its objective minus ``offset``, and all terms
+    of it are <= 0.
+
     Parameters
     ----------
     problem : ChainProblem
     unary : ndarray, shape (n, m)
-        With local rules folded in; hard ones as ``-inf``.
+        With local rules folded in, hard ones as ``-inf``; each token's maximum is taken out.
     arriving : ndarray, shape (k, m, m)
-        Transposed pairwise scores [to, from], folded likewise; k is 1 or n - 1.
+        Transposed pairwise scores [to, from], likewise; k is 1 or n - 1.
+    offset : float
+        What was taken out: maxima, minus costs that no labelling can avoid.
     tables : RuleTables
     classes : ndarray of uint16, shape (rules, n)
     caps : ndarray of float64, shape (counters,)
         Largest dual of each counter: the weight of its rule, divided by its largest amount where it is paid once.
     terms : tuple of Term
+    offered : frozenset of frozensets of str
+        The sets of compiled forms that rules offer.
+    sure_cost : float
+        What rules outside the potentials cost at the least: in ``offset``, and no longer in ``tables``.
     """
 
     problem: ChainProblem
     unary: np.ndarray
     arriving: np.ndarray
+    offset: float
     tables: RuleTables
     classes: np.ndarray
     caps: np.ndarray
     terms: tuple[Term, ...]
+    offered: frozenset[frozenset[str]]
+    sure_cost: float
 
     @property
     def automaton_rules(self) -> list[int]:
         """Places of the rules that are read by an automaton."""
         return np.flatnonzero(self.tables.rule_automaton >= 0).tolist()
 
+    def error(self, value: float) -> float:
+        """Bound the rounding error of a labelling's value."""
+        return rounding_error(2 * len(self.unary) + len(self.tables.weight), value)
+
     def amounts(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """Amounts (rules,) and excesses (counters,) of a labelling, and what rules outside the potentials cost."""
+        """Amounts (rules,) and excesses (counters,) of a labelling, and what rules outside the potentials cost.
+
+        Large amounts that no labelling avoids are not counted: they are in ``offset``.
+        """
         amounts = np.zeros(len(self.tables.weight), np.int64)
         excesses = np.zeros(len(self.tables.counter_bound), np.int64)
         cost = rule_amounts(self.tables, self.classes, labels, self.unary.shape[1], amounts, excesses)
         return amounts, excesses, float(cost)
 
-    def result(self, labels: np.ndarray, upper_bound: float, engine: str, iterations: int) -> Result:
-        """Judge a labelling from scratch: its score, what it breaks, and whether the bound proves it best."""
-        labels = labels.copy()
-        amounts, _, _ = self.amounts(labels)
-        score = self.problem.potentials.score(labels)
-        broken = []
-        total = 0.0
-        for r in np.flatnonzero(amounts).tolist():
-            rule = self.problem.rules[r]
-            amount = float(amounts[r])
-            cost = rule.weight * (1.0 if rule.once else amount)
-            total += cost
-            broken.append(BrokenRule(rule.rule, amount, cost))
-        objective = score - total
-        upper_bound = max(upper_bound, objective)
-        return Result(
-            labels, score, objective, upper_bound, judge(objective, upper_bound), engine, iterations, tuple(broken)
-        )
+    def value(self, labels: np.ndarray) -> float:
+        """Objective of a labelling without the constants; ``-inf`` where it is forbidden."""
+        return float(path_score(self.unary, self.arriving, labels)) - self.amounts(labels)[2]
 
-    def no_result(self, upper_bound: float, engine: str, iterations: int) -> Result:
-        """No labelling: none exists (bound ``-inf``), or none was found within the limits."""
-        none = np.zeros(0, np.int64)
-        status = judge(-np.inf, upper_bound)
-        return Result(none, -np.inf, -np.inf, upper_bound, status, engine, iterations)
+    def answer(self, labels: np.ndarray, value: float, bound: float, engine: str, iterations: int) -> Result:
+        """Return a labelling of this value under this bound, judged from scratch; none where the value is ``-inf``.
 
-    def answer(self, labels: np.ndarray, best: float, upper_bound: float, engine: str, iterations: int) -> Result:
-        """Return ``result`` where a labelling was found (``best`` is finite), else ``no_result``."""
-        if best == -np.inf:
-            return self.no_result(upper_bound, engine, iterations)
-        return self.result(labels, upper_bound, engine, iterations)
+        A minus infinite bound proves that no labelling exists.
+        """
+        if value == -np.inf:
+            none = np.zeros(0, np.int64)
+            return Result(none, value, value, bound + self.offset, judge(value, bound), engine, iterations)
+        error = self.error(value)
+        found = confirm(self.problem, labels, value + self.offset, error + rounding_error(4, self.offset))
+        bound = found.objective + max(bound - value, 0.0)
+        status = judge(0.0, bound - found.objective, error)
+        return Result(labels.copy(), found.score, found.objective, bound, status, engine, iterations, found.broken)
 
 
-def prepare(problem: ChainProblem) -> Prepared:
-    """Flatten a problem; tables of equal rule objects are shared between calls."""
+def prepare(problem: ChainProblem, centered: bool = False) -> Prepared:
+    """Flatten a problem; tables of equal rule objects are shared between calls.
+
+    ``centered`` says that no score is positive, so that maxima may stay.
+    """
     potentials = problem.potentials
     n, m = potentials.n_steps, potentials.n_states
     if n == 0 or m == 0:
         raise InputError(f"a chain needs at least one token and one label; got {n} tokens and {m} labels.")
     rules = problem.rules
     flat = flatten(rules, m)
-    tables, classes = flat.tables, flat.classes.reshape(len(rules), n)
+    tables, classes, caps = flat.tables, flat.classes.reshape(len(rules), n), flat.caps
     unary = np.array(potentials.unary, dtype=np.float64, order="C")
     pairwise = np.asarray(potentials.pairwise_stack, dtype=np.float64)
+    paid = sure_cost = 0.0
     if tables.local.any():
         pairwise = pairwise.copy()
         if n > 1 and len(pairwise) == 1 and _local_edges_vary(tables):
             pairwise = np.repeat(pairwise, n - 1, axis=0)
-        fold_local(tables, classes, unary, pairwise, m)
-    arriving = np.ascontiguousarray(pairwise.transpose(0, 2, 1))
-    if n == 1:
-        arriving = np.zeros((1, m, m))
-    return Prepared(problem, unary, arriving, tables, classes, flat.caps, flat.terms)
+        paid += fold_local(tables, classes, unary, pairwise, m)
+    arriving = np.zeros((1, m, m)) if n == 1 else np.array(pairwise.transpose(0, 2, 1), order="C")
+    large = _large(tables, rules, n)
+    if large:
+        tables, caps, sure_cost = _without_sure_costs(tables, caps, classes, unary, large)
+    offset, wrong = (0.0, False) if centered else take_out_maxima(unary, arriving)
+    if wrong:
+        raise InputError("scores must be numbers or -inf (forbidden); got NaN or +inf.")
+    offset -= paid + sure_cost
+    return Prepared(problem, unary, arriving, offset, tables, classes, caps, flat.terms, flat.offered, sure_cost)
 
 
 def _local_edges_vary(tables: RuleTables) -> bool:
     local = tables.local[tables.counter_rule]
     return bool((local & (tables.edge_at >= 0) & (tables.counter_classes > 1)).any())
+
+
+def _large(tables: RuleTables, rules: tuple[CompiledRule, ...], n: int) -> list[int]:
+    """Soft rules outside the potentials that may cost so much that scores drown in the rounding."""
+    heavy = (rounding_error(2 * n, 1.0) * tables.weight > SLACK / 1000) & np.isfinite(tables.weight) & ~tables.local
+    return [
+        r
+        for r in np.flatnonzero(heavy).tolist()
+        if rounding_error(2 * n, rules[r].weight * rules[r].max_amount) > SLACK
+    ]
+
+
+def _without_sure_costs(
+    tables: RuleTables, caps: np.ndarray, classes: np.ndarray, unary: np.ndarray, which: list[int]
+) -> tuple[RuleTables, np.ndarray, float]:
+    """Take the costs that no labelling avoids out of some soft rules: (tables, caps, cost)."""
+    weight, bound, sure, caps = tables.weight.copy(), tables.counter_bound.copy(), tables.sure.copy(), caps.copy()
+    paid = 0.0
+    for r in which:
+        counters = range(int(tables.rule_counter[r]), int(tables.rule_counter[r + 1]))
+        automaton = int(tables.rule_automaton[r])
+        if automaton >= 0:
+            prices = np.zeros(unary.shape, np.int64)
+            to_come = np.zeros((len(unary), int(tables.states[automaton])), np.int64)
+            amount = automaton_prices(tables, automaton, classes[r], unary, prices, to_come)
+            least = {}
+        else:
+            least = {c: int(unavoidable_excess(tables, classes[r], c, unary)) for c in counters}
+            amount = sum(least.values())
+        if amount == 0:
+            continue
+        paid += float(weight[r]) * (1 if tables.once[r] else amount)
+        if tables.once[r]:
+            weight[r] = 0.0
+            caps[list(counters)] = 0.0
+        elif automaton >= 0:
+            sure[r] = amount
+        else:
+            for c in counters:
+                bound[c] += least[c]
+    return tables._replace(weight=weight, counter_bound=bound, sure=sure), caps, paid

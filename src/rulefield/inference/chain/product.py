@@ -64,16 +64,15 @@ def search_window(progress: Progress, dual: DualPotentials, floor: float, terms:
         bound = relaxation.bound(floor)
         progress.nodes += len(relaxation.lattice.label)
         if bound == -np.inf:
-            progress.bound = floor
+            progress.bound = min(progress.bound, floor + dual.error if floor > -np.inf else floor)
             return True
-        progress.bound = min(progress.bound, bound)
+        progress.bound = min(progress.bound, bound + dual.error)
         if known:
             term = known.pop(0)
         else:
             labels, amounts, excesses = _try_best_path(progress, relaxation)
             floor = max(floor, progress.best + progress.slack)
             if progress.settled or not relaxation.left:
-                progress.bound = max(progress.bound, progress.best)
                 return True
             term = relaxation.mischarged(labels, excesses, amounts)
         if not relaxation.add(term, floor, max(0, node_limit - progress.nodes)):

@@ -41,8 +41,8 @@ def ruled_lattice(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> tuple[
 
 def constrained_log_partition(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> float:
     """Log of the sum of exp(score - penalties) over all labellings that obey the hard rules; -inf where none does."""
-    _, lattice = ruled_lattice(problem, node_limit)
-    return float(sums_ahead(lattice, np.empty(len(lattice.label))))
+    prepared, lattice = ruled_lattice(problem, node_limit)
+    return float(sums_ahead(lattice, np.empty(len(lattice.label)))) + prepared.offset
 
 
 def constrained_marginals(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> ChainMarginals:
@@ -58,7 +58,7 @@ def constrained_marginals(problem: ChainProblem, node_limit: int = NODE_LIMIT) -
     if total == -np.inf:
         return ChainMarginals(total, node, edge, Status.infeasible)
     lattice_marginals(lattice, ahead, total, node, edge)
-    return ChainMarginals(total, node, edge, Status.optimal)
+    return ChainMarginals(total + prepared.offset, node, edge, Status.optimal)
 
 
 def constrained_kbest(problem: ChainProblem, k: int, node_limit: int = NODE_LIMIT) -> list[Result]:
@@ -70,7 +70,8 @@ def constrained_kbest(problem: ChainProblem, k: int, node_limit: int = NODE_LIMI
     found = lattice_kbest(lattice, k, labels)
     results = []
     for path in labels[:found]:
-        results.append(prepared.result(path, -np.inf, "regular", len(lattice.label)))
+        value = prepared.value(path)
+        results.append(prepared.answer(path, value, value, "product", len(lattice.label)))
     return results
 
 

@@ -6,18 +6,18 @@ import numpy as np
 
 from rulefield.exceptions import InputError
 from rulefield.inference.chain.auto import NODE_LIMIT, run_auto
+from rulefield.inference.chain.check import judge_labelling
 from rulefield.inference.chain.dual import Progress, dual_potentials
-from rulefield.inference.chain.enumerate import labellings
-from rulefield.inference.chain.exhaustive import amounts_of, costs_of, scores_of
-from rulefield.inference.chain.milp import Parts, Programme, all_parts, build, run_highs
+from rulefield.inference.chain.enumerate import judge_every, labelling
+from rulefield.inference.chain.milp import Parts, Programme, all_parts, build, highs_error, run_highs
 from rulefield.inference.chain.prepare import Prepared, prepare
 from rulefield.inference.chain.product import chain_relaxation
-from rulefield.inference.result import TOLERANCE, Result, Status
+from rulefield.inference.result import TOLERANCE, Result, Status, judge, rounding_error
 from rulefield.kernels.lattice.dual import completions
 from rulefield.kernels.lattice.lattice import chain_lattice
 from rulefield.kernels.lattice.pareto import cheapest_path
 from rulefield.problem.chain import ChainPotentials
-from rulefield.problem.chain_rules import ChainProblem, CompiledRule
+from rulefield.problem.chain_rules import ChainProblem
 
 MOST_RATES = 6
 """Exchange rates between score and cost that are tried before the exact search."""
@@ -50,7 +50,7 @@ class TwoStageResult(Result):
 
 @dataclass
 class _Search:
-    """The second stage while it runs."""
+    """The second stage while it runs. Scores have each token's and step's maximum taken out."""
 
     problem: ChainProblem
     best_score: float
@@ -61,16 +61,26 @@ class _Search:
     lower: float = 0.0
     iterations: int = 0
 
+    @property
+    def slack(self) -> float:
+        """Rounding error of a score near the floor: labellings that miss it by less reach it."""
+        return rounding_error(2 * len(self.labels) + 2, self.floor)
+
     def offer(self, labels: np.ndarray, score: float, cost: float) -> None:
         """Keep a labelling that reaches the floor and costs less, or as much with a higher score."""
-        if score < self.floor - 1e-3 * TOLERANCE * max(1.0, abs(self.floor)):
+        if score < self.floor - self.slack:
             return
         if cost < self.cost - _TIE or (cost <= self.cost + _TIE and score > self.score):
             self.labels, self.score, self.cost = labels.copy(), score, min(cost, self.cost)
 
     @property
     def proved(self) -> bool:
-        return self.cost - self.lower <= TOLERANCE * max(1.0, self.cost)
+        return self.status is Status.optimal
+
+    @property
+    def status(self) -> Status:
+        error = rounding_error(len(self.problem.rules), self.cost)
+        return judge(-self.cost, -self.lower, error)
 
 
 _TIE = 1e-9
@@ -114,24 +124,33 @@ def decode_two_stage(
         raise InputError(f"tau must lie in [0, 1]; got {tau}.")
     if delta is not None and not delta >= 0:
         raise InputError(f"delta must be at least 0; got {delta}.")
-    hard = ChainProblem(problem.potentials, tuple(r for r in problem.rules if r.weight == np.inf))
-    first = Progress.start(prepare(hard))
-    run_auto(first, node_limit, seconds)
-    if first.best == -np.inf:
-        status = Status.infeasible if first.bound == -np.inf else Status.bounded
-        return TwoStageResult(np.zeros(0, np.int64), -np.inf, -np.inf, first.bound, status, engine)
-    best = first.best - log_partition
-    allowed = (1 - tau) * abs(best) if tau is not None else float(delta or 0.0)
-    floor = first.best - allowed
-    problem = ChainProblem(_reaching(problem.potentials, floor), problem.rules)
-    search = _Search(problem, first.best, floor, first.labels, -np.inf, np.inf)
-    prepared = prepare(problem)
-    _offer(search, prepared, first.labels)
     run = {"auto": _by_programme, "milp": _by_highs, "enumerate": _by_listing}
     if engine not in run:
         raise InputError(f"two-stage engine {engine!r} is unknown; choose one of {', '.join(run)}.")
-    run[engine](search, prepared, node_limit, seconds)
-    return _result(search, prepared, engine, first.settled)
+    centered, offset = _centered(problem.potentials)
+    first = Progress.start(prepare(ChainProblem(centered, tuple(r for r in problem.rules if r.weight == np.inf))))
+    run_auto(first, node_limit, seconds)
+    if first.best == -np.inf:
+        status = Status.infeasible if first.bound == -np.inf else Status.bounded
+        none = np.zeros(0, np.int64)
+        return TwoStageResult(none, -np.inf, -np.inf, first.objective_bound + offset, status, engine)
+    best = first.objective
+    allowed = (1 - tau) * abs(best + offset - log_partition) if tau is not None else float(delta or 0.0)
+    floor = best - allowed
+    within = ChainProblem(_reaching(centered, floor), problem.rules)
+    search = _Search(within, best, floor, first.labels, -np.inf, np.inf)
+    _offer(search, first.labels)
+    run[engine](search, node_limit, seconds)
+    return _result(problem, search, engine, first, offset)
+
+
+def _centered(potentials: ChainPotentials) -> tuple[ChainPotentials, float]:
+    """Potentials with each token's and step's maximum taken out, and the sum of these."""
+    plain = prepare(ChainProblem(potentials))
+    pairwise = plain.arriving.transpose(0, 2, 1)
+    n, m = plain.unary.shape
+    pairwise = np.broadcast_to(pairwise, (max(n - 1, 0), m, m)) if potentials.pairwise.ndim == 3 else pairwise[0]
+    return ChainPotentials(plain.unary, np.ascontiguousarray(pairwise)), plain.offset
 
 
 def _reaching(potentials: ChainPotentials, floor: float) -> ChainPotentials:
@@ -139,74 +158,83 @@ def _reaching(potentials: ChainPotentials, floor: float) -> ChainPotentials:
     plain = prepare(ChainProblem(potentials))
     ahead = np.empty_like(plain.unary)
     completions(plain.unary, plain.arriving, ahead)
-    threshold = floor - 1e-3 * TOLERANCE * max(1.0, abs(floor))
-    lattice = chain_lattice(plain.unary, plain.arriving, ahead, 0.0, threshold)
     n, m = plain.unary.shape
+    threshold = floor - plain.offset - 2 * rounding_error(2 * n + 2, floor)
+    lattice = chain_lattice(plain.unary, plain.arriving, ahead, 0.0, np.nextafter(threshold, -np.inf))
     step = np.repeat(np.arange(n), np.diff(lattice.layer))
     source = np.repeat(np.arange(len(step)), np.diff(lattice.arc_ptr))
     before, here, t = lattice.label[source], lattice.label[lattice.arc_to], step[source]
+    stack = potentials.pairwise_stack
     unary = np.full((n, m), -np.inf)
-    unary[step, lattice.label] = plain.unary[step, lattice.label]
+    unary[step, lattice.label] = potentials.unary[step, lattice.label]
     pairwise = np.full((n - 1, m, m), -np.inf)
-    pairwise[t, before, here] = plain.arriving[np.minimum(t, len(plain.arriving) - 1), here, before]
+    pairwise[t, before, here] = stack[np.minimum(t, len(stack) - 1), before, here]
     return ChainPotentials(unary, pairwise)
 
 
-def _offer(search: _Search, prepared: Prepared, labels: np.ndarray) -> None:
-    result = prepared.result(labels, np.inf, "", 0)
-    if result.objective > -np.inf:
-        search.offer(result.labels, result.score, result.score - result.objective)
+def _offer(search: _Search, labels: np.ndarray) -> None:
+    found = judge_labelling(search.problem, labels)
+    if found.objective > -np.inf:
+        search.offer(labels, found.score, sum(broken.cost for broken in found.broken))
 
 
-def _result(search: _Search, prepared: Prepared, engine: str, stage_one_settled: bool) -> TwoStageResult:
-    plain = prepared.result(search.labels, np.inf, engine, search.iterations)
-    cost = plain.score - plain.objective
-    lower = min(search.lower, cost)
-    bound = max(search.best_score - lower, plain.objective)
-    close = cost - lower <= TOLERANCE * max(1.0, cost) and stage_one_settled
+def _result(problem: ChainProblem, search: _Search, engine: str, first: Progress, offset: float) -> TwoStageResult:
+    found = judge_labelling(problem, search.labels)
+    cost = sum(broken.cost for broken in found.broken)
+    search.cost = cost
+    search.lower = lower = min(search.lower, cost)
+    bound = max(search.best_score + offset - lower, found.objective)
     return TwoStageResult(
-        plain.labels,
-        plain.score,
-        plain.objective,
+        search.labels,
+        found.score,
+        found.objective,
         bound,
-        Status.optimal if close else Status.bounded,
+        search.status if first.settled else Status.bounded,
         engine,
         search.iterations,
-        plain.broken,
+        found.broken,
         cost=cost,
         cost_lower_bound=lower,
-        best_score=search.best_score,
-        score_floor=search.floor,
+        best_score=search.best_score + offset,
+        score_floor=search.floor + offset,
     )
 
 
-def _scaled(rules: tuple[CompiledRule, ...], rate: float) -> tuple[CompiledRule, ...]:
-    return tuple(rule if rule.weight == np.inf else replace(rule, weight=rule.weight * rate) for rule in rules)
+def _scaled(problem: ChainProblem, rate: float) -> tuple[ChainProblem, float]:
+    """Score - rate x cost as a problem, times what makes a unit of cost at least one; and that factor.
+
+    Engines prove to within a fixed number of nats: scores that are small against the costs are enlarged.
+    """
+    factor = max(1.0, 1.0 / rate)
+    potentials = problem.potentials
+    larger = ChainPotentials(potentials.unary * factor, potentials.pairwise * factor)
+    rules = tuple(r if r.weight == np.inf else replace(r, weight=r.weight * (rate * factor)) for r in problem.rules)
+    return ChainProblem(larger, rules), factor
 
 
-def _by_programme(search: _Search, prepared: Prepared, node_limit: int, seconds: float | None) -> None:
+def _by_programme(search: _Search, node_limit: int, seconds: float | None) -> None:
     """Lagrangian bound over exchange rates, then the exact search in the lattice of the best rate."""
     if search.cost <= _TIE:
         search.lower = search.cost
         return
     inside = (search.score, search.cost)
     outside: tuple[float, float] | None = None
-    best: tuple[float, Progress] | None = None
+    best: tuple[float, float, Progress] | None = None
     room = search.score - search.floor
-    rate, highest = (16.0 * room / search.cost if room > TOLERANCE else 1.0), -np.inf
+    rate, highest = (16.0 * room / search.cost if room > search.slack else 1.0), -np.inf
     for tried in range(1, MOST_RATES + 1):
-        scaled = ChainProblem(search.problem.potentials, _scaled(search.problem.rules, rate))
-        progress = Progress.start(prepare(scaled))
+        scaled, factor = _scaled(search.problem, rate)
+        progress = Progress.start(prepare(scaled, centered=True))
         run_auto(progress, node_limit, seconds)
         search.iterations += progress.iterations + progress.nodes
-        lower = (search.floor - progress.bound) / rate
+        lower = ((search.floor - search.slack) * factor - progress.objective_bound) / (rate * factor)
         if lower > highest:
-            highest, best = lower, (rate, progress)
+            highest, best = lower, (rate, factor, progress)
         if progress.best == -np.inf:
             break
-        result = prepared.result(progress.labels, np.inf, "", 0)
-        score, cost = result.score, result.score - result.objective
-        search.offer(result.labels, score, cost)
+        found = judge_labelling(search.problem, progress.labels)
+        score, cost = found.score, sum(broken.cost for broken in found.broken)
+        search.offer(progress.labels, score, cost)
         search.lower = max(search.lower, min(highest, search.cost))
         if search.proved or cost <= _TIE:
             break
@@ -220,7 +248,7 @@ def _by_programme(search: _Search, prepared: Prepared, node_limit: int, seconds:
             break
         rate = following or rate
     if best is not None and not search.proved:
-        _close(search, best[1], best[0], node_limit)
+        _close(search, *best, node_limit)
 
 
 def _next_rate(
@@ -241,12 +269,12 @@ def _next_rate(
     return (inside[0] - outside[0]) / saved if saved > _TIE else None
 
 
-def _close(search: _Search, progress: Progress, rate: float, node_limit: int) -> None:
+def _close(search: _Search, rate: float, factor: float, progress: Progress, node_limit: int) -> None:
     """Keep every labelling that could cost less (or as much with a higher score) in a lattice; search it exactly."""
     prepared = progress.prepared
     dual = dual_potentials(progress)
-    slack = 1e-3 * TOLERANCE * max(1.0, abs(search.floor))
-    lagrangian = search.floor - rate * search.cost - slack
+    wanted = factor * (search.floor - search.slack - rate * (search.cost + _TIE)) - prepared.offset
+    lagrangian = wanted - dual.error - prepared.error(wanted)
     relaxation = chain_relaxation(progress, dual, lagrangian)
     for term in sorted(prepared.terms, key=lambda term: (term.states, term.rule)):
         if relaxation.bound(lagrangian) == -np.inf:
@@ -257,15 +285,15 @@ def _close(search: _Search, progress: Progress, rate: float, node_limit: int) ->
         search.lower = search.cost
         return
     labels = np.zeros_like(progress.labels)
-    potentials = search.problem.potentials
-    cost, score, used, done = cheapest_path(
+    scaled = prepare(ChainProblem(prepared.problem.potentials), centered=True)
+    cost, _, used, done = cheapest_path(
         relaxation.lattice,
-        np.ascontiguousarray(potentials.unary, dtype=np.float64),
-        np.ascontiguousarray(potentials.pairwise_stack.transpose(0, 2, 1), dtype=np.float64),
-        rate,
-        search.floor - slack,
-        search.cost + _TIE,
-        lagrangian - relaxation.constant - slack,
+        scaled.unary,
+        scaled.arriving,
+        rate * factor,
+        factor * (search.floor - search.slack),
+        search.cost + _TIE + prepared.offset / (rate * factor),  # what all pay alike is not on the arcs
+        lagrangian - relaxation.constant,
         node_limit,
         _TIE,
         labels,
@@ -274,29 +302,28 @@ def _close(search: _Search, progress: Progress, rate: float, node_limit: int) ->
     if not done:
         return
     if cost < np.inf:
-        _offer(search, prepare(search.problem), labels)
-    search.lower = search.cost
+        _offer(search, labels)
+    blurred = rounding_error(4 * len(labels), search.floor / rate)  # costs are read off as differences of scores
+    search.lower = max(search.lower, search.cost - blurred)
 
 
-def _by_highs(search: _Search, prepared: Prepared, node_limit: int, seconds: float | None) -> None:
+def _by_highs(search: _Search, node_limit: int, seconds: float | None) -> None:
     """Eqs. 22-29 as two integer programmes: the least cost, then the best score at that cost."""
-    labels = least_cost_by_highs(search.problem, prepared, search.floor, node_limit, seconds)
-    search.lower = min(max(labels[1], 0.0), search.cost) if labels[0] is None else max(labels[1], 0.0)
-    search.iterations += labels[2]
-    if labels[0] is None:
+    prepared = prepare(search.problem)
+    labels, lower, nodes = least_cost_by_highs(search.problem, prepared, search.floor, node_limit, seconds)
+    search.iterations += nodes
+    if labels is not None:
+        _offer(search, labels)
+    search.lower = min(max(lower, 0.0), search.cost)
+    if labels is None:
         return
-    _offer(search, prepared, labels[0])
-    plain = prepare(ChainProblem(search.problem.potentials))
-    parts = all_parts(prepared)
-    programme = build(prepared, parts)
-    cost, score = _split(programme.cost, parts, prepared, plain)
-    _at_most(programme, cost, search.cost + TOLERANCE)
-    _at_most(programme, score, -search.floor)
+    programme, parts, cost, score = _programme(search.problem, prepared, search.floor)
+    _at_most(programme, cost[0], search.cost + TOLERANCE - cost[1])
     programme.cost = [score]
     found, _, nodes = run_highs(programme, parts, len(prepared.unary), node_limit, seconds)
     search.iterations += nodes
     if found is not None:
-        _offer(search, prepared, found)
+        _offer(search, found)
 
 
 def least_cost_by_highs(
@@ -307,23 +334,27 @@ def least_cost_by_highs(
     seconds: float | None = None,
 ) -> tuple[np.ndarray | None, float, int]:
     """Eqs. 22-29 as one integer programme: (labels of least cost that reach the floor, lower bound, nodes)."""
+    programme, parts, (cost, constant), _ = _programme(problem, prepared, floor)
+    programme.cost = [cost]
+    labels, lower, nodes = run_highs(programme, parts, len(prepared.unary), node_limit, seconds)
+    return labels, lower + constant - highs_error(programme), nodes
+
+
+def _programme(
+    problem: ChainProblem, prepared: Prepared, floor: float
+) -> tuple[Programme, Parts, tuple[np.ndarray, float], np.ndarray]:
+    """Build the programme of labellings that reach the floor, its parts, and two rows over its columns.
+
+    The rows are (cost of broken rules less a constant, that constant) and minus the model's score less a constant.
+    """
     plain = prepare(ChainProblem(problem.potentials))
     parts = all_parts(prepared)
     programme = build(prepared, parts)
-    cost, score = _split(programme.cost, parts, prepared, plain)
-    _at_most(programme, score, -floor)
-    programme.cost = [cost]
-    return run_highs(programme, parts, len(prepared.unary), node_limit, seconds)
-
-
-def _split(
-    cost: list[np.ndarray], parts: Parts, prepared: Prepared, plain: Prepared
-) -> tuple[np.ndarray, np.ndarray]:
-    """Split the columns' objective into (cost of broken rules, minus the model's score)."""
-    total = np.concatenate(cost)
+    total = np.concatenate(programme.cost)
     score = np.zeros_like(total)
     score[: len(parts.step) + len(parts.source)] = -parts.scores_in(plain)
-    return total - score, score
+    _at_most(programme, score, plain.offset - floor)
+    return programme, parts, (total - score, plain.offset - prepared.offset - prepared.sure_cost), score
 
 
 def _at_most(programme: Programme, row: np.ndarray, bound: float) -> None:
@@ -331,12 +362,10 @@ def _at_most(programme: Programme, row: np.ndarray, bound: float) -> None:
     programme.add_rows(np.zeros(len(columns)), columns, row[columns], np.full(1, -np.inf), np.full(1, bound))
 
 
-def _by_listing(search: _Search, prepared: Prepared, node_limit: int, seconds: float | None) -> None:
+def _by_listing(search: _Search, node_limit: int, seconds: float | None) -> None:
     """Judge all labellings."""
-    paths = labellings(search.problem.potentials)
-    scores = scores_of(search.problem.potentials, paths)
-    costs = sum((costs_of(rule, amounts_of(rule, paths)) for rule in search.problem.rules), np.zeros(len(paths)))
-    search.iterations = len(paths)
-    for i in np.flatnonzero((scores > -np.inf) & (costs < np.inf)):
-        search.offer(paths[i], float(scores[i]), float(costs[i]))
+    scores, costs = judge_every(search.problem)
+    search.iterations = len(scores)
+    for i in np.flatnonzero((scores > -np.inf) & (costs < np.inf)).tolist():
+        search.offer(labelling(i, search.problem.potentials), float(scores[i]), float(costs[i]))
     search.lower = search.cost

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from rulefield.kernels.certificate import EPSILON, SLACK, rounding_error_kernel
 from rulefield.kernels.jit import kernel
 from rulefield.kernels.lattice.rule_tables import rule_amounts
 
@@ -142,6 +143,26 @@ def complementary(excesses, duals, caps, strict):
 
 
 @kernel
+def dual_error(tables, duals, n, constant, value):
+    """Bound on the rounding error of a path's score near ``value`` under potentials that the duals charge.
+
+    Scores are <= 0 before they are charged. A counter that only adds makes charged scores <= 0 too, so that no partial
+    sum is larger than the whole; one that takes away lifts partial sums by at most n times its dual and what a token
+    takes away. Forming the potentials adds the error of each charge.
+    """
+    lift = abs(value) + abs(constant)
+    charge = 0.0
+    active = 0
+    for c in range(len(duals)):
+        if duals[c] > 0.0:
+            active += 1
+            charge += duals[c] * tables.counter_top[c]
+            lift += duals[c] * (abs(tables.counter_bound[c]) + 2 * n * tables.counter_fall[c])
+    terms = 2 * n + len(tables.weight) + active
+    return rounding_error_kernel(terms, lift) + EPSILON * n * (active + 2) * charge
+
+
+@kernel
 def soft_dd(
     unary,
     arriving,
@@ -151,7 +172,6 @@ def soft_dd(
     classes,
     caps,
     max_iterations,
-    tolerance,
     paper_stop,
     duals,
     best_labels,
@@ -167,6 +187,7 @@ def soft_dd(
     Returns
     -------
     (upper bound, best objective, iterations, converged)
+        The bound has its rounding error added.
         ``duals`` (counters,) holds the duals of the best bound, ``best_labels`` (n,) the best labelling;
         ``converged`` says that the stopping test held (the certificate or, if asked for and after the first dual
         step, the paper's test: while all duals are 0 that would accept anything).
@@ -178,8 +199,10 @@ def soft_dd(
     amounts = np.zeros(len(tables.weight), np.int64)
     labels = np.zeros(n, np.int64)
     ahead = np.empty((n, m))
-    bound = np.inf
+    bound = np.inf  # the least value met
+    proved = np.inf  # the same with its rounding error
     best = -np.inf
+    terms = 2 * n + len(tables.weight)
     pace = 1.0
     below = -1.0
     still = 0
@@ -203,19 +226,20 @@ def soft_dd(
             below *= 2.0
         if value < bound:
             bound = value
+            proved = min(proved, value + dual_error(tables, now, n, constant, value))
             overwrite(duals, now)
-        if best > -np.inf and bound - best <= tolerance * max(1.0, abs(best)):
-            return bound, best, iteration, True
+        if best > -np.inf and bound - best <= SLACK + rounding_error_kernel(terms, best):
+            return proved, best, iteration, True
         if paper_stop and iteration > 1 and complementary(excesses, now, caps, False):
             overwrite(best_labels, labels)
-            return bound, objective, iteration, True
+            return proved, objective, iteration, True
         square = 0.0
         for c in range(count):
             free = (excesses[c] > 0 and now[c] < caps[c]) or (excesses[c] < 0 and now[c] > 0.0)
             if free:
                 square += float(excesses[c] * excesses[c])
         if square == 0.0:
-            return bound, best, iteration, False
+            return proved, best, iteration, False
         if still >= 3:
             pace *= 0.6
             below *= 0.6
@@ -233,4 +257,4 @@ def soft_dd(
                 now[c] = caps[c]
             else:
                 now[c] = min(max(now[c] + step * excesses[c], 0.0), caps[c])
-    return bound, best, max_iterations, False
+    return proved, best, max_iterations, False

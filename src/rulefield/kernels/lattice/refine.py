@@ -160,6 +160,7 @@ def automaton_step(
     letter,
     letters,
     initial,
+    sure,
     step_ptr,
     step_to,
     step_amount,
@@ -172,7 +173,8 @@ def automaton_step(
 ):
     """Advance an automaton to node ``target``: fill ``out`` with (state, amount paid) of each run, return how many.
 
-    ``source`` is -1 at the first token. A run that has paid a rule that is paid once, or whose amount to come is
+    ``source`` is -1 at the first token; the amount ``sure``, which every run pays, is left out there. A run
+    that has paid a rule that is paid once, or whose amount to come is
     certain, is settled; not so where ``keep_runs`` asks for one path per labelling and the automaton guesses (then
     a paid run goes on, shifted by the number of states).
     """
@@ -187,8 +189,10 @@ def automaton_step(
     first, last = (np.int64(0), np.int64(states)) if source < 0 else (state, state + 1)
     for q in range(first, last):
         owed = np.int64(initial[q]) if source < 0 else -least[source, q]
-        if source < 0 and owed < 0:
-            continue
+        if source < 0:
+            if owed < 0:
+                continue
+            owed -= sure
         cell = q * letters + letter
         for b in range(step_ptr[cell], step_ptr[cell + 1]):
             to = np.int64(step_to[b])
@@ -379,8 +383,8 @@ def refine(
                     if is_priced:
                         score += prices[t, label[target]]
                     found = automaton_step(
-                        source, target, state, letter[target], letters, initial, step_ptr, step_to, step_amount,
-                        least, most, certain, keep_runs, once, out,
+                        source, target, state, letter[target], letters, initial, tables.sure[rule], step_ptr, step_to,
+                        step_amount, least, most, certain, keep_runs, once, out,
                     )  # fmt: skip
                 for s in range(found):
                     total = score

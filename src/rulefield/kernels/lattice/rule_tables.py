@@ -19,12 +19,15 @@ class RuleTables(NamedTuple):
     weight: np.ndarray  # float64 (rules,), inf where hard
     once: np.ndarray  # bool (rules,)
     local: np.ndarray  # bool (rules,): already folded into the potentials
+    sure: np.ndarray  # int64 (rules,): amount of a rule read by an automaton that no labelling avoids; taken out
     rule_counter: np.ndarray  # int64 (rules + 1,)
     rule_automaton: np.ndarray  # int64 (rules,), -1: read by counters
     counter_rule: np.ndarray  # int64 (counters,)
     counter_bound: np.ndarray  # int64 (counters,)
     counter_classes: np.ndarray  # int64 (counters,): token classes that its tables tell apart
     counter_plain: np.ndarray  # bool (counters,): only counts labels, all tokens alike
+    counter_top: np.ndarray  # int64 (counters,): largest size of what one token adds
+    counter_fall: np.ndarray  # int64 (counters,): most that one token takes away
     node_at: np.ndarray  # int64 (counters,)
     first_at: np.ndarray  # int64 (counters,)
     edge_at: np.ndarray  # int64 (counters,), -1: no edge table
@@ -114,7 +117,7 @@ def rule_amounts(tables, classes, labels, m, amounts, excesses):
             excesses[c] = total - bound[c]
             amount += max(excesses[c], 0)
         if tables.rule_automaton[r] >= 0:
-            amount = automaton_amount(tables, tables.rule_automaton[r], classes[r], labels, m)
+            amount = automaton_amount(tables, tables.rule_automaton[r], classes[r], labels, m) - tables.sure[r]
         amounts[r] = amount
         if amount > 0 and not tables.local[r]:
             cost += tables.weight[r] * (1.0 if tables.once[r] else float(amount))
@@ -123,26 +126,98 @@ def rule_amounts(tables, classes, labels, m, amounts, excesses):
 
 @kernel
 def fold_local(tables, classes, unary, pairwise, m):
-    """Subtract what local rules cost from ``unary`` (n, m) and ``pairwise`` (k, m, m), in place.
+    """Subtract what local rules cost from ``unary`` (n, m) and ``pairwise`` (k, m, m), in place; return the rest.
 
-    ``pairwise`` must be one matrix per step (k = n - 1) where a local rule has an edge table of several classes.
+    What all labels of a token (all pairs of a step) would pay alike is not subtracted but returned, so that large costs
+    that no labelling avoids do not drown the scores. ``pairwise`` must be one matrix per step (k = n - 1) where a local
+    rule has an edge table of several classes.
     """
     n = len(unary)
+    unavoidable = 0.0
     for r in range(len(tables.weight)):
         if not tables.local[r]:
             continue
         c = tables.rule_counter[r]
         weight = tables.weight[r]
+        soft = weight < np.inf
         for t in range(n):
             at = (tables.first_at[c] if t == 0 else tables.node_at[c]) + np.int64(classes[r, t]) * m
+            least = tables.node[at] if soft else 0
             for here in range(m):
-                if tables.node[at + here] != 0:
-                    unary[t, here] -= weight * tables.node[at + here]
+                least = min(least, tables.node[at + here])
+            if least != 0:
+                unavoidable += weight * least
+            for here in range(m):
+                if tables.node[at + here] != least:
+                    unary[t, here] -= weight * (tables.node[at + here] - least)
         if tables.edge_at[c] < 0 or n < 2:
             continue
         for t in range(len(pairwise)):
             at = tables.edge_at[c] + np.int64(classes[r, t + 1]) * m * m
+            least = tables.edge[at] if soft else 0
+            for i in range(m * m):
+                least = min(least, tables.edge[at + i])
+            if least != 0:
+                unavoidable += weight * least * ((n - 1) if len(pairwise) == 1 else 1)
             for i in range(m):
                 for j in range(m):
-                    if tables.edge[at + i * m + j] != 0:
-                        pairwise[t, i, j] -= weight * tables.edge[at + i * m + j]
+                    if tables.edge[at + i * m + j] != least:
+                        pairwise[t, i, j] -= weight * (tables.edge[at + i * m + j] - least)
+    return unavoidable
+
+
+@kernel
+def take_out_maxima(unary, arriving):
+    """Subtract each token's and each step's maximum, in place; return their sum, and whether NaN or +inf was met.
+
+    Rows without any allowed entry stay as they are. ``arriving`` is one matrix, or one per step.
+    """
+    n, m = unary.shape
+    total = 0.0
+    wrong = False
+    for t in range(n):
+        top = -np.inf
+        for here in range(m):
+            wrong = wrong or not unary[t, here] < np.inf
+            top = max(top, unary[t, here])
+        if top > -np.inf:
+            total += top
+            for here in range(m):
+                unary[t, here] -= top
+    if n < 2:
+        return total, wrong
+    for t in range(len(arriving)):
+        top = -np.inf
+        for i in range(m):
+            for j in range(m):
+                wrong = wrong or not arriving[t, i, j] < np.inf
+                top = max(top, arriving[t, i, j])
+        if top > -np.inf:
+            total += top * ((n - 1) if len(arriving) == 1 else 1)
+            for i in range(m):
+                for j in range(m):
+                    arriving[t, i, j] -= top
+    return total, wrong
+
+
+@kernel
+def unavoidable_excess(tables, classes, counter, unary):
+    """Return how much a counter exceeds its bound at the least, token by token; 0 where it need not. O(n m^2)."""
+    n, m = unary.shape
+    total = -tables.counter_bound[counter]
+    for t in range(n):
+        row = np.int64(classes[t]) * m
+        at = (tables.first_at[counter] if t == 0 else tables.node_at[counter]) + row
+        low = np.int64(1) << np.int64(40)
+        for here in range(m):
+            if unary[t, here] > -np.inf:
+                low = min(low, tables.node[at + here])
+        total += low
+        if t > 0 and tables.edge_at[counter] >= 0:
+            low = np.int64(1) << np.int64(40)
+            for before in range(m):
+                for here in range(m):
+                    if unary[t - 1, before] > -np.inf and unary[t, here] > -np.inf:
+                        low = min(low, tables.edge[tables.edge_at[counter] + (row + before) * m + here])
+            total += low
+    return max(total, np.int64(0))

@@ -1,15 +1,9 @@
-"""Decoding under rules by listing every labelling: the oracle of the other engines, in code of its own."""
+"""What labellings are worth under compiled rules, from the definition: numpy, no kernels, no engine."""
 
 import numpy as np
 
-from rulefield.exceptions import RuleError
-from rulefield.inference.chain.enumerate import labellings
-from rulefield.inference.result import BrokenRule, Result, Status
-from rulefield.problem.chain import ChainPotentials
-from rulefield.problem.chain_rules import Automaton, ChainProblem, CompiledRule, Tally
 
-
-def scores_of(potentials: ChainPotentials, paths: np.ndarray) -> np.ndarray:
+def scores_of(potentials, paths):
     """Scores (paths,) of labellings (paths, n)."""
     steps = np.arange(potentials.n_steps)
     total = potentials.unary[steps, paths].sum(axis=1)
@@ -20,21 +14,17 @@ def scores_of(potentials: ChainPotentials, paths: np.ndarray) -> np.ndarray:
     return total + potentials.pairwise[steps[:-1], paths[:, :-1], paths[:, 1:]].sum(axis=1)
 
 
-def amounts_of(rule: CompiledRule, paths: np.ndarray) -> np.ndarray:
+def amounts_of(rule, paths):
     """Amounts (paths,) by which each labelling of ``paths`` (paths, n) breaks a rule."""
     classes = np.asarray(rule.token_class, dtype=np.int64)
     if rule.tally is not None:
         return _tally(rule.tally, classes, paths)
     if rule.counters:
         return sum(np.maximum(_tally(c.tally, classes, paths) - c.bound, 0) for c in rule.counters)
-    if rule.automaton is None:
-        raise RuleError(
-            f"compiled rule {rule.rule} has neither a tally, nor counters, nor an automaton; give it one."
-        )
     return automaton_amounts(rule.automaton, classes, paths)
 
 
-def _tally(tally: Tally, classes: np.ndarray, paths: np.ndarray) -> np.ndarray:
+def _tally(tally, classes, paths):
     if not len(classes):
         return np.zeros(len(paths), np.int64)
     first = tally.node if tally.first is None else tally.first
@@ -46,7 +36,7 @@ def _tally(tally: Tally, classes: np.ndarray, paths: np.ndarray) -> np.ndarray:
     return total
 
 
-def automaton_amounts(automaton: Automaton, classes: np.ndarray, paths: np.ndarray) -> np.ndarray:
+def automaton_amounts(automaton, classes, paths):
     """Amounts (paths,) that an automaton reads off labellings, by following all runs of all of them."""
     runs = np.where(automaton.initial >= 0, automaton.initial, np.inf)
     runs = np.repeat(runs[None].astype(float), len(paths), axis=0)
@@ -65,28 +55,13 @@ def automaton_amounts(automaton: Automaton, classes: np.ndarray, paths: np.ndarr
     return (runs + ends).min(axis=1)
 
 
-def costs_of(rule: CompiledRule, amounts: np.ndarray) -> np.ndarray:
+def costs_of(rule, amounts):
     """Return what amounts (paths,) of a rule cost; ``inf`` where it is hard and broken."""
     paid = np.minimum(amounts, 1) if rule.once else amounts
     return np.where(paid > 0, rule.weight * np.where(paid > 0, paid, 1), 0.0)
 
 
-def decode_enumerate(problem: ChainProblem) -> Result:
-    """Return a best labelling under the rules by judging all m ** n of them; refused where they are too many."""
-    paths = labellings(problem.potentials)
-    scores = scores_of(problem.potentials, paths)
-    amounts = [amounts_of(rule, paths) for rule in problem.rules]
-    objectives = scores.copy()
-    for rule, amount in zip(problem.rules, amounts, strict=True):
-        objectives -= costs_of(rule, amount)
-    best = int(np.argmax(objectives))
-    if objectives[best] == -np.inf:
-        none = np.zeros(0, np.int64)
-        return Result(none, -np.inf, -np.inf, -np.inf, Status.infeasible, "enumerate", len(paths))
-    broken = tuple(
-        BrokenRule(rule.rule, float(amount[best]), float(costs_of(rule, amount)[best]))
-        for rule, amount in zip(problem.rules, amounts, strict=True)
-        if amount[best] > 0
-    )
-    value = float(objectives[best])
-    return Result(paths[best], float(scores[best]), value, value, Status.optimal, "enumerate", len(paths), broken)
+def objectives_of(problem, paths):
+    """(scores, costs) of labellings (paths, n); a cost is inf where a hard rule is broken."""
+    costs = sum((costs_of(rule, amounts_of(rule, paths)) for rule in problem.rules), np.zeros(len(paths)))
+    return scores_of(problem.potentials, paths), costs

@@ -1,0 +1,148 @@
+"""The checker: what a labelling of a chain is worth, from the definition, in code that no engine shares.
+
+It reads rules as they were compiled, one after the other, and judges one labelling (or all of them, for enumeration).
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rulefield.kernels.jit import kernel
+
+UNREAD = np.int64(-1)  # the amount of a labelling that an automaton has no run for
+
+
+class Definitions(NamedTuple):
+    """Rules as compiled. Rule r has the pieces ``piece[r] : piece[r + 1]`` (tallies) or the automaton ``automaton[r]``."""
+
+    weight: np.ndarray  # float64 (rules,), inf where hard
+    once: np.ndarray  # bool (rules,)
+    piece: np.ndarray  # int64 (rules + 1,)
+    automaton: np.ndarray  # int64 (rules,), -1: none
+    clipped: np.ndarray  # bool (pieces,): counts only what exceeds ``bound``
+    bound: np.ndarray  # int64 (pieces,)
+    node: np.ndarray  # int64 (pieces,): where its (classes, labels) table begins in ``table``
+    first: np.ndarray  # int64 (pieces,), likewise
+    edge: np.ndarray  # int64 (pieces,), likewise (classes, labels, labels); -1: none
+    simple: np.ndarray  # bool (pieces,): one class, no edges, no table of its own for the first token
+    table: np.ndarray  # int32
+    letters: np.ndarray  # int64 (automata,)
+    letter: np.ndarray  # int64 (automata + 1,): where its (classes, labels) table begins in ``table``
+    state: np.ndarray  # int64 (automata + 1,): where its states begin in ``initial`` and ``final``
+    cell: np.ndarray  # int64 (automata,): where its arc pointers begin in ``pointer``
+    initial: np.ndarray  # int32
+    final: np.ndarray  # int32
+    pointer: np.ndarray  # int64, positions in ``to`` and ``amount``
+    to: np.ndarray  # int64
+    amount: np.ndarray  # int32
+
+
+@kernel
+def labelling_score(unary, pairwise, labels):
+    """Return the score of a labelling under pairwise[from, to] (1 or n - 1 matrices), and the sum of its terms' sizes."""
+    total = 0.0
+    size = 0.0
+    for t in range(len(labels)):
+        here = unary[t, labels[t]]
+        total += here
+        size += abs(here)
+        if t + 1 < len(labels):
+            step = pairwise[t if len(pairwise) > 1 else 0, labels[t], labels[t + 1]]
+            total += step
+            size += abs(step)
+    return total, size
+
+
+@kernel
+def _run_amount(d, k, classes, labels, m):
+    """Least amount over the runs of automaton k that accept the labelling."""
+    states = d.state[k + 1] - d.state[k]
+    reached = np.full(states, UNREAD, np.int64)
+    for q in range(states):
+        reached[q] = d.initial[d.state[k] + q]
+    for t in range(len(labels)):
+        letter = d.table[d.letter[k] + np.int64(classes[t]) * m + labels[t]]
+        following = np.full(states, UNREAD, np.int64)
+        for q in range(states):
+            if reached[q] >= 0:
+                at = d.cell[k] + q * d.letters[k] + letter
+                for arc in range(d.pointer[at], d.pointer[at + 1]):
+                    paid = reached[q] + d.amount[arc]
+                    if following[d.to[arc]] < 0 or paid < following[d.to[arc]]:
+                        following[d.to[arc]] = paid
+        reached = following
+    least = UNREAD
+    for q in range(states):
+        end = d.final[d.state[k] + q]
+        if reached[q] >= 0 and end >= 0 and (least < 0 or reached[q] + end < least):
+            least = reached[q] + end
+    return least
+
+
+@kernel
+def _piece_sum(d, p, classes, labels, m):
+    """Sum of one tally over the labelling."""
+    total = np.int64(0)
+    for t in range(len(labels)):
+        table = d.node[p] if t > 0 else d.first[p]
+        total += d.table[table + np.int64(classes[t]) * m + labels[t]]
+        if t > 0 and d.edge[p] >= 0:
+            total += d.table[d.edge[p] + (np.int64(classes[t]) * m + labels[t - 1]) * m + labels[t]]
+    return total
+
+
+@kernel
+def labelling_amounts(d, classes, labels, m, amounts):
+    """Fill the amounts (rules,) by which a labelling breaks each rule; return what they cost (inf: a hard one).
+
+    ``classes`` (rules, n) are the token classes. An automaton without a run gets the amount ``UNREAD``, at infinite cost.
+    """
+    count = np.zeros(m, np.int64)
+    for t in range(len(labels)):
+        count[labels[t]] += 1
+    cost = 0.0
+    for r in range(len(amounts)):
+        amount = np.int64(0)
+        for p in range(d.piece[r], d.piece[r + 1]):
+            total = np.int64(0)
+            if d.simple[p]:
+                for label in range(m):
+                    total += count[label] * d.table[d.node[p] + label]
+            else:
+                total = _piece_sum(d, p, classes[r], labels, m)
+            if not d.clipped[p]:
+                amount += total
+            elif total > d.bound[p]:
+                amount += total - d.bound[p]
+        if d.automaton[r] >= 0:
+            amount = _run_amount(d, d.automaton[r], classes[r], labels, m)
+        amounts[r] = amount
+        if amount == UNREAD:
+            cost = np.inf
+        elif amount > 0:
+            cost += d.weight[r] if d.once[r] else d.weight[r] * amount
+    return cost
+
+
+@kernel
+def judge_one(unary, pairwise, d, classes, labels, amounts):
+    """Fill the amounts (rules,) of one labelling; return (score, sum of its terms' sizes, cost)."""
+    score, size = labelling_score(unary, pairwise, labels)
+    return score, size, labelling_amounts(d, classes, labels, unary.shape[1], amounts)
+
+
+@kernel
+def judge_all(unary, pairwise, d, classes, scores, costs):
+    """Fill scores and costs of all m ** n labellings, in lexicographic order."""
+    n, m = unary.shape
+    labels = np.zeros(n, np.int64)
+    amounts = np.zeros(len(d.weight), np.int64)
+    for i in range(len(scores)):
+        scores[i], _ = labelling_score(unary, pairwise, labels)
+        costs[i] = labelling_amounts(d, classes, labels, m, amounts)
+        t = n - 1
+        while t >= 0 and labels[t] == m - 1:
+            labels[t] = 0
+            t -= 1
+        if t >= 0:
+            labels[t] += 1

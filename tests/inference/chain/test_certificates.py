@@ -155,12 +155,8 @@ def test_two_stage_answers_cost_least_at_every_scale(engine, count):
     for seed in range(count):
         rng = np.random.default_rng(60_000 + seed)
         problem = wild_problem(60_000 + seed, 4, 3, 4, hard=0.15)
-        choice = (
-            {"delta": float(rng.choice((0.0, 0.5, 3.0, 1e3)))}
-            if seed % 2
-            else {"tau": float(rng.choice((0.5, 0.97, 1.0)))}
-        )
-        result = decode_two_stage(problem, engine=engine, **choice)
+        near = ("delta", (0.0, 0.5, 3.0, 1e3)) if seed % 2 else ("tau", (0.5, 0.97, 1.0))
+        result = decode_two_stage(problem, engine=engine, **{near[0]: float(rng.choice(near[1]))})
         scores, costs = judge_every(problem)
         allowed = (scores > -np.inf) & (costs < np.inf)
         if not allowed.any():

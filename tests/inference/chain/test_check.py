@@ -1,4 +1,4 @@
-"""The checker agrees with the definition, refuses what an engine claims wrongly, and answers do not depend on how a problem is said."""
+"""The checker agrees with the definition and refuses wrong claims; answers do not depend on how a problem is said."""
 
 from dataclasses import replace
 

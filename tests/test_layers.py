@@ -40,11 +40,6 @@ FAMILY_EXCEPTIONS = {
     ("estimators", "joint", "chain"): "a joint model starts from one chain per task",
     ("inference", "joint", "chain"): "what rules leave open is a small chain over joint states",
     ("estimators", "ruled", "chain"): "RuledCRF wraps a ChainCRF",
-    (
-        "inference",
-        "segments",
-        "chain",
-    ): "rules over segments are read by the chain's naive reader where all are listed",
     ("kernels", "segments", "lattice"): "segmentations are laid out as the lattice that rules are multiplied with",
     ("kernels", "segments", "chain"): "a step between segments is a step of a chain",
     ("learning", "expectations", "chain"): "free sums of one chain go through the chain's kernels",

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from oracles.compiled import random_problem
-from oracles.definition import amounts_of, objectives_of
 from rulefield.exceptions import InternalError
 from rulefield.inference.chain.check import confirm, judge_labelling
 from rulefield.inference.chain.decode import ENGINES, decode
 from rulefield.inference.chain.enumerate import judge_every, labellings
 from rulefield.inference.chain.prepare import prepare
+from rulefield.inference.definition import amounts_of, judged
 from rulefield.inference.result import TOLERANCE, Status
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule, Counter, Tally
@@ -24,7 +24,7 @@ def test_the_checker_is_the_definition():
         problem = random_problem(np.random.default_rng(seed), 5, 3, 5)
         scores, costs = judge_every(problem)
         paths = labellings(problem.potentials)
-        expected_scores, expected_costs = objectives_of(problem, paths)
+        expected_scores, expected_costs = judged(problem, paths)
         np.testing.assert_allclose(scores, expected_scores, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(costs, expected_costs, rtol=1e-12, atol=1e-12)
         at = int(np.random.default_rng(seed).integers(len(paths)))

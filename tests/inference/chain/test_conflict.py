@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
-from oracles.definition import amounts_of, costs_of, scores_of
 from rulefield.inference.chain.conflict import conflicting, decode_relaxed, is_hard, minimal_conflict
 from rulefield.inference.chain.enumerate import decode_enumerate, labellings
+from rulefield.inference.definition import amounts_of, costs_of, scores_of
 from rulefield.inference.result import Status
 from rulefield.problem.chain_rules import ChainProblem
 

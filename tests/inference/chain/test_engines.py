@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from oracles.chains import random_chain
 from oracles.compiled import random_problem, random_rule
-from oracles.definition import amounts_of
 from rulefield.exceptions import InputError
 from rulefield.inference.chain.decode import ENGINES, decode, decode_many
 from rulefield.inference.chain.enumerate import decode_enumerate
+from rulefield.inference.definition import amounts_of
 from rulefield.inference.result import Status
 from rulefield.problem.chain_rules import ChainProblem
 

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
-from oracles.definition import amounts_of, costs_of, scores_of
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.chain.enumerate import labellings
 from rulefield.inference.chain.sums import (
@@ -15,6 +14,7 @@ from rulefield.inference.chain.sums import (
     constrained_marginals,
     constrained_samples,
 )
+from rulefield.inference.definition import amounts_of, costs_of, scores_of
 from rulefield.inference.result import Status
 
 SEEDS = st.integers(0, 2**32 - 1)

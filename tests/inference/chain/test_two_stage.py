@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
-from oracles.definition import amounts_of
 from rulefield.exceptions import InputError
 from rulefield.inference.chain.two_stage import decode_two_stage
+from rulefield.inference.definition import amounts_of
 from rulefield.inference.result import Status
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from oracles.joint_rules import random_joint_case
 from rulefield.inference.chain.enumerate import labellings
-from rulefield.inference.chain.exhaustive import amounts_of, costs_of, scores_of
+from rulefield.inference.definition import amounts_of, costs_of, scores_of
 from rulefield.inference.joint import windows
 from rulefield.inference.joint.amounts import joint_amounts
 from rulefield.inference.joint.decode import decode_joint

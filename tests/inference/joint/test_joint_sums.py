@@ -8,7 +8,7 @@ from oracles.joint import problem as plain_problem
 from oracles.joint_rules import random_joint_case
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.chain.enumerate import labellings
-from rulefield.inference.chain.exhaustive import amounts_of, costs_of, scores_of
+from rulefield.inference.definition import amounts_of, costs_of, scores_of
 from rulefield.inference.joint import windows
 from rulefield.inference.joint.exact import joint_samples
 from rulefield.inference.joint.sums import ruled_kbest, ruled_log_partition, ruled_marginals, ruled_samples

@@ -17,7 +17,7 @@ from oracles.segments import (
 )
 from rulefield import rules as r
 from rulefield.exceptions import InfeasibleError, InputError
-from rulefield.inference.chain.exhaustive import amounts_of, costs_of
+from rulefield.inference.definition import amounts_of, costs_of
 from rulefield.inference.result import Status
 from rulefield.inference.segments.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.segments.decode import ENGINES, decode

@@ -115,7 +115,7 @@ def prepare(problem: ChainProblem, centered: bool = False) -> Prepared:
         pairwise = pairwise.copy()
         if n > 1 and len(pairwise) == 1 and _local_edges_vary(tables):
             pairwise = np.repeat(pairwise, n - 1, axis=0)
-        paid += fold_local(tables, classes, unary, pairwise, m)
+        paid += fold_local(tables, classes, unary, pairwise, m, True)
     arriving = np.zeros((1, m, m)) if n == 1 else np.array(pairwise.transpose(0, 2, 1), order="C")
     large = _large(tables, rules, n)
     if large:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rulefield.exceptions import InputError
-from rulefield.inference.chain.exhaustive import amounts_of, costs_of
+from rulefield.inference.definition import amounts_of, costs_of
 from rulefield.inference.result import BrokenRule, Result, Status
 from rulefield.problem.segments import SegmentPotentials, SegmentProblem
 

@@ -119,7 +119,7 @@ def prepare(problem: SegmentProblem) -> Prepared:
         by_token = local & (tables.edge_at < 0)
         folded = np.zeros_like(tables.local)
         folded[tables.counter_rule[by_token]] = True
-        fold_local(tables._replace(local=folded), classes, extra, np.zeros((0, m, m)), m)
+        fold_local(tables._replace(local=folded), classes, extra, np.zeros((0, m, m)), m, False)
         best = extra[:, spelling.label].max(axis=(3, 4)).transpose(1, 0, 2)
         scores = plain._replace(role=np.ascontiguousarray(plain.role + best))
         charges[local & ~by_token] = tables.weight[tables.counter_rule[local & ~by_token]]

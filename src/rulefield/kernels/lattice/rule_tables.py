@@ -125,12 +125,12 @@ def rule_amounts(tables, classes, labels, m, amounts, excesses):
 
 
 @kernel
-def fold_local(tables, classes, unary, pairwise, m):
+def fold_local(tables, classes, unary, pairwise, m, take_out):
     """Subtract what local rules cost from ``unary`` (n, m) and ``pairwise`` (k, m, m), in place; return the rest.
 
-    What all labels of a token (all pairs of a step) would pay alike is not subtracted but returned, so that large costs
-    that no labelling avoids do not drown the scores. ``pairwise`` must be one matrix per step (k = n - 1) where a local
-    rule has an edge table of several classes.
+    With ``take_out``, what all labels of a token (all pairs of a step) would pay alike is not subtracted but returned, so
+    that large costs that no labelling avoids do not drown the scores.
+    ``pairwise`` must be one matrix per step (k = n - 1) where a local rule has an edge table of several classes.
     """
     n = len(unary)
     unavoidable = 0.0
@@ -139,11 +139,11 @@ def fold_local(tables, classes, unary, pairwise, m):
             continue
         c = tables.rule_counter[r]
         weight = tables.weight[r]
-        soft = weight < np.inf
+        shared = take_out and weight < np.inf
         for t in range(n):
             at = (tables.first_at[c] if t == 0 else tables.node_at[c]) + np.int64(classes[r, t]) * m
-            least = tables.node[at] if soft else 0
-            for here in range(m):
+            least = tables.node[at] if shared else 0
+            for here in range(m if shared else 0):
                 least = min(least, tables.node[at + here])
             if least != 0:
                 unavoidable += weight * least
@@ -154,8 +154,8 @@ def fold_local(tables, classes, unary, pairwise, m):
             continue
         for t in range(len(pairwise)):
             at = tables.edge_at[c] + np.int64(classes[r, t + 1]) * m * m
-            least = tables.edge[at] if soft else 0
-            for i in range(m * m):
+            least = tables.edge[at] if shared else 0
+            for i in range(m * m if shared else 0):
                 least = min(least, tables.edge[at + i])
             if least != 0:
                 unavoidable += weight * least * ((n - 1) if len(pairwise) == 1 else 1)

@@ -81,7 +81,7 @@ class Window(Statement):
 
     def _terms(self, builder: RowBuilder) -> list[tuple[list[Affine], Affine]]:
         """Premises and conclusion of each token that counts."""
-        asked = (self.here.node == 0).any()
+        asked = self.conclusion == 0 or bool((self.here.node == 0).any())
         terms = []
         for t in self._centres(builder.token_class):
             labels = {-1: builder.at(self.prev, t - 1), 1: builder.at(self.next, t + 1)}

@@ -1,9 +1,16 @@
-"""What labellings are worth under compiled rules, from the definition: numpy, no kernels, no engine."""
+"""What labellings are worth under compiled rules, from the definition: numpy, no kernels, no engine.
+
+The tests hold the compiled checker against this; enumeration of families without a checker of their own reads it too.
+"""
 
 import numpy as np
 
+from rulefield.exceptions import RuleError
+from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain_rules import Automaton, ChainProblem, CompiledRule, Tally
 
-def scores_of(potentials, paths):
+
+def scores_of(potentials: ChainPotentials, paths: np.ndarray) -> np.ndarray:
     """Scores (paths,) of labellings (paths, n)."""
     steps = np.arange(potentials.n_steps)
     total = potentials.unary[steps, paths].sum(axis=1)
@@ -14,17 +21,21 @@ def scores_of(potentials, paths):
     return total + potentials.pairwise[steps[:-1], paths[:, :-1], paths[:, 1:]].sum(axis=1)
 
 
-def amounts_of(rule, paths):
+def amounts_of(rule: CompiledRule, paths: np.ndarray) -> np.ndarray:
     """Amounts (paths,) by which each labelling of ``paths`` (paths, n) breaks a rule."""
     classes = np.asarray(rule.token_class, dtype=np.int64)
     if rule.tally is not None:
         return _tally(rule.tally, classes, paths)
     if rule.counters:
         return sum(np.maximum(_tally(c.tally, classes, paths) - c.bound, 0) for c in rule.counters)
+    if rule.automaton is None:
+        raise RuleError(
+            f"compiled rule {rule.rule} has neither a tally, nor counters, nor an automaton; give it one."
+        )
     return automaton_amounts(rule.automaton, classes, paths)
 
 
-def _tally(tally, classes, paths):
+def _tally(tally: Tally, classes: np.ndarray, paths: np.ndarray) -> np.ndarray:
     if not len(classes):
         return np.zeros(len(paths), np.int64)
     first = tally.node if tally.first is None else tally.first
@@ -36,7 +47,7 @@ def _tally(tally, classes, paths):
     return total
 
 
-def automaton_amounts(automaton, classes, paths):
+def automaton_amounts(automaton: Automaton, classes: np.ndarray, paths: np.ndarray) -> np.ndarray:
     """Amounts (paths,) that an automaton reads off labellings, by following all runs of all of them."""
     runs = np.where(automaton.initial >= 0, automaton.initial, np.inf)
     runs = np.repeat(runs[None].astype(float), len(paths), axis=0)
@@ -55,13 +66,13 @@ def automaton_amounts(automaton, classes, paths):
     return (runs + ends).min(axis=1)
 
 
-def costs_of(rule, amounts):
+def costs_of(rule: CompiledRule, amounts: np.ndarray) -> np.ndarray:
     """Return what amounts (paths,) of a rule cost; ``inf`` where it is hard and broken."""
     paid = np.minimum(amounts, 1) if rule.once else amounts
     return np.where(paid > 0, rule.weight * np.where(paid > 0, paid, 1), 0.0)
 
 
-def objectives_of(problem, paths):
-    """(scores, costs) of labellings (paths, n); a cost is inf where a hard rule is broken."""
+def judged(problem: ChainProblem, paths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and costs (paths,) of labellings (paths, n); a cost is ``inf`` where a hard rule is broken."""
     costs = sum((costs_of(rule, amounts_of(rule, paths)) for rule in problem.rules), np.zeros(len(paths)))
     return scores_of(problem.potentials, paths), costs

@@ -37,10 +37,6 @@ class ModelFileError(RulefieldError, ValueError):
     """A model file is damaged, foreign, or from a newer version."""
 
 
-class InternalError(RulefieldError):
-    """Rulefield caught a mistake of its own; the answer is withheld."""
-
-
 class InterruptedFitWarning(UserWarning):
     """Ctrl-C stopped a fit; the best model so far was kept."""
 

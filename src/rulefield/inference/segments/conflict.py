@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from rulefield.inference.chain.exhaustive import amounts_of
+from rulefield.inference.definition import amounts_of
 from rulefield.inference.result import BrokenRule, Result, Status, judge
 from rulefield.inference.segments.prepare import prepare
 from rulefield.inference.segments.search import NODE_LIMIT, Search, run_auto

@@ -2,7 +2,6 @@
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypedDict
 
@@ -10,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from rulefield.estimators.attributes import check_attribute
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.packing import Packer, State, given_or, pack_or_name, unpack
 from rulefield.estimators.parameters import Table, check_parameters
@@ -38,8 +38,8 @@ class SavedModel(BaseEstimator):
 
     _kind: ClassVar[str]
     _parameters: ClassVar[Table]
-    _saved: ClassVar[tuple[str, ...] | Mapping[str, Any]] = ()
-    """Fitted attributes that are written as they are, and their types, which are checked at loading."""
+    _saved: ClassVar[tuple[str, ...]] = ()
+    """Fitted attributes that are written as they are; :mod:`rulefield.estimators.attributes` has their types."""
     _given_to_load: ClassVar[tuple[str, ...]] = ()
     """Parameters that are the user's own code: the file names them, and ``load`` is given them again."""
 
@@ -137,8 +137,7 @@ class SavedModel(BaseEstimator):
             check_parameters(made)
         for name in cls._saved:
             value = unpack(metadata["attributes"][name], arrays)
-            if isinstance(cls._saved, Mapping):
-                check_typed(value, cls._saved[name], name)
+            check_attribute(name, value)
             setattr(made, name, value)
         made._restore(arrays, metadata["model"], **given)
         return made

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -130,14 +130,7 @@ class ChainCRF(FittedChain):
     """
 
     _kind = "chain"
-    _saved: ClassVar[dict[str, Any]] = {
-        "classes_": list[str | int | float],
-        "log_": list,
-        "n_iter_": int,
-        "converged_": bool,
-        "stopped_because_": str,
-        "expectations_": list,
-    }
+    _saved = ("classes_", "log_", "n_iter_", "converged_", "stopped_because_", "expectations_")
 
     def __init__(
         self,

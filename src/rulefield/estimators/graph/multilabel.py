@@ -35,7 +35,8 @@ from rulefield.estimators.parameters import (
     whole,
 )
 from rulefield.estimators.tables import KnownTable, known_rows
-from rulefield.exceptions import InputError, LabelError
+from rulefield.exceptions import InputError, LabelError, ModelFileError
+from rulefield.forms import Form, check_arrays, weights
 from rulefield.inference.graph.decode import ENGINES, NODE_LIMIT
 from rulefield.rules.graph.compiler import GraphRuleCompiler
 
@@ -337,8 +338,33 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
         own = {name.removeprefix("field."): array for name, array in arrays.items() if name.startswith("field.")}
         self.crf_ = GraphCRF._from_state(own, metadata["field"])
+        self._check_restored()
         if metadata["feature_names"]:
             self.feature_names_in_ = np.array(metadata["feature_names"], dtype=object)
+
+    def _check_restored(self) -> None:
+        """Refuse attributes of a file that do not fit each other or the field."""
+        parts = {"edges": self.edges_} | {f"classes{k}": c for k, c in enumerate(self._class_list)}
+        forms = {"edges": Form(("int64",), ("edges", "2"), below="labels")}
+        if (self._center is None) != (self._spread is None):
+            raise ModelFileError("the model file holds a center or a spread without the other; save it again.")
+        if self._center is not None and self._spread is not None:
+            parts |= {"center": self._center, "spread": self._spread}
+            forms |= {"center": weights("features"), "spread": Form(("float64",), ("features",), least=1e-300)}
+        check_arrays(parts, forms, {"labels": len(self._class_list), "features": self.n_features_in_})
+        counts = {name: len(set(c.tolist())) for name, c in zip(self._names, self._class_list)}
+        spec = self.crf_.model_.spec
+        wanted = set(map(tuple, np.array(self._names)[self.edges_].tolist()))
+        if (
+            not counts
+            or spec.labels != counts
+            or any(d != self.n_features_in_ + 1 for d in spec.features.values())
+            or set(spec.edge_features) != wanted
+            or any(d != 1 for d in spec.edge_features.values())
+            or any(c.ndim != 1 for c in self._class_list)
+            or self._multilabel != (len(counts) > 1)
+        ):
+            raise ModelFileError("the labels of the model file do not fit its field; save the model again.")
 
 
 class _LabelRules:

@@ -50,22 +50,28 @@ def holds(kind, truth, limit):
 
 def objectives(problem):
     """All labellings (auxiliary values last) and their objectives."""
-    p, logic, rows = problem.potentials, problem.logic, problem.rows
+    p, rows = problem.potentials, problem.rows
     labels = all_labellings([*p.n_labels, *([2] * rows.n_auxiliary)])
-    total = scores_of(p, labels)
+    return labels, scores_of(p, labels) - penalties(problem, labels)
+
+
+def penalties(problem, labels):
+    """What each labelling pays for broken rules, by the definitions written out."""
+    logic, rows = problem.logic, problem.rows
+    total = np.zeros(len(labels))
     for f in range(logic.n_factors):
         atoms = range(logic.pointer[f], logic.pointer[f + 1])
         truth = np.zeros((len(labels), len(atoms)), dtype=bool)
         for k, a in enumerate(atoms):
             truth[:, k] = (labels[:, logic.atom_node[a]] == logic.atom_label[a]) != logic.atom_negated[a]
-        total[~holds(logic.kind[f], truth, logic.limit[f])] -= logic.weight[f]
+        total[~holds(logic.kind[f], truth, logic.limit[f])] += logic.weight[f]
     for r in range(rows.n_rows):
         amount = np.full(len(labels), -rows.bound[r])
         for a in range(rows.pointer[r], rows.pointer[r + 1]):
             amount += rows.value[a] * (labels[:, rows.atom_node[a]] == rows.atom_label[a])
         over = amount > 1e-9
-        total[over] -= rows.weight[r] * amount[over]
-    return labels, total
+        total[over] += rows.weight[r] * amount[over]
+    return total
 
 
 def best_objective(problem):
@@ -145,7 +151,7 @@ def random_rows(rng, p, n_rows, n_auxiliary=0, soft=0.5, step=1.0):
 POWERS = (-9, -3, 0, 0, 0, 0, 0, 3, 6)
 
 
-def hostile_problem(rng, real_rows=True):
+def hostile_problem(rng, real_rows=True, soft=(0.5, 0.8, 1.0)):
     """A small problem with everything that may go wrong, before and after a constant is added to its scores.
 
     Score scales 1e-9 to 1e6, weights 1e-9 to 1e6, forbidden labels and pairs, nodes of one label, loops, parallel
@@ -159,7 +165,7 @@ def hostile_problem(rng, real_rows=True):
     scale = 10.0 ** rng.choice([-9, -3, 0, 0, 0, 0, 1, 3, 6])
     p = GraphPotentials(p.n_labels, scale * p.unary, p.edges, scale * rng.choice([0.3, 1.0, 3.0]) * p.pairwise)
     n_auxiliary = int(rng.choice([0, 0, 0, 1, 2])) if n_nodes else 0
-    soft = float(rng.choice([0.5, 0.8, 1.0]))
+    soft = float(rng.choice(soft))
     logic = random_logic(rng, p, int(rng.integers(0, 6)), soft) if n_nodes else LogicFactors.none()
     n_rows = int(rng.choice([0, 0, 1, 2, 3])) if n_nodes else 0
     step = float(rng.choice([1.0, 0.5, 0.0] if real_rows else [1.0, 0.5]))

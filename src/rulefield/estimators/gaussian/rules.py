@@ -34,7 +34,7 @@ class LabelRules:
         if on_infeasible not in ("raise", "relax"):
             raise InputError(f'on_infeasible must be "raise" or "relax"; got {on_infeasible!r}.')
         self.rules, self.values, self.on_infeasible = list(rules), values, on_infeasible
-        self.compiler = GraphRuleCompiler(self.rules, {NODE: values})
+        self.compiler = GraphRuleCompiler(self.rules, {NODE: values}, countable=on_infeasible == "relax")
         self._compiled: dict[int, tuple[LogicFactors, GraphRows]] = {}
 
     def decode(self, proba: np.ndarray) -> list[Labeling]:

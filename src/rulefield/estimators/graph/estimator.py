@@ -416,7 +416,7 @@ class GraphCRF(SavedModel):
         check_parameters(self)
         rules = self.rules if rules is None else rules
         check_value("rules", rules, RULES)
-        compiler = GraphRuleCompiler(rules or [], self._names.classes)
+        compiler = GraphRuleCompiler(rules or [], self._names.classes, self.on_infeasible == "relax")
         return GraphDecoder(
             self.model_, self.theta_, self._names, rules or [], compiler.compile, self.on_infeasible, self.n_jobs
         )

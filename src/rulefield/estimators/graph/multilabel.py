@@ -292,7 +292,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
         check_parameters(self)
         rules = self.rules if rules is None else rules
         check_value("rules", rules, RULES)
-        compiler = _LabelRules(rules or [], self._class_list)
+        compiler = _LabelRules(rules or [], self._class_list, self.on_infeasible == "relax")
         crf = self.crf_
         return GraphDecoder(
             crf.model_, crf.theta_, crf._names, compiler.rules, compiler, self.on_infeasible, self.n_jobs
@@ -370,11 +370,11 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
 class _LabelRules:
     """Rules about the nodes ``node("label", k)``, compiled for the graph of one sample; the same for all samples."""
 
-    def __init__(self, rules: Sequence[Any], classes: Sequence[np.ndarray]):
+    def __init__(self, rules: Sequence[Any], classes: Sequence[np.ndarray], countable: bool = False):
         self.rules, self._n_labels = list(rules), len(classes)
         if self.rules and any(not np.array_equal(c, classes[0]) for c in classes):
             raise InputError("rules need labels that all have the same classes; this target's columns differ.")
-        self._compiler = GraphRuleCompiler(self.rules, {NODE: classes[0]})
+        self._compiler = GraphRuleCompiler(self.rules, {NODE: classes[0]}, countable)
 
     @cached_property
     def _compiled(self) -> Compiled:

@@ -98,7 +98,8 @@ def _flat(p: GraphPotentials) -> GraphPotentials:
 
 
 def _hard_rules(problem: GraphProblem) -> list[int]:
-    numbers = [problem.logic.rule[np.isinf(problem.logic.weight)], problem.rows.rule[np.isinf(problem.rows.weight)]]
+    logic, rows = problem.logic, problem.rows
+    numbers = [logic.rule[np.isinf(logic.weight)], rows.rule[np.isinf(rows.weight) & (rows.defines < 0)]]
     return [int(r) for r in np.unique(np.concatenate(numbers))]
 
 

@@ -174,6 +174,7 @@ def certify(problem: GraphProblem, inner: GraphProblem, constant: float, answer:
         status = Status.infeasible if bound == -np.inf else Status.bounded
         return Result(np.zeros(0, np.int64), -np.inf, -np.inf, bound, status, answer.engine, answer.iterations)
     labels = np.ascontiguousarray(answer.labels, dtype=np.int64)
+    _check_labels(inner, answer.engine, labels)
     said = evaluate(inner, labels)
     _check_claims(answer, said)
     labels = settle(inner, labels)
@@ -191,6 +192,13 @@ def certify(problem: GraphProblem, inner: GraphProblem, constant: float, answer:
         answer.iterations,
         whole.broken,
     )
+
+
+def _check_labels(problem: GraphProblem, engine: str, labels: np.ndarray) -> None:
+    """Raise where an engine's labels are not labels of the problem."""
+    sizes = np.concatenate([problem.potentials.n_labels, np.full(problem.rows.n_auxiliary, 2)])
+    if labels.shape != sizes.shape or (labels < 0).any() or (labels >= sizes).any():
+        raise InternalError(f"engine {engine!r} returned labels that its nodes do not have; please report it.")
 
 
 def _check_claims(answer: Answer, said: Worth) -> None:

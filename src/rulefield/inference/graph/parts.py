@@ -58,7 +58,7 @@ def parts_of(problem: GraphProblem) -> tuple[Parts, np.ndarray]:
 
     Automata of logic factors alone are made once for all problems that hold the same factors.
     """
-    if problem.rows.n_rows or not problem.logic.n_factors:
+    if problem.rows.n_rows or problem.rows.n_auxiliary or not problem.logic.n_factors:
         made, rest = automata(problem)
         return Parts(extend(problem), made), rest
     memory = problem.logic.memory.setdefault(problem.potentials.n_labels.tobytes(), {})

@@ -36,10 +36,13 @@ class GraphRuleCompiler:
     ----------
     rules : list of Rule
     classes : dict of type to array of labels
+    countable : bool
+        Compile hard rules so that what is broken of them counts as the rule's own amount (for relaxing); otherwise
+        a hard statement becomes as many clauses as serve engines best.
     """
 
-    def __init__(self, rules: Sequence[Any], classes: Mapping[str, Any]):
-        self.rules = list(rules)
+    def __init__(self, rules: Sequence[Any], classes: Mapping[str, Any], countable: bool = False):
+        self.rules, self.countable = list(rules), countable
         self._numbers = {t: {x: k for k, x in enumerate(np.asarray(c).tolist())} for t, c in classes.items()}
         for rule in self.rules:
             if not isinstance(rule, Rule):
@@ -51,7 +54,7 @@ class GraphRuleCompiler:
 
     def compile(self, graph: TypedGraph) -> tuple[LogicFactors, GraphRows]:
         """Compile all rules for one graph; nodes are numbered types sorted by name, one after the other."""
-        job = _Job(graph, self._numbers)
+        job = _Job(graph, self._numbers, self.countable)
         for number, rule in enumerate(self.rules):
             job.add(rule, number)
         return job.factors.build(), job.rows.build()
@@ -60,8 +63,8 @@ class GraphRuleCompiler:
 class _Job:
     """The compilation of rules for one graph."""
 
-    def __init__(self, graph: TypedGraph, label_numbers: Mapping[str, dict[Any, int]]):
-        self.graph, self.label_numbers = graph, label_numbers
+    def __init__(self, graph: TypedGraph, label_numbers: Mapping[str, dict[Any, int]], countable: bool):
+        self.graph, self.label_numbers, self.countable = graph, label_numbers, countable
         counts = graph.n_nodes
         begin, self.first = 0, {}
         for t in sorted(counts):
@@ -83,7 +86,7 @@ class _Job:
         if once:
             statements = [logic.AllOf(tuple(statements))]  # pays once, however many instances fail
         for statement in statements:
-            compile_ground(statement, self.literal, self.factors, self.rows, weight, number)
+            compile_ground(statement, self.literal, self.factors, self.rows, weight, number, self.countable)
 
     def labels_of(self, type_name: str, wanted: LabelSet) -> tuple[list[int], int]:
         """Numbers of the wanted labels, and how many labels the type has."""

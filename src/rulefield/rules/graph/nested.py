@@ -18,20 +18,30 @@ MOST_CLAUSES = 64
 
 
 def compile_ground(
-    statement: Expression, literal: LiteralOf, factors: FactorBuilder, rows: RowBuilder, weight: float, rule: int
+    statement: Expression,
+    literal: LiteralOf,
+    factors: FactorBuilder,
+    rows: RowBuilder,
+    weight: float,
+    rule: int,
+    countable: bool = False,
 ) -> None:
-    """Compile one ground statement: its amount costs ``weight`` per unit (``inf``: it must hold)."""
+    """Compile one ground statement: its amount costs ``weight`` per unit (``inf``: it must hold).
+
+    A hard statement may become several factors, of which more than its amount may be broken, unless ``countable``.
+    """
     if isinstance(statement, numbers.Comparison):
         _comparison_rows(statement, literal, rows, weight, rule)
         return
-    if weight == HARD and isinstance(statement, logic.AllOf):
+    in_pieces = weight == HARD and not countable
+    if in_pieces and isinstance(statement, logic.AllOf):
         for part in statement.parts:
             compile_ground(part, literal, factors, rows, weight, rule)
         return
     if _gate(statement, literal, factors, weight, rule) or _counts(statement, literal, factors, weight, rule):
         return
     clauses = _clauses(statement, True, literal)
-    if clauses is not None and (weight == HARD or len(clauses) <= 1 or _exclusive(statement)):
+    if clauses is not None and (in_pieces or len(clauses) <= 1 or _exclusive(statement)):
         for clause in clauses:
             factors.add_one(Logic.any_of, _clause_atoms(clause), weight, rule)
         return

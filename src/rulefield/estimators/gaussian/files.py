@@ -37,8 +37,6 @@ class FieldMetadata(TypedDict):
     graphs: list[dict[str, str | int]]
     task: dict[str, str | int]
     layout: LayoutMetadata
-    objective: float
-    n_iter: int
 
 
 class LabelsMetadata(TypedDict):

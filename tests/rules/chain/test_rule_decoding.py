@@ -6,6 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.rules import best_objective, random_case
+from rulefield import rules as r
+from rulefield.inference.chain.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.chain.decode import decode
 from rulefield.inference.result import Status
 from rulefield.problem.chain import ChainPotentials
@@ -73,3 +75,30 @@ def test_every_exact_engine_agrees(engine):
     for seed in range(30):
         case, problem = random_problem(seed, max_tokens=4)
         check_answer(case, problem, decode(problem, engine=engine), best_objective(problem))
+
+
+@pytest.mark.parametrize("engine", ["milp", "reduced_milp", "product"])
+@pytest.mark.parametrize("then", ["prev", "here", "next"])
+def test_a_window_may_conclude_about_any_of_its_tokens(engine, then):
+    """Also where the label in the middle is free: its rows were missing once."""
+    rule = r.at(r.token_equals(","), prev="x", here=["x", "y", "z"], next="y", then=then).soft(2.0)
+    compiled = compile_rules([rule], ["x", "y", "z"], None, ["a", ",", "b", ",", "c"])
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        problem = ChainProblem(ChainPotentials(rng.normal(size=(5, 3)), rng.normal(size=(3, 3))), compiled)
+        assert decode(problem, engine).objective == pytest.approx(decode(problem, "enumerate").objective, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("rule", "obeyed"), [(r.present("x"), False), (r.count("x") <= 1, True), (r.first("x"), True)]
+)
+def test_no_tokens_are_judged_like_any_labelling(rule, obeyed):
+    assert (rule.violation([], []) == 0) == obeyed
+    problem = ChainProblem(
+        ChainPotentials(np.zeros((0, 2)), np.zeros((2, 2))), compile_rules([rule], ["x", "y"], None, [])
+    )
+    assert decode(problem).status is (Status.optimal if obeyed else Status.infeasible)
+    assert minimal_conflict(problem) == (() if obeyed else (0,))
+    relaxed = decode_relaxed(problem)
+    assert relaxed.status is Status.optimal
+    assert [b.amount for b in relaxed.broken] == ([] if obeyed else [1.0])

@@ -61,6 +61,7 @@ class RuledDecoder:
 
         def one(i: int) -> np.ndarray:
             if data.lengths[i] == 0:
+                self._check_empty(data, tokens[i], i)
                 return np.zeros((0, len(self.labels)))
             problem = self.problem(data, tokens[i], i, allowed)
             found = constrained_marginals(problem)
@@ -78,6 +79,7 @@ class RuledDecoder:
 
         def one(i: int) -> list[tuple[np.ndarray, float]]:
             if data.lengths[i] == 0:
+                self._check_empty(data, tokens[i], i)
                 return [(np.zeros(0, np.int64), 1.0)]
             problem = self.problem(data, tokens[i], i, allowed)
             total = constrained_log_partition(problem)
@@ -89,20 +91,26 @@ class RuledDecoder:
 
     def sample(self, data: Sequences, n: int, tokens: list[Any], generator: np.random.Generator) -> list[np.ndarray]:
         """Draw labellings that obey the rules."""
-        return [
-            constrained_samples(self.problem(data, tokens[i], i), n, generator)
-            if data.lengths[i]
-            else np.zeros((n, 0), int)
-            for i in range(len(data))
-        ]
+        drawn = []
+        for i in range(len(data)):
+            if data.lengths[i] == 0:
+                self._check_empty(data, tokens[i], i)
+                drawn.append(np.zeros((n, 0), int))
+            else:
+                drawn.append(constrained_samples(self.problem(data, tokens[i], i), n, generator))
+        return drawn
+
+    def _check_empty(self, data: Sequences, tokens: Any, i: int) -> None:
+        """Refuse a sequence without tokens where a hard rule asks for a label."""
+        problem = self.problem(data, tokens, i)
+        if decode(problem).status is Status.infeasible:
+            self._refuse(problem, i)
 
     def problem(self, data: Sequences, tokens: Any, i: int, allowed: np.ndarray | None = None) -> ChainProblem:
         """Potentials and compiled rules of sequence ``i``."""
         return ChainProblem(self.decoder.potentials(data, i, allowed), self.compiler(tokens))
 
     def _one(self, data: Sequences, tokens: Any, i: int, allowed: np.ndarray | None, how: dict[str, Any]) -> Labeling:
-        if data.lengths[i] == 0:
-            return Labeling([], 0.0, 0.0, 0.0, str(Status.optimal), "viterbi")
         problem = self.problem(data, tokens, i, allowed)
         result = decode(problem, **how)
         if result.status is Status.infeasible:

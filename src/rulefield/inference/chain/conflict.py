@@ -32,6 +32,8 @@ def conflicting(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> tuple[Co
     every labelling by themselves.
     """
     hard = tuple(rule for rule in problem.rules if is_hard(rule))
+    if problem.potentials.n_steps == 0:
+        return tuple(rule for rule in hard if _breaks_empty(rule)) or None
     flat = ChainProblem(_flat(problem.potentials), hard)
     progress = Progress.start(prepare(flat))
     run_soft_dd(progress, 1)
@@ -45,6 +47,12 @@ def conflicting(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> tuple[Co
         return None if progress.best > -np.inf else tuple(rule for r, rule in enumerate(hard) if r in looked_at)
     labels, _, _ = solve(progress.prepared, all_parts(progress.prepared))
     return hard if labels is None else None
+
+
+def _breaks_empty(rule: CompiledRule) -> bool:
+    """Whether the labelling of no tokens breaks a rule."""
+    nothing = ChainProblem(ChainPotentials(np.zeros((0, 1)), np.zeros((1, 1))), (rule,))
+    return bool(judge_labelling(nothing, np.zeros(0, np.int64)).broken)
 
 
 def minimal_conflict(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> tuple[int, ...]:
@@ -71,6 +79,8 @@ def decode_relaxed(problem: ChainProblem, node_limit: int = NODE_LIMIT, seconds:
     that no labelling with more than V can win. ``objective`` is score minus what *soft* rules cost; broken hard
     rules are listed with an infinite cost. ``infeasible`` only where the potentials forbid every labelling.
     """
+    if problem.potentials.n_steps == 0:
+        return _relaxed_empty(problem)
     as_units = tuple(replace(r, weight=1.0, once=False) for r in problem.rules if is_hard(r))
     first = Progress.start(prepare(ChainProblem(_flat(problem.potentials), as_units)))
     run_auto(first, node_limit, seconds)
@@ -83,6 +93,14 @@ def decode_relaxed(problem: ChainProblem, node_limit: int = NODE_LIMIT, seconds:
     run_auto(second, node_limit, seconds)
     steps += second.iterations + second.nodes
     return _judged(problem, first, second, price, steps)
+
+
+def _relaxed_empty(problem: ChainProblem) -> Result:
+    """Return the labelling of no tokens, with the rules that it breaks."""
+    soft = ChainProblem(problem.potentials, tuple(r for r in problem.rules if not is_hard(r)))
+    found, labels = judge_labelling(problem, np.zeros(0, np.int64)), np.zeros(0, np.int64)
+    value = judge_labelling(soft, labels).objective
+    return Result(labels, 0.0, value, value, Status.optimal, "relaxed", 0, found.broken)
 
 
 def _price_of_breaking(problem: ChainProblem, known: np.ndarray) -> float:

@@ -38,6 +38,7 @@ from rulefield.estimators.sequences import (
     widened,
 )
 from rulefield.exceptions import InputError
+from rulefield.interrupts import interruptible
 from rulefield.learning.expectations.initial_label import presumed
 from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
@@ -211,6 +212,7 @@ class ChainCRF(FittedChain):
 
     # --- learning ---------------------------------------------------------------------------------
 
+    @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_dev: Any = None, y_dev: Any = None) -> "ChainCRF":
         """Learn from labelled sequences.
 
@@ -268,6 +270,7 @@ class ChainCRF(FittedChain):
             [compiler(tokens_of(X, i)) for i in range(len(X))], [rule.label for rule in compiler.rules]
         )
 
+    @interruptible
     def partial_fit(
         self, X: Any, y: Any, classes: Sequence[Any] | None = None, sample_weight: Any = None
     ) -> "ChainCRF":

@@ -26,6 +26,7 @@ from rulefield.exceptions import InputError, ModelFileError
 from rulefield.forms import check_typed
 from rulefield.inference.gaussian.field import expected_logistic
 from rulefield.inference.gaussian.softmax import expected_softmax
+from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
 from rulefield.models.gaussian import GaussianModel
 from rulefield.problem.gaussian import GaussianPotentials
@@ -174,6 +175,7 @@ class GaussianCRFClassifier(ClassifierMixin, JointLabels):
         self.classes_ = [values] * labels["outputs"] if labels["outputs"] else values
         self.method_ = metadata["method_used"]
 
+    @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None, graphs: Any = None) -> "GaussianCRFClassifier":
         """Cross-fit the predictors, build the graphs, learn the field.
 

@@ -23,6 +23,7 @@ from rulefield.exceptions import InputError, LabelError, ModelFileError
 from rulefield.forms import Form, check_arrays, check_typed, weights
 from rulefield.inference.gaussian.regression import gaussian_likelihood
 from rulefield.inference.gaussian.sampling import coloured_noise, latent_covariance
+from rulefield.interrupts import interruptible
 from rulefield.models.gaussian import FieldBatch, GaussianModel
 from rulefield.problem.gaussian import DenseCoupling
 
@@ -122,6 +123,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
             raise ModelFileError(f"the model file scales {len(arrays['center'])} outputs; save the model again.")
         self.center_, self.scale_, self._flat = arrays["center"], arrays["scale"], metadata["flat"]
 
+    @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None, graphs: Any = None) -> "GaussianCRFRegressor":
         """Cross-fit the predictors, build the graphs, learn the field.
 

@@ -35,6 +35,7 @@ from rulefield.estimators.parameters import (
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.graph.decode import ENGINES, NODE_LIMIT
 from rulefield.inference.graph.marginals import METHODS
+from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
 from rulefield.learning.graph.fit import ALGORITHMS, GraphTraining, fit_graph_model
 from rulefield.learning.graph.oracle import CompiledRules
@@ -190,6 +191,7 @@ class GraphCRF(SavedModel):
 
     # --- learning ---------------------------------------------------------------------------------
 
+    @interruptible
     def fit(
         self, X: Sequence[TypedGraph], y: Sequence[Labels], sample_weight: Sequence[float] | np.ndarray | None = None
     ) -> Self:

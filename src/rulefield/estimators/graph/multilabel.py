@@ -38,6 +38,7 @@ from rulefield.estimators.tables import KnownTable, known_rows
 from rulefield.exceptions import InputError, LabelError, ModelFileError
 from rulefield.forms import Form, check_arrays, weights
 from rulefield.inference.graph.decode import ENGINES, NODE_LIMIT
+from rulefield.interrupts import interruptible
 from rulefield.rules.graph.compiler import GraphRuleCompiler
 
 NODE = "label"  # the type of every label in rules: r.node("label", 3).is_(1), r.nodes("label").is_(1)
@@ -144,6 +145,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
 
     # --- learning ---------------------------------------------------------------------------------
 
+    @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn from a feature matrix and an indicator matrix (or a column of classes).
 

@@ -22,6 +22,7 @@ from rulefield.estimators.ruled.files import FITTED_CHAIN, restore_ruled, ruled_
 from rulefield.estimators.ruled.two_stage import TwoStageDecoder
 from rulefield.estimators.sequences import object_array
 from rulefield.exceptions import InputError
+from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import Ending, FitResult
 from rulefield.learning.rule_weights.learners import Example, Examples, learn_margin, learn_perceptron
 from rulefield.learning.rule_weights.likelihood import WrongSpans, learn_likelihood
@@ -190,6 +191,7 @@ class RuledCRF(SequenceEstimator):
 
     # --- learning ---------------------------------------------------------------------------------
 
+    @interruptible
     def fit(self, X: Any, y: Sequence[Sequence[Any]]) -> "RuledCRF":
         """Learn weights of rules from labelled sequences (held out from the chain where it is ``prefit``)."""
         self._check_options()

@@ -34,6 +34,7 @@ from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
 from rulefield.estimators.segments.files import restore_segments, segments_state
 from rulefield.estimators.segments.fitted import FittedSegments
 from rulefield.exceptions import InputError
+from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
 from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.learning.owlqn import minimise_owlqn
@@ -168,6 +169,7 @@ class SegmentCRF(FittedSegments):
 
     # --- learning ---------------------------------------------------------------------------------
 
+    @interruptible
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SegmentCRF":
         """Learn from labelled sequences.
 

@@ -1,0 +1,157 @@
+"""Ctrl-C at many random moments over all learners: a usable model, or a clean KeyboardInterrupt; never anything else.
+
+Each learner is fitted once to know how long it takes; then it is fitted again and again, with SIGINT raised after a
+random share of that time. Whatever it leaves must predict; what it raises must be KeyboardInterrupt.
+
+    python benchmarks/interrupts.py [--moments 200] [--seed 0]
+"""
+
+import argparse
+import json
+import os
+import random
+import signal
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from rulefield import (
+    ChainCRF,
+    GaussianCRFClassifier,
+    GaussianCRFRegressor,
+    GraphCRF,
+    JointCRF,
+    MultiLabelCRF,
+    RuledCRF,
+    SegmentCRF,
+)
+from rulefield import rules as r
+from rulefield.datasets import make_addresses
+from rulefield.encode.graph_builders import chain
+
+Fit = Callable[[], Callable[[], Any]]
+"""Fits a model; the answer predicts with it."""
+
+
+def learners(n: int) -> dict[str, Fit]:
+    """Every learner of the library on about ``n`` sequences, instances or graphs."""
+    X, y = make_addresses(n, seed=0)
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(n, 8))
+    Y = (table @ rng.normal(size=(8, 5)) + rng.normal(size=(n, 5)) > 0).astype(int)
+    graphs = [chain(rng.normal(size=(12, 4))) for _ in range(n)]
+    on_graphs = [(g.nodes["token"][:, 0] + g.nodes["token"][:, 1] ** 2 > 0.5).astype(int) for g in graphs]
+    holes = [[None if rng.random() < 0.5 else label for label in row] for row in y]
+    chain_crf = ChainCRF(scheme="BIO").fit(X[: n // 2], y[: n // 2])
+
+    def of(estimator: Any, X: Any, y: Any) -> Fit:
+        def fit() -> Callable[[], Any]:
+            fresh = estimator()
+            fresh.fit(X, y)
+            return lambda: fresh.predict(X[:3])
+
+        return fit
+
+    first = y[0][0].removeprefix("B-")
+    found = {
+        name: of(lambda how=how: ChainCRF(scheme="BIO", **how), X, labels)
+        for name, how, labels in (
+            ("chain likelihood", {"tol": 1e-9}, y),
+            ("chain likelihood, l1", {"l1": 0.1, "tol": 1e-9}, y),
+            ("chain likelihood, partial labels", {"tol": 1e-9}, holes),
+            ("chain sgd", CHAIN_SGD, y),
+            ("chain perceptron", {"algorithm": "perceptron"}, y),
+            ("chain ssvm", {"algorithm": "ssvm", "max_iter": 60}, y),
+            ("chain, expectations", {"expectations": [r.share(y[0][0]).between(0.05, 0.1)]}, holes),
+        )
+    }
+    found["chain under rules"] = of(
+        lambda: ChainCRF(scheme="BIO", rules=[r.at_most(9, r.segments(first))], train_with_rules=True), X[:40], y[:40]
+    )
+    for algorithm in ("perceptron", "ssvm", "likelihood"):
+        found[f"rules {algorithm}"] = of(
+            lambda algorithm=algorithm: RuledCRF(chain_crf, **{RULED: algorithm}), X[n // 2 :], y[n // 2 :]
+        )
+    found["segments"] = of(lambda: SegmentCRF(scheme="BIO", tol=1e-9), X, y)
+    found["joint"] = of(
+        lambda: JointCRF(scheme="BIO"), X, [{"a": row, "b": row} if i % 2 else {"a": row} for i, row in enumerate(y)]
+    )
+    for algorithm in ("likelihood", "pseudolikelihood", "ssvm", "perceptron"):
+        found[f"graph {algorithm}"] = of(
+            lambda algorithm=algorithm: GraphCRF(algorithm=algorithm, l2=0.01), graphs, on_graphs
+        )
+    found["multi-label"] = of(lambda: MultiLabelCRF(), table, Y)
+    found["gaussian classifier"] = of(lambda: GaussianCRFClassifier(), table, Y)
+    found["gaussian regressor"] = of(lambda: GaussianCRFRegressor(), table, Y + rng.normal(size=Y.shape))
+    return found
+
+
+CHAIN_SGD = (
+    {"algorithm": "likelihood", "solver": "sgd"} if "solver" in ChainCRF().get_params() else {"algorithm": "sgd"}
+)
+RULED = "algorithm" if "algorithm" in RuledCRF(None, []).get_params() else "learner"
+
+
+def interrupt(fit: Fit, after: float) -> str:
+    """Fit with Ctrl-C after some seconds; what came of it."""
+    timer = threading.Timer(after, lambda: os.kill(os.getpid(), signal.SIGINT))
+    outcome = "raised"
+    try:
+        timer.start()
+        try:
+            predict = fit()
+            timer.cancel()
+        finally:
+            timer.cancel()
+            timer.join()
+        predict()
+        outcome = "kept"
+    except KeyboardInterrupt:
+        outcome = "KeyboardInterrupt"
+    except BaseException as error:  # whatever it is, it is a finding
+        outcome = repr(error)
+    return outcome
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--moments", type=int, default=200)
+    parser.add_argument("--sequences", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    random.seed(options.seed)
+    fits = learners(options.sequences)
+    seconds, counts, wrong = {}, {"kept": 0, "KeyboardInterrupt": 0}, []
+    for name, fit in fits.items():
+        fit()
+        begun = time.perf_counter()
+        fit()
+        seconds[name] = time.perf_counter() - begun
+    tried = longest = 0.0
+    while tried < options.moments:
+        for name, fit in fits.items():
+            after = random.uniform(0.0, seconds[name])
+            begun = time.perf_counter()
+            outcome = interrupt(fit, after)
+            longest = max(longest, time.perf_counter() - begun - after)
+            tried += 1
+            if outcome in counts:
+                counts[outcome] += 1
+            else:
+                wrong.append((name, outcome))
+                print(f"{name}: {outcome}", flush=True)
+    for name, value in seconds.items():
+        print(f"  {name:34s} {value:6.2f} s when left alone")
+    print(
+        f"{int(tried)} interrupts: {counts['kept']} models kept, {counts['KeyboardInterrupt']} clean KeyboardInterrupts"
+    )
+    print(json.dumps({"tried": int(tried), "wrong": len(wrong), "longest_wait": round(longest, 2), **counts}))
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@ import numpy as np
 
 from rulefield.exceptions import ModelFileError
 from rulefield.forms import Label, check_typed
+from rulefield.learning.chain.stochastic import Stream
 
 TYPES: dict[str, Any] = {
     "classes_": list[Label] | dict[str, list[Label]],
@@ -21,6 +22,7 @@ TYPES: dict[str, Any] = {
     "n_features_in_": int,
     "edges_": np.ndarray,
     "_plain_labels": bool,
+    "_stream": Stream,
     "_multilabel": bool,
     "_class_list": list[np.ndarray],
     "_center": np.ndarray | None,

@@ -22,6 +22,7 @@ GIVEN = "given"
 RECORDS = {
     "ExpectationReport": "rulefield.estimators.expectation_training",
     "FitRecord": "rulefield.learning.fit_log",
+    "Stream": "rulefield.learning.chain.stochastic",
     "RuleReport": "rulefield.estimators.ruled.estimator",
 }
 """Frozen dataclasses that logs and reports are made of, by the module that holds them."""

@@ -26,7 +26,7 @@ from rulefield.estimators.chain.expectations import (
 from rulefield.estimators.chain.files import chain_state, restore_chain
 from rulefield.estimators.chain.fitted import FittedChain
 from rulefield.estimators.chain.options import ChainOptions, chain_options
-from rulefield.estimators.chain.training import ChainTraining, TrainingRules, train_chain
+from rulefield.estimators.chain.training import ChainTraining, TrainingRules, continue_chain, train_chain
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.sequences import (
@@ -39,7 +39,9 @@ from rulefield.estimators.sequences import (
 )
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
+from rulefield.learning.chain.stochastic import Stream
 from rulefield.learning.expectations.initial_label import presumed
+from rulefield.learning.fit_log import FitResult
 from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
 from rulefield.models.chain_transfer import transfer, union
@@ -131,7 +133,8 @@ class ChainCRF(FittedChain):
     """
 
     _kind = "chain"
-    _saved = ("classes_", "log_", "n_iter_", "converged_", "stopped_because_", "expectations_")
+    _stream: Stream
+    _saved = ("classes_", "log_", "n_iter_", "converged_", "stopped_because_", "expectations_", "_stream")
 
     def __init__(
         self,
@@ -248,7 +251,7 @@ class ChainCRF(FittedChain):
         start = self._warm_weights(model, encoder, names.classes_) if self.warm_start else None
         dev = self._dev_scorer(X_dev, y_dev, encoder, names, model, options)
         rules = self._training_rules(X, names, options)
-        training = ChainTraining(model, data, labels, weight, start, self._seed(), begun, False, rules, expected)
+        training = ChainTraining(model, data, labels, weight, start, self._seed(), begun, rules, expected)
         if guess is not labels and start is None:
             training = replace(training, start=presumed_start(training, options, guess))
         self._learn(training, options, encoder, names, dev)
@@ -276,6 +279,9 @@ class ChainCRF(FittedChain):
     ) -> "ChainCRF":
         """Continue on more data with stochastic steps; new features are added, labels are fixed by the first call.
 
+        Batches of one corpus give what one batch of all of it gives, within noise: the penalty is spread over all
+        sequences seen so far, and the rate of the steps goes on where the last batch left it.
+
         Parameters
         ----------
         X, y, sample_weight : as in ``fit``
@@ -289,6 +295,7 @@ class ChainCRF(FittedChain):
         X = as_list(X)
         check_some_tokens(X)
         first = not self.__sklearn_is_fitted__()
+        stream = Stream() if first else self._stream
         encoder = InputEncoder(copy.deepcopy(self.features)) if first else copy.deepcopy(self._encoder)
         data = encoder.fit_transform(X) if first else encoder.extend(X)
         names = LabelEncoder().set_classes(sorted(classes)) if first and classes is not None else LabelEncoder()
@@ -300,8 +307,9 @@ class ChainCRF(FittedChain):
         if not first:
             model, start = self._grown(model)
         weight = checked_weights(sample_weight, len(data))
-        training = ChainTraining(model, data, labels, weight, start, self._seed(), begun, one_pass=True)
-        self._learn(training, options, encoder, names, None)
+        training = ChainTraining(model, data, labels, weight, start, self._seed() + stream.seen, begun)
+        done, self._stream = continue_chain(training, options, stream, self.verbose)
+        self._keep(training, done, encoder, names)
         return self
 
     def _labels(self, names: LabelEncoder, y: Any, data: Sequences) -> Labels:
@@ -346,10 +354,21 @@ class ChainCRF(FittedChain):
             done = train_chain(training, options, dev, self.verbose)
         else:
             done, reports = train_expected(training, options, self.verbose)
+        self._stream = Stream(len(training.data), float(len(training.data)))
+        self._keep(training, done, encoder, names, reports)
+
+    def _keep(
+        self,
+        training: ChainTraining,
+        done: FitResult,
+        encoder: InputEncoder,
+        names: LabelEncoder,
+        reports: Sequence[Any] = (),
+    ) -> None:
         self.classes_ = names.classes_
         self.model_, self.theta_ = training.model, done.theta
         self._encoder, self._labels_encoder = encoder, names
-        self.expectations_ = reports
+        self.expectations_ = list(reports)
         report_fit(self, done)
 
     def _warm_weights(self, model: ChainModel, encoder: InputEncoder, classes: list[Any]) -> np.ndarray | None:

@@ -16,7 +16,7 @@ from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.frank_wolfe import FrankWolfe
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.perceptron import AveragedPerceptron
-from rulefield.learning.chain.stochastic import StochasticLikelihood
+from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
 from rulefield.learning.fit_log import Ending, FitRecord, FitResult, PassLearner, run_passes
 from rulefield.learning.lbfgs import minimise_lbfgs
 from rulefield.learning.owlqn import minimise_owlqn
@@ -51,7 +51,6 @@ class ChainTraining:
     start: np.ndarray | None
     seed: int
     begun: float
-    one_pass: bool = False
     rules: TrainingRules | None = None
     expectations: "ChainExpectations | None" = None
 
@@ -106,10 +105,10 @@ def train_chain(
     training: ChainTraining, options: ChainOptions, dev: Callable[[np.ndarray], float] | None, verbose: int
 ) -> FitResult:
     """Run the learner that the options name; Ctrl-C keeps the newest (or best on held-out data) weights."""
-    algorithm = "sgd" if training.one_pass and options.algorithm == "lbfgs" else options.algorithm
+    algorithm = options.algorithm
     if training.labels.is_partial and algorithm in ("perceptron", "ssvm"):
         raise InputError(f"algorithm={algorithm!r} needs every label; unknown labels (None, sets) need lbfgs or sgd.")
-    limit = options.max_iter or (1 if training.one_pass else DEFAULT_ITERATIONS[algorithm])
+    limit = options.max_iter or DEFAULT_ITERATIONS[algorithm]
     tol = DEFAULT_TOL[algorithm] if options.tol is None else options.tol
     with ProgressLine(f"fitting ({algorithm})", bool(verbose)) as progress:
         monitor = Monitor(training.begun, dev, options.patience, progress)
@@ -117,6 +116,33 @@ def train_chain(
             return monitor.result(_minimised(training, options, limit, tol, monitor))
         learner = LEARNERS[algorithm](training, options, limit)
         return monitor.result(run_passes(learner, limit, tol, monitor))
+
+
+def continue_chain(
+    training: ChainTraining, options: ChainOptions, stream: Stream, verbose: int
+) -> tuple[FitResult, Stream]:
+    """Go on with one batch more: stochastic steps, or an epoch of the perceptron."""
+    if options.algorithm == "ssvm":
+        raise InputError("partial_fit cannot continue algorithm='ssvm', whose dual is one of all data; call fit.")
+    limit = options.max_iter or 1
+    with ProgressLine("fitting a batch", bool(verbose)) as progress:
+        monitor = Monitor(training.begun, None, None, progress)
+        if options.algorithm == "perceptron":
+            done = run_passes(_perceptron(training, options, limit), limit, -np.inf, monitor, fixed=True)
+            return monitor.result(done), stream
+        walk = StochasticLikelihood(
+            training.model,
+            training.data,
+            training.labels,
+            l2=options.l2,
+            sample_weight=training.weight,
+            seed=training.seed,
+            start=training.start,
+            average=False,
+            stream=stream,
+        )
+        done = run_passes(walk, limit, -np.inf, monitor, fixed=True)
+        return monitor.result(done), walk.stream
 
 
 def _minimised(training: ChainTraining, options: ChainOptions, limit: int, tol: float, monitor: Monitor) -> FitResult:

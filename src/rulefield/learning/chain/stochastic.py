@@ -1,5 +1,7 @@
 """Stochastic gradient descent on the likelihood of chains: for large data, and to begin a search near its end."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from rulefield.data.labels import Labels
@@ -17,6 +19,25 @@ POINTS = 8
 FIRST_RATE = 0.1
 LEAST_DECAY = 0.1
 SMALLEST_SCALE = 1e-6
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Where a walk through data that come in batches stands, so that many batches are one pass.
+
+    Parameters
+    ----------
+    seen : int
+        Sequences in the batches before: the penalty is spread over all of them and those of the batch.
+    steps : float
+        Steps taken: the rate goes on from there.
+    rate : float or None
+        First rate; None where it is still to be tried out.
+    """
+
+    seen: int = 0
+    steps: float = 0.0
+    rate: float | None = None
 
 
 class StochasticLikelihood:
@@ -39,6 +60,8 @@ class StochasticLikelihood:
     average : bool
         Let ``theta`` be the mean of the weights at a few points of the last epoch, which has a lower objective than the
         last weights; steps go on from the last weights all the same.
+    stream : Stream, optional
+        Where the batches before this one ended.
 
     References
     ----------
@@ -57,6 +80,7 @@ class StochasticLikelihood:
         start: np.ndarray | None = None,
         likelihood: ChainLikelihood | None = None,
         average: bool = True,
+        stream: Stream | None = None,
     ):
         if model.conditioned:
             raise InputError(
@@ -66,9 +90,10 @@ class StochasticLikelihood:
         self.likelihood = likelihood or ChainLikelihood(model, sequences, labels, l2=l2, sample_weight=sample_weight)
         self._rng = np.random.default_rng(seed)
         self._members = np.flatnonzero((sequences.lengths > 0) & (self.likelihood.weight > 0)).astype(np.uint64)
-        self._scale, self._count = 1.0, 0.0
+        self._before = stream or Stream()
+        self._scale, self._count = 1.0, self._before.steps
         self._set(model.zeros() if start is None else model.check_theta(start))
-        self._rate: float | None = None
+        self._rate = self._before.rate
         self._average = average
         self._mean: np.ndarray | None = None
 
@@ -104,6 +129,11 @@ class StochasticLikelihood:
             self._mean = mean
         return loss + 0.5 * self.likelihood.l2 * dot(mean, mean)
 
+    @property
+    def stream(self) -> Stream:
+        """Where the walk stands."""
+        return Stream(self._before.seen + len(self._members), self._count, self._rate)
+
     def learn(self) -> Pass:
         """One epoch, with the objective as met on the way."""
         return Pass(self.epoch())
@@ -137,7 +167,7 @@ class StochasticLikelihood:
         self._scale = 1.0
 
     def _schedule(self, rate: float) -> Schedule:
-        n, l2 = max(1, len(self._members)), self.likelihood.l2
+        n, l2 = max(1, self._before.seen + len(self._members)), self.likelihood.l2
         return Schedule(rate, max(l2, LEAST_DECAY) / n, l2 / n)
 
     def _visit(self, order: np.ndarray, rate: float) -> float:
@@ -196,7 +226,7 @@ class StochasticLikelihood:
         self._walk = Walk(*(part.copy() for part in walk))
         self._visit(sample, rate)
         theta = self._now
-        share = len(sample) / max(1, len(self._members))
+        share = len(sample) / max(1, self._before.seen + len(self._members))
         value = self._visit(sample, 0.0) + 0.5 * share * self.likelihood.l2 * dot(theta, theta)
         self._walk, self._scale, self._count = walk, scale, count
         return value if np.isfinite(value) else np.inf

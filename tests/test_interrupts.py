@@ -1,0 +1,149 @@
+"""Ctrl-C: kept for a safe moment while learners work, never a SystemError, and always a model or a KeyboardInterrupt."""
+
+import os
+import signal
+import threading
+import warnings
+
+import numpy as np
+import pytest
+
+from rulefield import ChainCRF, GraphCRF, SegmentCRF
+from rulefield.datasets import make_addresses
+from rulefield.encode.graph_builders import chain
+from rulefield.exceptions import InterruptedFitWarning
+from rulefield.interrupts import check, deferred, interruptible, watched
+from rulefield.learning.fit_log import Pass, run_passes
+from rulefield.parallel import Threads
+
+
+def ctrl_c():
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_the_first_interrupt_waits_and_the_second_does_not():
+    steps = []
+
+    def interrupted(times):
+        with deferred():
+            for k in range(times):
+                ctrl_c()
+                steps.append((times, k))
+            check()
+
+    for times in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            interrupted(times)
+    assert steps == [(1, 0), (2, 0)]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_an_interrupt_that_nobody_asked_for_is_raised_in_the_end():
+    with pytest.raises(KeyboardInterrupt), deferred():
+        ctrl_c()
+
+
+def test_a_system_error_after_an_interrupt_is_an_interrupt():
+    @interruptible
+    def torn():
+        try:
+            ctrl_c()
+        except KeyboardInterrupt:
+            raise SystemError("returned a result with an exception set") from None
+
+    with pytest.raises(KeyboardInterrupt):
+        torn()
+    with pytest.raises(SystemError), watched():
+        raise SystemError("of another cause")
+
+
+def test_other_threads_and_other_handlers_are_left_alone():
+    seen = []
+
+    def work():
+        with deferred():
+            check()
+            seen.append(signal.getsignal(signal.SIGINT))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [signal.default_int_handler]
+    before = signal.signal(signal.SIGINT, lambda number, frame: seen.append(number))
+    try:
+        with deferred():
+            ctrl_c()
+            check()
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert seen[-1] == signal.SIGINT
+
+
+@pytest.mark.parametrize("n_jobs", [1, 3])
+def test_the_executor_asks_between_parts(n_jobs):
+    done = []
+
+    def work(i):
+        if i == 3:
+            ctrl_c()
+        done.append(i)
+
+    with pytest.raises(KeyboardInterrupt), deferred(), Threads(n_jobs) as threads:
+        threads.map(work, range(1000))
+    assert len(done) < 1000
+
+
+class Counter:
+    """Learns by counting; Ctrl-C comes in the middle of the third pass."""
+
+    def __init__(self, when):
+        self.theta, self.when, self.n = np.zeros(1), when, 0
+
+    def learn(self):
+        self.n += 1
+        if self.n == self.when:
+            ctrl_c()
+            check()
+        self.theta = np.full(1, float(self.n))
+        return Pass(1.0 / self.n)
+
+
+def test_passes_keep_the_last_whole_one():
+    result = run_passes(Counter(3), 10, 0.0)
+    assert result.interrupted
+    assert result.theta[0] == 2.0
+    assert [record.objective for record in result.log] == [1.0, 0.5]
+    with pytest.raises(KeyboardInterrupt):
+        run_passes(Counter(1), 10, 0.0)
+
+
+X, Y = make_addresses(80, seed=0)
+GRAPHS = [chain(np.random.default_rng(i).normal(size=(8, 3))) for i in range(40)]
+ON_GRAPHS = [(g.nodes["token"][:, 0] > 0).astype(int) for g in GRAPHS]
+FITS = {
+    "likelihood": lambda: ChainCRF(tol=0.0).fit(X, Y),
+    "l1": lambda: ChainCRF(l1=0.1, tol=0.0).fit(X, Y),
+    "perceptron": lambda: ChainCRF(algorithm="perceptron").fit(X, Y),
+    "ssvm": lambda: ChainCRF(algorithm="ssvm", tol=0.0).fit(X, Y),
+    "segments": lambda: SegmentCRF(scheme="BIO", tol=0.0).fit(X, Y),
+    "graph": lambda: GraphCRF(l2=0.01, tol=0.0).fit(GRAPHS, ON_GRAPHS),
+    "graph ssvm": lambda: GraphCRF(algorithm="ssvm", l2=0.01, tol=0.0).fit(GRAPHS, ON_GRAPHS),
+}
+
+
+@pytest.mark.parametrize("name", FITS)
+def test_an_interrupted_fit_leaves_a_model_or_raises(name):
+    for after in (0.01, 0.05, 0.15):
+        timer = threading.Timer(after, ctrl_c)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            timer.start()
+            try:
+                model = FITS[name]()
+            except KeyboardInterrupt:
+                continue
+            finally:
+                timer.cancel()
+                timer.join()
+        model.predict((GRAPHS if name.startswith("graph") else X)[:2])
+        assert sum(issubclass(w.category, InterruptedFitWarning) for w in told) <= 1

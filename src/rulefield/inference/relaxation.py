@@ -1,6 +1,7 @@
 """A lattice of partial labellings in which some rules are exact and the others are priced, or ignored."""
 
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -64,18 +65,15 @@ class Relaxation:
 
         Among hard terms that are broken, the one with the fewest states.
         """
-        tables = self.tables
-        worst, widest = self.left[0], (-1.0, 0)
-        for term in self.left:
-            over = excesses[term.low : term.high]
-            amount = int(np.maximum(over, 0).sum()) if term.high > term.low else int(amounts[term.rule])
-            cost = (
-                tables.weight[term.rule] * (min(amount, 1) if tables.once[term.rule] else amount) if amount else 0.0
-            )
-            difference = cost - float(self.duals[term.low : term.high] @ over)
-            priced = self.prices.get(term.rule)
-            if priced is not None:
-                difference -= priced[2] + float(priced[0][np.arange(len(labels)), labels].sum())
-            if (difference, -term.states) > widest:
-                worst, widest = term, (difference, -term.states)
-        return worst
+        rule, low, high, states = np.fromiter(chain.from_iterable(self.left), np.int64).reshape(-1, 4).T
+        over, charged = (
+            np.concatenate([[0.0], np.cumsum(x)]) for x in (np.maximum(excesses, 0), self.duals * excesses)
+        )
+        amount = np.where(high > low, over[high] - over[low], amounts[rule])
+        paid = np.where(self.tables.once[rule], np.minimum(amount, 1), amount)
+        cost = np.where(paid > 0, self.tables.weight[rule] * np.maximum(paid, 1), 0.0)
+        difference = cost - (charged[high] - charged[low])
+        for place in np.flatnonzero(np.isin(rule, [r for r, priced in self.prices.items() if priced is not None])):
+            prices, _, base = self.prices[int(rule[place])]  # type: ignore[misc]
+            difference[place] -= base + float(prices[np.arange(len(labels)), labels].sum())
+        return self.left[int(np.lexsort((states, -difference))[0])]

@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from rulefield.exceptions import InputError
+from rulefield.kernels.segments.best import spelled_score
 from rulefield.problem.chain_rules import CompiledRule
 
 
@@ -142,6 +143,11 @@ class Spelling:
         return self.label.shape[1]
 
     @cached_property
+    def depends_on_neighbours(self) -> bool:
+        """Whether some role's label depends on the segments beside it."""
+        return bool((self.label != self.label[:, :, :1, :1]).any())
+
+    @cached_property
     def type_of(self) -> np.ndarray:
         """Type that each label belongs to, (n_labels,)."""
         types = np.zeros(self.n_labels, np.int64)
@@ -180,6 +186,9 @@ class Spelling:
         return opens, self.type_of[labels]
 
 
+_EVERYTHING = np.zeros((0, 0), bool)
+
+
 @dataclass(frozen=True)
 class SegmentProblem:
     """Potentials and rules of one sequence that is cut into segments: what a segment engine is given.
@@ -201,8 +210,7 @@ class SegmentProblem:
 
     def score(self, labels: np.ndarray) -> float:
         """Score of the segmentation that token labels (n_steps,) spell; ``-inf`` where it is forbidden."""
-        if self.allowed is not None and not self.allowed[np.arange(len(labels)), labels].all():
-            return -np.inf
-        opens, types = self.spelling.read(labels)
-        starts = np.flatnonzero(opens)
-        return self.potentials.score(np.diff(np.append(starts, len(labels))), types[starts])
+        p, spans, words = self.potentials, self.potentials.spans, self.spelling
+        allowed = _EVERYTHING if self.allowed is None else self.allowed
+        arrays = p.token, p.first, p.last, p.length, p.pairwise, spans.start, spans.length, spans.score
+        return float(spelled_score(*arrays, words.type_of, words.goes_on, allowed, labels))

@@ -93,6 +93,8 @@ class SegmentCRF(FittedSegments):
         One record per iteration.
     n_iter_ : int
     converged_ : bool
+    stopped_because_ : str
+        What ended the fit, in words.
     theta_ : ndarray
         All weights; ``model_`` says which is which.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rulefield.inference.flatten import Term, flatten
-from rulefield.inference.result import BrokenRule, Result, judge, rounding_error
+from rulefield.inference.result import TOLERANCE, BrokenRule, Result, judge, rounding_error
 from rulefield.inference.segments.exact import as_parts, as_roles
 from rulefield.kernels.lattice.rule_tables import RuleTables, fold_local, rule_amounts
 from rulefield.kernels.segments.best import RoleScores
@@ -16,13 +16,12 @@ from rulefield.problem.segments import SegmentPotentials, SegmentProblem
 class Prepared:
     """One segment problem in the arrays that kernels read.
 
-    Every token's best score is taken out of the potentials first (``shifted``), so that a constant added to all scores
-    changes nothing; objectives and bounds of searches are of shifted scores.
+    Every token's best score is taken out of the potentials first (``flat``), so that a constant added to all scores
+    changes nothing; objectives and bounds of searches are of these scores.
 
     Parameters
     ----------
-    problem : SegmentProblem
-    shifted : SegmentPotentials
+    problem, flat : SegmentProblem
     scores : RoleScores
         Scores of roles with ``extra`` inside; the best where the token label depends on the neighbours.
     base : ndarray, shape (4, n, types)
@@ -39,7 +38,7 @@ class Prepared:
     """
 
     problem: SegmentProblem
-    shifted: SegmentPotentials
+    flat: SegmentProblem
     scores: RoleScores
     base: np.ndarray
     extra: np.ndarray
@@ -68,30 +67,31 @@ class Prepared:
         return float((self.tables.weight[hit] * paid).sum())
 
     def objective(self, labels: np.ndarray, amounts: np.ndarray) -> float:
-        """Objective under shifted scores."""
-        return replace(self.problem, potentials=self.shifted).score(labels) - self.cost(amounts)
+        """Objective under the flat scores."""
+        return self.flat.score(labels) - self.cost(amounts)
 
     def result(self, labels: np.ndarray, upper_bound: float, engine: str, iterations: int) -> Result:
-        """Judge a segmentation from scratch: its score, what it breaks, and whether the (shifted) bound proves it best."""
+        """Judge a segmentation from scratch: its score, what it breaks, and whether the (flat) bound proves it best."""
         amounts, _ = self.amounts(labels)
-        mine = self.objective(labels, amounts)
-        score = self.problem.score(labels)
         rules = self.problem.rules
         broken = tuple(
             BrokenRule(
-                rules[r].rule, float(amounts[r]), self.tables.weight[r] * (1.0 if rules[r].once else amounts[r])
+                rules[r].rule, float(amounts[r]), rules[r].weight * (1.0 if rules[r].once else float(amounts[r]))
             )
             for r in np.flatnonzero(amounts).tolist()
         )
+        score, flat = self.problem.score(labels), self.objective(labels, amounts)
         objective = score - sum(b.cost for b in broken)
-        gap = max(upper_bound - mine, 0.0)
-        error = 0.0 if gap == 0.0 else rounding_error(6 * len(labels) + len(rules), self._magnitude(labels, amounts))
-        status = judge(mine, mine + gap, error)
+        gap = max(upper_bound - flat, 0.0)
+        error = 0.0
+        if gap > TOLERANCE:  # rounding may be all that is left of it
+            error = rounding_error(6 * len(labels) + len(rules), self._magnitude(labels, amounts))
+        status = judge(flat, flat + gap, error)
         return Result(labels.copy(), score, objective, objective + gap, status, engine, iterations, broken)
 
     def _magnitude(self, labels: np.ndarray, amounts: np.ndarray) -> float:
-        """Sum of the sizes of all terms of the shifted objective."""
-        p = self.shifted
+        """Sum of the sizes of all terms of the flat objective."""
+        p = self.flat.potentials
         names = ("token", "first", "last", "length", "pairwise")
         sizes = {name: np.abs(getattr(p, name)) for name in names}
         absolute = replace(p, **sizes, spans=replace(p.spans, score=np.abs(p.spans.score)))
@@ -108,10 +108,10 @@ def prepare(problem: SegmentProblem) -> Prepared:
     """Flatten a problem; tables of equal rule objects are shared between calls."""
     p, spelling, rules = problem.potentials, problem.spelling, problem.rules
     n, m = p.n_steps, spelling.n_labels
-    shifted = replace(p, token=p.token - _best_of_tokens(p.token)[:, None])
+    flat_problem = SegmentProblem(_shifted(p), spelling, rules, problem.allowed)
     flat = flatten(rules, m)
     tables, classes = flat.tables, flat.classes.reshape(len(rules), n)
-    plain = as_roles(as_parts(shifted))
+    plain = as_roles(as_parts(flat_problem.potentials))
     extra = np.zeros((n, m)) if problem.allowed is None else np.where(problem.allowed, 0.0, -np.inf)
     scores, charges = plain, np.zeros(len(tables.counter_rule))
     if tables.local.any() or problem.allowed is not None:
@@ -120,10 +120,18 @@ def prepare(problem: SegmentProblem) -> Prepared:
         folded = np.zeros_like(tables.local)
         folded[tables.counter_rule[by_token]] = True
         fold_local(tables._replace(local=folded), classes, extra, np.zeros((0, m, m)), m, False)
-        best = extra[:, spelling.label].max(axis=(3, 4)).transpose(1, 0, 2)
-        scores = plain._replace(role=np.ascontiguousarray(plain.role + best))
+        if spelling.depends_on_neighbours:
+            best = extra[:, spelling.label].max(axis=(3, 4))
+        else:
+            best = extra[:, spelling.label[:, :, 0, 0]]
+        scores = plain._replace(role=plain.role + best.transpose(1, 0, 2))
         charges[local & ~by_token] = tables.weight[tables.counter_rule[local & ~by_token]]
-    return Prepared(problem, shifted, scores, plain.role, extra, charges, tables, classes, flat.caps, flat.terms)
+    return Prepared(problem, flat_problem, scores, plain.role, extra, charges, tables, classes, flat.caps, flat.terms)
+
+
+def _shifted(p: SegmentPotentials) -> SegmentPotentials:
+    token = p.token - _best_of_tokens(p.token)[:, None]
+    return SegmentPotentials(token, p.first, p.last, p.length, p.pairwise, p.spans)
 
 
 def _best_of_tokens(token: np.ndarray) -> np.ndarray:

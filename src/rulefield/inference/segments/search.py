@@ -20,7 +20,7 @@ from rulefield.problem.segments import SegmentProblem
 NODE_LIMIT = 2_000_000
 """Lattice nodes that one problem may cost, by default."""
 
-QUICK_NODES = 20_000
+QUICK_NODES = 3_000
 """Nodes of products that are tried before duals are."""
 
 DUAL_ITERATIONS = 60
@@ -155,6 +155,9 @@ def run_duals(search: Search, lattice: Lattice, floor: float, iterations: int) -
     """
     p = search.prepared
     m = p.problem.spelling.n_labels
+    if fill_ahead(lattice, -np.inf) == -np.inf:  # local rules forbid the whole window
+        search.bound = min(search.bound, floor)
+        return np.zeros(len(p.caps))
 
     def oracle(duals: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
         charged = charge(lattice, p.tables, p.classes, m, duals)
@@ -194,7 +197,8 @@ def run_auto(search: Search, node_limit: int, seconds: float | None, first: str 
             duals = run_duals(search, lattice, floor, DUAL_ITERATIONS)
             if over():
                 return "soft_dd"
-            if not run_product(search, lattice, duals, max(floor, search.floor), max(0, node_limit - search.nodes)):
+            room = max(0, node_limit - search.nodes)
+            if search.bound > floor and not run_product(search, lattice, duals, max(floor, search.floor), room):
                 return "product"
         if over():
             return "product"

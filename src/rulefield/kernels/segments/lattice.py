@@ -217,34 +217,36 @@ def segment_lattice(scores, base, extra, spelling, enter, leave, alone, longer, 
 def charge(lattice, tables, classes, m, rates):
     """Return a lattice that charges ``rates`` (counters,) for what each counter collects; ``inf`` forbids.
 
-    ``ahead`` is left unfilled. O(arcs x counters with a rate).
+    ``ahead`` is left unfilled. O(arcs + n m x counters with a rate + arcs x those of them that count steps).
     """
     layer, label, arc_ptr, arc_to = lattice.layer, lattice.label, lattice.arc_ptr, lattice.arc_to
+    n = len(layer) - 1
+    node, edge = tables.node, tables.edge
     reach, score = np.full(len(label), -np.inf), lattice.arc_score.copy()
-    for i in range(layer[1]):
-        reach[i] = lattice.reach[i]
+    price = np.zeros((n, m))
     for c in range(len(rates)):
         if rates[c] == 0.0:
             continue
         row = classes[tables.counter_rule[c]]
-        node, edge = tables.node, tables.edge
+        for t in range(n):
+            at = (tables.first_at[c] if t == 0 else tables.node_at[c]) + np.int64(row[t]) * m
+            for here in range(m):
+                if node[at + here] != 0:
+                    price[t, here] += rates[c] * node[at + here]
         edge_at = tables.edge_at[c]
-        for i in range(layer[1]):
-            gain = node[tables.first_at[c] + np.int64(row[0]) * m + label[i]]
-            if gain != 0:
-                reach[i] -= rates[c] * gain
-        for t in range(1, len(layer) - 1):
-            cell = np.int64(row[t]) * m
+        for t in range(1, n if edge_at >= 0 else 0):
+            cell = edge_at + np.int64(row[t]) * m * m
             for i in range(layer[t - 1], layer[t]):
                 for a in range(arc_ptr[i], arc_ptr[i + 1]):
-                    here = label[arc_to[a]]
-                    gain = node[tables.node_at[c] + cell + here]
-                    if edge_at >= 0:
-                        gain += edge[edge_at + (cell + label[i]) * m + here]
+                    gain = edge[cell + label[i] * m + label[arc_to[a]]]
                     if gain != 0:
                         score[a] -= rates[c] * gain
-    for i in range(len(label)):
-        if reach[i] > -np.inf:
+    for i in range(layer[1]):
+        reach[i] = lattice.reach[i] - price[0, label[i]]
+    for t in range(1, n):
+        for i in range(layer[t - 1], layer[t]):
             for a in range(arc_ptr[i], arc_ptr[i + 1]):
-                reach[arc_to[a]] = max(reach[arc_to[a]], reach[i] + score[a])
+                score[a] -= price[t, label[arc_to[a]]]
+                if reach[i] + score[a] > reach[arc_to[a]]:
+                    reach[arc_to[a]] = reach[i] + score[a]
     return Lattice(layer, label, reach, lattice.ahead.copy(), arc_ptr, arc_to, score)

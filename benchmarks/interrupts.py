@@ -43,7 +43,7 @@ def learners(n: int) -> dict[str, Fit]:
     rng = np.random.default_rng(0)
     table = rng.normal(size=(n, 8))
     Y = (table @ rng.normal(size=(8, 5)) + rng.normal(size=(n, 5)) > 0).astype(int)
-    graphs = [chain(rng.normal(size=(12, 4))) for _ in range(n)]
+    graphs = [chain(rng.normal(size=(6, 4))) for _ in range(n // 4)]
     on_graphs = [(g.nodes["token"][:, 0] + g.nodes["token"][:, 1] ** 2 > 0.5).astype(int) for g in graphs]
     holes = [[None if rng.random() < 0.5 else label for label in row] for row in y]
     chain_crf = ChainCRF(scheme="BIO").fit(X[: n // 2], y[: n // 2])
@@ -58,23 +58,23 @@ def learners(n: int) -> dict[str, Fit]:
 
     first = y[0][0].removeprefix("B-")
     found = {
-        name: of(lambda how=how: ChainCRF(scheme="BIO", **how), X, labels)
+        name: of(lambda how=how: ChainCRF(**{"scheme": "BIO", **how}), X, labels)
         for name, how, labels in (
             ("chain likelihood", {"tol": 1e-9}, y),
             ("chain likelihood, l1", {"l1": 0.1, "tol": 1e-9}, y),
-            ("chain likelihood, partial labels", {"tol": 1e-9}, holes),
+            ("chain likelihood, partial labels", {"tol": 1e-9, "scheme": None}, holes),
             ("chain sgd", CHAIN_SGD, y),
             ("chain perceptron", {"algorithm": "perceptron"}, y),
             ("chain ssvm", {"algorithm": "ssvm", "max_iter": 60}, y),
-            ("chain, expectations", {"expectations": [r.share(y[0][0]).between(0.05, 0.1)]}, holes),
+            ("chain, expectations", {"scheme": None, "expectations": [r.share(y[0][0]).between(0.05, 0.3)]}, holes),
         )
     }
     found["chain under rules"] = of(
-        lambda: ChainCRF(scheme="BIO", rules=[r.absent(first).soft(1.0)], train_with_rules=True), X[:40], y[:40]
+        lambda: ChainCRF(scheme="BIO", rules=[r.absent(first).soft(1.0)], train_with_rules=True), X[:8], y[:8]
     )
     for algorithm in ("perceptron", "ssvm", "likelihood"):
         found[f"rules {algorithm}"] = of(
-            lambda algorithm=algorithm: RuledCRF(chain_crf, **{RULED: algorithm}), X[n // 2 :], y[n // 2 :]
+            lambda algorithm=algorithm: RuledCRF(chain_crf, **{RULED: algorithm}), X[-12:], y[-12:]
         )
     found["segments"] = of(lambda: SegmentCRF(scheme="BIO", tol=1e-9), X, y)
     found["joint"] = of(
@@ -120,7 +120,7 @@ def interrupt(fit: Fit, after: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--moments", type=int, default=200)
-    parser.add_argument("--sequences", type=int, default=300)
+    parser.add_argument("--sequences", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     warnings.simplefilter("ignore")

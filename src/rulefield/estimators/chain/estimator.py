@@ -85,9 +85,10 @@ class ChainCRF(FittedChain):
     min_count : int
         Feature/label pairs seen less often get no weight.
     max_iter : int, optional
-        Most iterations (epochs for ``sgd``, ``perceptron`` and ``ssvm``).
-    tol : float
-        Stop where the objective improves by less than this share over ten iterations.
+        Most iterations, 1000 by default; of ``sgd`` and ``perceptron`` 100 epochs, of ``ssvm`` 300.
+    tol : float, optional
+        Stop where the objective falls by less than this share of itself over ten iterations (epochs), or a duality gap
+        proves that it cannot. 1e-5 by default; 1e-2 for learners that work by epochs.
     early_stopping : int, optional
         Stop where span F1 on held-out data has not improved for that many iterations, and keep the best model.
     validation_fraction : float

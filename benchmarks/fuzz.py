@@ -29,6 +29,8 @@ SHARES = {
     "chain certificates": 2, "graph certificates": 2,
 }  # fmt: skip
 """Parts of the time that each family gets."""
+SHOWN = 20
+"""Findings that are printed; all are counted."""
 START_UP = 240.0
 """Seconds for a child to compile, and to fit the models that it then alters."""
 
@@ -174,6 +176,8 @@ class Report:
 
     def find(self, family, seed, number, text):
         self.findings.append((family, number))
+        if len(self.findings) > SHOWN:
+            return
         print(f'FOUND --try "{family} {seed} {number}"\n{text}', flush=True)
 
     def show(self):

@@ -182,6 +182,8 @@ def _use(model, X, y):
 
 
 def _alter_arrays(rng, arrays):
+    if not arrays:
+        return "no array is left"
     name = str(rng.choice(sorted(arrays)))
     array = np.array(arrays[name])
     kind = int(rng.integers(10))

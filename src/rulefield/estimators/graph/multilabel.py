@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy import sparse
 from sklearn.base import ClassifierMixin
-from sklearn.metrics import accuracy_score
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
@@ -284,7 +283,11 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
         self, X: Any, y: Any, *, rules: Rules = None, known: KnownTable = None, sample_weight: Any = None
     ) -> float:
         """Share of samples all of whose labels are predicted right, as scikit-learn counts multi-label accuracy."""
-        return float(accuracy_score(y, self.predict(X, rules=rules, known=known), sample_weight=sample_weight))
+        predicted, truth = self.predict(X, rules=rules, known=known), np.asarray(y)
+        if truth.shape != predicted.shape:
+            raise InputError(f"y must have the shape {predicted.shape} of the predictions; got {truth.shape}.")
+        right = (predicted == truth).reshape(len(truth), -1).all(axis=1)
+        return float(np.average(right, weights=sample_weight))
 
     def _checked(self, X: Any) -> Features:
         check_is_fitted(self, "crf_")

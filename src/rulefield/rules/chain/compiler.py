@@ -257,6 +257,8 @@ def as_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     """Check that these are rules."""
     if isinstance(rules, Rule):
         return (rules,)
+    if not isinstance(rules, Iterable):
+        raise RuleError(f"rules must be a list of rules; got {rules!r:.60}.")
     rules = tuple(rules)
     for rule in rules:
         if not isinstance(rule, Rule):

@@ -1,0 +1,131 @@
+"""What a model file may hold: every kind of wrong array, type and value is refused, and nothing that is right."""
+
+from typing import Any, Literal, TypedDict
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+import rulefield as rf
+from oracles.contract_cases import CASES
+from rulefield.estimators.attributes import LISTS, TYPES
+from rulefield.exceptions import ModelFileError
+from rulefield.forms import Form, check_arrays, conforms, flags, index, pair_table, pointers, sparse_matrix, weights
+
+FORMS = {
+    **pair_table("pair", "pairs", "labels"),
+    "start": index("starts", below="labels", ascending=True),
+    "allowed": flags("labels", "labels"),
+    "theta": weights("pairs+starts"),
+}
+
+
+def arrays(**other):
+    good = {
+        "pair_ptr": np.array([0, 2, 2, 3], np.uint64),
+        "pair_label": np.array([0, 2, 1], np.uint32),
+        "start": np.array([0, 2], np.uint32),
+        "allowed": np.ones((3, 3), bool),
+        "theta": np.zeros(5),
+    }
+    return good | other
+
+
+def test_good_arrays_give_their_sizes():
+    sizes = check_arrays(arrays(), FORMS, {"labels": 3})
+    assert sizes == {"labels": 3, "features": 3, "pairs": 3, "starts": 2}
+
+
+BAD = {
+    "type": {"theta": np.zeros(5, np.float32)},
+    "axes": {"theta": np.zeros((5, 1))},
+    "size": {"theta": np.zeros(4)},
+    "labels": {"allowed": np.ones((2, 3), bool)},
+    "first pointer": {"pair_ptr": np.array([1, 2, 2, 3], np.uint64)},
+    "falling pointer": {"pair_ptr": np.array([0, 3, 2, 3], np.uint64)},
+    "last pointer": {"pair_ptr": np.array([0, 2, 2, 4], np.uint64)},
+    "no pointer": {"pair_ptr": np.zeros(0, np.uint64)},
+    "label beyond": {"pair_label": np.array([0, 3, 1], np.uint32)},
+    "labels of a row fall": {"pair_label": np.array([2, 0, 1], np.uint32)},
+    "same label twice": {"start": np.array([1, 1], np.uint32)},
+    "nan": {"theta": np.array([0, 0, 0, 0, np.nan])},
+    "infinite": {"theta": np.array([0, 0, 0, 0, np.inf])},
+    "huge": {"theta": np.array([0, 0, 0, 0, -1e200])},
+    "neither true nor false": {"allowed": np.full((3, 3), 2, np.uint8).view(bool)},
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_arrays_are_refused(case):
+    (name,) = BAD[case]
+    with pytest.raises(ModelFileError, match=f"the array '({name}|pair_label)'"):
+        check_arrays(arrays(**BAD[case]), FORMS, {"labels": 3})
+
+
+def test_a_missing_array_is_named():
+    given = arrays()
+    del given["theta"]
+    with pytest.raises(ModelFileError, match="lacks the array 'theta'"):
+        check_arrays(given, FORMS, {"labels": 3})
+
+
+def test_signed_numbers_must_not_be_negative():
+    form = {"move": Form(("int64",), ("moves",), below="states")}
+    with pytest.raises(ModelFileError, match="points beyond"):
+        check_arrays({"move": np.array([-1])}, form, {"states": 3})
+    assert pointers("rows", into="entries").shape == ("rows+1",)
+
+
+def test_sparse_matrices_are_checked_to_the_last_index():
+    good = scipy.sparse.random_array((4, 5), density=0.5, format="csr", rng=np.random.default_rng(0))
+    parts = {"data": good.data, "indices": good.indices, "indptr": good.indptr}
+    assert (sparse_matrix(parts, (4, 5)) != good).nnz == 0
+    for name, at, value in [("indices", 0, 5), ("indices", 0, -1), ("indptr", 1, 99), ("indptr", -1, 0)]:
+        bad = parts[name].copy()
+        bad[at] = value
+        with pytest.raises(ModelFileError):
+            sparse_matrix(parts | {name: bad}, (4, 5))
+
+
+class Typed(TypedDict):
+    a: int
+    b: list[str]
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "good"),
+    [
+        (1, int, True), (True, int, False), (1, float, True), (True, float, False), ("a", str, True),
+        (None, int | None, True), ("a", int | None, False), ([1, 2], list[int], True), ([1, "a"], list[int], False),
+        (["a", 1], tuple[str, int], True), (["a"], tuple[str, int], False), ({"a": 1}, dict[str, int], True),
+        ({"a": "1"}, dict[str, int], False), ("x", Literal["x", "y"], True), (1, Literal[True], False),
+        ({"a": 1, "b": []}, Typed, True), ({"a": 1}, Typed, False), ({"a": 1, "b": [], "c": 0}, Typed, False),
+        ([], Any, True), (np.zeros(1), np.ndarray, True),
+    ],
+)  # fmt: skip
+def test_types(value, hint, good):
+    assert conforms(value, hint) is good
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_every_fitted_attribute_in_a_file_has_a_type(case):
+    assert set(case.cls._saved) <= set(TYPES) | set(LISTS)
+
+
+def test_every_array_of_a_chain_is_refused_where_it_is_altered():
+    """A skipped check shows here: each array, pushed beyond its range, must not get past loading."""
+    from rulefield.persistence import load_model, model_to_bytes
+
+    kind, good, metadata = load_model(rf.ChainCRF(max_iter=5).fit([[["a"], ["b"]]], [["x", "y"]]).to_bytes())
+    assert rf.load(model_to_bytes(kind, good, metadata)).predict([[["a"]]])[0] == ["x"]
+    for name, array in good.items():
+        if array.size == 0 or array.dtype == bool:
+            continue
+        bad = array.copy()
+        bad[-1] = np.nan if array.dtype.kind == "f" else np.iinfo(array.dtype).max
+        if name == "names_text":
+            continue  # any byte is text; the digest and UTF-8 stand guard
+        with pytest.raises(ModelFileError, match=f"the array '({name}|step_label|pair_label)'"):
+            rf.load(model_to_bytes(kind, good | {name: bad}, metadata))
+        with pytest.raises(ModelFileError):
+            rf.load(model_to_bytes(kind, good | {name: array[:-1]}, metadata))

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from rulefield import RuledCRF
-from rulefield.estimators.ruled.estimator import CrossFitted
+from rulefield.estimators.ruled.held_out import CrossFitted
 from rulefield.rules import propose
 from rulefield.rules.finding.mine import FAMILIES, TOKEN_CLASS, mine_table
 from rulefield.rules.rule import LEARN

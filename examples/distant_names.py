@@ -62,7 +62,7 @@ for name, crf in (("list alone", alone), ("list + one share", mended), ("everyth
 for report in mended.expectations_:
     print(
         f"{report.expectation}: {report.under_q:.3f} in training, {report.under_model:.3f} under the model, "
-        f"pull {report.pull:+.3f}"
+        f"multiplier {report.multiplier:+.3f}"
     )
 
 

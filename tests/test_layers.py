@@ -32,6 +32,7 @@ LEVELS = {
     "report": 5,
     "estimators": 6,
     "cli": 7,
+    "compat": 7,
     "__main__": 8,
 }
 MOST_FILES = 16  # in a layer's own folder or in a family's: more than that is a list, not a place

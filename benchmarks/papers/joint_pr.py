@@ -164,12 +164,12 @@ def show(size: int, seed: int, found: dict, crf, ok: list[bool]) -> None:
     print(f"  {size}x, draw {seed}: {ours}; PR fit {found['pr']['fit_s']:.0f} s, {np.mean(ok):.3f} held", flush=True)
     if seed:
         return
-    strongest = sorted(crf.expectations_, key=lambda e: -abs(e.pull))[:11]
+    strongest = sorted(crf.expectations_, key=lambda e: -abs(e.multiplier))[:11]
     print("  the eleven that pull most: under q, model, predictions, range, pull")
     for e in strongest:
         print(
             f"    {e.under_q:.4f} {e.under_model:.4f} {e.predicted:.4f} [{max(e.low, 0):.4f}, {e.high:.4f}] "
-            f"{e.pull:+.2f}  {e.expectation}"
+            f"{e.multiplier:+.2f}  {e.expectation}"
         )
 
 

@@ -24,7 +24,7 @@ from citation_features import CitationFeatures
 from common import data_folder
 from rulefield import ChainCRF, RuledCRF
 from rulefield.datasets import load_umass
-from rulefield.estimators.ruled.estimator import cross_fit
+from rulefield.estimators.ruled.held_out import cross_fit
 from rulefield.inference.chain.decode import decode
 from rulefield.inference.chain.dual import decode_soft_dd
 from rulefield.learning.rule_weights.learners import Examples, learn_perceptron

@@ -145,14 +145,14 @@ def test_one_column_and_an_expectation(run, folder, form):
         rows = [{"tokens": [w for w, _ in row], "labels": [choice[n] for _, n in row]} for row in seen]
         data.write_text("".join(json.dumps(row) + "\n" for row in rows))
     (folder / "share.yaml").write_text("- share('B-PER').between(0.38, 0.42)\n")
-    arguments = ["--expect", folder / "share.yaml", "--presume", "O", "--max-iter", 5]
+    arguments = ["--expect", folder / "share.yaml", "--initial-label", "O", "--max-iter", 5]
     code, _, said = run("train", data, "-o", made, *arguments)
     assert code == 0
     assert "share('B-PER').between(0.38, 0.42): " in said
     model = load(made)
     assert type(model) is ChainCRF
     assert 0.37 < model.expectations_[0].under_q < 0.43
-    assert model.get_params()["presume"] == "O"
+    assert model.get_params()["initial_label"] == "O"
     assert [repr(e) for e in model.expectations] == ["share('B-PER').between(0.38, 0.42)"]
     code, text, _ = run("inspect", made)
     assert code == 0
@@ -206,7 +206,7 @@ def test_mistakes_end_with_one_sentence(run, folder, joint):
         (["train", data, "-o", out, "--tasks", "ner,pos"], "the column of every task"),
         (["train", data, "-o", out, *both, "--l1", 1], "--l1 is for chains"),
         (["train", data, "-o", out, *both, "--rules", "learn"], "--rules learn is for chains"),
-        (["train", data, "-o", out, *both, "--presume", "O"], "--presume is for chains"),
+        (["train", data, "-o", out, *both, "--initial-label", "O"], "--initial-label is for chains"),
         (["train", data, "-o", out, "--expect", folder / "bad.yaml"], "the task 'ner' is unknown"),
         (["train", data, "-o", out, *both, "--expect", folder / "bad.yaml"], "did you mean"),
         (["train", data, "-o", out, *both, "--expect", folder / "worse.yaml"], "worse.yaml, line 2: "),

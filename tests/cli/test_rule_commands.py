@@ -55,7 +55,7 @@ def test_mine_tells_support_and_confidence(run, folder):
 
 def test_learned_rules_are_saved_with_the_chain(run, folder):
     made = folder / "ruled.rf"
-    arguments = ["--epochs", 3, "--rate", 0.3, "-j", 1]
+    arguments = ["--max-iter", 3, "--rate", 0.3, "-j", 1]
     code, report, said = run("rules", "learn", folder / "chain.rf", folder / "dev.conll", "-o", made, *arguments)
     assert code == 0
     assert "1 held-out sequences have labels that the chain was not trained on" in said
@@ -63,16 +63,22 @@ def test_learned_rules_are_saved_with_the_chain(run, folder):
     ruled = load(made)
     assert report.strip() == ruled.report()
     with pytest.warns(UserWarning, match="not trained on"):
-        own = RuledCRF(load(folder / "chain.rf"), epochs=3, rate=0.3).fit(X[DEV], Y[DEV])
+        own = RuledCRF(load(folder / "chain.rf"), max_iter=3, rate=0.3).fit(X[DEV], Y[DEV])
     assert ruled.rules_ == own.rules_
     assert ruled.rules_
 
     out = folder / "labelled.jsonl"
     lines = "".join(json.dumps({"tokens": x, "labels": y}) + "\n" for x, y in zip(X[TEST], Y[TEST]))
     (folder / "test.jsonl").write_text(lines)
-    assert run("predict", made, folder / "test.jsonl", "-o", out, "--probabilities") == (0, "", "")
+    assert run("predict", made, folder / "test.jsonl", "-o", out) == (0, "", "")
     records = [json.loads(line) for line in out.read_text().splitlines()]
     assert [r["labels"] for r in records] == list(own.predict(X[TEST]))
+    code, _, said = run("predict", made, folder / "test.jsonl", "--probabilities")
+    assert code == 2
+    assert "give fewer rules" in said, "never the probabilities of another distribution"
+    assert run("predict", made, folder / "test.jsonl", "-o", out, "--probabilities", "--rules", "none")[0] == 0
+    records = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [r["labels"] for r in records] == list(own.predict(X[TEST], rules=[]))
     assert all(0 <= p <= 1 for r in records for p in r["probabilities"])
     code, text_, _ = run("evaluate", folder / "test.conll", made, "--json")
     assert json.loads(text_)["span"]["micro avg"]["f1"] == pytest.approx(own.score(X[TEST], Y[TEST]))
@@ -83,9 +89,7 @@ def test_learned_rules_are_saved_with_the_chain(run, folder):
     assert ruled.report().splitlines()[1] in shown
     code, shown, _ = run("inspect", made, "--explain", " ".join(X[70]), "--top", 1)
     assert f"with {len(ruled.rules_)} rules: optimal" in shown
-    code, _, said = run("predict", made, folder / "test.jsonl", "--kbest", 2)
-    assert code == 2
-    assert "--kbest does not rank by learned rules" in said
+    assert "probabilities are those of the model without its rules" in shown
 
 
 def test_rules_files_take_the_place_of_learned_rules(run, folder):
@@ -123,8 +127,8 @@ def test_mistakes_end_with_one_sentence(run, folder):
         (["rules", "learn", chain, dev, "-o", out, "--rules", folder / "typo.yaml"], "did you mean 'title'"),
         (["predict", chain, dev, "--rules", folder / "typo.yaml"], "did you mean 'title'"),
         (["rules", "learn", chain, dev, "-o", out, "--method", "hard"], "method must be one of"),
-        (["rules", "learn", chain, dev, "-o", out, "--learner", "magic"], "learner must be one of"),
-        (["rules", "learn", chain, dev, "-o", out, "--epochs", 0], "must be positive"),
+        (["rules", "learn", chain, dev, "-o", out, "--algorithm", "magic"], "algorithm must be one of"),
+        (["rules", "learn", chain, dev, "-o", out, "--max-iter", 0], "must be positive"),
         (["rules", "learn", chain, dev, "-o", chain], "is also an input"),
         (["rules", "learn", chain, dev, "-o", out, "--rules", "nothing.yaml"], "nothing.yaml"),
         (["rules", "learn", chain, folder / "blank.conll", "-o", out, "--unknown", "?"], "every label is known"),

@@ -21,6 +21,8 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 import rulefield as rf
 from oracles.contract_cases import CASES, N, picked
 from rulefield import exceptions
+from rulefield.rules import Rule
+from rulefield.rules.text import to_dicts
 
 TABLES = {"MultiLabelCRF", "GaussianCRFClassifier", "GaussianCRFRegressor"}
 REGRESSOR = {"GaussianCRFRegressor"}
@@ -28,79 +30,38 @@ ALL = {case.name for case in CASES}
 NOT_YET: dict[str, set[str]] = {
     "test_a_limit_that_stops_a_fit_is_told_once": {
         "ChainCRF",
-        "RuledCRF",
-        "SegmentCRF",
         "GaussianCRFClassifier",
         "GaussianCRFRegressor",
+        "RuledCRF",
+        "SegmentCRF",
     },
     "test_a_subclass_with_its_own_constructor_can_be_saved": {"GaussianCRFClassifier", "GaussianCRFRegressor"},
-    "test_a_table_says_what_every_parameter_may_be": {
-        "ChainCRF",
-        "RuledCRF",
-        "JointCRF",
-        "GaussianCRFClassifier",
-        "GaussianCRFRegressor",
-    },
+    "test_a_table_says_what_every_parameter_may_be": {"GaussianCRFClassifier", "GaussianCRFRegressor"},
     "test_any_number_of_threads_gives_the_same_result": {"GaussianCRFClassifier", "GaussianCRFRegressor"},
-    "test_constructors_are_small_and_keyword_only": {
-        "ChainCRF",
-        "RuledCRF",
-        "JointCRF",
+    "test_constructors_are_small_and_keyword_only": {"GaussianCRFClassifier", "GaussianCRFRegressor", "JointCRF"},
+    "test_contradictory_rules_raise_or_are_relaxed": {"GaussianCRFClassifier", "JointCRF"},
+    "test_ctrl_c_keeps_the_model_and_is_told_once": {
         "GaussianCRFClassifier",
         "GaussianCRFRegressor",
-    },
-    "test_contradictory_rules_raise_or_are_relaxed": {
-        "ChainCRF",
-        "RuledCRF",
-        "JointCRF",
-        "GaussianCRFClassifier",
-    },
-    "test_ctrl_c_keeps_the_model_and_is_told_once": {
-        "RuledCRF",
-        "SegmentCRF",
         "GraphCRF",
         "MultiLabelCRF",
-        "GaussianCRFClassifier",
-        "GaussianCRFRegressor",
-    },
-    "test_decode_gives_labelings": set(),
-    "test_every_fitted_attribute_is_documented": {
-        "ChainCRF",
         "RuledCRF",
         "SegmentCRF",
-        "GaussianCRFClassifier",
-        "GaussianCRFRegressor",
     },
-    "test_files_keep_every_parameter_and_attribute": {"RuledCRF", "GaussianCRFClassifier", "GaussianCRFRegressor"},
+    "test_every_fitted_attribute_is_documented": {"GaussianCRFClassifier", "GaussianCRFRegressor", "SegmentCRF"},
+    "test_files_keep_every_parameter_and_attribute": {"GaussianCRFClassifier", "GaussianCRFRegressor"},
     "test_fits_leave_the_same_records": {
         "ChainCRF",
-        "RuledCRF",
-        "SegmentCRF",
+        "GaussianCRFClassifier",
+        "GaussianCRFRegressor",
         "GraphCRF",
         "MultiLabelCRF",
-        "GaussianCRFClassifier",
-        "GaussianCRFRegressor",
-    },
-    "test_known_labels_are_kept": {
-        "ChainCRF",
         "RuledCRF",
-        "GaussianCRFClassifier",
-        "GaussianCRFRegressor",
+        "SegmentCRF",
     },
-    "test_labels_that_rules_forbid_are_never_given": {"RuledCRF"},
-    "test_methods_have_the_same_signatures": {
-        "ChainCRF",
-        "RuledCRF",
-        "GaussianCRFClassifier",
-        "GaussianCRFRegressor",
-    },
-    "test_rules_mean_the_same_in_every_method": {
-        "ChainCRF",
-        "RuledCRF",
-        "GaussianCRFClassifier",
-    },
-    "test_the_same_seed_gives_the_same_result": {"ChainCRF"},
-    "test_weight_two_is_the_data_twice_or_refused": {"RuledCRF"},
+    "test_known_labels_are_kept": {"GaussianCRFClassifier", "GaussianCRFRegressor"},
+    "test_methods_have_the_same_signatures": {"GaussianCRFClassifier", "GaussianCRFRegressor"},
+    "test_rules_mean_the_same_in_every_method": {"GaussianCRFClassifier"},
     "test_what_a_file_cannot_hold_is_refused": {"GaussianCRFClassifier", "GaussianCRFRegressor"},
 }
 
@@ -166,6 +127,8 @@ def same(a, b):
         return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
     if isinstance(a, float):
         return a == b or (np.isnan(a) and np.isnan(b))
+    if isinstance(a, Rule):  # numbers in rules make rules of ==
+        return to_dicts([a]) == to_dicts([b])
     if is_dataclass(a):
         return all(same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
     if isinstance(a, np.random.RandomState):

@@ -41,8 +41,8 @@ def explained(opened: OpenedChain, tokens: list[str], top: int) -> str:
     """Say why a chain labels tokens as it does, and what its rules change."""
     if opened.chain is None:
         raise InputError(f"--explain works with chain models; this file holds a {opened.kind} model.")
-    text = str(opened.chain.explain(tokens, top=top))
-    rules = opened.crf.rules_ if isinstance(opened, OpenedRuled) else opened.chain.rules
+    text = str(opened.crf.explain(tokens, top=top))
+    rules = opened.crf.rules_ if isinstance(opened, OpenedRuled) else opened.crf.rules
     if not rules:
         return text
     found = opened.crf.decode([tokens])[0]
@@ -114,7 +114,7 @@ def _expectations(reports: list[Any]) -> Table:
     columns = ["expectation", "low", "high", "in training", "under the model", "predicted", "multiplier"]
     table = Table(*columns, title="expectations", title_justify="left")
     for e in reports:
-        numbers = (e.low, e.high, e.under_q, e.under_model, e.predicted, e.pull)
+        numbers = (e.low, e.high, e.under_q, e.under_model, e.predicted, e.multiplier)
         table.add_row(e.expectation, *(f"{number:.4g}" for number in numbers))
     return table
 

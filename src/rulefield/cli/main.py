@@ -51,14 +51,15 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but erro
     epilog="[b]Examples[/b]: rulefield train train.conll -o chunks.rf --scheme BIO   |   "
     "rulefield train data.jsonl -o m.rf --l1 0.1 --dev dev.jsonl --early-stopping 10   |   "
     "rulefield train scattered.conll -o joint.rf --tasks ner=3,pos=1 --expect expectations.yaml   |   "
-    "rulefield train marked.conll -o names.rf --presume O --expect expectations.yaml"
+    "rulefield train marked.conll -o names.rf --initial-label O --expect expectations.yaml"
 )
 def train(
     files: Annotated[list[str], typer.Argument(help="Labelled files: columns (label last) or JSON lines.")],
     model: Annotated[str, typer.Option("--output", "-o", help="Model file to write.")],
     template: Annotated[str | None, typer.Option(help="CRF++ template file; without it, built-in features.")] = None,
     scheme: Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES, BILOU, IOE1 or IOE2.")] = "auto",
-    algorithm: Annotated[str, typer.Option(help="lbfgs, sgd, perceptron or ssvm.")] = "lbfgs",
+    algorithm: Annotated[str, typer.Option(help="likelihood, perceptron or ssvm.")] = "likelihood",
+    solver: Annotated[str, typer.Option(help="How the likelihood is maximised: lbfgs or sgd.")] = "lbfgs",
     l1: Annotated[float, typer.Option(help="L1 penalty.")] = 0.0,
     l2: Annotated[float, typer.Option(help="L2 penalty (twice CRFsuite's c2).")] = 1.0,
     max_iter: Annotated[int | None, typer.Option(help="Most iterations or epochs.")] = None,
@@ -73,8 +74,8 @@ def train(
         str | None, typer.Option(help="Several label columns, counted from 0 (the word): ner=3,pos=1; _ is unknown.")
     ] = None,
     expect: Annotated[str | None, typer.Option(help="Expectations file (YAML): what should hold on average.")] = None,
-    presume: Annotated[
-        str | None, typer.Option(help="Label that unknown tokens are presumed to have at the start, such as O.")
+    initial_label: Annotated[
+        str | None, typer.Option(help="Label that unknown tokens are taken to have at the start, such as O.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     form: Format = "auto",
@@ -85,8 +86,8 @@ def train(
     from rulefield.cli.training import TrainOptions, run_train
 
     options = TrainOptions(
-        *(template, scheme, algorithm, l1, l2, max_iter, min_count, early_stopping, rules, unknown, seed, form, jobs),
-        *(tasks, expect, presume),
+        *(template, scheme, algorithm, solver, l1, l2, max_iter, min_count, early_stopping, rules, unknown, seed),
+        *(form, jobs, tasks, expect, initial_label),
     )
     if tasks is None:
         run_train(files, model, dev, options, quiet)
@@ -104,7 +105,9 @@ def predict(
     model: ModelFile,
     file: File = "-",
     output: Annotated[str, typer.Option("--output", "-o", help="File to write; standard output by default.")] = "-",
-    rules: Annotated[str | None, typer.Option(help="Rules file, in place of the model's own rules.")] = None,
+    rules: Annotated[
+        str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")
+    ] = None,
     probabilities: Annotated[bool, typer.Option(help="Add the probability of each label.")] = False,
     kbest: Annotated[int, typer.Option(help="Add the k best labellings (JSON lines only).")] = 0,
     form: Format = "auto",
@@ -125,7 +128,9 @@ def evaluate(
     model: Annotated[
         str | None, typer.Argument(help="Model that predicts; without it, predictions are read.")
     ] = None,
-    rules: Annotated[str | None, typer.Option(help="Rules file, in place of the model's own rules.")] = None,
+    rules: Annotated[
+        str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")
+    ] = None,
     scheme: Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES, BILOU, IOE1 or IOE2.")] = "auto",
     strict: Annotated[bool, typer.Option(help="Count only segments that the scheme allows.")] = False,
     tokens: Annotated[bool, typer.Option(help="Also report token labels.")] = False,

@@ -31,15 +31,12 @@ class OpenedChain:
 
     def probabilities(self, tokens: list[Any], predicted: list[Any], rules: Sequence[Any] | None) -> list[Any]:
         """Probabilities of the predicted labels, under the rules that chose them."""
-        tables = self.crf.predict_marginals(tokens, output="array", rules=self._acting(rules))
+        tables = self.crf.predict_marginals(tokens, output="array", rules=rules)
         return _picked(tables, predicted, {label: i for i, label in enumerate(self.crf.classes_)})
 
     def kbest(self, tokens: list[Any], k: int, rules: Sequence[Any] | None) -> list[list[tuple[list[Any], float]]]:
         """Return the k best labellings of each sequence, under the rules, with their probabilities."""
-        return self.crf.predict_kbest(tokens, k, rules=self._acting(rules))
-
-    def _acting(self, rules: Sequence[Any] | None) -> Sequence[Any] | None:
-        return self.crf.rules if rules is None else rules
+        return self.crf.predict_kbest(tokens, k=k, rules=rules)
 
 
 class OpenedRuled(OpenedChain):
@@ -47,30 +44,10 @@ class OpenedRuled(OpenedChain):
 
     kind = "chain with learned rules"
 
-    def __init__(self, crf: Any, jobs: int):
-        super().__init__(crf, jobs)
-        crf.crf_.set_params(n_jobs=jobs)
-
     @property
     def chain(self) -> Any:
         """The chain without its rules."""
         return self.crf.crf_
-
-    def predict(self, tokens: list[Any], rules: Sequence[Any] | None = None) -> list[Any]:
-        """Best labels of each sequence; ``rules`` take the place of the learned ones."""
-        return list(self.crf.predict(tokens) if rules is None else self.chain.predict(tokens, rules=rules))
-
-    def probabilities(self, tokens: list[Any], predicted: list[Any], rules: Sequence[Any] | None) -> list[Any]:
-        """Probabilities of the predicted labels; the chain's own where no rules are given."""
-        return OpenedChain(self.chain, self.crf.n_jobs).probabilities(tokens, predicted, rules)
-
-    def kbest(self, tokens: list[Any], k: int, rules: Sequence[Any] | None) -> list[list[tuple[list[Any], float]]]:
-        """Return the k best labellings under the rules that are given."""
-        if rules is None:
-            raise InputError(
-                "--kbest does not rank by learned rules; give --rules FILE, or use the chain's own model."
-            )
-        return self.chain.predict_kbest(tokens, k, rules=rules)
 
 
 class OpenedSegments(OpenedChain):

@@ -6,11 +6,16 @@ from rulefield.cli.corpus import Corpus, protect_inputs, read_corpus, with_label
 from rulefield.cli.opened import OpenedChain, open_model
 from rulefield.exceptions import InputError
 
+NONE = "none"
+"""``--rules none``: predict without any rules."""
+
 
 def read_rules(path: str | None) -> list[Any] | None:
-    """Rules of a file, or None."""
+    """Rules of a file; none at all for ``none``; None (the model's own) where nothing is said."""
     from rulefield.rules import text
 
+    if path == NONE:
+        return []
     return text.load(path) if path else None
 
 
@@ -19,7 +24,7 @@ def run_predict(
 ) -> None:
     """Read, label, write."""
     if output != "-":
-        protect_inputs(output, [model, file, *([rules] if rules else [])])
+        protect_inputs(output, [model, file, *([rules] if rules and rules != NONE else [])])
     opened = open_model(model, jobs)
     corpus = read_corpus(file, form, labelled=False)
     if kbest and corpus.form != "jsonl":

@@ -18,8 +18,8 @@ class LearnOptions:
 
     rules: str = "propose"
     method: str = "soft"
-    learner: str = "perceptron"
-    epochs: int = 10
+    algorithm: str = "perceptron"
+    max_iter: int = 10
     rate: float = 0.1
     seed: int = 0
     unknown: str | None = None
@@ -33,16 +33,16 @@ def run_learn(model: str, file: str, output: str, options: LearnOptions, quiet: 
 
     own = [] if options.rules in BUILT_IN else [options.rules]
     protect_inputs(output, [model, file, *own])
-    if options.epochs < 1 or not options.rate > 0:
-        raise InputError(f"--epochs and --rate must be positive; got {options.epochs} and {options.rate:g}.")
+    if options.max_iter < 1 or not options.rate > 0:
+        raise InputError(f"--max-iter and --rate must be positive; got {options.max_iter} and {options.rate:g}.")
     chain = chain_of(open_model(model, options.jobs))
     tokens, labels = read_labelled(file, options, quiet)
     ruled = RuledCRF(
         chain,
-        _candidates(options.rules),
+        rules=_candidates(options.rules),
         method=options.method,
-        learner=options.learner,
-        epochs=options.epochs,
+        algorithm=options.algorithm,
+        max_iter=options.max_iter,
         rate=options.rate,
         random_state=options.seed,
         n_jobs=options.jobs,

@@ -79,8 +79,8 @@ def learn(
     output: Annotated[str, typer.Option("--output", "-o", help="Model file to write: the chain with its rules.")],
     rules: Annotated[str, typer.Option(help="Rules file, propose (by template) or mine.")] = "propose",
     method: Annotated[str, typer.Option(help="soft (learned weights) or two-stage.")] = "soft",
-    learner: Annotated[str, typer.Option(help="perceptron, ssvm or likelihood.")] = "perceptron",
-    epochs: Annotated[int, typer.Option(help="Passes over the data.")] = 10,
+    algorithm: Annotated[str, typer.Option(help="perceptron, ssvm or likelihood.")] = "perceptron",
+    max_iter: Annotated[int, typer.Option(help="Passes over the data.")] = 10,
     rate: Annotated[float, typer.Option(help="Step of the perceptron.")] = 0.1,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     unknown: Unknown = None,
@@ -91,5 +91,5 @@ def learn(
     """Learn on held-out data which rules a chain should follow and what breaking them costs; print the report."""
     from rulefield.cli.rule_learning import LearnOptions, run_learn
 
-    options = LearnOptions(rules, method, learner, epochs, rate, seed, unknown, form, jobs)
+    options = LearnOptions(rules, method, algorithm, max_iter, rate, seed, unknown, form, jobs)
     run_learn(model, file, output, options, quiet)

@@ -17,7 +17,8 @@ class TrainOptions:
 
     template: str | None = None
     scheme: str = "auto"
-    algorithm: str = "lbfgs"
+    algorithm: str = "likelihood"
+    solver: str = "lbfgs"
     l1: float = 0.0
     l2: float = 1.0
     max_iter: int | None = None
@@ -30,12 +31,12 @@ class TrainOptions:
     jobs: int = -1
     tasks: str | None = None
     expect: str | None = None
-    presume: str | None = None
+    initial_label: str | None = None
 
     @property
     def unknown_label(self) -> str | None:
         """What means "not annotated": as given, or ``_`` where expectations stand in for labels."""
-        return UNKNOWN if self.unknown is None and (self.expect or self.presume) else self.unknown
+        return UNKNOWN if self.unknown is None and (self.expect or self.initial_label) else self.unknown
 
 
 LEARN = "learn"
@@ -106,12 +107,13 @@ def make_crf(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet:
 
     return ChainCRF(
         algorithm=options.algorithm,
+        solver=options.solver,
         l1=options.l1,
         l2=options.l2,
         scheme=choose_scheme(labels, options.scheme, quiet),
         rules=rules_text.load(options.rules) if options.rules and options.rules != LEARN else None,
         expectations=expectation_text.load(options.expect) if options.expect else None,
-        presume=options.presume,
+        initial_label=options.initial_label,
         features=choose_features(tokens, options.template),
         min_count=options.min_count,
         max_iter=options.max_iter,
@@ -165,7 +167,7 @@ def choose_scheme(labels: list[Any], scheme: str, quiet: bool) -> str | None:
 
 def expectation_line(report: Any) -> str:
     """Say how an expectation fared, in one line."""
-    pull = "holds by itself" if not report.binds else f"binds, multiplier {report.pull:+.3g}"
+    pull = "holds by itself" if not report.binds else f"binds, multiplier {report.multiplier:+.3g}"
     return (
         f"{report.expectation}: {report.under_q:.4g} in training, {report.under_model:.4g} under the model, "
         f"{report.predicted:.4g} in its predictions (wanted {report.low:g} to {report.high:g}; {pull})"

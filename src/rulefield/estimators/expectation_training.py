@@ -3,12 +3,12 @@
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from rulefield.exceptions import InputError, MissedExpectationWarning, RuleError
+from rulefield.estimators.expectations import GeneralizedExpectation, Keeper, PosteriorRegularization
+from rulefield.exceptions import MissedExpectationWarning, RuleError
 from rulefield.inference.joint.exact import joint_best
 from rulefield.learning.expectations.batches import BatchedObjective
 from rulefield.learning.expectations.corpus import JointCorpus
@@ -37,21 +37,13 @@ DUAL_TOL = 1e-4
 TOL = 1e-4
 """By how little, of itself, the objective falls in ten iterations where the fit stops, by default."""
 
-CHOICES = {
-    "expectation_method": ("pr", "ge"),
-    "learning": ("em", "gradient"),
-    "dual": ("lbfgs", "proximal"),
-    "slack_norm": ("linf", "l2", "l1"),
-}
-
 
 @dataclass(frozen=True)
 class ExpectationReport:
     """How an expectation fared on the training corpus.
 
-    Its range; its value under q, under the model, and in the model's best labellings; its multiplier.
-    ``pull`` is the multiplier of one unit: positive where the upper end binds, negative where the lower end does, 0
-    where the expectation holds by itself.
+    Its range; its value under q, under the model, and in the model's best labellings; its multiplier, of one unit:
+    positive where the upper end binds, negative where the lower end does, 0 where the expectation holds by itself.
     """
 
     expectation: str
@@ -59,13 +51,13 @@ class ExpectationReport:
     high: float
     under_q: float
     under_model: float
-    pull: float
+    multiplier: float
     predicted: float = float("nan")
 
     @property
     def binds(self) -> bool:
         """Whether the expectation changed anything."""
-        return self.pull != 0.0
+        return self.multiplier != 0.0
 
 
 @dataclass(frozen=True)
@@ -73,43 +65,24 @@ class ClimbOptions:
     """How to climb: the method for expectations, its slack and solvers, penalty, limits."""
 
     method: str
-    learning: str
-    slack: float
-    slack_norm: str
-    dual: str
-    strength: float
     l2: float
     max_iter: int
     tol: float
+    learning: str = "em"
+    slack: float = 0.0
+    slack_norm: str = "linf"
+    dual: str = "lbfgs"
+    strength: float = 0.0
     batch_size: int | None = None
 
 
-def check_choices(estimator: Any) -> None:
-    """Check the parameters about expectations; raise a sentence that names the parameter and its range."""
-    for name, allowed in CHOICES.items():
-        if getattr(estimator, name) not in allowed:
-            raise InputError(f"{name} must be one of {', '.join(allowed)}; got {getattr(estimator, name)!r}.")
-    for name in ("l2", "slack", "strength", "tol"):
-        if name == "tol" and estimator.tol is None:
-            continue
-        if not 0 <= getattr(estimator, name) < np.inf:
-            raise InputError(f"{name} must be a finite number >= 0; got {getattr(estimator, name)!r}.")
-    size = estimator.expectation_batch
-    if size is not None and not (isinstance(size, Integral) and int(size) >= 1):
-        raise InputError(
-            f"expectation_batch must be None (the whole corpus) or a number of sequences >= 1; got {size!r}."
-        )
-    if size is not None and estimator.expectation_method == "ge":
-        raise InputError('expectation_batch goes with expectation_method="pr" only; leave it out, or choose "pr".')
-
-
-def climb_options(estimator: Any, l2: float, max_iter: int) -> ClimbOptions:
-    """Read the parameters of an estimator after :func:`check_choices`."""
-    e = estimator
-    return ClimbOptions(
-        e.expectation_method, e.learning, e.slack, e.slack_norm, e.dual, e.strength, l2, max_iter,
-        TOL if e.tol is None else e.tol, e.expectation_batch,
-    )  # fmt: skip
+def climb_options(keeper: Keeper | None, l2: float, max_iter: int, tol: float | None) -> ClimbOptions:
+    """Return how to climb: as the keeper of the expectations says, or by plain EM where there are none."""
+    tol = TOL if tol is None else tol
+    if isinstance(keeper, GeneralizedExpectation):
+        return ClimbOptions("ge", l2=l2, max_iter=max_iter, tol=tol, strength=keeper.strength)
+    k = PosteriorRegularization() if keeper is None else keeper
+    return ClimbOptions("pr", l2, max_iter, tol, k.learning, k.slack, k.norm, k.solver, batch_size=k.batch)
 
 
 def compiled_expectations(

@@ -23,10 +23,12 @@ RECORDS = {
     "ExpectationReport": "rulefield.estimators.expectation_training",
     "FitRecord": "rulefield.learning.fit_log",
     "Stream": "rulefield.learning.chain.stochastic",
-    "RuleReport": "rulefield.estimators.ruled.estimator",
+    "RuleReport": "rulefield.estimators.ruled.reports",
 }
 """Frozen dataclasses that logs and reports are made of, by the module that holds them."""
 ESTIMATORS = {
+    "GeneralizedExpectation": "rulefield.estimators.expectations",
+    "PosteriorRegularization": "rulefield.estimators.expectations",
     "Template": "rulefield.encode.templates",
     "TokenFeatures": "rulefield.encode.tokens",
 }

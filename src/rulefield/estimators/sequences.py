@@ -9,17 +9,19 @@ import numpy as np
 from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.inputs import tokens_of
+from rulefield.estimators.types import ArrayLike, KnownLike, LabelsLike, SequencesLike
 from rulefield.exceptions import InputError
+from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
 from rulefield.models.pairs import PairTable
 
 
-def token_lists(X: Any, data: Sequences) -> list[Any]:
+def token_lists(X: SequencesLike, data: Sequences) -> list[Any]:
     """Tokens of every sequence, as the user gave them."""
     return [tokens_of(X, i) for i in range(len(data))]
 
 
-def check_some_tokens(X: Any) -> None:
+def check_some_tokens(X: SequencesLike) -> None:
     """Refuse data without a single token."""
     if isinstance(X, Sequences):
         some = X.n_tokens > 0
@@ -43,6 +45,20 @@ def label_lists(names: LabelEncoder, ids: np.ndarray, lengths: np.ndarray) -> li
     flat = names.decode(ids)
     stops = np.cumsum(lengths).tolist()
     return [flat[stop - n : stop] for stop, n in zip(stops, lengths.tolist())]
+
+
+def whole_rows(known: KnownLike, lengths: np.ndarray) -> list[Any]:
+    """Return labels known beforehand with None for every token of a sequence of which nothing is known."""
+    if len(known) != len(lengths):
+        raise InputError(f"known must have one entry per sequence; got {len(known)} for {len(lengths)} sequences.")
+    return [[None] * int(n) if row is None else row for row, n in zip(known, lengths)]
+
+
+def span_score(y: LabelsLike, predicted: LabelsLike, scheme: str | None, sample_weight: ArrayLike | None) -> float:
+    """Span F1, as conlleval counts it; without a scheme the prefixes of the labels tell it, or runs are spans."""
+    if sample_weight is not None:
+        raise InputError("score() counts spans over all sequences and takes no sample_weight; leave it out.")
+    return span_f1(list(y), list(predicted), scheme=scheme or "auto")
 
 
 def places_of(old: Iterable[Any], new: Iterable[Any]) -> np.ndarray:
@@ -76,11 +92,16 @@ def numbers_of(features: str | Sequence[str] | None, names: list[str]) -> np.nda
     return np.array([index[name] for name in features], dtype=np.int64)
 
 
-def checked_weights(sample_weight: Any, n: int) -> np.ndarray | None:
+def checked_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray | None:
     """Return weights of n sequences as float64, or refuse them with a sentence."""
     if sample_weight is None:
         return None
-    weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+    try:
+        weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(
+            "sample_weight must be one number per sequence; give held-out data by name: X_dev=, y_dev=."
+        ) from None
     if weight.shape != (n,):
         raise InputError(f"sample_weight must have one weight for each of {n} sequences; got shape {weight.shape}.")
     if not np.isfinite(weight).all() or (weight < 0).any() or not weight.any():

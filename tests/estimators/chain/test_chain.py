@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 import rulefield as rf
 from rulefield import ChainCRF, Sequences, TokenFeatures
 from rulefield.datasets import make_addresses
+from rulefield.compat.sklearn_crfsuite import CRF
 from rulefield.exceptions import InfeasibleError, InputError, LabelError
 from rulefield.metrics import span_f1
 
-ALGORITHMS = ["lbfgs", "sgd", "perceptron", "ssvm"]
+LEARNERS = [{}, {"solver": "sgd"}, {"algorithm": "perceptron"}, {"algorithm": "ssvm"}]
 
 
 def toy(n=40, seed=0):
@@ -65,9 +66,9 @@ def fitted(data):
 # --- the estimator contract -----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_every_learner_learns_and_never_breaks_the_scheme(data, algorithm):
-    crf = ChainCRF(scheme="BIO", algorithm=algorithm, l2=0.1, max_iter=60, random_state=0).fit(*data)
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_every_learner_learns_and_never_breaks_the_scheme(data, learner):
+    crf = ChainCRF(scheme="BIO", **learner, l2=0.1, max_iter=60, random_state=0).fit(*data)
     assert crf.score(*data) > 0.9
     noise = [[{"word": w} for w in ["a", "b", "c", "d", "e"]]] * 3
     for labels in crf.predict(noise):
@@ -76,7 +77,7 @@ def test_every_learner_learns_and_never_breaks_the_scheme(data, algorithm):
 
 
 def test_init_stores_arguments_and_clone_keeps_them():
-    crf = ChainCRF(l2=3.0, scheme="BIO", n_jobs=2, c2=0.25)
+    crf = ChainCRF(l2=3.0, scheme="BIO", n_jobs=2, algorithm="ssvm")
     assert clone(crf).get_params() == crf.get_params()
     with pytest.raises(NotFittedError):
         check_is_fitted(crf)
@@ -132,26 +133,37 @@ def test_token_features_are_saved(tmp_path):
     assert list(rf.load(tmp_path / "m").predict(X)) == list(crf.predict(X))
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_same_result_for_any_number_of_threads(data, algorithm):
-    weights = [
-        ChainCRF(algorithm=algorithm, n_jobs=n, max_iter=8, random_state=3).fit(*data).theta_ for n in (1, 2, 3)
-    ]
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_same_result_for_any_number_of_threads(data, learner):
+    weights = [ChainCRF(**learner, n_jobs=n, max_iter=8, random_state=3).fit(*data).theta_ for n in (1, 2, 3)]
     assert_array_equal(weights[0], weights[1])
     assert_array_equal(weights[0], weights[2])
 
 
-@pytest.mark.parametrize("algorithm", ALGORITHMS)
-def test_same_seed_same_model(data, algorithm):
-    a, b = (ChainCRF(algorithm=algorithm, max_iter=5, random_state=7).fit(*data).theta_ for _ in range(2))
+@pytest.mark.parametrize("learner", LEARNERS)
+def test_same_seed_same_model(data, learner):
+    a, b = (ChainCRF(**learner, max_iter=5, random_state=7).fit(*data).theta_ for _ in range(2))
     assert_array_equal(a, b)
 
 
-def test_crfsuite_names_mean_the_same(data):
-    theirs = ChainCRF(c1=0.05, c2=0.5, max_iterations=30, all_possible_transitions=True, min_freq=2).fit(*data)
-    ours = ChainCRF(l1=0.05, l2=1.0, max_iter=30, all_transitions=True, min_count=2).fit(*data)
-    assert_array_equal(theirs.theta_, ours.theta_)
-    assert (theirs.theta_ == 0).any(), "L1 leaves exact zeros"
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        ({"c1": 0.05, "c2": 0.5}, {"l1": 0.05, "l2": 1.0}),
+        ({"algorithm": "l2sgd", "c2": 0.5}, {"solver": "sgd", "l2": 1.0}),
+        ({"algorithm": "ap"}, {"algorithm": "perceptron", "l2": 2.0}),
+    ],
+)
+def test_crfsuite_names_mean_the_same(data, theirs, ours):
+    other = CRF(max_iterations=30, all_possible_transitions=True, min_freq=2, **theirs).fit(*data)
+    own = ChainCRF(max_iter=30, all_transitions=True, min_count=2, **ours).fit(*data)
+    assert_array_equal(other.crf_.theta_, own.theta_)
+    assert list(other.predict(data[0])) == list(own.predict(data[0]))
+    assert other.predict_single(data[0][0]) == own.predict(data[0])[0]
+    assert other.predict_marginals_single(data[0][0]) == own.predict_marginals(data[0])[0]
+    assert other.score(*data) > 0.5
+    with pytest.raises(InputError, match="algorithm must be one of 'lbfgs', 'l2sgd', 'ap'"):
+        CRF(algorithm="pa").fit(*data)
 
 
 # --- meaning --------------------------------------------------------------------------------------
@@ -195,7 +207,7 @@ def test_log_likelihood_sums_over_unknown_labels(fitted):
 
 def test_samples_have_the_models_frequencies(fitted):
     x = features(["Kurt", "the"])
-    drawn = fitted.sample([x], n=4000, random_state=0)[0]
+    drawn = fitted.sample([x], n_samples=4000, random_state=0)[0]
     share = np.mean([labels[0] == "B-name" for labels in drawn])
     p = fitted.predict_marginals([x])[0][0]["B-name"]
     assert abs(share - p) < 4 * np.sqrt(p * (1 - p) / 4000) + 1e-9
@@ -330,10 +342,11 @@ def test_bad_training_data_gets_a_sentence(X, y, words):
     [
         ({"algorithm": "adam"}, "algorithm must be one of"),
         ({"l2": -1}, "l2 must be a finite number >= 0; got -1"),
-        ({"c1": "x"}, "c1 must be"),
+        ({"l1": "x"}, "l1 must be"),
+        ({"solver": "sgd", "algorithm": "ssvm"}, "solver='sgd' goes with algorithm='likelihood'"),
         ({"scheme": "BIX"}, "BIX"),
         ({"n_jobs": 0}, "n_jobs"),
-        ({"max_iter": 0}, "max_iter must be a whole number >= 1"),
+        ({"max_iter": 0}, "max_iter must be None or a whole number >= 1"),
         ({"algorithm": "ssvm", "l1": 0.1}, "l1"),
         ({"algorithm": "ssvm", "l2": 0}, "l2 > 0"),
         ({"transition_features": ["none"]}, "none"),
@@ -391,3 +404,30 @@ def test_interrupted_fit_keeps_the_best_model(data, monkeypatch):
         crf = ChainCRF().fit(*data)
     assert crf.score(*data) > 0.3
     assert not crf.converged_
+
+
+def test_held_out_data_goes_by_name(data):
+    X, y = data
+    with pytest.raises(TypeError, match="give held-out data by name: X_dev=, y_dev="):
+        ChainCRF(early_stopping=2).fit(X, y, None, X, y)
+    with pytest.raises(TypeError, match="give held-out data by name"):
+        ChainCRF(early_stopping=2).fit(X, y, X, y)
+    with pytest.raises(InputError, match="sample_weight must be one number per sequence; give held-out data by name"):
+        ChainCRF(early_stopping=2).fit(X, y, X)
+
+
+def test_labelings_have_their_probability_where_asked_for(fitted):
+    x = features(["Ada", "Turing", "1912"])
+    (best, p), *_ = fitted.predict_kbest([x], k=1)[0]
+    (labeling,) = fitted.decode([x], probability=True)
+    assert labeling.labels == best
+    assert_allclose(labeling.probability, p)
+    assert "probability" in str(labeling)
+    assert fitted.decode([x])[0].probability is None
+
+
+def test_samples_keep_known_labels(fitted):
+    x = features(["Ada", "Turing", "1912"])
+    drawn = fitted.sample([x], n_samples=30, known=[["O", None, {"O", "B-year"}]], random_state=0)[0]
+    assert {labels[0] for labels in drawn} == {"O"}
+    assert {labels[2] for labels in drawn} <= {"O", "B-year"}

@@ -56,7 +56,7 @@ def test_best_marginals_and_kbest_under_rules(crf, x):
         assert_allclose(marginals[t][label], expected, atol=1e-9)
     best = crf.predict_kbest([x], k=3, rules=RULES)[0]
     assert_allclose([q for _, q in best], np.sort(p)[::-1][: len(best)], atol=1e-12)
-    for labels in crf.sample([x], n=20, rules=RULES, random_state=0)[0]:
+    for labels in crf.sample([x], n_samples=20, rules=RULES, random_state=0)[0]:
         assert RULES[0].violation(x, labels, scheme=None) == 0
 
 

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 
 import rulefield as rf
-from rulefield import JointCRF
-from rulefield.exceptions import InputError, LabelError, RuleError
+from rulefield import GeneralizedExpectation, JointCRF, PosteriorRegularization
+from rulefield.exceptions import InputError, LabelError, MissedExpectationWarning, RuleError
 from rulefield.rules.expectations import expected, share
 from rulefield.rules.finding.estimate import expectations_from
 from rulefield.rules.numbers import segments
@@ -69,7 +69,9 @@ def test_expectations_hold_under_q(learning):
     hidden[0] = {"ner": y[0]["ner"]}
     truth = np.mean([label != "O" for row in y for label in row["ner"]])
     wanted = [share(ner=["B-PER", "B-LOC"]).between(truth - 0.01, truth + 0.01)]
-    crf = JointCRF(tasks=["ner"], l2=0.5, expectations=wanted, learning=learning, max_iter=5).fit(X, hidden)
+    crf = JointCRF(
+        tasks=["ner"], l2=0.5, expectations=PosteriorRegularization(wanted, learning=learning), max_iter=5
+    ).fit(X, hidden)
     report = crf.expectations_[0]
     assert report.low - 1e-3 <= report.under_q <= report.high + 1e-3
     free = JointCRF(tasks=["ner"], l2=0.5, max_iter=5).fit(X, hidden)
@@ -83,10 +85,8 @@ def test_generalised_expectation_pulls_the_model_itself():
     wanted = [share(pos="VERB", given=token_matches("^(runs|sees)$")).between(0.95, 1.0)]
     strays = []
     for expectations in (None, wanted):
-        crf = JointCRF(
-            tasks=["pos"], l2=2.0, expectations=expectations, expectation_method="ge", strength=50, max_iter=10
-        )
-        crf.fit(X, half)
+        keeper = GeneralizedExpectation(expectations, strength=50)
+        crf = JointCRF(tasks=["pos"], l2=2.0, expectations=keeper, max_iter=10).fit(X, half)
         p = [m["pos"] for m in crf.predict_marginals(X)]
         verb = crf.classes_["pos"].index("VERB")
         strays.append(
@@ -141,8 +141,8 @@ def test_bad_options_and_expectations():
     X, y = corpus(4)
     with pytest.raises(InputError, match="sample_weight must have one weight for each of 4 sequences"):
         JointCRF().fit(X, y, sample_weight=[1.0])
-    with pytest.raises(InputError, match="learning must be one of em, gradient"):
-        JointCRF(learning="sgd").fit(X, y)
+    with pytest.raises(InputError, match="learning must be one of 'em', 'gradient'"):
+        JointCRF(expectations=PosteriorRegularization([share(ner="O").at_most(1)], learning="sgd")).fit(X, y)
     with pytest.raises(RuleError, match="the task 'names' is unknown"):
         JointCRF(expectations=[share(names="B-PER").at_least(0.1)]).fit(X, y)
     with pytest.raises(RuleError, match="linear"):
@@ -151,3 +151,12 @@ def test_bad_options_and_expectations():
         share("O").between(0.5, 0.2)
     with pytest.raises(RuleError, match="B-PRE"):
         JointCRF(expectations=[share(ner="B-PRE").at_least(0.1)]).fit(X, y)
+
+
+def test_missed_expectations_are_told():
+    X, y = corpus(20)
+    wanted = [share(ner="O").at_most(0.1), share(ner=["B-PER", "B-LOC"]).at_most(0.1)]
+    hidden = [{"ner": [None] * len(row["ner"])} for row in y]
+    hidden[0] = {"ner": y[0]["ner"]}
+    with pytest.warns(MissedExpectationWarning, match="could not be met"):
+        JointCRF(expectations=wanted, max_iter=2).fit(X, hidden)

@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import rulefield as rf
 from rulefield import ChainCRF, RuledCRF
 from rulefield import rules as r
 from rulefield.datasets import make_citations
-from rulefield.estimators.ruled.estimator import cross_fit
-from rulefield.exceptions import InputError
-from rulefield.metrics import token_accuracy
+from rulefield.estimators.ruled.held_out import cross_fit
+from rulefield.exceptions import InfeasibleError, InputError
+from rulefield.metrics import span_f1, token_accuracy
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +36,7 @@ CANDIDATES = [
 @pytest.mark.parametrize("learner", ["perceptron", "ssvm", "likelihood"])
 def test_useless_rules_are_dropped_and_accuracy_does_not_suffer(crf, data, learner):
     _, _, X_dev, y_dev, X_test, y_test = data
-    ruled = RuledCRF(crf, CANDIDATES, learner=learner, epochs=4, cutoff=0.0).fit(X_dev, y_dev)
+    ruled = RuledCRF(crf, rules=CANDIDATES, algorithm=learner, max_iter=4, cutoff=0.0).fit(X_dev, y_dev)
     assert "never broken" not in [rule.name for rule in ruled.rules_]
     assert all(rule.weight > 0 for rule in ruled.rules_)
     plain, better = (token_accuracy(y_test, list(m.predict(X_test))) for m in (crf, ruled))
@@ -45,12 +46,12 @@ def test_useless_rules_are_dropped_and_accuracy_does_not_suffer(crf, data, learn
 
 
 def test_same_weights_for_any_number_of_threads(crf, data):
-    fits = [RuledCRF(crf, CANDIDATES, epochs=2, cutoff=0, n_jobs=n).fit(data[2], data[3]) for n in (1, 2)]
+    fits = [RuledCRF(crf, rules=CANDIDATES, max_iter=2, cutoff=0, n_jobs=n).fit(data[2], data[3]) for n in (1, 2)]
     assert fits[0].rules_ == fits[1].rules_
 
 
 def test_proposed_and_saved(crf, data, tmp_path):
-    ruled = RuledCRF(crf, "propose", epochs=1, n_jobs=2).fit(data[2], data[3])
+    ruled = RuledCRF(crf, rules="propose", max_iter=1, n_jobs=2).fit(data[2], data[3])
     assert ruled.n_candidates_ > ruled.n_kept_ >= len(ruled.rules_)
     assert str(ruled.n_candidates_) in ruled.report()
     ruled.save(tmp_path / "m")
@@ -63,7 +64,7 @@ def test_proposed_and_saved(crf, data, tmp_path):
 
 
 def test_two_stage_with_mined_rules_chooses_tau(crf, data):
-    ruled = RuledCRF(crf, "mine", method="two-stage").fit(data[2][:12], data[3][:12])
+    ruled = RuledCRF(crf, rules="mine", method="two-stage").fit(data[2][:12], data[3][:12])
     assert 0.8 <= ruled.tau_ <= 1.0
     answers = ruled.decode(data[4][:4])
     assert all(answer.status == "optimal" for answer in answers)
@@ -71,7 +72,7 @@ def test_two_stage_with_mined_rules_chooses_tau(crf, data):
 
 
 def test_cross_fitting_learns_on_sequences_the_chain_has_not_seen(data):
-    ruled = RuledCRF(ChainCRF(scheme="BIO", max_iter=15), CANDIDATES, cv=2, epochs=2, cutoff=0)
+    ruled = RuledCRF(ChainCRF(scheme="BIO", max_iter=15), rules=CANDIDATES, cv=2, max_iter=2, cutoff=0)
     ruled.fit(data[0], data[1])
     assert ruled.crf_.n_iter_ > 0
     assert np.isfinite([row.weight for row in ruled.report_]).all()
@@ -84,29 +85,29 @@ def test_cross_fitting_takes_further_held_out_sequences(data):
     assert list(fitted.crf.predict(data[4])) == list(chain.fit(data[0], data[1]).predict(data[4]))
     last = fitted.examples[-1]
     assert [fitted.crf.classes_[k] for k in last.gold] == list(data[3][-1])
-    ruled = RuledCRF(fitted, CANDIDATES, learner="likelihood").fit([], [])
+    ruled = RuledCRF(fitted, rules=CANDIDATES, algorithm="likelihood").fit([], [])
     assert sum(row.broken_by_gold >= 0 for row in ruled.report_) == len(CANDIDATES)
 
 
 def test_penalties_and_cutoff_depend_on_the_learner_unless_given(crf, data):
     broken = {}
     for cutoff in (None, 1e9):
-        ruled = RuledCRF(crf, CANDIDATES, learner="likelihood", cutoff=cutoff, l1=0.01).fit(data[2], data[3])
+        ruled = RuledCRF(crf, rules=CANDIDATES, algorithm="likelihood", cutoff=cutoff, l1=0.01).fit(data[2], data[3])
         broken[cutoff] = ruled.n_kept_
         assert ruled.get_params()["cutoff"] == cutoff
     important = [row for row in ruled.report_ if row.importance >= 1]
     assert broken[None] == len(important)
     assert broken[1e9] == sum(row.importance >= 1e9 for row in ruled.report_)
-    assert not RuledCRF(crf, CANDIDATES, learner="likelihood", cutoff=0, l1=1e6).fit(data[2], data[3]).rules_
+    assert not RuledCRF(crf, rules=CANDIDATES, algorithm="likelihood", cutoff=0, l1=1e6).fit(data[2], data[3]).rules_
 
 
 def test_bad_options(crf, data):
-    with pytest.raises(InputError, match="method must be one of soft, two-stage"):
+    with pytest.raises(InputError, match="method must be one of 'soft', 'two-stage'"):
         RuledCRF(crf, method="hard").fit(data[2], data[3])
     with pytest.raises(InputError, match="cv must be"):
         RuledCRF(crf, cv=1).fit(data[2], data[3])
     with pytest.raises(InputError, match="rules must be"):
-        RuledCRF(crf, "invent").fit(data[2], data[3])
+        RuledCRF(crf, rules="invent").fit(data[2], data[3])
 
 
 def test_only_helpful_rules_are_kept(crf, data):
@@ -114,7 +115,9 @@ def test_only_helpful_rules_are_kept(crf, data):
     given = r.present("author").soft(0.01).named("given")
     candidates = [*r.propose(data[3], scheme="BIO"), given]
     every, some = (
-        RuledCRF(crf, candidates, learner="perceptron", epochs=3, cutoff=1.0, only_helpful=only).fit(data[2], data[3])
+        RuledCRF(crf, rules=candidates, algorithm="perceptron", max_iter=3, cutoff=1.0, only_helpful=only).fit(
+            data[2], data[3]
+        )
         for only in (False, True)
     )
     helped = {row.rule: row.helped for row in every.report_}
@@ -129,14 +132,55 @@ def test_impossible_held_out_labels_are_left_out(crf, data, learner):
     """Labels that begin inside a segment have no score to learn from: they are left out, not turned into NaN."""
     X, y = data[2][:12], [list(labels) for labels in data[3][:12]]
     y[3][0] = "I-" + y[3][0].split("-")[1]
-    options = {"learner": learner, "epochs": 2, "cutoff": 0.0}
+    options = {"algorithm": learner, "max_iter": 2, "cutoff": 0.0}
     with pytest.warns(UserWarning, match="1 held-out sequences have labels that the scheme forbids, the first is 3"):
-        some = RuledCRF(crf, CANDIDATES, **options).fit(X, y)
+        some = RuledCRF(crf, rules=CANDIDATES, **options).fit(X, y)
     keep = [i for i in range(12) if i != 3]
-    without = RuledCRF(crf, CANDIDATES, **options).fit([X[i] for i in keep], [y[i] for i in keep])
+    without = RuledCRF(crf, rules=CANDIDATES, **options).fit([X[i] for i in keep], [y[i] for i in keep])
     assert some.rules_ == without.rules_
 
 
 def test_a_chain_that_is_not_fitted_is_told_the_way_out():
     with pytest.raises(NotFittedError, match="or give cv=5"):
         RuledCRF(ChainCRF()).fit([["a"]], [["x"]])
+
+
+@pytest.fixture(scope="module")
+def two_stage(crf, data):
+    return RuledCRF(crf, rules="mine", method="two-stage").fit(data[2][:12], data[3][:12])
+
+
+def test_two_stage_decoding_takes_known_labels_and_engines_and_refuses_the_rest(two_stage, data):
+    X = data[2][:2]
+    free = two_stage.decode(X)
+    other = next(label for label in two_stage.classes_ if label not in (free[0].labels[0], "O") and label[0] == "B")
+    forced = two_stage.decode(X, known=[[other] + [None] * (len(X[0]) - 1), None])
+    assert forced[0].labels[0] == other
+    assert forced[1] == free[1]
+    assert [found.labels for found in two_stage.decode(X, engine="milp")] == [found.labels for found in free]
+    assert all(found.cost is not None and found.cost_lower_bound <= found.cost + 1e-6 for found in free)
+    with pytest.raises(InputError, match="engine 'soft_dd' is unknown"):
+        two_stage.decode(X, engine="soft_dd")
+    with pytest.raises(TypeError, match="konwn"):
+        two_stage.decode(X, konwn=None)
+    with pytest.raises(InputError, match="two-stage decoding has no distribution"):
+        two_stage.predict_marginals(X)
+
+
+def test_two_stage_decoding_names_or_relaxes_contradictions(two_stage, data):
+    kind = two_stage.classes_[0].split("-")[-1]
+    rules = [r.absent(kind).named("none"), r.present(kind).named("some")]
+    with pytest.raises(InfeasibleError) as error:
+        two_stage.predict(data[2][:1], rules=rules)
+    assert set(error.value.rules) == {"none", "some"}
+    relaxed = clone(two_stage).set_params(on_infeasible="relax")
+    relaxed.__dict__ |= {name: value for name, value in vars(two_stage).items() if name.endswith("_")}
+    assert relaxed.decode(data[2][:1], rules=rules)[0].broken[0].cost == np.inf
+
+
+def test_scores_are_counted_as_chains_count_them(data):
+    """Prefixed labels tell the scheme where none was given."""
+    chain = ChainCRF(max_iter=10).fit(data[0], data[1])
+    ruled = RuledCRF(chain, rules=[]).fit(data[2], data[3])
+    assert ruled.score(data[2], data[3]) == chain.score(data[2], data[3])
+    assert ruled.score(data[2], data[3]) != span_f1(data[3], list(chain.predict(data[2])), scheme=None)

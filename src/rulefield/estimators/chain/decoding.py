@@ -87,9 +87,11 @@ class ChainDecoder:
 
         return self.each(len(data), one)
 
-    def sample(self, data: Sequences, n: int, generator: np.random.Generator) -> list[np.ndarray]:
+    def sample(
+        self, data: Sequences, n: int, generator: np.random.Generator, allowed: np.ndarray | None = None
+    ) -> list[np.ndarray]:
         """Draw ``n`` labellings of each sequence, (n, length) each."""
-        return [sample(self.potentials(data, i), n, generator) for i in range(len(data))]
+        return [sample(self.potentials(data, i, allowed), n, generator) for i in range(len(data))]
 
     def potentials(self, data: Sequences, i: int, allowed: np.ndarray | None = None) -> ChainPotentials:
         """Potentials of sequence ``i``."""

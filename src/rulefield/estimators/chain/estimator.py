@@ -25,8 +25,9 @@ from rulefield.estimators.chain.expectations import (
 )
 from rulefield.estimators.chain.files import chain_state, restore_chain
 from rulefield.estimators.chain.fitted import FittedChain
-from rulefield.estimators.chain.options import ChainOptions, chain_options
+from rulefield.estimators.chain.options import PARAMETERS, ChainOptions, chain_options
 from rulefield.estimators.chain.training import ChainTraining, TrainingRules, continue_chain, train_chain
+from rulefield.estimators.expectations import Keeper
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.sequences import (
@@ -37,6 +38,15 @@ from rulefield.estimators.sequences import (
     places_of,
     widened,
 )
+from rulefield.estimators.types import (
+    ArrayLike,
+    Label,
+    LabelsLike,
+    RandomState,
+    RulesLike,
+    SequencesLike,
+    Transformer,
+)
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.learning.chain.stochastic import Stream
@@ -45,44 +55,45 @@ from rulefield.learning.fit_log import FitResult
 from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
 from rulefield.models.chain_transfer import transfer, union
+from rulefield.rules.expectations import Expectation
 
 
 class ChainCRF(FittedChain):
     r"""Linear-chain conditional random field for labelling sequences.
 
-    Maximises :math:`\sum_i \log p(y_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2` (``algorithm="lbfgs"``), where
-    unknown labels are summed over.
+    Maximises :math:`\sum_i \log p(y_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2` (``algorithm="likelihood"``),
+    where unknown labels are summed over.
 
     Parameters
     ----------
-    algorithm : {"lbfgs", "sgd", "perceptron", "ssvm"}
-        Maximum likelihood by L-BFGS (OWL-QN where ``l1`` > 0) or by stochastic steps; averaged structured
-        perceptron; structured SVM by block-coordinate Frank-Wolfe. CRFsuite's ``l2sgd`` and ``ap`` are understood.
-    l1, l2 : float
-        Strength of the penalties. CRFsuite's ``c1`` is ``l1`` and its ``c2`` is ``l2 / 2``.
-    scheme : {None, "BIO", "IOB1", "BIOES", "BILOU"}
+    algorithm : {"likelihood", "perceptron", "ssvm"}, default "likelihood"
+        What is optimised: the likelihood; the averaged structured perceptron [Collins02]; a structured SVM, by
+        block-coordinate Frank-Wolfe [LacosteJulien13].
+    solver : {"lbfgs", "sgd"}, default "lbfgs"
+        How the likelihood is maximised: by L-BFGS (OWL-QN where ``l1`` > 0), or by stochastic steps.
+    l1, l2 : float, defaults 0.0 and 1.0
+        Strength of the penalties, in nats. CRFsuite's ``c1`` is ``l1`` and its ``c2`` is ``l2 / 2``.
+    scheme : {None, "BIO", "IOB1", "BIOES", "BILOU", "IOE1", "IOE2"}, default None
         Labels are prefixed segments (``B-title``, or paths of them, ``I-authors/B-person``); transitions and starts
         that the scheme forbids are impossible in training and prediction.
     rules : list of rules, optional
         Every prediction obeys the hard ones and pays for breaking soft ones; see :mod:`rulefield.rules`.
-    expectations : list of expectations, optional
+    expectations : list of expectations, PosteriorRegularization or GeneralizedExpectation, optional
         What should hold on average in training, for partial labels: ``rules.share(["B-PER", "I-PER"]).between(.04, .06)``
-        (docs/expectations.md). ``lbfgs`` only.
-    expectation_method, learning, slack, slack_norm, dual, strength, expectation_batch
-        How expectations are kept, as in :class:`JointCRF`.
-    presume : label, optional
-        Where learning from partial labels begins, tokens of which nothing is known are presumed to have this label:
+        (docs/expectations.md). A list is kept by :class:`PosteriorRegularization` with its defaults. L-BFGS only.
+    initial_label : label, optional
+        Where learning from partial labels begins, tokens of which nothing is known are taken to have this label:
         ``"O"`` for positives-only annotation. A start, never a claim; it joins the label set if ``y`` never shows it.
     features : transformer, optional
         What turns tokens into features. By default plain tokens go through :class:`TokenFeatures`, and feature
         dicts and lists are read as they are.
-    transition_features : {None, "all"} or list of str
+    transition_features : {None, "all"} or list of str, default None
         Features that also get weights for label pairs (observation-conditioned transitions).
-    start_end : bool
+    start_end : bool, default True
         Whether beginning and ending with a label have weights.
-    all_states, all_transitions : bool
+    all_states, all_transitions : bool, default False
         Weights for all feature/label pairs (transitions), not only for those seen in training.
-    min_count : int
+    min_count : int, default 1
         Feature/label pairs seen less often get no weight.
     max_iter : int, optional
         Most iterations, 1000 by default; of ``sgd`` and ``perceptron`` 100 epochs, of ``ssvm`` 300.
@@ -91,37 +102,45 @@ class ChainCRF(FittedChain):
         proves that it cannot. 1e-5 by default; 1e-2 for learners that work by epochs.
     early_stopping : int, optional
         Stop where span F1 on held-out data has not improved for that many iterations, and keep the best model.
-    validation_fraction : float
+    validation_fraction : float, default 0.1
         Share of the training sequences held out for that, where ``fit`` is given no ``X_dev``.
-    warm_start : bool
+    warm_start : bool, default False
         Begin ``fit`` from the weights of the last one; features and labels may have changed.
-    train_with_rules : bool
-        Maximise the likelihood among labellings that ``rules`` allow (exact, slower; ``lbfgs`` only); otherwise rules
+    train_with_rules : bool, default False
+        Maximise the likelihood among labelings that ``rules`` allow (exact, slower; L-BFGS only); otherwise rules
         act in prediction alone.
-    on_infeasible : {"raise", "relax"}
-        What to do where hard rules contradict each other: raise, naming the rules, or break them as little as
-        possible.
+    on_infeasible : {"raise", "relax"}, default "raise"
+        What predictions do where hard rules contradict each other: raise, naming a minimal set of them; or break them
+        by the least total amount, and list them in ``broken`` at an infinite cost.
     random_state : int or RandomState, optional
-        Order of sequences in stochastic steps; by default always the same.
+        Order of sequences in stochastic steps, choice of held-out sequences; by default always the same.
     n_jobs : int, optional
         Threads (-1: one per core). The result is the same for any number.
-    verbose : int
+    verbose : int, default 0
         1 shows a progress bar.
-    c1, c2, max_iterations, all_possible_states, all_possible_transitions, min_freq : optional
-        The names of sklearn-crfsuite, for code that moves over; where given they win.
 
     Attributes
     ----------
     classes_ : list
         Labels, sorted.
-    log_ : list
-        One record per iteration: objective, gradient norm, seconds since ``fit`` began, dev score.
+    log_ : list of FitRecord
+        One record per iteration: objective, gradient norm, seconds since ``fit`` began, score on held-out data.
     expectations_ : list of ExpectationReport
         For every expectation its value under q and under the model, and its multiplier.
     n_iter_ : int
+        Iterations done.
     converged_ : bool
+        Whether the fit ended by itself.
+    stopped_because_ : str
+        How it ended, in words.
+    model_ : ChainModel
+        The structure: which features, labels and transitions have weights.
     theta_ : ndarray
         All weights; ``model_`` says which is which.
+    n_features_in_ : int
+        Number of features seen in training.
+    feature_names_in_ : ndarray of str
+        Their names, by column.
 
     Examples
     --------
@@ -135,26 +154,21 @@ class ChainCRF(FittedChain):
 
     _kind = "chain"
     _stream: Stream
+    _parameters = PARAMETERS
     _saved = ("classes_", "log_", "n_iter_", "converged_", "stopped_because_", "expectations_", "_stream")
 
     def __init__(
         self,
         *,
-        algorithm: str = "lbfgs",
+        algorithm: str = "likelihood",
+        solver: str = "lbfgs",
         l1: float = 0.0,
         l2: float = 1.0,
         scheme: str | None = None,
-        rules: Sequence[Any] | None = None,
-        expectations: Sequence[Any] | None = None,
-        expectation_method: str = "pr",
-        learning: str = "em",
-        slack: float = 0.0,
-        slack_norm: str = "linf",
-        dual: str = "lbfgs",
-        strength: float = 10.0,
-        expectation_batch: int | None = None,
-        presume: Any = None,
-        features: Any = None,
+        rules: RulesLike | None = None,
+        expectations: Sequence[Expectation] | Keeper | None = None,
+        initial_label: Label | None = None,
+        features: Transformer | None = None,
         transition_features: str | Sequence[str] | None = None,
         start_end: bool = True,
         all_states: bool = False,
@@ -167,30 +181,18 @@ class ChainCRF(FittedChain):
         warm_start: bool = False,
         train_with_rules: bool = False,
         on_infeasible: str = "raise",
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: int = 0,
-        c1: float | None = None,
-        c2: float | None = None,
-        max_iterations: int | None = None,
-        all_possible_states: bool | None = None,
-        all_possible_transitions: bool | None = None,
-        min_freq: int | None = None,
     ):
         self.algorithm = algorithm
+        self.solver = solver
         self.l1 = l1
         self.l2 = l2
         self.scheme = scheme
         self.rules = rules
         self.expectations = expectations
-        self.expectation_method = expectation_method
-        self.learning = learning
-        self.slack = slack
-        self.slack_norm = slack_norm
-        self.dual = dual
-        self.strength = strength
-        self.expectation_batch = expectation_batch
-        self.presume = presume
+        self.initial_label = initial_label
         self.features = features
         self.transition_features = transition_features
         self.start_end = start_end
@@ -207,17 +209,19 @@ class ChainCRF(FittedChain):
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
-        self.c1 = c1
-        self.c2 = c2
-        self.max_iterations = max_iterations
-        self.all_possible_states = all_possible_states
-        self.all_possible_transitions = all_possible_transitions
-        self.min_freq = min_freq
 
     # --- learning ---------------------------------------------------------------------------------
 
     @interruptible
-    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, X_dev: Any = None, y_dev: Any = None) -> "ChainCRF":
+    def fit(
+        self,
+        X: SequencesLike,
+        y: LabelsLike,
+        sample_weight: ArrayLike | None = None,
+        *misplaced: object,
+        X_dev: SequencesLike | None = None,
+        y_dev: LabelsLike | None = None,
+    ) -> "ChainCRF":
         """Learn from labelled sequences.
 
         Parameters
@@ -231,10 +235,14 @@ class ChainCRF(FittedChain):
             Held-out data for ``early_stopping``.
         """
         begun = perf_counter()
+        if misplaced:
+            raise TypeError(
+                "fit takes X, y and sample_weight by position; give held-out data by name: X_dev=, y_dev=."
+            )
         options = chain_options(self)
         X = as_list(X)
         check_some_tokens(X)
-        names = label_names(y, self.presume)
+        names = label_names(y, self.initial_label)
         sample_weight = checked_weights(sample_weight, len(y))
         if options.patience is not None and X_dev is None:
             X, y, sample_weight, X_dev, y_dev = self._hold_out(X, y, sample_weight)
@@ -246,7 +254,7 @@ class ChainCRF(FittedChain):
         if expected is not None:
             expected.check_labels(labels, names.classes_, weight)
         model = self._model(data, labels, names.classes_, encoder, options, expected)
-        guess = labels if self.presume is None else self._presumed(labels, names, model)
+        guess = labels if self.initial_label is None else self._presumed(labels, names, model)
         if guess is not labels:
             model = union(model, self._model(data, guess, names.classes_, encoder, options, expected))
         start = self._warm_weights(model, encoder, names.classes_) if self.warm_start else None
@@ -260,13 +268,15 @@ class ChainCRF(FittedChain):
 
     def _presumed(self, labels: Labels, names: LabelEncoder, model: ChainModel) -> Labels:
         masks = model.allowed, model.allowed_start, model.allowed_end
-        return presumed(labels, names.classes_.index(self.presume), masks)
+        return presumed(labels, names.classes_.index(self.initial_label), masks)
 
     def _training_rules(self, X: Any, names: LabelEncoder, options: ChainOptions) -> TrainingRules | None:
         if not (self.train_with_rules and self.rules):
             return None
         if options.algorithm != "lbfgs":
-            raise InputError(f"train_with_rules needs algorithm='lbfgs'; got {self.algorithm!r}.")
+            raise InputError(
+                f"train_with_rules needs algorithm='likelihood' and solver='lbfgs'; got {options.algorithm!r}."
+            )
         from rulefield.rules import RuleCompiler
 
         compiler = RuleCompiler(self.rules, [str(c) for c in names.classes_], self.scheme)
@@ -276,7 +286,11 @@ class ChainCRF(FittedChain):
 
     @interruptible
     def partial_fit(
-        self, X: Any, y: Any, classes: Sequence[Any] | None = None, sample_weight: Any = None
+        self,
+        X: SequencesLike,
+        y: LabelsLike,
+        classes: Sequence[Label] | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> "ChainCRF":
         """Continue on more data with stochastic steps; new features are added, labels are fixed by the first call.
 
@@ -299,9 +313,13 @@ class ChainCRF(FittedChain):
         stream = Stream() if first else self._stream
         encoder = InputEncoder(copy.deepcopy(self.features)) if first else copy.deepcopy(self._encoder)
         data = encoder.fit_transform(X) if first else encoder.extend(X)
-        names = LabelEncoder().set_classes(sorted(classes)) if first and classes is not None else LabelEncoder()
+        names = (
+            LabelEncoder().set_classes(sorted(classes, key=_by_kind))
+            if first and classes is not None
+            else LabelEncoder()
+        )
         if not hasattr(names, "classes_"):
-            names = label_names(y, self.presume) if first else names.set_classes(self.classes_)
+            names = label_names(y, self.initial_label) if first else names.set_classes(self.classes_)
         labels = self._labels(names, y, data)
         model = self._model(data, labels, names.classes_, encoder, options)
         start = None
@@ -335,10 +353,10 @@ class ChainCRF(FittedChain):
             data,
             labels,
             allowed=allowed,
-            all_states=options.all_states,
-            all_transitions=options.all_transitions,
+            all_states=self.all_states,
+            all_transitions=self.all_transitions,
             start_end=self.start_end,
-            min_count=max(1, options.min_count),
+            min_count=max(1, self.min_count),
             transition_features=numbers_of(self.transition_features, encoder.names),
         )
 
@@ -433,3 +451,8 @@ class ChainCRF(FittedChain):
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
         restore_chain(self, arrays, metadata, **given)
+
+
+def _by_kind(label: Label) -> tuple[str, Any]:
+    """Sort labels of one type among themselves, as :class:`LabelEncoder` does."""
+    return type(label).__name__, label

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,21 +15,25 @@ from rulefield.estimators.expectation_training import (
     ClimbOptions,
     ExpectationReport,
     Expected,
-    check_choices,
     climb,
     climb_options,
     compiled_expectations,
     expectation_reports,
     warn_of_missed,
 )
+from rulefield.estimators.expectations import keeper_of
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.sequences import token_lists
+from rulefield.estimators.types import Label, LabelsLike, SequencesLike
 from rulefield.exceptions import InputError, RuleError
 from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.expectations.chain_corpus import ChainCorpus
 from rulefield.learning.fit_log import FitResult
 from rulefield.models.chain_structure import Allowed, label_masks
+
+if TYPE_CHECKING:
+    from rulefield.estimators.chain.estimator import ChainCRF
 
 DEFAULT_ITERATIONS = 30
 START_ITERATIONS = 40
@@ -79,14 +83,20 @@ class ChainExpectations:
 
 
 def chain_expectations(
-    crf: Any, options: ChainOptions, names: LabelEncoder, X: Any, data: Sequences, weight: np.ndarray | None
+    crf: "ChainCRF",
+    options: ChainOptions,
+    names: LabelEncoder,
+    X: SequencesLike,
+    data: Sequences,
+    weight: np.ndarray | None,
 ) -> ChainExpectations | None:
     """Check and compile the expectations of a ChainCRF for ``X``, encoded as ``data``; None where it has none."""
-    if not crf.expectations:
+    keeper = keeper_of(crf.expectations)
+    if keeper is None:
         return None
-    check_choices(crf)
     refused = {
-        "algorithm": options.algorithm != "lbfgs",
+        "algorithm": crf.algorithm != "likelihood",
+        "solver": crf.solver != "lbfgs",
         "l1": options.l1 > 0,
         "transition_features": crf.transition_features is not None,
         "train_with_rules": bool(crf.train_with_rules and crf.rules),
@@ -96,20 +106,18 @@ def chain_expectations(
         if given:
             raise InputError(f"expectations do not go with {name}={getattr(crf, name)!r}; leave one of them out.")
     task = {TASK: ([str(c) for c in names.classes_], crf.scheme)}
-    forbidden, expected = compiled_expectations(crf.expectations, task, token_lists(X, data), weight)
+    forbidden, expected = compiled_expectations(keeper.expectations, task, token_lists(X, data), weight)
     return ChainExpectations(
-        expected, forbidden, climb_options(crf, options.l2, options.max_iter or DEFAULT_ITERATIONS)
+        expected, forbidden, climb_options(keeper, options.l2, options.max_iter or DEFAULT_ITERATIONS, options.tol)
     )
 
 
-def label_names(y: Any, presume: Any) -> LabelEncoder:
-    """Labels that occur in ``y``, and the presumed one."""
-    if presume is not None and not isinstance(presume, (str, int, float)):
-        raise InputError(f"presume must be one label, such as 'O'; got {presume!r}.")
+def label_names(y: LabelsLike, initial: Label | None) -> LabelEncoder:
+    """Labels that occur in ``y``, and the initial one."""
     names = LabelEncoder().fit(y)
-    if presume is None or presume in names.classes_:
+    if initial is None or initial in names.classes_:
         return names
-    return names.set_classes(sorted([*names.classes_, presume], key=lambda label: (type(label).__name__, label)))
+    return names.set_classes(sorted([*names.classes_, initial], key=lambda label: (type(label).__name__, label)))
 
 
 def presumed_start(training: ChainTraining, options: ChainOptions, guess: Labels) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.data.sequences import Sequences
+from rulefield.estimators.labelings import BrokenRule
 from rulefield.models.chain import ChainModel
 
 Contribution = tuple[str, float]
@@ -37,12 +38,17 @@ class TokenExplanation:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why one sequence got its labels, token by token."""
+    """Why one sequence got its labels, token by token, and which rules they break.
+
+    Where rules decided, the label may score less than the runner-up: ``margin`` is the model's own.
+    """
 
     tokens: tuple[TokenExplanation, ...]
+    broken: tuple[BrokenRule, ...] = ()
+    note: str = ""
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.tokens))
+        return "\n".join(map(str, (*self.tokens, *self.broken, *([self.note] if self.note else []))))
 
 
 @dataclass(frozen=True)
@@ -104,7 +110,15 @@ class ChainExplainer:
         self.model, self.theta, self.labels, self.names, self.top = model, theta, labels, names, top
         self.beside = beside
 
-    def explain(self, tokens: list[Any], data: Sequences, path: np.ndarray, marginals: np.ndarray) -> Explanation:
+    def explain(
+        self,
+        tokens: list[Any],
+        data: Sequences,
+        path: np.ndarray,
+        marginals: np.ndarray,
+        broken: tuple[BrokenRule, ...] = (),
+        note: str = "",
+    ) -> Explanation:
         """Explain labels ``path`` (n,) of the only sequence of ``data``, given node ``marginals`` (n, n_labels)."""
         potentials = self.model.potentials(self.theta, data, 0)
         steps = potentials.pairwise_stack
@@ -128,7 +142,7 @@ class ChainExplainer:
                     self._top(moves),
                 )
             )
-        return Explanation(tuple(parts))
+        return Explanation(tuple(parts), broken, note)
 
     def _feature_differences(self, rows: tuple, t: int, label: int, other: int) -> list[Contribution]:
         indptr, indices, values = rows

@@ -1,6 +1,5 @@
 """What a fitted chain answers: labels, probabilities, k best, samples, explanations; rules where there are some."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,9 +13,9 @@ from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.explanations import ChainExplainer, Explanation, ModelExplanation, explain_model
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.sequences import label_lists, object_array, token_lists
+from rulefield.estimators.sequences import label_lists, object_array, span_score, token_lists, whole_rows
+from rulefield.estimators.types import ArrayLike, KnownLike, LabelsLike, RandomState, RulesLike, SequencesLike
 from rulefield.exceptions import InputError
-from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
 from rulefield.parallel import n_threads
 
@@ -28,9 +27,9 @@ class FittedChain(SequenceEstimator):
     """The half of :class:`rulefield.ChainCRF` that works once weights are there, however they were learned."""
 
     scheme: str | None
-    rules: Sequence[Any] | None
+    rules: RulesLike | None
     on_infeasible: str
-    random_state: Any
+    random_state: RandomState
     n_jobs: int | None
     classes_: list[Any]
     model_: ChainModel
@@ -38,7 +37,9 @@ class FittedChain(SequenceEstimator):
     _encoder: InputEncoder
     _labels_encoder: LabelEncoder
 
-    def predict(self, X: Any, *, rules: Sequence[Any] | None = None, known: Any = None) -> np.ndarray:
+    def predict(
+        self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None
+    ) -> np.ndarray:
         """Return the best labels of each sequence: a 1-D object array of lists.
 
         Parameters
@@ -47,41 +48,66 @@ class FittedChain(SequenceEstimator):
         rules : list of rules, optional
             In place of the model's own; ``[]`` for none.
         known : list of sequences, optional
-            Labels known beforehand (``None``: unknown; a set: one of these).
+            Labels known beforehand (``None``: unknown; a set: one of these), or None for a whole sequence.
         """
         self._check_fitted()
         X = as_list(X)
         data = self._encoder.transform(X)
-        rules = self.rules if rules is None else rules
+        rules = self._acting(rules)
         if rules:
-            return object_array([labelling.labels for labelling in self._ruled(X, data, rules, known, {})])
+            return object_array([labeling.labels for labeling in self._ruled(X, data, rules, known, {})])
         ids = self._decoder().best(data, self._known(known, data))
         return object_array(label_lists(self._labels_encoder, ids, data.lengths))
 
     def decode(
-        self, X: Any, *, rules: Sequence[Any] | None = None, known: Any = None, engine: str = "auto", **limits: Any
+        self,
+        X: SequencesLike,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        engine: str = "auto",
+        node_limit: int | None = None,
+        seconds: float | None = None,
+        probability: bool = False,
     ) -> list[Labeling]:
-        """Return the best labelling of each sequence with its score, bound, status and the rules it breaks.
+        """Return the best labeling of each sequence with its score, bound, status and the rules it breaks.
 
         Parameters
         ----------
         X, rules, known : as in ``predict``
         engine : str
             The engine for rules; ``auto`` walks from cheap to exact and stops at the first proof.
-        **limits : ``node_limit``, ``seconds``
+        node_limit : int, optional
+            Largest search of an engine; where it is reached the labeling is ``bounded``.
+        seconds : float, optional
+            Further limit in time for each sequence; answers then depend on the machine.
+        probability : bool
+            Whether to work out the probability of each labeling under the model and the rules.
         """
         self._check_fitted()
         X = as_list(X)
         data = self._encoder.transform(X)
-        rules = self.rules if rules is None else rules
-        return self._ruled(X, data, rules or [], known, {"engine": engine, **limits})
+        limits = {"node_limit": node_limit, "seconds": seconds}
+        how = {"engine": engine} | {name: value for name, value in limits.items() if value is not None}
+        return self._ruled(X, data, self._acting(rules), known, how, probability)
+
+    def _acting(self, rules: RulesLike | None) -> RulesLike:
+        """Return the rules that act: the model's own unless others are given."""
+        return (self.rules or []) if rules is None else rules
 
     def _ruled(
-        self, X: Any, data: Sequences, rules: Sequence[Any], known: Any, how: dict[str, Any]
+        self,
+        X: SequencesLike,
+        data: Sequences,
+        rules: RulesLike,
+        known: KnownLike | None,
+        how: dict[str, Any],
+        probability: bool = False,
     ) -> list[Labeling]:
-        return self._ruled_decoder(rules).decode(data, token_lists(X, data), self._known(known, data), **how)
+        decoder, tokens = self._ruled_decoder(rules), token_lists(X, data)
+        return decoder.decode(data, tokens, self._known(known, data), probability, **how)
 
-    def _ruled_decoder(self, rules: Sequence[Any]) -> "RuledDecoder":
+    def _ruled_decoder(self, rules: RulesLike) -> "RuledDecoder":
         from rulefield.estimators.chain.under_rules import (
             RuledDecoder,  # loads rules and engines: only where asked for
         )
@@ -89,15 +115,20 @@ class FittedChain(SequenceEstimator):
         return RuledDecoder(self._decoder(), rules, self.classes_, self.scheme, self.on_infeasible)
 
     def predict_marginals(
-        self, X: Any, *, output: str = "dict", known: Any = None, rules: Sequence[Any] | None = None
+        self,
+        X: SequencesLike,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        output: str = "dict",
     ) -> list[Any]:
         """Return the probability of every label at every token.
 
+        Labelings that break a hard rule do not count, soft rules are paid for.
+
         Parameters
         ----------
-        rules : list of rules, optional
-            Probabilities under these: labellings that break a hard one do not count, soft ones are paid for. By
-            default the model's plain probabilities, whatever its rules.
+        X, rules, known : as in ``predict``
         output : {"dict", "array"}
             A list of {label: probability} for each sequence, or an array (n_tokens, n_labels) in the order of
             ``classes_``.
@@ -107,76 +138,120 @@ class FittedChain(SequenceEstimator):
             raise InputError(f"output must be 'dict' or 'array'; got {output!r}.")
         X = as_list(X)
         data = self._encoder.transform(X)
-        allowed = self._known(known, data)
-        if rules:
-            node = self._ruled_decoder(rules).marginals(data, token_lists(X, data), allowed)
-        else:
-            node = self._decoder().marginals(data, allowed)
+        node = self._marginals(X, data, self._acting(rules), self._known(known, data))
         pieces = np.split(node, data.offsets[1:-1]) if len(data) else []
         if output == "array":
             return pieces
         return [[dict(zip(self.classes_, row)) for row in piece.tolist()] for piece in pieces]
 
+    def _marginals(
+        self, X: SequencesLike, data: Sequences, rules: RulesLike, allowed: np.ndarray | None
+    ) -> np.ndarray:
+        if not rules:
+            return self._decoder().marginals(data, allowed)
+        return self._ruled_decoder(rules).marginals(data, token_lists(X, data), allowed)
+
     def predict_kbest(
-        self, X: Any, k: int = 5, *, known: Any = None, rules: Sequence[Any] | None = None
+        self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None, k: int = 5
     ) -> list[list[tuple[list[Any], float]]]:
-        """Return the k best labellings of each sequence (under ``rules``, if given) and their probabilities."""
+        """Return the k best labelings of each sequence under the rules, and their probabilities."""
         self._check_fitted()
         X = as_list(X)
         data = self._encoder.transform(X)
-        allowed = self._known(known, data)
-        if rules:
-            answers = self._ruled_decoder(rules).kbest(data, k, token_lists(X, data), allowed)
+        allowed, acting = self._known(known, data), self._acting(rules)
+        if acting:
+            answers = self._ruled_decoder(acting).kbest(data, k, token_lists(X, data), allowed)
         else:
             answers = self._decoder().kbest(data, k, allowed)
         return [[(self._labels_encoder.decode(ids), p) for ids, p in row] for row in answers]
 
     def sample(
-        self, X: Any, n: int = 1, *, random_state: Any = None, rules: Sequence[Any] | None = None
+        self,
+        X: SequencesLike,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        n_samples: int = 1,
+        random_state: RandomState = None,
     ) -> list[list[list[Any]]]:
-        """Draw ``n`` labellings of each sequence from the model's distribution (under ``rules``, if given)."""
+        """Draw ``n_samples`` labelings of each sequence from the model's distribution under the rules."""
         self._check_fitted()
         X = as_list(X)
         data = self._encoder.transform(X)
         seed = check_random_state(self.random_state if random_state is None else random_state).randint(2**31 - 1)
         generator = np.random.default_rng(seed)
-        if rules:
-            drawn = self._ruled_decoder(rules).sample(data, n, token_lists(X, data), generator)
+        allowed, acting = self._known(known, data), self._acting(rules)
+        if acting:
+            drawn = self._ruled_decoder(acting).sample(data, n_samples, token_lists(X, data), generator, allowed)
         else:
-            drawn = self._decoder().sample(data, n, generator)
+            drawn = self._decoder().sample(data, n_samples, generator, allowed)
         return [[self._labels_encoder.decode(ids) for ids in rows] for rows in drawn]
 
-    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
-        """Log-probability of the labels of each sequence, (n_sequences,); unknown labels are summed over."""
+    def log_likelihood(self, X: SequencesLike, y: LabelsLike) -> np.ndarray:
+        """Log-probability of the labels of each sequence, (n_sequences,), by the model without rules.
+
+        Unknown labels are summed over.
+        """
         self._check_fitted()
         data = self._encoder.transform(as_list(X))
         return self._decoder().log_likelihood(data, self._labels_encoder.encode(y, data.lengths))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(
+        self,
+        X: SequencesLike,
+        y: LabelsLike,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """Span F1, as conlleval counts it; without a scheme the prefixes of the labels tell it, or runs are spans."""
-        if sample_weight is not None:
-            raise InputError("score() counts spans over all sequences and takes no sample_weight; leave it out.")
-        return span_f1(list(y), list(self.predict(X)), scheme=self.scheme or "auto")
+        return span_score(y, self.predict(X, rules=rules, known=known), self.scheme, sample_weight)
 
-    def explain(self, x: Any = None, top: int = 5) -> Explanation | ModelExplanation:
-        """Say which features and transitions decided the labels of ``x``; without ``x``, the largest weights."""
+    def explain(
+        self,
+        x: Any = None,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        top: int = 5,
+    ) -> Explanation | ModelExplanation:
+        """Say which features and transitions decided the labels of one sequence; without ``x``, the largest weights.
+
+        Parameters
+        ----------
+        x : one sequence
+        rules : as in ``predict``
+        known : sequence of labels
+            Of ``x``.
+        top : int
+            How many features and transitions to name for each token.
+        """
         self._check_fitted()
         names = self._encoder.names
         if x is None:
             return explain_model(self.model_, self.theta_, self.classes_, names, top)
         X = x if isinstance(x, Sequences) else [x]
         data = self._encoder.transform(X)
-        decoder = self._decoder()
+        labeling = self._ruled(X, data, self._acting(rules), None if known is None else [known], {})[0]
+        allowed = self._known(None if known is None else [known], data)
+        path = self._labels_encoder.encode([labeling.labels]).ids.astype(np.int64)
         explainer = ChainExplainer(self.model_, self.theta_, self.classes_, names, top)
-        return explainer.explain(tokens_of(X, 0), data, decoder.best(data), decoder.marginals(data))
+        note = ""
+        try:
+            marginals = self._marginals(X, data, self._acting(rules), allowed)
+        except InputError as error:  # rules too many to sum over
+            marginals = self._decoder().marginals(data, allowed)
+            note = f"probabilities are those of the model without its rules: {error}"
+        return explainer.explain(tokens_of(X, 0), data, path, marginals, labeling.broken, note)
 
     def _decoder(self) -> ChainDecoder:
         return ChainDecoder(self.model_, self.theta_, n_threads(self.n_jobs))
 
-    def _known(self, known: Any, data: Sequences) -> np.ndarray | None:
+    def _known(self, known: KnownLike | None, data: Sequences) -> np.ndarray | None:
         if known is None:
             return None
-        labels = self._labels_encoder.encode(known, data.lengths)
+        labels = self._labels_encoder.encode(whole_rows(known, data.lengths), data.lengths)
         if labels.allowed is not None:
             return labels.allowed
         return (labels.ids[:, None] == np.arange(labels.n_labels)).astype(np.uint8)

@@ -1,6 +1,6 @@
 """Decoding with a fitted chain under rules: compile for each input, decode, give rules their names back."""
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -8,7 +8,9 @@ import numpy as np
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.labelings import Labeling
-from rulefield.exceptions import InfeasibleError, InputError
+from rulefield.estimators.parameters import ON_INFEASIBLE, check_value
+from rulefield.estimators.types import RulesLike
+from rulefield.exceptions import InfeasibleError
 from rulefield.inference.chain.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.chain.decode import decode
 from rulefield.inference.chain.sums import (
@@ -31,30 +33,34 @@ class RuledDecoder:
     rules : list of rules
     labels : list of labels, in the model's order
     scheme : label scheme
-    on_infeasible : {"raise", "relax", "report"}
-        Where no labelling obeys the hard rules: raise, naming a minimal set in conflict; break them as little as
-        possible; or return a labelling with status ``infeasible`` and no labels.
+    on_infeasible : {"raise", "relax"}
+        Where no labelling obeys the hard rules: raise, naming a minimal set in conflict; or break them as little as
+        possible.
     """
 
     def __init__(
         self,
         decoder: ChainDecoder,
-        rules: Sequence[Any],
+        rules: RulesLike,
         labels: list[Any],
         scheme: str | None,
         on_infeasible: str = "raise",
     ):
-        if on_infeasible not in ("raise", "relax", "report"):
-            raise InputError(f"on_infeasible must be 'raise', 'relax' or 'report'; got {on_infeasible!r}.")
+        check_value("on_infeasible", on_infeasible, ON_INFEASIBLE)
         self.decoder, self.labels, self.on_infeasible = decoder, labels, on_infeasible
         self.compiler = RuleCompiler(rules, [str(label) for label in labels], scheme)
         self.names = [rule.label for rule in self.compiler.rules]
 
     def decode(
-        self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None, **how: Any
+        self,
+        data: Sequences,
+        tokens: list[Any],
+        allowed: np.ndarray | None = None,
+        probability: bool = False,
+        **how: Any,
     ) -> list[Labeling]:
         """Decode every sequence; ``how`` goes to the engine (``engine``, ``node_limit``, ``seconds``)."""
-        return self.decoder.each(len(data), lambda i: self._one(data, tokens[i], i, allowed, how))
+        return self.decoder.each(len(data), lambda i: self._one(data, tokens[i], i, allowed, probability, how))
 
     def marginals(self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None) -> np.ndarray:
         """Probabilities of labels among labellings that obey the hard rules, soft ones paid for, (n_tokens, m)."""
@@ -89,7 +95,14 @@ class RuledDecoder:
 
         return self.decoder.each(len(data), one)
 
-    def sample(self, data: Sequences, n: int, tokens: list[Any], generator: np.random.Generator) -> list[np.ndarray]:
+    def sample(
+        self,
+        data: Sequences,
+        n: int,
+        tokens: list[Any],
+        generator: np.random.Generator,
+        allowed: np.ndarray | None = None,
+    ) -> list[np.ndarray]:
         """Draw labellings that obey the rules."""
         drawn = []
         for i in range(len(data)):
@@ -97,7 +110,7 @@ class RuledDecoder:
                 self._check_empty(data, tokens[i], i)
                 drawn.append(np.zeros((n, 0), int))
             else:
-                drawn.append(constrained_samples(self.problem(data, tokens[i], i), n, generator))
+                drawn.append(constrained_samples(self.problem(data, tokens[i], i, allowed), n, generator))
         return drawn
 
     def _check_empty(self, data: Sequences, tokens: Any, i: int) -> None:
@@ -110,19 +123,37 @@ class RuledDecoder:
         """Potentials and compiled rules of sequence ``i``."""
         return ChainProblem(self.decoder.potentials(data, i, allowed), self.compiler(tokens))
 
-    def _one(self, data: Sequences, tokens: Any, i: int, allowed: np.ndarray | None, how: dict[str, Any]) -> Labeling:
+    def _one(
+        self,
+        data: Sequences,
+        tokens: Any,
+        i: int,
+        allowed: np.ndarray | None,
+        probability: bool,
+        how: dict[str, Any],
+    ) -> Labeling:
         problem = self.problem(data, tokens, i, allowed)
-        result = decode(problem, **how)
+        result = self._solve(problem, how)
         if result.status is Status.infeasible:
-            result = self._infeasible(problem, result, i, how)
-        return self._named(result)
+            result = self._infeasible(problem, i, how)
+        labeling = self._named(result)
+        return replace(labeling, probability=self._probability(problem, labeling)) if probability else labeling
 
-    def _infeasible(self, problem: ChainProblem, result: Result, i: int, how: dict[str, Any]) -> Result:
-        if self.on_infeasible == "relax":
-            return decode_relaxed(problem, **{k: v for k, v in how.items() if k != "engine"})
+    def _solve(self, problem: ChainProblem, how: dict[str, Any]) -> Result:
+        return decode(problem, **how)
+
+    def _probability(self, problem: ChainProblem, labeling: Labeling) -> float:
+        """Probability of a labeling among those that obey the hard rules, soft ones paid for."""
+        if any(b.cost == np.inf for b in labeling.broken):
+            return 0.0
+        if problem.potentials.n_steps == 0:
+            return 1.0
+        return float(np.exp(labeling.objective - constrained_log_partition(problem)))
+
+    def _infeasible(self, problem: ChainProblem, i: int, how: dict[str, Any]) -> Result:
         if self.on_infeasible == "raise":
             self._refuse(problem, i)
-        return result
+        return decode_relaxed(problem, **{k: v for k, v in how.items() if k != "engine"})
 
     def _refuse(self, problem: ChainProblem, i: int) -> NoReturn:
         rules = tuple(self.names[r] for r in minimal_conflict(problem))

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -12,18 +12,35 @@ from rulefield.data.sequences import Sequences
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.estimators.base import State
 from rulefield.estimators.expectation_training import (
-    check_choices,
     climb,
     climb_options,
     compiled_expectations,
     expectation_reports,
     warn_of_missed,
 )
+from rulefield.estimators.expectations import KEEPER, Keeper, keeper_of
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.joint.files import joint_state, restore_joint
 from rulefield.estimators.joint.fitted import FittedJoint
 from rulefield.estimators.joint.labels import TaskLabels
+from rulefield.estimators.parameters import (
+    FLAG,
+    N_JOBS,
+    ON_INFEASIBLE,
+    RULES,
+    TRANSFORMER,
+    VERBOSE,
+    Table,
+    anything,
+    check_parameters,
+    either,
+    list_of,
+    number,
+    one_of,
+    optional,
+    whole,
+)
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.sequences import checked_weights
 from rulefield.exceptions import InputError
@@ -65,22 +82,10 @@ class JointCRF(FittedJoint):
         What to do where hard rules contradict each other: raise, naming them, or break them as little as possible.
     l2 : float
         Penalty (l2 / 2) |w|^2.
-    expectations : list of expectations, optional
+    expectations : list of expectations, PosteriorRegularization or GeneralizedExpectation, optional
         What should hold on average: ``rules.share(ner="B-PER", pos="NOUN").between(.053, .055)``. One with
-        ``.at_most(0)`` on a share of tokens forbids those joint labels outright.
-    expectation_method : {"pr", "ge"}
-        Posterior regularisation, or a penalty on the model's own expectations.
-    learning : {"em", "gradient"}
-        EM as in the paper, or direct ascent of the same objective.
-    slack : float
-        How far, in units of shares, expectations may be missed (``slack_norm`` of all misses).
-    slack_norm : {"linf", "l2", "l1"}
-    dual : {"lbfgs", "proximal"}
-        Solver of the multipliers: quasi-Newton, or the paper's proximal gradient.
-    strength : float
-        Weight of the penalty of ``expectation_method="ge"``.
-    expectation_batch : int, optional
-        Expectations hold in every batch of that many sequences, not only in the whole corpus (``"pr"`` only).
+        ``.at_most(0)`` on a share of tokens forbids those joint labels outright. A list is kept by
+        :class:`PosteriorRegularization` with its defaults.
     joint_features : None, "all" or list of str
         Features that also get weights for joint labels.
     joint_transitions : bool
@@ -126,6 +131,25 @@ class JointCRF(FittedJoint):
     """
 
     _kind = "joint"
+    _parameters: ClassVar[Table] = {
+        "tasks": optional(list_of("a list of names", str)),
+        "scheme": anything("anything: a scheme, or a dict of task to scheme"),
+        "rules": RULES,
+        "on_infeasible": ON_INFEASIBLE,
+        "l2": number(),
+        "expectations": KEEPER,
+        "joint_features": optional(either(one_of("all"), list_of("a list of feature names", str))),
+        "joint_transitions": FLAG,
+        "features": TRANSFORMER,
+        "start_end": FLAG,
+        "all_states": FLAG,
+        "all_transitions": FLAG,
+        "min_count": whole(0),
+        "max_iter": whole(1),
+        "tol": number(),
+        "n_jobs": N_JOBS,
+        "verbose": VERBOSE,
+    }
     _saved = ("tasks_", "classes_", "log_", "n_iter_", "converged_", "stopped_because_", "expectations_")
 
     def __init__(
@@ -136,14 +160,7 @@ class JointCRF(FittedJoint):
         rules: Sequence[Any] | None = None,
         on_infeasible: str = "raise",
         l2: float = 1.0,
-        expectations: Sequence[Expectation] | None = None,
-        expectation_method: str = "pr",
-        learning: str = "em",
-        slack: float = 0.0,
-        slack_norm: str = "linf",
-        dual: str = "lbfgs",
-        strength: float = 10.0,
-        expectation_batch: int | None = None,
+        expectations: Sequence[Expectation] | Keeper | None = None,
         joint_features: str | Sequence[str] | None = None,
         joint_transitions: bool = False,
         features: Any = None,
@@ -162,13 +179,6 @@ class JointCRF(FittedJoint):
         self.on_infeasible = on_infeasible
         self.l2 = l2
         self.expectations = expectations
-        self.expectation_method = expectation_method
-        self.learning = learning
-        self.slack = slack
-        self.slack_norm = slack_norm
-        self.dual = dual
-        self.strength = strength
-        self.expectation_batch = expectation_batch
         self.joint_features = joint_features
         self.joint_transitions = joint_transitions
         self.features = features
@@ -195,7 +205,8 @@ class JointCRF(FittedJoint):
             ``{"ner": [...], "pos": None}`` for each sequence; a task may be None or missing, a label None or a set.
         sample_weight : array-like of shape (n_sequences,), optional
         """
-        check_choices(self)
+        check_parameters(self)
+        keeper = keeper_of(self.expectations)
         X = as_list(X)
         tasks = self._task_names(y)
         encoder = InputEncoder(copy.deepcopy(self.features))
@@ -207,11 +218,11 @@ class JointCRF(FittedJoint):
         tokens = [tokens_of(X, i) for i in range(len(data))]
         tasks_of = {task: (names.classes[task], self._scheme(task)) for task in tasks}
         weight = checked_weights(sample_weight, len(data))
-        forbidden, expected = compiled_expectations(self.expectations, tasks_of, tokens, weight)
+        forbidden, expected = compiled_expectations(keeper and keeper.expectations, tasks_of, tokens, weight)
         model = self._model(data, labels, names, encoder, forbidden)
         corpus = JointCorpus(model, data, labels, weight, n_threads(self.n_jobs))
         start, interrupted = self._single_tasks(model, data, labels, weight)
-        options = climb_options(self, self.l2, self.max_iter)
+        options = climb_options(keeper, self.l2, self.max_iter, self.tol)
         if interrupted is None:
             with ProgressLine("fitting (joint)", bool(self.verbose)) as progress:
                 outcome = climb(corpus, expected, start, options, progress)

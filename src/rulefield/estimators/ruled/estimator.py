@@ -1,32 +1,48 @@
 """A chain CRF with rules whose weights are learned on held-out data."""
 
 import copy
-import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.model_selection import KFold
 from sklearn.utils.validation import check_is_fitted
 
 from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.base import SequenceEstimator, State
+from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.estimator import ChainCRF
+from rulefield.estimators.chain.explanations import Explanation, ModelExplanation
 from rulefield.estimators.fitting import report_fit
-from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
+from rulefield.estimators.inputs import InputEncoder, as_list
 from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.parameters import (
+    FLAG,
+    N_JOBS,
+    ON_INFEASIBLE,
+    RANDOM_STATE,
+    VERBOSE,
+    Requirement,
+    Table,
+    check_parameters,
+    either,
+    instance_of,
+    list_of,
+    number,
+    one_of,
+    optional,
+    whole,
+)
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.ruled.files import FITTED_CHAIN, restore_ruled, ruled_state
-from rulefield.estimators.ruled.two_stage import TwoStageDecoder
-from rulefield.estimators.sequences import object_array
+from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out_examples, picked
+from rulefield.estimators.ruled.reports import effect_of, helpful, rule_reports
+from rulefield.estimators.ruled.two_stage import TwoStageDecoder, best_in_two_stages
+from rulefield.estimators.sequences import span_score
+from rulefield.estimators.types import ArrayLike, KnownLike, LabelsLike, RandomState, RulesLike, SequencesLike
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import Ending, FitResult
 from rulefield.learning.rule_weights.learners import Example, Examples, learn_margin, learn_perceptron
 from rulefield.learning.rule_weights.likelihood import WrongSpans, learn_likelihood
-from rulefield.metrics import span_f1
 from rulefield.parallel import n_threads
 from rulefield.rules import RuleCompiler, mine, propose
 from rulefield.rules.finding.importance import CUTOFF, importance_of
@@ -41,60 +57,6 @@ DEFAULTS = {
 TAUS = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9, 0.85, 0.8)
 
 
-@dataclass(frozen=True)
-class RuleReport:
-    """How a rule fared on the held-out data.
-
-    ``importance`` counts sequences that the plain model breaks over those that gold labels break; ``acted`` sequences
-    whose labels this rule alone changes; ``helped`` tokens that became right by it minus tokens that became wrong.
-    """
-
-    rule: str
-    weight: float
-    importance: float
-    broken_by_model: int
-    broken_by_gold: int
-    acted: int
-    helped: int
-
-    def __str__(self) -> str:
-        return (
-            f"{self.weight:8.3f}  importance {self.importance:6.2f}  broken by model/gold "
-            f"{self.broken_by_model}/{self.broken_by_gold}  acted {self.acted}  helped {self.helped:+d}  {self.rule}"
-        )
-
-
-@dataclass(frozen=True)
-class CrossFitted:
-    """A chain fitted on some sequences, and each one's potentials by a chain that has not seen it."""
-
-    crf: ChainCRF
-    examples: list[Example]
-
-
-def cross_fit(
-    crf: ChainCRF,
-    X: Any,
-    y: Sequence[Sequence[Any]],
-    cv: int = 5,
-    random_state: int = 0,
-    held_out: tuple[Any, Sequence[Sequence[Any]]] | None = None,
-) -> CrossFitted:
-    """Fit a chain on everything and on ``cv`` folds, once; several :class:`RuledCRF` can then share the work.
-
-    ``held_out`` (X, y) are further sequences to learn rules from: the chain is not fitted on them.
-    """
-    X, gold = as_list(X), [list(row) for row in y]
-    base = clone(crf).fit(X, gold)
-    rows: list[Example] = []
-    for train, test in KFold(cv, shuffle=True, random_state=random_state).split(np.arange(len(gold))):
-        fold = clone(crf).fit(_pick(X, train), [gold[i] for i in train])
-        rows += _examples(fold, _pick(X, test), [gold[i] for i in test], base.classes_)
-    if held_out is not None:
-        rows += _examples(base, as_list(held_out[0]), [list(row) for row in held_out[1]])
-    return CrossFitted(base, rows)
-
-
 class RuledCRF(SequenceEstimator):
     """Finds out, on held-out data, which rules a chain should follow and what breaking them should cost.
 
@@ -102,45 +64,80 @@ class RuledCRF(SequenceEstimator):
     ----------
     crf : ChainCRF, or what :func:`cross_fit` made of one and the data that ``fit`` gets
         Fitted (``cv="prefit"``) or not.
-    rules : list of rules, "propose" or "mine"
+    rules : list of rules, "propose" or "mine", default "propose"
         Rules with ``.soft("learn")`` get their weight learned; the others keep theirs. ``"propose"`` makes candidates
         by template, ``"mine"`` finds them in the labelled data.
-    method : {"soft", "two-stage"}
+    method : {"soft", "two-stage"}, default "soft"
         Pay learned weights; or, among labellings nearly as probable as the best (``tau``, chosen on held-out data),
         the one that breaks least (costs then come from how often rules fail in the labels).
-    learner : {"perceptron", "ssvm", "likelihood"}
-        The paper's; the convex margin, with a duality gap; penalised likelihood, which needs fewer examples, keeps
-        fewer of the rules that say nearly the same and did best on held-out citations.
-    cv : int or "prefit"
+    algorithm : {"perceptron", "ssvm", "likelihood"}, default "perceptron"
+        That of [Anzaroot14]; the convex margin, with a duality gap; penalised likelihood, which needs fewer examples,
+        keeps fewer of the rules that say nearly the same and did best on held-out citations.
+    cv : int or "prefit", default "prefit"
         Folds: weights are learned on potentials of models that have not seen the sequence, and the chain is then
         fitted on everything. ``"prefit"`` takes a fitted chain, and ``fit`` gets held-out data.
     cutoff : float, optional
         Rules to be learned whose importance is lower are dropped before learning. 2.75, as in the paper; for the
         likelihood, which drops rules well by itself, 1.
-    epochs : int
-        For the likelihood, rounds of decoding at most; two or three are usually enough.
-    rate : float
-        Of the perceptron.
+    max_iter : int, default 10
+        Passes over the held-out sequences; for the likelihood, rounds of decoding at most (two or three are usually
+        enough).
+    rate : float, default 0.1
+        Step of the perceptron, in nats.
     l1, l2 : float, optional
         Penalties (``l2`` plays no part in the perceptron): 0 and 1; for the likelihood 1 and 0.3.
     tau : float, optional
         Fixes tau instead of choosing it.
-    only_helpful : bool
+    only_helpful : bool, default False
         Drop learned rules that, each by itself, do not mend more held-out tokens than they spoil: for few examples.
-    random_state : int
+    on_infeasible : {"raise", "relax"}, default "raise"
+        What predictions do where hard rules contradict each other, as in :class:`ChainCRF`.
+    random_state : int, default 0
+        Order of sequences, and their folds.
     n_jobs : int, optional
-    verbose : int
+        Threads (-1: one per core). The result is the same for any number.
+    verbose : int, default 0
+        1 shows a progress bar.
 
     Attributes
     ----------
     crf_ : ChainCRF
+        The fitted chain.
     rules_ : list of rules
         With learned weights; rules of weight 0 are gone.
     report_ : list of RuleReport
+        How each candidate fared.
     tau_ : float or None
+        How near to the best a labeling must be, two-stage only.
+    n_candidates_, n_kept_ : int
+        Rules at the beginning, and those important enough to be learned.
+    log_ : list of FitRecord
+        One record per pass over the held-out sequences.
+    n_iter_ : int
+    converged_ : bool
+    gap_ : float or None
+        Duality gap (``ssvm``).
     """
 
     _kind = "ruled"
+    _parameters: ClassVar[Table] = {
+        "crf": optional(instance_of("a ChainCRF", ChainCRF, CrossFitted)),
+        "rules": either(list_of("a list of rules", Rule), one_of("propose", "mine")),
+        "method": one_of("soft", "two-stage"),
+        "algorithm": one_of("perceptron", "ssvm", "likelihood"),
+        "cv": either(one_of("prefit"), Requirement("a number of folds >= 2", whole(2).holds)),
+        "cutoff": optional(number()),
+        "max_iter": whole(1),
+        "rate": number(0.0, above=True),
+        "l1": optional(number()),
+        "l2": optional(number()),
+        "tau": optional(number(0.0, 1.0)),
+        "only_helpful": FLAG,
+        "on_infeasible": ON_INFEASIBLE,
+        "random_state": RANDOM_STATE,
+        "n_jobs": N_JOBS,
+        "verbose": VERBOSE,
+    }
     _saved = (
         "rules_",
         "report_",
@@ -156,19 +153,20 @@ class RuledCRF(SequenceEstimator):
 
     def __init__(
         self,
-        crf: Any = None,
-        rules: Sequence[Rule] | str = "propose",
+        crf: ChainCRF | CrossFitted | None = None,
         *,
+        rules: RulesLike | str = "propose",
         method: str = "soft",
-        learner: str = "perceptron",
+        algorithm: str = "perceptron",
         cv: int | str = "prefit",
         cutoff: float | None = None,
-        epochs: int = 10,
+        max_iter: int = 10,
         rate: float = 0.1,
         l1: float | None = None,
         l2: float | None = None,
         tau: float | None = None,
         only_helpful: bool = False,
+        on_infeasible: str = "raise",
         random_state: int = 0,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -176,15 +174,16 @@ class RuledCRF(SequenceEstimator):
         self.crf = crf
         self.rules = rules
         self.method = method
-        self.learner = learner
+        self.algorithm = algorithm
         self.cv = cv
         self.cutoff = cutoff
-        self.epochs = epochs
+        self.max_iter = max_iter
         self.rate = rate
         self.l1 = l1
         self.l2 = l2
         self.tau = tau
         self.only_helpful = only_helpful
+        self.on_infeasible = on_infeasible
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -192,9 +191,13 @@ class RuledCRF(SequenceEstimator):
     # --- learning ---------------------------------------------------------------------------------
 
     @interruptible
-    def fit(self, X: Any, y: Sequence[Sequence[Any]]) -> "RuledCRF":
+    def fit(self, X: SequencesLike, y: LabelsLike, sample_weight: ArrayLike | None = None) -> "RuledCRF":
         """Learn weights of rules from labelled sequences (held out from the chain where it is ``prefit``)."""
-        self._check_options()
+        check_parameters(self)
+        if sample_weight is not None:
+            raise InputError(
+                "RuledCRF takes no sample_weight: rules are weighed by counting sequences; leave it out."
+            )
         X, gold = as_list(X), [list(row) for row in y]
         base, examples = self._held_out(X, gold)
         rules = self._candidates(X, gold, base)
@@ -217,10 +220,10 @@ class RuledCRF(SequenceEstimator):
         self.rules_ = [_priced(rule, w) for rule, w in zip(rules, weights) if w > 0]
         effects = self._effects(examples, base, [labels for labels, _ in plain])
         if self.only_helpful:
-            weights, effects = _helpful(weights, data.learned, effects)
+            weights, effects = helpful(weights, data.learned, effects)
             self.rules_ = [_priced(rule, w) for rule, w in zip(rules, weights) if w > 0]
         self.tau_ = self._choose_tau(data, weights) if self.method == "two-stage" else None
-        self.report_ = _reports(rules, weights, score, broken, data.gold.T, effects)
+        self.report_ = rule_reports(rules, weights, score, broken, data.gold.T, effects)
         return self
 
     def _effects(self, examples: list[Example], base: ChainCRF, plain: list[np.ndarray]) -> list[tuple[int, int]]:
@@ -230,26 +233,16 @@ class RuledCRF(SequenceEstimator):
         data = Examples(examples, compiler, none, none == none, n_threads(self.n_jobs))
         broken = np.array([data.paid(e.tokens, labels) for e, labels in zip(examples, plain)])
         return [
-            _effect(data, r, float(rule.weight), np.flatnonzero(broken[:, r]).tolist(), plain)
+            effect_of(data, r, float(rule.weight), np.flatnonzero(broken[:, r]).tolist(), plain)
             for r, rule in enumerate(self.rules_)
         ]
 
     def _setting(self, name: str) -> float:
         """Return an option of the learner, or its default."""
         given = getattr(self, name)
-        return float(DEFAULTS[self.learner][name] if given is None else given)
+        return float(DEFAULTS[self.algorithm][name] if given is None else given)
 
-    def _check_options(self) -> None:
-        choices = {"method": ("soft", "two-stage"), "learner": ("perceptron", "ssvm", "likelihood")}
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise InputError(f"{name} must be one of {', '.join(allowed)}; got {getattr(self, name)!r}.")
-        if self.cv != "prefit" and (not isinstance(self.cv, int) or self.cv < 2):
-            raise InputError(f"cv must be 'prefit' or a number of folds >= 2; got {self.cv!r}.")
-        if self.crf is not None and not isinstance(self.crf, ChainCRF | CrossFitted):
-            raise InputError(f"crf must be a ChainCRF; got {type(self.crf).__name__}.")
-
-    def _held_out(self, X: Any, y: list[list[Any]]) -> tuple[ChainCRF, list[Example]]:
+    def _held_out(self, X: SequencesLike, y: list[list[Any]]) -> tuple[ChainCRF, list[Example]]:
         crf = ChainCRF() if self.crf is None else self.crf
         if isinstance(crf, CrossFitted):
             return crf.crf, crf.examples
@@ -257,21 +250,19 @@ class RuledCRF(SequenceEstimator):
             check_is_fitted(
                 crf, msg="the chain of a RuledCRF must be fitted where cv='prefit'; fit it first, or give cv=5."
             )
-            return copy.deepcopy(crf), _examples(crf, X, y)
+            return copy.deepcopy(crf), held_out_examples(crf, X, y)
         with ProgressLine(f"fitting {self.cv} folds", bool(self.verbose)):
             done = cross_fit(crf, X, y, int(self.cv), self.random_state)
         return done.crf, done.examples
 
-    def _candidates(self, X: Any, y: list[list[Any]], base: ChainCRF) -> list[Rule]:
+    def _candidates(self, X: SequencesLike, y: list[list[Any]], base: ChainCRF) -> list[Rule]:
         labels = [str(c) for c in base.classes_]
         if isinstance(self.rules, str):
             rows = np.array([i for i, gold in enumerate(y) if set(gold) <= set(base.classes_)], dtype=np.int64)
-            X, y = _pick(X, rows), [y[i] for i in rows]
+            X, y = picked(X, rows), [y[i] for i in rows]
             if self.rules == "propose":
                 return propose(y, scheme=base.scheme, labels=labels)
-            if self.rules == "mine":
-                return mine(X, y, scheme=base.scheme, learn=self.method == "soft")
-            raise InputError(f"rules must be a list of rules, 'propose' or 'mine'; got {self.rules!r}.")
+            return mine(X, y, scheme=base.scheme, learn=self.method == "soft")
         return list(self.rules)
 
     def _learn(self, examples: list[Example], rules: list[Rule], base: ChainCRF) -> FitResult:
@@ -281,17 +272,17 @@ class RuledCRF(SequenceEstimator):
         once = np.array([rule.per == "once" for rule in rules], dtype=bool)
         compiler = RuleCompiler(rules, [str(c) for c in base.classes_], base.scheme)
         data = Examples(examples, compiler, fixed, once, n_threads(self.n_jobs))
-        if self.learner == "likelihood":
+        if self.algorithm == "likelihood":
             table = SegmentTable([str(c) for c in base.classes_], base.scheme)
             return learn_likelihood(
                 data,
-                rounds=self.epochs,
+                rounds=self.max_iter,
                 l1=self._setting("l1"),
                 l2=self._setting("l2"),
                 distance=WrongSpans(table),
             )
-        common = {"epochs": self.epochs, "l1": self._setting("l1"), "seed": self.random_state}
-        if self.learner == "perceptron":
+        common = {"epochs": self.max_iter, "l1": self._setting("l1"), "seed": self.random_state}
+        if self.algorithm == "perceptron":
             return learn_perceptron(data, rate=self.rate, **common)  # type: ignore[arg-type]
         return learn_margin(data, l2=self._setting("l2"), **common)  # type: ignore[arg-type]
 
@@ -301,29 +292,133 @@ class RuledCRF(SequenceEstimator):
         compiler = data.compiler.with_weights(weights)
         right = {}
         for tau in TAUS:
-            found = [TwoStageDecoder.best(e.potentials, compiler(e.tokens), tau) for e in data.examples]
+            found = [best_in_two_stages(e.potentials, compiler(e.tokens), tau) for e in data.examples]
             right[tau] = sum(int((a == e.gold).sum()) for a, e in zip(found, data.examples))
         return max(TAUS, key=lambda tau: (right[tau], tau))
 
     # --- prediction -------------------------------------------------------------------------------
 
-    def predict(self, X: Any) -> np.ndarray:
-        """Return the best labels of each sequence under the learned rules: a 1-D object array of lists."""
-        return object_array([labelling.labels for labelling in self.decode(X)])
+    def predict(
+        self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None
+    ) -> np.ndarray:
+        """Return the best labels of each sequence under the learned rules: a 1-D object array of lists.
 
-    def decode(self, X: Any, **how: Any) -> list[Labeling]:
-        """Return the best labelling of each sequence with its score, bound, status and broken rules."""
-        check_is_fitted(self)
-        if self.method == "soft":
-            return self.crf_.decode(X, rules=self.rules_, **how)
-        return TwoStageDecoder(self.crf_, self.rules_, float(self.tau_ or 1.0)).decode(as_list(X))
+        Parameters
+        ----------
+        X : as in ``fit``
+        rules : list of rules, optional
+            In place of the learned ones; ``[]`` for none.
+        known : list of sequences, optional
+            Labels known beforehand (``None``: unknown; a set: one of these), or None for a whole sequence.
+        """
+        return self._chain().predict(X, rules=self._acting(rules), known=known)
 
-    def score(self, X: Any, y: Any) -> float:
+    def decode(
+        self,
+        X: SequencesLike,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        engine: str = "auto",
+        node_limit: int | None = None,
+        seconds: float | None = None,
+        probability: bool = False,
+    ) -> list[Labeling]:
+        """Return the best labeling of each sequence with its score, bound, status and broken rules.
+
+        As :meth:`ChainCRF.decode`; two-stage decoding has the engines ``auto``, ``milp`` and ``enumerate``.
+        """
+        return self._chain().decode(
+            X,
+            rules=self._acting(rules),
+            known=known,
+            engine=engine,
+            node_limit=node_limit,
+            seconds=seconds,
+            probability=probability,
+        )
+
+    def predict_marginals(
+        self,
+        X: SequencesLike,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        output: str = "dict",
+    ) -> list[Any]:
+        """Return the probability of every label at every token under the rules, as :meth:`ChainCRF.predict_marginals`."""
+        return self._distribution().predict_marginals(X, rules=self._acting(rules), known=known, output=output)
+
+    def predict_kbest(
+        self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None, k: int = 5
+    ) -> list[list[tuple[list[Any], float]]]:
+        """Return the k best labelings of each sequence under the rules, and their probabilities."""
+        return self._distribution().predict_kbest(X, rules=self._acting(rules), known=known, k=k)
+
+    def sample(
+        self,
+        X: SequencesLike,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+    ) -> list[list[list[Any]]]:
+        """Draw ``n_samples`` labelings of each sequence from the chain's distribution under the rules."""
+        how: dict[str, Any] = {"known": known, "n_samples": n_samples, "random_state": random_state}
+        return self._distribution().sample(X, rules=self._acting(rules), **how)
+
+    def explain(
+        self,
+        x: Any = None,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        top: int = 5,
+    ) -> Explanation | ModelExplanation:
+        """Say which features and transitions decided the labels of one sequence, as :meth:`ChainCRF.explain`."""
+        return self._chain().explain(x, rules=self._acting(rules), known=known, top=top)
+
+    def score(
+        self,
+        X: SequencesLike,
+        y: LabelsLike,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
         """Span F1, as :meth:`ChainCRF.score`."""
-        return span_f1(list(y), list(self.predict(X)), scheme=self.crf_.scheme)
+        return span_score(y, self.predict(X, rules=rules, known=known), self.crf_.scheme, sample_weight)
+
+    def _acting(self, rules: RulesLike | None) -> RulesLike:
+        check_is_fitted(self)
+        return self.rules_ if rules is None else rules
+
+    def _chain(self) -> ChainCRF:
+        """Return the chain as this model decodes with it: its own threads, and two stages where asked for."""
+        check_is_fitted(self)
+        chain: ChainCRF = copy.copy(self.crf_)
+        chain.n_jobs, chain.on_infeasible = self.n_jobs, self.on_infeasible  # of the copy: crf_ keeps its own
+        if self.method == "two-stage":
+            chain._ruled_decoder = self._two_stage_decoder  # type: ignore[method-assign]
+        return chain
+
+    def _two_stage_decoder(self, rules: RulesLike) -> TwoStageDecoder:
+        decoder = ChainDecoder(self.crf_.model_, self.crf_.theta_, n_threads(self.n_jobs))
+        tau = 1.0 if self.tau_ is None else self.tau_
+        return TwoStageDecoder(decoder, rules, self.classes_, self.crf_.scheme, self.on_infeasible, tau=tau)
+
+    def _distribution(self) -> ChainCRF:
+        if self.method == "two-stage":
+            raise InputError(
+                "two-stage decoding has no distribution: its rules break ties and have no price; use method='soft', or "
+                "the chain crf_ with rules of its own."
+            )
+        return self._chain()
 
     def report(self) -> str:
-        """Return the kept rules in words, the dearest first."""
+        """Return the kept rules in words, the most expensive first."""
         check_is_fitted(self)
         rows = sorted((r for r in self.report_ if r.weight > 0), key=lambda r: -r.weight)
         head = f"{self.n_candidates_} candidates, {self.n_kept_} tried, {len(self.rules_)} kept"
@@ -357,97 +452,3 @@ class RuledCRF(SequenceEstimator):
 
 def _priced(rule: Rule, weight: float) -> Rule:
     return rule.hard() if np.isinf(weight) else rule.soft(float(weight), per=rule.per)
-
-
-def _pick(X: Any, rows: np.ndarray) -> Any:
-    return [X[i] for i in rows] if isinstance(X, (list, tuple)) else X[rows]
-
-
-def _examples(crf: ChainCRF, X: Any, y: list[list[Any]], classes: list[Any] | None = None) -> list[Example]:
-    """Held-out potentials; over the labels ``classes`` where a fold has not seen them all."""
-    data = crf._encoder.transform(X)
-    decoder = crf._decoder()
-    index = {label: i for i, label in enumerate(crf.classes_ if classes is None else classes)}
-    column = np.array([index[label] for label in crf.classes_])
-    out, impossible = [], []
-    strange = [i for i, gold in enumerate(y) if not set(gold) <= set(index)]
-    if strange:
-        label = next(label for label in y[strange[0]] if label not in index)
-        warnings.warn(
-            f"{len(strange)} held-out sequences have labels that the chain was not trained on, such as {label!r}; they are "
-            "left out.",
-            UserWarning,
-            stacklevel=3,
-        )
-    for i, gold in enumerate(y):
-        if i in strange:
-            continue
-        potentials = decoder.potentials(data, i)
-        if len(index) > len(column):
-            potentials = _widened(potentials, column, len(index))
-        labels = np.array([index[label] for label in gold], dtype=np.int64)
-        if potentials.score(labels) == -np.inf:  # no weight of a rule could make it the best
-            impossible.append(i)
-            continue
-        out.append(Example(tokens_of(X, i), potentials, labels))
-    if impossible:
-        warnings.warn(
-            f"{len(impossible)} held-out sequences have labels that the scheme forbids, the first is {impossible[0]}; they "
-            "are left out (rulefield.encode.spans.convert mends labels).",
-            UserWarning,
-            stacklevel=3,
-        )
-    return out
-
-
-def _widened(potentials: Any, column: np.ndarray, m: int) -> Any:
-    """Potentials over ``m`` labels from those over ``column``; labels that a fold never saw score as its worst."""
-    unary = np.full((potentials.n_steps, m), potentials.unary[np.isfinite(potentials.unary)].min())
-    unary[:, column] = potentials.unary
-    stack = potentials.pairwise_stack
-    pairwise = np.zeros((len(stack), m, m))
-    pairwise[np.ix_(np.arange(len(stack)), column, column)] = stack
-    return type(potentials)(unary, pairwise[0] if potentials.pairwise.ndim == 2 else pairwise)
-
-
-def _helpful(
-    weights: np.ndarray, learned: np.ndarray, effects: list[tuple[int, int]]
-) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """Take the weight from learned rules that mend no more than they spoil; ``effects`` are those of rules with weight."""
-    helped = np.zeros(len(weights))
-    helped[weights > 0] = [tokens for _, tokens in effects]
-    kept = ~learned | (helped > 0)
-    return np.where(kept, weights, 0.0), [e for e, keep in zip(effects, kept[weights > 0]) if keep]
-
-
-def _reports(
-    rules: list[Rule],
-    weights: np.ndarray,
-    importance: np.ndarray,
-    broken: np.ndarray,
-    gold: np.ndarray,
-    effects: list[tuple[int, int]],
-) -> list[RuleReport]:
-    kept = iter(effects)
-    return [
-        RuleReport(
-            rule.label,
-            float(weights[r]),
-            float(importance[r]),
-            int((broken[r] > 0).sum()),
-            int((gold[r] > 0).sum()),
-            *(next(kept) if weights[r] > 0 else (0, 0)),
-        )
-        for r, rule in enumerate(rules)
-    ]
-
-
-def _effect(data: Examples, r: int, weight: float, members: list[int], plain: list[np.ndarray]) -> tuple[int, int]:
-    alone = np.zeros(len(data.learned))
-    alone[r] = weight
-    acted = helped = 0
-    for i, (labels, _) in zip(members, data.decode(members, alone)):
-        gold, before = data.examples[i].gold, plain[i]
-        acted += int((labels != before).any())
-        helped += int((labels == gold).sum() - (before == gold).sum())
-    return acted, helped

@@ -1,0 +1,1 @@
+"""Names and habits of other libraries, for code that moves over."""

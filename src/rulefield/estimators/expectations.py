@@ -1,0 +1,98 @@
+"""How expectations are kept while a model is trained: two methods, as objects that grid search can reach into."""
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from sklearn.base import BaseEstimator
+
+from rulefield.estimators.parameters import Requirement, Table, check_parameters, number, one_of, optional, whole
+from rulefield.exceptions import InputError
+from rulefield.rules.expectations import Expectation
+
+EXPECTATIONS = Requirement(
+    "a list of expectations, such as share('B-PER').between(.04, .06)",
+    lambda value: (
+        value is None
+        or (isinstance(value, list | tuple) and all(isinstance(item, Expectation) for item in value))
+    ),
+)  # fmt: skip
+
+
+class PosteriorRegularization(BaseEstimator):
+    """Keep expectations under a distribution q near the model, and train the model towards q [Goyal16].
+
+    Parameters
+    ----------
+    expectations : list of expectations
+        What should hold on average: ``rules.share(ner="B-PER", pos="NOUN").between(.053, .055)``.
+    slack : float, default 0.0
+        How far, in units of the expectations, they may be missed (``norm`` of all misses).
+    norm : {"linf", "l2", "l1"}, default "linf"
+        Norm in which misses are measured.
+    solver : {"lbfgs", "proximal"}, default "lbfgs"
+        Solver of the multipliers: quasi-Newton, or the proximal gradient of [Goyal16].
+    learning : {"em", "gradient"}, default "em"
+        EM, or direct descent of the same objective.
+    batch : int, optional
+        Expectations hold in every batch of that many sequences, not only in the whole corpus.
+    """
+
+    _parameters: ClassVar[Table] = {
+        "expectations": EXPECTATIONS,
+        "slack": number(),
+        "norm": one_of("linf", "l2", "l1"),
+        "solver": one_of("lbfgs", "proximal"),
+        "learning": one_of("em", "gradient"),
+        "batch": optional(whole(1)),
+    }
+
+    def __init__(
+        self,
+        expectations: Sequence[Expectation] | None = None,
+        *,
+        slack: float = 0.0,
+        norm: str = "linf",
+        solver: str = "lbfgs",
+        learning: str = "em",
+        batch: int | None = None,
+    ):
+        self.expectations = expectations
+        self.slack = slack
+        self.norm = norm
+        self.solver = solver
+        self.learning = learning
+        self.batch = batch
+
+
+class GeneralizedExpectation(BaseEstimator):
+    """Penalise the model itself for expectations that it misses (Mann and McCallum, 2010).
+
+    Parameters
+    ----------
+    expectations : list of expectations
+    strength : float, default 10.0
+        Weight of the squared misses beside the likelihood, in nats per unit.
+    """
+
+    _parameters: ClassVar[Table] = {"expectations": EXPECTATIONS, "strength": number()}
+
+    def __init__(self, expectations: Sequence[Expectation] | None = None, *, strength: float = 10.0):
+        self.expectations = expectations
+        self.strength = strength
+
+
+Keeper = PosteriorRegularization | GeneralizedExpectation
+KEEPER = Requirement(
+    "a list of expectations, a PosteriorRegularization or a GeneralizedExpectation",
+    lambda value: isinstance(value, PosteriorRegularization | GeneralizedExpectation) or EXPECTATIONS.holds(value),
+)
+
+
+def keeper_of(expectations: Any) -> Keeper | None:
+    """Return how an estimator keeps its ``expectations``, checked; None where it has none."""
+    if not isinstance(expectations, PosteriorRegularization | GeneralizedExpectation):
+        if not KEEPER.holds(expectations):
+            raise InputError(f"expectations must be {KEEPER.words}; got {expectations!r}.")
+        return PosteriorRegularization(expectations) if expectations else None
+    check_parameters(expectations)
+    return expectations if expectations.expectations else None

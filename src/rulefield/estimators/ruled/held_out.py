@@ -1,0 +1,102 @@
+"""Held-out potentials to learn rules from: each sequence's by a chain that has not seen it."""
+
+import warnings
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import KFold
+
+from rulefield.data.sequences import Sequences
+from rulefield.estimators.chain.estimator import ChainCRF
+from rulefield.estimators.inputs import as_list, tokens_of
+from rulefield.estimators.types import Label, LabelsLike, SequencesLike
+from rulefield.learning.rule_weights.learners import Example
+from rulefield.problem.chain import ChainPotentials
+
+
+@dataclass(frozen=True)
+class CrossFitted:
+    """A chain fitted on some sequences, and each one's potentials by a chain that has not seen it."""
+
+    crf: ChainCRF
+    examples: list[Example]
+
+
+def cross_fit(
+    crf: ChainCRF,
+    X: SequencesLike,
+    y: LabelsLike,
+    cv: int = 5,
+    random_state: int = 0,
+    held_out: tuple[SequencesLike, LabelsLike] | None = None,
+) -> CrossFitted:
+    """Fit a chain on everything and on ``cv`` folds, once; several :class:`RuledCRF` can then share the work.
+
+    ``held_out`` (X, y) are further sequences to learn rules from: the chain is not fitted on them.
+    """
+    X, gold = as_list(X), [list(row) for row in y]
+    base = clone(crf).fit(X, gold)
+    rows: list[Example] = []
+    for train, test in KFold(cv, shuffle=True, random_state=random_state).split(np.arange(len(gold))):
+        fold = clone(crf).fit(picked(X, train), [gold[i] for i in train])
+        rows += held_out_examples(fold, picked(X, test), [gold[i] for i in test], base.classes_)
+    if held_out is not None:
+        rows += held_out_examples(base, as_list(held_out[0]), [list(row) for row in held_out[1]])
+    return CrossFitted(base, rows)
+
+
+def picked(X: SequencesLike, rows: np.ndarray) -> SequencesLike:
+    """Return some of the sequences."""
+    if isinstance(X, Sequences | np.ndarray):
+        return X[rows]
+    return [as_list(X)[i] for i in rows]
+
+
+def held_out_examples(
+    crf: ChainCRF, X: SequencesLike, y: LabelsLike, classes: list[Label] | None = None
+) -> list[Example]:
+    """Held-out potentials; over the labels ``classes`` where a fold has not seen them all."""
+    data = crf._encoder.transform(X)
+    decoder = crf._decoder()
+    index = {label: i for i, label in enumerate(crf.classes_ if classes is None else classes)}
+    column = np.array([index[label] for label in crf.classes_])
+    out, impossible = [], []
+    strange = [i for i, gold in enumerate(y) if not set(gold) <= set(index)]
+    if strange:
+        label = next(label for label in y[strange[0]] if label not in index)
+        warnings.warn(
+            f"{len(strange)} held-out sequences have labels that the chain was not trained on, such as {label!r}; they are "
+            "left out.",
+            UserWarning,
+            stacklevel=3,
+        )
+    for i, gold in enumerate(y):
+        if i in strange:
+            continue
+        potentials = decoder.potentials(data, i)
+        if len(index) > len(column):
+            potentials = _widened(potentials, column, len(index))
+        labels = np.array([index[label] for label in gold], dtype=np.int64)
+        if potentials.score(labels) == -np.inf:  # no weight of a rule could make it the best
+            impossible.append(i)
+            continue
+        out.append(Example(tokens_of(X, i), potentials, labels))
+    if impossible:
+        warnings.warn(
+            f"{len(impossible)} held-out sequences have labels that the scheme forbids, the first is {impossible[0]}; they "
+            "are left out (rulefield.encode.spans.convert mends labels).",
+            UserWarning,
+            stacklevel=3,
+        )
+    return out
+
+
+def _widened(potentials: ChainPotentials, column: np.ndarray, m: int) -> ChainPotentials:
+    """Potentials over ``m`` labels from those over ``column``; labels that a fold never saw score as its worst."""
+    unary = np.full((potentials.n_steps, m), potentials.unary[np.isfinite(potentials.unary)].min())
+    unary[:, column] = potentials.unary
+    stack = potentials.pairwise_stack
+    pairwise = np.zeros((len(stack), m, m))
+    pairwise[np.ix_(np.arange(len(stack)), column, column)] = stack
+    return type(potentials)(unary, pairwise[0] if potentials.pairwise.ndim == 2 else pairwise)

@@ -1,0 +1,34 @@
+"""What estimators are given, in types: data of many forms, labels, rules."""
+
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike as ArrayLike
+
+from rulefield.data.sequences import Sequences
+
+if TYPE_CHECKING:
+    from rulefield.rules.rule import Rule
+
+Label = Hashable
+"""One label: a string or a number."""
+SequencesLike = Sequences | Sequence[Any] | Iterable[Any]
+"""A list of sequences of tokens, one of feature matrices, or encoded sequences."""
+LabelsLike = Sequence[Any] | np.ndarray
+"""Labels of each sequence (or graph): a label per token, None where unknown, a set for one of several."""
+KnownLike = Sequence[Any] | np.ndarray
+"""What is known beforehand: as :data:`LabelsLike`; None for a sequence of which nothing is known."""
+RandomState = np.random.RandomState | int | None
+
+
+class Transformer(Protocol):
+    """What turns tokens into features."""
+
+    def transform(self, X: Any, /) -> Any:
+        """Return the features of every token of every sequence."""
+
+
+RulesLike = Sequence["Rule"]
+TasksLike = Sequence[Mapping[str, Any]]
+"""Labels of each sequence by task; a task may be None or missing."""

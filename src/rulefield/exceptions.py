@@ -4,6 +4,11 @@ Every message is one sentence that names the thing, the rule it broke, the value
 the way out.
 """
 
+import sys
+from pathlib import Path
+
+_LIBRARY = str(Path(__file__).parent)
+
 
 class RulefieldError(Exception):
     """Base of all errors raised on purpose by rulefield."""
@@ -43,3 +48,11 @@ class InterruptedFitWarning(UserWarning):
 
 class MissedExpectationWarning(UserWarning):
     """An expectation does not hold after training: something contradicts it."""
+
+
+def callers_level() -> int:
+    """Return the ``stacklevel`` that makes a warning point at the first line outside the library."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARY):
+        frame, level = frame.f_back, level + 1
+    return level

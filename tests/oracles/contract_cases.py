@@ -152,14 +152,14 @@ CASES = [
     Case(
         rf.RuledCRF,
         sequences,
-        {"crf": rf.ChainCRF(scheme="BIO", l2=0.1, max_iter=40), "cv": 2},
+        {"crf": rf.ChainCRF(scheme="BIO", l2=0.1), "cv": 2},
         absent("name"),
         contradiction("name"),
         {"algorithm": "likelihood", "rules": [r.absent("name").soft("learn"), r.present("year").soft(0.5)],
          "cutoff": 0.5, "l1": 0.1, "random_state": 3, "n_jobs": 2},
         {"crf__l2": [0.1, 1.0]},
         weighted=False,
-        stop={"crf__max_iter": 1},
+        stop={"algorithm": "ssvm", "max_iter": 1, "cutoff": 0.0, "rules": [r.absent("name").soft("learn")]},
     ),
     Case(
         rf.SegmentCRF,

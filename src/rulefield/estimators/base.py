@@ -13,7 +13,7 @@ from rulefield.estimators.attributes import check_attribute
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.packing import Packer, State, given_or, pack_or_name, unpack
 from rulefield.estimators.parameters import Table, check_parameters
-from rulefield.exceptions import ModelFileError
+from rulefield.exceptions import ModelFileError, callers_level
 from rulefield.forms import check_typed, refused_as_file
 from rulefield.persistence import load_model, model_to_bytes, save_model
 
@@ -128,7 +128,7 @@ class SavedModel(BaseEstimator):
                     f"the file was saved by {metadata['class']}, a subclass; it is opened as a plain {cls.__name__} "
                     f"({metadata['class']}.load opens it as one).",
                     UserWarning,
-                    stacklevel=4,
+                    stacklevel=callers_level(),
                 )
         else:
             made = cls(**cls._unpacked(metadata["own_params"], arrays, given, cls._get_param_names()))

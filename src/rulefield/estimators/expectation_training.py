@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.estimators.expectations import GeneralizedExpectation, Keeper, PosteriorRegularization
-from rulefield.exceptions import MissedExpectationWarning, RuleError
+from rulefield.exceptions import MissedExpectationWarning, RuleError, callers_level
 from rulefield.inference.joint.exact import joint_best
 from rulefield.learning.expectations.batches import BatchedObjective
 from rulefield.learning.expectations.corpus import JointCorpus
@@ -191,7 +191,7 @@ def expectation_reports(
     ]
 
 
-def warn_of_missed(reports: Sequence[ExpectationReport], options: ClimbOptions, stacklevel: int = 3) -> None:
+def warn_of_missed(reports: Sequence[ExpectationReport], options: ClimbOptions) -> None:
     """Warn where q does not meet an expectation: what is known, or another expectation, contradicts it."""
     if options.method == "ge":
         return
@@ -201,5 +201,5 @@ def warn_of_missed(reports: Sequence[ExpectationReport], options: ClimbOptions, 
                 f"{report.expectation} could not be met: it is {report.under_q:.4g} in training; the known labels, or "
                 "the other expectations, contradict it.",
                 MissedExpectationWarning,
-                stacklevel=stacklevel,
+                stacklevel=callers_level(),
             )

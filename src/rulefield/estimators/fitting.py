@@ -5,7 +5,7 @@ from typing import Any
 
 from sklearn.exceptions import ConvergenceWarning
 
-from rulefield.exceptions import InterruptedFitWarning
+from rulefield.exceptions import InterruptedFitWarning, callers_level
 from rulefield.learning.fit_log import Ending, FitResult
 
 
@@ -31,11 +31,11 @@ def report_fit(estimator: Any, result: FitResult, limit: str = "max_iter") -> No
         warnings.warn(
             f"{name}: fit was interrupted after {result.n_iter} iterations; the best model so far was kept.",
             InterruptedFitWarning,
-            stacklevel=4,
+            stacklevel=callers_level(),
         )
     elif result.ending is Ending.limit:
         warnings.warn(
             f"{name}: fit stopped after {result.n_iter} iterations before it converged; raise {limit}, or tol.",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=callers_level(),
         )

@@ -114,6 +114,8 @@ class GraphCRF(SavedModel):
         One record per iteration; the objective of ``ssvm`` is minus its dual.
     n_iter_ : int
     converged_ : bool
+    stopped_because_ : str
+        How the fit ended, in words.
     gap_ : float or None
         Duality gap (``ssvm``).
 

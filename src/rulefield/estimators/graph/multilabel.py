@@ -83,6 +83,10 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
         Where X had names.
     n_iter_ : int
     converged_ : bool
+    log_ : list of FitRecord
+        One record per iteration.
+    stopped_because_ : str
+        How the fit ended, in words.
 
     Examples
     --------

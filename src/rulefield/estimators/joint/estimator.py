@@ -234,7 +234,7 @@ class JointCRF(FittedJoint):
         self.expectations_ = [] if interrupted else expectation_reports(corpus, expected, outcome, options)
         report_fit(self, outcome)
         if not outcome.interrupted:
-            warn_of_missed(self.expectations_, options, stacklevel=4)
+            warn_of_missed(self.expectations_, options)
         return self
 
     def _task_names(self, y: Any) -> list[str]:

@@ -32,7 +32,7 @@ from rulefield.estimators.parameters import (
     whole,
 )
 from rulefield.estimators.progress import ProgressLine
-from rulefield.estimators.ruled.files import FITTED_CHAIN, restore_ruled, ruled_state
+from rulefield.estimators.ruled.files import restore_ruled, ruled_state
 from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out_examples, picked
 from rulefield.estimators.ruled.reports import effect_of, helpful, rule_reports
 from rulefield.estimators.ruled.two_stage import TwoStageDecoder, best_in_two_stages
@@ -114,7 +114,11 @@ class RuledCRF(SequenceEstimator):
     log_ : list of FitRecord
         One record per pass over the held-out sequences.
     n_iter_ : int
+        Passes done.
     converged_ : bool
+        Whether learning ended by itself.
+    stopped_because_ : str
+        How it ended, in words.
     gap_ : float or None
         Duality gap (``ssvm``).
     """
@@ -199,7 +203,10 @@ class RuledCRF(SequenceEstimator):
                 "RuledCRF takes no sample_weight: rules are weighed by counting sequences; leave it out."
             )
         X, gold = as_list(X), [list(row) for row in y]
-        base, examples = self._held_out(X, gold)
+        done = self._held_out(X, gold)
+        base, examples = done.crf, done.examples
+        if done.interrupted:
+            return self._without_learning(base)
         rules = self._candidates(X, gold, base)
         compiler = RuleCompiler(rules, [str(c) for c in base.classes_], base.scheme)
         fixed = np.array([np.nan if rule.weight == LEARN else float(rule.weight) for rule in rules])
@@ -213,7 +220,7 @@ class RuledCRF(SequenceEstimator):
         self.n_candidates_, self.n_kept_ = len(rules), len(keep)
         learned = self._learn(examples, [rules[i] for i in keep], base)
         self.gap_ = learned.gap
-        report_fit(self, learned, "epochs")
+        report_fit(self, learned)
         weights = np.zeros(len(rules))
         weights[keep] = learned.theta
         weights = np.where(data.learned, weights, fixed)
@@ -242,18 +249,27 @@ class RuledCRF(SequenceEstimator):
         given = getattr(self, name)
         return float(DEFAULTS[self.algorithm][name] if given is None else given)
 
-    def _held_out(self, X: SequencesLike, y: list[list[Any]]) -> tuple[ChainCRF, list[Example]]:
+    def _without_learning(self, base: ChainCRF) -> "RuledCRF":
+        """Keep the chain, and the rules that have a weight already: Ctrl-C came before there was more."""
+        self.crf_, self.report_, self.gap_ = base, [], None
+        self.rules_ = [] if isinstance(self.rules, str) else [rule for rule in self.rules if rule.weight != LEARN]
+        self.n_candidates_ = self.n_kept_ = len(self.rules_)
+        self.tau_ = None if self.method == "soft" else 1.0 if self.tau is None else float(self.tau)
+        message = "Interrupted while the chain was fitted: no rule was learned."
+        report_fit(self, FitResult(np.zeros(0), 0.0, Ending.interrupted, message, ()))
+        return self
+
+    def _held_out(self, X: SequencesLike, y: list[list[Any]]) -> CrossFitted:
         crf = ChainCRF() if self.crf is None else self.crf
         if isinstance(crf, CrossFitted):
-            return crf.crf, crf.examples
+            return crf
         if self.cv == "prefit":
             check_is_fitted(
                 crf, msg="the chain of a RuledCRF must be fitted where cv='prefit'; fit it first, or give cv=5."
             )
-            return copy.deepcopy(crf), held_out_examples(crf, X, y)
+            return CrossFitted(copy.deepcopy(crf), held_out_examples(crf, X, y))
         with ProgressLine(f"fitting {self.cv} folds", bool(self.verbose)):
-            done = cross_fit(crf, X, y, int(self.cv), self.random_state)
-        return done.crf, done.examples
+            return cross_fit(crf, X, y, int(self.cv), self.random_state)
 
     def _candidates(self, X: SequencesLike, y: list[list[Any]], base: ChainCRF) -> list[Rule]:
         labels = [str(c) for c in base.classes_]
@@ -435,7 +451,7 @@ class RuledCRF(SequenceEstimator):
         restore_ruled(self, arrays, metadata, **given)
 
     def _params_to_save(self) -> dict[str, Any]:
-        return {"crf": None if self.crf is None else FITTED_CHAIN}
+        return {"crf": None}  # a chain that was given comes back as the fitted one
 
     @property
     def _encoder(self) -> InputEncoder:  # type: ignore[override]

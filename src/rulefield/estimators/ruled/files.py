@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 def ruled_state(ruled: "RuledCRF") -> State:
     """Return the fitted chain: its rules and what is known of them are attributes."""
     arrays, chain = ruled.crf_._whole_state()
-    return {f"chain.{name}": array for name, array in arrays.items()}, {"chain": chain}
+    return {f"chain.{name}": array for name, array in arrays.items()}, {
+        "chain": chain,
+        "given": ruled.crf is not None,
+    }
 
 
 def restore_ruled(
@@ -24,9 +27,4 @@ def restore_ruled(
     own = {name.removeprefix("chain."): array for name, array in arrays.items() if name.startswith("chain.")}
     given = {} if features is None else {"features": features}
     ruled.crf_ = ChainCRF._from_state(own, metadata["chain"], **given)
-    if ruled.crf == FITTED_CHAIN:
-        ruled.crf = ruled.crf_
-
-
-FITTED_CHAIN = "the fitted chain"
-"""Stands in a file for a ``crf`` that was fitted beforehand: it comes back as the chain of the model."""
+    ruled.crf = ruled.crf_ if metadata["given"] else None

@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -11,6 +12,7 @@ from rulefield.data.sequences import Sequences
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.inputs import as_list, tokens_of
 from rulefield.estimators.types import Label, LabelsLike, SequencesLike
+from rulefield.exceptions import InterruptedFitWarning, callers_level
 from rulefield.learning.rule_weights.learners import Example
 from rulefield.problem.chain import ChainPotentials
 
@@ -21,6 +23,7 @@ class CrossFitted:
 
     crf: ChainCRF
     examples: list[Example]
+    interrupted: bool = False
 
 
 def cross_fit(
@@ -36,14 +39,27 @@ def cross_fit(
     ``held_out`` (X, y) are further sequences to learn rules from: the chain is not fitted on them.
     """
     X, gold = as_list(X), [list(row) for row in y]
-    base = clone(crf).fit(X, gold)
+    base, told = _fitted(crf, X, gold)
+    if any(issubclass(warning.category, InterruptedFitWarning) for warning in told):
+        return CrossFitted(base, [], interrupted=True)
+    for warning in told:
+        warnings.warn(warning.message, warning.category, stacklevel=callers_level())
     rows: list[Example] = []
     for train, test in KFold(cv, shuffle=True, random_state=random_state).split(np.arange(len(gold))):
-        fold = clone(crf).fit(picked(X, train), [gold[i] for i in train])
+        fold, told = _fitted(crf, picked(X, train), [gold[i] for i in train])  # its warnings are those of the base
+        if any(issubclass(warning.category, InterruptedFitWarning) for warning in told):
+            return CrossFitted(base, [], interrupted=True)
         rows += held_out_examples(fold, picked(X, test), [gold[i] for i in test], base.classes_)
     if held_out is not None:
         rows += held_out_examples(base, as_list(held_out[0]), [list(row) for row in held_out[1]])
     return CrossFitted(base, rows)
+
+
+def _fitted(crf: ChainCRF, X: SequencesLike, y: list[list[Any]]) -> tuple[ChainCRF, list[warnings.WarningMessage]]:
+    """Return a fitted copy of a chain, and what its fit warned of."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        return clone(crf).fit(X, y), told
 
 
 def picked(X: SequencesLike, rows: np.ndarray) -> SequencesLike:
@@ -69,7 +85,7 @@ def held_out_examples(
             f"{len(strange)} held-out sequences have labels that the chain was not trained on, such as {label!r}; they are "
             "left out.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=callers_level(),
         )
     for i, gold in enumerate(y):
         if i in strange:
@@ -87,7 +103,7 @@ def held_out_examples(
             f"{len(impossible)} held-out sequences have labels that the scheme forbids, the first is {impossible[0]}; they "
             "are left out (rulefield.encode.spans.convert mends labels).",
             UserWarning,
-            stacklevel=3,
+            stacklevel=callers_level(),
         )
     return out
 

@@ -12,6 +12,7 @@ from typing import Any, get_type_hints
 import numpy as np
 import scipy.sparse
 
+from rulefield.estimators.parameters import check_parameters
 from rulefield.exceptions import ModelFileError
 from rulefield.forms import check_typed, checked_flags, sparse_matrix
 
@@ -168,7 +169,11 @@ def _made(kind: str, plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) ->
         for name, value in values.items():
             check_typed(value, hints.get(name, Any), f"{name} of a {kind}")
         return cls(**values)
-    return cls(**values).fit([])  # checks its parameters
+    made = cls(**values)
+    if hasattr(made, "_parameters"):
+        check_parameters(made)
+        return made
+    return made.fit([])  # a transformer: checks its parameters
 
 
 def _unpack_strings(plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> np.ndarray:

@@ -14,8 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 
 import rulefield as rf
 from rulefield import ChainCRF, Sequences, TokenFeatures
-from rulefield.datasets import make_addresses
 from rulefield.compat.sklearn_crfsuite import CRF
+from rulefield.datasets import make_addresses
 from rulefield.exceptions import InfeasibleError, InputError, LabelError
 from rulefield.metrics import span_f1
 

@@ -26,6 +26,8 @@ class TwoStageDecoder(RuledDecoder):
         return self.decoder.marginals(data, allowed)
 
     def _solve(self, problem: ChainProblem, how: dict[str, Any]) -> Result:
+        if problem.potentials.n_steps == 0:  # nothing to weigh
+            return super()._solve(problem, {})
         return decode_two_stage(problem, tau=self.tau, log_partition=log_partition(problem.potentials), **how)
 
     def _probability(self, problem: ChainProblem, labeling: Labeling) -> float:

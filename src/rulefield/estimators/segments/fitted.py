@@ -16,7 +16,7 @@ from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
 from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
 from rulefield.estimators.sequences import object_array, token_lists
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, LabelError
 from rulefield.metrics import span_f1
 from rulefield.models.segments import SegmentModel, SpanMatches
 from rulefield.parallel import n_threads
@@ -189,9 +189,12 @@ class FittedSegments(SequenceEstimator):
         if known is None:
             return None
         known = list(known)
-        rows = [[None] * n if row is None and len(known) == len(lengths) else row for row, n in zip(known, lengths)]
-        encoder = LabelEncoder().set_classes(self._coder.words)
-        return self._coder.possible(encoder.encode([*rows, *known[len(rows) :]], lengths))
+        if len(known) != len(lengths):
+            raise LabelError(
+                f"known has {len(known)} entries for {len(lengths)} sequences; give one for each (None: nothing known)."
+            )
+        rows = [[None] * n if row is None else row for row, n in zip(known, lengths.tolist())]
+        return self._coder.possible(LabelEncoder().set_classes(self._coder.words).encode(rows, lengths))
 
     def _ruled(self, rules: Sequence[Any]) -> "RuledSegmentDecoder":
         from rulefield.estimators.segments.under_rules import (

@@ -2,7 +2,7 @@
 
 A chain that sums over everything unknown has no reason ever to say "no name", and calls everything one. The share of
 tokens that belong to names, counted on a few complete texts, is enough to bring it back (``ChainCRF(expectations=...)``),
-if it begins where unknown tokens are presumed to be outside (``presume="O"``).
+if it begins where unknown tokens are taken to be outside (``initial_label="O"``).
 
 Run with ``python examples/distant_names.py [FOLDER]``; FOLDER gets the picture.
 """
@@ -51,7 +51,7 @@ remedy = [r.share(["B-author", "I-author"]).between(0.95 * share, 1.05 * share).
 settings = {"l2": 0.3, "scheme": "BIO", "features": rf.TokenFeatures(affixes=2, window=1, bigrams=False)}
 anything = {"B-author", "I-author", "O"}
 alone = rf.ChainCRF(**settings).fit(X[train], [[label or anything for label in row] for row in marked])
-mended = rf.ChainCRF(**settings, expectations=remedy, presume="O", max_iter=15).fit(X[train], marked)
+mended = rf.ChainCRF(**settings, expectations=remedy, initial_label="O", max_iter=15).fit(X[train], marked)
 full = rf.ChainCRF(**settings).fit(X[train], y[train])
 scores = {}
 for name, crf in (("list alone", alone), ("list + one share", mended), ("everything marked", full)):

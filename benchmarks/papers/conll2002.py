@@ -33,7 +33,7 @@ def p_value(crf: ChainCRF, rules: list, X: list, y: list, jobs: int) -> float:
     gains = np.zeros(len(X))
     plain = crf.predict(X)
     for train, test in KFold(5, shuffle=True, random_state=0).split(X):
-        ruled = RuledCRF(crf, rules, cv="prefit", n_jobs=jobs, **LEARNER)
+        ruled = RuledCRF(crf, rules=rules, cv="prefit", n_jobs=jobs, **LEARNER)
         ruled.fit([X[i] for i in train], [y[i] for i in train])
         for i, guess in zip(test, ruled.predict([X[i] for i in test])):
             gains[i] = np.sum(np.array(guess) == y[i]) - np.sum(np.array(plain[i]) == y[i])
@@ -57,7 +57,7 @@ def main() -> None:
     print(f"  {'chain':28s} F1 {chain:.2f}, accuracy {100 * token_accuracy(y_test, plain):.2f}", flush=True)
     found, untested = {}, {}
     for name, rules in family_candidates(X, y, "BIO", [str(c) for c in crf.classes_]).items():
-        ruled = RuledCRF(crf, rules, cv="prefit", n_jobs=options.jobs, **LEARNER).fit(X_dev, y_dev)
+        ruled = RuledCRF(crf, rules=rules, cv="prefit", n_jobs=options.jobs, **LEARNER).fit(X_dev, y_dev)
         p = p_value(crf, rules, X_dev, y_dev, options.jobs) if ruled.rules_ else 1.0
         untested[name] = 100 * span_f1(y_test, ruled.predict(X_test))
         found[name] = untested[name] if p < 0.05 else chain

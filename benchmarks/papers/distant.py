@@ -63,8 +63,8 @@ def draw(X, y, test, gold, sentences: int, seed: int, jobs: int) -> dict:
     settings = {"scheme": "BIO", "features": FEATURES, "n_jobs": jobs}
     runs = {
         "baseline": (ChainCRF(**settings), unknown),
-        "baseline_presumed": (ChainCRF(**settings, presume="O"), kept),
-        "with_expectation": (ChainCRF(**settings, expectations=wanted, presume="O"), kept),
+        "baseline_presumed": (ChainCRF(**settings, initial_label="O"), kept),
+        "with_expectation": (ChainCRF(**settings, expectations=wanted, initial_label="O"), kept),
         "full": (ChainCRF(**settings), full),
     }
     found: dict = {"presumed_share": entity}

@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from distant import recovery
 
 from common import data_folder, read_columns
-from rulefield import ChainCRF, JointCRF
+from rulefield import ChainCRF, JointCRF, PosteriorRegularization
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.metrics import span_f1, span_precision, span_recall, token_accuracy
 from rulefield.rules.expectations import share
@@ -124,7 +124,7 @@ def joint(X, y, test, jobs: int, **options):
 
 
 def held(crf) -> list[bool]:
-    return [e.low - crf.slack - 1e-4 <= e.under_q <= e.high + crf.slack + 1e-4 for e in crf.expectations_]
+    return [e.low - SLACK - 1e-4 <= e.under_q <= e.high + SLACK + 1e-4 for e in crf.expectations_]
 
 
 def draw(size: int, seed: int, X, y, test, gold, jobs: int) -> tuple[dict, list[bool]]:
@@ -145,15 +145,16 @@ def draw(size: int, seed: int, X, y, test, gold, jobs: int) -> tuple[dict, list[
     rounds = {"max_iter": ROUNDS, "tol": 0.0}
     found["latent"] = evaluate(joint(tokens, scattered, test, jobs, **rounds)[1], gold)
     begun = time.perf_counter()
-    wanted = {"expectations": expectations, "expectation_batch": batch, "slack": SLACK}
-    crf, predicted = joint(tokens, scattered, test, jobs, **wanted, **rounds)
+    keeper = PosteriorRegularization(expectations, batch=batch, slack=SLACK)
+    crf, predicted = joint(tokens, scattered, test, jobs, expectations=keeper, **rounds)
     found["pr"] = evaluate(predicted, gold) | {"fit_s": time.perf_counter() - begun}
-    oracle = {"learning": "gradient", "max_iter": 30}
+    oracle = {"expectations": PosteriorRegularization(learning="gradient"), "max_iter": 30}
     found["oracle"] = evaluate(joint(tokens, full, test, jobs, **oracle)[1], gold)
     if size == 1:
-        end = {"learning": "gradient", "max_iter": 60}
-        found["latent_to_the_end"] = evaluate(joint(tokens, scattered, test, jobs, **end)[1], gold)
-        found["pr_to_the_end"] = evaluate(joint(tokens, scattered, test, jobs, **wanted, **end)[1], gold)
+        for name, own in (("latent_to_the_end", None), ("pr_to_the_end", expectations)):
+            keeper = PosteriorRegularization(own, batch=batch, slack=SLACK, learning="gradient")
+            run = joint(tokens, scattered, test, jobs, expectations=keeper, max_iter=60)
+            found[name] = evaluate(run[1], gold)
     ok = held(crf)
     show(size, seed, found, crf, ok)
     return found, ok
@@ -165,7 +166,7 @@ def show(size: int, seed: int, found: dict, crf, ok: list[bool]) -> None:
     if seed:
         return
     strongest = sorted(crf.expectations_, key=lambda e: -abs(e.multiplier))[:11]
-    print("  the eleven that pull most: under q, model, predictions, range, pull")
+    print("  the eleven with the largest multipliers: under q, model, predictions, range, multiplier")
     for e in strongest:
         print(
             f"    {e.under_q:.4f} {e.under_model:.4f} {e.predicted:.4f} [{max(e.low, 0):.4f}, {e.high:.4f}] "

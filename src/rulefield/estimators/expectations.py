@@ -32,7 +32,7 @@ class PosteriorRegularization(BaseEstimator):
     solver : {"lbfgs", "proximal"}, default "lbfgs"
         Solver of the multipliers: quasi-Newton, or the proximal gradient of [Goyal16].
     learning : {"em", "gradient"}, default "em"
-        EM, or direct descent of the same objective.
+        EM, or direct descent of the same objective (of a JointCRF also without any expectations).
     batch : int, optional
         Expectations hold in every batch of that many sequences, not only in the whole corpus.
     """
@@ -89,10 +89,10 @@ KEEPER = Requirement(
 
 
 def keeper_of(expectations: Any) -> Keeper | None:
-    """Return how an estimator keeps its ``expectations``, checked; None where it has none."""
+    """Return how an estimator keeps its ``expectations``, checked; None where nothing is said."""
     if not isinstance(expectations, PosteriorRegularization | GeneralizedExpectation):
         if not KEEPER.holds(expectations):
             raise InputError(f"expectations must be {KEEPER.words}; got {expectations!r}.")
         return PosteriorRegularization(expectations) if expectations else None
     check_parameters(expectations)
-    return expectations if expectations.expectations else None
+    return expectations

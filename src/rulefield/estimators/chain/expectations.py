@@ -92,7 +92,7 @@ def chain_expectations(
 ) -> ChainExpectations | None:
     """Check and compile the expectations of a ChainCRF for ``X``, encoded as ``data``; None where it has none."""
     keeper = keeper_of(crf.expectations)
-    if keeper is None:
+    if keeper is None or not keeper.expectations:
         return None
     refused = {
         "algorithm": crf.algorithm != "likelihood",

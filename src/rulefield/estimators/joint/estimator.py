@@ -194,7 +194,6 @@ class JointCRF(FittedJoint):
     # --- learning ---------------------------------------------------------------------------------
 
     @interruptible
-    @interruptible
     def fit(self, X: Any, y: Sequence[Mapping[str, Any]], sample_weight: Any = None) -> "JointCRF":
         """Learn from sequences of which any task, token or label may be unannotated.
 

@@ -24,6 +24,7 @@ MOST_COPIES = 10_000
 SECONDS = 1.0
 """Longest search in one text, and in all slow texts of one sequence together."""
 _SLOW = 1e-3
+_REMEMBERED, _SHORT = 10_000, 64  # short texts whose answers a pattern remembers: words come again and again
 _FUZZY = re.compile(r"(?<!\\)\{[^{}]*[deist][^{}]*\}")
 
 
@@ -33,6 +34,7 @@ class LimitedPattern:
     def __init__(self, text: str):
         self.text = text
         self._pattern = regex.compile(text, regex.VERSION0)
+        self.known: dict[str, bool] = {}
 
     def search(self, text: str, seconds: float = SECONDS) -> bool:
         """Whether the pattern is found somewhere in the text."""
@@ -61,11 +63,16 @@ class Allowance:
 
     def search(self, pattern: LimitedPattern, text: str) -> bool:
         """Whether the pattern is found in the text, in the time that is left."""
+        known = pattern.known.get(text)
+        if known is not None:
+            return known
         begun = thread_time()
         found = pattern.search(text, self.left)
         spent = thread_time() - begun
         if spent > _SLOW:
             self.left -= spent
+        if len(text) <= _SHORT and len(pattern.known) < _REMEMBERED:
+            pattern.known[text] = found
         return found
 
 

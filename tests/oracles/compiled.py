@@ -131,7 +131,7 @@ def random_rule(rng, number, n, m, hard=0.25):
         def make_rows():
             return automaton_rows(automaton, token_class, m)
 
-    return CompiledRule(number, weight, once, token_class, tally, counters, automaton, most, make_rows)
+    return CompiledRule(number, weight, once, token_class, tally, counters, automaton, lambda: most, make_rows)
 
 
 def random_problem(rng, max_steps=6, max_states=4, max_rules=5, hard=0.25):

@@ -14,7 +14,7 @@ input is ``token_class``: the class (0, 1, ...) of each token as far as this rul
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -38,6 +38,16 @@ class Tally:
     node: np.ndarray
     edge: np.ndarray | None = None
     first: np.ndarray | None = None
+
+    @cached_property
+    def bounds(self) -> np.ndarray:
+        """Least and greatest value of a token of each class: the first token, the others; int64 (2, 2, n_classes)."""
+        low, high = self.node.min(axis=1), self.node.max(axis=1)
+        first = (low, high) if self.first is None else (self.first.min(axis=1), self.first.max(axis=1))
+        if self.edge is not None:
+            both = self.node[:, None, :] + self.edge
+            low, high = both.min(axis=(1, 2)), both.max(axis=(1, 2))
+        return np.array([first, (low, high)], dtype=np.int64)
 
     def relabelled(self, letter: np.ndarray) -> "Tally":
         """Return the sum for other labels (m,), of which label u stands for label ``letter[u]`` of this one."""
@@ -133,8 +143,8 @@ class CompiledRule:
         Where the amount is a sum of excesses; empty where it is not.
     automaton : Automaton or None
         None only where ``tally`` or ``counters`` say everything.
-    max_amount : int
-        The amount never exceeds this on this input.
+    find_max : callable
+        Returns ``max_amount``, which the amount never exceeds on this input; a function, because few rules need it.
     make_rows : callable
         Builds the linear rows; a function, because few inputs ever need them. Its optional argument ``letter`` (m,)
         builds them for m labels of which label u stands for label ``letter[u]`` of the tables.
@@ -149,9 +159,14 @@ class CompiledRule:
     tally: Tally | None
     counters: tuple[Counter, ...]
     automaton: Automaton | None
-    max_amount: int
+    find_max: Callable[[], int]
     make_rows: Callable[..., Rows]
     form: object | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def max_amount(self) -> int:
+        """The amount never exceeds this on this input."""
+        return self.find_max()
 
     def relabelled(self, letter: np.ndarray) -> "CompiledRule":
         """Return the rule for other labels (m,): label u stands for label ``letter[u]`` of this one's tables."""

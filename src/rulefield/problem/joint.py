@@ -76,6 +76,17 @@ class JointPotentials:
             return ChainPotentials(self.scores(i), self.pairwise)
         return ChainPotentials(self.scores(i)[:, states], self.steps(states))
 
+    def score(self, i: int, states: np.ndarray) -> float:
+        """Score of one labelling (n,) of chain ``i``, ``-inf`` where it is forbidden."""
+        total = self.scores(i)[np.arange(len(states)), states].sum()
+        for labels, scores in zip(self.task_labels[:, states], self.transitions):
+            total += scores[labels[:-1], labels[1:]].sum()
+        if len(self.move_from):
+            moves = np.zeros((self.n_states, self.n_states))
+            moves[self.move_from, self.move_to] = self.move_score
+            total += moves[states[:-1], states[1:]].sum()
+        return float(total)
+
     def alone(self, i: int, psi: np.ndarray) -> "JointPotentials":
         """Chain ``i`` with other scores of its joint states, (n, S)."""
         return replace(self, psi=psi, offsets=np.array([0, len(psi)]))
@@ -91,22 +102,16 @@ class JointProblem:
     rules : tuple of tuples of CompiledRule
         For each chain its rules. Their tables are not over joint states but over letters, the kinds of joint states that a
         rule can tell apart.
-    letters : tuple of tuples of ndarray
-        For each rule (by number) and task, int64 (m_k,): the letter of a joint state is the sum of its tasks' entries.
+    letters : tuple of ndarray
+        For each rule (by number) int64 (S,): the letter of each joint state.
     """
 
     potentials: JointPotentials
     rules: tuple[tuple[CompiledRule, ...], ...]
-    letters: tuple[tuple[np.ndarray, ...], ...]
-
-    def letter(self, rule: CompiledRule, states: np.ndarray) -> np.ndarray:
-        """Letters that a rule reads in joint states."""
-        labels = self.potentials.task_labels[:, states]
-        own = self.letters[rule.rule]
-        return sum((table[y] for table, y in zip(own, labels)), np.zeros(len(states), np.int64))
+    letters: tuple[np.ndarray, ...]
 
     def over(self, i: int, states: np.ndarray | None = None) -> ChainProblem:
         """Chain ``i`` with its rules as a plain chain over these joint states (u,), or over all; O(n u + u^2)."""
         states = np.arange(self.potentials.n_states) if states is None else states
-        rules = tuple(rule.relabelled(self.letter(rule, states)) for rule in self.rules[i])
+        rules = tuple(rule.relabelled(self.letters[rule.rule][states]) for rule in self.rules[i])
         return ChainProblem(self.potentials.chain(i, states), rules)

@@ -1,8 +1,7 @@
 """Rules over several tasks: compiled by the chain's compiler over letters, the joint labels that a rule can tell apart.
 
 A rule about persons and verbs sees 3 x 2 kinds of joint labels under BIO (B-person, I-person, others; verbs, others),
-whatever the 9 x 12 or 60 x 60 joint labels of the model. Its tables are over such letters, and the letter of a joint
-label is a sum of one number per task.
+whatever the 9 x 12 or 60 x 60 joint labels of the model. Its tables are over such letters.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -38,9 +37,8 @@ class JointRuleCompiler(RuleCompiler):
 
     Attributes
     ----------
-    letters : tuple of tuples of ndarray
-        For each rule and task, int64 (m_k,): the letter of a joint label, by which the rule's compiled tables are
-        indexed, is the sum of its tasks' entries.
+    letters : tuple of ndarray
+        For each rule int64 (S,): the letter of each joint label, by which the rule's compiled tables are indexed.
     """
 
     def __init__(self, rules: Iterable[Rule], tasks: Mapping[str, tuple[Sequence[str], str | None]]):
@@ -93,8 +91,8 @@ class Alphabet(PatternTables):
         sizes = [len(first) for first, _ in classes]
         digits = np.unravel_index(np.arange(int(np.prod(sizes))), sizes)
         self._label = [first[digit] for (first, _), digit in zip(classes, digits)]
-        place = np.cumprod([1, *sizes[:0:-1]])[::-1]
-        self.letters = tuple((number * p).astype(np.int64) for (_, number), p in zip(classes, place))
+        grid = np.ix_(*(number for _, number in classes))
+        self.letters = np.arange(int(np.prod(sizes))).reshape(sizes)[grid].ravel()
         self.labels = range(int(np.prod(sizes)))  # type: ignore[assignment]
         self.matches = cache(self._matches)
         self.starts = cache(self._starts)

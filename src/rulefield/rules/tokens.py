@@ -45,6 +45,12 @@ class TokenIn(TokenCondition):
         """Whether the token's text is one of the texts."""
         return any(text in self.texts for text in texts_of(token))
 
+    def over(self, tokens: Sequence[Any]) -> np.ndarray:
+        """Which tokens have one of the texts."""
+        texts = frozenset(self.texts)
+        found = (token in texts if isinstance(token, str) else self(token) for token in tokens)
+        return np.fromiter(found, dtype=bool, count=len(tokens))
+
     def __repr__(self) -> str:
         return f"{self.word}({', '.join(map(repr, self.texts))})"
 
@@ -62,6 +68,10 @@ class TokenMatches(TokenCondition):
     def over(self, tokens: Sequence[Any]) -> np.ndarray:
         """Which tokens match; slow ones share one allowance of time."""
         pattern, allowance = limited(self.regex), Allowance()
+        try:
+            return np.array([pattern.known[token] for token in tokens], dtype=bool)
+        except (KeyError, TypeError):  # a new text, or tokens that are no plain texts
+            pass
         found = (any(allowance.search(pattern, text) for text in texts_of(token)) for token in tokens)
         return np.fromiter(found, dtype=bool, count=len(tokens))
 

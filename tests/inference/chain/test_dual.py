@@ -26,7 +26,7 @@ def counting_problem(rng, n=5, m=3, rules=4):
         counter = Counter(Tally(row), int(rng.integers(-2, 3)))
         weight = float(np.round(rng.exponential(2.0), 2)) + 0.1
         compiled.append(
-            CompiledRule(i, weight, False, np.zeros(n, np.uint16), None, (counter,), None, 2 * n, lambda: None)
+            CompiledRule(i, weight, False, np.zeros(n, np.uint16), None, (counter,), None, lambda: 2 * n, lambda: None)
         )
     chain = ChainPotentials(rng.normal(size=(n, m)) * 2, rng.normal(size=(m, m)))
     return ChainProblem(chain, tuple(compiled))
@@ -89,7 +89,7 @@ def test_the_papers_stopping_test_waits_for_a_dual_step():
 def test_a_soft_rule_that_stays_broken_is_certified_at_the_second_iteration():
     """The first step takes the duals of broken soft rows to their weights, where they must end if the path stays."""
     counter = Counter(Tally(np.array([[1, 0]], dtype=np.int32)), 1)
-    rule = CompiledRule(0, 0.5, False, np.zeros(3, np.uint16), None, (counter,), None, 2, lambda: None)
+    rule = CompiledRule(0, 0.5, False, np.zeros(3, np.uint16), None, (counter,), None, lambda: 2, lambda: None)
     result = decode_soft_dd(ChainProblem(ChainPotentials(np.array([[2.0, 0.0]] * 3), np.zeros((2, 2))), (rule,)))
     assert result.labels.tolist() == [0, 0, 0]
     assert result.status is Status.optimal

@@ -17,7 +17,7 @@ def joint_amounts(problem: JointProblem, states: np.ndarray) -> np.ndarray:
     amounts = np.zeros((n_chains, len(problem.rules[0]) if n_chains else 0), np.int64)
     for r in range(amounts.shape[1]):
         own = [rules[r] for rules in problem.rules]
-        letter = problem.letter(own[0], states)
+        letter = problem.letters[own[0].rule][states]
         amounts[:, r] = _rule_amounts(own, letter, np.asarray(p.offsets, np.int64))
     return amounts
 

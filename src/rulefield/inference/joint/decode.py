@@ -1,10 +1,11 @@
 """Decoding joint chains under rules: the factored maximum first, and a small exact problem only where rules are broken.
 
 The best labelling without rules is best with them where it breaks none. Elsewhere rules that are sums over single tokens
-go into the scores, and the maximum is taken again. What is still broken is decided among few joint states: no labelling
-that passes a state is worth more than the best score through it (its max-marginal), so all labellings worth at least a
-floor live in the states whose max-marginals reach it. The chain's engines solve that small chain exactly; where their
-optimum reaches the floor it is the optimum of all, and where not the floor is lowered.
+go into the scores, and the maximum is taken again; rules that count tokens are tried at their full price, which proves a
+labelling that pays it. What is still broken is decided in small chains that are sure to hold
+all good labellings (:mod:`rulefield.inference.joint.windows`), by the engines of chains, with only those rules that a
+labelling was seen to break: leaving a rule out can only raise the optimum, so an optimum that breaks no other rule stands.
+All chains take their steps together, so that the factored maximum and the amounts of rules are found for many at once.
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,11 +17,13 @@ from rulefield.inference.chain.auto import NODE_LIMIT
 from rulefield.inference.chain.decode import decode
 from rulefield.inference.joint.amounts import joint_amounts
 from rulefield.inference.joint.exact import joint_viterbi
-from rulefield.inference.joint.folding import about_tokens, token_costs
-from rulefield.inference.joint.windows import Windows
-from rulefield.inference.result import BrokenRule, Result, Status
+from rulefield.inference.joint.folding import about_tokens, counts_tokens, full_price, token_costs
+from rulefield.inference.joint.windows import Part, Windows
+from rulefield.inference.result import TOLERANCE, BrokenRule, Result, Status
 from rulefield.problem.chain_rules import CompiledRule
 from rulefield.problem.joint import JointProblem
+
+NONE = np.zeros(0, np.int64)
 
 
 def decode_joint(
@@ -41,33 +44,68 @@ def decode_joint(
         ``labels`` are joint states; ``engine`` is ``viterbi`` where the factored maximum, with rules about single tokens
         inside, settled it.
     """
-    n_chains = len(problem.potentials.offsets) - 1
+    p = problem.potentials
     if engine != "auto":
-        return [decode(problem.over(i), engine, node_limit, seconds) for i in range(n_chains)]
-    states, scores = joint_viterbi(problem.potentials)
-    amounts = joint_amounts(problem, states)
-    broken = amounts.sum(axis=1) > 0
-    results = []
-    for i, score in enumerate(scores.tolist()):
-        own = states[int(problem.potentials.offsets[i]) : int(problem.potentials.offsets[i + 1])]
-        if score == -np.inf:
-            results.append(_nothing(-np.inf, 1))
-        elif not broken[i]:
-            results.append(Result(own, score, score, score, Status.optimal, "viterbi", 1))
-        elif not len(own):
+        return [decode(problem.over(i), engine, node_limit, seconds) for i in range(len(p.offsets) - 1)]
+    states, scores = joint_viterbi(p)
+    broken = joint_amounts(problem, states)
+    results: list[Result] = []
+    searches: list[Search] = []
+    for i, (score, amounts) in enumerate(zip(scores.tolist(), broken)):
+        own = states[int(p.offsets[i]) : int(p.offsets[i + 1])]
+        if not len(own):
             results.append(decode(problem.over(i)))
+        elif score == -np.inf:
+            results.append(_nothing(-np.inf, 1))
         else:
-            search = Search(problem, i, node_limit, seconds)
-            results.append(search.run(own, amounts[i]))
+            results.append(Result(own, score, score, score, Status.optimal, "viterbi", 1))
+            if amounts.any():
+                searches.append(Search(problem, i, node_limit, seconds))
+                searches[-1].judge(own, amounts, score)
+    _in_step(problem, searches)
+    for search in searches:
+        results[search.chain] = search.result()
     return results
+
+
+def _in_step(problem: JointProblem, searches: "list[Search]") -> None:
+    """Let every search take a step and judge the labellings that they found, until all are settled."""
+    while left := [search for search in searches if not search.settled]:
+        folded = [search for search in left if search.fold() or search.price()]
+        if folded:
+            rows = [search.scores for search in folded]
+            offsets = np.concatenate([[0], np.cumsum([len(psi) for psi in rows])])
+            states, scores = joint_viterbi(replace(problem.potentials, psi=np.concatenate(rows), offsets=offsets))
+            for search, own, score in zip(folded, np.split(states, offsets[1:-1]), scores.tolist()):
+                search.found = own if score > -np.inf else NONE
+                search.relaxed = score + search.constant
+        for search in left:
+            if search not in folded:
+                search.look()
+        judged = [search for search in left if len(search.found)]
+        if judged:
+            amounts = _amounts(problem, judged)
+            for search, own in zip(judged, amounts):
+                search.judge(search.found, own)
+        for search in left:
+            search.conclude()
+
+
+def _amounts(problem: JointProblem, searches: "list[Search]") -> np.ndarray:
+    """By how much the labellings just found break all rules of their chains."""
+    states = [search.found for search in searches]
+    offsets = np.concatenate([[0], np.cumsum([len(own) for own in states])])
+    potentials = replace(problem.potentials, psi=problem.potentials.psi[:0], offsets=offsets)
+    rules = tuple(problem.rules[search.chain] for search in searches)
+    return joint_amounts(JointProblem(potentials, rules, problem.letters), np.concatenate(states))
 
 
 def _nothing(bound: float, steps: int) -> Result:
     status = Status.infeasible if bound == -np.inf else Status.bounded
-    return Result(np.zeros(0, np.int64), -np.inf, -np.inf, bound, status, "auto", steps)
+    return Result(NONE, -np.inf, -np.inf, bound, status, "auto", steps)
 
 
-@dataclass
+@dataclass(eq=False)
 class Search:
     """What is known of one chain so far.
 
@@ -75,8 +113,11 @@ class Search:
     ----------
     psi : ndarray, shape (n, S)
         Scores of joint states with the rules of ``inside`` taken off.
-    labels, best
-        The best labelling so far and its objective; ``-inf`` while none that obeys the hard rules is known.
+    active : set of int
+        Rules (by place) that small chains must have, because a labelling was seen to break them.
+    labels, best : the best labelling so far and its objective; ``-inf`` while none that obeys the hard rules is known
+    bound : no labelling is worth more
+    found, relaxed : the labelling of the last step, and what it was worth under the rules that the step knew
     """
 
     problem: JointProblem
@@ -84,103 +125,121 @@ class Search:
     node_limit: int
     seconds: float | None
     psi: np.ndarray = field(init=False)
-    labels: np.ndarray = field(init=False)
-    best: float = -np.inf
     inside: set[int] = field(default_factory=set)
+    active: set[int] = field(default_factory=set)
+    labels: np.ndarray = field(default_factory=lambda: NONE)
+    broken: np.ndarray = field(default_factory=lambda: NONE)
+    best: float = -np.inf
+    bound: float = np.inf
+    found: np.ndarray = field(default_factory=lambda: NONE)
+    relaxed: float = np.inf
+    engine: str = "viterbi"
     steps: int = 1
+    settled: bool = False
 
     def __post_init__(self) -> None:
         self.psi = self.problem.potentials.scores(self.chain)
-        self.labels = np.zeros(0, np.int64)
+        self._windows: Windows | None = None
+        self._part: Part | None = None
+        self._stopped = False
+        self._fresh: set[int] = set()
+        self._dual: np.ndarray | None = None
+        self._priced: set[int] = set()
+        self.constant = 0.0
         self._begun = monotonic()
-
-    def run(self, states: np.ndarray, amounts: np.ndarray) -> Result:
-        """Decode, given the best states without rules and the amounts by which they break the rules."""
-        top = self._fold(states, amounts)
-        if top is not None:
-            return self._result(top, "viterbi") if top > -np.inf else _nothing(top, self.steps)
-        return self._search()
 
     @property
     def rules(self) -> tuple[CompiledRule, ...]:
         """The rules of the chain."""
         return self.problem.rules[self.chain]
 
-    def _fold(self, states: np.ndarray, amounts: np.ndarray) -> float | None:
-        """Take rules about single tokens into the scores as they are broken; the optimum, where that settles it."""
-        while True:
-            self._take(states, amounts)
-            broken = [r for r in np.flatnonzero(amounts).tolist() if r not in self.inside]
-            fresh = [r for r in broken if about_tokens(self.rules[r])]
-            if not broken:
-                return self.best
-            if not fresh:
-                return None
-            self.psi = self.psi - sum(token_costs(self.problem, self.rules[r]) for r in fresh)
-            self.inside.update(fresh)
-            states, scores = joint_viterbi(self.problem.potentials.alone(self.chain, self.psi))
-            self.steps += 1
-            if scores[0] == -np.inf:
-                return -np.inf
-            amounts = self._amounts(states)
-
-    def _amounts(self, states: np.ndarray) -> np.ndarray:
-        alone = self.problem.potentials.alone(self.chain, self.psi)
-        one = replace(self.problem, potentials=alone, rules=(self.rules,))
-        return joint_amounts(one, states)[0]
-
-    def _take(self, states: np.ndarray, amounts: np.ndarray) -> None:
-        """Remember a labelling where it is the best so far."""
-        objective = self._score(states) - sum(cost for _, _, cost in self._costs(amounts))
+    def judge(self, states: np.ndarray, amounts: np.ndarray, score: float | None = None) -> None:
+        """Take note of a labelling: what it is worth, and which rules it breaks that no step knew so far."""
+        score = self._score(states) if score is None else score
+        objective = score - sum(cost for _, _, cost in self._costs(amounts))
         if objective > self.best:
-            self.best, self.labels = objective, states
+            self.best, self.labels, self.broken = objective, states, amounts
+        self._fresh = (set(np.flatnonzero(amounts).tolist()) | self._priced) - self.inside - self.active
+
+    def fold(self) -> bool:
+        """Take rules about single tokens that were broken into the scores; False where there are none."""
+        if self._windows is not None or self._dual is not None:
+            return False
+        single = [r for r in self._fresh if about_tokens(self.rules[r])]
+        if not single:
+            return False
+        self.psi = self.psi - sum(token_costs(self.problem, self.rules[r]) for r in single)
+        self.inside.update(single)
+        self.steps += 1
+        return True
+
+    @property
+    def scores(self) -> np.ndarray:
+        """Scores for the next factored maximum, ``constant`` to be added to it."""
+        return self.psi if self._dual is None else self._dual
+
+    def price(self) -> bool:
+        """Charge rules that count tokens their full price, once, where they were broken; False where there are none."""
+        if self._dual is not None or self._windows is not None:
+            return False
+        self._priced = {r for r in self._fresh if counts_tokens(self.rules[r])}
+        if not self._priced:
+            return False
+        charged = [full_price(self.problem, self.rules[r]) for r in self._priced]
+        self._dual = self.psi - sum(table for table, _ in charged)
+        self.constant = sum(back for _, back in charged)
+        self.steps += 1
+        return True
+
+    def look(self) -> None:
+        """Solve a small chain: a wider one, or the last one with the rules that its optimum broke."""
+        known = self.active | self._fresh
+        if self._windows is None:
+            potentials = self.problem.potentials.alone(self.chain, self.psi)
+            small = replace(self.problem, potentials=potentials, rules=((),))
+            self._windows = Windows(small, self._dual, self.constant)
+        if self._part is None or not self._fresh:
+            self._part = self._windows.widen(self.best)
+        self.active = known
+        chain = self._part.under(self.problem, [self.rules[r] for r in sorted(known)])
+        result = decode(chain, "auto", self.node_limit, self._seconds_left())
+        self.steps += result.iterations
+        self.engine, self._stopped = result.engine, result.status is Status.bounded
+        self.found = self._part.states[result.labels] if len(result.labels) else NONE
+        self.relaxed = result.upper_bound if self._stopped else result.objective
+        self._fresh = set()
+
+    def conclude(self) -> None:
+        """Settle the chain where the last step proves the best labelling, proves that there is none, or was the last."""
+        floor = -np.inf if self._part is None else self._part.floor
+        top = max(self.relaxed, floor)  # every labelling is below the floor, or worth at most what the step found
+        if top == -np.inf:
+            self.bound, self.settled = -np.inf, True
+        elif self.best >= top - TOLERANCE or not (self._fresh or self._stopped or self.relaxed < floor):
+            self.bound, self.settled = self.best, True
+        else:
+            self.bound = min(self.bound, max(top, self.best))
+            last = self._stopped or (self._windows is not None and self._windows.exhausted)
+            self.settled = last and not self._fresh
+
+    def result(self) -> Result:
+        """Return the answer as it stands."""
+        if not len(self.labels):
+            return _nothing(self.bound, self.steps)
+        broken = tuple(BrokenRule(*cost) for cost in self._costs(self.broken))
+        score = self._score(self.labels)
+        objective = score - sum(b.cost for b in broken)
+        status = Status.optimal if self.bound <= self.best else Status.bounded
+        return Result(
+            self.labels, score, objective, max(self.bound, objective), status, self.engine, self.steps, broken
+        )
 
     def _costs(self, amounts: np.ndarray) -> list[tuple[int, float, float]]:
-        broken = np.flatnonzero(amounts).tolist()
-        paid = [(self.rules[r], float(amounts[r])) for r in broken]
+        paid = [(self.rules[r], float(amounts[r])) for r in np.flatnonzero(amounts).tolist()]
         return [(rule.rule, amount, rule.weight * (1.0 if rule.once else amount)) for rule, amount in paid]
 
     def _score(self, states: np.ndarray) -> float:
-        p = self.problem.potentials
-        total = p.scores(self.chain)[np.arange(len(states)), states].sum()
-        for labels, T in zip(p.task_labels[:, states], p.transitions):
-            total += T[labels[:-1], labels[1:]].sum()
-        if len(p.move_from):
-            moved = dict(zip(zip(p.move_from.tolist(), p.move_to.tolist()), p.move_score.tolist()))
-            total += sum(moved.get(step, 0.0) for step in zip(states[:-1].tolist(), states[1:].tolist()))
-        return float(total)
-
-    def _search(self) -> Result:
-        """Solve ever larger parts of the chain until one is sure to hold the optimum."""
-        left = tuple(rule for r, rule in enumerate(self.rules) if r not in self.inside)
-        potentials = self.problem.potentials.alone(self.chain, self.psi)
-        windows = Windows(replace(self.problem, potentials=potentials, rules=(left,)))
-        while True:
-            part = windows.widen(self.best)
-            found = decode(part.chain, "auto", self.node_limit, self._seconds_left())
-            self.steps += found.iterations
-            if len(found.labels):
-                labels = part.states[found.labels]
-                self._take(labels, self._amounts(labels))
-            if found.status is Status.bounded:
-                return self._bounded(max(found.upper_bound, part.floor))
-            if self.best >= part.floor and self.best > -np.inf:
-                return self._result(self.best, found.engine)
-            if part.floor == -np.inf:
-                return _nothing(-np.inf, self.steps)
-            if windows.exhausted:
-                return self._bounded(part.floor)
+        return self.problem.potentials.score(self.chain, states)
 
     def _seconds_left(self) -> float | None:
         return None if self.seconds is None else max(0.0, self.seconds - (monotonic() - self._begun))
-
-    def _bounded(self, bound: float) -> Result:
-        return self._result(bound, "auto") if len(self.labels) else _nothing(bound, self.steps)
-
-    def _result(self, bound: float, engine: str) -> Result:
-        amounts = self._amounts(self.labels)
-        broken = tuple(BrokenRule(*cost) for cost in self._costs(amounts))
-        score = self._score(self.labels)
-        objective = score - sum(b.cost for b in broken)
-        status = Status.optimal if bound <= self.best else Status.bounded
-        return Result(self.labels, score, objective, max(bound, objective), status, engine, self.steps, broken)

@@ -4,6 +4,7 @@ No labelling that passes a joint state is worth more than the best score through
 from that. So every labelling worth at least a floor lives in the states whose max-marginals reach the floor.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from rulefield.exceptions import InputError
 from rulefield.inference.joint.exact import best_through
 from rulefield.problem.chain import ChainPotentials
-from rulefield.problem.chain_rules import ChainProblem
+from rulefield.problem.chain_rules import ChainProblem, CompiledRule
 from rulefield.problem.joint import JointProblem
 
 FIRST_WINDOW = 2.0
@@ -33,16 +34,26 @@ class Part:
     states: np.ndarray
     floor: float
 
+    def under(self, problem: JointProblem, rules: Sequence[CompiledRule]) -> ChainProblem:
+        """Return the chain with other rules of the same problem."""
+        own = tuple(rule.relabelled(problem.letters[rule.rule][self.states]) for rule in rules)
+        return ChainProblem(self.chain.potentials, own)
+
 
 class Windows:
     """Ever larger parts of one joint chain, which is the only one of its problem and has at least one labelling.
 
+    ``dual`` (n, S), where it is given, holds other scores that with ``constant`` bound what labellings are worth under
+    rules, too.
+
     ``exhausted`` tells that the last part is as large as parts may be, though not the whole.
     """
 
-    def __init__(self, problem: JointProblem):
+    def __init__(self, problem: JointProblem, dual: np.ndarray | None = None, constant: float = 0.0):
         self.problem = problem
         self.through = best_through(problem.potentials, 0)
+        if dual is not None:
+            self.through = np.minimum(self.through, best_through(problem.potentials.alone(0, dual), 0) + constant)
         self.exhausted = False
         finite = self.through[self.through > -np.inf]
         self._top, self._lowest = finite.max(), finite.min()

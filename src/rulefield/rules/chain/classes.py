@@ -53,10 +53,10 @@ class ClassSpace:
         classes = np.zeros(n, dtype=np.uint16)
         for i, (condition, offset) in enumerate(self.bits):
             if isinstance(condition, TokenCondition):
-                value = shifted(meets(condition), offset)
+                value = meets(condition) if offset == 0 else shifted(meets(condition), offset)
             else:
                 value = np.arange(n) == n - 1
-            classes |= value.astype(np.uint16) << np.uint16(i)
+            classes |= value.astype(np.uint16) << np.uint16(i) if i else value
         classes.flags.writeable = False
         return classes
 

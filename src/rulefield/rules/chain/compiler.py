@@ -36,6 +36,7 @@ class RuleTemplate:
         self._grows = isinstance(self.statement, Nested) and self.statement.depends_on_length
         self._forms: dict[int, Forms] = {}
         self._marks: dict[int, object] = {}
+        self._made: dict[int, dict[str, Any]] = {}
 
     def forms(self, n: int) -> Forms:
         """Tables for inputs of n tokens; the same object wherever they do not differ."""
@@ -48,19 +49,29 @@ class RuleTemplate:
     def compile(self, n: int, meets: Meets) -> CompiledRule:
         """Return the rule for one input, with its own weight (``nan`` while that is to be learned)."""
         token_class = self.space.classes(n, meets)
-        forms = self.forms(n)
-        return CompiledRule(
-            rule=self.number,
-            weight=_weight(self.rule),
-            once=self.rule.per == "once",
-            token_class=token_class,
-            tally=forms.tally,
-            counters=forms.counters,
-            automaton=forms.automaton,
-            max_amount=self.statement.max_amount(token_class),
-            make_rows=partial(_rows, self.statement, token_class, self.n_labels),
-            form=self._marks[rounded_up(n) if self._grows else 0],
-        )
+        known = self._known(n)
+        made = object.__new__(CompiledRule)  # by hand: inputs are many, and most of a rule is the same for all of them
+        made.__dict__.update(known)
+        made.__dict__["token_class"] = token_class
+        made.__dict__["find_max"] = partial(self.statement.max_amount, token_class)
+        made.__dict__["make_rows"] = partial(_rows, self.statement, token_class, self.n_labels)
+        return made
+
+    def _known(self, n: int) -> dict[str, Any]:
+        """Fields of the compiled rule that are the same for all inputs of n tokens."""
+        key = rounded_up(n) if self._grows else 0
+        if key not in self._made:
+            forms = self.forms(n)
+            self._made[key] = {
+                "rule": self.number,
+                "weight": _weight(self.rule),
+                "once": self.rule.per == "once",
+                "tally": forms.tally,
+                "counters": forms.counters,
+                "automaton": forms.automaton,
+                "form": self._marks[key],
+            }
+        return self._made[key]
 
 
 def _rows(statement: Statement, token_class: np.ndarray, n_labels: int, letter: np.ndarray | None = None) -> Rows:

@@ -59,14 +59,10 @@ def combine(terms: Iterable[tuple[int, Tally]], shape: tuple[int, int]) -> Tally
 
 def bounds_at(tally: Tally, token_class: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Least and greatest contribution of each token, each (n,)."""
-    low, high = tally.node.min(axis=1)[token_class], tally.node.max(axis=1)[token_class]
-    low, high = low.astype(np.int64), high.astype(np.int64)
-    if tally.edge is not None and len(token_class) > 1:
-        both = tally.node[:, None, :] + tally.edge
-        low[1:] = both.min(axis=(1, 2))[token_class[1:]]
-        high[1:] = both.max(axis=(1, 2))[token_class[1:]]
-    if tally.first is not None and len(token_class):
-        low[0], high[0] = tally.first[token_class[0]].min(), tally.first[token_class[0]].max()
+    first, others = tally.bounds
+    low, high = others[0][token_class], others[1][token_class]
+    if len(token_class):
+        low[0], high[0] = first[0][token_class[0]], first[1][token_class[0]]
     return low, high
 
 

@@ -41,7 +41,13 @@ RULES = [
 def fit() -> JointCRF:
     X, y = load("esp.train.gz")
     crf = JointCRF(
-        tasks=["ner", "pos"], scheme={"ner": "BIO"}, l2=L2, features=FEATURES, learning="gradient", max_iter=60, tol=1e-3
+        tasks=["ner", "pos"],
+        scheme={"ner": "BIO"},
+        l2=L2,
+        features=FEATURES,
+        learning="gradient",
+        max_iter=60,
+        tol=1e-3,
     )
     return crf.fit(X[:SENTENCES], y[:SENTENCES])
 
@@ -78,7 +84,9 @@ def main() -> None:
     ruled_tokens_s = best_cpu(1, lambda: crf.predict(X, rules=RULES))
     free, ruled = evaluate(crf.predict(X, rules=[]), y), evaluate([labeling.labels for labeling in found], y)
     changed = sum(a != labeling.labels for a, labeling in zip(crf.predict(X, rules=[]), found))
-    print(f"{len(X)} sentences, {data.n_tokens} tokens, {len(RULES)} rules; {changed} labellings changed, {broken} still pay")
+    print(
+        f"{len(X)} sentences, {data.n_tokens} tokens, {len(RULES)} rules; {changed} labellings changed, {broken} still pay"
+    )
     print(f"engines {engines}; proved {proved}")
     print(f"encoded: plain {plain_s:.3f} s, under rules {ruled_s:.3f} s: {ruled_s / plain_s:.2f}x")
     print(f"from tokens: plain {tokens_s:.3f} s, under rules {ruled_tokens_s:.3f} s")

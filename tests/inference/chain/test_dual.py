@@ -26,7 +26,9 @@ def counting_problem(rng, n=5, m=3, rules=4):
         counter = Counter(Tally(row), int(rng.integers(-2, 3)))
         weight = float(np.round(rng.exponential(2.0), 2)) + 0.1
         compiled.append(
-            CompiledRule(i, weight, False, np.zeros(n, np.uint16), None, (counter,), None, lambda: 2 * n, lambda: None)
+            CompiledRule(
+                i, weight, False, np.zeros(n, np.uint16), None, (counter,), None, lambda: 2 * n, lambda: None
+            )
         )
     chain = ChainPotentials(rng.normal(size=(n, m)) * 2, rng.normal(size=(m, m)))
     return ChainProblem(chain, tuple(compiled))

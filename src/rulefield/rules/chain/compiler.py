@@ -50,7 +50,9 @@ class RuleTemplate:
         """Return the rule for one input, with its own weight (``nan`` while that is to be learned)."""
         token_class = self.space.classes(n, meets)
         known = self._known(n)
-        made = object.__new__(CompiledRule)  # by hand: inputs are many, and most of a rule is the same for all of them
+        made = object.__new__(
+            CompiledRule
+        )  # by hand: inputs are many, and most of a rule is the same for all of them
         made.__dict__.update(known)
         made.__dict__["token_class"] = token_class
         made.__dict__["find_max"] = partial(self.statement.max_amount, token_class)

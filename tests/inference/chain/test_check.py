@@ -49,7 +49,15 @@ def test_a_wrong_claim_is_withheld():
 def test_every_answer_passes_the_checker(monkeypatch):
     """An engine that reads a rule wrongly is caught: here the weights that engines see are not the rules' own."""
     rule = CompiledRule(
-        0, 2.0, False, np.zeros(3, np.uint16), None, (Counter(Tally(np.array([[1, 0]], np.int32)), 1),), None, 2, None
+        0,
+        2.0,
+        False,
+        np.zeros(3, np.uint16),
+        None,
+        (Counter(Tally(np.array([[1, 0]], np.int32)), 1),),
+        None,
+        lambda: 2,
+        None,
     )
     problem = ChainProblem(ChainPotentials(np.array([[1.0, 0.0]] * 3), np.zeros((2, 2))), (rule,))
     honest = prepare(problem)
@@ -141,7 +149,7 @@ def impossible(n, m, weight, form, once=False):
         every if form == "tally" else None,
         (Counter(every, -2),) if form == "counters" else (),
         None,
-        n + 2,
+        lambda: n + 2,
         None,
     )
 

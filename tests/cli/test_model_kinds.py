@@ -193,6 +193,27 @@ def test_a_segment_model_is_opened(run, folder):
         assert words in said
 
 
+def test_a_segment_model_is_trained_with_rules(run, folder):
+    X, y = make_addresses(30, seed=3, noise=0.0)
+    data, made = folder / "to_cut.jsonl", folder / "cut.rf"
+    data.write_text("".join(json.dumps({"tokens": t, "labels": l}) + "\n" for t, l in zip(X, y)))
+    (folder / "own.yaml").write_text("- absent('zip')\n")
+    code, _, said = run("train", data, "-o", made, "--segments", "--rules", folder / "own.yaml", "--max-iter", 15)
+    assert code == 0
+    assert "saved to" in said
+    model = load(made)
+    assert type(model) is SegmentCRF
+    code, text, _ = run("predict", made, data, "--probabilities")
+    assert code == 0
+    records = [json.loads(line) for line in text.splitlines()]
+    assert [r["labels"] for r in records] == list(model.predict(X))
+    assert not any("zip" in label for r in records for label in r["labels"])
+    for more in (["--solver", "sgd"], ["--rules", "learn"], ["--expect", folder / "own.yaml"]):
+        code, _, said = run("train", data, "-o", made, "--segments", *more)
+        assert code == 2
+        assert "works with chain models" in said
+
+
 def test_mistakes_end_with_one_sentence(run, folder, joint):
     data, out = folder / "scattered.conll", folder / "x.rf"
     (folder / "bad.yaml").write_text("\n- expect: share(ner='B-PERS')\n  at_most: 0.1\n")

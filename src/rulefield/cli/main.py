@@ -77,6 +77,7 @@ def train(
     initial_label: Annotated[
         str | None, typer.Option(help="Label that unknown tokens are taken to have at the start, such as O.")
     ] = None,
+    segments: Annotated[bool, typer.Option("--segments", help="Label whole segments (SegmentCRF).")] = False,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     form: Format = "auto",
     jobs: Jobs = -1,
@@ -87,7 +88,7 @@ def train(
 
     options = TrainOptions(
         *(template, scheme, algorithm, solver, l1, l2, max_iter, min_count, early_stopping, rules, unknown, seed),
-        *(form, jobs, tasks, expect, initial_label),
+        *(form, jobs, tasks, expect, initial_label, segments),
     )
     if tasks is None:
         run_train(files, model, dev, options, quiet)

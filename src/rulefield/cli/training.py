@@ -32,6 +32,7 @@ class TrainOptions:
     tasks: str | None = None
     expect: str | None = None
     initial_label: str | None = None
+    segments: bool = False
 
     @property
     def unknown_label(self) -> str | None:
@@ -65,7 +66,7 @@ def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainO
         f"{len(tokens)} sequences, {len(chain.classes_)} labels, {chain.theta_.size} weights, "
         f"{chain.n_iter_} iterations, {perf_counter() - begun:.1f} s; saved to {model}"
     )
-    for report in chain.expectations_:
+    for report in getattr(chain, "expectations_", []):
         say(expectation_line(report))
     if crf is not chain:
         say(crf.report())
@@ -102,26 +103,43 @@ def read_all(files: Sequence[str], options: TrainOptions) -> tuple[list[Any], li
 def make_crf(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet: bool) -> Any:
     """Make the estimator that the options ask for."""
     from rulefield.estimators.chain.estimator import ChainCRF
+    from rulefield.estimators.segments.estimator import SegmentCRF
     from rulefield.rules import expectation_text
     from rulefield.rules import text as rules_text
 
+    shared: dict[str, Any] = {
+        "l1": options.l1,
+        "l2": options.l2,
+        "scheme": choose_scheme(labels, options.scheme, quiet),
+        "rules": rules_text.load(options.rules) if options.rules and options.rules != LEARN else None,
+        "features": choose_features(tokens, options.template),
+        "min_count": options.min_count,
+        "max_iter": options.max_iter,
+        "random_state": options.seed,
+        "n_jobs": options.jobs,
+        "verbose": progress(quiet),
+    }
+    if options.segments:
+        _refuse_chain_options(options)
+        return SegmentCRF(**shared)
     return ChainCRF(
         algorithm=options.algorithm,
         solver=options.solver,
-        l1=options.l1,
-        l2=options.l2,
-        scheme=choose_scheme(labels, options.scheme, quiet),
-        rules=rules_text.load(options.rules) if options.rules and options.rules != LEARN else None,
         expectations=expectation_text.load(options.expect) if options.expect else None,
         initial_label=options.initial_label,
-        features=choose_features(tokens, options.template),
-        min_count=options.min_count,
-        max_iter=options.max_iter,
         early_stopping=options.early_stopping,
-        random_state=options.seed,
-        n_jobs=options.jobs,
-        verbose=progress(quiet),
+        **shared,
     )
+
+
+def _refuse_chain_options(options: TrainOptions) -> None:
+    """Refuse what a segment model does not have."""
+    usual = TrainOptions()
+    for name in ("algorithm", "solver", "early_stopping", "expect", "initial_label", "unknown"):
+        if getattr(options, name) != getattr(usual, name):
+            raise InputError(f"--{name.replace('_', '-')} works with chain models; leave it or --segments out.")
+    if options.rules == LEARN:
+        raise InputError("--rules learn works with chain models; give --segments a rules file.")
 
 
 def choose_features(tokens: list[Any], template: str | None) -> Any:

@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 READY   = $(VENV)/.ready
 
-.PHONY: demo test lint check bench clean
+.PHONY: demo test test-oldest test-newest fuzz lint check bench clean
 
 demo: $(READY)
 	$(BIN)/rulefield demo
@@ -19,6 +19,33 @@ lint: $(READY)
 
 check: test lint
 
+# The suite with the oldest dependencies that pyproject.toml allows, on Python 3.11, and with the newest on the newest Python here.
+OLDEST = .venv-oldest
+NEWEST = .venv-newest
+NEWEST_PYTHON ?= $(shell for v in 3.14 3.13 3.12 3.11; do python$$v -c "" 2>/dev/null && echo python$$v && break; done)
+
+test-oldest: $(OLDEST)/.ready
+	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile
+
+test-newest: $(NEWEST)/.ready
+	$(NEWEST)/bin/python -m pytest -n 2 --dist loadfile
+
+$(OLDEST)/.ready: pyproject.toml
+	$(PYTHON) -m venv --clear $(OLDEST)
+	$(OLDEST)/bin/python benchmarks/oldest.py > $(OLDEST)/constraints.txt
+	$(OLDEST)/bin/python -m pip install --quiet -e ".[dev]" -c $(OLDEST)/constraints.txt
+	touch $@
+
+$(NEWEST)/.ready: pyproject.toml
+	$(or $(NEWEST_PYTHON),$(PYTHON)) -m venv --clear $(NEWEST)
+	$(NEWEST)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager -e ".[dev]"
+	touch $@
+
+# Hostile input for half an hour (or make fuzz MINUTES=5); exits 1 on any finding.
+MINUTES ?= 30
+fuzz: $(READY)
+	$(BIN)/python benchmarks/fuzz.py --minutes $(MINUTES)
+
 # The benchmarks read the real data sets from the folder in RULEFIELD_DATA.
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet -e ".[bench]"
@@ -30,5 +57,5 @@ $(READY): pyproject.toml
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(NEWEST) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
+from scipy.sparse.csgraph import minimum_spanning_tree
 
 from rulefield.data.limits import WAY_OUT, usable
 from rulefield.exceptions import InputError
@@ -151,3 +152,10 @@ def _checked_pairs(pairs: Any, types: tuple[str, str], counts: dict[str, int], w
         raise InputError(f"{what}: pair {at} joins node {array[at, 0]} to itself; give that score as a node feature.")
     array.flags.writeable = False
     return array
+
+
+def spanning_tree(matrix: Any) -> sparse.coo_array:
+    """Return the minimum spanning tree of a sparse matrix (scipy 1.15 and 1.16 read 32-bit indices only)."""
+    csr = sparse.csr_array(matrix)
+    narrow = (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32))
+    return minimum_spanning_tree(sparse.csr_array(narrow, shape=csr.shape)).tocoo()

@@ -5,9 +5,8 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import minimum_spanning_tree
 
-from rulefield.data.graphs import Features, TypedGraph, as_features
+from rulefield.data.graphs import Features, TypedGraph, as_features, spanning_tree
 from rulefield.exceptions import InputError
 
 _STEPS = {4: ((0, 1), (1, 0)), 8: ((0, 1), (1, 0), (1, 1), (1, -1))}
@@ -141,7 +140,7 @@ def multilabel_edges(Y: Any, structure: str = "tree") -> np.ndarray:
     # a spanning tree ignores entries that are exactly 0, so every pair gets a shift above its information
     gain = mutual_information(indicators)
     distance = np.triu(gain.max() + 1.0 - gain, 1)
-    tree = minimum_spanning_tree(sparse.csr_array(distance)).tocoo()
+    tree = spanning_tree(sparse.csr_array(distance))
     pairs = np.sort(np.stack([tree.row, tree.col], axis=1), axis=1).astype(np.int64)
     return pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components, minimum_spanning_tree
+from scipy.sparse.csgraph import connected_components
 
+from rulefield.data.graphs import spanning_tree
 from rulefield.exceptions import InputError
 from rulefield.inference.elimination import TableProduct, refuse_size
 from rulefield.inference.graph.automata import ROUNDING, Automaton, automata
@@ -151,7 +152,7 @@ def _tree_weights(network: Network) -> np.ndarray:
     needed = len(first) // max(n - connected_components(graph, directed=False)[0], 1) + 1
     while trees < max(TREES, 4 * needed) or counts.min(initial=1) == 0:
         cost = 1.0 + counts + 0.5 * noise.random(len(first))
-        tree = minimum_spanning_tree(coo_array((cost, (first, second)), shape=(n, n)).tocsr()).tocoo()
+        tree = spanning_tree(coo_array((cost, (first, second)), shape=(n, n)).tocsr())
         counts[np.searchsorted(key, np.minimum(tree.row, tree.col) * n + np.maximum(tree.row, tree.col))] += 1
         trees += 1
     place = np.searchsorted(key, np.minimum(owner, other) * n + np.maximum(owner, other))

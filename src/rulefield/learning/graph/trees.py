@@ -2,7 +2,8 @@
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import minimum_spanning_tree
+
+from rulefield.data.graphs import spanning_tree
 
 N_TREES = 20
 MOST_TREES = 1000
@@ -31,7 +32,7 @@ def edge_appearance(n_nodes: int, edges: np.ndarray) -> np.ndarray:
             1.0 + count + (np.arange(len(pairs)) * 7919 % 104_729) / 1e6
         )  # breaks ties, differently for each edge
         graph = sparse.csr_array((weight, (row, column)), shape=(n_nodes, n_nodes))
-        tree = minimum_spanning_tree(graph).tocoo()
+        tree = spanning_tree(graph)
         used = np.searchsorted(pairs, tree.row.astype(np.int64) * n_nodes + tree.col)
         count[used] += 1
         trees += 1

@@ -1,0 +1,1 @@
+"""TextParser and what it is made of."""

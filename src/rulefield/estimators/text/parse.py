@@ -1,0 +1,87 @@
+"""What a parser says of one text: fields, spans of characters, probabilities, broken rules."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from rulefield.data.documents import Document, TextSpan
+from rulefield.estimators.labelings import BrokenRule
+
+
+@dataclass(frozen=True)
+class ParsedSpan:
+    """Characters ``start`` to ``end`` (not included) are a ``label``; ``text`` is what stands there.
+
+    ``probability`` is that of the whole span: exactly these characters, exactly this label.
+    """
+
+    start: int
+    end: int
+    label: str
+    text: str
+    probability: float | None = None
+
+
+@dataclass(frozen=True)
+class Parse:
+    """One parsed text.
+
+    Parameters
+    ----------
+    text : str
+    spans : tuple of ParsedSpan
+        In order of their start.
+    probability : float or None
+        Of the whole labelling, under the model and its rules.
+    broken : tuple of BrokenRule
+        Rules that it breaks, with amounts and costs.
+    status : str
+        ``optimal`` (proved), ``bounded`` or ``infeasible``.
+    """
+
+    text: str
+    spans: tuple[ParsedSpan, ...]
+    probability: float | None
+    broken: tuple[BrokenRule, ...]
+    status: str
+    _more: Callable[[int], "list[Parse]"] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def fields(self) -> dict[str, str | list[str]]:
+        """Label to text, or to a list of texts where the label comes back."""
+        found: dict[str, str | list[str]] = {}
+        for span in self.spans:
+            before = found.get(span.label)
+            if before is None:
+                found[span.label] = span.text
+            else:
+                found[span.label] = [*(before if isinstance(before, list) else [before]), span.text]
+        return found
+
+    def alternatives(self, k: int = 5) -> "list[Parse]":
+        """Return the k best parses of the same text, this one first, each with its probability."""
+        return [self] if self._more is None else self._more(k)
+
+    @property
+    def document(self) -> Document:
+        """The text with its spans and their probabilities, as writers of files take it."""
+        return Document(self.text, tuple(TextSpan(s.start, s.end, s.label, s.probability) for s in self.spans))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as JSON can hold it."""
+        spans = [
+            {"start": s.start, "end": s.end, "label": s.label, "text": s.text, "probability": s.probability}
+            for s in self.spans
+        ]
+        broken = [{"rule": b.rule, "amount": b.amount, "cost": b.cost} for b in self.broken]
+        whole = {"text": self.text, "fields": self.fields, "spans": spans, "probability": self.probability}
+        return {**whole, "broken": broken, "status": self.status}
+
+    def __str__(self) -> str:
+        lines = [f"{s.label}: {s.text}" + _chance(s.probability) for s in self.spans]
+        lines.append(f"({self.status}{_chance(self.probability)})")
+        return "\n".join([*lines, *(f"breaks {b.rule!r} by {b.amount:g}, cost {b.cost:.3g}" for b in self.broken)])
+
+
+def _chance(probability: float | None) -> str:
+    return "" if probability is None else f"  p = {probability:.2f}"

@@ -1,0 +1,279 @@
+"""From strings to fields: a tokenizer, a sequence model and the way back to characters, as one estimator and one file."""
+
+import copy
+import warnings
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import check_is_fitted
+
+from rulefield.data.documents import Document, TextSpan
+from rulefield.encode.alignment import ON_CUT, Cut, align
+from rulefield.encode.tokenizers import Place, as_tokenizer, from_config
+from rulefield.estimators.base import SavedModel, State
+from rulefield.estimators.chain.estimator import ChainCRF
+from rulefield.estimators.files import load
+from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.parameters import check_parameters, one_of
+from rulefield.estimators.sequences import object_array
+from rulefield.estimators.text.chains import SpanChances, acting_rules, chain_of, characters, label_of, leveled
+from rulefield.estimators.text.columns import as_frame, field_columns, texts_of
+from rulefield.estimators.text.parse import Parse, ParsedSpan
+from rulefield.exceptions import InputError
+
+Spans = Sequence[Sequence[Any]]
+
+
+class TextParser(SavedModel):
+    """Cut texts into labelled fields: addresses, citations, names, invoices, log lines.
+
+    Parameters
+    ----------
+    model : ChainCRF, RuledCRF or SegmentCRF, optional
+        What labels the tokens; a ``ChainCRF(scheme="BIO")`` by default. Its scheme is what spans are written in.
+    tokenizer : {"words", "whitespace"}, str, or callable
+        "words" keeps numbers and abbreviations whole and punctuation apart; any other string is a regular expression; a
+        callable returns tokens, or (start, end) places. A model file keeps all but a callable, which it names: ``load`` is
+        then given ``tokenizer=``.
+    on_cut : {"split", "snap", "raise"}
+        What to do where a gold span begins or ends inside a token: cut the token, widen the span, or refuse.
+
+    Attributes
+    ----------
+    model_ : the fitted model
+    labels_ : list of str
+        Labels of fields, sorted.
+    cuts_ : list of (int, Cut)
+        Where gold spans cut tokens: the number of the text, and the place.
+
+    Examples
+    --------
+    >>> from rulefield import TextParser
+    >>> texts = ["Ada Lovelace, 1843", "Alan Turing, 1936", "Emmy Noether, 1918"]
+    >>> spans = [[(0, 12, "name"), (14, 18, "year")], [(0, 11, "name"), (13, 17, "year")], [(0, 12, "name"), (14, 18, "year")]]
+    >>> parser = TextParser().fit(texts, spans)
+    >>> parser.parse("Grace Hopper, 1952").fields
+    {'name': 'Grace Hopper', 'year': '1952'}
+    """
+
+    _kind = "text"
+    _parameters = {"on_cut": one_of(*ON_CUT)}
+    _saved = ("labels_",)
+    _given_to_load = ("tokenizer", "features")
+
+    def __init__(self, *, model: Any = None, tokenizer: Any = "words", on_cut: str = "split"):
+        self.model = model
+        self.tokenizer = tokenizer
+        self.on_cut = on_cut
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def fit(self, texts: Any, spans: Iterable[Spans] | None = None, *, sample_weight: Any = None) -> "TextParser":
+        """Learn from labelled texts.
+
+        Parameters
+        ----------
+        texts : list or column of str, or list of Document
+        spans : list of lists of (start, end, label)
+            Characters from 0, the end not included; not needed where ``texts`` are documents with spans.
+        sample_weight : array-like of shape (n_texts,), optional
+        """
+        check_parameters(self)
+        documents = _documents(texts, spans)
+        if not documents:
+            raise InputError("fit needs at least one labelled text; got none.")
+        model = ChainCRF(scheme="BIO") if self.model is None else copy.deepcopy(self.model)
+        tokenizer = as_tokenizer(self.tokenizer)
+        scheme = _scheme(model)
+        tokens, labels, kept = [], [], []
+        self.cuts_: list[tuple[int, Cut]] = []
+        for i, document in enumerate(documents):
+            made = _aligned(document, tokenizer, scheme, self.on_cut, i)
+            self.cuts_ += [(i, cut) for cut in made.cuts]
+            if made.places:
+                tokens.append([document.text[a:b] for a, b in made.places])
+                labels.append(made.labels)
+                kept.append(i)
+        self._tell_cuts()
+        more = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)[kept]}
+        self.model_ = model.fit(tokens, labels, **more)
+        self._tokenizer = tokenizer
+        self.labels_ = sorted({span.label for document in documents for span in document.spans or ()})
+        return self
+
+    def _tell_cuts(self) -> None:
+        if not self.cuts_:
+            return
+        i, cut = self.cuts_[0]
+        what = {"split": "the tokens were split", "snap": "the spans were widened"}[self.on_cut]
+        warnings.warn(
+            f"{len(self.cuts_)} span edges lie inside a token (text {i}: {cut}); {what} (on_cut={self.on_cut!r}).",
+            UserWarning,
+            stacklevel=3,
+        )
+
+    # --- prediction -------------------------------------------------------------------------------
+
+    def parse(self, text: str, *, rules: Any = None, known: Any = None) -> Parse:
+        """Parse one text, with the probability of every span.
+
+        Parameters
+        ----------
+        text : str
+        rules : list of rules, optional
+            In place of the model's own; ``[]`` for none.
+        known : list of (start, end, label), optional
+            Spans known beforehand.
+        """
+        if not isinstance(text, str):
+            raise InputError(f"text must be a string; got {type(text).__name__}; for many texts call parse_all.")
+        return self._parses([text], rules, None if known is None else [known], chances=True)[0]
+
+    def parse_all(self, texts: Any, *, rules: Any = None, known: Any = None, probabilities: bool = True) -> list[Parse]:
+        """Parse many texts; ``probabilities=False`` leaves the probability of each span out, which is quicker."""
+        return self._parses(texts_of(texts), rules, known, chances=probabilities)
+
+    def predict(self, X: Any, *, rules: Any = None, known: Any = None) -> np.ndarray:
+        """Return the spans of each text: a 1-D object array of lists of (start, end, label)."""
+        parses = self._parses(texts_of(X), rules, known, chances=False, whole=False)
+        return object_array([[(s.start, s.end, s.label) for s in parse.spans] for parse in parses])
+
+    def parse_column(self, texts: Any, *, rules: Any = None) -> Any:
+        """Return one column per field, ``probability`` and ``broken``, in a frame of the same library as ``texts``.
+
+        A pandas, polars or Arrow column gives a frame of its own kind; a list gives a dict of lists.
+        """
+        parses = self._parses(texts_of(texts), rules, None, chances=False)
+        return as_frame(field_columns(parses, self.labels_), texts)
+
+    def score(self, X: Any, y: Iterable[Spans], *, rules: Any = None, known: Any = None) -> float:
+        """F1 of spans: start, end and label must agree."""
+        found = self.predict(X, rules=rules, known=known)
+        gold = [{tuple(span[:3]) for span in spans} for spans in y]
+        if len(gold) != len(found):
+            raise InputError(f"X has {len(found)} texts but y has {len(gold)} lists of spans.")
+        right = sum(len(g & set(f)) for g, f in zip(gold, found))
+        total = sum(map(len, gold)) + sum(map(len, found))
+        return 2 * right / total if total else 1.0
+
+    def _parses(
+        self, texts: list[str], rules: Any, known: Any, *, chances: bool, whole: bool = True
+    ) -> list[Parse]:
+        check_is_fitted(self, "model_")
+        places = [self._tokenizer(text) for text in texts]
+        rows = [i for i, found in enumerate(places) if found]
+        tokens = [[texts[i][a:b] for a, b in places[i]] for i in rows]
+        clamped = None if known is None else [self._clamped(texts[i], places[i], known[i]) for i in rows]
+        chain = chain_of(self.model_)
+        more = {"probability": True} if whole and chain is not None else {}
+        labelings = self.model_.decode(tokens, rules=rules, known=clamped, **more) if rows else []
+        acting = acting_rules(self.model_, rules)
+        judge = SpanChances(chain, acting) if chances and chain is not None else None
+        made = [Parse(text, (), 1.0, (), "optimal") for text in texts]
+        for i, row, labeling in zip(rows, tokens, labelings):
+            made[i] = self._parse(texts[i], places[i], row, labeling, judge, rules)
+        return made
+
+    def _parse(
+        self,
+        text: str,
+        places: list[Place],
+        tokens: list[str],
+        labeling: Labeling,
+        judge: SpanChances | None,
+        rules: Any,
+    ) -> Parse:
+        labels = labeling.labels
+        if judge is None:
+            found = [(span, None) for span, _ in leveled(labels, _scheme(self.model_))]
+        else:
+            found = list(judge(tokens, labels))
+        spans = []
+        for span, chance in found:
+            start, end = characters(span, places)
+            spans.append(ParsedSpan(start, end, label_of(span), text[start:end], chance))
+
+        def more(k: int) -> list[Parse]:
+            return self._alternatives(text, places, tokens, labeling, rules, k)
+
+        return Parse(text, tuple(spans), labeling.probability, labeling.broken, labeling.status, more)
+
+    def _alternatives(
+        self, text: str, places: list[Place], tokens: list[str], best: Labeling, rules: Any, k: int
+    ) -> list[Parse]:
+        """The k best parses; only the best is decoded with its certificate, so the others have no status of their own."""
+        made = []
+        scheme = _scheme(self.model_)
+        for labels, probability in self.model_.predict_kbest([tokens], rules=rules, k=k)[0]:
+            spans = []
+            for span, _ in leveled(labels, scheme):
+                start, end = characters(span, places)
+                spans.append(ParsedSpan(start, end, label_of(span), text[start:end]))
+            first = labels == best.labels
+            made.append(Parse(text, tuple(spans), probability, best.broken if first else (), best.status))
+        return made
+
+    def _clamped(self, text: str, places: list[Place], known: Any) -> Any:
+        if known is None:
+            return None
+        document = Document(text, tuple(TextSpan(*span) for span in known))
+        labels = align(document, lambda _: places, _scheme(self.model_), "snap").labels or []  # type: ignore[arg-type]
+        return [None if label == "O" else label for label in labels]
+
+    # --- files and scikit-learn -------------------------------------------------------------------
+
+    def _state(self) -> State:
+        inner = np.frombuffer(self.model_.to_bytes(), dtype=np.uint8)
+        return {"model": inner}, {"tokenizer": self._tokenizer.to_config()}
+
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+        features = {name: value for name, value in given.items() if name == "features"}
+        self.model_ = load(arrays["model"].tobytes(), **features)
+        self._tokenizer = from_config(metadata["tokenizer"], given.get("tokenizer"))
+        self.cuts_ = []
+
+    def _params_to_save(self) -> dict[str, Any]:
+        return {"model": None}
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.string = True
+        tags.target_tags.required = True
+        return tags
+
+
+def _scheme(model: Any) -> str | None:
+    return (model.crf_ if hasattr(model, "crf_") else getattr(model, "crf", None) or model).scheme
+
+
+def _documents(texts: Any, spans: Iterable[Spans] | None) -> list[Document]:
+    if spans is None:
+        documents = list(texts)
+        wrong = next((i for i, doc in enumerate(documents) if not isinstance(doc, Document) or doc.spans is None), None)
+        if wrong is not None:
+            raise InputError(f"fit needs spans: give them as a second argument, or labelled documents (texts[{wrong}] is not).")
+        return documents
+    plain, marks = texts_of(texts), list(spans)
+    if len(plain) != len(marks):
+        raise InputError(f"there are {len(plain)} texts but {len(marks)} lists of spans; give one list per text.")
+    made = []
+    for i, (text, row) in enumerate(zip(plain, marks)):
+        try:
+            made.append(Document(text, tuple(TextSpan(*span) for span in row)))
+        except (TypeError, InputError) as error:
+            raise InputError(f"text {i}: {error}") from None
+    return made
+
+
+def _aligned(document: Document, tokenizer: Any, scheme: str | None, on_cut: str, number: int) -> Any:
+    try:
+        return align(document, tokenizer, scheme, on_cut)
+    except InputError as error:
+        raise InputError(f"text {number}: {error}") from None
+
+

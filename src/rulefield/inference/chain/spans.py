@@ -1,0 +1,63 @@
+r"""How probable a whole segment is: from its first token to its last, with its type, and neither longer nor shorter.
+
+With :math:`Z` the sum over all labellings and :math:`Z_s` the sum over those in which segment s stands exactly so,
+:math:`p(s) = Z_s / Z`. Products of label marginals are not that: neighbouring labels are not independent.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from rulefield.encode.spans import SegmentTable, Span
+from rulefield.inference.chain.exact import log_partition
+from rulefield.inference.chain.sums import constrained_log_partition
+from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain_rules import ChainProblem
+
+
+def restricted(potentials: ChainPotentials, span: Span, table: SegmentTable, level: int = 0) -> ChainPotentials:
+    """Potentials of the labellings in which tokens ``span.start`` to ``span.stop`` are one segment of its type.
+
+    Parameters
+    ----------
+    potentials : ChainPotentials
+    span : Span
+        ``type`` as in ``table.types``.
+    table : SegmentTable
+        Of the model's labels, in its order.
+    level : int
+        Level of hierarchical labels.
+    """
+    n, m = potentials.unary.shape
+    kind = table.types.index(span.type)
+    inside = table.type_of[level] == kind
+    begins = table.starts[level]
+    goes_on = (table.type_of[level] >= 0)[None, :] & ~begins[:m]
+    unary = potentials.unary.copy()
+    unary[span.start : span.stop, ~inside] = -np.inf
+    if span.start == 0:
+        unary[0, ~begins[m]] = -np.inf
+    steps = np.broadcast_to(potentials.pairwise_stack, (max(n - 1, 0), m, m)).copy()
+    if span.start > 0:
+        steps[span.start - 1, ~begins[:m]] = -np.inf
+    steps[span.start : span.stop - 1, ~goes_on] = -np.inf
+    if span.stop < n:
+        steps[span.stop - 1, goes_on] = -np.inf
+    return ChainPotentials(unary, steps)
+
+
+def span_probabilities(problem: ChainProblem, spans: Sequence[tuple[Span, int]], table: SegmentTable) -> list[float]:
+    """Probability of each segment (given with its level) under the model and the rules of ``problem``.
+
+    One sum over labellings per segment: O(n m²) each without rules, the size of the rules' lattice with them.
+    """
+    if not spans:
+        return []
+    total = _log_sum(problem)
+    found = (_log_sum(replace(problem, potentials=restricted(problem.potentials, s, table, k))) for s, k in spans)
+    return [float(min(1.0, np.exp(value - total))) for value in found]
+
+
+def _log_sum(problem: ChainProblem) -> float:
+    return constrained_log_partition(problem) if problem.rules else log_partition(problem.potentials)

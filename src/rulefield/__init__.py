@@ -24,9 +24,11 @@ _PUBLIC = {
     "SegmentCRF": "rulefield.estimators.segments.estimator",
     "Sequences": "rulefield.data.sequences",
     "Template": "rulefield.encode.templates",
+    "TextParser": "rulefield.estimators.text.parser",
     "TokenFeatures": "rulefield.encode.tokens",
     "TypedGraph": "rulefield.data.graphs",
     "load": "rulefield.estimators.files",
+    "load_crfsuite": "rulefield.estimators.chain.foreign",
 }
 _MODULES = {"rules", "metrics", "datasets"}
 

@@ -15,6 +15,7 @@ _LOADERS = {
     "MultiLabelCRF": ("rulefield.estimators.graph.multilabel", "MultiLabelCRF"),
     "joint": ("rulefield.estimators.joint.estimator", "JointCRF"),
     "ruled": ("rulefield.estimators.ruled.estimator", "RuledCRF"),
+    "text": ("rulefield.estimators.text.parser", "TextParser"),
     "segments": ("rulefield.estimators.segments.estimator", "SegmentCRF"),
 }
 

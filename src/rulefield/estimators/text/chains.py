@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-
 from rulefield.encode.spans import SegmentTable, Span, spans
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.ruled.estimator import RuledCRF
@@ -46,7 +45,9 @@ class SpanChances:
 def leveled(labels: Sequence[str], scheme: str | None) -> list[tuple[Span, int]]:
     """Segments of one labelling with their level, outermost first at each start; runs of ``O`` are none."""
     found = [
-        (span, span.type.count("/") if scheme else 0) for span in spans(list(labels), scheme, level=None) if span.type != "O"
+        (span, span.type.count("/") if scheme else 0)
+        for span in spans(list(labels), scheme, level=None)
+        if span.type != "O"
     ]
     return found if labels is not None and len(labels) else []
 
@@ -59,5 +60,3 @@ def characters(span: Span, places: Sequence[tuple[int, int]]) -> tuple[int, int]
 def label_of(span: Span) -> str:
     """Return the label of a segment as users wrote it: the last component of its path."""
     return span.type.rsplit("/", 1)[-1]
-
-

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.documents import Document, TextSpan
 from rulefield.encode.alignment import ON_CUT, Cut, align
+from rulefield.encode.spans import SegmentTable
 from rulefield.encode.tokenizers import Place, as_tokenizer, from_config
 from rulefield.estimators.base import SavedModel, State
 from rulefield.estimators.chain.estimator import ChainCRF
@@ -66,6 +67,16 @@ class TextParser(SavedModel):
         self.model = model
         self.tokenizer = tokenizer
         self.on_cut = on_cut
+
+    @classmethod
+    def of(cls, model: Any, tokenizer: Any = "words") -> "TextParser":
+        """Make a parser of a model that is fitted already: give it a tokenizer."""
+        check_is_fitted(model)
+        made = cls(model=model, tokenizer=tokenizer)
+        made.model_, made._tokenizer, made.cuts_ = model, as_tokenizer(tokenizer), []
+        table = SegmentTable([str(c) for c in model.classes_], _scheme(model))
+        made.labels_ = sorted({kind.rsplit("/", 1)[-1] for kind in table.types} - {"O"})
+        return made
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -130,7 +141,9 @@ class TextParser(SavedModel):
             raise InputError(f"text must be a string; got {type(text).__name__}; for many texts call parse_all.")
         return self._parses([text], rules, None if known is None else [known], chances=True)[0]
 
-    def parse_all(self, texts: Any, *, rules: Any = None, known: Any = None, probabilities: bool = True) -> list[Parse]:
+    def parse_all(
+        self, texts: Any, *, rules: Any = None, known: Any = None, probabilities: bool = True
+    ) -> list[Parse]:
         """Parse many texts; ``probabilities=False`` leaves the probability of each span out, which is quicker."""
         return self._parses(texts_of(texts), rules, known, chances=probabilities)
 
@@ -157,9 +170,7 @@ class TextParser(SavedModel):
         total = sum(map(len, gold)) + sum(map(len, found))
         return 2 * right / total if total else 1.0
 
-    def _parses(
-        self, texts: list[str], rules: Any, known: Any, *, chances: bool, whole: bool = True
-    ) -> list[Parse]:
+    def _parses(self, texts: list[str], rules: Any, known: Any, *, chances: bool, whole: bool = True) -> list[Parse]:
         check_is_fitted(self, "model_")
         places = [self._tokenizer(text) for text in texts]
         rows = [i for i, found in enumerate(places) if found]
@@ -254,9 +265,13 @@ def _scheme(model: Any) -> str | None:
 def _documents(texts: Any, spans: Iterable[Spans] | None) -> list[Document]:
     if spans is None:
         documents = list(texts)
-        wrong = next((i for i, doc in enumerate(documents) if not isinstance(doc, Document) or doc.spans is None), None)
+        wrong = next(
+            (i for i, doc in enumerate(documents) if not isinstance(doc, Document) or doc.spans is None), None
+        )
         if wrong is not None:
-            raise InputError(f"fit needs spans: give them as a second argument, or labelled documents (texts[{wrong}] is not).")
+            raise InputError(
+                f"fit needs spans: give them as a second argument, or labelled documents (texts[{wrong}] is not)."
+            )
         return documents
     plain, marks = texts_of(texts), list(spans)
     if len(plain) != len(marks):
@@ -275,5 +290,3 @@ def _aligned(document: Document, tokenizer: Any, scheme: str | None, on_cut: str
         return align(document, tokenizer, scheme, on_cut)
     except InputError as error:
         raise InputError(f"text {number}: {error}") from None
-
-

@@ -1,0 +1,31 @@
+"""``rulefield convert``: one format of annotated texts into another."""
+
+from typing import Any
+
+from rulefield.cli.show import console
+from rulefield.encode.formats import FORMATS, find_format, read_documents, write_documents
+from rulefield.encode.formats.source import STANDARD, Source
+from rulefield.outputs import check_output
+
+
+def run_convert(
+    source: str, target: str, form: str, to: str, encoding: str, options: dict[str, Any], quiet: bool
+) -> None:
+    """Read documents and write them again; says what the file was taken for and how much went over."""
+    if to != "brat":
+        check_output(target)
+    counts = [0, 0]
+
+    def counted() -> Any:
+        for document in read_documents(source, form, encoding=encoding, **options):
+            counts[0] += 1
+            counts[1] += len(document.spans or ())
+            yield document
+
+    write_documents(counted(), target, to)
+    if quiet:
+        return
+    name = form if form != "auto" or source == STANDARD else find_format(Source(source, encoding, options)).name
+    console(to_error=True).print(
+        f"{source}: {FORMATS[name].about}; {counts[0]} texts, {counts[1]} spans written to {target}."
+    )

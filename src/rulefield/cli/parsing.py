@@ -1,0 +1,225 @@
+"""``rulefield parse``: one text, lines as they come, or a column of a table, to fields."""
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from rulefield.encode.formats.source import STANDARD, Source
+from rulefield.encode.formats.tables import rows_of, separator_of, suffix_is_table
+from rulefield.exceptions import InputError
+from rulefield.outputs import check_output, whole_file
+
+PORTION = 512  # texts that are parsed at a time: enough to keep threads busy, few enough to keep memory flat
+_JSON = (".jsonl", ".json", ".ndjson")
+
+
+def run_parse(
+    model: str,
+    source: str,
+    output: str,
+    column: str | None,
+    rules: str | None,
+    encoding: str,
+    spans: bool,
+    jobs: int,
+) -> None:
+    """Parse what ``source`` is: a text, a file of lines, a table, JSON lines, or standard input."""
+    if output != STANDARD:
+        check_output(output)
+    parser = _opened(model, jobs)
+    acting = _rules(rules)
+    if source != STANDARD and not Path(source).exists():
+        _refuse_missing(source)
+        _show(parser.parse(source, rules=acting))
+        return
+    read = Source(source, encoding)
+    name = source.lower().removesuffix(".gz")
+    if suffix_is_table(name):
+        _parse_table(parser, read, column or "text", output, acting)
+    elif name.endswith(_JSON):
+        _parse_json(parser, read, column or "text", output, acting, spans)
+    else:
+        _parse_lines(parser, read, output, acting, spans)
+
+
+def _opened(model: str, jobs: int) -> Any:
+    from rulefield.estimators.files import load
+    from rulefield.estimators.text.parser import TextParser
+
+    found = load(model)
+    parser = found if isinstance(found, TextParser) else TextParser.of(found)
+    parser.model_.set_params(n_jobs=jobs)
+    return parser
+
+
+def _rules(path: str | None) -> Any:
+    if path is None:
+        return None
+    from rulefield.rules import text
+
+    return text.load(path)
+
+
+def _refuse_missing(source: str) -> None:
+    """A name that looks like a file's is not a text to be parsed."""
+    name = source.lower().removesuffix(".gz")
+    looks = name.endswith((*_JSON, ".txt", ".log", ".csv", ".tsv", ".parquet")) and " " not in source.strip()
+    if looks or (os.sep in source and " " not in source):
+        raise InputError(f"there is no file {source!r}; a text to parse is given in quotes, a file by its name.")
+
+
+def _show(parse: Any) -> None:
+    from rich.text import Text
+
+    from rulefield.cli.show import Palette, console
+
+    out = console()
+    palette = Palette(span.label for span in parse.spans)
+    line, at = Text(), 0
+    for span in parse.spans:
+        line.append(parse.text[at : span.start], style="dim")
+        line.append(span.text, style=f"reverse {palette.style(span.label)}")
+        at = span.end
+    line.append(parse.text[at:], style="dim")
+    out.print(line)
+    width = max((len(span.label) for span in parse.spans), default=0)
+    for span in parse.spans:
+        out.print(
+            Text.assemble(
+                (f"  {span.label:<{width}}  ", palette.style(span.label)), span.text, (_chance(span), "dim")
+            )
+        )
+    whole = "" if parse.probability is None else f", probability {parse.probability:.3f}"
+    out.print(Text(f"  {parse.status}{whole}", style="dim"))
+    for broken in parse.broken:
+        out.print(Text(f"  breaks {broken.rule!r}, cost {broken.cost:.3g}", style="yellow"))
+
+
+def _chance(span: Any) -> str:
+    return "" if span.probability is None else f"  {span.probability:.3f}"
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def _parse_lines(parser: Any, source: Source, output: str, rules: Any, spans: bool) -> None:
+    """One JSON line per line of text, as they come: a pipe is answered at once, memory stays flat."""
+    portions = _live_lines(source) if source.path == STANDARD else _portions(line for _, line in source.lines())
+    with _opened_output(output, [source.path]) as file:
+        for lines in portions:
+            for parse in parser.parse_all(lines, rules=rules, probabilities=spans):
+                file.write(_line(parse, spans) + "\n")
+            file.flush()
+
+
+def _line(parse: Any, spans: bool) -> str:
+    if spans:
+        return json.dumps(parse.to_dict(), ensure_ascii=False)
+    short = {"text": parse.text, **_short(parse)}
+    return json.dumps(short, ensure_ascii=False)
+
+
+def _short(parse: Any) -> dict[str, Any]:
+    broken = [b.rule for b in parse.broken]
+    chance = None if parse.probability is None else round(parse.probability, 6)
+    return {"fields": parse.fields, "probability": chance, "broken": broken}
+
+
+def _portions(items: Iterable[Any]) -> Iterator[list[Any]]:
+    source = iter(items)
+    while portion := list(islice(source, PORTION)):
+        yield portion
+
+
+def _live_lines(source: Source) -> Iterator[list[str]]:
+    """Yield the whole lines that have arrived on standard input, as soon as there is one."""
+    rest = b""
+    encoding = source.encoding.removesuffix("-sig")
+    while arrived := os.read(sys.stdin.fileno(), 1 << 16):
+        *lines, rest = (rest + arrived).split(b"\n")
+        yield from _portions(_decoded(line, encoding) for line in lines)
+    if rest:
+        yield [_decoded(rest, encoding)]
+
+
+def _decoded(line: bytes, encoding: str) -> str:
+    try:
+        return line.decode(encoding).removesuffix("\r").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"standard input is not {encoding} text ({error.reason}: {line[:40]!r}); give its encoding (--encoding)."
+        ) from None
+    except LookupError:
+        raise InputError(f"there is no encoding {encoding!r}; try utf-8, latin-1 or cp1252.") from None
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+def _parse_json(parser: Any, source: Source, key: str, output: str, rules: Any, spans: bool) -> None:
+    """The records of a file, each with what was found in its text."""
+    from rulefield.encode.formats.base import json_records, text_of
+
+    with _opened_output(output, [source.path]) as file:
+        for portion in _portions(json_records(source)):
+            texts = [text_of(record, key, place) for place, record in portion]
+            for (_, record), parse in zip(portion, parser.parse_all(texts, rules=rules, probabilities=spans)):
+                found = parse.to_dict() if spans else _short(parse)
+                found.pop("text", None)
+                file.write(json.dumps({**record, **found}, ensure_ascii=False) + "\n")
+
+
+def _parse_table(parser: Any, source: Source, column: str, output: str, rules: Any) -> None:
+    """The columns of a table, one more per field, ``probability`` and ``broken``."""
+    from rulefield.estimators.text.columns import field_columns
+
+    target = source.path if output == STANDARD else output
+    if not suffix_is_table(target) or target.lower().endswith((".parquet", ".pq")):
+        raise InputError(f"a parsed table is written as .csv or .tsv; got {target!r} (name one with -o).")
+    with _opened_output(output, [source.path]) as file:
+        writer = csv.writer(file, delimiter=separator_of(target), lineterminator="\n")
+        names: list[str] | None = None
+        for portion in _portions(rows_of(source)):
+            texts = [_cell(row, column, place) for place, row in portion]
+            found = field_columns(parser.parse_all(texts, rules=rules, probabilities=False), parser.labels_)
+            if names is None:
+                names = list(portion[0][1])
+                fresh = [name if name not in names else f"{name}_found" for name in found]
+                writer.writerow([*names, *fresh])
+            for (_, row), *values in zip(portion, *found.values()):
+                writer.writerow([*(row[name] for name in names), *map(_written, values)])
+
+
+def _cell(row: Any, column: str, place: str) -> str:
+    if column not in row:
+        raise InputError(
+            f"{place}: there is no column {column!r}; the columns are {', '.join(map(repr, row))} (--column)."
+        )
+    return row[column] or ""
+
+
+def _written(value: Any) -> Any:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else value
+
+
+def _opened_output(output: str, inputs: list[str]) -> Any:
+    if output == STANDARD:
+        return _Standard()
+    if any(Path(output).exists() and Path(path).exists() and Path(output).samefile(path) for path in inputs):
+        raise InputError(f"{output!r} is the file that is read; write to another one.")
+    return whole_file(output, text=True)
+
+
+class _Standard:
+    """Standard output as a file to write to, left open."""
+
+    def __enter__(self) -> IO[str]:
+        return sys.stdout
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout.flush()

@@ -1,0 +1,160 @@
+"""Text in, fields out."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.model_selection import cross_val_score
+
+import rulefield as rf
+from rulefield import rules as r
+from rulefield.data.documents import Document
+from rulefield.datasets import make_addresses
+from rulefield.encode.alignment import spans_of
+from rulefield.exceptions import InputError
+
+
+def addresses(n, seed):
+    """Generated addresses as texts with spans of characters."""
+    X, y = make_addresses(n, seed=seed)
+    texts, spans = [], []
+    for tokens, labels in zip(X, y):
+        stops = np.cumsum([len(token) + 1 for token in tokens])
+        places = [(int(stop) - len(token) - 1, int(stop) - 1) for token, stop in zip(tokens, stops)]
+        texts.append(" ".join(tokens))
+        spans.append([tuple(span[:3]) for span in spans_of(labels, places)])
+    return texts, spans
+
+
+TEXTS, SPANS = addresses(120, 0)
+
+
+@pytest.fixture(scope="module")
+def parser():
+    return rf.TextParser(tokenizer="whitespace").fit(TEXTS, SPANS)
+
+
+def test_spans_are_pieces_of_the_text_with_probabilities(parser):
+    for text in [*TEXTS[:20], "  59  ST JAMES PLACE\tNEW YORK NY 10038 "]:
+        parse = parser.parse(text)
+        for span in parse.spans:
+            assert text[span.start : span.end] == span.text
+            assert 0 < span.probability <= 1
+            assert span.probability >= parse.probability - 1e-9
+        assert parse.status == "optimal"
+        assert parse.spans == tuple(sorted(parse.spans, key=lambda s: s.start))
+
+
+def test_it_learns(parser):
+    texts, spans = addresses(60, 1)
+    assert parser.score(texts, spans) > 0.9
+    assert parser.predict(texts[:3])[0] == [(s.start, s.end, s.label) for s in parser.parse(texts[0]).spans]
+
+
+def test_fields_list_what_comes_back(parser):
+    parse = rf.TextParser().fit(["a b a"], [[(0, 1, "x"), (2, 3, "y"), (4, 5, "x")]]).parse("a b a")
+    assert parse.fields == {"x": ["a", "a"], "y": "b"}
+
+
+def test_alternatives_begin_with_the_answer_and_fall(parser):
+    parse = parser.parse(TEXTS[0])
+    others = parse.alternatives(4)
+    assert [s.text for s in others[0].spans] == [s.text for s in parse.spans]
+    chances = [other.probability for other in others]
+    assert chances == sorted(chances, reverse=True)
+    assert chances[0] == pytest.approx(parse.probability)
+
+
+def test_rules_act_and_are_named(parser):
+    label = SPANS[0][0][2]
+    rule = (r.segments(label) <= 0).named("none of it")
+    parse = parser.parse(TEXTS[0], rules=[rule])
+    assert label not in parse.fields
+    soft = parser.parse(TEXTS[0], rules=[rule.soft(0.01)])
+    assert [b.rule for b in soft.broken] == ["none of it"]
+
+
+def test_known_spans_are_kept(parser):
+    start, end, _ = SPANS[0][0]
+    other = next(label for label in parser.labels_ if label != SPANS[0][0][2])
+    parse = parser.parse(TEXTS[0], known=[(start, end, other)])
+    assert (start, end, other) in [(s.start, s.end, s.label) for s in parse.spans]
+
+
+def test_texts_without_tokens_and_missing_ones(parser):
+    assert [p.spans for p in parser.parse_all(["", None, "  "])] == [(), (), ()]
+    with pytest.raises(InputError, match="for one text write"):
+        parser.predict("one text")
+    with pytest.raises(InputError, match=r"texts\[1\] must be a string; got 3"):
+        parser.predict(["a", 3])
+    with pytest.raises(InputError, match="for many texts call parse_all"):
+        parser.parse(["a"])
+
+
+def test_one_file(parser, tmp_path):
+    path = tmp_path / "addresses.rf"
+    parser.save(path)
+    again = rf.load(path)
+    assert isinstance(again, rf.TextParser)
+    assert again.labels_ == parser.labels_
+    for text in TEXTS[:5]:
+        assert again.parse(text) == parser.parse(text)
+
+
+def test_a_tokenizer_of_ones_own_is_named_and_given_back(tmp_path):
+    parser = rf.TextParser(tokenizer=str.split).fit(TEXTS[:20], SPANS[:20])
+    parser.save(tmp_path / "m.rf")
+    with pytest.raises(InputError, match="str.split"):
+        rf.load(tmp_path / "m.rf")
+    again = rf.load(tmp_path / "m.rf", tokenizer=str.split)
+    assert again.parse(TEXTS[0]) == parser.parse(TEXTS[0])
+
+
+def test_cuts_are_told_and_treated_as_asked():
+    texts, spans = ["take 5mg now"] * 3, [[(5, 6, "dose"), (6, 8, "unit")]] * 3
+    with pytest.warns(UserWarning, match=r"6 span edges lie inside a token \(text 0: 'dose' \(5 to 6\) cuts"):
+        parser = rf.TextParser(tokenizer="whitespace").fit(texts, spans)
+    assert parser.cuts_[0][0] == 0
+    with pytest.raises(InputError, match="text 0: 'dose'"):
+        rf.TextParser(tokenizer="whitespace", on_cut="raise").fit(texts, spans)
+    with pytest.raises(InputError, match="on_cut must be one of"):
+        rf.TextParser(on_cut="drop").fit(texts, spans)
+
+
+def test_documents_and_bad_spans():
+    documents = [Document("Ada 1843", ((0, 3, "name"),))] * 3
+    assert rf.TextParser().fit(documents).parse("Ada 1843").fields == {"name": "Ada"}
+    with pytest.raises(InputError, match="text 0: span 'x' from 0 to 9"):
+        rf.TextParser().fit(["Ada"], [[(0, 9, "x")]])
+    with pytest.raises(InputError, match="1 texts but 2 lists"):
+        rf.TextParser().fit(["Ada"], [[], []])
+    with pytest.raises(InputError, match="fit needs spans"):
+        rf.TextParser().fit(["Ada"])
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_columns_in_columns_out(parser, library):
+    module = pytest.importorskip(library)
+    texts = [TEXTS[0], None, TEXTS[1]]
+    column = module.chunked_array([texts]) if library == "pyarrow" else module.Series(texts)
+    frame = parser.parse_column(column)
+    assert type(frame).__module__.split(".")[0] == library
+    names = list(getattr(frame, "column_names", None) or frame.columns)
+    assert names == [*parser.labels_, "probability", "broken"]
+    plain = parser.parse_column(texts)
+    assert list(plain) == names
+    label = SPANS[0][0][2]
+    assert plain[label][0] == parser.parse(TEXTS[0]).fields[label]
+
+
+def test_other_models_inside():
+    ruled = rf.TextParser(model=rf.RuledCRF(rf.ChainCRF(scheme="BIO"), rules="propose", cv=2), tokenizer="whitespace")
+    parse = ruled.fit(TEXTS[:40], SPANS[:40]).parse(TEXTS[0])
+    assert parse.spans
+    assert all(s.probability is not None for s in parse.spans)
+    segments = rf.TextParser(model=rf.SegmentCRF(scheme="BIO"), tokenizer="whitespace").fit(TEXTS[:40], SPANS[:40])
+    assert segments.parse(TEXTS[0]).spans
+
+
+def test_scikit_learn(parser):
+    assert clone(parser).tokenizer == "whitespace"
+    assert cross_val_score(rf.TextParser(tokenizer="whitespace"), TEXTS[:60], SPANS[:60], cv=2).min() > 0.5

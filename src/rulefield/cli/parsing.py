@@ -66,7 +66,7 @@ def _rules(path: str | None) -> Any:
 
 
 def _refuse_missing(source: str) -> None:
-    """A name that looks like a file's is not a text to be parsed."""
+    """Refuse a name that looks like a file's: it is no text to be parsed."""
     name = source.lower().removesuffix(".gz")
     looks = name.endswith((*_JSON, ".txt", ".log", ".csv", ".tsv", ".parquet")) and " " not in source.strip()
     if looks or (os.sep in source and " " not in source):
@@ -162,7 +162,7 @@ def _decoded(line: bytes, encoding: str) -> str:
 
 
 def _parse_json(parser: Any, source: Source, key: str, output: str, rules: Any, spans: bool) -> None:
-    """The records of a file, each with what was found in its text."""
+    """Write the records of a file, each with what was found in its text."""
     from rulefield.encode.formats.base import json_records, text_of
 
     with _opened_output(output, [source.path]) as file:
@@ -175,7 +175,7 @@ def _parse_json(parser: Any, source: Source, key: str, output: str, rules: Any, 
 
 
 def _parse_table(parser: Any, source: Source, column: str, output: str, rules: Any) -> None:
-    """The columns of a table, one more per field, ``probability`` and ``broken``."""
+    """Write the columns of a table, one more per field, ``probability`` and ``broken``."""
     from rulefield.estimators.text.columns import field_columns
 
     target = source.path if output == STANDARD else output

@@ -1,5 +1,7 @@
 """Models of CRFsuite: the same labels and marginals as its own tagger; damaged files are refused."""
 
+from pathlib import Path
+
 import numpy as np
 import pycrfsuite
 import pytest
@@ -55,7 +57,7 @@ def test_rules_files_and_texts_on_top(trained, tmp_path):
 
 
 def test_damaged_files_are_refused(trained):
-    data = open(trained, "rb").read()
+    data = Path(trained).read_bytes()
     for bad in (b"", b"lCRF", data[:200], b"x" * 100):
         with pytest.raises(ModelFileError):
             read_crfsuite(bad)

@@ -3,20 +3,20 @@
 import copy
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.documents import Document, TextSpan
 from rulefield.encode.alignment import ON_CUT, Cut, align
-from rulefield.encode.spans import SegmentTable
+from rulefield.encode.spans import SegmentTable, Span
 from rulefield.encode.tokenizers import Place, as_tokenizer, from_config
 from rulefield.estimators.base import SavedModel, State
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.files import load
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.parameters import check_parameters, one_of
+from rulefield.estimators.parameters import Table, check_parameters, one_of
 from rulefield.estimators.sequences import object_array
 from rulefield.estimators.text.chains import SpanChances, acting_rules, chain_of, characters, label_of, leveled
 from rulefield.estimators.text.columns import as_frame, field_columns, texts_of
@@ -52,14 +52,15 @@ class TextParser(SavedModel):
     --------
     >>> from rulefield import TextParser
     >>> texts = ["Ada Lovelace, 1843", "Alan Turing, 1936", "Emmy Noether, 1918"]
-    >>> spans = [[(0, 12, "name"), (14, 18, "year")], [(0, 11, "name"), (13, 17, "year")], [(0, 12, "name"), (14, 18, "year")]]
+    >>> spans = [[(0, 12, "name"), (14, 18, "year")], [(0, 11, "name"), (13, 17, "year")]]
+    >>> spans.append([(0, 12, "name"), (14, 18, "year")])
     >>> parser = TextParser().fit(texts, spans)
     >>> parser.parse("Grace Hopper, 1952").fields
     {'name': 'Grace Hopper', 'year': '1952'}
     """
 
     _kind = "text"
-    _parameters = {"on_cut": one_of(*ON_CUT)}
+    _parameters: ClassVar[Table] = {"on_cut": one_of(*ON_CUT)}
     _saved = ("labels_",)
     _given_to_load = ("tokenizer", "features")
 
@@ -177,7 +178,7 @@ class TextParser(SavedModel):
         tokens = [[texts[i][a:b] for a, b in places[i]] for i in rows]
         clamped = None if known is None else [self._clamped(texts[i], places[i], known[i]) for i in rows]
         chain = chain_of(self.model_)
-        more = {"probability": True} if whole and chain is not None else {}
+        more: dict[str, Any] = {"probability": True} if whole and chain is not None else {}
         labelings = self.model_.decode(tokens, rules=rules, known=clamped, **more) if rows else []
         acting = acting_rules(self.model_, rules)
         judge = SpanChances(chain, acting) if chances and chain is not None else None
@@ -196,10 +197,11 @@ class TextParser(SavedModel):
         rules: Any,
     ) -> Parse:
         labels = labeling.labels
+        found: list[tuple[Span, float | None]]
         if judge is None:
             found = [(span, None) for span, _ in leveled(labels, _scheme(self.model_))]
         else:
-            found = list(judge(tokens, labels))
+            found = [*judge(tokens, labels)]
         spans = []
         for span, chance in found:
             start, end = characters(span, places)
@@ -213,7 +215,7 @@ class TextParser(SavedModel):
     def _alternatives(
         self, text: str, places: list[Place], tokens: list[str], best: Labeling, rules: Any, k: int
     ) -> list[Parse]:
-        """The k best parses; only the best is decoded with its certificate, so the others have no status of their own."""
+        """Return the k best parses; the certificate is that of the best."""
         made = []
         scheme = _scheme(self.model_)
         for labels, probability in self.model_.predict_kbest([tokens], rules=rules, k=k)[0]:

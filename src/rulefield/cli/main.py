@@ -1,4 +1,4 @@
-"""The command line: ``rulefield train``, ``predict``, ``evaluate``, ``inspect``, ``demo``, ``rules``.
+"""The command line: ``rulefield train``, ``predict``, ``parse``, ``convert``, ``evaluate``, ``inspect``, ``demo``, ``rules``.
 
 Commands only declare their options here and import their work when they run, so that ``--help`` is quick.
 """
@@ -160,6 +160,50 @@ def inspect(
     from rulefield.cli.inspection import run_inspect
 
     run_inspect(model, top, label or [], explain)
+
+
+@app.command(
+    epilog='[b]Examples[/b]: rulefield parse addresses.rf "59 ST JAMES PLACE NEW YORK NY 10038"   |   '
+    "rulefield parse addresses.rf in.csv --column address -o out.csv   |   tail -f log | rulefield parse lines.rf -"
+)
+def parse(
+    model: ModelFile,
+    source: Annotated[
+        str, typer.Argument(help="A text in quotes, or a file: lines, .csv, .tsv, .jsonl; - for lines as they come.")
+    ] = "-",
+    output: Annotated[str, typer.Option("--output", "-o", help="File to write; standard output by default.")] = "-",
+    column: Annotated[str | None, typer.Option(help="Column (or key) that holds the texts; text by default.")] = None,
+    rules: Annotated[str | None, typer.Option(help="Rules file, in place of the model's own rules.")] = None,
+    spans: Annotated[bool, typer.Option(help="Also write every span with its place and probability (JSON).")] = False,
+    encoding: Annotated[str, typer.Option(help="Encoding of the input.")] = "utf-8-sig",
+    jobs: Jobs = -1,
+) -> None:
+    """Cut texts into fields, with probabilities and broken rules; tables keep their columns and get one per field."""
+    from rulefield.cli.parsing import run_parse
+
+    run_parse(model, source, output, column, rules, encoding, spans, jobs)
+
+
+@app.command(
+    epilog="[b]Examples[/b]: rulefield convert export.json train.conll   |   "
+    "rulefield convert train.xml tasks.json --to label-studio"
+)
+def convert(
+    source: Annotated[str, typer.Argument(help="File (or brat folder) to read.")],
+    target: Annotated[str, typer.Argument(help="File (or brat folder) to write.")],
+    form: Annotated[str, typer.Option("--format", help="Format of the source; auto: by name and content.")] = "auto",
+    to: Annotated[str, typer.Option(help="Format to write; auto: by name.")] = "auto",
+    column: Annotated[str | None, typer.Option(help="Column of texts (tables) or of labels (CoNLL-U).")] = None,
+    names: Annotated[str | None, typer.Option(help="Names of integer tags, in order: O,B-PER,I-PER.")] = None,
+    text: Annotated[str | None, typer.Option(help="Label Studio: the field that holds the text.")] = None,
+    encoding: Annotated[str, typer.Option(help="Encoding of the source.")] = "utf-8-sig",
+    quiet: Quiet = False,
+) -> None:
+    """Rewrite annotated texts in another format: doccano, Label Studio, Prodigy, XML, brat, CoNLL, tables, ..."""
+    from rulefield.cli.converting import run_convert
+
+    options = {"column": column, "names": names.split(",") if names else None, "text": text}
+    run_convert(source, target, form, to, encoding, {k: v for k, v in options.items() if v is not None}, quiet)
 
 
 @app.command(epilog="[b]Example[/b]: rulefield demo --data addresses")

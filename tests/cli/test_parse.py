@@ -1,0 +1,103 @@
+"""``rulefield parse`` and ``convert``: texts, lines as they come, tables, formats."""
+
+import csv
+import json
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+from typer.testing import CliRunner
+
+import rulefield as rf
+from rulefield.cli.main import app
+from rulefield.exceptions import RulefieldError
+
+TEXTS = ["Ada Lovelace, 1843", "Alan Turing, 1936", "Emmy Noether, 1918"]
+SPANS = [[(0, len(t) - 6, "name"), (len(t) - 4, len(t), "year")] for t in TEXTS]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    path = tmp_path_factory.mktemp("parse") / "names.rf"
+    rf.TextParser().fit(TEXTS, SPANS).save(path)
+    return str(path)
+
+
+def run(*arguments):
+    result = CliRunner().invoke(app, list(map(str, arguments)))
+    if result.exception and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return result.output
+
+
+def test_a_text_is_printed_with_its_fields(model):
+    printed = run("parse", model, "Grace Hopper, 1952")
+    assert "name" in printed
+    assert "1952" in printed
+    assert "optimal, probability" in printed
+
+
+def test_a_table_keeps_its_columns_and_gets_fields(model, tmp_path):
+    source, target = tmp_path / "in.csv", tmp_path / "out.csv"
+    source.write_text('id,who,year\n7,"Grace Hopper, 1952",x\n8,,y\n')
+    run("parse", model, source, "--column", "who", "-o", target)
+    rows = list(csv.DictReader(target.open()))
+    assert rows[0]["id"] == "7"
+    assert rows[0]["year"] == "x"
+    assert rows[0]["name"] == "Grace Hopper"
+    assert rows[0]["year_found"] == "1952"
+    assert 0 < float(rows[0]["probability"]) <= 1
+    assert rows[1]["name"] == ""
+    with pytest.raises(RulefieldError, match="there is no column 'text'; the columns are 'id', 'who', 'year'"):
+        run("parse", model, source, "-o", target)
+    with pytest.raises(RulefieldError, match="is the file that is read"):
+        run("parse", model, source, "--column", "who", "-o", source)
+
+
+def test_json_lines_keep_their_keys(model, tmp_path):
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"id": 1, "text": "Grace Hopper, 1952"}\n')
+    record = json.loads(run("parse", model, source))
+    assert record["id"] == 1
+    assert record["fields"] == {"name": "Grace Hopper", "year": "1952"}
+    assert json.loads(run("parse", model, source, "--spans"))["spans"][0]["start"] == 0
+
+
+def test_a_pipe_is_answered_line_by_line(model):
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    command = [sys.executable, "-m", "rulefield", "parse", model, "-"]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
+    ) as child:
+        for line in ("Grace Hopper, 1952", "Ada Lovelace, 1843"):
+            child.stdin.write(line + "\n")
+            child.stdin.flush()
+            begun = time.monotonic()
+            assert json.loads(child.stdout.readline())["text"] == line  # before the input has ended
+            assert time.monotonic() - begun < 60
+        child.stdin.close()
+        assert child.stdout.read() == ""
+
+
+def test_what_is_missing_is_told(model):
+    with pytest.raises(RulefieldError, match="there is no file 'nowhere.csv'"):
+        run("parse", model, "nowhere.csv")
+
+
+def test_a_plain_chain_gets_a_tokenizer(tmp_path):
+    crf = rf.ChainCRF(scheme="BIO").fit([["Ada", ",", "1843"]] * 2, [["B-name", "O", "B-year"]] * 2)
+    crf.save(tmp_path / "m.rf")
+    assert "name" in run("parse", tmp_path / "m.rf", "Ada, 1843")
+
+
+def test_convert_says_what_it_took_a_file_for(tmp_path):
+    source, target = tmp_path / "export.jsonl", tmp_path / "t.conll"
+    source.write_text('{"text": "Ada 1843", "label": [[0, 3, "name"]]}\n')
+    run("convert", source, target)
+    assert target.read_text() == "Ada\tB-name\n1843\tO\n\n"
+    run("convert", target, tmp_path / "tasks.json", "--to", "label-studio")
+    assert json.loads((tmp_path / "tasks.json").read_text())[0]["data"]["text"] == "Ada 1843"
+    with pytest.raises(RulefieldError, match="may be any JSON form"):
+        run("convert", target, tmp_path / "x.json")

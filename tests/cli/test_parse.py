@@ -99,5 +99,5 @@ def test_convert_says_what_it_took_a_file_for(tmp_path):
     assert target.read_text() == "Ada\tB-name\n1843\tO\n\n"
     run("convert", target, tmp_path / "tasks.json", "--to", "label-studio")
     assert json.loads((tmp_path / "tasks.json").read_text())[0]["data"]["text"] == "Ada 1843"
-    with pytest.raises(RulefieldError, match="may be any JSON form"):
+    with pytest.raises(RulefieldError, match="could be one of several JSON forms"):
         run("convert", target, tmp_path / "x.json")

@@ -12,6 +12,7 @@ from rulefield.encode.foreign.weights import ForeignChain
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.inputs import InputEncoder
+from rulefield.learning.chain.stochastic import Stream
 from rulefield.models.chain import ChainModel
 from rulefield.models.pairs import PairTable
 
@@ -60,7 +61,7 @@ def chain_of_weights(weights: ForeignChain, features: Any = None) -> ChainCRF:
     crf._encoder.encoder = FeatureEncoder.from_names(weights.features)
     crf._labels_encoder = LabelEncoder().set_classes(crf.classes_)
     crf.log_, crf.n_iter_, crf.converged_, crf.stopped_because_ = [], 0, True, "read from another tool's file"
-    crf.expectations_ = []
+    crf.expectations_, crf._stream = [], Stream()
     return crf
 
 

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent / "papers"))
 
 from joint_pr import FEATURES, L2, evaluate, load
 
-from rulefield import JointCRF
+from rulefield import JointCRF, PosteriorRegularization
 from rulefield import rules as r
 
 SENTENCES = 800
@@ -40,13 +40,14 @@ RULES = [
 
 def fit() -> JointCRF:
     X, y = load("esp.train.gz")
+    how = PosteriorRegularization(learning="gradient")
     crf = JointCRF(
         tasks=["ner", "pos"],
         scheme={"ner": "BIO"},
         l2=L2,
         features=FEATURES,
-        learning="gradient",
-        max_iter=60,
+        expectations=how,
+        max_iter=300,
         tol=1e-3,
     )
     return crf.fit(X[:SENTENCES], y[:SENTENCES])

@@ -5,11 +5,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
+from rulefield import rules as r
 from rulefield.inference.chain.conflict import conflicting, decode_relaxed, is_hard, minimal_conflict
+from rulefield.inference.chain.decode import decode
+from rulefield.inference.chain.dual import Progress
 from rulefield.inference.chain.enumerate import decode_enumerate, labellings
+from rulefield.inference.chain.farkas import prove_infeasible
+from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.definition import amounts_of, costs_of, scores_of
 from rulefield.inference.result import Status
+from rulefield.kernels.lattice.dual import path_score
+from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
+from rulefield.rules import compile_rules
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -58,3 +66,32 @@ def test_relaxed_breaks_least_then_scores_best(seed):
     np.testing.assert_allclose(result.objective, best, atol=1e-5)
     hard = {rule.rule for rule in problem.rules if is_hard(rule)}
     assert sum(b.amount for b in result.broken if b.rule in hard) == least
+
+
+def test_pigeons_are_refuted_by_one_combination():
+    """More tokens than the labels may have: no search, a sum of rows that every labelling breaks."""
+    counts = [r.count(f"l{i}") <= 2 for i in range(25)]
+    problem = ChainProblem(
+        ChainPotentials(np.random.default_rng(0).normal(size=(60, 25)), np.zeros((25, 25))),
+        compile_rules(counts, [f"l{i}" for i in range(25)], None, 60),
+    )
+    result = decode(problem)
+    assert (result.status, result.engine) == (Status.infeasible, "farkas")
+    assert len(minimal_conflict(problem)) == 25
+
+
+@given(SEEDS)
+@settings(max_examples=300, deadline=None)
+def test_a_refutation_is_never_wrong(seed):
+    """What the cutting planes refute, enumeration refutes too; the combination is broken by every labelling."""
+    problem = random_problem(np.random.default_rng(seed), 5, 3, 5, hard=0.9)
+    progress = Progress.start(prepare(problem))
+    duals = prove_infeasible(progress)
+    if duals is None:
+        return
+    hard = [rule for rule in problem.rules if is_hard(rule)]
+    assert infeasible(problem, hard)
+    prepared = progress.prepared
+    for path in labellings(problem.potentials):
+        if path_score(prepared.unary, prepared.arriving, path) > -np.inf:
+            assert duals @ prepared.amounts(path)[1] > 0

@@ -3,16 +3,19 @@
 from collections.abc import Callable
 from time import monotonic
 
+import numpy as np
+
 from rulefield.inference.chain.dual import DualPotentials, Progress, dual_potentials, run_duals
+from rulefield.inference.chain.farkas import prove_infeasible
 from rulefield.inference.chain.milp import run_reduced
 from rulefield.inference.chain.paths import run_paths
 from rulefield.inference.chain.product import run_product
 from rulefield.inference.engines import Engine, Engines
 
-NODE_LIMIT = 500_000
+NODE_LIMIT = 5_000_000
 """Search and lattice nodes that one problem may cost, by default."""
 
-NODES_PER_BRANCHING = 5_000
+NODES_PER_BRANCHING = 50_000
 """A node of HiGHS's branch and bound counts as so many."""
 
 DUAL_ITERATIONS = 30
@@ -24,6 +27,11 @@ Stage = Callable[[Progress, DualPotentials, int, float | None], None]
 
 def _paths(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
     run_paths(progress, dual, min(PATH_NODES, node_limit))
+
+
+def _farkas(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
+    if progress.best == -np.inf and prove_infeasible(progress) is not None:
+        progress.bound = -np.inf
 
 
 def _product(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
@@ -40,11 +48,12 @@ STAGES: Engines[Stage] = Engines(
     "the stages of auto",
     [
         Engine("paths", _paths, True, _STATES),
+        Engine("farkas", _farkas, False, frozenset({"counters"})),
         Engine("product", _product, True, _STATES),
         Engine("reduced_milp", _reduced, True, frozenset({"tally", "rows"})),
     ],
 )
-"""What follows the duals, from cheap to expensive; a stage that cannot read a rule is passed over."""
+"""What follows the duals, from cheap to expensive; an exact stage that cannot read a rule is passed over."""
 
 
 def run_auto(progress: Progress, node_limit: int, seconds: float | None) -> str:
@@ -60,7 +69,7 @@ def run_auto(progress: Progress, node_limit: int, seconds: float | None) -> str:
     dual = dual_potentials(progress)
     last = "soft_dd"
     for stage in STAGES.values():
-        if stage.covers(progress.prepared.offered):
+        if not stage.exact or stage.covers(progress.prepared.offered):
             left = None if seconds is None else seconds - (monotonic() - start)
             stage.run(progress, dual, node_limit, left)
             last = stage.name

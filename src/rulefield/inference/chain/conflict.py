@@ -7,6 +7,7 @@ import numpy as np
 from rulefield.inference.chain.auto import NODE_LIMIT, run_auto
 from rulefield.inference.chain.check import judge_labelling
 from rulefield.inference.chain.dual import Progress, dual_potentials, run_soft_dd
+from rulefield.inference.chain.farkas import prove_infeasible
 from rulefield.inference.chain.milp import all_parts, solve
 from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.chain.product import search_window
@@ -41,9 +42,16 @@ def conflicting(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> tuple[Co
         return None
     if progress.bound == -np.inf:
         return hard
+    local = set(np.flatnonzero(progress.prepared.tables.local).tolist())
+    duals = prove_infeasible(progress)
+    if progress.best > -np.inf:
+        return None
+    if duals is not None:
+        guilty = local | set(progress.prepared.tables.counter_rule[duals > 0].tolist())
+        return tuple(rule for r, rule in enumerate(hard) if r in guilty)
     terms: set = set()
     if search_window(progress, dual_potentials(progress), -np.inf, terms, node_limit):
-        looked_at = {term.rule for term in terms} | set(np.flatnonzero(progress.prepared.tables.local).tolist())
+        looked_at = {term.rule for term in terms} | local
         return None if progress.best > -np.inf else tuple(rule for r, rule in enumerate(hard) if r in looked_at)
     labels, _, _ = solve(progress.prepared, all_parts(progress.prepared))
     return hard if labels is None else None

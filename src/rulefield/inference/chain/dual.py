@@ -8,7 +8,7 @@ import numpy as np
 from rulefield.inference.chain.prepare import Prepared, prepare
 from rulefield.inference.relaxation import Prices
 from rulefield.inference.result import SLACK, Result, Status, judge
-from rulefield.kernels.lattice.dual import best_path, completions, dual_error, priced, soft_dd
+from rulefield.kernels.lattice.dual import best_path, completions, dual_error, path_score, priced, soft_dd
 from rulefield.kernels.lattice.prices import automaton_prices
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -71,6 +71,16 @@ class Progress:
     def objective_bound(self) -> float:
         """No labelling has a higher objective."""
         return self.bound + self.prepared.offset
+
+    def offer(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Judge a labelling by all rules and keep it if it is the best so far; return its amounts and excesses."""
+        prepared = self.prepared
+        amounts, excesses, cost = prepared.amounts(labels)
+        value = float(path_score(prepared.unary, prepared.arriving, labels)) - cost
+        if value > self.best:
+            self.best = value
+            self.labels[:] = labels
+        return amounts, excesses
 
     def result(self, engine: str, iterations: int) -> Result:
         """Return the answer as it stands."""

@@ -7,15 +7,24 @@ from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.flatten import Term
 from rulefield.inference.relaxation import Relaxation
 from rulefield.inference.result import Result
-from rulefield.kernels.lattice.dual import path_score
 from rulefield.kernels.lattice.lattice import chain_lattice, lattice_path
 from rulefield.problem.chain_rules import ChainProblem
 
 FIRST_WINDOW = 0.1
-"""Share of the gap in which the product first looks for an optimum."""
+"""Share of the gap (where no labelling is known: nats) in which the product first looks for an optimum."""
 
-WIDENING = 2.5
-MOST_WINDOWS = 8
+QUICK_WIDENING, WIDENING = 2.5, 1.5
+"""How much wider each window is than the one before: the first where that one cost few nodes."""
+
+FEW_NODES = 3_000
+
+SHRINKING = 3.0
+"""After a window that overflowed the next is so much narrower."""
+
+WINDOW_NODES = 1_000_000
+"""Nodes that one window may cost."""
+
+MOST_OVERFLOWS = 6
 
 
 def chain_relaxation(progress: Progress, dual: DualPotentials, threshold: float) -> Relaxation:
@@ -35,21 +44,36 @@ def chain_relaxation(progress: Progress, dual: DualPotentials, threshold: float)
 
 
 def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
-    """Product with rules in conflict, within a window below the bound that is widened until it holds the optimum.
+    """Product with rules in conflict, in windows below the bound that grow as they can until one holds the optimum.
 
-    Inside the window nothing is lost; an empty window lowers the bound to its floor. Narrow windows keep lattices
-    small before a good labelling is known.
+    Inside a window nothing is lost; an empty one lowers the bound to its floor. Narrow windows keep lattices small while
+    no good labelling is known; one that overflows is tried again narrower.
     """
     gap = progress.bound - progress.best
-    width = FIRST_WINDOW * gap if np.isfinite(gap) else max(1.0, 0.02 * abs(progress.bound))
+    step = FIRST_WINDOW * (gap if np.isfinite(gap) else 1.0)
+    lowest = _lowest_value(progress, dual)
     terms: set[Term] = set()
-    for attempt in range(MOST_WINDOWS):
-        floor = progress.bound - width if attempt < MOST_WINDOWS - 1 else -np.inf
-        if not search_window(progress, dual, max(floor, progress.best + progress.slack), terms, node_limit):
-            return
-        if progress.settled:
-            return
-        width *= WIDENING
+    overflows = 0
+    while not progress.settled and progress.nodes < node_limit and overflows < MOST_OVERFLOWS:
+        before = progress.nodes
+        floor = progress.bound - step
+        floor = max(floor if floor > lowest else -np.inf, progress.best + progress.slack)
+        if search_window(progress, dual, floor, terms, min(node_limit, before + WINDOW_NODES)):
+            step *= QUICK_WIDENING if progress.nodes - before < FEW_NODES else WIDENING
+        else:
+            step = min(step, progress.bound - floor) / SHRINKING
+            overflows += 1
+
+
+def _lowest_value(progress: Progress, dual: DualPotentials) -> float:
+    """No labelling has a value below this, whatever rules it breaks; below it a window may as well hold everything."""
+    tables = progress.prepared.tables
+    most = np.array([max(rule.max_amount, 1) for rule in progress.prepared.problem.rules])
+    soft = np.isfinite(tables.weight)
+    unary = np.where(dual.unary > -np.inf, dual.unary, 0.0).min(axis=1).sum()
+    step = np.where(dual.arriving > -np.inf, dual.arriving, 0.0).min(axis=(1, 2))
+    steps = step.sum() if len(step) > 1 else step[0] * (len(dual.unary) - 1)
+    return float(dual.constant + unary + steps - abs(tables.weight[soft] @ most[soft])) - 1.0
 
 
 def search_window(progress: Progress, dual: DualPotentials, floor: float, terms: set[Term], node_limit: int) -> bool:
@@ -70,27 +94,17 @@ def search_window(progress: Progress, dual: DualPotentials, floor: float, terms:
         if known:
             term = known.pop(0)
         else:
-            labels, amounts, excesses = _try_best_path(progress, relaxation)
+            labels = np.zeros_like(progress.labels)
+            lattice_path(relaxation.lattice, labels)
+            amounts, excesses = progress.offer(labels)
             floor = max(floor, progress.best + progress.slack)
             if progress.settled or not relaxation.left:
                 return True
             term = relaxation.mischarged(labels, excesses, amounts)
         if not relaxation.add(term, floor, max(0, node_limit - progress.nodes)):
+            progress.nodes = max(progress.nodes, node_limit)  # it has built so many before it gave up
             return False
         terms.add(term)
-
-
-def _try_best_path(progress: Progress, relaxation: Relaxation) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Judge the best path of a relaxation by all rules; keep it where it is the best labelling so far."""
-    prepared = progress.prepared
-    labels = np.zeros_like(progress.labels)
-    lattice_path(relaxation.lattice, labels)
-    amounts, excesses, cost = prepared.amounts(labels)
-    objective = float(path_score(prepared.unary, prepared.arriving, labels)) - cost
-    if objective > progress.best:
-        progress.best = objective
-        progress.labels[:] = labels
-    return labels, amounts, excesses
 
 
 def decode_product(problem: ChainProblem, node_limit: int = 2_000_000, dual_iterations: int = 60) -> Result:

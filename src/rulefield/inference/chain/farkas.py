@@ -1,0 +1,61 @@
+"""Hard counters that cannot all be obeyed, proved by one combination of them that every labelling breaks."""
+
+import numpy as np
+from scipy.optimize import linprog
+
+from rulefield.inference.chain.dual import Progress
+from rulefield.kernels.lattice.dual import best_path, completions, priced
+
+MOST_PASSES = 40
+
+MARGIN = 1e-6
+"""A combination proves something where every labelling breaks it by more than this; duals are at most one."""
+
+
+def prove_infeasible(progress: Progress, most_passes: int = MOST_PASSES) -> np.ndarray | None:
+    """Multipliers (counters,) in [0, 1] of hard counters, their sum broken by every labelling; None where none is found.
+
+    Minimises max_y of sum_c lambda_c (bound_c - tally_c(y)) over 0 <= lambda <= 1 by cutting planes: each pass finds the
+    labelling that breaks the present combination least (one Viterbi pass over zero scores), and a small linear
+    programme over the labellings met so far gives the next combination. A negative value is a proof (Farkas).
+    Labellings that obey all hard rules are kept in ``progress``.
+    """
+    prepared, tables = progress.prepared, progress.prepared.tables
+    hard = np.flatnonzero(np.isinf(prepared.caps))
+    if not len(hard):
+        return None
+    zero = np.where(progress.lowered > -np.inf, 0.0, -np.inf)
+    arriving = np.where(prepared.arriving > -np.inf, 0.0, -np.inf)
+    labels, ahead = np.zeros(len(zero), np.int64), np.empty_like(zero)
+    rows: list[np.ndarray] = []
+    duals = np.zeros(len(prepared.caps))
+    duals[hard] = 1.0
+    for _ in range(most_passes):
+        unary, moved = priced(zero, arriving, tables, prepared.classes, duals)
+        completions(unary, moved, ahead)
+        value = best_path(unary, moved, ahead, labels) + float(duals @ tables.counter_bound)
+        progress.iterations += 1
+        if value < -MARGIN:
+            return duals
+        excesses = progress.offer(labels)[1]
+        if progress.best > -np.inf:
+            return None
+        rows.append(-excesses[hard].astype(np.float64))
+        found = _next_combination(np.array(rows))
+        if found is None or found[0] > -MARGIN:
+            return None
+        duals[hard] = found[1]
+    return None
+
+
+def _next_combination(rows: np.ndarray) -> tuple[float, np.ndarray] | None:
+    """Least z with rows @ lambda <= z for some 0 <= lambda <= 1: (z, lambda)."""
+    count = rows.shape[1]
+    found = linprog(
+        np.r_[np.zeros(count), 1.0],
+        A_ub=np.c_[rows, -np.ones(len(rows))],
+        b_ub=np.zeros(len(rows)),
+        bounds=[(0.0, 1.0)] * count + [(None, None)],
+        method="highs-ds",
+    )
+    return None if found.x is None else (float(found.fun), np.clip(found.x[:count], 0.0, 1.0))

@@ -12,14 +12,13 @@ import warnings
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
+import rulefield as rf
 from rulefield.datasets.fields import make_grid_field
-from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier
-from rulefield.estimators.gaussian.regressor import GaussianCRFRegressor
 
 
 def fit_map(side, method="map"):
     data = make_grid_field(side, side)
-    field = GaussianCRFClassifier("precomputed", data.graphs, method=method, mean="smoothed")
+    field = rf.GaussianCRFClassifier(predictors="precomputed", graphs=data.graphs, algorithm=method, mean="smoothed")
     start = time.perf_counter()
     field.fit(data.scores, data.labels)
     seconds = time.perf_counter() - start
@@ -39,7 +38,7 @@ def fit_map(side, method="map"):
 def fit_values(side):
     data = make_grid_field(side, side)
     values = np.where(np.isnan(data.labels), np.nan, data.latent)
-    field = GaussianCRFRegressor("precomputed", data.graphs)
+    field = rf.GaussianCRFRegressor(predictors="precomputed", graphs=data.graphs)
     start = time.perf_counter()
     field.fit(data.scores, values)
     print(f"regression {side * side:6} nodes: fit {time.perf_counter() - start:6.2f} s, {field.n_iter_} evaluations")

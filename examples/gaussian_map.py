@@ -7,8 +7,8 @@ import importlib.util
 
 import numpy as np
 
+import rulefield as rf
 from rulefield.datasets.fields import make_grid_field
-from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier
 
 SIDE = 40
 
@@ -22,7 +22,7 @@ def main():
     truth = (data.latent[0] > 0).astype(int)
     hidden = np.isnan(data.labels[0])
 
-    field = GaussianCRFClassifier("precomputed", data.graphs, method="map")
+    field = rf.GaussianCRFClassifier(predictors="precomputed", graphs=data.graphs, algorithm="map")
     field.fit(data.scores, data.labels)
     smooth = field.predict_proba(data.scores)[0]
 

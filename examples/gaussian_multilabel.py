@@ -9,8 +9,8 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+import rulefield as rf
 from rulefield import rules as r
-from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier
 
 TAGS = ["happy", "dancing", "calm", "quiet", "sad", "angry"]
 MOOD = np.array([1.0, 0.9, -0.6, -0.8, -0.9, 0.3])
@@ -27,7 +27,7 @@ def make_songs(n, seed=0):
 def main():
     X, Y = make_songs(600)
     train, test = slice(0, 400), slice(400, None)
-    field = GaussianCRFClassifier([LogisticRegression(), RandomForestClassifier(50, random_state=0)])
+    field = rf.GaussianCRFClassifier(predictors=[LogisticRegression(), RandomForestClassifier(50, random_state=0)])
     field.fit(X[train], Y[train])
     print("graphs:", {name: round(weight, 1) for name, weight in field.graph_weights_.items()})
 
@@ -35,11 +35,11 @@ def main():
     hidden = np.isnan(known)
     for name, proba in (
         ("nothing known", field.predict_proba(X[test])),
-        ("happy and quiet known", field.predict_proba(X[test], known)),
+        ("happy and quiet known", field.predict_proba(X[test], known=known)),
     ):
         print(f"AUC of the other four tags, {name}: {roc_auc_score(Y[test][hidden], proba[hidden]):.3f}")
 
-    plain = GaussianCRFClassifier(field.predictors, method="map").fit(X[train], Y[train])
+    plain = rf.GaussianCRFClassifier(predictors=field.predictors, algorithm="map").fit(X[train], Y[train])
     for name, model in (("independent tags", plain), ("field", field)):
         print(
             f"log-likelihood of a song's tags, {name}: {model.predict_joint_log_proba(X[test], Y[test]).mean():.3f}"

@@ -28,9 +28,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+import rulefield as rf
 from rulefield.datasets.fields import TABLE_5, make_paper_field
 from rulefield.datasets.multilabel import read_emotions, read_yeast
-from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier
 
 MEASURES = ("auc", "macro_auc", "acc", "subset", "marginal_ll", "joint_ll", "hidden_half_auc")
 # Recorded for the authors' code on the same kind of predictors and folds (AUC, ACC, CPU seconds per fold)
@@ -72,7 +72,7 @@ def field_measures(field, fold, seed):
     seconds = time.process_time() - start
     found = marginal_measures(P, fold.Y_test)
     found["joint_ll"] = field.predict_joint_log_proba(fold.R_test, fold.Y_test).sum()
-    given = field.predict_proba(fold.R_test, known)
+    given = field.predict_proba(fold.R_test, known=known)
     found["hidden_half_auc"] = roc_auc_score(fold.Y_test[hidden], given[hidden])
     return found, seconds
 
@@ -88,11 +88,11 @@ def stacking(fold):
 
 def models(paper):
     if paper:
-        return {m: {"method": m, "paper": True} for m in ("map", "jj")}
+        return {m: {"algorithm": m, "paper": True} for m in ("map", "jj")}
     return {
-        "map": {"method": "map"},
+        "map": {"algorithm": "map"},
         "field": {},
-        "vb, smoothed mean": {"method": "vb", "mean": "smoothed"},
+        "vb, smoothed mean": {"algorithm": "vb", "mean": "smoothed"},
     }
 
 
@@ -110,8 +110,8 @@ def run_set(name, data, n_folds, n_jobs, cache):
         if not paper:
             rows.setdefault("stacking per label", []).append(plain_measures(stacking(fold), fold.Y_test, number))
         for model, options in models(paper).items():
-            graphs = list(fold.graphs) if paper or options.get("method") == "map" else None
-            field = GaussianCRFClassifier("precomputed", graphs, **options)
+            graphs = list(fold.graphs) if paper or options.get("algorithm") == "map" else None
+            field = rf.GaussianCRFClassifier(predictors="precomputed", graphs=graphs, **options)
             if number == 0:
                 field.fit(fold.R[:40], fold.Y[:40]).predict_proba(fold.R_test[:2])  # compile
             start = time.process_time()
@@ -121,7 +121,7 @@ def run_set(name, data, n_folds, n_jobs, cache):
             rows.setdefault(model, []).append(found)
             seconds[model] = seconds.get(model, 0.0) + fitting + predicting
             if model == "field":
-                chosen[-1] += (f"method {field.method_}",)
+                chosen[-1] += (f"algorithm {field.algorithm_}",)
     for choice, count in Counter(chosen).items():
         print(f"{name}: chosen in {count} folds: {', '.join(choice)}")
     return rows, seconds, number + 1
@@ -192,7 +192,7 @@ def table_5_field(data, method, n_train):
     """Mean joint log-likelihood of the test part, AUC, and the variance that was learned."""
     train, test = slice(0, n_train), slice(n_train, None)
     graphs = [g[test] for g in data.graphs]
-    field = GaussianCRFClassifier("precomputed", [], method=method, mean="smoothed")
+    field = rf.GaussianCRFClassifier(predictors="precomputed", graphs=[], algorithm=method, mean="smoothed")
     field.fit(data.scores[train], data.labels[train], graphs=[g[train] for g in data.graphs])
     likelihood = field.predict_joint_log_proba(data.scores[test], data.labels[test], graphs=graphs, n_samples=100)
     proba = field.predict_proba(data.scores[test], graphs=graphs)

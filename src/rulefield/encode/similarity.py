@@ -17,7 +17,7 @@ from rulefield.exceptions import InputError
 def _columns(Y: Any) -> np.ndarray:
     Y = np.asarray(Y, dtype=float)
     if Y.ndim != 2 or Y.shape[1] < 1:
-        raise InputError(f"Labels must have shape (n_instances, n_outputs) to compare outputs; got {Y.shape}.")
+        raise InputError(f"labels must have shape (n_instances, n_outputs) to compare outputs; got {Y.shape}.")
     return Y
 
 

@@ -90,6 +90,16 @@ class TableProduct:
             marginals[step.variable] = share.reshape(len(share), -1).sum(axis=1)
         return marginals, total
 
+    def draw(self, n_draws: int, rng: np.random.Generator) -> dict[int, np.ndarray]:
+        """Draw values of all variables that have a choice, (n_draws,) each; the sum must not be 0."""
+        found: dict[int, np.ndarray] = {}
+        for step in reversed(list(self._eliminate(range(len(self.sizes)), _log_sum))):
+            given = tuple(found[v] for v in step.scope)
+            share = np.exp(np.moveaxis(step.table, 0, -1)[given].T - step.message[given])
+            share = share.reshape(len(share), -1) + np.zeros((1, n_draws))
+            found[step.variable] = (share.cumsum(axis=0) < rng.random(n_draws) * share.sum(axis=0)).sum(axis=0)
+        return found
+
     def _eliminate(self, variables: Iterable[int], reduce: Callable[[np.ndarray], np.ndarray]) -> Iterator[_Step]:
         """Take variables out one by one, the one with the smallest table first; ``reduce`` works on the first axis."""
         wanted = {v for v in variables if self.sizes[v] > 1}

@@ -135,7 +135,7 @@ def conjugate_gradient(matrix: Any, right: np.ndarray, tolerance: float = CG_TOL
         new = np.einsum("ij,ij->j", residual, z)
         direction = z + np.divide(new, rho, out=np.zeros_like(rho), where=rho > 0) * direction
         rho = new
-    raise InputError("The coupling of the field is not positive definite: are the similarities finite and symmetric?")
+    raise InputError("the coupling of the field is not positive definite: are the similarities finite and symmetric?")
 
 
 @dataclass(frozen=True)

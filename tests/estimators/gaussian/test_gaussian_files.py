@@ -3,14 +3,17 @@
 import numpy as np
 import pytest
 import scipy.sparse
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 import rulefield
 from rulefield import rules as r
 from rulefield.encode.similarity import grid
 from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier
 from rulefield.estimators.gaussian.regressor import GaussianCRFRegressor
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, ModelFileError
 
 
 def scored(seed=0, m=80, n=4):
@@ -25,16 +28,18 @@ def scored(seed=0, m=80, n=4):
 def test_a_classifier_comes_back_the_same(tmp_path, method):
     scores, Y = scored()
     rule = r.at_most(2, r.nodes("label").is_(1))
-    field = GaussianCRFClassifier("precomputed", ["residual_correlation", "chi2"], method=method, rules=[rule])
+    field = GaussianCRFClassifier(
+        predictors="precomputed", graphs=["residual_correlation", "chi2"], algorithm=method, rules=[rule]
+    )
     field.fit(scores, Y)
     field.save(tmp_path / "field.rf")
     again = rulefield.load(tmp_path / "field.rf")
     known = np.where(np.arange(4) < 2, Y, np.nan)
     assert isinstance(again, GaussianCRFClassifier)
-    np.testing.assert_array_equal(again.predict_proba(scores, known), field.predict_proba(scores, known))
+    np.testing.assert_array_equal(again.predict_proba(scores, known=known), field.predict_proba(scores, known=known))
     np.testing.assert_array_equal(again.predict(scores), field.predict(scores))
     assert again.graph_weights_ == field.graph_weights_
-    assert again.method_ == field.method_
+    assert again.algorithm_ == field.algorithm_
     assert again.to_bytes() == field.to_bytes()
     with pytest.raises(InputError, match="fitted with 2 scores per node; got 1"):
         again.predict(scores[..., :1])
@@ -46,7 +51,7 @@ def test_graphs_of_instances_and_sizes_that_differ():
     scores = [rng.normal(size=(n, 1)) for n in sizes]
     Y = [(s[:, 0] > 0).astype(float) for s in scores]
     graphs = [[np.ones((n, n)) - np.eye(n) for n in sizes]]
-    field = GaussianCRFClassifier("precomputed").fit(scores, Y, graphs=graphs)
+    field = GaussianCRFClassifier(predictors="precomputed").fit(scores, Y, graphs=graphs)
     again = GaussianCRFClassifier.load(field.to_bytes())
     for a, b in zip(field.predict_proba(scores, graphs=graphs), again.predict_proba(scores, graphs=graphs)):
         np.testing.assert_array_equal(a, b)
@@ -57,8 +62,8 @@ def test_sparse_graphs_and_regression(tmp_path):
     graph = grid(25, 20)
     scores = rng.normal(size=(1, 500, 1))
     values = scores[..., 0] + 0.1 * rng.normal(size=(1, 500))
-    field = GaussianCRFRegressor("precomputed", [graph]).fit(scores, values)
-    assert scipy.sparse.issparse(field.graph_entries_[0].matrix)
+    field = GaussianCRFRegressor(predictors="precomputed", graphs=[graph]).fit(scores, values)
+    assert scipy.sparse.issparse(field._graph_entries[0].matrix)
     field.save(tmp_path / "field.rf")
     again = rulefield.load(tmp_path / "field.rf")
     for a, b in zip(field.predict(scores, return_std=True), again.predict(scores, return_std=True)):
@@ -66,25 +71,55 @@ def test_sparse_graphs_and_regression(tmp_path):
 
 
 @pytest.mark.parametrize("labels", [["no", "yes"], [3, 7], ["a", "b", "c"]])
-def test_predictors_stay_behind(labels):
-    """A field with predictors is saved only when asked, and then reads their scores."""
+@pytest.mark.parametrize("predictors", [None, [[LogisticRegression(), LogisticRegression(C=0.1)]]])
+def test_linear_predictors_are_kept(labels, predictors):
     rng = np.random.default_rng(3)
     X = rng.normal(size=(90, 3))
     y = np.array(labels)[np.clip(X[:, 0] + 1.5, 0, len(labels) - 1).astype(int)]
-    field = GaussianCRFClassifier([LogisticRegression()]).fit(X, y)
-    with pytest.raises(InputError, match="never holds code of others: pass without_predictors=True"):
+    field = GaussianCRFClassifier(predictors=predictors).fit(X, y)
+    again = rulefield.load(field.to_bytes())
+    np.testing.assert_array_equal(again.predict_proba(X), field.predict_proba(X))
+    np.testing.assert_array_equal(again.classes_, field.classes_)
+    assert repr(again.predictors) == repr(field.predictors)
+    assert repr(again._layout.fitted.chosen) == repr(field._layout.fitted.chosen)
+    assert again.fit(X, y).objective_ == field.objective_
+
+
+def test_a_label_that_was_never_seen_and_nodes_with_features():
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(40, 3, 2))
+    Y = (X[..., 0] > 0).astype(float)
+    field = GaussianCRFClassifier(predictors=[make_pipeline(StandardScaler(), LogisticRegression())]).fit(X, Y)
+    again = rulefield.load(field.to_bytes())
+    np.testing.assert_array_equal(again.predict_proba(X), field.predict_proba(X))
+    table, constant = X[:, 0], np.column_stack([Y[:, 0], np.zeros(40)])
+    field = GaussianCRFClassifier().fit(table, constant)  # the second label has no classifier, only its share
+    np.testing.assert_array_equal(rulefield.load(field.to_bytes()).predict_proba(table), field.predict_proba(table))
+
+
+def test_other_predictors_stay_behind():
+    """A field with such predictors is saved only when asked, and then reads their scores."""
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(60, 3))
+    Y = (X + rng.normal(size=(60, 3)) > 0).astype(int)
+    field = GaussianCRFClassifier(predictors=[RandomForestClassifier(3, random_state=0)]).fit(X, Y)
+    with pytest.raises(ModelFileError, match="the predictor RandomForestClassifier cannot be kept"):
         field.to_bytes()
     again = rulefield.load(field.to_bytes(without_predictors=True))
     scores = field.predictor_scores(X)
     np.testing.assert_array_equal(again.predict(scores), field.predict(X))
     np.testing.assert_array_equal(again.predict_proba(scores), field.predict_proba(X))
-    np.testing.assert_array_equal(again.classes_, field.classes_)
+    odd = LogisticRegression(random_state=np.random.RandomState(0))
+    field = GaussianCRFClassifier(predictors=[odd]).fit(X, Y)
+    with pytest.raises(ModelFileError, match="random_state of the predictor"):
+        field.to_bytes()
 
 
-def test_predictors_of_values_stay_behind():
+def test_predictors_of_values():
     rng = np.random.default_rng(4)
     X = rng.normal(size=(60, 2))
     Y = np.column_stack([X[:, 0], 5 + 3 * X[:, 1]]) + 0.1 * rng.normal(size=(60, 2))
-    field = GaussianCRFRegressor([Ridge()]).fit(X, Y)
+    field = GaussianCRFRegressor(predictors=[Ridge()]).fit(X, Y)
     again = rulefield.load(field.to_bytes(without_predictors=True))
     np.testing.assert_allclose(again.predict(field.predictor_scores(X)), field.predict(X), rtol=1e-12)
+    np.testing.assert_array_equal(rulefield.load(field.to_bytes()).predict(X), field.predict(X))

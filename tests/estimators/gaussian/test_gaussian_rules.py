@@ -1,5 +1,6 @@
 """Rules on the labels of a Gaussian field, against every label vector."""
 
+from copy import deepcopy
 from itertools import product
 
 import numpy as np
@@ -59,11 +60,35 @@ def test_rules_of_the_constructor_and_known_labels(field):
         clf.set_params(rules=None)
     known = np.full((1, 5), np.nan)
     known[0, 3] = 1
-    np.testing.assert_array_equal(clf.predict(X[:1], known, rules=rules), [[0, 0, 0, 1, 0]])
+    np.testing.assert_array_equal(clf.predict(X[:1], known=known, rules=rules), [[0, 0, 0, 1, 0]])
     known[0, 2] = 1
     with pytest.raises(InfeasibleError, match="no label vector satisfies"):
-        clf.predict(X[:1], known, rules=rules)
-    np.testing.assert_array_equal(clf.predict(X[:1], known, rules=rules, on_infeasible="relax")[0, 2:4], [1, 1])
+        clf.predict(X[:1], known=known, rules=rules)
+    with pytest.raises(InfeasibleError, match="no label vector satisfies"):
+        clf.predict_proba(X[:1], known=known, rules=rules)
+    relaxed = deepcopy(clf).set_params(on_infeasible="relax")
+    np.testing.assert_array_equal(relaxed.predict(X[:1], known=known, rules=rules)[0, 2:4], [1, 1])
+
+
+@pytest.mark.parametrize("rules", CASES.values(), ids=CASES)
+def test_probabilities_under_rules_are_sums_over_all_label_vectors(field, rules):
+    clf, X = field
+    graph = TypedGraph({"label": np.zeros((5, 1))})
+    every = np.array(list(product((0, 1), repeat=5)))
+    amounts = [[violation_on_graph(rule, graph, {"label": list(y)}) for y in every.tolist()] for rule in rules]
+    costs = sum(
+        np.where(np.array(a) > 0, np.array(a, float) * rule.weight, 0.0)
+        if not rule.is_hard
+        else np.where(np.array(a) > 0, np.inf, 0.0)
+        for a, rule in zip(amounts, rules)
+    )
+    for found, q in zip(clf.predict_proba(X[:10], rules=rules), clf.predict_proba(X[:10], rules=[])):
+        weight = np.prod(np.where(every, q, 1 - q), axis=1) * np.exp(-costs)
+        np.testing.assert_allclose(found, weight @ every / weight.sum(), atol=1e-12)
+    drawn = clf.sample(X[:4], rules=rules, n_samples=2000, random_state=0)
+    np.testing.assert_allclose(drawn.mean(axis=0), clf.predict_proba(X[:4], rules=rules), atol=0.05)
+    broken = {tuple(y) for y, cost in zip(every.tolist(), costs) if np.isinf(cost)}
+    assert not broken & {tuple(y) for y in drawn.reshape(-1, 5).tolist()}
 
 
 def test_no_rules_is_plain_prediction(field):

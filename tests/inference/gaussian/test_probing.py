@@ -83,20 +83,22 @@ def test_gradient_is_near_the_exact_one(kind, method, request):
     np.testing.assert_allclose(near, gradient, rtol=0.1, atol=0.03 * np.abs(gradient).max())
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:The Cholesky factor")
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore:the Cholesky factor")
 def test_fields_are_fitted_without_factors(no_factors):
     data = make_grid_field(21, 20)
-    field = GaussianCRFClassifier("precomputed", data.graphs, method="vb", mean="smoothed", max_iter=5)
+    field = GaussianCRFClassifier(
+        predictors="precomputed", graphs=data.graphs, algorithm="vb", mean="smoothed", max_iter=5
+    )
     with pytest.warns(UserWarning, match="420 nodes is too large"):
         field.fit(data.scores, data.labels)
-    p = field.predict_proba(data.scores, data.labels)
+    p = field.predict_proba(data.scores, known=data.labels)
     assert np.all((p >= 0) & (p <= 1))
-    assert field.sample(data.scores, 2).shape == (2, 1, 420)
+    assert field.sample(data.scores, n_samples=2).shape == (2, 1, 420)
     values = np.where(np.isnan(data.labels), np.nan, data.latent)
     mean, std = (
-        GaussianCRFRegressor("precomputed", data.graphs)
+        GaussianCRFRegressor(predictors="precomputed", graphs=data.graphs)
         .fit(data.scores, values)
-        .predict(data.scores, values, return_std=True)
+        .predict(data.scores, known=values, return_std=True)
     )
     hidden = np.isnan(values)
     assert np.all(std[hidden] > 0)

@@ -8,7 +8,7 @@ from oracles.graphs import all_labellings, objectives, random_problem
 from rulefield.data.graphs import TypedGraph
 from rulefield.exceptions import InputError
 from rulefield.inference import elimination
-from rulefield.inference.graph.marginals import exact_sums, reading_order
+from rulefield.inference.graph.marginals import exact_draws, exact_sums, reading_order
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.rules import at_most, node, nodes
 from rulefield.rules.graph.compiler import GraphRuleCompiler
@@ -48,6 +48,31 @@ def test_sums_are_those_over_all_labellings(options, direct, monkeypatch):
         assert found.node == pytest.approx(node_marginals, abs=1e-9)
         impossible += log_z == -np.inf
     assert impossible < 50
+
+
+@pytest.mark.parametrize("options", [{}, {"n_rows": 2, "n_auxiliary": 1}, {"forbidden": 0.2, "kind": "forest"}])
+def test_draws_follow_the_distribution(options):
+    tried = 0
+    for seed in range(30):
+        problem = random_problem(np.random.default_rng(seed), n_nodes=5, **options)
+        expected, log_z = enumerated(problem)
+        if log_z == -np.inf:
+            with pytest.raises(InputError, match="no labelling is allowed"):
+                exact_draws(problem, 3, np.random.default_rng(0))
+            continue
+        tried += 1
+        p = problem.potentials
+        drawn = exact_draws(problem, 4000, np.random.default_rng(seed))
+        shares = np.concatenate([np.bincount(drawn[:, v], minlength=m) / 4000 for v, m in enumerate(p.n_labels)])
+        assert shares == pytest.approx(expected, abs=0.045)
+        labels, total = objectives(problem)
+        best = dict.fromkeys(map(tuple, labels[:, : p.n_nodes].tolist()), -np.inf)
+        for row, value in zip(labels[:, : p.n_nodes].tolist(), total):
+            best[tuple(row)] = max(best[tuple(row)], value)
+        assert all(best[tuple(row)] > -np.inf for row in drawn.tolist())
+        top = max(best, key=best.get)
+        assert (drawn == top).all(axis=1).mean() == pytest.approx(np.exp(best[top] - log_z), abs=0.045)
+    assert tried > 5
 
 
 def long_chain(n, n_labels=3, seed=0):

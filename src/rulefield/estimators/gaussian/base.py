@@ -1,18 +1,21 @@
 """What the Gaussian classifier and regressor share: inputs, graphs, learning, potentials."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from rulefield.encode.similarity import LABEL_BUILDERS, correlation, overfit_correlation
 from rulefield.estimators.base import SavedModel
-from rulefield.estimators.gaussian.files import refuse_predictors
 from rulefield.estimators.gaussian.inputs import Batched, GraphEntry, make_batches, own_graphs, shared_graphs
 from rulefield.estimators.gaussian.layouts import (
     Labels,
@@ -22,7 +25,21 @@ from rulefield.estimators.gaussian.layouts import (
     TableLayout,
     is_ragged,
 )
-from rulefield.estimators.gaussian.scores import CrossFitting
+from rulefield.estimators.gaussian.order import content_order, taken
+from rulefield.estimators.gaussian.predictors import describe, remake
+from rulefield.estimators.gaussian.scores import CrossFitting, RandomState, ScoreTask, generator_seed
+from rulefield.estimators.packing import Packer
+from rulefield.estimators.parameters import (
+    FLAG,
+    N_JOBS,
+    RANDOM_STATE,
+    Requirement,
+    either,
+    number,
+    one_of,
+    whole,
+)
+from rulefield.estimators.tables import KnownTable, known_rows
 from rulefield.exceptions import InputError
 from rulefield.learning.fit_log import FitResult, joined
 from rulefield.learning.gaussian import FieldObjective, fit_field
@@ -33,6 +50,46 @@ BUILDERS = (*LABEL_BUILDERS, "residual_correlation", "overfit_correlation")
 TOLL = 1.0  # nats for each unit of log(1 + rho) and log(1 + v)
 ENTRY = 1.0  # nats that a variance must gain to be kept at all (Akaike's price of a parameter)
 PAPER_GRAPHS = ("chi2", "mutual_info", "overfit_correlation", "label_distance")
+
+Graphs = Sequence[Sequence[Any]] | None
+"""Graphs that instances bring: for each graph a list of one similarity matrix per instance."""
+Predictors = str | Sequence[BaseEstimator | Sequence[BaseEstimator]] | None
+GraphSpecs = Sequence[str | ArrayLike | Callable[[np.ndarray], ArrayLike]] | str | None
+CrossValidation = int | float | Sequence[tuple[np.ndarray, np.ndarray]] | Any | None
+
+
+def _is_predictors(value: Any) -> bool:
+    return value is None or value == "precomputed" or (isinstance(value, list | tuple) and len(value) > 0)
+
+
+def _is_graphs(value: Any) -> bool:
+    plain = value is None or isinstance(value, str | list | tuple | np.ndarray) or callable(value)
+    return plain or scipy.sparse.issparse(value) or hasattr(value, "adjacency")
+
+
+def _is_cv(value: Any) -> bool:
+    if isinstance(value, float):
+        return 0 < value < 1
+    folds = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 2
+    return value is None or folds or hasattr(value, "split") or (isinstance(value, list | tuple) and len(value) > 0)
+
+
+SHARED_PARAMETERS = {
+    "predictors": Requirement('None, "precomputed" or a list of estimators that is not empty', _is_predictors),
+    "graphs": Requirement("None or a list of builders' names, similarity matrices or functions", _is_graphs),
+    "mean": one_of("auto", "smoothed", "direct"),
+    "per_output": either(FLAG, one_of("auto")),
+    "signed": FLAG,
+    "cv": Requirement(
+        "None, a number of folds >= 2, a share between 0 and 1, a splitter or a list of splits", _is_cv
+    ),
+    "l2": number(),
+    "max_iter": whole(1),
+    "tol": number(),
+    "n_jobs": N_JOBS,
+    "random_state": RANDOM_STATE,
+    "joint_predictors": FLAG,
+}
 
 
 @dataclass(frozen=True)
@@ -46,68 +103,84 @@ class GraphSources:
     residual_weight: np.ndarray | None
 
 
-class GaussianCRFBase(SavedModel, BaseEstimator):
+class GaussianCRFBase(SavedModel):
     """Shared parts; see the classifier and the regressor."""
 
-    _saved = ("objective_", "log_", "n_iter_", "converged_", "stopped_because_")
-
-    predictors: Any
-    graphs: Any
+    predictors: Predictors
+    graphs: GraphSpecs
     mean: str
+    per_output: bool | str
     signed: bool
-    cv: Any
+    cv: CrossValidation
     l2: float
     max_iter: int
     tol: float
     n_jobs: int | None
-    random_state: int | None
+    random_state: RandomState
     joint_predictors: bool
+
+    _saved: ClassVar[tuple[str, ...]] = ("objective_", "log_", "n_iter_", "converged_", "stopped_because_")
+
+    @property
+    @abstractmethod
+    def _task(self) -> ScoreTask:
+        """What the predictors are for."""
 
     def _layout_of(self, X: Any, same_nodes: bool) -> Layout:
         if isinstance(self.predictors, str):
-            if self.predictors != "precomputed":
-                raise InputError(
-                    f'predictors must be a list of estimators or "precomputed"; got {self.predictors!r}.'
-                )
             return ScoresLayout(same_nodes)
         if is_ragged(X) or getattr(X, "ndim", 2) == 3:
             return NodesLayout()
         return TableLayout()
 
-    def _check_table(self, X: Any, reset: bool) -> Any:
+    def _check_table(self, X: ArrayLike, reset: bool) -> np.ndarray:
         return validate_data(self, X, reset=reset, dtype=np.float64)
 
-    def _check_weight(self, X: Any, sample_weight: Any) -> np.ndarray | None:
+    def _check_weight(self, X: Any, sample_weight: ArrayLike | None) -> np.ndarray | None:
         """Weights of the instances as floats, (n_instances,); None where all count the same."""
         if sample_weight is None:
             return None
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
 
+    def _in_order(
+        self, X: Any, labels: Labels, weight: np.ndarray | None, graphs: Graphs
+    ) -> tuple[Any, Labels, np.ndarray | None, Graphs]:
+        """Sort the instances by their content, so that no part of the fit depends on the order they come in.
+
+        Splits that are given by place, or by a splitter, keep the order.
+        """
+        if self.cv is not None and not isinstance(self.cv, int | float | np.integer):
+            return X, labels, weight, graphs
+        if not isinstance(X, np.ndarray):
+            X = [np.asarray(x, dtype=float) for x in X] if is_ragged(X) else np.asarray(X, dtype=float)
+        for stack in graphs or ():
+            if len(stack) != len(labels):
+                raise InputError(f"graphs has {len(stack)} matrices in one list for {len(labels)} instances.")
+        order = content_order(X, labels, weight, graphs)
+        own = None if graphs is None else [taken(stack, order) for stack in graphs]
+        return taken(X, order), taken(labels, order), None if weight is None else weight[order], own
+
     @abstractmethod
-    def _default_predictors(self) -> list[Any]:
+    def _default_predictors(self) -> list[BaseEstimator]:
         """Return the estimators that are used where none are given."""
 
     def _cross_fitting(self, paper: bool = False) -> CrossFitting:
-        predictors = self.predictors
-        if predictors is None:
-            predictors = self._default_predictors()
-        elif not isinstance(predictors, str) and not isinstance(predictors, (list, tuple)):
-            raise InputError(f"predictors must be a list of estimators; got {type(predictors).__name__}.")
-        if not isinstance(predictors, str) and not predictors:
-            raise InputError("predictors is empty; give at least one estimator, or None for the default.")
+        predictors = self._default_predictors() if self.predictors is None else self.predictors
         cv = self.cv if self.cv is not None else (0.2 if paper else 5)
         return CrossFitting(predictors, cv, self.random_state, self.n_jobs, self.joint_predictors)
 
-    def _resolve_graphs(self, sources: "GraphSources", names: Any, n_nodes: int | None, own: Any) -> list[GraphEntry]:
+    def _resolve_graphs(
+        self, sources: "GraphSources", names: GraphSpecs, n_nodes: int | None, own: Graphs
+    ) -> list[GraphEntry]:
         """Laplacians of shared graphs, and entries for graphs that instances bring."""
-        specs = [] if names is None else names
+        specs: Any = [] if names is None else names
         if isinstance(specs, str) or not isinstance(specs, (list, tuple)):
             specs = [specs]
         if n_nodes == 1:  # nothing to join
             specs = []
         entries: list[GraphEntry] = []
-        for number, spec in enumerate(specs):
-            name, similarity = f"graph {number}", spec
+        for k, spec in enumerate(specs):
+            name, similarity = f"graph {k}", spec
             if isinstance(spec, str):
                 name, similarity = spec, self._build(spec, sources)
             elif callable(spec):
@@ -122,19 +195,19 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
     def _build(self, name: str, sources: "GraphSources") -> np.ndarray:
         if name not in BUILDERS:
             raise InputError(
-                f"There is no graph builder {name!r}; choose from {', '.join(BUILDERS)}, or pass a matrix."
+                f"graphs names no builder {name!r}; choose from {', '.join(BUILDERS)}, or pass a matrix."
             )
         Y, weight = sources.Y, sources.weight
         if not isinstance(Y, np.ndarray):
             raise InputError(
-                f"Graph builder {name!r} compares outputs, but instances differ in size; pass graphs to fit."
+                f"graph builder {name!r} compares outputs, but instances differ in size; pass graphs to fit."
             )
         if name == "residual_correlation":
             return correlation(sources.residual, sources.residual_weight)
         if name == "overfit_correlation":
-            if not isinstance(self.layout_, TableLayout):
+            if not isinstance(self._layout, TableLayout):
                 raise InputError('"overfit_correlation" trains a network on the rows of X; it needs a table.')
-            return overfit_correlation(sources.X, Y, self.random_state, weight)
+            return overfit_correlation(sources.X, Y, generator_seed(self.random_state), weight)
         return LABEL_BUILDERS[name](Y, weight)
 
     def _learn(
@@ -143,15 +216,15 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
         data: Batched,
         labels: Labels,
         kind: str,
-        method: str,
+        algorithm: str,
         starts: Sequence[np.ndarray],
     ) -> FitResult:
         toll = 0.0 if model.simplex else TOLL
-        objective = FieldObjective(model, data.batches, data.split(labels), kind, method, self.l2, toll, 1e-5)
+        objective = FieldObjective(model, data.batches, data.split(labels), kind, algorithm, self.l2, toll, 1e-5)
         found = fit_field(objective, starts, self.max_iter, self.tol)
         if model.bayesian and not model.log_variance and not model.simplex and model.variance(found.theta) > 0:
             found = self._without_variance(objective, found, kind)
-        self.model_, self.theta_, self.objective_ = model, found.theta, found.objective
+        self.model_, self.theta_, self.objective_ = model, found.theta, float(found.objective)
         return found
 
     def _without_variance(self, objective: FieldObjective, found: FitResult, kind: str) -> FitResult:
@@ -172,7 +245,7 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
     def graph_weights_(self) -> dict[str, float]:
         """Learned strength rho of each graph; exactly 0 where a graph was not wanted."""
         check_is_fitted(self, "theta_")
-        return {e.name: float(r) for e, r in zip(self.graph_entries_, self.model_.rho(self.theta_))}
+        return {e.name: float(r) for e, r in zip(self._graph_entries, self.model_.rho(self.theta_))}
 
     @property
     def predictor_weights_(self) -> np.ndarray:
@@ -192,13 +265,12 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
         check_is_fitted(self, "theta_")
         return self.model_.variance(self.theta_)
 
-    def _instances(self, X: Any, graphs: Any) -> Batched:
+    def _instances(self, X: Any, graphs: Graphs) -> Batched:
         """Scores and graphs of new instances."""
         check_is_fitted(self, "theta_")
-        if isinstance(self.layout_, TableLayout):
+        if isinstance(self._layout, TableLayout):
             X = self._check_table(X, reset=False)
-        scores = self.layout_.scores(X)
-        return make_batches(scores, self.graph_entries_, graphs)
+        return make_batches(self._layout.scores(X), self._graph_entries, graphs)
 
     def _potentials(self, data: Batched) -> list[GaussianPotentials]:
         return [self.model_.potentials(self.theta_, batch) for batch in data.batches]
@@ -209,53 +281,79 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
         (n_instances, n_outputs, n_predictors), with several classes (..., n_classes); a list where sizes differ.
         """
         check_is_fitted(self, "theta_")
-        if isinstance(self.layout_, TableLayout):
+        if isinstance(self._layout, TableLayout):
             X = self._check_table(X, reset=False)
-        scores = self.layout_.scores(X)
+        scores = self._layout.scores(X)
         last = self.model_.n_classes > 1
         if isinstance(scores, list):
             return [np.moveaxis(s, 0, -1) if last else s[0] for s in scores]
         return np.moveaxis(scores, 1, -1) if last else scores[:, 0]
 
-    def save(self, path: str | Path, without_predictors: bool = False) -> None:
-        """Write the field to one file, which :func:`rulefield.load` reads; opening it runs no code.
+    def save(self, path: str | Path, *, without_predictors: bool = False) -> None:
+        """Write the model to one file, which :func:`rulefield.load` reads; opening it runs no code.
 
-        A file holds no predictors: where there are some, ``without_predictors=True`` saves the field alone, and the
-        loaded one takes what :meth:`predictor_scores` gives in place of X.
+        Parameters
+        ----------
+        path : path
+        without_predictors : bool
+            Save the field alone: the loaded one takes what :meth:`predictor_scores` gives in place of X. Linear
+            predictors of scikit-learn (and pipelines of them with scalers) are kept in the file; others are refused.
         """
         check_is_fitted(self, "theta_")
-        if not without_predictors:
-            refuse_predictors(self)
-        super().save(path)
+        if without_predictors and not isinstance(self._layout, ScoresLayout):
+            self._field_alone().save(path)
+        else:
+            super().save(path)
 
-    def to_bytes(self, without_predictors: bool = False) -> bytes:
+    def to_bytes(self, *, without_predictors: bool = False) -> bytes:
         """Return what ``save`` would write."""
         check_is_fitted(self, "theta_")
-        if not without_predictors:
-            refuse_predictors(self)
+        if without_predictors and not isinstance(self._layout, ScoresLayout):
+            return self._field_alone().to_bytes()
         return super().to_bytes()
 
-    def _params_to_save(self) -> dict[str, Any]:
-        return {"predictors": "precomputed"}  # a file holds none; `save` refuses where that would lose some
+    def _field_alone(self) -> "GaussianCRFBase":
+        """Return the same field without its predictors: it reads their scores."""
+        field, layout = copy(self), self._layout
+        field.predictors = "precomputed"
+        field._layout = ScoresLayout.of(self._task, self.model_.n_scores, layout.same_nodes, layout.ragged)
+        for name in ("n_features_in_", "feature_names_in_"):
+            field.__dict__.pop(name, None)
+        return field
 
-    def _known(self, data: Batched, labels: Any) -> list[np.ndarray]:
-        """Known labels of each batch, checked for shape."""
-        parts = data.split(labels)
-        for part, batch in zip(parts, data.batches):
-            expected = (batch.scores.shape[0], batch.scores.shape[2])
-            if part.shape != expected:
-                raise InputError(f"Labels must have shape {expected} here; got {part.shape}.")
-        return parts
+    def _pack(self, packer: Packer, name: str, value: Any) -> Any:
+        return super()._pack(packer, name, describe(value) if name == "predictors" else value)
 
-    graph_entries_: list[GraphEntry]
-    layout_: Layout
+    @classmethod
+    def _unpacked(cls, *saved: Any) -> dict[str, Any]:
+        params = super()._unpacked(*saved)
+        return params | ({"predictors": remake(params["predictors"])} if "predictors" in params else {})
+
+    def _known_vectors(self, data: Batched, known: KnownTable) -> list[np.ndarray]:
+        """Known labels of each instance: floats with NaN where unknown, or objects with None."""
+        if isinstance(known, np.ndarray) and known.dtype.kind in "iubf":
+            rows: list[Any] = list(known.astype(float).reshape(len(known), -1))
+        else:
+            rows = [row if row is None else _as_vector(row) for row in known_rows(known, data.n_instances)]
+        if len(rows) != data.n_instances:
+            raise InputError(f"known must hold a row for each of {data.n_instances} instances; got {len(rows)}.")
+        vectors = []
+        for j, (row, size) in enumerate(zip(rows, data.sizes)):
+            if row is not None and len(row) != size:
+                raise InputError(f"known[{j}] must hold {size} labels; got {len(row)}.")
+            vectors.append(np.full(size, np.nan) if row is None else row)
+        return vectors
+
+    _graph_entries: list[GraphEntry]
+    _layout: Layout
     model_: GaussianModel
     theta_: np.ndarray
 
 
-def label_array(Y: Any) -> Labels:
-    """Labels as a float array (NaN: unknown), or a list of them where instances differ in size."""
-    if isinstance(Y, (list, tuple)) and len(Y) and np.ndim(Y[0]) == 1:
-        parts = [np.asarray(y, dtype=float) for y in Y]
-        return parts if len({len(p) for p in parts}) > 1 else np.stack(parts)
-    return np.asarray(Y, dtype=float)
+def _as_vector(row: Sequence[Any]) -> np.ndarray:
+    """Return numbers as floats with NaN where unknown; anything else as objects with None."""
+    if all(value is None or isinstance(value, int | float | np.number | np.bool_) for value in row):
+        return np.array([np.nan if value is None else float(value) for value in row])
+    out = np.empty(len(row), dtype=object)
+    out[:] = list(row)
+    return out

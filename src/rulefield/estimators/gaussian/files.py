@@ -1,4 +1,4 @@
-"""Gaussian fields to a model file and back: everything but the predictors, which are code of others."""
+"""A fitted Gaussian field as arrays and metadata, and back: graphs, labels, and predictors where they can be kept."""
 
 import re
 from dataclasses import asdict, fields
@@ -9,25 +9,26 @@ import scipy.sparse
 
 from rulefield.estimators.base import State
 from rulefield.estimators.gaussian.inputs import GraphEntry, OwnGraph, SharedGraph
-from rulefield.estimators.gaussian.layouts import ScoresLayout
-from rulefield.estimators.gaussian.scores import ScoreTask
-from rulefield.exceptions import InputError, ModelFileError
+from rulefield.estimators.gaussian.layouts import Layout, NodesLayout, ScoresLayout, TableLayout
+from rulefield.estimators.gaussian.predictors import describe, fitted_state, refit, remake
+from rulefield.estimators.gaussian.scores import FittedScores, ScoreTask
+from rulefield.exceptions import ModelFileError
 from rulefield.forms import Label, check_arrays, check_typed, sparse_matrix, weights
 from rulefield.models.gaussian import GaussianModel
 
 if TYPE_CHECKING:
     from rulefield.estimators.gaussian.base import GaussianCRFBase
 
-
+Arrays = dict[str, np.ndarray]
 MOST_OUTPUTS = 10_000_000
-"""Largest number of outputs that a file may name."""
+"""Largest number of outputs, or of features, that a file may name."""
 
 
-class LayoutMetadata(TypedDict):
-    """How instances are given."""
+class TaskMetadata(TypedDict):
+    """What the scores are for."""
 
-    same_nodes: bool
-    ragged: bool
+    kind: Literal["binary", "classes", "values"]
+    n_classes: int
 
 
 class FieldMetadata(TypedDict):
@@ -35,8 +36,30 @@ class FieldMetadata(TypedDict):
 
     model: dict[str, int | bool]
     graphs: list[dict[str, str | int]]
-    task: dict[str, str | int]
-    layout: LayoutMetadata
+    layout: dict[str, Any]
+    n_features_in: int | None
+    feature_names: list[str]
+
+
+class ScoresMetadata(TypedDict):
+    """A field that reads scores."""
+
+    kind: Literal["ScoresLayout"]
+    ragged: bool
+    same_nodes: bool
+    task: TaskMetadata
+    n_scores: int
+
+
+class PredictorsMetadata(TypedDict):
+    """A field with predictors."""
+
+    kind: Literal["TableLayout", "NodesLayout"]
+    ragged: bool
+    task: TaskMetadata
+    members: list[list[Any]]
+    n_outputs: int
+    chosen: list[Any]
 
 
 class LabelsMetadata(TypedDict):
@@ -59,21 +82,11 @@ def class_values(labels: dict[str, Any]) -> np.ndarray:
     return values
 
 
-def refuse_predictors(estimator: "GaussianCRFBase") -> None:
-    """Raise where a field holds fitted predictors, which a file that runs no code cannot hold."""
-    if not isinstance(estimator.layout_, ScoresLayout):
-        raise InputError(
-            "This field holds fitted scikit-learn predictors, and a model file never holds code of others: pass "
-            "without_predictors=True to save the field alone (it then reads the scores that predictor_scores gives), "
-            "or pickle the whole where you trust the reader."
-        )
-
-
-def field_state(estimator: "GaussianCRFBase", task: ScoreTask) -> State:
-    """Weights and graphs as arrays, the rest as JSON-able metadata."""
-    arrays = {"theta": estimator.theta_}
+def field_state(estimator: "GaussianCRFBase") -> State:
+    """Weights, graphs and predictors as arrays, the rest as JSON-able metadata."""
+    arrays: Arrays = {"theta": estimator.theta_}
     entries = []
-    for number, entry in enumerate(estimator.graph_entries_):
+    for number, entry in enumerate(estimator._graph_entries):
         if isinstance(entry, OwnGraph):
             entries.append(asdict(entry))
         else:
@@ -82,37 +95,82 @@ def field_state(estimator: "GaussianCRFBase", task: ScoreTask) -> State:
     return arrays, {
         "model": asdict(estimator.model_),
         "graphs": entries,
-        "task": asdict(task),
-        "layout": {"same_nodes": estimator.layout_.same_nodes, "ragged": estimator.layout_.ragged},
+        "layout": _layout_state(estimator._layout, arrays),
+        "n_features_in": getattr(estimator, "n_features_in_", None),
+        "feature_names": [str(name) for name in getattr(estimator, "feature_names_in_", ())],
     }
 
 
-def restore_field(estimator: "GaussianCRFBase", arrays: dict[str, np.ndarray], data: dict[str, Any]) -> None:
-    """Undo :func:`field_state`; the field then reads precomputed scores."""
+def restore_field(estimator: "GaussianCRFBase", arrays: Arrays, data: dict[str, Any]) -> None:
+    """Undo :func:`field_state`."""
     check_typed({name: data[name] for name in FieldMetadata.__annotations__}, FieldMetadata, "the model")
     model = GaussianModel(**data["model"])
-    _check_model(model, data["task"])
+    layout = _layout(data["layout"], arrays)
+    _check_model(model, restored_task(layout))
     _check_theta(model, arrays["theta"])
-    layout = ScoresLayout(data["layout"]["same_nodes"])
-    layout.ragged = data["layout"]["ragged"]
-    layout.task, layout.n_scores = ScoreTask(**data["task"]), model.n_scores
+    _check_scores(layout, model, data["n_features_in"], arrays)
     entries: list[GraphEntry] = []
     for number, entry in enumerate(data["graphs"]):
         own = "index" in entry
         entries.append(OwnGraph(**entry) if own else SharedGraph(entry["name"], _graph(f"graph{number}", arrays)))
     _check_graphs(model, entries)
-    estimator.model_, estimator.theta_, estimator.layout_ = model, arrays["theta"], layout
-    estimator.graph_entries_ = entries
+    estimator.model_, estimator.theta_ = model, arrays["theta"]
+    estimator._graph_entries, estimator._layout = entries, layout
+    if data["n_features_in"] is not None:
+        estimator.n_features_in_ = data["n_features_in"]
+    if data["feature_names"]:
+        estimator.feature_names_in_ = np.array(data["feature_names"], dtype=object)
 
 
-def _graph_arrays(name: str, matrix: Any) -> dict[str, np.ndarray]:
+def _layout_state(layout: Layout, arrays: Arrays) -> dict[str, Any]:
+    kind = type(layout).__name__
+    if isinstance(layout, ScoresLayout):
+        scores = {"task": asdict(layout.task), "n_scores": layout.n_scores}
+        return {"kind": kind, "ragged": layout.ragged, "same_nodes": layout.same_nodes, **scores}
+    fitted = layout.fitted
+    members = [
+        [fitted_state(member, f"predictor{k}.{i}", arrays) for i, member in enumerate(family)]
+        for k, family in enumerate(fitted.members)
+    ]
+    return {
+        "kind": kind,
+        "ragged": layout.ragged,
+        "task": asdict(fitted.task),
+        "members": members,
+        "n_outputs": fitted.n_outputs,
+        "chosen": [describe(predictor) for predictor in fitted.chosen],
+    }
+
+
+def _layout(data: dict[str, Any], arrays: Arrays) -> Layout:
+    scores = data.get("kind") == "ScoresLayout"
+    check_typed(data, ScoresMetadata if scores else PredictorsMetadata, "the layout")
+    task = ScoreTask(**data["task"])
+    if scores:
+        return ScoresLayout.of(task, data["n_scores"], data["same_nodes"], data["ragged"])
+    layout: TableLayout | NodesLayout = TableLayout() if data["kind"] == "TableLayout" else NodesLayout()
+    layout.ragged = data["ragged"]
+    members = [
+        [refit(member, f"predictor{k}.{i}", arrays) for i, member in enumerate(family)]
+        for k, family in enumerate(data["members"])
+    ]
+    layout.fitted = FittedScores(task, members, data["n_outputs"], [remake(plain) for plain in data["chosen"]])
+    return layout
+
+
+def restored_task(layout: Layout) -> ScoreTask:
+    """Return what a layout's scores are for."""
+    return layout.task if isinstance(layout, ScoresLayout) else layout.fitted.task
+
+
+def _graph_arrays(name: str, matrix: Any) -> Arrays:
     if not scipy.sparse.issparse(matrix):
         return {name: np.asarray(matrix)}
     csr = scipy.sparse.csr_array(matrix)
     return {f"{name}.data": csr.data, f"{name}.indices": csr.indices, f"{name}.indptr": csr.indptr}
 
 
-def _graph(name: str, arrays: dict[str, np.ndarray]) -> Any:
+def _graph(name: str, arrays: Arrays) -> Any:
     if name in arrays:
         check_arrays(arrays, {name: weights("nodes", "nodes")}, {})
         return arrays[name]
@@ -122,12 +180,10 @@ def _graph(name: str, arrays: dict[str, np.ndarray]) -> Any:
     return sparse_matrix(parts, (n, n))
 
 
-def _check_model(model: GaussianModel, task: dict[str, Any]) -> None:
+def _check_model(model: GaussianModel, task: ScoreTask) -> None:
     for field in fields(model):
         check_typed(getattr(model, field.name), field.type, field.name)
-    check_typed(task, ScoreTaskMetadata, "the task")
-    width = task["n_classes"] if task["kind"] == "classes" else 1
-    if not (model.n_scores >= 1 and model.n_graphs >= 0 and model.n_nodes >= 0 and model.n_classes == width):
+    if not (model.n_scores >= 1 and model.n_graphs >= 0 and model.n_nodes >= 0 and model.n_classes == task.width):
         raise ModelFileError("the sizes of the model file's field do not fit together; save the model again.")
 
 
@@ -159,8 +215,19 @@ def _is_laplacian(matrix: Any) -> bool:
     return bool(abs(matrix - matrix.T).max() <= most and (2 * diagonal >= rows - most).all()) if len(rows) else True
 
 
-class ScoreTaskMetadata(TypedDict):
-    """What the scores are for."""
-
-    kind: Literal["binary", "classes", "values"]
-    n_classes: int
+def _check_scores(layout: Layout, model: GaussianModel, n_features: int | None, arrays: Arrays) -> None:
+    """Refuse scores that are not what the field reads; predictors are tried on one row of zeros."""
+    if isinstance(layout, ScoresLayout):
+        good = layout.n_scores == model.n_scores
+    else:
+        coefficients = [array for name, array in arrays.items() if name.endswith(".coef_")]
+        widths = {int(array.shape[-1]) for array in coefficients} | (set() if n_features is None else {n_features})
+        good = len(widths) <= 1 and all(0 < w <= MOST_OUTPUTS for w in widths) and len(layout.fitted.members) > 0
+        good = good and (isinstance(layout, NodesLayout) or model.n_nodes in (0, layout.fitted.n_outputs))
+        if good:
+            row = np.zeros((1, next(iter(widths), 1)))
+            found = layout.fitted(row)
+            wanted = (1, layout.fitted.task.width, layout.fitted.n_outputs, model.n_scores)
+            good = found.shape == wanted and bool(np.isfinite(found).all())
+    if not good:
+        raise ModelFileError("the predictors of the model file do not fit its field; save the model again.")

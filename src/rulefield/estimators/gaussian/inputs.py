@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse
 
 from rulefield.encode.similarity import as_matrix, check_similarity, laplacian, split_signs
+from rulefield.estimators.gaussian.order import taken
 from rulefield.exceptions import InputError
 from rulefield.models.gaussian import FieldBatch
 
@@ -39,9 +40,9 @@ GraphEntry = SharedGraph | OwnGraph
 def shared_graphs(similarity: Any, name: str, signed: bool, n_nodes: int | None) -> list[SharedGraph]:
     """Laplacians of one shared similarity, positive and negative part apart."""
     matrix = as_matrix(similarity)
-    off = check_similarity(matrix, f"Graph {name}", signed)
+    off = check_similarity(matrix, f"graph {name}", signed)
     if n_nodes is not None and off.shape[0] != n_nodes:
-        raise InputError(f"Graph {name} has {off.shape[0]} nodes but there are {n_nodes} outputs.")
+        raise InputError(f"graph {name} has {off.shape[0]} nodes but there are {n_nodes} outputs.")
     if off.shape[0] > 1:
         _warn_isolated(off, name)
     if scipy.sparse.issparse(off) and off.shape[0] <= DENSE_UP_TO:
@@ -52,10 +53,10 @@ def shared_graphs(similarity: Any, name: str, signed: bool, n_nodes: int | None)
 def _warn_isolated(similarity: Any, name: str) -> None:
     alone = int((np.asarray(abs(similarity).sum(axis=1)) == 0).sum())
     if alone == similarity.shape[0]:
-        raise InputError(f"Graph {name} joins no two nodes; leave it out.")
+        raise InputError(f"graph {name} joins no two nodes; leave it out.")
     if alone:
         warnings.warn(
-            f"Graph {name} leaves {alone} of {similarity.shape[0]} nodes alone; it says nothing of them.",
+            f"graph {name} leaves {alone} of {similarity.shape[0]} nodes alone; it says nothing of them.",
             UserWarning,
             stacklevel=3,
         )
@@ -65,7 +66,7 @@ def own_graphs(graphs: Sequence[Any], signed: bool) -> list[OwnGraph]:
     """Entries for graphs that come with the instances, a second one for each that has negative similarities."""
     out = []
     for index, stack in enumerate(graphs):
-        matrices = [check_similarity(as_matrix(g), f"Graph {index} ({j})", signed) for j, g in enumerate(stack)]
+        matrices = [check_similarity(as_matrix(g), f"graph {index} ({j})", signed) for j, g in enumerate(stack)]
         out.append(OwnGraph(f"graph {index}", index, 1))
         if any(m.min() < 0 for m in matrices if min(m.shape)):
             out.append(OwnGraph(f"graph {index}{OPPOSED}", index, -1))
@@ -79,6 +80,14 @@ class Batched:
     batches: list[FieldBatch]
     rows: list[np.ndarray]
     n_instances: int
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Number of nodes of each instance."""
+        out = np.zeros(self.n_instances, dtype=np.int64)
+        for rows, batch in zip(self.rows, self.batches):
+            out[rows] = batch.scores.shape[2]
+        return out
 
     def split(self, labels: Sequence[np.ndarray] | np.ndarray) -> list[np.ndarray]:
         """Labels of each batch, (n_instances, n_nodes)."""
@@ -112,13 +121,9 @@ class GaussianTraining:
 
     def part(self, rows: np.ndarray) -> "GaussianTraining":
         """Take some of the instances."""
-
-        def take(values: Any) -> Any:
-            return values[rows] if isinstance(values, np.ndarray) else [values[j] for j in rows]
-
-        graphs = None if self.graphs is None else [take(stack) for stack in self.graphs]
+        graphs = None if self.graphs is None else [taken(stack, rows) for stack in self.graphs]
         weight = None if self.weight is None else self.weight[rows]
-        return GaussianTraining(take(self.scores), take(self.labels), graphs, weight, self.n_nodes)
+        return GaussianTraining(taken(self.scores, rows), taken(self.labels, rows), graphs, weight, self.n_nodes)
 
 
 def make_batches(scores: Any, entries: Sequence[GraphEntry], own: Any, weight: np.ndarray | None = None) -> Batched:
@@ -127,13 +132,13 @@ def make_batches(scores: Any, entries: Sequence[GraphEntry], own: Any, weight: n
     Shared graphs stay one matrix; graphs of instances are stacked where small, else each instance is a batch.
     """
     if any(isinstance(e, OwnGraph) for e in entries) and own is None:
-        raise InputError("This field was fitted with graphs of the instances; pass graphs= here as well.")
+        raise InputError("graphs must be given here, too: the field was fitted with graphs of the instances.")
     n = len(scores)
     sizes = np.array([s.shape[1] for s in scores])
     for entry in entries:
         if isinstance(entry, SharedGraph) and np.any(sizes != entry.matrix.shape[0]):
             raise InputError(
-                f"Graph {entry.name} has {entry.matrix.shape[0]} nodes, but an instance has "
+                f"graph {entry.name} has {entry.matrix.shape[0]} nodes, but an instance has "
                 f"{sizes[sizes != entry.matrix.shape[0]][0]}; pass a graph for each instance to fit and predict."
             )
     get = _own_laplacians(entries, own, sizes)

@@ -1,5 +1,6 @@
 """Labels of a Gaussian classifier: what users write, and the class numbers that fields work with."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,17 +29,23 @@ class LabelCodes:
         """Return "binary" or "classes"."""
         return "binary" if self.n_classes == 2 else "classes"
 
-    def encode(self, Y: Any, ragged: bool) -> Labels:
-        """Class numbers of given labels; NaN stays."""
-        values = self.values if self.flat else self.values.astype(float)
-        rows = np.reshape(Y, (-1, 1)) if np.ndim(Y) == 1 and self.flat else Y
-        parts = [np.asarray(row, dtype=float) for row in rows]
-        for part in parts:
-            strange = ~np.isnan(part) & ~np.isin(part, values)
-            if strange.any():
-                raise LabelError(f"The known label {part[strange][0]:g} is none of the classes {list(self.values)}.")
-        codes = [np.where(np.isnan(p), np.nan, np.searchsorted(values, p)) for p in parts]
-        return codes if ragged else np.stack(codes)
+    def encode(self, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """Class numbers of labels, row by row; NaN where a label is unknown (NaN or None)."""
+        return [self._encode_row(row) for row in rows]
+
+    def _encode_row(self, row: np.ndarray) -> np.ndarray:
+        if row.dtype.kind == "f" and self.values.dtype.kind in "iubf":
+            values, unknown = self.values.astype(float), np.isnan(row)
+            strange = row[~unknown & ~np.isin(row, values)]
+            codes = np.where(unknown, np.nan, np.searchsorted(values, row))
+        else:
+            number = {value: float(k) for k, value in enumerate(self.values.tolist())} | {None: np.nan}
+            strange = np.array([label for label in row.tolist() if label not in number], dtype=object)
+            codes = np.array([number.get(label, np.nan) for label in row.tolist()])
+        if len(strange):
+            shown = f"{strange[0]:g}" if isinstance(strange[0], float) else repr(strange[0])
+            raise LabelError(f"known holds the label {shown}, which is none of the classes {self.values.tolist()}.")
+        return codes
 
 
 def read_labels(X: Any, y: Any) -> tuple[LabelCodes, Labels]:
@@ -55,18 +62,18 @@ def read_labels(X: Any, y: Any) -> tuple[LabelCodes, Labels]:
     else:
         table = np.asarray(y, dtype=float)
         if table.ndim != 2:
-            raise LabelError(f"Labels must have one or two dimensions; got {table.ndim}.")
+            raise LabelError(f"y must have one or two dimensions; got {table.ndim}.")
         parts = list(table)
     if len(parts) != n:
-        raise LabelError(f"There are {n} instances but labels for {len(parts)}.")
+        raise LabelError(f"y must hold labels of {n} instances; got {len(parts)}.")
     known = np.concatenate([p[~np.isnan(p)] for p in parts])
     if np.isinf(known).any():
         raise LabelError("Input y contains infinity; NaN marks an unknown label.")
     values = np.unique(known)
     if len(values) < 2:
-        raise LabelError(f"Labels contain {len(values)} class; a classifier needs at least two classes.")
+        raise LabelError(f"y must hold at least two classes; its labels contain {len(values)} class.")
     if (len(values) == 2 and set(values) != {0.0, 1.0}) or not np.all(values == np.round(values)):
-        raise LabelError(f"Labels in two dimensions must be 0 / 1 or whole class numbers; got {values[:5]}.")
+        raise LabelError(f"y in two dimensions must hold 0 / 1 or whole class numbers; got {values[:5]}.")
     codes = [np.where(np.isnan(p), np.nan, np.searchsorted(values, p)) for p in parts]
     ragged = len({len(p) for p in parts}) > 1 or is_ragged(X)
     return LabelCodes(values.astype(int), False), codes if ragged else np.stack(codes)
@@ -81,10 +88,10 @@ def _read_flat(y: Any, n: int) -> tuple[LabelCodes, np.ndarray]:
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) < 2:
-        raise LabelError(f"y contains {len(classes)} class; a classifier needs at least two classes.")
+        raise LabelError(f"y must hold at least two classes; it contains {len(classes)} class.")
     return LabelCodes(classes, True), codes[:, None].astype(float)
 
 
 def is_list_of_vectors(y: Any) -> bool:
-    """Whether y is a list of one label vector an instance."""
+    """Whether y is a list of one label vector per instance."""
     return isinstance(y, (list, tuple)) and len(y) > 0 and np.ndim(y[0]) == 1

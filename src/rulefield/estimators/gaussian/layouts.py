@@ -23,8 +23,10 @@ def is_ragged(X: Any) -> bool:
 class TableLayout:
     """X (n_instances, n_features); each output has predictors of its own on the whole row."""
 
-    ragged = False
     same_nodes = True
+
+    def __init__(self) -> None:
+        self.ragged = False
 
     def fit(
         self, X: Any, Y: Labels, task: ScoreTask, how: CrossFitting, weight: np.ndarray | None = None
@@ -37,6 +39,8 @@ class TableLayout:
     def scores(self, X: Any) -> np.ndarray:
         """Scores of new rows."""
         return self.fitted(X)
+
+    fitted: FittedScores
 
 
 class NodesLayout:
@@ -83,12 +87,19 @@ class ScoresLayout:
     def __init__(self, same_nodes: bool):
         self.same_nodes = same_nodes
 
+    @classmethod
+    def of(cls, task: ScoreTask, n_scores: int | None, same_nodes: bool, ragged: bool) -> "ScoresLayout":
+        """Return the layout of a field that is fitted already."""
+        made = cls(same_nodes)
+        made.task, made.n_scores, made.ragged = task, n_scores, ragged
+        return made
+
     def fit(
         self, X: Any, Y: Labels, task: ScoreTask, how: CrossFitting, weight: np.ndarray | None = None
     ) -> tuple[Any, Labels, np.ndarray | None]:
         """Return the scores as (n_classes or 1, n_nodes, n_scores) each, checked."""
         self.task = task
-        self.n_scores: int | None = None
+        self.n_scores = None
         self.ragged = is_ragged(X)
         scores = self.scores(X)
         self.n_scores = scores[0].shape[-1]
@@ -105,23 +116,24 @@ class ScoresLayout:
         classes = self.task.kind == "classes"
         if X.ndim != (4 if classes else 3):
             shape = "(n_instances, n_nodes, n_scores" + (", n_classes)" if classes else ")")
-            raise InputError(f"Precomputed scores must have shape {shape}; got {X.shape}.")
+            raise InputError(f"precomputed scores must have shape {shape}; got {X.shape}.")
         if classes and X.shape[-1] != self.task.n_classes:
-            raise InputError(f"Scores are for {X.shape[-1]} classes, labels have {self.task.n_classes}.")
+            raise InputError(f"scores are for {X.shape[-1]} classes, labels have {self.task.n_classes}.")
         if self.n_scores is not None and X.shape[2] != self.n_scores:
-            raise InputError(f"The field was fitted with {self.n_scores} scores per node; got {X.shape[2]}.")
+            raise InputError(f"the field was fitted with {self.n_scores} scores per node; got {X.shape[2]}.")
         if np.isnan(X).any():
-            raise InputError("Precomputed scores contain NaN; impute them, or drop the predictor.")
+            raise InputError("precomputed scores contain NaN; impute them, or drop the predictor.")
         if self.task.kind != "values" and np.any(np.abs(X) > LARGEST):
             if np.isinf(X).any():
-                warnings.warn(f"Infinite logits were clipped to ±{LARGEST:g}.", UserWarning, stacklevel=2)
+                warnings.warn(f"infinite logits were clipped to ±{LARGEST:g}.", UserWarning, stacklevel=2)
             X = np.clip(X, -LARGEST, LARGEST)
         elif np.isinf(X).any():
-            raise InputError("Precomputed scores contain infinity.")
+            raise InputError("precomputed scores contain infinity; give finite values.")
         return np.moveaxis(X, -1, 1) if classes else X[:, None]
 
     ragged: bool
     task: ScoreTask
+    n_scores: int | None
 
 
 Layout = TableLayout | NodesLayout | ScoresLayout
@@ -143,7 +155,7 @@ def _stack(X: Any) -> tuple[np.ndarray, np.ndarray]:
     parts = [np.asarray(x, dtype=float) for x in X]
     for j, part in enumerate(parts):
         if part.ndim != 2 or part.shape[1] != parts[0].shape[1]:
-            raise InputError(f"Instance {j} must have shape (n_nodes, {parts[0].shape[-1]}); got {part.shape}.")
+            raise InputError(f"instance {j} must have shape (n_nodes, {parts[0].shape[-1]}); got {part.shape}.")
         if not np.isfinite(part).all():
             raise InputError(f"Input X contains NaN or infinity in instance {j}; impute it first.")
     return np.concatenate(parts), np.concatenate([[0], np.cumsum([len(p) for p in parts])])
@@ -160,7 +172,7 @@ def _warn_constant(scores: Any) -> None:
     constant = np.flatnonzero(np.ptp(flat, axis=0) == 0) if len(flat) > 1 else np.empty(0, int)
     if len(constant):
         warnings.warn(
-            f"Predictor {constant[0]} gives the same score to every node; it only adds to the bias.",
+            f"predictor {constant[0]} gives the same score to every node; it only adds to the bias.",
             UserWarning,
             stacklevel=4,
         )

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed
 from scipy.special import log_softmax
 from sklearn.base import clone
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
@@ -14,8 +13,15 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from rulefield.exceptions import InputError
+from rulefield.parallel import in_threads
 
+RandomState = int | np.random.RandomState | None
 SMALLEST = 1e-3  # probabilities are kept this far from 0 and 1: logits within 6.9
+
+
+def generator_seed(random_state: RandomState) -> int | None:
+    """Return a seed for numpy's generators; a RandomState gives a new one each time."""
+    return int(random_state.randint(2**31)) if isinstance(random_state, np.random.RandomState) else random_state
 
 
 @dataclass(frozen=True)
@@ -27,7 +33,7 @@ class CrossFitting:
 
     predictors: Sequence[Any]
     cv: Any
-    random_state: int | None
+    random_state: RandomState
     n_jobs: int | None
     joint: bool = False
 
@@ -80,7 +86,7 @@ class ScoreTask:
             return self._logs(np.asarray(fitted.predict_proba(X), dtype=float), fitted.classes_)
         if self.kind == "binary" and hasattr(fitted, "decision_function"):
             return np.asarray(fitted.decision_function(X), dtype=float).reshape(-1, 1)
-        raise InputError(f"The predictor {fitted!r} has no predict_proba; wrap it in CalibratedClassifierCV.")
+        raise InputError(f"the predictor {fitted!r} has no predict_proba; wrap it in CalibratedClassifierCV.")
 
     def _logs(self, found: np.ndarray, classes: Any) -> np.ndarray:
         shares = np.zeros((len(found), self.n_classes))
@@ -129,7 +135,7 @@ def _weights_for(model: Any, weight: np.ndarray) -> dict[str, np.ndarray]:
     """Arguments that hand sample weights to a predictor, or to every step of a pipeline that takes them."""
     steps = model.steps if isinstance(model, Pipeline) else [("", model)]
     if not has_fit_parameter(steps[-1][1], "sample_weight"):
-        raise InputError(f"The predictor {model!r} takes no sample_weight; choose one that does, or leave it out.")
+        raise InputError(f"the predictor {model!r} takes no sample_weight; choose one that does, or leave it out.")
     takes = [name for name, step in steps if has_fit_parameter(step, "sample_weight")]
     return {f"{name}__sample_weight" if name else "sample_weight": weight for name in takes}
 
@@ -189,8 +195,17 @@ def cross_fit(
         for i in _outputs(how, predictor, Y)
         for p in range(len(folds))
     ]
-    parallel = Parallel(n_jobs=how.n_jobs)
-    done = parallel(delayed(_job)(task, families[k][a], X, Y, i, *folds[p], weight, not whole) for k, a, i, p in jobs)
+
+    def fold(job: tuple[int, int, int | None, int]) -> tuple[Any, Any]:
+        k, a, i, p = job
+        train, test = folds[p]
+        return _job(task, families[k][a], X, Y, i, train, test, weight, not whole)
+
+    def refit(job: tuple[int, int, int | None, int]) -> tuple[Any, Any]:
+        k, a, i, _ = job
+        return _job(task, families[k][a], X, Y, i, np.arange(len(Y)), None, weight, True)
+
+    done = in_threads(fold, jobs, how.n_jobs)
     scores = [np.zeros((len(family), len(Y), task.width, Y.shape[1])) for family in families]
     for (k, a, i, p), (_, found) in zip(jobs, done):
         scores[k][a, folds[p][1], :, i if i is not None else slice(None)] = found
@@ -200,11 +215,8 @@ def cross_fit(
         int(np.argmin([task.loss(s[rows], Y[rows], share) for s in each])) if len(each) > 1 else 0 for each in scores
     ]
     if whole:
-        everything = np.arange(len(Y))
         jobs = [(k, a, i, 0) for k, a in enumerate(best) for i in _outputs(how, families[k][a], Y)]
-        done = parallel(
-            delayed(_job)(task, families[k][a], X, Y, i, everything, None, weight, True) for k, a, i, _ in jobs
-        )
+        done = in_threads(refit, jobs, how.n_jobs)
     members: list[list[Any]] = [[] for _ in families]
     for (k, a, _, _), (fitted, _) in zip(jobs, done):
         if a == best[k]:
@@ -230,7 +242,7 @@ def _job(
     test: np.ndarray | None,
     weight: np.ndarray | None,
     keep: bool,
-) -> Any:
+) -> tuple[Any, Any]:
     """Fit on ``train``; return the fitted predictor (if kept) and its scores of ``test``."""
     share = None if weight is None else weight[train]
     if output is None:
@@ -242,21 +254,17 @@ def _job(
     return fitted if keep else None, found
 
 
-def make_splits(cv: Any, X: Any, Y: np.ndarray, task: ScoreTask, random_state: int | None) -> list[Any]:
+def make_splits(cv: Any, X: Any, Y: np.ndarray, task: ScoreTask, random_state: RandomState) -> list[Any]:
     """Pairs (train rows, test rows); stratified where there is one output with enough of each class."""
     if hasattr(cv, "split"):
         return list(cv.split(X))
     if isinstance(cv, (list, tuple)) and len(cv):
         return list(cv)
     if isinstance(cv, float):
-        if not 0 < cv < 1:
-            raise InputError(f"cv as a share must lie between 0 and 1; got {cv}.")
         return list(ShuffleSplit(1, test_size=cv, random_state=random_state).split(X))
-    if not isinstance(cv, (int, np.integer)) or cv < 2:
-        raise InputError(f"cv must be a number of folds >= 2, a share, a splitter or a list of splits; got {cv!r}.")
     folds = min(int(cv), len(Y))
     if folds < 2:
-        raise InputError(f"Cross-fitting needs at least 2 samples; got n_samples={len(Y)}.")
+        raise InputError(f"X must hold at least 2 samples for cross-fitting; got n_samples={len(Y)}.")
     if Y.shape[1] == 1 and task.kind != "values" and not np.isnan(Y).any():
         smallest = np.unique(Y, return_counts=True)[1].min()
         if smallest >= folds:

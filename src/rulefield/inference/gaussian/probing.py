@@ -181,7 +181,7 @@ def _too_large(pattern: Pattern, max_fill: float, max_work: float) -> bool:
     if fill <= max_fill and work <= max_work:
         return False
     warnings.warn(
-        f"The Cholesky factor of this graph of {n} nodes is too large; variances and gradients are estimated from "
+        f"the Cholesky factor of this graph of {n} nodes is too large; variances and gradients are estimated from "
         f"{PROBES} random probes.",
         UserWarning,
         stacklevel=2,

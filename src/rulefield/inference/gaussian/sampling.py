@@ -27,7 +27,7 @@ def latent_covariance(potentials: GaussianPotentials, precision: np.ndarray) -> 
     m, n = precision.shape
     if not isinstance(coupling, DenseCoupling):
         raise InputError(
-            f"A field of {n} nodes is too large for a whole covariance; latent() gives the variances of its nodes."
+            f"a field of {n} nodes is too large for a whole covariance; latent() gives the variances of its nodes."
         )
     matrices = np.repeat(coupling.stack, m, axis=0) if len(coupling.stack) == 1 else coupling.stack.copy()
     matrices[:, np.arange(n), np.arange(n)] += v * precision

@@ -77,7 +77,7 @@ def softmax_posterior(
         psi = mean
     else:
         warnings.warn(
-            f"The class fields did not settle in {STEPS} steps; their bounds hold but are loose.",
+            f"the class fields did not settle in {STEPS} steps; their bounds hold but are loose.",
             ConvergenceWarning,
             stacklevel=2,
         )

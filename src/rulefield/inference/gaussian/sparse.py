@@ -68,7 +68,7 @@ def _analyse(pattern: Pattern) -> Analysis:
     l_pointer = np.concatenate([[0], np.cumsum(counts)])
     if l_pointer[-1] > MAX_FILL:
         raise InputError(
-            f"The factor of this graph of {n} nodes has {l_pointer[-1]} entries, more than {MAX_FILL}: "
+            f"the factor of this graph of {n} nodes has {l_pointer[-1]} entries, more than {MAX_FILL}: "
             'use method="map", or a sparser graph.'
         )
     return Analysis(order, pointer, rows, upper.data.astype(np.int64) - 1, parent, l_pointer)
@@ -91,7 +91,7 @@ class SparseFactor:
             a.pointer, a.rows, matrix.data[a.source], a.parent, a.l_pointer, self.rows, self.values, self.diagonal
         )
         if bad:
-            raise InputError("The coupling of the field is not positive definite: are the similarities finite?")
+            raise InputError("the coupling of the field is not positive definite: are the similarities finite?")
 
     @property
     def logdet(self) -> float:

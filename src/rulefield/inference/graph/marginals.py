@@ -219,6 +219,22 @@ def exact_sums(problem: GraphProblem) -> ExactSums:
     return ExactSums(node, log_partition)
 
 
+def exact_draws(problem: GraphProblem, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+    """Draw labellings of the distribution that :func:`exact_sums` sums, (n_draws, n_nodes); one must be allowed.
+
+    Raises
+    ------
+    InputError
+        Where a table would have too many entries, or no labelling is allowed.
+    """
+    domains = _domains(problem.potentials)
+    if any(len(domain) == 0 for domain in domains) or exact_sums(problem).log_partition == -np.inf:
+        raise InputError("no labelling is allowed: every one breaks a hard rule or has a score of -inf.")
+    found = _tables(problem, domains).draw(n_draws, rng)
+    columns = [domain[found.get(v, np.zeros(n_draws, np.int64))] for v, domain in enumerate(domains)]
+    return np.stack(columns, axis=1) if columns else np.zeros((n_draws, 0), np.int64)
+
+
 def _domains(p: GraphPotentials) -> list[np.ndarray]:
     """Labels that each node may have; a node whose label is known has one and costs nothing."""
     return [np.flatnonzero(np.isfinite(p.unary[a:b])) for a, b in zip(p.unary_offset[:-1], p.unary_offset[1:])]

@@ -276,14 +276,14 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         sources = GraphSources(X, everything, weight, residual, share)
         self._graph_entries = self._resolve_graphs(sources, specs, n_nodes, graphs)
         training = GaussianTraining(scores, labels, graphs, share, n_nodes)
-        algorithm, start = self._choose(training)
-        return self._learn_field(algorithm, training, start)
+        chosen = self._choose(training)
+        return chosen if isinstance(chosen, FitResult) else self._learn_field(chosen[0], training, chosen[1])
 
-    def _choose(self, training: GaussianTraining) -> tuple[str, np.ndarray | None]:
+    def _choose(self, training: GaussianTraining) -> tuple[str, np.ndarray | None] | FitResult:
         """Take ``"vb"`` or ``"map"``, whichever gives labels of held-out instances the higher joint likelihood.
 
         Returns the algorithm and what it learned from the other instances, a start for the field of all; the one
-        that was asked for, and no start, where there is no choice.
+        that was asked for, and no start, where there is no choice; the fit of the other instances where Ctrl-C ended it.
         """
         if self.paper and self.algorithm in ("auto", "vb"):
             return "jj", None
@@ -299,8 +299,9 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         likelihood, learned = {}, {}
         data = make_batches(rest.scores, self._graph_entries, rest.graphs, rest.weight)
         for algorithm in ("map", "vb"):
-            if self._learn_field(algorithm, kept).interrupted:
-                raise KeyboardInterrupt
+            found = self._learn_field(algorithm, kept)
+            if found.interrupted:
+                return found
             pairs = zip(self._potentials(data), data.split(rest.labels))
             likelihood[algorithm] = sum(float(p.counts @ self._joint(p, known).bound) for p, known in pairs)
             learned[algorithm] = self.theta_

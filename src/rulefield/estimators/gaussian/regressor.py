@@ -311,7 +311,11 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
             means = [p.mean * self.scale_ + self.center_ for p in self._potentials(data)]
             return self._shape(data, means)
         data, found = self._given(X, known, graphs)
-        mean = self._shape(data, [f.mean * self.scale_ + self.center_ for f in found])
+        means = [f.mean * self.scale_ + self.center_ for f in found]
+        if known is not None:  # a known value is itself, not what is left of it after a change of units
+            given = data.split(self._known_vectors(data, known))
+            means = [np.where(np.isnan(k), m, k) for m, k in zip(means, given)]
+        mean = self._shape(data, means)
         if not return_std:
             return mean
         return mean, self._shape(data, [np.sqrt(f.variance) * self.scale_ for f in found])

@@ -90,8 +90,8 @@ class Child:
         self.process = None
 
     def run(self, seconds, cases, report):
-        """Try cases for so many seconds, at most so many."""
-        end, done = time.monotonic() + seconds, 0
+        """Try cases for so many seconds after the first begins, at most so many."""
+        end, done = float("inf"), 0
         self._start()
         heard, patience, current = self._clock(), START_UP, self.next
         while time.monotonic() < end and done < cases:
@@ -109,6 +109,7 @@ class Child:
                 heard, patience, current = self._clock(), START_UP, self.next
                 continue
             heard, patience, current = self._clock(), LIMIT, line[1]
+            end = min(end, time.monotonic() + seconds)
             if line[0] == "end":
                 done += 1
                 self.next = line[1] + self.step

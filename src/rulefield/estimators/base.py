@@ -13,6 +13,7 @@ from rulefield.estimators.attributes import check_attribute
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.packing import Packer, State, given_or, pack_or_name, unpack
 from rulefield.estimators.parameters import Table, check_parameters
+from rulefield.estimators.types import Transformer
 from rulefield.exceptions import ModelFileError, callers_level
 from rulefield.forms import check_typed, refused_as_file
 from rulefield.persistence import load_model, model_to_bytes, save_model
@@ -48,7 +49,7 @@ class SavedModel(BaseEstimator):
         """Return what the model needs to predict, beyond parameters and ``_saved`` attributes."""
 
     @abstractmethod
-    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
         """Take back a :data:`State`; ``given`` stands in for what a file cannot hold."""
 
     def save(self, path: str | Path) -> None:
@@ -62,7 +63,7 @@ class SavedModel(BaseEstimator):
         return model_to_bytes(self._kind, *self._whole_state())
 
     @classmethod
-    def load(cls, source: str | Path | bytes, **given: Any) -> Self:
+    def load(cls, source: str | Path | bytes, **given: Transformer) -> Self:
         """Read a model file: a path or its bytes.
 
         Parameters
@@ -100,7 +101,7 @@ class SavedModel(BaseEstimator):
         """Return parameters that a file holds otherwise than they are."""
         return {}
 
-    def _pack(self, packer: Packer, name: str, value: Any) -> Any:
+    def _pack(self, packer: Packer, name: str, value: object) -> Any:
         return pack_or_name(packer, name, value) if name in self._given_to_load else packer.pack(value, name)
 
     @classmethod
@@ -109,7 +110,7 @@ class SavedModel(BaseEstimator):
         return next(c for c in cls.__mro__ if "_kind" in vars(c))
 
     @classmethod
-    def _from_state(cls, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> Self:
+    def _from_state(cls, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> Self:
         strange = set(given) - set(cls._given_to_load)
         if strange:
             raise TypeError(f"load() got an unexpected keyword argument {sorted(strange)[0]!r}.")

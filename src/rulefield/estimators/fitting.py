@@ -1,21 +1,30 @@
 """What a fit leaves on its estimator, and what it warns of: the same for all of them, once."""
 
 import warnings
-from typing import Any
+from typing import Protocol
 
 from sklearn.exceptions import ConvergenceWarning
 
 from rulefield.exceptions import InterruptedFitWarning, callers_level
-from rulefield.learning.fit_log import Ending, FitResult
+from rulefield.learning.fit_log import Ending, FitRecord, FitResult
 
 
-def record_fit(estimator: Any, result: FitResult) -> None:
+class Fitted(Protocol):
+    """An estimator that keeps how its fit went."""
+
+    log_: list[FitRecord]
+    n_iter_: int
+    converged_: bool
+    stopped_because_: str
+
+
+def record_fit(estimator: Fitted, result: FitResult) -> None:
     """Set ``log_``, ``n_iter_``, ``converged_`` and ``stopped_because_``."""
     estimator.log_, estimator.n_iter_ = list(result.log), result.n_iter
     estimator.converged_, estimator.stopped_because_ = result.converged, result.message
 
 
-def report_fit(estimator: Any, result: FitResult, limit: str = "max_iter") -> None:
+def report_fit(estimator: Fitted, result: FitResult, limit: str = "max_iter") -> None:
     """:func:`record_fit`, and warn of Ctrl-C and of a limit that was met.
 
     Parameters

@@ -8,6 +8,7 @@ from rulefield.data.sequences import Sequences
 from rulefield.encode.features import FeatureEncoder, Form, input_form
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.estimators.packing import Packer, State, given_or, pack_or_name
+from rulefield.estimators.types import SequencesLike, Transformer
 from rulefield.exceptions import InputError, ModelFileError
 from rulefield.forms import Form as ArrayForm
 from rulefield.forms import check_arrays, pointers
@@ -25,12 +26,12 @@ class InputEncoder:
         string tokens through ``TokenFeatures()``.
     """
 
-    def __init__(self, features: Any = None):
+    def __init__(self, features: Transformer | None = None):
         self.features = features
         self.encoder: FeatureEncoder | None = None
         self.n_columns = 0
 
-    def fit_transform(self, X: Any) -> Sequences:
+    def fit_transform(self, X: SequencesLike) -> Sequences:
         """Learn the form and the vocabulary of ``X``, and encode it."""
         X = as_list(X)
         form = input_form(X)
@@ -43,11 +44,11 @@ class InputEncoder:
         self.encoder = FeatureEncoder()
         return self.encoder.fit_transform(self._features(X, fit=True))
 
-    def transform(self, X: Any) -> Sequences:
+    def transform(self, X: SequencesLike) -> Sequences:
         """Encode ``X``; features that training did not see are ignored."""
         return self._encoded(X, grow=False)
 
-    def extend(self, X: Any) -> Sequences:
+    def extend(self, X: SequencesLike) -> Sequences:
         """Encode ``X``; features that are new get new columns."""
         return self._encoded(X, grow=True)
 
@@ -61,7 +62,7 @@ class InputEncoder:
         """Number of columns."""
         return len(self.encoder.vocabulary_) if self.encoder else self.n_columns
 
-    def _encoded(self, X: Any, grow: bool) -> Sequences:
+    def _encoded(self, X: SequencesLike, grow: bool) -> Sequences:
         X = as_list(X)
         form = input_form(X)
         matrix = form in (Form.sequences, Form.matrices)
@@ -80,7 +81,7 @@ class InputEncoder:
         features = self._features(X, fit=False)
         return self.encoder.extend(features) if grow else self.encoder.transform(features)
 
-    def _features(self, X: Any, fit: bool) -> Any:
+    def _features(self, X: SequencesLike, fit: bool) -> Any:
         if self.features is None:
             return X
         if fit and hasattr(self.features, "fit"):
@@ -100,7 +101,11 @@ class InputEncoder:
 
     @classmethod
     def from_state(
-        cls, arrays: dict[str, np.ndarray], metadata: dict[str, Any], n_features: int, features: Any = None
+        cls,
+        arrays: dict[str, np.ndarray],
+        metadata: dict[str, Any],
+        n_features: int,
+        features: Transformer | None = None,
     ) -> "InputEncoder":
         """Undo :meth:`state`; ``features`` stands in for a transformer that a file cannot hold.
 
@@ -141,21 +146,21 @@ class SequenceMetadata(TypedDict):
     encoder: EncoderMetadata
 
 
-def as_list(X: Any) -> Any:
+def as_list(X: SequencesLike) -> Any:
     """Return ``X`` with generators and other iterables made into lists; lists, arrays and Sequences as they are."""
     if isinstance(X, (list, tuple, np.ndarray, Sequences, str, bytes, dict)) or not hasattr(X, "__iter__"):
         return X
     return X if hasattr(X, "tocsr") else list(X)
 
 
-def tokens_of(X: Any, i: int) -> Any:
+def tokens_of(X: SequencesLike, i: int) -> Any:
     """Tokens of sequence ``i``, as the user gave them (for rules about tokens, and for explanations)."""
     if isinstance(X, Sequences):
         return [f"token {t}" for t in range(int(X.lengths[i]))]
     return X[i]
 
 
-def _stacked(X: Any) -> Sequences:
+def _stacked(X: SequencesLike) -> Sequences:
     if isinstance(X, Sequences):
         return X
     lengths = np.array([x.shape[0] for x in X], dtype=np.int64)

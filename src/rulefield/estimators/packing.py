@@ -4,7 +4,7 @@ Plain values stay as JSON has them. Everything else is a dict with the key ``"$"
 named, never pickled: only those listed here are ever made again, so that opening a file runs no foreign code.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import fields
 from importlib import import_module
 from typing import Any, get_type_hints
@@ -43,7 +43,7 @@ class Packer:
         self.owner = owner
         self.arrays: dict[str, np.ndarray] = {}
 
-    def pack(self, value: Any, where: str) -> Any:
+    def pack(self, value: object, where: str) -> Any:
         """Return ``value`` as JSON can hold it; ``where`` names it in errors and in the file."""
         if value is None or (isinstance(value, bool | int | str) and not isinstance(value, np.generic)):
             return str(value) if isinstance(value, str) else value
@@ -55,13 +55,13 @@ class Packer:
             return self._mapping(value, where)
         return self._object(value, where)
 
-    def _number(self, value: Any, where: str) -> Any:
+    def _number(self, value: object, where: str) -> Any:
         value = value.item() if isinstance(value, np.generic) else value
         if isinstance(value, float) and not np.isfinite(value):
             return {TAG: "float", "value": repr(value)}
         return value if isinstance(value, float) else self.pack(value, where)
 
-    def _items(self, value: Any, where: str) -> Any:
+    def _items(self, value: Collection[Any], where: str) -> Any:
         if isinstance(value, set | frozenset):
             items = sorted(value, key=lambda item: (type(item).__name__, repr(item)))
             return {TAG: type(value).__name__, "items": [self.pack(item, where) for item in items]}
@@ -111,13 +111,13 @@ class Packer:
         self.arrays[f"value.{where}"] = value
         return {TAG: "array", "name": f"value.{where}"}
 
-    def _sparse(self, value: Any, where: str) -> Any:
+    def _sparse(self, value: object, where: str) -> Any:
         csr = scipy.sparse.csr_array(value)
         parts = {part: self._array(getattr(csr, part), f"{where}.{part}") for part in ("data", "indices", "indptr")}
         return {TAG: "sparse", "shape": [int(n) for n in csr.shape], **parts}
 
 
-def unpack(plain: Any, arrays: Mapping[str, np.ndarray]) -> Any:
+def unpack(plain: object, arrays: Mapping[str, np.ndarray]) -> Any:
     """Undo :meth:`Packer.pack`."""
     if isinstance(plain, list):
         return [unpack(item, arrays) for item in plain]
@@ -134,7 +134,7 @@ def unpack(plain: Any, arrays: Mapping[str, np.ndarray]) -> Any:
         raise ModelFileError(f"the file holds a broken {kind!r} ({error}); save the model again.") from None
 
 
-def pack_or_name(packer: Packer, name: str, value: Any) -> Any:
+def pack_or_name(packer: Packer, name: str, value: object) -> Any:
     """Pack the user's own object, or name it where a file cannot hold it: :func:`given_or` then asks for it."""
     try:
         return packer.pack(value, name)
@@ -142,7 +142,7 @@ def pack_or_name(packer: Packer, name: str, value: Any) -> Any:
         return {TAG: GIVEN, "type": type(value).__name__}
 
 
-def given_or(plain: Any, arrays: Mapping[str, np.ndarray], name: str, given: Mapping[str, Any]) -> Any:
+def given_or(plain: object, arrays: Mapping[str, np.ndarray], name: str, given: Mapping[str, Any]) -> Any:
     """Unpack a value, or take the one that ``load`` was given where the file could not hold it."""
     if not isinstance(plain, dict) or plain.get(TAG) != GIVEN:
         return unpack(plain, arrays)
@@ -154,7 +154,7 @@ def given_or(plain: Any, arrays: Mapping[str, np.ndarray], name: str, given: Map
     return given[name]
 
 
-def _is_known(value: Any, table: Mapping[str, str]) -> bool:
+def _is_known(value: object, table: Mapping[str, str]) -> bool:
     return table.get(type(value).__name__) == type(value).__module__
 
 

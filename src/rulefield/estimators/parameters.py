@@ -43,7 +43,7 @@ def check_parameters(estimator: Parametrised) -> None:
         check_value(name, getattr(estimator, name), required)
 
 
-def check_value(name: str, value: Any, required: Requirement) -> None:
+def check_value(name: str, value: object, required: Requirement) -> None:
     """Refuse a value that is not what it must be, in one sentence."""
     if not required.holds(value):
         raise InputError(f"{name} must be {required.words}; got {value!r}.")
@@ -52,7 +52,7 @@ def check_value(name: str, value: Any, required: Requirement) -> None:
 def number(least: float = 0.0, most: float = np.inf, *, above: bool = False) -> Requirement:
     """Return the requirement of a finite number >= ``least`` (> with ``above``) and <= ``most``."""
 
-    def holds(value: Any) -> bool:
+    def holds(value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
             return False
         given = float(value)
@@ -111,16 +111,16 @@ def anything(words: str = "anything") -> Requirement:
     return Requirement(words, lambda value: True)
 
 
-def _is_scheme(value: Any) -> bool:
+def _is_scheme(value: str | None) -> bool:
     as_scheme(value)  # raises its own sentence, with the nearest name
     return True
 
 
-def _is_rule(value: Any) -> bool:
+def _is_rule(value: object) -> bool:
     return type(value).__module__.startswith("rulefield.rules")
 
 
-def _is_thread_count(value: Any) -> bool:
+def _is_thread_count(value: int | None) -> bool:
     n_threads(value)  # raises its own sentence
     return True
 

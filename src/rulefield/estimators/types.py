@@ -1,19 +1,20 @@
 """What estimators are given, in types: data of many forms, labels, rules."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike as ArrayLike
 
 from rulefield.data.sequences import Sequences
 
 if TYPE_CHECKING:
     from rulefield.rules.rule import Rule
 
+ArrayLike = Sequence[float] | np.ndarray
+"""One number per sequence (or instance)."""
 Label = Hashable
 """One label: a string or a number."""
-SequencesLike = Sequences | Sequence[Any] | Iterable[Any]
+SequencesLike = Sequences | Sequence[Any]
 """A list of sequences of tokens, one of feature matrices, or encoded sequences."""
 LabelsLike = Sequence[Any] | np.ndarray
 """Labels of each sequence (or graph): a label per token, None where unknown, a set for one of several."""
@@ -29,6 +30,8 @@ class Transformer(Protocol):
         """Return the features of every token of every sequence."""
 
 
+Tokens = Sequence[Any]
+"""One sequence, as it stands in X."""
 RulesLike = Sequence["Rule"]
 TasksLike = Sequence[Mapping[str, Any]]
 """Labels of each sequence by task; a task may be None or missing."""

@@ -270,7 +270,7 @@ class ChainCRF(FittedChain):
         masks = model.allowed, model.allowed_start, model.allowed_end
         return presumed(labels, names.classes_.index(self.initial_label), masks)
 
-    def _training_rules(self, X: Any, names: LabelEncoder, options: ChainOptions) -> TrainingRules | None:
+    def _training_rules(self, X: SequencesLike, names: LabelEncoder, options: ChainOptions) -> TrainingRules | None:
         if not (self.train_with_rules and self.rules):
             return None
         if options.algorithm != "lbfgs":
@@ -331,7 +331,7 @@ class ChainCRF(FittedChain):
         self._keep(training, done, encoder, names)
         return self
 
-    def _labels(self, names: LabelEncoder, y: Any, data: Sequences) -> Labels:
+    def _labels(self, names: LabelEncoder, y: LabelsLike, data: Sequences) -> Labels:
         if len(data.empty):
             raise InputError(f"sequence {int(data.empty[0])} of X has no tokens; leave empty sequences out of fit.")
         return names.encode(y, data.lengths)
@@ -404,8 +404,8 @@ class ChainCRF(FittedChain):
 
     def _dev_scorer(
         self,
-        X_dev: Any,
-        y_dev: Any,
+        X_dev: SequencesLike | None,
+        y_dev: LabelsLike | None,
         encoder: InputEncoder,
         names: LabelEncoder,
         model: ChainModel,
@@ -413,6 +413,8 @@ class ChainCRF(FittedChain):
     ) -> Callable[[np.ndarray], float] | None:
         if options.patience is None:
             return None
+        if X_dev is None or y_dev is None:
+            raise InputError("held-out data is X_dev and y_dev together; one of them is missing.")
         data = encoder.transform(as_list(X_dev))
 
         def score(theta: np.ndarray) -> float:
@@ -421,7 +423,9 @@ class ChainCRF(FittedChain):
 
         return score
 
-    def _hold_out(self, X: Any, y: Any, weight: np.ndarray | None) -> tuple[Any, Any, np.ndarray | None, Any, Any]:
+    def _hold_out(
+        self, X: SequencesLike, y: LabelsLike, weight: np.ndarray | None
+    ) -> tuple[Any, Any, np.ndarray | None, Any, Any]:
         """Set ``validation_fraction`` of the sequences aside, at random by ``random_state``."""
         if not 0 < self.validation_fraction < 1 or len(y) < 2:
             raise InputError(
@@ -449,7 +453,7 @@ class ChainCRF(FittedChain):
     def _state(self) -> State:
         return chain_state(self)
 
-    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
         restore_chain(self, arrays, metadata, **given)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.base import State
 from rulefield.estimators.inputs import InputEncoder, SequenceMetadata
+from rulefield.estimators.types import Transformer
 from rulefield.forms import check_arrays, check_typed, flags, index, pair_table, weights
 from rulefield.models.chain import ChainModel
 from rulefield.models.pairs import PairTable
@@ -47,7 +48,7 @@ def chain_state(crf: "ChainCRF") -> State:
 
 
 def restore_chain(
-    crf: "ChainCRF", arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Any = None
+    crf: "ChainCRF", arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Transformer | None = None
 ) -> None:
     """Undo :func:`chain_state`."""
     check_typed(metadata, SequenceMetadata, "the model")

@@ -14,7 +14,7 @@ from rulefield.estimators.chain.explanations import ChainExplainer, Explanation,
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.sequences import label_lists, object_array, span_score, token_lists, whole_rows
-from rulefield.estimators.types import ArrayLike, KnownLike, LabelsLike, RandomState, RulesLike, SequencesLike
+from rulefield.estimators.types import ArrayLike, KnownLike, LabelsLike, RandomState, RulesLike, SequencesLike, Tokens
 from rulefield.exceptions import InputError
 from rulefield.models.chain import ChainModel
 from rulefield.parallel import n_threads
@@ -210,7 +210,7 @@ class FittedChain(SequenceEstimator):
 
     def explain(
         self,
-        x: Any = None,
+        x: Tokens | None = None,
         *,
         rules: RulesLike | None = None,
         known: KnownLike | None = None,

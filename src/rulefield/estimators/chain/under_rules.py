@@ -9,7 +9,7 @@ from rulefield.data.sequences import Sequences
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import ON_INFEASIBLE, check_value
-from rulefield.estimators.types import RulesLike
+from rulefield.estimators.types import RulesLike, Tokens
 from rulefield.exceptions import InfeasibleError
 from rulefield.inference.chain.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.chain.decode import decode
@@ -113,20 +113,20 @@ class RuledDecoder:
                 drawn.append(constrained_samples(self.problem(data, tokens[i], i, allowed), n, generator))
         return drawn
 
-    def _check_empty(self, data: Sequences, tokens: Any, i: int) -> None:
+    def _check_empty(self, data: Sequences, tokens: Tokens, i: int) -> None:
         """Refuse a sequence without tokens where a hard rule asks for a label."""
         problem = self.problem(data, tokens, i)
         if decode(problem).status is Status.infeasible:
             self._refuse(problem, i)
 
-    def problem(self, data: Sequences, tokens: Any, i: int, allowed: np.ndarray | None = None) -> ChainProblem:
+    def problem(self, data: Sequences, tokens: Tokens, i: int, allowed: np.ndarray | None = None) -> ChainProblem:
         """Potentials and compiled rules of sequence ``i``."""
         return ChainProblem(self.decoder.potentials(data, i, allowed), self.compiler(tokens))
 
     def _one(
         self,
         data: Sequences,
-        tokens: Any,
+        tokens: Tokens,
         i: int,
         allowed: np.ndarray | None,
         probability: bool,

@@ -32,6 +32,7 @@ from rulefield.estimators.parameters import (
     optional,
     whole,
 )
+from rulefield.estimators.types import Transformer
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.graph.decode import ENGINES, NODE_LIMIT
 from rulefield.inference.graph.marginals import METHODS
@@ -453,5 +454,5 @@ class GraphCRF(SavedModel):
     def _state(self) -> State:
         return graph_state(self)
 
-    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
         restore_graph(self, arrays, metadata)

@@ -34,6 +34,7 @@ from rulefield.estimators.parameters import (
     whole,
 )
 from rulefield.estimators.tables import KnownTable, known_rows
+from rulefield.estimators.types import ArrayLike, Transformer
 from rulefield.exceptions import InputError, LabelError, ModelFileError
 from rulefield.forms import Form, check_arrays, weights
 from rulefield.inference.graph.decode import ENGINES, NODE_LIMIT
@@ -149,7 +150,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
     # --- learning ---------------------------------------------------------------------------------
 
     @interruptible
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Learn from a feature matrix and an indicator matrix (or a column of classes).
 
         Parameters
@@ -284,7 +285,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
         return tables if self._multilabel else tables[0]
 
     def score(
-        self, X: Any, y: Any, *, rules: Rules = None, known: KnownTable = None, sample_weight: Any = None
+        self, X: Any, y: Any, *, rules: Rules = None, known: KnownTable = None, sample_weight: ArrayLike | None = None
     ) -> float:
         """Share of samples all of whose labels are predicted right, as scikit-learn counts multi-label accuracy."""
         predicted, truth = self.predict(X, rules=rules, known=known), np.asarray(y)
@@ -344,7 +345,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
         names = [str(name) for name in getattr(self, "feature_names_in_", ())]
         return {f"field.{name}": array for name, array in arrays.items()}, {"field": field, "feature_names": names}
 
-    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
         own = {name.removeprefix("field."): array for name, array in arrays.items() if name.startswith("field.")}
         self.crf_ = GraphCRF._from_state(own, metadata["field"])
         self._check_restored()

@@ -43,6 +43,7 @@ from rulefield.estimators.parameters import (
 )
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.sequences import checked_weights
+from rulefield.estimators.types import ArrayLike, LabelsLike, RulesLike, SequencesLike, TasksLike, Transformer
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.learning.chain.fit import fit_likelihood
@@ -157,13 +158,13 @@ class JointCRF(FittedJoint):
         *,
         tasks: Sequence[str] | None = None,
         scheme: str | Mapping[str, str | None] | None = None,
-        rules: Sequence[Any] | None = None,
+        rules: RulesLike | None = None,
         on_infeasible: str = "raise",
         l2: float = 1.0,
         expectations: Sequence[Expectation] | Keeper | None = None,
         joint_features: str | Sequence[str] | None = None,
         joint_transitions: bool = False,
-        features: Any = None,
+        features: Transformer | None = None,
         start_end: bool = True,
         all_states: bool = False,
         all_transitions: bool = False,
@@ -194,7 +195,7 @@ class JointCRF(FittedJoint):
     # --- learning ---------------------------------------------------------------------------------
 
     @interruptible
-    def fit(self, X: Any, y: Sequence[Mapping[str, Any]], sample_weight: Any = None) -> "JointCRF":
+    def fit(self, X: SequencesLike, y: TasksLike, sample_weight: ArrayLike | None = None) -> "JointCRF":
         """Learn from sequences of which any task, token or label may be unannotated.
 
         Parameters
@@ -236,7 +237,7 @@ class JointCRF(FittedJoint):
             warn_of_missed(self.expectations_, options)
         return self
 
-    def _task_names(self, y: Any) -> list[str]:
+    def _task_names(self, y: LabelsLike) -> list[str]:
         if self.tasks is not None:
             return list(self.tasks)
         found = {task for row in y if isinstance(row, Mapping) for task, labels in row.items() if labels is not None}
@@ -311,7 +312,7 @@ class JointCRF(FittedJoint):
     def _state(self) -> State:
         return joint_state(self)
 
-    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
         restore_joint(self, arrays, metadata, **given)
 
 

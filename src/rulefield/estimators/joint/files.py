@@ -9,6 +9,7 @@ from rulefield.estimators.base import State
 from rulefield.estimators.chain.files import CHAIN_FORMS, model_arrays, model_from_arrays
 from rulefield.estimators.inputs import InputEncoder, SequenceMetadata
 from rulefield.estimators.joint.labels import TaskLabels
+from rulefield.estimators.types import Transformer
 from rulefield.forms import check_arrays, check_typed, flags, index, pair_table, weights
 from rulefield.models.joint import JointModel
 from rulefield.models.pairs import PairTable
@@ -44,7 +45,7 @@ def joint_state(crf: "JointCRF") -> State:
 
 
 def restore_joint(
-    crf: "JointCRF", arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Any = None
+    crf: "JointCRF", arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Transformer | None = None
 ) -> None:
     """Undo :func:`joint_state`."""
     check_typed(metadata, JointMetadata, "the model")

@@ -15,6 +15,7 @@ from rulefield.estimators.joint.decoding import JointDecoder, Known
 from rulefield.estimators.joint.labels import TaskLabels
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.sequences import object_array, token_lists
+from rulefield.estimators.types import ArrayLike, KnownLike, RandomState, SequencesLike, TasksLike, Tokens
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.metrics import span_f1, token_accuracy
 from rulefield.models.joint import JointModel
@@ -38,7 +39,7 @@ class FittedJoint(SequenceEstimator):
     _encoder: InputEncoder
     _names: TaskLabels
 
-    def predict(self, X: Any, *, rules: Rules = None, known: Any = None) -> np.ndarray:
+    def predict(self, X: SequencesLike, *, rules: Rules = None, known: KnownLike | None = None) -> np.ndarray:
         """Return the best joint labelling of each sequence: a 1-D object array of dicts of lists.
 
         Parameters
@@ -61,10 +62,10 @@ class FittedJoint(SequenceEstimator):
 
     def decode(
         self,
-        X: Any,
+        X: SequencesLike,
         *,
         rules: Rules = None,
-        known: Any = None,
+        known: KnownLike | None = None,
         engine: str = "auto",
         node_limit: int | None = None,
         seconds: float | None = None,
@@ -86,7 +87,9 @@ class FittedJoint(SequenceEstimator):
         results = decoder.decode(data, token_lists(X, data), self._known(known, data), **how)
         return [Labeling.named(result, self._labels(result.labels), decoder.names) for result in results]
 
-    def predict_marginals(self, X: Any, *, rules: Rules = None, known: Any = None) -> list[dict[str, np.ndarray]]:
+    def predict_marginals(
+        self, X: SequencesLike, *, rules: Rules = None, known: KnownLike | None = None
+    ) -> list[dict[str, np.ndarray]]:
         """Return the probability of every label of every task at every token, (n, m_k) in ``classes_`` order.
 
         Under rules, labellings that break a hard one do not count and soft ones are paid for.
@@ -96,7 +99,7 @@ class FittedJoint(SequenceEstimator):
         return [self._by_task(node) for node in nodes]
 
     def predict_kbest(
-        self, X: Any, *, rules: Rules = None, known: Any = None, k: int = 5
+        self, X: SequencesLike, *, rules: Rules = None, known: KnownLike | None = None, k: int = 5
     ) -> list[list[tuple[TaskRows, float]]]:
         """Return the k best joint labellings of each sequence, best first, and their probabilities under the rules."""
         X, data = self._data(X)
@@ -104,7 +107,13 @@ class FittedJoint(SequenceEstimator):
         return [[(self._labels(states), p) for states, p in row] for row in answers]
 
     def sample(
-        self, X: Any, *, rules: Rules = None, known: Any = None, n_samples: int = 1, random_state: Any = None
+        self,
+        X: SequencesLike,
+        *,
+        rules: Rules = None,
+        known: KnownLike | None = None,
+        n_samples: int = 1,
+        random_state: RandomState = None,
     ) -> list[list[TaskRows]]:
         """Draw ``n_samples`` joint labellings of each sequence from the model's distribution under the rules."""
         X, data = self._data(X)
@@ -112,7 +121,9 @@ class FittedJoint(SequenceEstimator):
         drawn = self._decoder(rules).sample(data, token_lists(X, data), self._known(known, data), n_samples, seed)
         return [[self._labels(states) for states in rows] for rows in drawn]
 
-    def explain(self, x: Any, *, rules: Rules = None, known: Any = None, top: int = 5) -> dict[str, Explanation]:
+    def explain(
+        self, x: Tokens, *, rules: Rules = None, known: KnownLike | None = None, top: int = 5
+    ) -> dict[str, Explanation]:
         """Say for each task which features and transitions decided the labels of ``x`` under the rules.
 
         What the labels of another task add at the same token is listed among the transitions, under ``(task)``.
@@ -134,12 +145,12 @@ class FittedJoint(SequenceEstimator):
 
     def score(
         self,
-        X: Any,
-        y: Sequence[Mapping[str, Any]],
+        X: SequencesLike,
+        y: TasksLike,
         *,
         rules: Rules = None,
-        known: Any = None,
-        sample_weight: Any = None,
+        known: KnownLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> float:
         """Mean over tasks of :meth:`score_tasks`."""
         if sample_weight is not None:
@@ -147,7 +158,7 @@ class FittedJoint(SequenceEstimator):
         return float(np.mean(list(self.score_tasks(X, y, rules=rules, known=known).values())))
 
     def score_tasks(
-        self, X: Any, y: Sequence[Mapping[str, Any]], *, rules: Rules = None, known: Any = None
+        self, X: SequencesLike, y: TasksLike, *, rules: Rules = None, known: KnownLike | None = None
     ) -> dict[str, float]:
         """Span F1 of tasks with a scheme, token accuracy of the others, on the sequences that have their labels."""
         predicted = self.predict(X, rules=rules, known=known)
@@ -161,7 +172,7 @@ class FittedJoint(SequenceEstimator):
 
     # --- from what users give to numbers, and back ----------------------------------------------------
 
-    def _data(self, X: Any) -> tuple[Any, Sequences]:
+    def _data(self, X: SequencesLike) -> tuple[Any, Sequences]:
         check_is_fitted(self)
         X = as_list(X)
         return X, self._encoder.transform(X)
@@ -172,10 +183,10 @@ class FittedJoint(SequenceEstimator):
         compiler = JointRuleCompiler(acting or (), tasks)
         return JointDecoder(self.model_, self.theta_, compiler, self.on_infeasible == "relax", self.n_jobs)
 
-    def _known(self, known: Any, data: Sequences) -> Known:
+    def _known(self, known: KnownLike | None, data: Sequences) -> Known:
         if known is None:
             return None
-        rows = [{} if row is None else row for row in known] if hasattr(known, "__iter__") else known
+        rows: Any = [{} if row is None else row for row in known] if hasattr(known, "__iter__") else known
         return self._names.encode(rows, data.lengths)
 
     def _labels(self, states: np.ndarray) -> TaskRows:

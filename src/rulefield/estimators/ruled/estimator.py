@@ -37,7 +37,16 @@ from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out
 from rulefield.estimators.ruled.reports import effect_of, helpful, rule_reports
 from rulefield.estimators.ruled.two_stage import TwoStageDecoder, best_in_two_stages
 from rulefield.estimators.sequences import span_score
-from rulefield.estimators.types import ArrayLike, KnownLike, LabelsLike, RandomState, RulesLike, SequencesLike
+from rulefield.estimators.types import (
+    ArrayLike,
+    KnownLike,
+    LabelsLike,
+    RandomState,
+    RulesLike,
+    SequencesLike,
+    Tokens,
+    Transformer,
+)
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import Ending, FitResult
@@ -386,7 +395,7 @@ class RuledCRF(SequenceEstimator):
 
     def explain(
         self,
-        x: Any = None,
+        x: Tokens | None = None,
         *,
         rules: RulesLike | None = None,
         known: KnownLike | None = None,
@@ -447,7 +456,7 @@ class RuledCRF(SequenceEstimator):
     def _state(self) -> State:
         return ruled_state(self)
 
-    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
         restore_ruled(self, arrays, metadata, **given)
 
     def _params_to_save(self) -> dict[str, Any]:

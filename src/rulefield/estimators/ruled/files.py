@@ -6,6 +6,7 @@ import numpy as np
 
 from rulefield.estimators.base import State
 from rulefield.estimators.chain.estimator import ChainCRF
+from rulefield.estimators.types import Transformer
 
 if TYPE_CHECKING:
     from rulefield.estimators.ruled.estimator import RuledCRF
@@ -21,7 +22,7 @@ def ruled_state(ruled: "RuledCRF") -> State:
 
 
 def restore_ruled(
-    ruled: "RuledCRF", arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Any = None
+    ruled: "RuledCRF", arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Transformer | None = None
 ) -> None:
     """Undo :func:`ruled_state`."""
     own = {name.removeprefix("chain."): array for name, array in arrays.items() if name.startswith("chain.")}

@@ -33,6 +33,8 @@ from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
 from rulefield.estimators.segments.files import restore_segments, segments_state
 from rulefield.estimators.segments.fitted import FittedSegments
+from rulefield.estimators.sequences import checked_weights
+from rulefield.estimators.types import ArrayLike, LabelsLike, RandomState, RulesLike, SequencesLike, Transformer
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
@@ -136,18 +138,18 @@ class SegmentCRF(FittedSegments):
         l1: float = 0.0,
         l2: float = 1.0,
         scheme: str | None = None,
-        features: Any = None,
+        features: Transformer | None = None,
         lexicons: Mapping[str, Iterable[str | Sequence[str]]] | None = None,
         max_length: int | None = None,
         boundary_features: bool = True,
         all_states: bool = False,
         all_transitions: bool = False,
         min_count: int = 1,
-        rules: Sequence[Any] | None = None,
+        rules: RulesLike | None = None,
         on_infeasible: str = "raise",
         max_iter: int | None = None,
         tol: float = 1e-5,
-        random_state: Any = None,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ):
@@ -172,7 +174,7 @@ class SegmentCRF(FittedSegments):
     # --- learning ---------------------------------------------------------------------------------
 
     @interruptible
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> "SegmentCRF":
+    def fit(self, X: SequencesLike, y: LabelsLike, sample_weight: ArrayLike | None = None) -> "SegmentCRF":
         """Learn from labelled sequences.
 
         Parameters
@@ -198,7 +200,7 @@ class SegmentCRF(FittedSegments):
             gold,
             data.matches,
             l2=self.l2,
-            sample_weight=sample_weight,
+            sample_weight=checked_weights(sample_weight, len(data.sequences)),
             n_jobs=n_threads(self.n_jobs),
         )
         found = self._learn(objective)
@@ -206,7 +208,7 @@ class SegmentCRF(FittedSegments):
         report_fit(self, found)
         return self
 
-    def _gold(self, names: LabelEncoder, y: Any, sequences: Sequences) -> Segmentation:
+    def _gold(self, names: LabelEncoder, y: LabelsLike, sequences: Sequences) -> Segmentation:
         labels = names.fit(y).encode(y, sequences.lengths)
         self._coder = SegmentCoder(names.classes_, self.scheme)
         self.classes_ = self._coder.types
@@ -245,5 +247,5 @@ class SegmentCRF(FittedSegments):
     def _state(self) -> State:
         return segments_state(self)
 
-    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
         restore_segments(self, arrays, metadata, **given)

@@ -8,6 +8,7 @@ from rulefield.estimators.base import State
 from rulefield.estimators.inputs import InputEncoder, SequenceMetadata
 from rulefield.estimators.packing import Packer
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
+from rulefield.estimators.types import Transformer
 from rulefield.forms import Form, Label, check_arrays, check_typed, flags, index, pair_table, weights
 from rulefield.models.pairs import PairTable
 from rulefield.models.segments import SegmentModel
@@ -47,7 +48,7 @@ def segments_state(crf: "SegmentCRF") -> State:
 
 
 def restore_segments(
-    crf: "SegmentCRF", arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Any = None
+    crf: "SegmentCRF", arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Transformer | None = None
 ) -> None:
     """Undo :func:`segments_state`."""
     check_typed(metadata, SegmentsMetadata, "the model")

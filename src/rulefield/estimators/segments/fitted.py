@@ -16,6 +16,7 @@ from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
 from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
 from rulefield.estimators.sequences import object_array, token_lists
+from rulefield.estimators.types import ArrayLike, KnownLike, LabelsLike, RandomState, RulesLike, SequencesLike
 from rulefield.exceptions import InputError, LabelError
 from rulefield.metrics import span_f1
 from rulefield.models.segments import SegmentModel, SpanMatches
@@ -37,9 +38,9 @@ class FittedSegments(SequenceEstimator):
     """The half of :class:`rulefield.SegmentCRF` that works once weights are there."""
 
     scheme: str | None
-    rules: Sequence[Any] | None
+    rules: RulesLike | None
     on_infeasible: str
-    random_state: Any
+    random_state: RandomState
     n_jobs: int | None
     classes_: list[Any]
     model_: SegmentModel
@@ -48,7 +49,9 @@ class FittedSegments(SequenceEstimator):
     _lexicons: LexiconMatcher
     _coder: SegmentCoder
 
-    def predict(self, X: Any, *, rules: Sequence[Any] | None = None, known: Any = None) -> np.ndarray:
+    def predict(
+        self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None
+    ) -> np.ndarray:
         """Return the token labels of the best segmentation of each sequence: a 1-D object array of lists.
 
         Parameters
@@ -62,7 +65,7 @@ class FittedSegments(SequenceEstimator):
         return object_array([self._coder.named(ids) for ids in self._best(X, rules, known)])
 
     def predict_segments(
-        self, X: Any, *, rules: Sequence[Any] | None = None, known: Any = None
+        self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None
     ) -> list[list[Segment]]:
         """Return the best segments of each sequence as (start, stop, type); arguments of ``predict``."""
         rows = []
@@ -75,10 +78,10 @@ class FittedSegments(SequenceEstimator):
 
     def decode(
         self,
-        X: Any,
+        X: SequencesLike,
         *,
-        rules: Sequence[Any] | None = None,
-        known: Any = None,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
         engine: str = "auto",
         node_limit: int | None = None,
         seconds: float | None = None,
@@ -100,7 +103,12 @@ class FittedSegments(SequenceEstimator):
         return self._ruled(self._acting(rules)).decode(data, tokens, allowed, engine=engine, **limits)
 
     def predict_marginals(
-        self, X: Any, *, rules: Sequence[Any] | None = None, known: Any = None, output: str = "dict"
+        self,
+        X: SequencesLike,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        output: str = "dict",
     ) -> list[Any]:
         """Return the probability that each token lies in a segment of each type.
 
@@ -125,7 +133,7 @@ class FittedSegments(SequenceEstimator):
         return [[dict(zip(self.classes_, row)) for row in piece.tolist()] for piece in pieces]
 
     def predict_kbest(
-        self, X: Any, *, rules: Sequence[Any] | None = None, known: Any = None, k: int = 5
+        self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None, k: int = 5
     ) -> list[list[tuple[list[Any], float]]]:
         """Return the token labels of the k best segmentations of each sequence, with their probabilities.
 
@@ -136,26 +144,32 @@ class FittedSegments(SequenceEstimator):
 
     def sample(
         self,
-        X: Any,
+        X: SequencesLike,
         *,
-        rules: Sequence[Any] | None = None,
-        known: Any = None,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
         n_samples: int = 1,
-        random_state: Any = None,
+        random_state: RandomState = None,
     ) -> list[list[list[Any]]]:
         """Draw ``n_samples`` segmentations of each sequence from the model's distribution, as token labels."""
         data, tokens, allowed = self._given(X, known)
         seed = check_random_state(self.random_state if random_state is None else random_state).randint(2**31 - 1)
         return self._ruled(self._acting(rules)).sample(data, tokens, allowed, n_samples, seed)
 
-    def log_likelihood(self, X: Any, y: Any) -> np.ndarray:
+    def log_likelihood(self, X: SequencesLike, y: LabelsLike) -> np.ndarray:
         """Return the log-probability of the segments of each sequence, (n_sequences,); rules play no part."""
         data, _, _ = self._given(X, None)
         labels = LabelEncoder().set_classes(self._coder.classes).encode(y, data.sequences.lengths)
         return self._decoder().log_likelihood(data, self._coder.encode(labels))
 
     def score(
-        self, X: Any, y: Any, *, rules: Sequence[Any] | None = None, known: Any = None, sample_weight: Any = None
+        self,
+        X: SequencesLike,
+        y: LabelsLike,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> float:
         """Span F1, as conlleval counts it (under no scheme a span is a run of one label)."""
         if sample_weight is not None:
@@ -164,7 +178,7 @@ class FittedSegments(SequenceEstimator):
 
     # --- helpers ----------------------------------------------------------------------------------
 
-    def _best(self, X: Any, rules: Sequence[Any] | None, known: Any) -> list[np.ndarray]:
+    def _best(self, X: SequencesLike, rules: RulesLike | None, known: KnownLike | None) -> list[np.ndarray]:
         """Token labels, as places in the coder's ``labels``, of each sequence's best segmentation."""
         data, tokens, allowed = self._given(X, known)
         acting = self._acting(rules)
@@ -174,10 +188,10 @@ class FittedSegments(SequenceEstimator):
         offsets = data.sequences.offsets.tolist()
         return [self._coder.spelling.write(best.opens[a:b], best.labels[a:b]) for a, b in pairwise(offsets)]
 
-    def _acting(self, rules: Sequence[Any] | None) -> Sequence[Any]:
+    def _acting(self, rules: RulesLike | None) -> Sequence[Any]:
         return (self.rules if rules is None else rules) or []
 
-    def _given(self, X: Any, known: Any) -> tuple[SegmentData, list[Any], np.ndarray | None]:
+    def _given(self, X: SequencesLike, known: KnownLike | None) -> tuple[SegmentData, list[Any], np.ndarray | None]:
         """Encode the input; return it with its tokens and the token labels that are possible (None: all)."""
         check_is_fitted(self)
         X = as_list(X)
@@ -185,7 +199,7 @@ class FittedSegments(SequenceEstimator):
         sequences = data.sequences
         return data, token_lists(X, sequences), self._known(known, sequences.lengths)
 
-    def _known(self, known: Any, lengths: np.ndarray) -> np.ndarray | None:
+    def _known(self, known: KnownLike | None, lengths: np.ndarray) -> np.ndarray | None:
         if known is None:
             return None
         known = list(known)
@@ -206,7 +220,7 @@ class FittedSegments(SequenceEstimator):
     def _decoder(self) -> SegmentDecoder:
         return SegmentDecoder(self.model_, self.theta_, n_threads(self.n_jobs))
 
-    def _data(self, X: Any, sequences: Sequences) -> SegmentData:
+    def _data(self, X: SequencesLike, sequences: Sequences) -> SegmentData:
         if not len(self._lexicons):
             return SegmentData(sequences, SpanMatches.none())
         return SegmentData(sequences, self._lexicons.find([tokens_of(X, i) for i in range(len(sequences))]))

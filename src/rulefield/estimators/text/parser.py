@@ -108,7 +108,7 @@ class TextParser(SavedModel):
                 labels.append(made.labels)
                 kept.append(i)
         self._tell_cuts()
-        more = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)[kept]}
+        more: dict[str, Any] = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)[kept]}
         self.model_ = model.fit(tokens, labels, **more)
         self._tokenizer = tokenizer
         self.labels_ = sorted({span.label for document in documents for span in document.spans or ()})

@@ -51,17 +51,18 @@ def decode_joint(
     broken = joint_amounts(problem, states)
     results: list[Result] = []
     searches: list[Search] = []
-    for i, (score, amounts) in enumerate(zip(scores.tolist(), broken)):
-        own = states[int(p.offsets[i]) : int(p.offsets[i + 1])]
+    bounds, guilty = np.asarray(p.offsets).tolist(), (broken.sum(axis=1) > 0).tolist()
+    for i, score in enumerate(scores.tolist()):
+        own = states[bounds[i] : bounds[i + 1]]
         if not len(own):
             results.append(decode(problem.over(i)))
         elif score == -np.inf:
             results.append(_nothing(-np.inf, 1))
         else:
             results.append(Result(own, score, score, score, Status.optimal, "viterbi", 1))
-            if amounts.any():
+            if guilty[i]:
                 searches.append(Search(problem, i, node_limit, seconds))
-                searches[-1].judge(own, amounts, score)
+                searches[-1].judge(own, broken[i], score)
     _in_step(problem, searches)
     for search in searches:
         results[search.chain] = search.result()

@@ -226,7 +226,7 @@ def _alter_values(rng, arrays, name, array, kind):
         flat[where] = float(rng.choice([np.nan, np.inf, -np.inf, 1e308, -1e308, 1e-320, -1.0, 0.0, 1e200, 1e20]))
     else:
         info = np.iinfo(array.dtype)
-        values = [0, 1, info.max, info.min, info.max // 2, flat.max(), len(flat), int(flat.max()) + 1]
+        values = [0, 1, info.max, info.min, info.max // 2, flat.max(), min(len(flat), info.max), int(flat.max()) + 1]
         flat[where] = values[int(rng.integers(len(values)))] if int(flat.max()) < info.max else 0
     arrays[name] = flat.reshape(array.shape)
     return f"{name}[{where}] = {flat[where]!r:.60}"

@@ -12,6 +12,8 @@ from rulefield.encode.patterns import TokenClasses, shape, short_shape, without_
 from rulefield.exceptions import InputError
 
 _CACHE_LIMIT = 200_000
+WIDEST = 100
+"""Most neighbours on each side, and longest affix: each costs a feature per token."""
 
 
 class TokenFeatures(TransformerMixin, BaseEstimator):
@@ -123,8 +125,8 @@ class _Describer:
     def __init__(self, options: TokenFeatures):
         self.options = options
         for name, value in (("window", options.window), ("affixes", options.affixes)):
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise InputError(f"{name} must be a whole number >= 0; got {value!r}.")
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= WIDEST:
+                raise InputError(f"{name} must be a whole number >= 0 and at most {WIDEST}; got {value!r}.")
         extra = dict(options.classes) if isinstance(options.classes, Mapping) else None
         try:
             self.classes = TokenClasses(extra) if options.classes else None

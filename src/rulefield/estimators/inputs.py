@@ -112,6 +112,8 @@ class InputEncoder:
         ``n_features`` is how many the model has weights for: names or columns must be as many.
         """
         made = cls(given_or(metadata["features"], arrays, "features", {"features": features}))
+        if made.features is not None and not callable(getattr(made.features, "transform", None)):
+            raise ModelFileError("the features of the model file are no transformer; save the model again.")
         made.n_columns = metadata["n_columns"]
         if "names_text" in arrays:
             made.encoder = FeatureEncoder.from_names(_names(arrays))

@@ -126,7 +126,7 @@ class _Describer:
         self.options = options
         for name, value in (("window", options.window), ("affixes", options.affixes)):
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= WIDEST:
-                raise InputError(f"{name} must be a whole number >= 0 and at most {WIDEST}; got {value!r}.")
+                raise InputError(f"{name} must be a whole number >= 0; got {value!r} ({WIDEST} is the most).")
         extra = dict(options.classes) if isinstance(options.classes, Mapping) else None
         try:
             self.classes = TokenClasses(extra) if options.classes else None

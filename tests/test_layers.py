@@ -120,3 +120,17 @@ def test_no_folder_is_crowded():
     folders = {path.parent for path in modules()}
     crowded = {str(f.relative_to(ROOT)): n for f in folders if (n := len(list(f.glob("*.py")))) > MOST_FILES + 1}
     assert not crowded  # __init__.py is not counted
+
+
+def test_estimators_say_what_they_are_given():
+    """Parameters of type Any: at most one in ten."""
+    arguments = [
+        argument
+        for path in (ROOT / "estimators").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+        for argument in ast.walk(node.args)
+        if isinstance(argument, ast.arg) and argument.annotation is not None
+    ]
+    anything = [argument for argument in arguments if ast.unparse(argument.annotation) == "Any"]
+    assert len(anything) <= 0.1 * len(arguments)

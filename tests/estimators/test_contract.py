@@ -1,7 +1,4 @@
-"""The contract: what every estimator does alike, one row per test, run over all of them.
-
-``NOT_YET`` lists by test the estimators that do not keep it yet. It shall be empty.
-"""
+"""The contract: what every estimator does alike, one row per test, run over all of them."""
 
 import inspect
 import pickle
@@ -19,31 +16,21 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 
 import rulefield as rf
-from oracles.contract_cases import CASES, N, picked
+from oracles.contract_cases import CASES, picked
 from rulefield import exceptions
 from rulefield.rules import Rule
 from rulefield.rules.text import to_dicts
 
 TABLES = {"MultiLabelCRF", "GaussianCRFClassifier", "GaussianCRFRegressor"}
 REGRESSOR = {"GaussianCRFRegressor"}
-ALL = {case.name for case in CASES}
-NOT_YET: dict[str, set[str]] = {
-    "test_a_limit_that_stops_a_fit_is_told_once": {"RuledCRF"},
-}
 
 METHODS = ("predict", "decode", "predict_marginals", "predict_proba", "predict_kbest", "sample", "explain", "score")
 
 
 def over(test, without=()):
-    """Run a test over all estimators; those that do not keep the row yet are expected to fail."""
-
-    def params():
-        for case in CASES:
-            if case.name not in without:
-                late = case.name in NOT_YET.get(test.__name__, ())
-                yield pytest.param(case, id=case.name, marks=[pytest.mark.xfail(strict=False)] if late else [])
-
-    return pytest.mark.parametrize("case", list(params()))(test)
+    """Run a test over all estimators."""
+    cases = [case for case in CASES if case.name not in without]
+    return pytest.mark.parametrize("case", cases, ids=lambda case: case.name)(test)
 
 
 def over_rules(test):
@@ -436,7 +423,7 @@ def test_a_limit_that_stops_a_fit_is_told_once(case):
 def test_a_fit_that_converges_is_silent(case):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        case.make(max_iter=2000).fit(*case.data())
+        case.make(**case.calm).fit(*case.data())
 
 
 @over
@@ -526,8 +513,3 @@ def test_what_a_file_cannot_hold_is_refused(case):
     setattr(model, name, object())
     with pytest.raises(exceptions.ModelFileError, match=f"^{name} of this {case.name} is a object"):
         model.to_bytes()
-
-
-def test_nothing_is_left_to_do():
-    assert set().union(*NOT_YET.values(), set()) <= ALL
-    assert len(CASES[0].data()[0]) == N

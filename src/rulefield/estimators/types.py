@@ -32,6 +32,20 @@ class Transformer(Protocol):
 
 Tokens = Sequence[Any]
 """One sequence, as it stands in X."""
+
+
+class Predictor(Protocol):
+    """An estimator of scikit-learn's kind that a Gaussian field joins."""
+
+    def fit(self, X: Any, y: Any, /) -> Any:
+        """Learn."""
+
+    def predict(self, X: Any, /) -> Any:
+        """Return labels or values."""
+
+    def __getattr__(self, name: str) -> Any: ...
+
+
 RulesLike = Sequence["Rule"]
 TasksLike = Sequence[Mapping[str, Any]]
 """Labels of each sequence by task; a task may be None or missing."""

@@ -58,16 +58,16 @@ GraphSpecs = Sequence[str | ArrayLike | Callable[[np.ndarray], ArrayLike]] | str
 CrossValidation = int | float | Sequence[tuple[np.ndarray, np.ndarray]] | Any | None
 
 
-def _is_predictors(value: Any) -> bool:
+def _is_predictors(value: object) -> bool:
     return value is None or value == "precomputed" or (isinstance(value, list | tuple) and len(value) > 0)
 
 
-def _is_graphs(value: Any) -> bool:
+def _is_graphs(value: object) -> bool:
     plain = value is None or isinstance(value, str | list | tuple | np.ndarray) or callable(value)
     return plain or scipy.sparse.issparse(value) or hasattr(value, "adjacency")
 
 
-def _is_cv(value: Any) -> bool:
+def _is_cv(value: object) -> bool:
     if isinstance(value, float):
         return 0 < value < 1
     folds = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 2

@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from rulefield.estimators.types import Predictor
 from rulefield.exceptions import InputError
 from rulefield.parallel import in_threads
 
@@ -51,7 +52,7 @@ class Prior:
         self.shares = counts / counts.sum()
         self.classes_ = np.arange(n_classes)
 
-    def predict_proba(self, X: Any) -> np.ndarray:
+    def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """Return the same shares for each row."""
         return np.tile(self.shares, (X.shape[0], 1))
 
@@ -68,7 +69,7 @@ class ScoreTask:
         """Scores of one node from one predictor."""
         return self.n_classes if self.kind == "classes" else 1
 
-    def fit(self, predictor: Any, X: Any, y: np.ndarray, weight: np.ndarray | None = None) -> Any:
+    def fit(self, predictor: Predictor, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None = None) -> Any:
         """Fit a copy on the known labels (n,), as whole numbers 0, 1, ... or values."""
         used = ~np.isnan(y) if weight is None else ~np.isnan(y) & (weight > 0)
         known = np.flatnonzero(used)
@@ -78,7 +79,7 @@ class ScoreTask:
             return Prior(target, share, self.n_classes)
         return _fit_copy(predictor, X[known], target, share)
 
-    def score(self, fitted: Any, X: Any) -> np.ndarray:
+    def score(self, fitted: Predictor, X: np.ndarray) -> np.ndarray:
         """Scores (n, width): log-odds, centred log-probabilities, or values."""
         if self.kind == "values":
             return np.asarray(fitted.predict(X), dtype=float).reshape(X.shape[0], 1)
@@ -88,7 +89,7 @@ class ScoreTask:
             return np.asarray(fitted.decision_function(X), dtype=float).reshape(-1, 1)
         raise InputError(f"the predictor {fitted!r} has no predict_proba; wrap it in CalibratedClassifierCV.")
 
-    def _logs(self, found: np.ndarray, classes: Any) -> np.ndarray:
+    def _logs(self, found: np.ndarray, classes: np.ndarray | Sequence[int]) -> np.ndarray:
         shares = np.zeros((len(found), self.n_classes))
         shares[:, np.asarray(classes, dtype=int)] = found
         logs = np.log(np.clip(shares, SMALLEST, 1 - SMALLEST))
@@ -96,13 +97,13 @@ class ScoreTask:
             return logs[:, 1:] - np.log1p(-np.exp(logs[:, 1:]))
         return logs - logs.mean(axis=1, keepdims=True)
 
-    def fit_joint(self, predictor: Any, X: Any, Y: np.ndarray, weight: np.ndarray | None = None) -> Any:
+    def fit_joint(self, predictor: Predictor, X: np.ndarray, Y: np.ndarray, weight: np.ndarray | None = None) -> Any:
         """Fit one copy on all outputs (n, n_outputs) at once; none is unknown."""
         used = slice(None) if weight is None else weight > 0
         target = Y if self.kind == "values" else Y.astype(int)
         return _fit_copy(predictor, X[used], target[used], None if weight is None else weight[used])
 
-    def score_joint(self, fitted: Any, X: Any) -> np.ndarray:
+    def score_joint(self, fitted: Predictor, X: np.ndarray) -> np.ndarray:
         """Scores (n, width, n_outputs) of a predictor of all outputs."""
         if self.kind == "values":
             return np.asarray(fitted.predict(X), dtype=float)[:, None, :]
@@ -126,12 +127,12 @@ class ScoreTask:
         return float(np.average(each.sum(axis=1), weights=weight))
 
 
-def _fit_copy(predictor: Any, X: Any, y: np.ndarray, weight: np.ndarray | None) -> Any:
+def _fit_copy(predictor: Predictor, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None) -> Any:
     model = clone(predictor)
     return model.fit(X, y) if weight is None else model.fit(X, y, **_weights_for(model, weight))
 
 
-def _weights_for(model: Any, weight: np.ndarray) -> dict[str, np.ndarray]:
+def _weights_for(model: Predictor, weight: np.ndarray) -> dict[str, np.ndarray]:
     """Arguments that hand sample weights to a predictor, or to every step of a pipeline that takes them."""
     steps = model.steps if isinstance(model, Pipeline) else [("", model)]
     if not has_fit_parameter(steps[-1][1], "sample_weight"):
@@ -153,18 +154,18 @@ class FittedScores:
     n_outputs: int
     chosen: list[Any]
 
-    def __call__(self, X: Any) -> np.ndarray:
+    def __call__(self, X: np.ndarray) -> np.ndarray:
         """Scores (n, width, n_outputs, n_predictors)."""
         return np.stack([self._of(members, X) for members in self.members], axis=-1)
 
-    def _of(self, members: list[Any], X: Any) -> np.ndarray:
+    def _of(self, members: list[Any], X: np.ndarray) -> np.ndarray:
         if len(members) < self.n_outputs:
             return self.task.score_joint(members[0], X)
         return np.stack([self.task.score(m, X) for m in members], axis=-1)
 
 
 def cross_fit(
-    how: CrossFitting, X: Any, Y: np.ndarray, task: ScoreTask, weight: np.ndarray | None = None
+    how: CrossFitting, X: np.ndarray, Y: np.ndarray, task: ScoreTask, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, FittedScores]:
     """Score each row by predictors that did not see it.
 
@@ -226,7 +227,7 @@ def cross_fit(
     return kept, rows, FittedScores(task, members, Y.shape[1], chosen)
 
 
-def _outputs(how: CrossFitting, predictor: Any, Y: np.ndarray) -> Sequence[int | None]:
+def _outputs(how: CrossFitting, predictor: Predictor, Y: np.ndarray) -> Sequence[int | None]:
     """Each output; or [None], all of them at once, where that is wanted, possible and no label is unknown."""
     able = how.joint and Y.shape[1] > 1 and get_tags(predictor).target_tags.multi_output and not np.isnan(Y).any()
     return [None] if able else range(Y.shape[1])
@@ -234,8 +235,8 @@ def _outputs(how: CrossFitting, predictor: Any, Y: np.ndarray) -> Sequence[int |
 
 def _job(
     task: ScoreTask,
-    predictor: Any,
-    X: Any,
+    predictor: Predictor,
+    X: np.ndarray,
     Y: np.ndarray,
     output: int | None,
     train: np.ndarray,
@@ -254,7 +255,7 @@ def _job(
     return fitted if keep else None, found
 
 
-def make_splits(cv: Any, X: Any, Y: np.ndarray, task: ScoreTask, random_state: RandomState) -> list[Any]:
+def make_splits(cv: Any, X: np.ndarray, Y: np.ndarray, task: ScoreTask, random_state: RandomState) -> list[Any]:
     """Pairs (train rows, test rows); stratified where there is one output with enough of each class."""
     if hasattr(cv, "split"):
         return list(cv.split(X))

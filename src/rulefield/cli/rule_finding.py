@@ -1,9 +1,12 @@
-"""``rulefield rules propose`` and ``rulefield rules mine``: rules files from labelled data."""
+"""``rulefield rules propose``, ``mine`` and ``check``: rules files and labelled data."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from rich.table import Table
+
 from rulefield.cli.corpus import STANDARD, Corpus, protect_inputs, read_corpus, write_lines
+from rulefield.cli.show import console
 
 
 def run_propose(
@@ -71,3 +74,18 @@ def rules_file(head: str, entries: Iterable[tuple[Any, str]]) -> Iterator[str]:
     for rule, comment in entries:
         yield f"# {comment}"
         yield from text.dumps([rule]).splitlines()
+
+
+def run_check(rules: str, labels: str, form: str) -> None:
+    """Read the rules, and count the labelled sequences that break each; labels that do not occur are an error."""
+    from rulefield.rules import check, text
+
+    found = text.load(rules)
+    columns = ["rule", "weight", *(["broken in", "by"] if labels else [])]
+    table = Table(*columns, title=f"{len(found)} rules", title_justify="left")
+    corpus = read_corpus(labels, form, labelled=True) if labels else None
+    counts = check(found, corpus.tokens, corpus.labels or []) if corpus else []
+    told = [[f"{c.broken} of {c.sequences} sequences", str(c.amount)] for c in counts] or [[] for _ in found]
+    for rule, more in zip(found, told):
+        table.add_row(rule.label, "hard" if rule.is_hard else f"{rule.weight}", *more)
+    console().print(table)

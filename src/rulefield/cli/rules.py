@@ -25,7 +25,7 @@ def check(
     form: Format = "auto",
 ) -> None:
     """Read a rules file and say what is in it; with labelled data, how often each rule is broken."""
-    from rulefield.cli.rule_checks import run_check
+    from rulefield.cli.rule_finding import run_check
 
     run_check(rules, labels, form)
 

@@ -269,3 +269,12 @@ def test_bad_json_lines(run, tmp_path, text, words):
 def test_python_m_is_the_command():
     run = subprocess.run([sys.executable, "-m", "rulefield", "--version"], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == f"rulefield {rulefield.__version__}"
+
+
+def test_outputs_are_checked_before_the_work(run, folder, monkeypatch):
+    monkeypatch.setattr(
+        "rulefield.estimators.chain.estimator.ChainCRF.fit", lambda *_, **__: pytest.fail("trained first")
+    )
+    code, _, said = run("train", folder / "train.conll", "-o", folder / "no" / "m.rf")
+    assert code == 2
+    assert "does not exist; create it first" in said

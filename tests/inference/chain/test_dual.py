@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
+from rulefield.inference.chain.columns import tighten_dual
 from rulefield.inference.chain.dual import Progress, decode_soft_dd, dual_potentials, run_soft_dd
 from rulefield.inference.chain.enumerate import decode_enumerate
 from rulefield.inference.chain.prepare import prepare
@@ -137,3 +138,25 @@ def test_any_oracle_will_do():
             solved += 1
             np.testing.assert_allclose(found.objective, objective.max(), atol=1e-5)
     assert solved > 40
+
+
+def test_columns_find_the_least_dual():
+    """Cutting planes keep a true bound, never above what subgradients find, and within [0, weight]."""
+    lower = 0
+    for seed in range(150):
+        problem = (
+            random_problem(np.random.default_rng(seed)) if seed % 2 else counting_problem(np.random.default_rng(seed))
+        )
+        exact = decode_enumerate(problem)
+        steps, columns = (Progress.start(prepare(problem)) for _ in range(2))
+        run_soft_dd(steps, 30)
+        run_soft_dd(columns, 3)
+        tighten_dual(columns)
+        if exact.status is Status.optimal:
+            assert columns.objective_bound >= exact.objective - 1e-9
+            assert columns.objective <= exact.objective + 1e-9
+            assert columns.bound <= steps.bound + 2e-3
+        assert (columns.duals >= 0).all()
+        assert (columns.duals <= columns.prepared.caps).all()
+        lower += columns.bound < steps.bound - 1e-3
+    assert lower > 5

@@ -5,6 +5,7 @@ from time import monotonic
 
 import numpy as np
 
+from rulefield.inference.chain.columns import tighten_dual
 from rulefield.inference.chain.dual import DualPotentials, Progress, dual_potentials, run_duals
 from rulefield.inference.chain.farkas import prove_infeasible
 from rulefield.inference.chain.milp import run_reduced
@@ -21,6 +22,9 @@ NODES_PER_BRANCHING = 50_000
 DUAL_ITERATIONS = 30
 PATH_NODES = 2_000
 
+PRODUCT_NODES = 50_000
+"""Nodes of the first, short try of the product, which settles most problems."""
+
 Stage = Callable[[Progress, DualPotentials, int, float | None], None]
 """(progress, dual potentials, node_limit, seconds left): learns more of the problem."""
 
@@ -32,6 +36,15 @@ def _paths(progress: Progress, dual: DualPotentials, node_limit: int, seconds: f
 def _farkas(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
     if progress.best == -np.inf and prove_infeasible(progress) is not None:
         progress.bound = -np.inf
+
+
+def _short_product(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
+    run_product(progress, dual, min(PRODUCT_NODES, node_limit))
+
+
+def _columns(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
+    if len(progress.duals):
+        tighten_dual(progress)
 
 
 def _product(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
@@ -48,7 +61,9 @@ STAGES: Engines[Stage] = Engines(
     "the stages of auto",
     [
         Engine("paths", _paths, True, _STATES),
+        Engine("short_product", _short_product, False, _STATES),
         Engine("farkas", _farkas, False, frozenset({"counters"})),
+        Engine("columns", _columns, False, frozenset({"counters"})),
         Engine("product", _product, True, _STATES),
         Engine("reduced_milp", _reduced, True, frozenset({"tally", "rows"})),
     ],
@@ -72,7 +87,8 @@ def run_auto(progress: Progress, node_limit: int, seconds: float | None) -> str:
         if not stage.exact or stage.covers(progress.prepared.offered):
             left = None if seconds is None else seconds - (monotonic() - start)
             stage.run(progress, dual, node_limit, left)
-            last = stage.name
+            last = stage.name.removeprefix("short_")
             if over():
                 break
+            dual = dual_potentials(progress)
     return last

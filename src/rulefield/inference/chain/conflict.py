@@ -49,9 +49,8 @@ def conflicting(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> tuple[Co
     if duals is not None:
         guilty = local | set(progress.prepared.tables.counter_rule[duals > 0].tolist())
         return tuple(rule for r, rule in enumerate(hard) if r in guilty)
-    terms: set = set()
-    if search_window(progress, dual_potentials(progress), -np.inf, terms, node_limit):
-        looked_at = {term.rule for term in terms} | local
+    if search_window(progress, dual_potentials(progress), -np.inf, node_limit):
+        looked_at = {term.rule for term in progress.terms} | local
         return None if progress.best > -np.inf else tuple(rule for r, rule in enumerate(hard) if r in looked_at)
     labels, _, _ = solve(progress.prepared, all_parts(progress.prepared))
     return hard if labels is None else None

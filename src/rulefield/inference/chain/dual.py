@@ -6,6 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from rulefield.inference.chain.prepare import Prepared, prepare
+from rulefield.inference.flatten import Term
 from rulefield.inference.relaxation import Prices
 from rulefield.inference.result import SLACK, Result, Status, judge
 from rulefield.kernels.lattice.dual import best_path, completions, dual_error, path_score, priced, soft_dd
@@ -31,6 +32,10 @@ class Progress:
     prices : dict
         For each soft rule (by place) that was so lowered: (weight x price (n, m), least amounts to come (n, states),
         weight x base); None for a hard one.
+    terms : set of Term
+        Pieces of rules that were in conflict so far.
+    step : float
+        Height of the next window that the product searches; 0 while that is to be chosen.
     """
 
     prepared: Prepared
@@ -43,6 +48,8 @@ class Progress:
     iterations: int = 0
     nodes: int = 0
     prices: dict[int, Prices | None] = field(default_factory=dict)
+    terms: set[Term] = field(default_factory=set)
+    step: float = 0.0
 
     @classmethod
     def start(cls, prepared: Prepared) -> "Progress":

@@ -4,7 +4,6 @@ import numpy as np
 
 from rulefield.inference.chain.dual import DualPotentials, Progress, dual_potentials, run_duals
 from rulefield.inference.chain.prepare import prepare
-from rulefield.inference.flatten import Term
 from rulefield.inference.relaxation import Relaxation
 from rulefield.inference.result import Result
 from rulefield.kernels.lattice.lattice import chain_lattice, lattice_path
@@ -50,18 +49,17 @@ def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> No
     no good labelling is known; one that overflows is tried again narrower.
     """
     gap = progress.bound - progress.best
-    step = FIRST_WINDOW * (gap if np.isfinite(gap) else 1.0)
+    progress.step = progress.step or FIRST_WINDOW * (gap if np.isfinite(gap) else 1.0)
     lowest = _lowest_value(progress, dual)
-    terms: set[Term] = set()
     overflows = 0
     while not progress.settled and progress.nodes < node_limit and overflows < MOST_OVERFLOWS:
         before = progress.nodes
-        floor = progress.bound - step
+        floor = progress.bound - progress.step
         floor = max(floor if floor > lowest else -np.inf, progress.best + progress.slack)
-        if search_window(progress, dual, floor, terms, min(node_limit, before + WINDOW_NODES)):
-            step *= QUICK_WIDENING if progress.nodes - before < FEW_NODES else WIDENING
-        else:
-            step = min(step, progress.bound - floor) / SHRINKING
+        if search_window(progress, dual, floor, min(node_limit, before + WINDOW_NODES)):
+            progress.step *= QUICK_WIDENING if progress.nodes - before < FEW_NODES else WIDENING
+        elif progress.nodes < node_limit:
+            progress.step = min(progress.step, progress.bound - floor) / SHRINKING
             overflows += 1
 
 
@@ -76,14 +74,14 @@ def _lowest_value(progress: Progress, dual: DualPotentials) -> float:
     return float(dual.constant + unary + steps - abs(tables.weight[soft] @ most[soft])) - 1.0
 
 
-def search_window(progress: Progress, dual: DualPotentials, floor: float, terms: set[Term], node_limit: int) -> bool:
+def search_window(progress: Progress, dual: DualPotentials, floor: float, node_limit: int) -> bool:
     """Add terms until no path beats the floor; False where a limit is met.
 
     Terms already known to matter come first, those with few states before the others. On return the bound is
     the floor (or the best value, where that is higher).
     """
     relaxation = chain_relaxation(progress, dual, floor)
-    known = sorted(terms, key=lambda term: (term.states, term.rule))
+    known = sorted(progress.terms, key=lambda term: (term.states, term.rule))
     while True:
         bound = relaxation.bound(floor)
         progress.nodes += len(relaxation.lattice.label)
@@ -104,7 +102,7 @@ def search_window(progress: Progress, dual: DualPotentials, floor: float, terms:
         if not relaxation.add(term, floor, max(0, node_limit - progress.nodes)):
             progress.nodes = max(progress.nodes, node_limit)  # it has built so many before it gave up
             return False
-        terms.add(term)
+        progress.terms.add(term)
 
 
 def decode_product(problem: ChainProblem, node_limit: int = 2_000_000, dual_iterations: int = 60) -> Result:

@@ -61,7 +61,7 @@ STAGES: Engines[Stage] = Engines(
     "the stages of auto",
     [
         Engine("paths", _paths, True, _STATES),
-        Engine("short_product", _short_product, False, _STATES),
+        Engine("short_product", _short_product, True, _STATES),
         Engine("farkas", _farkas, False, frozenset({"counters"})),
         Engine("columns", _columns, False, frozenset({"counters"})),
         Engine("product", _product, True, _STATES),

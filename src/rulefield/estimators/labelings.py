@@ -52,7 +52,8 @@ class Labeling:
         The engine that finished the job.
     broken : tuple of BrokenRule
     probability : float, optional
-        Of the labels under the model and its rules, where it was asked for.
+        Of the labels under the model and its rules, where it was asked for; None also where so many rules act that it
+        is not known within 2 %.
     cost, cost_lower_bound : float, optional
         Two-stage decoding only: total cost of the broken rules, and its bound.
     """

@@ -10,9 +10,10 @@ from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import ON_INFEASIBLE, check_value
 from rulefield.estimators.types import RulesLike, Tokens
-from rulefield.exceptions import InfeasibleError
+from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.chain.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.chain.decode import decode
+from rulefield.inference.chain.masses import path_mass
 from rulefield.inference.chain.sums import (
     constrained_kbest,
     constrained_log_partition,
@@ -22,6 +23,9 @@ from rulefield.inference.chain.sums import (
 from rulefield.inference.result import Result, Status
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules import RuleCompiler
+
+EXACT_NODES = 100_000
+"""Largest lattice of exact sums for one probability; beyond it the k best tell, with a bound, or nothing does."""
 
 
 class RuledDecoder:
@@ -142,13 +146,19 @@ class RuledDecoder:
     def _solve(self, problem: ChainProblem, how: dict[str, Any]) -> Result:
         return decode(problem, **how)
 
-    def _probability(self, problem: ChainProblem, labeling: Labeling) -> float:
-        """Probability of a labeling among those that obey the hard rules, soft ones paid for."""
+    def _probability(self, problem: ChainProblem, labeling: Labeling) -> float | None:
+        """Probability of a labeling among those that obey the hard rules, soft ones paid for; None where unknown."""
         if any(b.cost == np.inf for b in labeling.broken):
             return 0.0
         if problem.potentials.n_steps == 0:
             return 1.0
-        return float(np.exp(labeling.objective - constrained_log_partition(problem)))
+        try:
+            return float(np.exp(labeling.objective - constrained_log_partition(problem, EXACT_NODES)))
+        except InputError:  # too many rules for exact sums
+            mass = path_mass(problem)
+            number = {label: i for i, label in enumerate(self.labels)}
+            path = np.array([number[label] for label in labeling.labels])
+            return mass.probability((mass.paths == path).all(axis=1))
 
     def _infeasible(self, problem: ChainProblem, i: int, how: dict[str, Any]) -> Result:
         if self.on_infeasible == "raise":

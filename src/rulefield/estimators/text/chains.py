@@ -32,7 +32,7 @@ class SpanChances:
         self.table = SegmentTable([str(c) for c in chain.classes_], chain.scheme)
         self.decoder = chain._ruled_decoder(rules) if rules else None
 
-    def __call__(self, tokens: list[str], labels: Sequence[str]) -> list[tuple[Span, float]]:
+    def __call__(self, tokens: list[str], labels: Sequence[str]) -> list[tuple[Span, float | None]]:
         """Return every segment of a labelling, all levels, with its probability."""
         found = leveled(labels, self.chain.scheme)
         data = self.chain._encoder.transform([tokens])

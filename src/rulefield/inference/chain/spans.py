@@ -10,7 +10,9 @@ from dataclasses import replace
 import numpy as np
 
 from rulefield.encode.spans import SegmentTable, Span
+from rulefield.exceptions import InputError
 from rulefield.inference.chain.exact import log_partition
+from rulefield.inference.chain.masses import path_mass
 from rulefield.inference.chain.sums import constrained_log_partition
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
@@ -47,17 +49,38 @@ def restricted(potentials: ChainPotentials, span: Span, table: SegmentTable, lev
     return ChainPotentials(unary, steps)
 
 
-def span_probabilities(problem: ChainProblem, spans: Sequence[tuple[Span, int]], table: SegmentTable) -> list[float]:
+EXACT_NODES = 100_000
+"""Largest lattice of exact sums under rules; beyond it the k best labellings tell, with a bound, or nothing does."""
+
+
+def span_probabilities(
+    problem: ChainProblem, spans: Sequence[tuple[Span, int]], table: SegmentTable
+) -> list[float | None]:
     """Probability of each segment (given with its level) under the model and the rules of ``problem``.
 
-    One sum over labellings per segment: O(n m²) each without rules, the size of the rules' lattice with them.
+    One sum over labellings per segment: O(n m²) each without rules, the size of the rules' lattice with them. Where that
+    lattice is too large, probabilities come from the k best labellings, and are None where those do not tell.
     """
     if not spans:
         return []
-    total = _log_sum(problem)
-    found = (_log_sum(replace(problem, potentials=restricted(problem.potentials, s, table, k))) for s, k in spans)
+    try:
+        total = _log_sum(problem)
+        found = [_log_sum(replace(problem, potentials=restricted(problem.potentials, s, table, k))) for s, k in spans]
+    except InputError:  # too many rules for exact sums
+        mass = path_mass(problem)
+        return [mass.probability(_holding(mass.paths, span, table, level)) for span, level in spans]
     return [float(min(1.0, np.exp(value - total))) for value in found]
 
 
 def _log_sum(problem: ChainProblem) -> float:
-    return constrained_log_partition(problem) if problem.rules else log_partition(problem.potentials)
+    return constrained_log_partition(problem, EXACT_NODES) if problem.rules else log_partition(problem.potentials)
+
+
+def _holding(paths: np.ndarray, span: Span, table: SegmentTable, level: int) -> np.ndarray:
+    """Which labellings (k, n) hold a segment, (k,)."""
+    k, n = paths.shape
+    first, last, kind = table.find(paths.ravel(), np.full(k, n), level)
+    same = (first % n == span.start) & (last % n == span.stop - 1) & (kind == table.types.index(span.type))
+    holds = np.zeros(k, dtype=bool)
+    holds[first[same] // n] = True
+    return holds

@@ -77,7 +77,7 @@ def test_every_engine_holds_its_word(name):
 
 def test_every_stage_of_auto_holds_its_word(monkeypatch):
     """Small problems end early: with hardly any work for the first stages, the last ones are met as well."""
-    for name, value in {"FIRST_ROUNDS": 1, "FIRST_NODES": 1, "MANY_NODES": 0, "FEW_LEFT": 1.0}.items():
+    for name, value in {"FIRST_ROUNDS": 1, "FIRST_NODES": 1, "MANY_NODES": 2, "FEW_LEFT": 1.0}.items():
         monkeypatch.setattr(auto, name, value)
     engines = set()
     for plain, problem, limit, _ in cases(ENGINES["auto"], 350, shift=1):

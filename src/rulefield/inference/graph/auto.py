@@ -12,27 +12,30 @@ from rulefield.inference.graph.milp import milp_graph, milp_parts
 from rulefield.inference.graph.network import build_network
 from rulefield.inference.graph.parts import Component, Parts, extend, parts_of, split
 from rulefield.inference.graph.trws import (
+    MANY_NODES,
+    MOVES,
     ROUNDS,
     Search,
     begin,
     begin_network,
     branch_and_bound,
     descend,
-    value_of,
 )
 from rulefield.kernels.graph.branch import margins
 from rulefield.problem.graph import GraphProblem
 
 CLOSED = 2e-7  # of a gap, in nats: well within the tolerance of a certificate
 FIRST_NODES = 512
+LARGE_NODES = 5_000  # for branch and bound on a network of MANY_NODES, whatever the limit
+MOST_NODES = 5_000  # of a network that is branched on as a whole
 NODE_ENTRIES = 3_000  # message entries that a search node may have to count as one
 MILP_COLUMNS = 50_000
 MILP_NODES = 2_000
 ROOT_PROGRESS = 0.003  # stop sweeping and branch when a round closes less of the gap
-MANY_NODES = 500
-SURE = 0.1  # of the mean lead: a label that leads by more is not doubted when a labelling is made
-POLISH_NODES = 5_000
+SURE = 0.05  # of the mean lead: a label that leads by more is not doubted when a labelling is made
 CASE_ROUNDS = 5
+LAST_ROUNDS = 60
+MOST_PIECES = 1_000
 FIRST_ROUNDS = 12  # before what is left is looked at as a smaller problem
 FEW_LEFT = 0.5  # of the labels beyond one per node: with fewer left a smaller problem is worth building
 ONE_PIECE = 0.8  # of the open nodes in one piece: splitting would not pay
@@ -51,9 +54,15 @@ class Budget:
         return cls(int(node_limit), np.inf if seconds is None else monotonic() + seconds)
 
     def search(self, search: Search, most: int | None = None) -> None:
-        """Branch and bound within the budget (and ``most`` nodes); a node of a large network counts as several."""
+        """Branch and bound within the budget (and ``most`` nodes); a node of a large network counts as several.
+
+        On a large network the gap is the sum of many small ones, which branching on one node does not see: it gets
+        a part of the budget, and a very large one none; the rest is left to the pieces.
+        """
         price = max(1, len(search.messages.edge) // NODE_ENTRIES)
         limit = self.nodes if most is None else min(self.nodes, most)
+        if search.network.n_nodes > MANY_NODES:
+            limit = min(limit, LARGE_NODES if search.network.n_nodes <= MOST_NODES else 0)
         before = search.nodes
         branch_and_bound(search, -(-limit // price), self.deadline)
         self.nodes -= (search.nodes - before) * price
@@ -110,6 +119,8 @@ def _solve(parts: Parts, search: Search, budget: Budget) -> str:
     descend(search, FIRST_ROUNDS, progress=ROOT_PROGRESS, deadline=budget.deadline)
     if search.is_open:
         _search_what_is_left(parts, search, budget)
+    if search.network.n_nodes > MANY_NODES and search.value > -np.inf:
+        return _solve_large(parts, search, budget)
     if search.is_open:
         descend(search, progress=ROOT_PROGRESS, deadline=budget.deadline)
     engine = "tree" if search.network.is_forest else "branch" if search.nodes else "trws"
@@ -122,6 +133,18 @@ def _solve(parts: Parts, search: Search, budget: Budget) -> str:
     if search.is_open and search.value > -np.inf:
         _finish(parts, search, budget)
     return engine
+
+
+def _solve_large(parts: Parts, search: Search, budget: Budget) -> str:
+    """Make the best of bound and labelling first, in time linear in the graph; search only in what they leave open."""
+    descend(search, deadline=budget.deadline)
+    if search.is_open:
+        _mend(parts, search, budget)
+        descend(search, LAST_ROUNDS, deadline=budget.deadline)
+    if not search.is_open:
+        return "tree" if search.network.is_forest else "trws"
+    _solve_what_is_left(parts, search, search, budget, use_milp=False)
+    return "branch" if search.nodes else "trws"
 
 
 def _search_what_is_left(parts: Parts, search: Search, budget: Budget) -> None:
@@ -220,30 +243,25 @@ def _better(one: Answer, other: Answer) -> Answer:
 
 
 def _finish(parts: Parts, search: Search, budget: Budget, use_milp: bool = False) -> None:
-    """Find a better labelling around the sure nodes, forbid labels with it, and solve what is left piece by piece.
-
-    Fixing the nodes that the bound's scores decide clearly is the idea of CombiLP ([Savchynskyy13]); here it
-    only makes a labelling, and the proof is left to bounds.
-    """
+    """Forbid labels by the root's bound and the best labelling, and solve what is left piece by piece."""
     root = begin(parts)
     descend(root, deadline=budget.deadline)
     _adopt(root, search.value, search.labels)
-    leads, picks = margins(root.network.net, root.network.scores.unary, root.messages)
-    finite = leads[np.isfinite(leads)]
-    if len(finite) > MANY_NODES:
-        sure = leads > SURE * finite.mean()
-        _adopt(root, *_around(parts, root, sure, picks, budget))
     descend(root, rounds=ROUNDS, deadline=budget.deadline)
     _adopt(search, root.value, root.labels)
     search.bound, search.rounds = min(search.bound, root.bound), search.rounds + root.rounds
-    if not search.is_open:
-        return
+    if search.is_open:
+        _solve_what_is_left(parts, search, root, budget, use_milp)
+
+
+def _solve_what_is_left(parts: Parts, search: Search, root: Search, budget: Budget, use_milp: bool) -> None:
+    """Solve the pieces into which the labels that ``root`` still allows fall; the whole where they hang together."""
     alive = _in_problem_order(root, root.network.scores.unary > -np.inf)
-    components, labels, constant = split(parts, alive)
+    components, labels, constant = split(parts, alive, MOST_PIECES)
     sizes = [len(piece.nodes) for piece in components]
     if not use_milp and max(sizes, default=0) > ONE_PIECE * sum(sizes):
         budget.search(search)
-        if not search.is_open:
+        if not search.is_open or max(sizes) > MOST_NODES:
             return
     value, bound = _solve_pieces(components, labels, constant, budget, use_milp, search)
     _adopt(search, value, labels[root.network.order].astype(np.uint64))
@@ -262,21 +280,32 @@ def _in_problem_order(search: Search, flags: np.ndarray) -> np.ndarray:
     return out
 
 
-def _around(
-    parts: Parts, root: Search, sure: np.ndarray, picks: np.ndarray, budget: Budget
-) -> tuple[float, np.ndarray]:
-    """Value and labels (network order) of the best completion of the sure nodes' labels."""
-    network = root.network
+def _mend(parts: Parts, search: Search, budget: Budget) -> None:
+    """Look for a better labelling around the nodes that the bound's scores decide clearly.
+
+    Fixing these is the idea of CombiLP ([Savchynskyy13]); here it only makes a labelling, and the proof is left to
+    bounds.
+    """
+    network = search.network
+    leads, picks = margins(network.net, network.scores.unary, search.messages)
+    finite = leads[np.isfinite(leads)]
+    if not len(finite):
+        return
+    sure = leads > SURE * finite.mean()
     start = network.net.node_at.astype(np.int64)
-    alive = root.original > -np.inf
-    for v in np.flatnonzero(sure):
-        alive[start[v] : start[v + 1]] = False
-        alive[start[v] + picks[v]] = True
-    components, labels, constant = split(parts, _in_problem_order(root, alive))
-    limits = Budget(min(budget.nodes, POLISH_NODES), budget.deadline)
-    value, _ = _solve_pieces(components, labels, constant, limits, False, root)
-    found = labels[network.order].astype(np.uint64)
-    return (value_of(root, found), found) if value > -np.inf else (-np.inf, found)
+    alive = search.original > -np.inf
+    alive[np.repeat(sure, np.diff(start))] = False
+    alive[(start[:-1] + picks)[sure]] = True
+    components, labels, _ = split(parts, _in_problem_order(search, alive), most=1)
+    if not components:
+        return
+    piece = begin(components[0].parts)
+    descend(piece, deadline=budget.deadline)
+    search.rounds += piece.rounds
+    answer = piece.answer()
+    if answer is not None:
+        _write(labels, components[0], answer)
+        search.offer(labels[network.order], MOVES)
 
 
 def _solve_pieces(
@@ -294,7 +323,8 @@ def _solve_pieces(
 
 def _write(labels: np.ndarray, piece: Component, answer: np.ndarray) -> None:
     """Put the labels of a piece where they belong."""
-    labels[piece.nodes] = [keep[y] for keep, y in zip(piece.labels, answer)]
+    sizes = np.array([len(keep) for keep in piece.labels])
+    labels[piece.nodes] = np.concatenate(piece.labels)[np.cumsum(sizes) - sizes + answer]
 
 
 def _solve_piece(

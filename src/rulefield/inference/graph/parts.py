@@ -67,8 +67,10 @@ def parts_of(problem: GraphProblem) -> tuple[Parts, np.ndarray]:
     return Parts(problem.potentials, memory[AUTOMATA], memory), np.zeros(0, dtype=np.int64)
 
 
-def split(parts: Parts, alive: np.ndarray) -> tuple[list[Component], np.ndarray, float]:
+def split(parts: Parts, alive: np.ndarray, most: int | None = None) -> tuple[list[Component], np.ndarray, float]:
     """Cut a problem down to what is left when only ``alive`` labels may be used (at least one for each node).
+
+    With more than ``most`` pieces, all of them are one component.
 
     Returns
     -------
@@ -82,18 +84,26 @@ def split(parts: Parts, alive: np.ndarray) -> tuple[list[Component], np.ndarray,
     p = parts.potentials
     start = p.unary_offset
     is_open = np.add.reduceat(alive.astype(np.int64), start[:-1]) > 1
-    only = np.array([np.argmax(alive[a:b]) for a, b in zip(start[:-1], start[1:])], dtype=np.int64)
+    only = _first_alive(alive, start)
     folded, entry_alive, constant = _fold(p, alive, is_open)
     constant += float(folded.unary[start[:-1][~is_open] + only[~is_open]].sum())
     made = [_condition(m, only, is_open, alive, start) for m in parts.automata]
     constant += float(sum(m.final[0] for m in made if not len(m.nodes)))
     left = Parts(folded, [m for m in made if len(m.nodes)])
     piece = _pieces(p.n_nodes, folded.edges, left.automata)
+    if most is not None and len(np.unique(piece[is_open])) > most:
+        piece = np.zeros(p.n_nodes, np.int64)
     components = [
         _component(left, alive, entry_alive, piece, np.flatnonzero(is_open & (piece == c)))
         for c in np.unique(piece[is_open])
     ]
     return components, np.where(is_open, 0, only), constant
+
+
+def _first_alive(alive: np.ndarray, start: np.ndarray) -> np.ndarray:
+    """Return the first living label of each node."""
+    places = np.flatnonzero(alive)
+    return places[np.searchsorted(places, start[:-1])] - start[:-1]
 
 
 def _fold(p: GraphPotentials, alive: np.ndarray, is_open: np.ndarray) -> tuple[GraphPotentials, np.ndarray, float]:
@@ -149,11 +159,12 @@ def _component(
     p = left.potentials
     number = np.full(p.n_nodes, -1)
     number[nodes] = np.arange(len(nodes))
-    labels = [np.flatnonzero(alive[p.unary_offset[v] : p.unary_offset[v + 1]]) for v in nodes]
-    unary = np.concatenate([p.unary[p.unary_offset[v] + keep] for v, keep in zip(nodes, labels)])
+    kept = np.flatnonzero(alive & np.repeat(number >= 0, p.n_labels))
+    unary = p.unary[kept]
+    sizes = np.add.reduceat(alive.astype(np.int64), p.unary_offset[:-1])[nodes]
+    labels = np.split(kept - np.repeat(p.unary_offset[nodes], sizes), np.cumsum(sizes)[:-1])
     here = number[p.edges[:, 0]] >= 0
     entries = np.repeat(here, np.diff(p.pairwise_offset)) & entry_alive
-    sizes = np.array([len(keep) for keep in labels], dtype=np.int64)
     potentials = GraphPotentials(sizes, unary, number[p.edges[here]], p.pairwise[entries])
     made = [replace(m, nodes=number[m.nodes]) for m in left.automata if piece[m.nodes[0]] == piece[nodes[0]]]
     return Component(Parts(potentials, made), nodes, labels)

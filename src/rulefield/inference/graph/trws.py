@@ -9,11 +9,17 @@ from rulefield.inference.graph.network import Network, build_network
 from rulefield.inference.graph.parts import Parts
 from rulefield.kernels.graph.branch import Stack, branch, push
 from rulefield.kernels.graph.local import improve, total_value
+from rulefield.kernels.graph.moves import cross, move_forests
 from rulefield.kernels.graph.sweep import Messages, slack, start_messages, trws, workspace
 
 ROUNDS = 200
 BRANCH_ROUNDS = 10
 STAGE = 20
+SHORT_STAGE = 5  # on large graphs: more labellings to mix
+MANY_NODES = 1_000
+GAP_PROGRESS = 0.01  # on large graphs: two stages in a row that close less of the gap are the last
+MOVES = 4  # of forests, for each labelling that sweeps find
+FEW_MOVES = 1
 CHUNK = 64
 FIRST_ROWS = 8
 STACK_BYTES = 2**30
@@ -58,11 +64,26 @@ class Search:
         """Labels in the problem's order, auxiliary values last; None where none was found."""
         return self.network.to_problem(self.labels.astype(np.int64)) if self.value > -np.inf else None
 
-    def offer(self, labels: np.ndarray) -> None:
-        """Take a labelling (network order) if it is better, after local search."""
+    def offer(self, labels: np.ndarray, moves: int = 0) -> None:
+        """Take a labelling (network order) if it is better, or what is better of it, after local search.
+
+        With ``moves``, forests of nodes are labelled anew, and of the groups of nodes in which the labelling then
+        differs from the best one, those that are worth more are taken over.
+        """
         candidate = labels.astype(np.uint64)
-        scores = self.network.scores._replace(unary=self.original)
-        value = improve(self.network.net, scores, candidate, LOCAL_SWEEPS, self.price)
+        scores, net = self.network.scores._replace(unary=self.original), self.network.net
+        value = improve(net, scores, candidate, LOCAL_SWEEPS, self.price)
+        if moves and value > -np.inf:
+            arrays = self.original, scores.pairwise, scores.final
+            orders = np.random.default_rng(self.rounds).permuted(
+                np.tile(np.arange(self.network.n_nodes), (moves, 1)), axis=1
+            )
+            move_forests(net, *arrays, orders, candidate)
+            if self.value > -np.inf and len(self.labels):
+                mixed = self.labels.copy()
+                cross(net, *arrays, mixed, candidate)
+                candidate = mixed
+            value = total_value(net, scores, candidate)
         if value > self.value:
             self.value, self.labels = value, candidate
 
@@ -92,13 +113,19 @@ def descend(search: Search, rounds: int = ROUNDS, progress: float = 0.0, deadlin
     Every ``STAGE`` rounds local search is tried; with ``progress``, rounds end when one closes less of the gap.
     """
     if search.network.is_forest:
-        _stage(search, 1, 0.0)
+        if search.is_open:
+            _stage(search, 1, 0.0)
         return
     target = search.rounds + rounds
-    while search.rounds < target and search.is_open:
-        before = search.rounds, search.bound
-        _stage(search, min(STAGE, target - search.rounds), progress if search.value > -np.inf else 0.0)
-        if search.rounds < before[0] + STAGE or before[1] - search.bound < PATIENCE or monotonic() > deadline:
+    large = search.network.n_nodes > MANY_NODES
+    stage, least = (SHORT_STAGE, GAP_PROGRESS) if large else (STAGE, 0.0)
+    stalled = 0
+    while search.rounds < target and search.is_open and stalled < 2:
+        before, gap = search.rounds, search.bound - search.value
+        _stage(search, min(stage, target - search.rounds), progress if search.value > -np.inf else 0.0)
+        closed = gap - (search.bound - search.value)
+        stalled = stalled + 1 if closed < max(PATIENCE, least * gap) else 0
+        if search.rounds < before + stage or (stalled and not large) or monotonic() > deadline:
             break
 
 
@@ -116,7 +143,7 @@ def _stage(search: Search, rounds: int, progress: float) -> None:
     if value > before:
         search.value, search.labels = value, best
     if search.is_open:
-        search.offer(best if value > before else work[0])
+        search.offer(best if value > before else work[0], MOVES if search.network.n_nodes > MANY_NODES else FEW_MOVES)
 
 
 def branch_and_bound(search: Search, node_limit: int, deadline: float = np.inf) -> None:
@@ -148,9 +175,3 @@ def branch_and_bound(search: Search, node_limit: int, deadline: float = np.inf) 
 
 def _wider(stack: Stack) -> Stack:
     return Stack(*(np.concatenate([a, np.empty_like(a)]) for a in stack))
-
-
-def value_of(search: Search, labels: np.ndarray) -> float:
-    """Value of labels in network order (rules in the network included, its constant not)."""
-    scores = search.network.scores._replace(unary=search.original)
-    return float(total_value(search.network.net, scores, labels))

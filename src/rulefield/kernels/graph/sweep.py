@@ -13,10 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rulefield.kernels.certificate import TOLERANCE, rounding_error_kernel
+from rulefield.kernels.certificate import SLACK, rounding_error_kernel
 from rulefield.kernels.jit import kernel
 
-SLACK = 0.1 * TOLERANCE  # a search that loses so much still proves its answer
 ONE = np.uint64(1)
 ZERO = np.uint64(0)
 
@@ -354,7 +353,7 @@ def trws(net, scores, messages, rounds, patience, progress, bound, value, best_l
 
 @kernel
 def slack(net, value):
-    """Return what a better labelling must gain to be looked for: a tenth of the library's tolerance, and rounding.
+    """Return what a better labelling must gain to be looked for: far less than the tolerance, and rounding.
 
     Scores have their constants taken out, so that ``value`` is the sum of what the labelling gives up.
     """

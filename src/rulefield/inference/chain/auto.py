@@ -38,6 +38,11 @@ def _farkas(progress: Progress, dual: DualPotentials, node_limit: int, seconds: 
         progress.bound = -np.inf
 
 
+def _short_farkas(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
+    if progress.best == -np.inf and prove_infeasible(progress, 1) is not None:
+        progress.bound = -np.inf
+
+
 def _short_product(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
     run_product(progress, dual, min(PRODUCT_NODES, node_limit))
 
@@ -61,6 +66,7 @@ STAGES: Engines[Stage] = Engines(
     "the stages of auto",
     [
         Engine("paths", _paths, True, _STATES),
+        Engine("short_farkas", _short_farkas, False, frozenset({"counters"})),
         Engine("short_product", _short_product, True, _STATES),
         Engine("farkas", _farkas, False, frozenset({"counters"})),
         Engine("columns", _columns, False, frozenset({"counters"})),

@@ -30,7 +30,7 @@ def prove_infeasible(progress: Progress, most_passes: int = MOST_PASSES) -> np.n
     rows: list[np.ndarray] = []
     duals = np.zeros(len(prepared.caps))
     duals[hard] = 1.0
-    for _ in range(most_passes):
+    for number in range(1, most_passes + 1):
         unary, moved = priced(zero, arriving, tables, prepared.classes, duals)
         completions(unary, moved, ahead)
         value = best_path(unary, moved, ahead, labels) + float(duals @ tables.counter_bound)
@@ -38,7 +38,7 @@ def prove_infeasible(progress: Progress, most_passes: int = MOST_PASSES) -> np.n
         if value < -MARGIN:
             return duals
         excesses = progress.offer(labels)[1]
-        if progress.best > -np.inf:
+        if progress.best > -np.inf or number == most_passes:
             return None
         rows.append(-excesses[hard].astype(np.float64))
         found = _next_combination(np.array(rows))

@@ -200,3 +200,15 @@ def test_the_scheme_is_guessed_unless_given():
     assert (r.segments("t") == 0).violation(labels, labels) == 2
     assert (r.segments("B-t") == 0).violation(labels, labels, None) == 2
     assert (r.segments("t") == 0).violation(["x", "y"], ["t", "t"]) == 1
+
+
+def test_each_at_most_once_counts_segments_beyond_the_first():
+    labels = "a a b a c c O b O".split()
+    assert r.each_at_most_once().violation(["t"] * 9, labels) == 2
+    assert r.each_at_most_once("b").violation(["t"] * 9, labels) == 1
+    assert r.each_at_most_once(but=["a"]).violation(["t"] * 9, labels) == 1
+    assert r.each_at_most_once().violation(["t"] * 3, ["B-x", "B-x", "I-x"], "BIO") == 1
+    with pytest.raises(RuleError, match="not both"):
+        r.each_at_most_once("a", but=["b"])
+    with pytest.raises(RuleError, match="types as strings"):
+        r.each_at_most_once(but="b")

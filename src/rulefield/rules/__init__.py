@@ -5,7 +5,7 @@ Users write ``from rulefield import rules as r`` and find here everything that r
 
 from rulefield.rules.chain import RuleCompiler, compile_rules
 from rulefield.rules.expectations import expected, share
-from rulefield.rules.facts import absent, at, before, eventually, first, followed_by, last, present
+from rulefield.rules.facts import absent, at, before, each_at_most_once, eventually, first, followed_by, last, present
 from rulefield.rules.finding.check import CheckedRule, check
 from rulefield.rules.finding.discover import discover
 from rulefield.rules.finding.estimate import expectations_from
@@ -49,6 +49,7 @@ __all__ = [
     "count",
     "discover",
     "dump",
+    "each_at_most_once",
     "eventually",
     "exactly",
     "expectations_from",

@@ -66,6 +66,11 @@ class Labelling:
         """What was asked before: many rules ask the same of one labelling."""
         return {}
 
+    @property
+    def types(self) -> tuple[str, ...]:
+        """Types of segments that occur."""
+        return self._table.types
+
     def matching(self, pattern: AnyPattern) -> list[int]:
         """1 for each token whose label matches, else 0."""
         if ("match", pattern) not in self._read:

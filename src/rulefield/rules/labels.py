@@ -62,6 +62,13 @@ class LabelTable:
         return tuple(sorted(types | set(self.labels)))
 
     @cached_property
+    def types(self) -> tuple[str, ...]:
+        """Types of segments, outermost level first; under a scheme ``O`` is none."""
+        levels = sorted((k, c.type) for path in self.paths for k, c in enumerate(path) if c is not None)
+        names = dict.fromkeys(name for _, name in levels)
+        return tuple(name for name in names if self.scheme is Scheme.none or name != OUTSIDE)
+
+    @cached_property
     def starts(self) -> np.ndarray:
         """Entry [k, i, j]: after label i (row m: at the beginning) label j begins a segment at level k."""
         if self.scheme is Scheme.none:

@@ -14,7 +14,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     for function in (
         *(numbers.count, numbers.segments),
         *(facts.present, facts.absent, facts.first, facts.last, facts.before, facts.eventually),
-        *(facts.followed_by, facts.at),
+        *(facts.followed_by, facts.at, facts.each_at_most_once),
         *(logic.all_of, logic.any_of, logic.implies, logic.iff, logic.not_),
         *(logic.exactly, logic.at_most, logic.at_least),
         *(tokens.token_equals, tokens.token_in, tokens.token_matches, tokens.feature),

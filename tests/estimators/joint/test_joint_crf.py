@@ -1,5 +1,7 @@
 """JointCRF: scattered annotation, expectations, files, and its mistakes."""
 
+import warnings
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -9,6 +11,7 @@ import rulefield as rf
 from rulefield import GeneralizedExpectation, JointCRF, PosteriorRegularization
 from rulefield.exceptions import InputError, LabelError, MissedExpectationWarning, RuleError
 from rulefield.rules.expectations import expected, share
+from rulefield.rules.facts import each_at_most_once
 from rulefield.rules.finding.estimate import expectations_from
 from rulefield.rules.numbers import segments
 from rulefield.rules.tokens import token_matches
@@ -160,3 +163,13 @@ def test_missed_expectations_are_told():
     hidden[0] = {"ner": y[0]["ner"]}
     with pytest.warns(MissedExpectationWarning, match="could not be met"):
         JointCRF(expectations=wanted, max_iter=2).fit(X, hidden)
+
+
+def test_each_at_most_once_asks_for_a_task():
+    X, y = [["Ada", "sleeps"]] * 3, [{"name": ["B-PER", "O"], "pos": ["N", "V"]}] * 3
+    crf = JointCRF(tasks=["name", "pos"], max_iter=2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        crf.fit(X, y)
+    with pytest.raises(RuleError, match="does not say which task"):
+        crf.decode(X, rules=[each_at_most_once()])

@@ -18,6 +18,36 @@ def rounded_up(n: int) -> int:
 
 
 @dataclass(frozen=True)
+class Together(Statement):
+    """Several comparisons; the amount is the sum of theirs, and it holds where all do."""
+
+    parts: tuple["Compared", ...]
+    all_of: Statement
+    """The same comparisons joined by logic, for truth inside other statements."""
+
+    def forms(self, n: int, what: str) -> Forms:
+        """Return the counters of all parts."""
+        return Forms(counters=tuple(counter for part in self.parts for counter in part.forms(n, what).counters))
+
+    def truth(self, n: int) -> Truth:
+        """Return what decides whether all parts hold."""
+        return self.all_of.truth(n)
+
+    def max_amount(self, token_class: np.ndarray) -> int:
+        """Sum of the parts' greatest amounts."""
+        return sum(part.max_amount(token_class) for part in self.parts)
+
+    def amount_rows(self, builder: RowBuilder) -> None:
+        """Rows of all parts."""
+        for part in self.parts:
+            part.amount_rows(builder)
+
+    def force(self, builder: RowBuilder, truth: bool) -> Affine:
+        """As the parts joined by logic."""
+        return self.all_of.force(builder, truth)
+
+
+@dataclass(frozen=True)
 class Compared(Statement):
     """``tally <= bound``, or ``tally == bound`` where ``equal``."""
 

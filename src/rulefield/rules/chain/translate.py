@@ -8,7 +8,7 @@ from rulefield.exceptions import RuleError
 from rulefield.problem.chain_rules import Tally
 from rulefield.rules import facts, logic, numbers
 from rulefield.rules.chain.classes import LAST, Bit, ClassSpace
-from rulefield.rules.chain.comparisons import Compared, Somewhere
+from rulefield.rules.chain.comparisons import Compared, Somewhere, Together
 from rulefield.rules.chain.nested import Nested
 from rulefield.rules.chain.orders import NoneBefore, SomeAfter
 from rulefield.rules.chain.statement import Statement
@@ -120,6 +120,19 @@ class Translator:
     def _(self, expression: facts.Last) -> Statement:
         other = ~self.tables.matches(expression.pattern)
         return Sum(node_tally(other, self.space, self.space.column((LAST, 0))))
+
+    @statement.register
+    def _(self, expression: facts.EachAtMostOnce) -> Statement:
+        if not isinstance(self.tables.labels, LabelTable):
+            raise RuleError(
+                f"{expression!r} does not say which task it counts in; with several tasks write "
+                f"segments('x', task='ner') <= 1 for each type."
+            )
+        patterns = expression.among(self.tables.labels.types)
+        if not patterns:
+            return Sum(combine((), self._shape))
+        parts = tuple(Compared(self._instances(pattern, "segment"), 1) for pattern in patterns)
+        return Together(parts, Nested(logic.AllOf((expression,) * len(parts)), parts))
 
     @statement.register
     def _(self, expression: facts.Before) -> Statement:

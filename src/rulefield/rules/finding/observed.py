@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.encode.schemes import OUTSIDE, Scheme
 from rulefield.exceptions import InputError
 from rulefield.rules.expression import Labelling
 from rulefield.rules.labels import LabelTable, known_scheme
@@ -103,9 +102,7 @@ def _known(y: Iterable[Sequence[Any]], X: Iterable[Any] | None) -> Iterator[tupl
 
 def type_names(table: LabelTable) -> list[str]:
     """Types of segments that occur in a label set, outermost level first."""
-    levels = sorted((k, c.type) for path in table.paths for k, c in enumerate(path) if c is not None)
-    names = list(dict.fromkeys(name for _, name in levels))
-    return [name for name in names if table.scheme is Scheme.none or name != OUTSIDE]
+    return list(table.types)
 
 
 def nested_types(table: LabelTable) -> list[tuple[str, str]]:

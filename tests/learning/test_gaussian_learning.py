@@ -1,5 +1,7 @@
 """Gradients of every Gaussian objective against finite differences; learning; graph selection."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.sparse
@@ -110,3 +112,11 @@ def test_a_weight_counts_as_often_as_copies(kind, method, n_classes, layout):
     for a, b in zip(weighted.value_and_gradient(theta), repeated.value_and_gradient(theta)):
         np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
     assert weighted.n_known == repeated.n_known
+
+
+@pytest.mark.parametrize("flags", list(itertools.product([False, True], repeat=4)))
+def test_every_number_of_theta_has_one_bound_and_starts_within(flags):
+    model = GaussianModel(2, 3, 2, 4, **dict(zip(("smoothed", "simplex", "bayesian", "log_variance"), flags)))
+    bounds = np.array(model.bounds(), dtype=float)
+    assert bounds.shape == (model.size, 2)
+    assert not ((model.start() < bounds[:, 0]) | (model.start() > bounds[:, 1])).any()

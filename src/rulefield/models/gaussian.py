@@ -160,12 +160,13 @@ class GaussianModel:
     def bounds(self) -> list[tuple[float | None, float | None]]:
         """Of each entry of theta: rho, v (and simplex weights) are not negative."""
         out: list[tuple[float | None, float | None]] = [(None, None)] * self.size
-        names = ["rho", *(["weight"] if self.simplex else []), *([] if self.log_variance else ["variance"])]
-        for name in names:
+        limits: dict[str, tuple[float | None, float | None]] = {"rho": (0.0, LARGEST)}
+        limits["variance"] = (-LARGEST if self.log_variance else 0.0, LARGEST)
+        if self.simplex:
+            limits["weight"] = (1e-9, None)
+        for name, limit in limits.items():
             part = self.slices[name]
-            out[part] = [(1e-9, None) if name == "weight" else (0.0, LARGEST)] * (part.stop - part.start)
-        if self.log_variance:
-            out[self.slices["variance"]] = [(-LARGEST, LARGEST)]
+            out[part] = [limit] * (part.stop - part.start)
         return out
 
     def toll(self, price: float) -> np.ndarray:

@@ -395,3 +395,14 @@ def test_covariances_are_those_of_draws():
     )
     with pytest.raises(InputError, match='of must be "labels" or "latent"'):
         field.predict_covariance(scores[:3], of="classes")
+
+
+@pytest.mark.parametrize("n", [29, 30, 36, 38])
+def test_few_scores_are_learned_from_whatever_their_number(n):
+    """From 30 instances on, outputs have weights of their own: also in the part that the algorithm is chosen by."""
+    rng = np.random.default_rng(0)
+    scores = rng.normal(size=(n, 4, 2))
+    labels = (scores.sum(axis=2) + 0.3 * rng.normal(size=(n, 4)) > 0).astype(int)
+    field = GaussianCRFClassifier(predictors="precomputed").fit(scores, labels)
+    assert field.predictor_weights_.shape == ((4, 2) if n >= 30 else (2,))
+    assert field.score(scores, labels) > 0.85

@@ -275,7 +275,8 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         specs = self._graph_specs(layout, graphs)
         sources = GraphSources(X, everything, weight, residual, share)
         self._graph_entries = self._resolve_graphs(sources, specs, n_nodes, graphs)
-        training = GaussianTraining(scores, labels, graphs, share, n_nodes)
+        own = self._nodes_of_their_own(layout, len(scores), n_nodes)
+        training = GaussianTraining(scores, labels, graphs, share, n_nodes, own)
         chosen = self._choose(training)
         return chosen if isinstance(chosen, FitResult) else self._learn_field(chosen[0], training, chosen[1])
 
@@ -311,7 +312,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
     def _learn_field(self, algorithm: str, training: GaussianTraining, start: np.ndarray | None = None) -> FitResult:
         self.algorithm_ = algorithm
         data = make_batches(training.scores, self._graph_entries, training.graphs, training.weight)
-        model = self._make_model(algorithm, self._layout, data, training.n_nodes)
+        model = self._make_model(algorithm, self._layout, data, training)
         strengths = (0.5, 4.0) if algorithm == "map" and model.n_graphs else (0.5,)
         starts = [model.start(r) for r in strengths] if start is None else [start]
         return self._learn(model, data, training.labels, self._labels.kind, algorithm, starts)
@@ -329,11 +330,16 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         """Mean probability of the predictors, (n_instances, n_outputs), for residuals; 0 where labels are classes."""
         return expit(scores[:, 0].mean(axis=-1)) if self._labels.kind == "binary" else 0.0
 
-    def _make_model(self, algorithm: str, layout: Layout, data: Batched, n_nodes: int | None) -> GaussianModel:
+    def _nodes_of_their_own(self, layout: Layout, n_instances: int, n_nodes: int | None) -> int:
+        """Return how many nodes have weights and biases of their own: all or none."""
         own = self.per_output
         if own == "auto":
-            many = layout.same_nodes and n_nodes is not None and 1 < n_nodes <= 1000 and data.n_instances >= 30
+            many = layout.same_nodes and n_nodes is not None and 1 < n_nodes <= 1000 and n_instances >= 30
             own = bool(many and not self.paper)
+        return (n_nodes or 0) if own else 0
+
+    def _make_model(self, algorithm: str, layout: Layout, data: Batched, training: GaussianTraining) -> GaussianModel:
+        n_nodes = training.n_nodes
         direct = self.mean == "direct" or (
             self.mean == "auto" and algorithm == "vb" and layout.same_nodes and not self.paper and n_nodes != 1
         )
@@ -341,7 +347,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
             n_scores=data.batches[0].scores.shape[-1],
             n_graphs=len(self._graph_entries),
             n_classes=1 if self._labels.kind == "binary" else self._labels.n_classes,
-            n_nodes=(n_nodes or 0) if own else 0,
+            n_nodes=training.own,
             smoothed=not direct,
             simplex=self.paper,
             bayesian=algorithm != "map" and n_nodes != 1,

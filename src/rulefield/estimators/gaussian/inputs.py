@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -111,19 +111,26 @@ class Batched:
 
 @dataclass(frozen=True)
 class GaussianTraining:
-    """What the field learns from: scores, labels, graphs and weights of the instances; nodes where they share them."""
+    """What the field learns from: scores, labels, graphs and weights of the instances; nodes where they share them.
+
+    ``own`` is the number of nodes that get weights of their own. It is decided once, for all instances: what is learned from
+    :meth:`part` of them is a start for the whole, and must be as long.
+    """
 
     scores: Any
     labels: np.ndarray | list[np.ndarray]
     graphs: Any
     weight: np.ndarray | None
     n_nodes: int | None
+    own: int
 
     def part(self, rows: np.ndarray) -> "GaussianTraining":
         """Take some of the instances."""
         graphs = None if self.graphs is None else [taken(stack, rows) for stack in self.graphs]
         weight = None if self.weight is None else self.weight[rows]
-        return GaussianTraining(taken(self.scores, rows), taken(self.labels, rows), graphs, weight, self.n_nodes)
+        return replace(
+            self, scores=taken(self.scores, rows), labels=taken(self.labels, rows), graphs=graphs, weight=weight
+        )
 
 
 def make_batches(scores: Any, entries: Sequence[GraphEntry], own: Any, weight: np.ndarray | None = None) -> Batched:

@@ -117,6 +117,20 @@ def test_train_learns_rules_by_cross_validation(run, folder):
     assert len(ruled.predict(X[TEST])) == 20
 
 
+def test_train_finds_the_prices_that_a_rules_file_leaves_open(run, folder):
+    (folder / "auto.yaml").write_text(
+        "- rule: segments('author') <= 1\n  weight: auto\n- absent('title').soft('auto')\n"
+    )
+    made = folder / "auto.rf"
+    code, _, said = run("train", folder / "dev.conll", "-o", made, "--rules", folder / "auto.yaml", "--max-iter", 10)
+    assert code == 0
+    assert "not obeyed" in said
+    ruled = load(made)
+    assert isinstance(ruled, RuledCRF)
+    assert not any(rule.is_open for rule in ruled.rules_)
+    assert len(ruled.predict(X[TEST])) == 20
+
+
 def test_mistakes_end_with_one_sentence(run, folder):
     (folder / "typo.yaml").write_text("- name: one title\n  rule: segments('titel') <= 1\n")
     (folder / "few.conll").write_text(columns(slice(0, 2)))

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
@@ -52,7 +52,7 @@ def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainO
     tokens, labels = read_all(files, options)
     held_out = read_corpus(dev, options.form, labelled=True, unknown=options.unknown_label) if dev else None
     begun = perf_counter()
-    if options.rules == LEARN:
+    if options.rules == LEARN or _open_rules(options):
         crf = fit_ruled(tokens, labels, options, quiet)
         chain = crf.crf_
     else:
@@ -74,18 +74,31 @@ def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainO
         say(f"{dev}: {_dev_line(crf, chain.scheme, held_out)}")
 
 
+def _open_rules(options: TrainOptions) -> bool:
+    """Whether a rules file leaves weights to be found; a model of segments refuses them by itself."""
+    from rulefield.rules import text
+
+    return (
+        bool(options.rules) and not options.segments and any(rule.is_open for rule in text.load(str(options.rules)))
+    )
+
+
 def fit_ruled(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet: bool) -> Any:
-    """Train a chain, and learn on folds which candidate rules it should follow."""
+    """Train a chain, and find out on folds which rules it should follow: candidates by template, or those of a file."""
     from rulefield.estimators.ruled.estimator import RuledCRF
+    from rulefield.rules import text
     from rulefield.rules.finding.observed import fully_labelled
 
     if len(tokens) < FOLDS or not all(map(fully_labelled, labels)):
         raise InputError(
-            f"--rules learn needs at least {FOLDS} sequences, every label known; train on fewer or partial labels without "
-            "it, then use rulefield rules learn with a fully labelled file."
+            f"--rules learn, and rules files with weights to be found, need at least {FOLDS} sequences, every label known; "
+            "train on fewer or partial labels without rules, then use rulefield rules learn with a fully labelled file."
         )
-    crf = make_crf(tokens, labels, options, quiet)
-    ruled = RuledCRF(crf, cv=FOLDS, random_state=options.seed, n_jobs=options.jobs, verbose=progress(quiet))
+    rules = "propose" if options.rules == LEARN else text.load(str(options.rules))
+    crf = make_crf(tokens, labels, replace(options, rules=LEARN), quiet)
+    ruled = RuledCRF(
+        crf, rules=rules, cv=FOLDS, random_state=options.seed, n_jobs=options.jobs, verbose=progress(quiet)
+    )
     return ruled.fit(tokens, labels)
 
 

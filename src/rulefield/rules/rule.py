@@ -11,6 +11,12 @@ from rulefield.rules.expression import Expression, JointLabelling, Labelling
 from rulefield.rules.labels import known_scheme
 
 LEARN = "learn"
+AUTO = "auto"
+OPEN = {
+    LEARN: 'the weight of "{}" is still to be learned',
+    AUTO: 'the price of "{}" is still to be found in data',
+}
+"""Weights that are not known yet, and what is said of a rule that has one."""
 HARD = float("inf")
 LARGEST_WEIGHT = 1e100
 """What a labelling pays for many units of violation must stay finite."""
@@ -25,8 +31,9 @@ class Rule:
     Parameters
     ----------
     body : Expression
-    weight : float or "learn"
-        What a unit of violation costs; ``inf`` where the rule is hard; ``"learn"`` until it is learned.
+    weight : float, "learn" or "auto"
+        What a unit of violation costs; ``inf`` where the rule is hard; ``"learn"`` until it is learned; ``"auto"`` until
+        its residual price is found: what breaking it should cost beyond what a model knows by itself.
     per : {"unit", "once"}
         Pay the weight for each unit of violation, or once.
     name : str or None
@@ -39,8 +46,8 @@ class Rule:
 
     def soft(self, weight: float | str, per: str = "unit") -> "Rule":
         """Return the same rule, at a price: ``weight`` a unit of violation, or in all with ``per="once"``."""
-        if weight != LEARN and not _is_price(weight):
-            wanted = f'a finite number >= 0 (at most {LARGEST_WEIGHT:g}) or "learn"'
+        if not (isinstance(weight, str) and weight in OPEN) and not _is_price(weight):
+            wanted = f'a finite number >= 0 (at most {LARGEST_WEIGHT:g}), "learn" or "auto"'
             raise RuleError(f"the weight of a soft rule must be {wanted}; got {weight!r:.60}.")
         if per not in ("unit", "once"):
             raise RuleError(f'per must be "unit" or "once"; got {per!r}.')
@@ -60,6 +67,15 @@ class Rule:
     def is_hard(self) -> bool:
         """Whether the rule must hold."""
         return self.weight == HARD
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the weight is still to be found: "learn" or "auto"."""
+        return isinstance(self.weight, str)
+
+    def still_open(self) -> str:
+        """Say that the weight is not known yet; the way out is the caller's."""
+        return OPEN[str(self.weight)].format(self.label)
 
     @property
     def text(self) -> str:
@@ -92,8 +108,8 @@ class Rule:
 
     def cost(self, amount: float) -> float:
         """Return what an amount of violation costs."""
-        if self.weight == LEARN:
-            raise RuleError(f'the weight of "{self.label}" is still to be learned; fit a RuledCRF, or give a number.')
+        if self.is_open:
+            raise RuleError(f"{self.still_open()}; fit a RuledCRF, or give a number.")
         if amount <= 0:
             return 0.0
         return float(self.weight) * (1.0 if self.per == "once" else amount)

@@ -4,7 +4,7 @@ A rules file is a list; an entry is a rule as it is written in Python, or a mapp
 
     - name: one title
       rule: segments('title') <= 1
-      weight: 2.5        # a price, "learn", or "hard" (the default)
+      weight: 2.5        # a price, "learn", "auto", or "hard" (the default)
       per: unit          # or "once"
 """
 
@@ -18,7 +18,7 @@ import yaml
 from rulefield.exceptions import RuleError
 from rulefield.outputs import write_whole
 from rulefield.rules.parse import parse_rule
-from rulefield.rules.rule import LEARN, Rule
+from rulefield.rules.rule import OPEN, Rule
 
 KEYS = ("name", "rule", "weight", "per")
 DEEPEST = 20
@@ -55,10 +55,10 @@ def _from_entry(entry: Mapping[str, Any] | str) -> Rule:
     weight = entry.get("weight", "hard" if rule.is_hard else rule.weight)
     if weight == "hard":
         rule = rule.hard()
-    elif weight == LEARN or not isinstance(weight, str):
+    elif not isinstance(weight, str) or weight in OPEN:
         rule = rule.soft(weight, per=entry.get("per", rule.per))
     else:
-        raise RuleError(f'weight must be a number, "learn" or "hard"; got {weight!r}.')
+        raise RuleError(f'weight must be a number, "learn", "auto" or "hard"; got {weight!r}.')
     return rule if entry.get("name") is None else rule.named(str(entry["name"]))
 
 

@@ -9,8 +9,8 @@ import rulefield as rf
 from rulefield import ChainCRF, RuledCRF
 from rulefield import rules as r
 from rulefield.datasets import make_citations
-from rulefield.estimators.ruled.held_out import cross_fit
-from rulefield.exceptions import InfeasibleError, InputError
+from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out_examples
+from rulefield.exceptions import InfeasibleError, InputError, RuleError
 from rulefield.metrics import span_f1, token_accuracy
 
 
@@ -99,6 +99,38 @@ def test_penalties_and_cutoff_depend_on_the_learner_unless_given(crf, data):
     assert broken[None] == len(important)
     assert broken[1e9] == sum(row.importance >= 1e9 for row in ruled.report_)
     assert not RuledCRF(crf, rules=CANDIDATES, algorithm="likelihood", cutoff=0, l1=1e6).fit(data[2], data[3]).rules_
+
+
+def test_auto_prices_are_residual_and_wrong_rules_are_not_obeyed(crf, data, tmp_path):
+    rules = [
+        (r.segments("author") <= 1).soft("auto").named("one author"),
+        r.absent("title").soft("auto", per="once").named("no title"),
+        r.present("author").soft(0.5),
+    ]
+    with pytest.raises(RuleError, match='the price of "one author" is still to be found'):
+        crf.predict(data[4], rules=rules[:1])
+    with pytest.warns(UserWarning, match='1 rules are not obeyed.*"no title"'):
+        ruled = RuledCRF(crf, rules=rules, algorithm="perceptron").fit(data[2], data[3])
+    done = CrossFitted(crf, held_out_examples(crf, data[2], data[3]))
+    prices = done.residual_prices(rules[:2])
+    assert prices[0] > 0
+    assert prices[1] == 0
+    assert ruled.rules_[0].weight == pytest.approx(prices[0], rel=0.1), (
+        "a rule with a price hardly matters to another"
+    )
+    assert [rule.label for rule in ruled.rules_] == ["one author", "present('author')"]
+    assert "not obeyed" in ruled.report().splitlines()[-1]
+    assert "no title" in ruled.report().splitlines()[-1]
+    ruled.save(tmp_path / "m")
+    assert rf.load(tmp_path / "m").report() == ruled.report()
+
+    own = ruled.rules_[0].weight
+    with pytest.warns(UserWarning, match="not obeyed"):
+        held = RuledCRF(crf, rules=rules, algorithm="likelihood", l2=1e6).fit(data[2], data[3])
+    assert held.rules_[0].weight == pytest.approx(own, abs=1e-3), "regularised toward the price"
+    with pytest.warns(UserWarning, match="not obeyed"):
+        moved = RuledCRF(crf, rules=rules, algorithm="likelihood").fit(data[2], data[3])
+    assert abs(moved.rules_[0].weight - own) > 1e-3
 
 
 def test_bad_options(crf, data):

@@ -10,7 +10,14 @@ from scipy.special import logsumexp
 from rulefield import rules as r
 from rulefield.encode.spans import SegmentTable
 from rulefield.learning.rule_weights.learners import Example, Examples
-from rulefield.learning.rule_weights.likelihood import WrongSpans, _Likelihood, _start, learn_likelihood, wrong_labels
+from rulefield.learning.rule_weights.likelihood import (
+    WrongSpans,
+    _Likelihood,
+    _Penalty,
+    _start,
+    learn_likelihood,
+    wrong_labels,
+)
 from rulefield.metrics import span_counts
 from rulefield.problem.chain import ChainPotentials
 from rulefield.rules import RuleCompiler
@@ -52,7 +59,7 @@ def test_over_all_labellings_it_is_the_penalised_likelihood():
     likelihood = _Likelihood(data, sets)
     assert len(likelihood.first) == len(data), "no sequence is left out: labellings pay differently"
     c = np.array([0.3, 0.8, 0.1, 0.0])
-    value, slope = likelihood.value(c, 0.2, 0.5)
+    value, slope = likelihood.value(c, _Penalty.of(0.2, 0.5, None, 4))
     assert_allclose(value, objective(data, c, 0.2, 0.5))
     for rule in range(3):
         step = np.eye(4)[rule] * 1e-5
@@ -72,6 +79,24 @@ def test_learned_weights_are_best(l1):
             there = learned.theta + step * np.eye(4)[rule]
             if there[rule] >= 0:
                 assert objective(data, there, l1, 0.1) >= here - 1e-7
+
+
+def test_weights_with_a_prior_price_are_drawn_to_it():
+    """The definition with l2 (c - p)²/2 in place of l1 c + l2 c²/2 for the rule that has a prior price."""
+    data = examples(RULES, [np.nan, np.nan, np.nan, 0.7])
+    prior = np.array([0.0, 1.5, 0.0, 0.0])
+
+    def here(c):
+        return objective(data, c, 0.0, 0.0) + 0.4 * (c[0] + c[2]) + 0.15 * ((c - prior) ** 2).sum()
+
+    learned = learn_likelihood(data, k=81, l1=0.4, l2=0.3, prior=prior).theta
+    for rule in range(3):
+        for step in (-1e-3, 1e-3):
+            there = learned + step * np.eye(4)[rule]
+            if there[rule] >= 0:
+                assert here(there) >= here(learned) - 1e-7
+    kept = learn_likelihood(data, k=81, l1=1e6, l2=1e6, prior=prior).theta
+    assert_allclose(kept, prior, atol=1e-4)
 
 
 def test_enough_l1_drops_every_rule():

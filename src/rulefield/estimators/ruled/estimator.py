@@ -34,6 +34,7 @@ from rulefield.estimators.parameters import (
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.ruled.files import restore_ruled, ruled_state
 from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out_examples, picked
+from rulefield.estimators.ruled.prices import measured, resolve
 from rulefield.estimators.ruled.reports import effect_of, helpful, rule_reports
 from rulefield.estimators.ruled.two_stage import TwoStageDecoder, best_in_two_stages
 from rulefield.estimators.sequences import span_score
@@ -55,7 +56,7 @@ from rulefield.learning.rule_weights.likelihood import WrongSpans, learn_likelih
 from rulefield.parallel import n_threads
 from rulefield.rules import RuleCompiler, mine, propose
 from rulefield.rules.finding.importance import CUTOFF, importance_of
-from rulefield.rules.rule import LEARN, Rule
+from rulefield.rules.rule import Rule
 
 DEFAULTS = {
     "perceptron": {"cutoff": CUTOFF, "l1": 0.0, "l2": 1.0},
@@ -74,8 +75,9 @@ class RuledCRF(SequenceEstimator):
     crf : ChainCRF, or what :func:`cross_fit` made of one and the data that ``fit`` gets
         Fitted (``cv="prefit"``) or not.
     rules : list of rules, "propose" or "mine", default "propose"
-        Rules with ``.soft("learn")`` get their weight learned; the others keep theirs. ``"propose"`` makes candidates
-        by template, ``"mine"`` finds them in the labelled data.
+        Rules with ``.soft("learn")`` get their weight learned; rules with ``.soft("auto")`` their residual price, from which
+        the likelihood may move them; the others keep theirs. ``"propose"`` makes candidates by template, ``"mine"`` finds
+        them in the labelled data.
     method : {"soft", "two-stage"}, default "soft"
         Pay learned weights; or, among labellings nearly as probable as the best (``tau``, chosen on held-out data),
         the one that breaks least (costs then come from how often rules fail in the labels).
@@ -216,30 +218,30 @@ class RuledCRF(SequenceEstimator):
         base, examples = done.crf, done.examples
         if done.interrupted:
             return self._without_learning(base)
-        rules = self._candidates(X, gold, base)
-        compiler = RuleCompiler(rules, [str(c) for c in base.classes_], base.scheme)
-        fixed = np.array([np.nan if rule.weight == LEARN else float(rule.weight) for rule in rules])
-        once = np.array([rule.per == "once" for rule in rules], dtype=bool)
-        data = Examples(examples, compiler, fixed, once, n_threads(self.n_jobs))
+        candidates = self._candidates(X, gold, base)
+        learns = self.method == "soft" and self.algorithm == "likelihood"
+        resolved = resolve(candidates, examples, base.classes_, base.scheme, learns)
+        rules, prior = resolved.rules, resolved.prior
+        data = measured(rules, examples, base.classes_, base.scheme, n_threads(self.n_jobs))
         plain = data.decode(range(len(data)), np.zeros(len(rules)))
         broken = np.array([units for _, units in plain]).T.reshape(len(rules), len(data))
         score = importance_of(broken, data.gold.T)
-        keep = np.flatnonzero(~data.learned | (score >= self._setting("cutoff")))
+        keep = np.flatnonzero(~data.learned | (prior > 0) | (score >= self._setting("cutoff")))
         self.crf_ = base
         self.n_candidates_, self.n_kept_ = len(rules), len(keep)
-        learned = self._learn(examples, [rules[i] for i in keep], base)
+        learned = self._learn(examples, [rules[i] for i in keep], prior[keep], base)
         self.gap_ = learned.gap
         report_fit(self, learned)
         weights = np.zeros(len(rules))
         weights[keep] = learned.theta
-        weights = np.where(data.learned, weights, fixed)
+        weights = data.weights(weights)
         self.rules_ = [_priced(rule, w) for rule, w in zip(rules, weights) if w > 0]
         effects = self._effects(examples, base, [labels for labels, _ in plain])
         if self.only_helpful:
-            weights, effects = helpful(weights, data.learned, effects)
+            weights, effects = helpful(weights, data.learned & (prior == 0), effects)
             self.rules_ = [_priced(rule, w) for rule, w in zip(rules, weights) if w > 0]
         self.tau_ = self._choose_tau(data, weights) if self.method == "two-stage" else None
-        self.report_ = rule_reports(rules, weights, score, broken, data.gold.T, effects)
+        self.report_ = rule_reports(rules, weights, score, broken, data.gold.T, effects, resolved.expected)
         return self
 
     def _effects(self, examples: list[Example], base: ChainCRF, plain: list[np.ndarray]) -> list[tuple[int, int]]:
@@ -261,7 +263,7 @@ class RuledCRF(SequenceEstimator):
     def _without_learning(self, base: ChainCRF) -> "RuledCRF":
         """Keep the chain, and the rules that have a weight already: Ctrl-C came before there was more."""
         self.crf_, self.report_, self.gap_ = base, [], None
-        self.rules_ = [] if isinstance(self.rules, str) else [rule for rule in self.rules if rule.weight != LEARN]
+        self.rules_ = [] if isinstance(self.rules, str) else [rule for rule in self.rules if not rule.is_open]
         self.n_candidates_ = self.n_kept_ = len(self.rules_)
         self.tau_ = None if self.method == "soft" else 1.0 if self.tau is None else float(self.tau)
         message = "Interrupted while the chain was fitted: no rule was learned."
@@ -290,13 +292,11 @@ class RuledCRF(SequenceEstimator):
             return mine(X, y, scheme=base.scheme, learn=self.method == "soft")
         return list(self.rules)
 
-    def _learn(self, examples: list[Example], rules: list[Rule], base: ChainCRF) -> FitResult:
-        fixed = np.array([np.nan if rule.weight == LEARN else float(rule.weight) for rule in rules])
-        if not np.isnan(fixed).any():
-            return FitResult(fixed, 0.0, Ending.converged, "No rule has a weight to learn.", ())
-        once = np.array([rule.per == "once" for rule in rules], dtype=bool)
-        compiler = RuleCompiler(rules, [str(c) for c in base.classes_], base.scheme)
-        data = Examples(examples, compiler, fixed, once, n_threads(self.n_jobs))
+    def _learn(self, examples: list[Example], rules: list[Rule], prior: np.ndarray, base: ChainCRF) -> FitResult:
+        if not any(rule.is_open for rule in rules):
+            weights = np.array([float(rule.weight) for rule in rules])
+            return FitResult(weights, 0.0, Ending.converged, "No rule has a weight to learn.", ())
+        data = measured(rules, examples, base.classes_, base.scheme, n_threads(self.n_jobs))
         if self.algorithm == "likelihood":
             table = SegmentTable([str(c) for c in base.classes_], base.scheme)
             return learn_likelihood(
@@ -304,6 +304,7 @@ class RuledCRF(SequenceEstimator):
                 rounds=self.max_iter,
                 l1=self._setting("l1"),
                 l2=self._setting("l2"),
+                prior=prior,
                 distance=WrongSpans(table),
             )
         common = {"epochs": self.max_iter, "l1": self._setting("l1"), "seed": self.random_state}
@@ -445,7 +446,7 @@ class RuledCRF(SequenceEstimator):
     def report(self) -> str:
         """Return the kept rules in words, the most expensive first."""
         check_is_fitted(self)
-        rows = sorted((r for r in self.report_ if r.weight > 0), key=lambda r: -r.weight)
+        rows = sorted((r for r in self.report_ if r.weight > 0 or r.contradicted), key=lambda r: -r.weight)
         head = f"{self.n_candidates_} candidates, {self.n_kept_} tried, {len(self.rules_)} kept"
         if self.tau_ is not None:
             head += f"; tau {self.tau_:g}"

@@ -1,6 +1,7 @@
 """Held-out potentials to learn rules from: each sequence's by a chain that has not seen it."""
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +12,13 @@ from sklearn.model_selection import KFold
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.inputs import as_list, tokens_of
+from rulefield.estimators.ruled.prices import measured
 from rulefield.estimators.types import Label, LabelsLike, SequencesLike
 from rulefield.exceptions import InterruptedFitWarning, callers_level
 from rulefield.learning.rule_weights.learners import Example
+from rulefield.learning.rule_weights.residual import broken_shares
 from rulefield.problem.chain import ChainPotentials
+from rulefield.rules.rule import AUTO, Rule
 
 
 @dataclass(frozen=True)
@@ -24,6 +28,11 @@ class CrossFitted:
     crf: ChainCRF
     examples: list[Example]
     interrupted: bool = False
+
+    def residual_prices(self, rules: Sequence[Rule]) -> np.ndarray:
+        """Return what breaking each rule should cost beyond what the chain knows (n_rules,), each as if it were alone."""
+        alone = [rule.soft(AUTO, per=rule.per) for rule in rules]
+        return broken_shares(measured(alone, self.examples, self.crf.classes_, self.crf.scheme)).prices
 
 
 def cross_fit(

@@ -23,8 +23,20 @@ class RuleReport:
     broken_by_gold: int
     acted: int
     helped: int
+    expected_by_model: float | None = None
+    """Sequences in which the model is expected to break a rule that was ``.soft("auto")``."""
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether gold labels break a rule that was ``.soft("auto")`` more often than the model does: it is not obeyed."""
+        return self.expected_by_model is not None and self.broken_by_gold > self.expected_by_model + 1e-9
 
     def __str__(self) -> str:
+        if self.contradicted:
+            return (
+                f"not obeyed, broken by model/gold {self.expected_by_model:.1f}/{self.broken_by_gold}: gold labels break it "
+                f"more often than the model does  {self.rule}"
+            )
         return (
             f"{self.weight:8.3f}  importance {self.importance:6.2f}  broken by model/gold "
             f"{self.broken_by_model}/{self.broken_by_gold}  acted {self.acted}  helped {self.helped:+d}  {self.rule}"
@@ -48,8 +60,9 @@ def rule_reports(
     broken: np.ndarray,
     gold: np.ndarray,
     effects: list[tuple[int, int]],
+    expected: list[float | None],
 ) -> list[RuleReport]:
-    """Return a report for each candidate; ``effects`` are those of rules with weight."""
+    """Return a report for each candidate; ``effects`` are those of rules with weight, ``expected`` of rules once "auto"."""
     kept = iter(effects)
     return [
         RuleReport(
@@ -59,6 +72,7 @@ def rule_reports(
             int((broken[r] > 0).sum()),
             int((gold[r] > 0).sum()),
             *(next(kept) if weights[r] > 0 else (0, 0)),
+            expected[r],
         )
         for r, rule in enumerate(rules)
     ]

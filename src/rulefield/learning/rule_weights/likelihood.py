@@ -6,7 +6,8 @@ exact engine decodes under the weights found so far. Over these sets
 .. math:: \min_{c \ge 0} \sum_i \Bigl[\log \sum_{y \in Y_i} e^{s(y) - c.v(y)} - (s(t_i) - c.v(t_i))\Bigr]
           + l_1 |c|_1 + \frac{l_2}{2} |c|^2
 
-is convex (L-BFGS-B). The target :math:`t_i` is the labelling of the set that is nearest to the gold labels: these
+is convex (L-BFGS-B). A rule that has a prior price p instead pays :math:`\frac{l_2}{2} (c - p)^2`: where the data say
+nothing it keeps its price. The target :math:`t_i` is the labelling of the set that is nearest to the gold labels: these
 themselves are often out of the chain's reach, and rules cannot mend that. Where the perceptron only learns from what is
 decoded wrongly, this sees how probable every wrong labelling is, so few sequences go further; l1 drops rules that say
 the same.
@@ -67,6 +68,7 @@ def learn_likelihood(
     k: int = 40,
     l1: float = 1.0,
     l2: float = 0.3,
+    prior: np.ndarray | None = None,
     distance: Distance = wrong_labels,
     callback: Callback | None = None,
 ) -> FitResult:
@@ -82,29 +84,52 @@ def learn_likelihood(
         Best labellings of the chain that every set starts from.
     l1, l2 : float
         Penalties, in nats over all examples together: a rule that does not gain more than ``l1`` a unit is dropped.
+    prior : ndarray, shape (n_rules,), optional
+        Weights toward which rules are drawn, in place of ``l1``; 0 for those that have to earn theirs.
     distance : callable
         What "nearest to the gold labels" means: :func:`wrong_labels` or :class:`WrongSpans`.
     """
-    return run_passes(_Rounds(examples, k, l1, l2, distance), rounds, -np.inf, callback)
+    return run_passes(
+        _Rounds(examples, k, _Penalty.of(l1, l2, prior, len(examples.learned)), distance), rounds, -np.inf, callback
+    )
 
 
 class _Rounds:
     """Weights that are best over the sets of labellings, then sets that hold what these weights decode."""
 
-    def __init__(self, examples: Examples, k: int, l1: float, l2: float, distance: Distance):
-        self.examples, self.l1, self.l2, self.distance = examples, l1, l2, distance
+    def __init__(self, examples: Examples, k: int, penalty: "_Penalty", distance: Distance):
+        self.examples, self.penalty, self.distance = examples, penalty, distance
         self.sets = [_start(examples, i, k, distance) for i in range(len(examples))]
-        self.theta = np.zeros(len(examples.learned))
+        self.theta = np.where(examples.learned, penalty.prior, 0.0)
 
     def learn(self) -> Pass:
         """One round; the last one brings no new labelling."""
-        self.theta, value = _Likelihood(self.examples, self.sets).minimise(self.theta, self.l1, self.l2)
+        self.theta, value = _Likelihood(self.examples, self.sets).minimise(self.theta, self.penalty)
         every = range(len(self.examples))
         decoded = self.examples.decode(every, self.theta)
         fresh = [
             _join(self.examples, i, self.sets[i], labels, self.distance) for i, (labels, _) in zip(every, decoded)
         ]
         return Pass(value, done="" if any(fresh) else "Decoding brought no new labelling.")
+
+
+@dataclass(frozen=True)
+class _Penalty:
+    """What weights c cost: l1 c + l2 c²/2, or l2 (c - p)²/2 for rules with a prior price p > 0."""
+
+    l1: np.ndarray
+    l2: float
+    prior: np.ndarray
+
+    @classmethod
+    def of(cls, l1: float, l2: float, prior: np.ndarray | None, n_rules: int) -> "_Penalty":
+        prior = np.zeros(n_rules) if prior is None else np.asarray(prior, dtype=np.float64)
+        return cls(np.where(prior > 0, 0.0, l1), l2, prior)
+
+    def __call__(self, c: np.ndarray) -> tuple[float, np.ndarray]:
+        """Penalty and its gradient."""
+        away = c - self.prior
+        return float(self.l1 @ c + 0.5 * self.l2 * away @ away), self.l1 + self.l2 * away
 
 
 @dataclass
@@ -182,21 +207,23 @@ class _Likelihood:
         self._units_by_rule = self.units.T.tocsr()
         self._paid_by_targets = np.asarray(self.units[self.target].sum(axis=0)).ravel()
 
-    def minimise(self, c: np.ndarray, l1: float, l2: float) -> tuple[np.ndarray, float]:
+    def minimise(self, c: np.ndarray, penalty: _Penalty) -> tuple[np.ndarray, float]:
         """Weights of the least objective, and its value."""
         bounds = [(0.0, None) if learned else (0.0, 0.0) for learned in self.learned]
-        done = minimize(self.value, c, (l1, l2), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 300})
+        done = minimize(
+            self.value, c, (penalty,), jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": 300}
+        )
         return np.maximum(done.x, 0.0), float(done.fun)
 
-    def value(self, c: np.ndarray, l1: float, l2: float) -> tuple[float, np.ndarray]:
+    def value(self, c: np.ndarray, penalty: _Penalty) -> tuple[float, np.ndarray]:
         """Objective and gradient."""
-        penalty, slope = l1 * c.sum() + 0.5 * l2 * c @ c, l1 + l2 * c
+        cost, slope = penalty(c)
         if not len(self.first):
-            return float(penalty), slope
+            return cost, slope
         worth = self.worth - self.units @ c
         top = np.maximum.reduceat(worth, self.first)
         shares = np.exp(worth - top[self.owner])
         total = np.add.reduceat(shares, self.first)
         loss = float((top + np.log(total) - worth[self.target]).sum())
         expected = self._units_by_rule @ (shares / total[self.owner])
-        return loss + float(penalty), self._paid_by_targets - expected + slope
+        return loss + cost, self._paid_by_targets - expected + slope

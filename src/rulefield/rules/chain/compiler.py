@@ -17,7 +17,7 @@ from rulefield.rules.chain.rows import RowBuilder
 from rulefield.rules.chain.statement import Forms, Statement
 from rulefield.rules.chain.translate import PatternTables, Translator, bits_of
 from rulefield.rules.labels import LabelTable
-from rulefield.rules.rule import LEARN, Rule
+from rulefield.rules.rule import Rule
 
 MAX_REMEMBERED = 20_000
 
@@ -232,9 +232,7 @@ class RuleCompiler:
 
     def _refuse_unlearned(self) -> None:
         for i in np.flatnonzero(np.isnan(self.weights)):
-            raise RuleError(
-                f'the weight of "{self.rules[i].label}" is still to be learned; fit a RuledCRF, or give a number.'
-            )
+            raise RuleError(f"{self.rules[i].still_open()}; fit a RuledCRF, or give a number.")
 
 
 def _hashable(tokens: Sequence[Any]) -> tuple[Any, ...] | None:
@@ -248,8 +246,8 @@ def _hashable(tokens: Sequence[Any]) -> tuple[Any, ...] | None:
 
 
 def _weight(rule: Rule) -> float:
-    """Return the rule's weight, nan while it is to be learned."""
-    return float("nan") if rule.weight == LEARN else float(rule.weight)
+    """Return the rule's weight, nan while it is to be found."""
+    return float("nan") if rule.is_open else float(rule.weight)
 
 
 def _at_price(rule: CompiledRule | None, weight: float) -> CompiledRule | None:

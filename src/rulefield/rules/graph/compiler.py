@@ -26,7 +26,7 @@ from rulefield.rules.nodes import (
     members_of,
     relation_of,
 )
-from rulefield.rules.rule import LEARN, Rule
+from rulefield.rules.rule import Rule
 
 
 class GraphRuleCompiler:
@@ -47,10 +47,8 @@ class GraphRuleCompiler:
         for rule in self.rules:
             if not isinstance(rule, Rule):
                 raise RuleError(f"rules must be a list of rules; got {rule!r}.")
-            if rule.weight == LEARN:
-                raise RuleError(
-                    f'the weight of "{rule.label}" is still to be learned; give it a number with .soft(2.5).'
-                )
+            if rule.is_open:
+                raise RuleError(f"{rule.still_open()}; give it a number with .soft(2.5).")
 
     def compile(self, graph: TypedGraph) -> tuple[LogicFactors, GraphRows]:
         """Compile all rules for one graph; nodes are numbered types sorted by name, one after the other."""

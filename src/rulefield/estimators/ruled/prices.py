@@ -1,0 +1,78 @@
+"""Prices of rules that are ``.soft("auto")``: found on held-out sequences, or said to be wrong."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rulefield.exceptions import callers_level
+from rulefield.learning.rule_weights.learners import Example, Examples
+from rulefield.learning.rule_weights.residual import BrokenShares, broken_shares
+from rulefield.rules.chain.compiler import RuleCompiler
+from rulefield.rules.rule import AUTO, LEARN, Rule
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """Rules without "auto".
+
+    Parameters
+    ----------
+    rules : list of Rule
+        At their residual price, or ``.soft("learn")`` where that is only where learning starts.
+    prior : ndarray, shape (n_rules,)
+        Prices toward which weights are learned; 0 for rules that were not "auto".
+    expected : list of float or None
+        For rules that were "auto", the number of sequences in which the model is expected to break them.
+    """
+
+    rules: list[Rule]
+    prior: np.ndarray
+    expected: list[float | None]
+
+
+def measured(
+    rules: Sequence[Rule], examples: Sequence[Example], classes: Sequence[Any], scheme: str | None, n_jobs: int = 1
+) -> Examples:
+    """Held-out sequences under rules; those whose weight is open count as learned."""
+    compiler = RuleCompiler(rules, [str(c) for c in classes], scheme)
+    fixed = np.array([np.nan if rule.is_open else float(rule.weight) for rule in rules])
+    once = np.array([rule.per == "once" for rule in rules], dtype=bool)
+    return Examples(examples, compiler, fixed, once, n_jobs)
+
+
+def resolve(
+    rules: list[Rule], examples: Sequence[Example], classes: Sequence[Any], scheme: str | None, learns: bool
+) -> Resolved:
+    """Find the prices of rules that are "auto"; ``learns`` leaves those that are above 0 to a learner that starts there."""
+    auto = [i for i, rule in enumerate(rules) if rule.weight == AUTO]
+    prior, found = np.zeros(len(rules)), list(rules)
+    expected: list[float | None] = [None] * len(rules)
+    if not auto:
+        return Resolved(found, prior, expected)
+    some = auto + [i for i, rule in enumerate(rules) if not rule.is_open]
+    shares = broken_shares(measured([rules[i] for i in some], examples, classes, scheme))
+    for i, price, by_model in zip(auto, shares.prices, shares.by_model):
+        expected[i] = float(by_model)
+        prior[i] = price if learns else 0.0
+        found[i] = rules[i].soft(LEARN if learns and price > 0 else float(price), per=rules[i].per)
+    _warn_of([rules[i] for i in auto], shares)
+    return Resolved(found, prior, expected)
+
+
+def _warn_of(rules: list[Rule], shares: BrokenShares) -> None:
+    """Name the rules that gold labels break more often than the model does."""
+    wrong = [
+        f'"{rule.label}" ({gold:g} against {model:.1f})'
+        for rule, gold, model, is_wrong in zip(rules, shares.by_gold, shares.by_model, shares.contradicted)
+        if is_wrong
+    ]
+    if wrong:
+        warnings.warn(
+            f"{len(wrong)} rules are not obeyed, because gold labels break them in more of the {shares.sequences} held-out "
+            f"sequences than the model does: {', '.join(wrong[:5])}{', ...' if len(wrong) > 5 else ''}.",
+            UserWarning,
+            stacklevel=callers_level(),
+        )

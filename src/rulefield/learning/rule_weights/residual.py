@@ -1,0 +1,75 @@
+r"""Residual prices: what breaking a rule should cost beyond what the model knows already.
+
+Let a model that has not seen a sequence break a rule with probability m, and gold labels with probability g. At a price c
+the model breaks it with probability :math:`m e^{-c} / (m e^{-c} + 1 - m)`, whose logit is :math:`logit(m) - c`. So
+
+.. math:: c = \max(0, logit(m) - logit(g))
+
+is the price at which the model breaks the rule as often as people do; one that it keeps by itself costs nothing. Paid per
+unit, labellings that break it more than once pay more than c, and the share broken falls to g or below: the price is the
+same for both ways of paying. Where sequences differ in m, the price is too small rather than too large (the share of a
+mixture moves less than those of its parts). m and g are shares of held-out sequences with half a sequence added to the
+broken and to the others; what the model breaks is expected over its ``k`` best labellings.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import logsumexp
+
+from rulefield.inference.chain.exact import kbest
+from rulefield.learning.rule_weights.learners import Examples
+
+
+@dataclass(frozen=True)
+class BrokenShares:
+    """How often rules are broken in held-out sequences.
+
+    Parameters
+    ----------
+    by_model, by_gold : ndarray, shape (n_rules,)
+        Sequences whose prediction, in expectation, and whose gold labels break each rule.
+    sequences : int
+        Sequences looked at.
+    """
+
+    by_model: np.ndarray
+    by_gold: np.ndarray
+    sequences: int
+
+    @property
+    def prices(self) -> np.ndarray:
+        """Residual prices, (n_rules,)."""
+        return residual_price(self.by_model, self.by_gold, self.sequences)
+
+    @property
+    def contradicted(self) -> np.ndarray:
+        """Rules that gold labels break more often than the model does, (n_rules,)."""
+        return self.by_gold > self.by_model + 1e-9
+
+
+def residual_price(by_model: np.ndarray, by_gold: np.ndarray, sequences: int, smoothing: float = 0.5) -> np.ndarray:
+    """Price at which a model that breaks a rule in ``by_model`` of the sequences does so in ``by_gold`` of them."""
+
+    def logit(broken: np.ndarray) -> np.ndarray:
+        return np.log(broken + smoothing) - np.log(np.maximum(sequences - broken, 0.0) + smoothing)
+
+    return np.maximum(0.0, logit(by_model) - logit(by_gold))
+
+
+def broken_shares(examples: Examples, k: int = 20) -> BrokenShares:
+    """Count how often held-out predictions and gold labels break each rule.
+
+    Predictions are the ``k`` best labellings of the chain, as probable as their scores less what rules with a price cost
+    them. Costs the k best and k times the rules' amounts for each sequence.
+    """
+    by_model = np.zeros(len(examples.learned))
+    for example in examples.examples:
+        best = kbest(example.potentials, k)
+        units = examples.paid_by_all([example.tokens] * len(best), [result.labels for result in best])
+        scores = np.array([result.score for result in best])
+        worth = scores - examples.fixed_costs(units)
+        if not np.isfinite(worth).any():  # hard rules forbid all of these
+            worth = scores
+        by_model += np.exp(worth - logsumexp(worth)) @ (units > 0)
+    return BrokenShares(by_model, (examples.gold > 0).sum(axis=0).astype(float), len(examples))

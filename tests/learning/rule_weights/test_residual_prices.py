@@ -1,0 +1,72 @@
+"""Residual prices: the definition over all labellings, and the price at which a model breaks a rule as often as gold."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.special import expit, logit, softmax
+
+from rulefield import rules as r
+from rulefield.learning.rule_weights.learners import Example, Examples
+from rulefield.learning.rule_weights.residual import broken_shares, residual_price
+from rulefield.problem.chain import ChainPotentials
+from rulefield.rules import RuleCompiler
+
+LABELS = ["a", "b", "c"]
+RULES = [
+    (r.count("a") <= 1).soft("auto"),
+    r.before("a", "b").soft("auto", per="once"),
+    r.present("c").soft("auto"),
+    (r.count("c") <= 1).soft(0.7),
+    r.first("b").soft(0.0),
+]
+
+
+def examples(rules, seed=0):
+    rng = np.random.default_rng(seed)
+    rows = [
+        Example(["x"] * 4, ChainPotentials(rng.normal(size=(4, 3)), rng.normal(size=(3, 3))), rng.integers(0, 3, 4))
+        for _ in range(7)
+    ]
+    fixed = np.array([np.nan if rule.is_open else rule.weight for rule in rules], dtype=float)
+    return Examples(rows, RuleCompiler(rules, LABELS), fixed, np.array([rule.per == "once" for rule in rules]))
+
+
+def test_shares_over_all_labellings_are_those_of_the_distribution():
+    data = examples(RULES)
+    every = [np.array(labels) for labels in product(range(3), repeat=4)]
+    expected, gold = np.zeros(len(RULES)), np.zeros(len(RULES))
+    for example in data.examples:
+        names = [[LABELS[i] for i in labels] for labels in (*every, example.gold)]
+        units = np.array([[rule.violation(example.tokens, labels) for rule in RULES] for labels in names])
+        worth = [example.potentials.score(labels) - 0.7 * u[3] for labels, u in zip(every, units)]
+        expected += softmax(worth) @ (units[:-1] > 0)
+        gold += units[-1] > 0
+    found = broken_shares(data, k=81)
+    assert_allclose(found.by_model, expected)
+    assert found.by_gold.tolist() == gold.tolist()
+    m, g = (expected + 0.5) / 8, (gold + 0.5) / 8
+    assert_allclose(found.prices, np.maximum(0, logit(m) - logit(g)))
+    assert found.contradicted.tolist() == (gold > expected).tolist()
+    assert found.contradicted.any()
+    assert not found.prices[found.contradicted].any(), "a rule that gold breaks more often costs nothing"
+
+
+@pytest.mark.parametrize("amounts", [[1], [1, 2, 5]])
+def test_at_its_price_a_model_breaks_a_rule_as_often_as_gold_or_less(amounts):
+    m, g, n = 0.4, 0.1, 1000
+    price = residual_price(np.array(m * n), np.array(g * n), n, smoothing=0.0)
+    broken = sum(m / len(amounts) * np.exp(-price * amount) for amount in amounts)
+    share = broken / (broken + 1 - m)
+    if amounts == [1]:
+        assert_allclose(share, g)
+        assert_allclose(expit(logit(m) - price), g)
+    else:
+        assert share < g
+
+
+def test_hard_rules_that_forbid_the_best_labellings_leave_the_chain_alone():
+    data = examples([r.present("c").soft("auto"), r.count("a") >= 4])
+    alone = examples([r.present("c").soft("auto"), (r.count("a") >= 4).soft(0.0)])
+    assert_allclose(broken_shares(data, k=1).by_model, broken_shares(alone, k=1).by_model)

@@ -27,8 +27,9 @@ _PUBLIC = {
     "TextParser": "rulefield.estimators.text.parser",
     "TokenFeatures": "rulefield.encode.tokens",
     "TypedGraph": "rulefield.data.graphs",
+    "decode_scores": "rulefield.estimators.chain.scores",
     "load": "rulefield.estimators.files",
-    "load_crfsuite": "rulefield.estimators.chain.foreign",
+    "load_crfsuite": "rulefield.estimators.text.crfsuite",
 }
 _MODULES = {"rules", "metrics", "datasets"}
 

@@ -1,13 +1,11 @@
 """Chains that other tools have trained, as fitted ChainCRFs: then rules, k best, probabilities, ``save``."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rulefield.encode.features import FeatureEncoder
-from rulefield.encode.foreign.crfsuite import read_crfsuite
 from rulefield.encode.foreign.weights import ForeignChain
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.chain.estimator import ChainCRF
@@ -78,27 +76,3 @@ def _table(
     rows, columns = np.divmod(keys, n_labels)
     ptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=n_features))]).astype(np.uint64)
     return PairTable(ptr, columns.astype(np.uint32), n_labels), total
-
-
-def load_crfsuite(path: str | Path | bytes, *, tokenizer: Any = None, features: Any = None) -> Any:
-    """Open a model that CRFsuite (python-crfsuite, sklearn-crfsuite, usaddress, ...) has trained.
-
-    Parameters
-    ----------
-    path : path, or the file's bytes
-    tokenizer : callable, optional
-        What cut texts into tokens; with it the model comes as a :class:`TextParser`.
-    features : callable or transformer, optional
-        What turned the tokens of one sequence into features.
-
-    Returns
-    -------
-    ChainCRF, or TextParser where a tokenizer is given
-        Labels and marginals are those of ``pycrfsuite.Tagger``.
-    """
-    crf = chain_of_weights(read_crfsuite(path), features)
-    if tokenizer is None:
-        return crf
-    from rulefield.estimators.text.parser import TextParser
-
-    return TextParser.of(crf, tokenizer)

@@ -1,31 +1,43 @@
 """Decoding with a fitted chain under rules: compile for each input, decode, give rules their names back."""
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import ON_INFEASIBLE, check_value
 from rulefield.estimators.types import RulesLike, Tokens
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.chain.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.chain.decode import decode
-from rulefield.inference.chain.masses import path_mass
 from rulefield.inference.chain.sums import (
     constrained_kbest,
     constrained_log_partition,
     constrained_marginals,
     constrained_samples,
+    path_mass,
 )
 from rulefield.inference.result import Result, Status
+from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules import RuleCompiler
 
+T = TypeVar("T")
 EXACT_NODES = 100_000
 """Largest lattice of exact sums for one probability; beyond it the k best tell, with a bound, or nothing does."""
+
+
+class PotentialSource(Protocol):
+    """What gives the potentials of sequences: a fitted chain, or scores of another model."""
+
+    def potentials(self, data: Sequences, i: int, allowed: np.ndarray | None = None, /) -> ChainPotentials:
+        """Potentials of sequence ``i``."""
+
+    def each(self, n: int, work: Callable[[int], T], /) -> list[T]:
+        """Work on every sequence."""
 
 
 class RuledDecoder:
@@ -33,7 +45,7 @@ class RuledDecoder:
 
     Parameters
     ----------
-    decoder : ChainDecoder
+    decoder : ChainDecoder, or any source of potentials
     rules : list of rules
     labels : list of labels, in the model's order
     scheme : label scheme
@@ -44,7 +56,7 @@ class RuledDecoder:
 
     def __init__(
         self,
-        decoder: ChainDecoder,
+        decoder: PotentialSource,
         rules: RulesLike,
         labels: list[Any],
         scheme: str | None,

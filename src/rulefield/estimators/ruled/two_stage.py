@@ -7,7 +7,7 @@ import numpy as np
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.chain.under_rules import RuledDecoder
 from rulefield.estimators.labelings import Labeling
-from rulefield.inference.chain.exact import log_partition
+from rulefield.inference.chain.exact import forward_backward, log_partition
 from rulefield.inference.chain.two_stage import decode_two_stage
 from rulefield.inference.result import Result
 from rulefield.problem.chain import ChainPotentials
@@ -23,7 +23,8 @@ class TwoStageDecoder(RuledDecoder):
 
     def marginals(self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None) -> np.ndarray:
         """Probabilities by the model alone: the rules have no price here."""
-        return self.decoder.marginals(data, allowed)
+        parts = [forward_backward(self.decoder.potentials(data, i, allowed)).node for i in range(len(data))]
+        return np.concatenate(parts) if parts else np.zeros((0, len(self.labels)))
 
     def _solve(self, problem: ChainProblem, how: dict[str, Any]) -> Result:
         if problem.potentials.n_steps == 0:  # nothing to weigh

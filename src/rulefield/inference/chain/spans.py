@@ -12,8 +12,7 @@ import numpy as np
 from rulefield.encode.spans import SegmentTable, Span
 from rulefield.exceptions import InputError
 from rulefield.inference.chain.exact import log_partition
-from rulefield.inference.chain.masses import path_mass
-from rulefield.inference.chain.sums import constrained_log_partition
+from rulefield.inference.chain.sums import constrained_log_partition, path_mass
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 

@@ -2,16 +2,23 @@
 
 Every rule is a small state machine, so the chain times all of them is a lattice in which each labelling is one
 path; sums over paths are exact. Cost grows with the product of the machines' states that can occur together.
+
+Where that product is too large, :func:`path_mass` weighs the k best labellings of the plain chain instead. Rules only take
+away, so whatever those leave of the plain sum bounds what all others can add: a probability is then known to a tolerance,
+or not told.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.chain.auto import NODE_LIMIT
 from rulefield.inference.chain.dual import Progress, dual_potentials
-from rulefield.inference.chain.exact import ChainMarginals
+from rulefield.inference.chain.exact import ChainMarginals, kbest, log_partition
 from rulefield.inference.chain.prepare import Prepared, prepare
 from rulefield.inference.chain.product import chain_relaxation
+from rulefield.inference.definition import judged
 from rulefield.inference.result import Result, Status
 from rulefield.kernels.lattice.lattice import Lattice
 from rulefield.kernels.lattice.sums import lattice_kbest, lattice_marginals, lattice_samples, sums_ahead
@@ -87,3 +94,50 @@ def constrained_samples(
     labels = np.zeros((size, len(prepared.unary)), np.int64)
     lattice_samples(lattice, ahead, total, generator.random(labels.shape), labels)
     return labels
+
+
+# --- sums over the k best -------------------------------------------------------------------------
+
+PATHS = 1_000
+TOLERANCE = 0.02
+"""Largest relative error of a probability that is told."""
+
+
+@dataclass(frozen=True)
+class PathMass:
+    """Weights of some labellings under the rules, and a bound on the weight of all others.
+
+    Parameters
+    ----------
+    paths : ndarray of int64, shape (k, n)
+    weight : ndarray of float64, shape (k,)
+        exp(objective), relative to the largest.
+    rest : float
+        No more than this is left for the labellings that are not among ``paths``.
+    """
+
+    paths: np.ndarray
+    weight: np.ndarray
+    rest: float
+
+    def probability(self, holds: np.ndarray) -> float | None:
+        """Probability of the labellings where ``holds`` (k,) is true; None where it is not known well enough."""
+        total, some = float(self.weight.sum()), float(self.weight[holds].sum())
+        if total <= 0.0 or some <= 0.0:
+            return None
+        low, high = some / (total + self.rest), (some + self.rest) / (total + self.rest)
+        return float(np.sqrt(low * high)) if high <= low * (1.0 + TOLERANCE) else None
+
+
+def path_mass(problem: ChainProblem, k: int = PATHS) -> PathMass:
+    """Weigh the k best labellings of the plain chain by the rules. O(k n (m + log k) + rules x k n)."""
+    found = kbest(problem.potentials, k)
+    paths = np.array([result.labels for result in found], dtype=np.int64)
+    scores, costs = judged(problem, paths)
+    objectives = scores - costs
+    top = float(np.max(objectives, initial=-np.inf))
+    if top == -np.inf:
+        return PathMass(paths, np.zeros(len(paths)), np.inf)
+    shift = log_partition(problem.potentials)
+    left = max(0.0, 1.0 - float(np.exp(scores - shift).sum()))
+    return PathMass(paths, np.exp(objectives - top), left * float(np.exp(min(shift - top, 700.0))))

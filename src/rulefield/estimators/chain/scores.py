@@ -1,0 +1,145 @@
+"""Scores of any other model, decoded under rules: best labelings with certificates, probabilities, k best."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from rulefield.data.sequences import Sequences
+from rulefield.encode.labels import LabelEncoder
+from rulefield.encode.schemes import allowed_transitions
+from rulefield.estimators.chain.under_rules import RuledDecoder
+from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.sequences import whole_rows
+from rulefield.estimators.types import KnownLike, RulesLike
+from rulefield.exceptions import InputError
+from rulefield.inference.chain.exact import clamp
+from rulefield.parallel import in_threads, n_threads
+from rulefield.problem.chain import ChainPotentials
+
+T = TypeVar("T")
+
+
+class ScoreTables:
+    """Potentials that were computed elsewhere; what :class:`RuledDecoder` asks of a chain."""
+
+    def __init__(
+        self, scores: Sequence[np.ndarray], pairwise: np.ndarray, ends: tuple[np.ndarray, np.ndarray], n_jobs: int
+    ):
+        self.scores, self.pairwise, self.ends, self.n_jobs = scores, pairwise, ends, n_jobs
+
+    def potentials(self, data: Sequences, i: int, allowed: np.ndarray | None = None) -> ChainPotentials:
+        """Potentials of one sequence; the scheme forbids what may not begin or end it."""
+        unary = self.scores[i].copy()
+        if len(unary):
+            start, end = self.ends
+            unary[0, ~start], unary[-1, ~end] = -np.inf, -np.inf
+        own = None if allowed is None else allowed[data.offsets[i] : data.offsets[i + 1]]
+        return clamp(ChainPotentials(unary, self.pairwise), own)
+
+    def each(self, n: int, work: Callable[[int], T]) -> list[T]:
+        """Work on every sequence, in threads."""
+        return in_threads(work, range(n), self.n_jobs)
+
+
+def decode_scores(
+    scores: Sequence[np.ndarray],
+    labels: Sequence[Any],
+    *,
+    tokens: Sequence[Sequence[Any]] | None = None,
+    transitions: np.ndarray | None = None,
+    scheme: str | None = None,
+    rules: RulesLike | None = None,
+    known: KnownLike | None = None,
+    on_infeasible: str = "raise",
+    probability: bool = False,
+    k: int | None = None,
+    n_jobs: int | None = None,
+) -> list[Any]:
+    """Find the best labelings under rules for the scores of any model: a transformer, GLiNER, spaCy, your own.
+
+    Parameters
+    ----------
+    scores : list of arrays of shape (n_tokens, n_labels)
+        Log-scores of labels, such as the logits of a token classifier, one array per sequence; ``-inf`` forbids.
+    labels : sequence of length n_labels
+        What the columns mean.
+    tokens : list of sequences of tokens, optional
+        For rules about tokens, one list per sequence.
+    transitions : array of shape (n_labels, n_labels), optional
+        Log-scores of steps [from, to]; 0 by default.
+    scheme : str, optional
+        Label scheme: what it forbids is forbidden.
+    rules, known : as in :meth:`ChainCRF.predict`
+    on_infeasible : {"raise", "relax"}
+        Raise where hard rules contradict each other, or break them as little as possible.
+    probability : bool
+        Whether to work out the probability of each labeling among all that obey the hard rules.
+    k : int, optional
+        Return for each sequence the k best labelings and their probabilities instead, as ``predict_kbest`` does.
+    n_jobs : int, optional
+        Threads; the result is the same for any number.
+
+    Returns
+    -------
+    list of Labeling
+        Labels, score, objective, bound, status and broken rules of each sequence.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from rulefield import decode_scores
+    >>> from rulefield import rules as r
+    >>> logits = np.array([[0.0, 2.0, 0.0], [0.0, 1.9, 1.8]])
+    >>> decode_scores([logits], ["O", "B-total", "I-total"], scheme="BIO")[0].labels
+    ['B-total', 'B-total']
+    >>> decode_scores([logits], ["O", "B-total", "I-total"], scheme="BIO", rules=[r.segments("total") <= 1])[0].labels
+    ['B-total', 'I-total']
+    """
+    names = list(labels)
+    tables = [_checked(table, i, len(names)) for i, table in enumerate(scores)]
+    lengths = np.array([len(table) for table in tables], dtype=np.int64)
+    words = [[f"token {t}" for t in range(n)] for n in lengths] if tokens is None else [list(row) for row in tokens]
+    if len(words) != len(tables) or any(len(row) != n for row, n in zip(words, lengths)):
+        raise InputError("tokens must be one list per array of scores, with one token per row.")
+    allowed, *ends = allowed_transitions([str(name) for name in names], scheme)
+    source = ScoreTables(tables, _pairwise(transitions, allowed), (ends[0], ends[1]), n_threads(n_jobs))
+    decoder = RuledDecoder(source, rules or [], names, scheme, on_infeasible)
+    data = Sequences(np.zeros((int(lengths.sum()), 0)), lengths)
+    open_labels = _known(known, names, lengths)
+    if k is None:
+        found: list[Labeling] = decoder.decode(data, words, open_labels, probability)
+        return found
+    return [[([names[j] for j in ids], p) for ids, p in row] for row in decoder.kbest(data, k, words, open_labels)]
+
+
+def _checked(table: Any, number: int, m: int) -> np.ndarray:
+    made = np.array(table, dtype=np.float64)
+    if made.ndim != 2 or made.shape[1] != m:
+        raise InputError(f"scores[{number}] must have shape (n_tokens, {m}), one column per label; got {made.shape}.")
+    if np.isnan(made).any() or (made == np.inf).any():
+        raise InputError(
+            f"scores[{number}] holds NaN or +inf; log-scores are finite, or -inf where a label is forbidden."
+        )
+    return made
+
+
+def _pairwise(transitions: Any, allowed: np.ndarray) -> np.ndarray:
+    made = np.zeros(allowed.shape) if transitions is None else np.array(transitions, dtype=np.float64)
+    if made.shape != allowed.shape or np.isnan(made).any() or (made == np.inf).any():
+        raise InputError(
+            f"transitions must be finite (or -inf), of shape {allowed.shape} [from, to]; got {made.shape}."
+        )
+    return np.where(allowed, made, -np.inf)
+
+
+def _known(known: KnownLike | None, names: list[Any], lengths: np.ndarray) -> np.ndarray | None:
+    if known is None:
+        return None
+    encoder = LabelEncoder().set_classes(names)
+    labels = encoder.encode(whole_rows(known, lengths), lengths)
+    return (
+        labels.allowed
+        if labels.allowed is not None
+        else (labels.ids[:, None] == np.arange(len(names))).astype(np.uint8)
+    )

@@ -411,7 +411,7 @@ def cora(share: float, most: int, soft: bool) -> list[Instance]:
 
     crf, X, y = fitted(load_cora, "BIO", 150, 30)
     labels = [str(c) for c in crf.classes_]
-    rules = r.propose(y[:150], scheme="BIO", labels=labels, min_share=share) + r.mine(X[:150], y[:150])
+    rules = r.propose(y[:150], scheme="BIO", labels=labels, min_share=share) + r.mine(X[:150], y[:150], price="eq30")
     rules = [rule.hard() for rule in rules]
     held = r.check(rules, X[:150], y[:150], scheme="BIO", labels=labels)
     kept = [rule for rule, found in zip(rules, held) if found.holds >= share]

@@ -112,7 +112,7 @@ def test_auto_prices_are_residual_and_wrong_rules_are_not_obeyed(crf, data, tmp_
     with pytest.warns(UserWarning, match='1 rules are not obeyed.*"no title"'):
         ruled = RuledCRF(crf, rules=rules, algorithm="perceptron").fit(data[2], data[3])
     done = CrossFitted(crf, held_out_examples(crf, data[2], data[3]))
-    prices = done.residual_prices(rules[:2])
+    prices = done.broken_shares(rules[:2]).prices
     assert prices[0] > 0
     assert prices[1] == 0
     assert ruled.rules_[0].weight == pytest.approx(prices[0], rel=0.1), (
@@ -131,6 +131,15 @@ def test_auto_prices_are_residual_and_wrong_rules_are_not_obeyed(crf, data, tmp_
     with pytest.warns(UserWarning, match="not obeyed"):
         moved = RuledCRF(crf, rules=rules, algorithm="likelihood").fit(data[2], data[3])
     assert abs(moved.rules_[0].weight - own) > 1e-3
+
+
+def test_mined_rules_at_residual_prices_are_few_and_each_says_something_else(crf, data):
+    done = CrossFitted(crf, held_out_examples(crf, data[2], data[3]))
+    rules = r.mine(data[2], data[3], crf=done)
+    shares = done.broken_shares(rules)
+    assert 0 < len(rules) < len(r.mine(data[2], data[3]))
+    assert [rule.weight for rule in rules] == pytest.approx(shares.prices.tolist())
+    assert len({(round(m, 9), g) for m, g in zip(shares.by_model, shares.by_gold)}) == len(rules)
 
 
 def test_bad_options(crf, data):

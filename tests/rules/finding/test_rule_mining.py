@@ -128,9 +128,55 @@ def test_violated_instances_are_the_amount_of_the_rule(seed, kind):
     amounts = amounts_table([m.rule for m in found], X, y, scheme, labels).sum(axis=1)
     for mined, amount in zip(found, amounts):
         assert mined.violated == amount
-        assert 0 <= mined.support <= mined.satisfied
         assert mined.rule.weight == pytest.approx(violation_cost(mined.satisfied, mined.violated))
     assert [m.cost for m in found] == sorted((m.cost for m in found), reverse=True)
+
+
+def instances(m, tokens, labels):
+    """For one sequence of plain labels, from the words of each family: the instances where a rule could fail."""
+    runs, n = [], len(labels)
+    for t, label in enumerate(labels):
+        if t == 0 or labels[t - 1] != label:
+            runs.append([label, t, t])
+        runs[-1][2] = t
+    if m.family == "token class":
+        return labels.count(m.words.split()[1])
+    a, b = m.names
+    if m.family == "adjacency":
+        return sum(label == a and last < n - 1 for label, _, last in runs)
+    if m.family == "precedence":
+        return sum(label == a for label, _, _ in runs)
+    if m.family == "presence":
+        return sum(label == a for label, _, _ in runs) if b in labels else 0
+    if m.family == "begin-end":
+        return int(labels[0] == a)
+    if "prev=" in m.rule.text:
+        return sum(tokens[t] == "," and labels[t - 1] == a for t in range(1, n - 1))
+    return sum(len(tokens[t]) > 1 and tokens[t][-1] == "," and labels[t] == a for t in range(n - 1))
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 1000))
+def test_counts_are_those_of_the_instances_where_a_rule_could_fail(seed):
+    X, y = random_data(seed, FLAT, n_sequences=8)
+    X = [["q," if t % 3 == 1 and w == "q" else w for t, w in enumerate(x)] for x in X]
+    every = [*FAMILIES, "token class"]
+    found = mine_table(X, y, None, every, min_support=0, min_confidence=0, delimiters=[","], labels=FLAT)
+    seen = set()
+    for m in found:
+        seen.add(m.family)
+        violated = sum(m.rule.violation(t, s, None) for t, s in zip(X, y))
+        total = sum(instances(m, t, s) for t, s in zip(X, y))
+        assert (m.satisfied, m.violated) == (total - violated, violated)
+    assert seen >= set(FAMILIES) - {"state change"}
+
+
+def test_sequences_without_the_label_are_no_evidence():
+    """Of the sequences that have both, most have b first: "no b before a" must not be found."""
+    y = [["a", "c"]] * 100 + [["b", "a"]] * 8 + [["a", "b"]] * 2
+    found = {m.rule.text: m for m in mine_table(None, y, min_confidence=0, families=["presence"], min_support=0)}
+    assert (found["before('a', 'b')"].satisfied, found["before('a', 'b')"].violated) == (2, 8)
+    assert "before('a', 'b')" not in {rule.text for rule in mine(None, y)}
 
 
 def test_planted_rules_are_found():
@@ -139,6 +185,8 @@ def test_planted_rules_are_found():
     found = {(m.family, m.rule.text): m for m in mine_table(X, y)}
     assert found["adjacency", "followed_by('a', 't')"].satisfied == 15
     assert found["precedence", "eventually('m', 'd')"].confidence == 1
+    assert ("precedence", "eventually('a', 't')") not in found, "right after says more on the same evidence"
+    assert found["adjacency", "followed_by('a', 't')"].same == ("after a, sooner or later, comes t",)
     assert found["presence", "before('a', 't')"].support == 15
     assert found["begin-end", "implies(first('m'), last('d'))"].satisfied == 10
     assert found["state change", "at(token_equals(','), prev='a', next='t')"].satisfied == 5
@@ -194,9 +242,12 @@ def test_delimiters_may_end_tokens():
 
 def test_mine_gives_rules_at_their_price_or_to_be_learned():
     y = [["a", "t"]] * 10
-    rules = mine(None, y)
+    rules = mine(None, y, price="eq30")
     assert all(isinstance(rule.weight, float) and rule.name for rule in rules)
-    assert [rule.soft("learn") for rule in rules] == mine(None, y, learn=True)
+    assert [rule.soft("learn") for rule in rules] == mine(None, y, price="learn")
+    assert [rule.soft("auto") for rule in rules] == mine(None, y)
+    with pytest.raises(RuleError, match="price must be"):
+        mine(None, y, price="own")
     assert mine(None, y, min_support=11) == []
 
 

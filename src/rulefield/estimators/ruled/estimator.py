@@ -289,7 +289,7 @@ class RuledCRF(SequenceEstimator):
             X, y = picked(X, rows), [y[i] for i in rows]
             if self.rules == "propose":
                 return propose(y, scheme=base.scheme, labels=labels)
-            return mine(X, y, scheme=base.scheme, learn=self.method == "soft")
+            return mine(X, y, scheme=base.scheme, price="learn" if self.method == "soft" else "eq30")
         return list(self.rules)
 
     def _learn(self, examples: list[Example], rules: list[Rule], prior: np.ndarray, base: ChainCRF) -> FitResult:

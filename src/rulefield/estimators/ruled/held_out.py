@@ -16,7 +16,7 @@ from rulefield.estimators.ruled.prices import measured
 from rulefield.estimators.types import Label, LabelsLike, SequencesLike
 from rulefield.exceptions import InterruptedFitWarning, callers_level
 from rulefield.learning.rule_weights.learners import Example
-from rulefield.learning.rule_weights.residual import broken_shares
+from rulefield.learning.rule_weights.residual import BrokenShares, broken_shares
 from rulefield.problem.chain import ChainPotentials
 from rulefield.rules.rule import AUTO, Rule
 
@@ -29,10 +29,10 @@ class CrossFitted:
     examples: list[Example]
     interrupted: bool = False
 
-    def residual_prices(self, rules: Sequence[Rule]) -> np.ndarray:
-        """Return what breaking each rule should cost beyond what the chain knows (n_rules,), each as if it were alone."""
+    def broken_shares(self, rules: Sequence[Rule]) -> BrokenShares:
+        """Count what breaks rules, each as if it were alone; ``.prices`` are residual prices."""
         alone = [rule.soft(AUTO, per=rule.per) for rule in rules]
-        return broken_shares(measured(alone, self.examples, self.crf.classes_, self.crf.scheme)).prices
+        return broken_shares(measured(alone, self.examples, self.crf.classes_, self.crf.scheme))
 
 
 def cross_fit(

@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import log
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -14,9 +14,10 @@ from rulefield.rules.finding.mine_classes import class_rules
 from rulefield.rules.finding.observed import NameTables, Observed, nested_types, observe, type_names
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.logic import implies
-from rulefield.rules.rule import LEARN, Rule
+from rulefield.rules.rule import AUTO, LEARN, Rule
 from rulefield.rules.tokens import texts_of, token_equals, token_matches
 
+EQ30 = "eq30"
 DELIMITERS = (",", ".", ";", ":", "(", ")", "-", "--", "/", '"', "'")
 
 
@@ -30,24 +31,33 @@ class MinedRule:
         Soft, at the price ``cost`` for each unit of violation.
     family : str
     satisfied, violated : int
-        Instances of its premise (``D`` and ``D'`` of [Fersini14], eq. 30) for which it holds and fails.
-    support : int
-        Instances that speak for it: satisfied ones that would not be satisfied for want of the labels involved.
+        Informative instances of its premise (``D`` and ``D'`` of [Fersini14], eq. 30) for which it holds and fails: those
+        where another labelling of the same instance could have failed, so that holding says something.
     words : str
         The rule as a sentence.
+    same : tuple of str
+        Rules, in words, that say the same or less on the same evidence, and were left out for this one.
+    names : tuple of str
+        The labels it speaks of, premise first (empty for token classes).
     """
 
     rule: Rule
     family: str
     satisfied: int
     violated: int
-    support: int
     words: str
+    same: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    @property
+    def support(self) -> int:
+        """Instances that speak for it."""
+        return self.satisfied
 
     @property
     def confidence(self) -> float:
         """Share of the instances for which the rule holds."""
-        return self.satisfied / (self.satisfied + self.violated)
+        return self.satisfied / max(self.satisfied + self.violated, 1)
 
     @property
     def cost(self) -> float:
@@ -69,10 +79,9 @@ def violation_cost(satisfied: int, violated: int, smoothing: float = 0.5) -> flo
 
 @dataclass
 class _Found:
-    """Counts over pairs of names (K, K): ``satisfied`` and ``support`` by pair, ``premises`` by first name."""
+    """Counts over pairs of names (K, K): informative instances, and those of them for which the rule holds."""
 
     satisfied: np.ndarray
-    support: np.ndarray
     premises: np.ndarray
 
 
@@ -88,17 +97,16 @@ Family = Callable[[Observed, NameTables, int, Sequence[str]], Counts]
 
 
 def _empty(k: int) -> _Found:
-    return _Found(np.zeros((k, k), dtype=np.int64), np.zeros((k, k), dtype=np.int64), np.zeros(k, dtype=np.int64))
+    return _Found(np.zeros((k, k), dtype=np.int64), np.zeros((k, k), dtype=np.int64))
 
 
 def _adjacency(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
-    """After a comes b."""
+    """After a comes b; an a that ends its sequence cannot fail."""
     found = _empty(k)
     for _, labels in data:
         ends, starts = tables.ends(labels), tables.starts(labels)[:, 1:] > 0
         found.satisfied += ends @ starts.T
-        found.premises += ends.sum(axis=1)
-    found.support = found.satisfied
+        found.premises += ends.sum(axis=1)[:, None]
     yield _Delimiter(), found
 
 
@@ -109,21 +117,19 @@ def _precedence(data: Observed, tables: NameTables, k: int, delimiters: Sequence
         starts = tables.starts(labels)
         later = np.cumsum(starts[:, ::-1] > 0, axis=1)[:, ::-1] > 0
         found.satisfied += starts @ later.T.astype(np.int64)
-        found.premises += starts.sum(axis=1)
-    found.support = found.satisfied
+        found.premises += starts.sum(axis=1)[:, None]
     yield _Delimiter(), found
 
 
 def _presence(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
-    """No b before a; only sequences with a b speak for it."""
+    """No b before a; an a in a sequence without any b cannot fail."""
     found = _empty(k)
     for _, labels in data:
         starts = tables.starts(labels)
         earlier: np.ndarray = np.cumsum(starts > 0, axis=1) - (starts > 0)
-        good = starts @ (earlier == 0).T.astype(np.int64)
-        found.satisfied += good
-        found.support += good * (starts.sum(axis=1) > 0)[None, :]
-        found.premises += starts.sum(axis=1)
+        has_b = (starts.sum(axis=1) > 0)[None, :]
+        found.satisfied += starts @ (earlier == 0).T.astype(np.int64) * has_b
+        found.premises += starts.sum(axis=1)[:, None] * has_b
     yield _Delimiter(), found
 
 
@@ -134,8 +140,7 @@ def _begin_end(data: Observed, tables: NameTables, k: int, delimiters: Sequence[
         if len(labels):
             begins, ends = (tables.matches[:, label].astype(np.int64) for label in (labels[0], labels[-1]))
             found.satisfied += np.outer(begins, ends)
-            found.premises += begins
-    found.support = found.satisfied
+            found.premises += begins[:, None]
     yield _Delimiter(), found
 
 
@@ -160,10 +165,8 @@ def _state_change(data: Observed, tables: NameTables, k: int, delimiters: Sequen
                 if before >= 0:
                     counts = found.setdefault(delimiter, _empty(k))
                     counts.satisfied += np.outer(match[:, before], match[:, t + 1])
-                    counts.premises += match[:, before]
-    for delimiter, counts in found.items():
-        counts.support = counts.satisfied
-        yield delimiter, counts
+                    counts.premises += match[:, before][:, None]
+    yield from found.items()
 
 
 _FAMILIES: dict[str, Family] = {
@@ -203,7 +206,7 @@ def mine_table(
     min_support : int
         Least number of instances that speak for a rule.
     min_confidence : float
-        Least share of the instances of its premise for which a rule holds.
+        Least share of its informative instances for which a rule holds.
     delimiters : sequence of str
         Marks at which "state change" looks: tokens, and ends of tokens that carry their punctuation.
     labels : sequence of str, optional
@@ -225,11 +228,25 @@ def mine_table(
     mined = _classes(data, names, tables, min_support, min_confidence) if TOKEN_CLASS in chosen else []
     for family in (family for family in chosen if family != TOKEN_CLASS):
         for delimiter, found in _FAMILIES[family](data, tables, len(names), delimiters):
-            total = np.maximum(found.premises, 1)[:, None]
-            good = (found.support >= min_support) & (found.satisfied >= min_confidence * total)
+            total = np.maximum(found.premises, 1)
+            good = (found.satisfied >= min_support) & (found.satisfied >= min_confidence * total)
             for i, j in np.argwhere(good & _unrelated(names, data.table)):
                 mined.append(_mined(family, names[i], names[j], delimiter, found, i, j))
-    return sorted(mined, key=lambda m: (-m.cost, -m.support))
+    return _without_repetition(sorted(mined, key=lambda m: (-m.cost, -m.support)))
+
+
+def _without_repetition(mined: list[MinedRule]) -> list[MinedRule]:
+    """Leave out "sooner or later comes b" where "right after comes b" says more on the same evidence."""
+    later = {(m.names, m.satisfied, m.violated): m.words for m in mined if m.family == "precedence"}
+    stronger = {(m.names, m.satisfied, m.violated) for m in mined if m.family == "adjacency"}
+    kept = []
+    for m in mined:
+        key = (m.names, m.satisfied, m.violated)
+        if m.family == "adjacency" and key in later:
+            kept.append(replace(m, same=(later[key],)))
+        elif m.family != "precedence" or key not in stronger:
+            kept.append(m)
+    return kept
 
 
 def _classes(
@@ -242,7 +259,7 @@ def _classes(
     for rule, words, satisfied, violated in class_rules(data, names, tables):
         if satisfied >= min_support and satisfied >= min_confidence * (satisfied + violated):
             rule = rule.soft(violation_cost(satisfied, violated)).named(words)
-            mined.append(MinedRule(rule, TOKEN_CLASS, satisfied, violated, satisfied, words))
+            mined.append(MinedRule(rule, TOKEN_CLASS, satisfied, violated, words))
     return mined
 
 
@@ -258,10 +275,10 @@ def _unrelated(names: Sequence[str], table: LabelTable) -> np.ndarray:
 
 def _mined(family: str, a: str, b: str, delimiter: _Delimiter, found: _Found, i: int, j: int) -> MinedRule:
     satisfied = int(found.satisfied[i, j])
-    violated = int(found.premises[i]) - satisfied
+    violated = int(found.premises[i, j]) - satisfied
     rule, words = _written(family, a, b, delimiter)
     rule = rule.soft(violation_cost(satisfied, violated)).named(words)
-    return MinedRule(rule, family, satisfied, violated, int(found.support[i, j]), words)
+    return MinedRule(rule, family, satisfied, violated, words, names=(a, b))
 
 
 def _written(family: str, a: str, b: str, delimiter: _Delimiter) -> tuple[Rule, str]:
@@ -279,16 +296,61 @@ def _written(family: str, a: str, b: str, delimiter: _Delimiter) -> tuple[Rule, 
     return at(token_equals(delimiter.text), prev=a, next=b), f"{b} follows where {delimiter.text!r} ends {a}"
 
 
-def mine(X: Iterable[Any] | None, y: Iterable[Sequence[Any]], learn: bool = False, **options: Any) -> list[Rule]:
-    """Find rules in labelled data, at the price that eq. 30 of [Fersini14] gives them.
+class Shares(Protocol):
+    """How often rules are broken by a model and by gold labels, and what they should cost; (n_rules,) each."""
+
+    @property
+    def by_model(self) -> np.ndarray: ...  # noqa: D102
+    @property
+    def by_gold(self) -> np.ndarray: ...  # noqa: D102
+    @property
+    def prices(self) -> np.ndarray: ...  # noqa: D102
+
+
+class Held(Protocol):
+    """A model fitted on folds, as :func:`rulefield.estimators.ruled.held_out.cross_fit` makes it."""
+
+    def broken_shares(self, rules: Sequence[Rule]) -> Shares:
+        """Count what breaks rules on sequences that the model has not seen."""
+        ...
+
+
+def mine(
+    X: Iterable[Any] | None,
+    y: Iterable[Sequence[Any]],
+    *,
+    crf: Held | None = None,
+    price: str = AUTO,
+    **options: Any,
+) -> list[Rule]:
+    """Find rules in labelled data.
 
     Parameters
     ----------
     X, y : tokens and labels
-    learn : bool
-        Leave the price to be learned instead: ``.soft("learn")``.
+    crf : what ``cross_fit(chain, X, y)`` made, optional
+        Gives residual prices: rules that the chain keeps by itself are left out, and of rules that the same predictions
+        and as many gold labels break, one is kept.
+    price : {"auto", "learn", "eq30"}
+        Without ``crf``, ``.soft("auto")`` or ``.soft("learn")``: whoever fits a ``RuledCRF`` finds the price. "eq30" is the
+        price of [Fersini14], which knows nothing of the model: it pays for what the chain knows, once for each rule that
+        says it, and makes labels worse on most data.
     **options
         As for :func:`mine_table`, which also tells support, confidence and cost.
     """
+    if price not in (AUTO, LEARN, EQ30):
+        raise RuleError(f"price must be 'auto', 'learn' or 'eq30'; got {price!r}.")
     rules = [found.rule for found in mine_table(X, y, **options)]
-    return [rule.soft(LEARN) for rule in rules] if learn else rules
+    if price == EQ30:
+        return rules
+    return [rule.soft(price) for rule in rules] if crf is None else _at_residual_prices(rules, crf)
+
+
+def _at_residual_prices(rules: list[Rule], crf: Held) -> list[Rule]:
+    """Rules that cost something beyond what the model knows; one of those that the same labellings break."""
+    shares = crf.broken_shares(rules)
+    found: dict[tuple[float, float], Rule] = {}
+    for rule, model, gold, cost in zip(rules, shares.by_model, shares.by_gold, shares.prices):
+        if cost > 0:
+            found.setdefault((round(float(model), 9), float(gold)), rule.soft(float(cost)))
+    return list(found.values())

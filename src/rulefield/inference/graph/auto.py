@@ -34,7 +34,8 @@ MILP_NODES = 2_000
 ROOT_PROGRESS = 0.003  # stop sweeping and branch when a round closes less of the gap
 SURE = 0.05  # of the mean lead: a label that leads by more is not doubted when a labelling is made
 CASE_ROUNDS = 5
-LAST_ROUNDS = 60
+LAST_ROUNDS, MOST_ROUNDS = 100, 2_000  # of sweeps on a large graph, and what decides between them:
+ENTRIES = 200_000_000  # of messages, in all rounds together
 MOST_PIECES = 1_000
 FIRST_ROUNDS = 12  # before what is left is looked at as a smaller problem
 FEW_LEFT = 0.5  # of the labels beyond one per node: with fewer left a smaller problem is worth building
@@ -137,10 +138,13 @@ def _solve(parts: Parts, search: Search, budget: Budget) -> str:
 
 def _solve_large(parts: Parts, search: Search, budget: Budget) -> str:
     """Make the best of bound and labelling first, in time linear in the graph; search only in what they leave open."""
-    descend(search, deadline=budget.deadline)
+    messages = search.messages
+    entries = 1 + len(messages.edge) + len(messages.prefix) + len(messages.suffix)
+    rounds = min(MOST_ROUNDS, max(LAST_ROUNDS, ENTRIES // entries))
+    descend(search, rounds, deadline=budget.deadline)
     if search.is_open:
         _mend(parts, search, budget)
-        descend(search, LAST_ROUNDS, deadline=budget.deadline)
+        descend(search, rounds // 2, deadline=budget.deadline)
     if not search.is_open:
         return "tree" if search.network.is_forest else "trws"
     _solve_what_is_left(parts, search, search, budget, use_milp=False)
@@ -261,7 +265,7 @@ def _solve_what_is_left(parts: Parts, search: Search, root: Search, budget: Budg
     sizes = [len(piece.nodes) for piece in components]
     if not use_milp and max(sizes, default=0) > ONE_PIECE * sum(sizes):
         budget.search(search)
-        if not search.is_open or max(sizes) > MOST_NODES:
+        if not search.is_open or max(sizes) > MANY_NODES:
             return
     value, bound = _solve_pieces(components, labels, constant, budget, use_milp, search)
     _adopt(search, value, labels[root.network.order].astype(np.uint64))
@@ -335,7 +339,8 @@ def _solve_piece(
     descend(search, deadline=budget.deadline)
     if not use_milp:
         budget.search(search)
-    if search.is_open and len(piece.parts.potentials.pairwise) <= MILP_COLUMNS:
+    small = use_milp or search.network.n_nodes <= MANY_NODES
+    if search.is_open and small and len(piece.parts.potentials.pairwise) <= MILP_COLUMNS:
         milp_parts(piece.parts, search, MILP_NODES, budget.seconds)
     whole.rounds, whole.nodes = whole.rounds + search.rounds, whole.nodes + search.nodes
     return search.value, search.bound, search.answer()

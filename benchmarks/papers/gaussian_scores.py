@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 
 from rulefield.datasets.multilabel import MultiLabelData
 from rulefield.encode.similarity import chi2, label_distance, mutual_info, overfit_correlation
-from rulefield.estimators.gaussian.scores import CrossFitting, FittedScores, ScoreTask, cross_fit
+from rulefield.estimators.gaussian.scores import CrossFitting, FittedScores, ScoreTask, cross_fit_scores
 
 PAPER_NAMES = ["ridge logistic", "lasso logistic", "neural network", "random forest"]
 CROSSFIT_NAMES = ["chosen forest", "chosen logistic"]
@@ -116,7 +116,7 @@ def paper_fold(X, Y, X_test, Y_test) -> Fold:
 
 
 def crossfit_fold(X, Y, X_test, Y_test, families, n_jobs) -> Fold:
-    scores, _, fitted = cross_fit(CrossFitting(families, 5, 0, n_jobs, joint=True), X, Y, TASK)
+    scores, _, fitted = cross_fit_scores(CrossFitting(families, 5, 0, n_jobs, joint=True), X, Y, TASK)
     plain = TASK.score_joint(TASK.fit_joint(families[0][0], X, Y), X_test)[:, 0]
     chosen = np.array([setting(p) for p in fitted.chosen])
     return Fold(scores[:, 0], Y, fitted(X_test)[:, 0], Y_test, label_graphs(X, Y), plain, chosen)

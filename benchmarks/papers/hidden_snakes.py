@@ -79,11 +79,7 @@ def held_out(pictures, parts=4):
     """Split off every fourth snake with the broken snakes that differ from it in one cell only."""
     whole = [p for p in pictures if p.has_snake]
     origin = [
-        next(
-            k
-            for k, q in enumerate(whole)
-            if p.colours.shape == q.colours.shape and (p.colours != q.colours).sum() < 2
-        )
+        next(k for k, q in enumerate(whole) if p.colors.shape == q.colors.shape and (p.colors != q.colors).sum() < 2)
         for p in pictures
     ]
     rest = [p for p, k in zip(pictures, origin) if k % parts]

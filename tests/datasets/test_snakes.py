@@ -21,32 +21,32 @@ STEPS = {1: (-1, 0), 2: (0, 1), 3: (1, 0), 4: (0, -1)}
 def test_colours_lead_from_head_to_tail():
     for picture in make_snakes(20, seed=1):
         assert sorted(picture.labels[picture.labels > 0]) == list(range(1, 11))
-        assert ((picture.labels > 0) == (picture.colours > 0)).all()
+        assert ((picture.labels > 0) == (picture.colors > 0)).all()
         for k in range(1, 10):
             (i,), (j,) = np.nonzero(picture.labels == k)
-            down, right = STEPS[int(picture.colours[i, j])]
+            down, right = STEPS[int(picture.colors[i, j])]
             assert picture.labels[i + down, j + right] == k + 1
-        assert holds_snake(picture.colours)
+        assert holds_snake(picture.colors)
 
 
 def test_hidden_pictures_hold_a_snake_or_not():
     pictures = make_snakes(10, seed=2, hidden=True)
     assert [p.has_snake for p in pictures] == [True, False] * 5
     for picture in pictures:
-        assert holds_snake(picture.colours) == picture.has_snake == bool(picture.labels.any())
+        assert holds_snake(picture.colors) == picture.has_snake == bool(picture.labels.any())
 
 
 def test_the_same_seed_draws_the_same_pictures():
     one, two = make_snakes(3, seed=5), make_snakes(3, seed=5)
-    assert all((a.colours == b.colours).all() for a, b in zip(one, two))
+    assert all((a.colors == b.colors).all() for a, b in zip(one, two))
 
 
 def test_windows_are_one_hot_around_the_cell():
     picture = make_snakes(1)[0]
-    window = window_features(picture.colours).reshape(*picture.colours.shape, 3, 3, 5)
+    window = window_features(picture.colors).reshape(*picture.colors.shape, 3, 3, 5)
     assert (window.sum(axis=-1) == 1).all()
-    assert (window[:, :, 1, 1].argmax(axis=-1) == picture.colours).all()
-    assert (window[:, 1:, 1, 0].argmax(axis=-1) == picture.colours[:, :-1]).all()
+    assert (window[:, :, 1, 1].argmax(axis=-1) == picture.colors).all()
+    assert (window[:, 1:, 1, 0].argmax(axis=-1) == picture.colors[:, :-1]).all()
     assert (window[0, :, 0, :, 0] == 1).all()
 
 
@@ -67,16 +67,16 @@ def test_reads_the_layout_of_the_real_sets(tmp_path):
     colour = np.array([[0, 0, 255], [255, 0, 0], [0, 255, 0], [0, 255, 255], [255, 255, 0]], dtype=np.uint8)
     arrays = {}
     for split in ("train", "test"):
-        arrays[f"X_{split}"] = np.concatenate([colour[p.colours.ravel()] for p in pictures])
+        arrays[f"X_{split}"] = np.concatenate([colour[p.colors.ravel()] for p in pictures])
         arrays[f"Y_{split}"] = np.concatenate([p.labels.ravel() for p in pictures]).astype(np.uint8)
-        arrays[f"shape_{split}"] = np.array([p.colours.shape for p in pictures])
+        arrays[f"shape_{split}"] = np.array([p.colors.shape for p in pictures])
         arrays[f"pict_{split}"] = np.array([p.has_snake for p in pictures])
     np.savez(tmp_path / "snakes.npz", **arrays)
     train, test = read_snakes(tmp_path / "snakes.npz")
     for got, expected in zip(train + test, pictures + pictures):
         assert (got.labels == expected.labels).all()
         assert got.has_snake == expected.has_snake
-        assert ((got.colours == 0) == (expected.colours == 0)).all()
+        assert ((got.colors == 0) == (expected.colors == 0)).all()
 
 
 def test_mistakes_are_explained(tmp_path):
@@ -92,23 +92,23 @@ def test_turned_pictures_are_snakes_again_and_all_different():
     assert len(turned) == 8 * len(pictures)
     assert len(turned_snakes(pictures, mirrored=False)) == 4 * len(pictures)
     for before, after in zip(pictures, turned):
-        assert (before.colours == after.colours).all()
+        assert (before.colors == after.colors).all()
         assert (before.labels == after.labels).all()
     for position in range(8):
         for before, after in zip(pictures, turned[position * 12 :]):
-            assert before.has_snake == after.has_snake == holds_snake(after.colours)
+            assert before.has_snake == after.has_snake == holds_snake(after.colors)
             assert np.bincount(before.labels.ravel()).tolist() == np.bincount(after.labels.ravel()).tolist()
     for k in range(0, 12, 2):  # labels and colours moved together: following colours still counts up
         for after in turned[k::12]:
             for label in range(1, 10):
                 (i,), (j,) = np.nonzero(after.labels == label)
-                down, right = STEPS[int(after.colours[i, j])]
+                down, right = STEPS[int(after.colors[i, j])]
                 assert after.labels[i + down, j + right] == label + 1
         assert len({after.labels.tobytes() + bytes(after.labels.shape) for after in turned[k::12]}) == 8
 
 
 def test_colours_without_one_meaning_cannot_be_turned():
     picture = make_snakes(1)[0]
-    grey = Picture((picture.colours > 0).astype(np.int64), picture.labels)
+    grey = Picture((picture.colors > 0).astype(np.int64), picture.labels)
     with pytest.raises(InputError, match="four colours"):
         turned_snakes([grey])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rulefield.encode.features import FeatureEncoder, Form, input_form
+from rulefield.encode.features import FeatureEncoder, InputForm, input_form
 from rulefield.exceptions import InputError
 
 
@@ -172,8 +172,8 @@ def test_bad_input_is_named(X, match):
 
 
 def test_forms():
-    assert input_form([[{"a": 1}]]) is Form.dicts
-    assert input_form([["a"], []]) is Form.tokens
-    assert input_form([[("a", "b")]]) is Form.strings
-    assert input_form([[], []]) is Form.empty
-    assert input_form([np.zeros((2, 3)), np.zeros((1, 3))]) is Form.matrices
+    assert input_form([[{"a": 1}]]) is InputForm.dicts
+    assert input_form([["a"], []]) is InputForm.tokens
+    assert input_form([[("a", "b")]]) is InputForm.strings
+    assert input_form([[], []]) is InputForm.empty
+    assert input_form([np.zeros((2, 3)), np.zeros((1, 3))]) is InputForm.matrices

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rulefield.encode.tokenizers import Given, Pattern, Whitespace, Words, as_tokenizer, from_config
+from rulefield.encode.tokenizers import Given, Matches, Whitespace, Words, as_tokenizer, from_config
 from rulefield.exceptions import InputError
 
 ANY_TEXT = st.text(max_size=60) | st.text(alphabet="aB1 .,-'/#\n\t(é’", max_size=40)
-KINDS = [Words(), Words(lower_split=True), Whitespace(), Pattern(r"\d+|[a-z]+"), Pattern(r"a|\s*")]
+KINDS = [Words(), Words(lower_split=True), Whitespace(), Matches(r"\d+|[a-z]+"), Matches(r"a|\s*")]
 
 
 @pytest.mark.parametrize("tokenizer", KINDS, ids=lambda t: str(t.to_config()))

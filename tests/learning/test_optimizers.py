@@ -9,9 +9,9 @@ from oracles.labelled_chains import random_labels, random_sequences
 from rulefield.exceptions import InputError
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.fit_log import Ending
-from rulefield.learning.lbfgs import minimise_lbfgs
+from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.learning.lbfgs_history import History, Point
-from rulefield.learning.owlqn import minimise_owlqn, pseudo_gradient
+from rulefield.learning.owlqn import minimize_owlqn, pseudo_gradient
 from rulefield.models.chain import ChainModel
 from rulefield.parallel import Threads, n_threads, shard_bounds
 
@@ -40,7 +40,7 @@ def chains(l2=0.5, seed=0, n_jobs=1, partial=0.0):
 
 def test_lbfgs_solves_linear_equations():
     problem = Quadratic()
-    result = minimise_lbfgs(problem, np.zeros(40), **EXACT)
+    result = minimize_lbfgs(problem, np.zeros(40), **EXACT)
     assert result.converged
     assert_allclose(result.theta, np.linalg.solve(problem.matrix, problem.vector), atol=1e-7)
 
@@ -68,7 +68,7 @@ def test_direction_is_the_two_loop_recursion():
 @pytest.mark.parametrize("partial", [0.0, 0.3])
 def test_lbfgs_finds_the_optimum_that_scipy_finds(partial):
     objective, model = chains(partial=partial)
-    result = minimise_lbfgs(objective, model.zeros(), **EXACT)
+    result = minimize_lbfgs(objective, model.zeros(), **EXACT)
     peer = minimize(
         objective.value_and_gradient,
         model.zeros(),
@@ -83,7 +83,7 @@ def test_lbfgs_finds_the_optimum_that_scipy_finds(partial):
 @pytest.mark.parametrize(("l1", "l2"), [(0.5, 0.0), (2.0, 0.0), (1.0, 0.7), (1e3, 0.0)])
 def test_owlqn_satisfies_the_optimality_conditions(l1, l2):
     objective, model = chains(l2=l2)
-    result = minimise_owlqn(objective, model.zeros(), l1, **EXACT)
+    result = minimize_owlqn(objective, model.zeros(), l1, **EXACT)
     gradient = objective.value_and_gradient(result.theta)[1]
     zero = result.theta == 0.0
     assert (np.abs(gradient[zero]) <= l1 * (1 + 1e-6)).all()
@@ -98,14 +98,14 @@ def test_owlqn_of_a_separable_problem_is_soft_thresholding():
             return float(0.5 * ((theta - centre) ** 2).sum()), theta - centre
 
     centre = np.random.default_rng(0).normal(size=200)
-    result = minimise_owlqn(Separable(), np.ones(200), 0.4, **EXACT)
+    result = minimize_owlqn(Separable(), np.ones(200), 0.4, **EXACT)
     assert_allclose(result.theta, np.sign(centre) * np.maximum(np.abs(centre) - 0.4, 0), atol=1e-8)
 
 
 def test_owlqn_without_penalty_is_plain_minimisation():
     objective, model = chains()
-    a = minimise_owlqn(objective, model.zeros(), 0.0, **EXACT)
-    b = minimise_lbfgs(objective, model.zeros(), **EXACT)
+    a = minimize_owlqn(objective, model.zeros(), 0.0, **EXACT)
+    b = minimize_lbfgs(objective, model.zeros(), **EXACT)
     assert_allclose(a.objective, b.objective, rtol=1e-9)
 
 
@@ -121,7 +121,7 @@ def test_pseudo_gradient_has_the_least_norm():
 
 def test_objective_never_rises_and_the_log_is_complete():
     objective, model = chains()
-    result = minimise_lbfgs(objective, model.zeros(), max_iter=15, tol=0.0)
+    result = minimize_lbfgs(objective, model.zeros(), max_iter=15, tol=0.0)
     values = [record.objective for record in result.log]
     assert [record.iteration for record in result.log] == list(range(1, 16))
     assert (np.diff(values) <= 0).all()
@@ -131,16 +131,16 @@ def test_objective_never_rises_and_the_log_is_complete():
     assert result.log[-1].evaluations >= 16
 
 
-@pytest.mark.parametrize("minimise", [minimise_lbfgs, lambda f, x, **k: minimise_owlqn(f, x, 0.5, **k)])
-def test_the_callback_can_stop(minimise):
+@pytest.mark.parametrize("minimize", [minimize_lbfgs, lambda f, x, **k: minimize_owlqn(f, x, 0.5, **k)])
+def test_the_callback_can_stop(minimize):
     objective, model = chains()
-    result = minimise(objective, model.zeros(), callback=lambda record, theta: record.iteration == 4)
+    result = minimize(objective, model.zeros(), callback=lambda record, theta: record.iteration == 4)
     assert result.ending is Ending.stopped
     assert result.n_iter == 4
 
 
-@pytest.mark.parametrize("minimise", [minimise_lbfgs, lambda f, x, **k: minimise_owlqn(f, x, 0.5, **k)])
-def test_interruption_keeps_the_best_weights(minimise):
+@pytest.mark.parametrize("minimize", [minimize_lbfgs, lambda f, x, **k: minimize_owlqn(f, x, 0.5, **k)])
+def test_interruption_keeps_the_best_weights(minimize):
     objective, model = chains()
     seen = []
 
@@ -149,7 +149,7 @@ def test_interruption_keeps_the_best_weights(minimise):
         if len(seen) == 5:
             raise KeyboardInterrupt
 
-    result = minimise(objective, model.zeros(), callback=interrupt)
+    result = minimize(objective, model.zeros(), callback=interrupt)
     assert result.interrupted
     assert_array_equal(result.theta, seen[-1][1])
     assert result.objective == seen[-1][0]
@@ -157,15 +157,15 @@ def test_interruption_keeps_the_best_weights(minimise):
 
 def test_a_warm_start_at_the_optimum_ends_at_once():
     objective, model = chains()
-    best = minimise_lbfgs(objective, model.zeros(), **EXACT)
-    again = minimise_lbfgs(objective, best.theta, gtol=1e-5)
+    best = minimize_lbfgs(objective, model.zeros(), **EXACT)
+    again = minimize_lbfgs(objective, best.theta, gtol=1e-5)
     assert again.converged
     assert again.n_iter <= 2
 
 
 def test_threads_change_no_bit():
     results = [
-        minimise_lbfgs(chains(n_jobs=n)[0], chains()[1].zeros(), max_iter=20, n_jobs=n).theta for n in (1, 2, 3)
+        minimize_lbfgs(chains(n_jobs=n)[0], chains()[1].zeros(), max_iter=20, n_jobs=n).theta for n in (1, 2, 3)
     ]
     assert_array_equal(results[0], results[1])
     assert_array_equal(results[0], results[2])
@@ -177,9 +177,9 @@ def test_an_infinite_beginning_is_refused():
             return np.inf, np.zeros_like(theta)
 
     with pytest.raises(InputError, match="objective is inf"):
-        minimise_lbfgs(Nowhere(), np.zeros(2))
+        minimize_lbfgs(Nowhere(), np.zeros(2))
     with pytest.raises(InputError, match="objective is inf"):
-        minimise_owlqn(Nowhere(), np.zeros(2), 1.0)
+        minimize_owlqn(Nowhere(), np.zeros(2), 1.0)
 
 
 def test_shards_cover_the_data_once_and_are_balanced():

@@ -9,7 +9,7 @@ from rulefield import metrics
 from rulefield.cli.corpus import Corpus, read_corpus
 from rulefield.cli.opened import OpenedChain, OpenedJoint, open_model
 from rulefield.cli.prediction import read_rules
-from rulefield.cli.tasks import fully_labelled, parse_tasks, read_tasks
+from rulefield.cli.tasks import labeled_rows, parse_tasks, read_tasks
 from rulefield.exceptions import InputError
 
 
@@ -89,7 +89,7 @@ def _joint_labels(
     predicted = opened.predict(corpus.tokens, rules)
     found = {}
     for task in named:
-        rows = fully_labelled(corpus, task)
+        rows = labeled_rows(corpus, task)
         if not rows:
             raise InputError(f"{file!r} has no sequence in which every label of the task {task!r} is known.")
         found[task] = [(corpus.labels or [])[i][task] for i in rows], [predicted[i][task] for i in rows]

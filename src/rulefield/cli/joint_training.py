@@ -5,7 +5,7 @@ from time import perf_counter
 from typing import Any
 
 from rulefield.cli.corpus import Corpus, protect_inputs
-from rulefield.cli.tasks import Tasks, fully_labelled, parse_tasks, read_tasks
+from rulefield.cli.tasks import Tasks, labeled_rows, parse_tasks, read_tasks
 from rulefield.cli.training import (
     LEARN,
     TrainOptions,
@@ -91,7 +91,7 @@ def _dev_line(crf: Any, held_out: Corpus) -> str:
     predicted = crf.predict(held_out.tokens)
     parts = []
     for task in crf.tasks_:
-        rows = fully_labelled(held_out, task)
+        rows = labeled_rows(held_out, task)
         if not rows:
             continue
         gold, guess = [(held_out.labels or [])[i][task] for i in rows], [predicted[i][task] for i in rows]

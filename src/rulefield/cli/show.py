@@ -17,16 +17,16 @@ class Palette:
     """A colour for each segment type, always the same in one run."""
 
     def __init__(self, types: Iterable[str]):
-        self.colours = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(dict.fromkeys(types))}
+        self.colors = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(dict.fromkeys(types))}
 
     def style(self, name: str) -> str:
         """Return the style of a type; outside text is dim."""
-        return "dim" if name == OUTSIDE else self.colours.get(name, "white")
+        return "dim" if name == OUTSIDE else self.colors.get(name, "white")
 
     def legend(self) -> Text:
         """Write all types in their colours."""
         text = Text()
-        for name in self.colours:
+        for name in self.colors:
             text.append(f" {name} ", style=f"reverse {self.style(name)}")
             text.append(" ")
         return text

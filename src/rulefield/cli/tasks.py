@@ -76,7 +76,7 @@ def _from_objects(corpus: Corpus, tasks: Tasks) -> list[dict[str, Any]]:
     return found
 
 
-def fully_labelled(corpus: Corpus, task: str) -> list[int]:
+def labeled_rows(corpus: Corpus, task: str) -> list[int]:
     """Sequences in which every label of a task is known."""
     return [
         i

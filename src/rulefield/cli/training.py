@@ -198,10 +198,10 @@ def choose_scheme(labels: list[Any], scheme: str, quiet: bool) -> str | None:
 
 def expectation_line(report: Any) -> str:
     """Say how an expectation fared, in one line."""
-    pull = "holds by itself" if not report.binds else f"binds, multiplier {report.multiplier:+.3g}"
+    effect = "holds by itself" if not report.binds else f"binds, multiplier {report.multiplier:+.3g}"
     return (
         f"{report.expectation}: {report.under_q:.4g} in training, {report.under_model:.4g} under the model, "
-        f"{report.predicted:.4g} in its predictions (wanted {report.low:g} to {report.high:g}; {pull})"
+        f"{report.predicted:.4g} in its predictions (wanted {report.low:g} to {report.high:g}; {effect})"
     )
 
 

@@ -29,7 +29,7 @@ class TypedGraph:
         type; ``features`` (n_edges, n_features) is dense, CSR or None (the constant feature 1). An edge is
         listed once; its weights are indexed [label of the first node, label of the second].
     relations : dict of str to (type, type, pairs)
-        Named sets of node pairs that rules speak of, such as ``"blocks": ("page", "block", pairs)``; they carry
+        Named sets of node pairs that rules refer to, such as ``"blocks": ("page", "block", pairs)``; they carry
         no score.
 
     Notes

@@ -9,7 +9,7 @@ HIERARCHY = {"author": "authors", "editor": "editors"}
 SMALL = {"of", "in", "for", "and", "the", "on"}
 
 
-class Parts:
+class CitationParts:
     """Writes fields in one citation's style.
 
     Parameters

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.datasets.citation_parts import Parts
+from rulefield.datasets.citation_parts import CitationParts
 from rulefield.datasets.draw import Draw, add_noise
 from rulefield.datasets.tagged import label_tagged
 from rulefield.exceptions import InputError
@@ -53,7 +53,7 @@ def make_citations(
 def _citation(draw: Draw, hierarchical: bool, noise: float) -> tuple[list[str], list[str]]:
     style = _style(draw)
     kind = draw.one(list(KINDS), list(KINDS.values()))
-    parts = Parts(draw, style, noise, hierarchical)
+    parts = CitationParts(draw, style, noise, hierarchical)
     tokens, labels = label_tagged(_arrange(parts, kind, style, draw, noise))
     return add_noise(tokens, labels, noise * 0.6, draw)
 
@@ -83,7 +83,7 @@ def _style(draw: Draw) -> Style:
     )
 
 
-def _arrange(parts: Parts, kind: str, style: Style, draw: Draw, noise: float) -> str:
+def _arrange(parts: CitationParts, kind: str, style: Style, draw: Draw, noise: float) -> str:
     """Put the fields of one citation into an order."""
     head = [parts.authors()]
     if kind == "book" and draw.chance(0.25):

@@ -27,14 +27,14 @@ class Picture(NamedTuple):
 
     Parameters
     ----------
-    colours : ndarray of int, shape (height, width)
+    colors : ndarray of int, shape (height, width)
         0 is background, 1 to 4 the directions.
     labels : ndarray of int, shape (height, width)
         0 is background, 1 to 10 the cells from head to tail.
     has_snake : bool
     """
 
-    colours: np.ndarray
+    colors: np.ndarray
     labels: np.ndarray
     has_snake: bool = True
 
@@ -70,28 +70,28 @@ def _draw(rng: np.random.Generator) -> Picture:
     directions.append(rng.integers(4))
     cells = cells - cells.min(axis=0) + 1
     height, width = cells.max(axis=0) + 2
-    colours, labels = np.zeros((height, width), dtype=np.int64), np.zeros((height, width), dtype=np.int64)
-    colours[cells[:, 0], cells[:, 1]] = np.array(directions) + 1
+    colors, labels = np.zeros((height, width), dtype=np.int64), np.zeros((height, width), dtype=np.int64)
+    colors[cells[:, 0], cells[:, 1]] = np.array(directions) + 1
     labels[cells[:, 0], cells[:, 1]] = np.arange(1, LENGTH + 1)
-    return Picture(colours, labels)
+    return Picture(colors, labels)
 
 
 def _break(picture: Picture, rng: np.random.Generator) -> Picture | None:
     """Give one snake cell another one's colour; None where the picture still holds a snake."""
-    colours = picture.colours.copy()
-    cells = np.argwhere(colours != BACKGROUND)
+    colors = picture.colors.copy()
+    cells = np.argwhere(colors != BACKGROUND)
     target, source = (tuple(cells[k]) for k in rng.choice(len(cells), size=2, replace=False))
-    colours[target] = colours[source]
-    return None if holds_snake(colours) else Picture(colours, np.zeros_like(colours), False)
+    colors[target] = colors[source]
+    return None if holds_snake(colors) else Picture(colors, np.zeros_like(colors), False)
 
 
-def holds_snake(colours: np.ndarray) -> bool:
+def holds_snake(colors: np.ndarray) -> bool:
     """Tell whether following colours from some cell visits ten different coloured cells."""
-    cells = {tuple(cell) for cell in np.argwhere(colours != BACKGROUND).tolist()}
+    cells = {tuple(cell) for cell in np.argwhere(colors != BACKGROUND).tolist()}
     for start in cells:
         seen, here = {start}, start
         while len(seen) < LENGTH:
-            step = _STEPS[colours[here] - 1]
+            step = _STEPS[colors[here] - 1]
             here = (here[0] + int(step[0]), here[1] + int(step[1]))
             if here not in cells or here in seen:
                 break
@@ -110,12 +110,12 @@ def turned_snakes(pictures: list[Picture], mirrored: bool = True) -> list[Pictur
     What a colour means is read from the labels, so that pictures with any palette can be turned; all of the first
     position come first. Learning from them says that the rules of snakes are the same in every direction.
     """
-    steps = colour_steps(pictures)
+    steps = color_steps(pictures)
     sides = (False, True) if mirrored else (False,)
     return [_turn(p, quarters, side, steps) for side in sides for quarters in range(4) for p in pictures]
 
 
-def colour_steps(pictures: list[Picture]) -> dict[int, tuple[int, int]]:
+def color_steps(pictures: list[Picture]) -> dict[int, tuple[int, int]]:
     """Step (rows, columns) from a cell of each colour to the next cell of its snake.
 
     Raises
@@ -129,8 +129,8 @@ def colour_steps(pictures: list[Picture]) -> dict[int, tuple[int, int]]:
             cells = np.argwhere(picture.labels > BACKGROUND)
             cells = cells[np.argsort(picture.labels[tuple(cells.T)])]
             for here, step in zip(cells[:-1], np.diff(cells, axis=0)):
-                found.setdefault(int(picture.colours[tuple(here)]), set()).add((int(step[0]), int(step[1])))
-    steps = {colour: next(iter(seen)) for colour, seen in found.items() if len(seen) == 1}
+                found.setdefault(int(picture.colors[tuple(here)]), set()).add((int(step[0]), int(step[1])))
+    steps = {color: next(iter(seen)) for color, seen in found.items() if len(seen) == 1}
     if len(set(steps.values())) != len(_STEPS) or len(found) != len(_STEPS):
         raise InputError(f"each of four colours must stand for one of the four directions; got {found}.")
     return steps
@@ -138,18 +138,18 @@ def colour_steps(pictures: list[Picture]) -> dict[int, tuple[int, int]]:
 
 def _turn(picture: Picture, quarters: int, mirror: bool, steps: dict[int, tuple[int, int]]) -> Picture:
     """Turn a picture against the clock, then mirror it left to right."""
-    colour_of = {step: colour for colour, step in steps.items()}
+    colour_of = {step: color for color, step in steps.items()}
     palette = np.zeros(max(steps) + 1, dtype=np.int64)
-    for colour, (down, right) in steps.items():
+    for color, (down, right) in steps.items():
         for _ in range(quarters):
             down, right = -right, down
-        palette[colour] = colour_of[down, -right if mirror else right]
+        palette[color] = colour_of[down, -right if mirror else right]
 
     def moved(array: np.ndarray) -> np.ndarray:
         quarter = np.rot90(array, quarters)
         return np.ascontiguousarray(quarter[:, ::-1] if mirror else quarter)
 
-    return Picture(palette[moved(picture.colours)], moved(picture.labels), picture.has_snake)
+    return Picture(palette[moved(picture.colors)], moved(picture.labels), picture.has_snake)
 
 
 # --- real pictures ----------------------------------------------------------------------------
@@ -169,28 +169,28 @@ def read_snakes(path: str | Path) -> tuple[list[Picture], list[Picture]]:
 
 def _palette(pixels: np.ndarray) -> np.ndarray:
     """Colours of a set, the most frequent (background) first."""
-    colours, count = np.unique(pixels, axis=0, return_counts=True)
-    return colours[np.argsort(-count, kind="stable")]
+    colors, count = np.unique(pixels, axis=0, return_counts=True)
+    return colors[np.argsort(-count, kind="stable")]
 
 
 def _read_split(data: dict[str, np.ndarray], split: str, palette: np.ndarray) -> list[Picture]:
     shapes = data[f"shape_{split}"].astype(np.int64)
     numbers = (data[f"X_{split}"][:, None, :] == palette).all(axis=2).argmax(axis=1)
     cuts = np.cumsum(shapes.prod(axis=1))[:-1]
-    colours, labels = np.split(numbers, cuts), np.split(data[f"Y_{split}"].astype(np.int64), cuts)
+    colors, labels = np.split(numbers, cuts), np.split(data[f"Y_{split}"].astype(np.int64), cuts)
     snake = data.get(f"pict_{split}", np.ones(len(shapes)))
-    return [Picture(c.reshape(s), y.reshape(s), bool(p)) for c, y, s, p in zip(colours, labels, shapes, snake)]
+    return [Picture(c.reshape(s), y.reshape(s), bool(p)) for c, y, s, p in zip(colors, labels, shapes, snake)]
 
 
 # --- pictures as graphs -----------------------------------------------------------------------
 
 
-def window_features(colours: np.ndarray, n_colours: int = N_COLOURS) -> np.ndarray:
-    """One-hot colours of the 3x3 window around each cell (outside is background): (cells, 9 * n_colours)."""
-    height, width = colours.shape
-    framed = np.pad(colours, 1, constant_values=BACKGROUND)
+def window_features(colors: np.ndarray, n_colors: int = N_COLOURS) -> np.ndarray:
+    """One-hot colours of the 3x3 window around each cell (outside is background): (cells, 9 * n_colors)."""
+    height, width = colors.shape
+    framed = np.pad(colors, 1, constant_values=BACKGROUND)
     around = [framed[i : i + height, j : j + width].ravel() for i in range(3) for j in range(3)]
-    return np.eye(n_colours)[np.stack(around, axis=1)].reshape(height * width, 9 * n_colours)
+    return np.eye(n_colors)[np.stack(around, axis=1)].reshape(height * width, 9 * n_colors)
 
 
 def snake_graph(picture: Picture, edges: str = "directions", picture_node: bool = False) -> TypedGraph:
@@ -207,15 +207,15 @@ def snake_graph(picture: Picture, edges: str = "directions", picture_node: bool 
     """
     if edges not in ("directions", "full"):
         raise InputError(f'edges must be "directions" or "full"; got {edges!r}.')
-    shape = picture.colours.shape
-    window = window_features(picture.colours)
+    shape = picture.colors.shape
+    window = window_features(picture.colors)
     cells = sparse.csr_array(window)
     pairs, direction = grid_edges(*shape)
     between: Any = end_features(cells, pairs, direction, 2) if edges == "full" else np.eye(2)[direction]
     nodes: dict[str, Any] = {"cell": window}
     links: dict[tuple[str, str], Any] = {("cell", "cell"): (pairs, between)}
     if picture_node:
-        counts = np.bincount(picture.colours.ravel(), minlength=N_COLOURS)
+        counts = np.bincount(picture.colors.ravel(), minlength=N_COLOURS)
         nodes["picture"] = np.array([[*counts, *shape]]) / 10.0  # of the size of the other features
         to_picture = np.stack([np.arange(len(window)), np.zeros(len(window), dtype=np.int64)], axis=1)
         links["cell", "picture"] = (to_picture, cells)

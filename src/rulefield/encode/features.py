@@ -33,7 +33,7 @@ from rulefield.exceptions import InputError
 _MANY = (list, set, frozenset, tuple)
 
 
-class Form(StrEnum):
+class InputForm(StrEnum):
     """The ways in which sequences are given."""
 
     sequences = "rf.Sequences"
@@ -44,7 +44,7 @@ class Form(StrEnum):
     empty = "no token at all"
 
 
-def input_form(X: Any) -> Form:
+def input_form(X: Any) -> InputForm:
     """Tell how ``X`` is given, from its types only (one pass over tokens, none over features).
 
     Raises
@@ -53,14 +53,14 @@ def input_form(X: Any) -> Form:
         ``X`` is not a list of sequences, or mixes forms.
     """
     if isinstance(X, Sequences):
-        return Form.sequences
+        return InputForm.sequences
     if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
         raise InputError(f"X must be a list of sequences of tokens, or rf.Sequences; got {type(X).__name__}.")
     if sp.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object):
         raise InputError("X is one matrix; write rf.Sequences(matrix, lengths), to say where each sequence ends.")
     kinds = set(map(type, X))
     if kinds and all(sp.issparse(x) or (isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype != object) for x in X):
-        return Form.matrices
+        return InputForm.matrices
     bad = [kind for kind in kinds if not _is_list(kind)]
     if bad:
         i = next(i for i, x in enumerate(X) if type(x) is bad[0])
@@ -75,15 +75,15 @@ def _is_list(kind: type) -> bool:
     return issubclass(kind, (list, tuple, np.ndarray))
 
 
-def _token_form(X: Iterable[Any]) -> Form:
-    forms: dict[Form, type] = {}
+def _token_form(X: Iterable[Any]) -> InputForm:
+    forms: dict[InputForm, type] = {}
     for kind in set(map(type, chain.from_iterable(X))):
         if issubclass(kind, Mapping):
-            forms[Form.dicts] = kind
+            forms[InputForm.dicts] = kind
         elif issubclass(kind, str):
-            forms[Form.tokens] = kind
+            forms[InputForm.tokens] = kind
         elif issubclass(kind, _MANY):
-            forms[Form.strings] = kind
+            forms[InputForm.strings] = kind
         else:
             raise InputError(
                 f"a token must be a dict, a list of feature strings, or a string; {_place_of_type(X, kind)} is a "
@@ -95,7 +95,7 @@ def _token_form(X: Iterable[Any]) -> Form:
             f"all tokens must have one form, but {_place_of_type(X, first)} is a {first.__name__} and "
             f"{_place_of_type(X, second)} is a {second.__name__}."
         )
-    return next(iter(forms), Form.empty)
+    return next(iter(forms), InputForm.empty)
 
 
 def _place_of_type(X: Iterable[Any], kind: type) -> str:
@@ -163,11 +163,11 @@ class FeatureEncoder:
         X = X if isinstance(X, (list, tuple, np.ndarray, Sequences)) else _listed(X)
         form = input_form(X)
         lengths = np.fromiter(map(len, X), dtype=np.int64, count=len(X))
-        if form is Form.strings:
+        if form is InputForm.strings:
             return self._encode_strings(X, lengths, grow)
-        if form is Form.dicts:
+        if form is InputForm.dicts:
             return self._encode_dicts(X, lengths, grow)
-        if form is Form.empty:
+        if form is InputForm.empty:
             return self._assemble(np.zeros(0, np.int32), None, np.zeros(0, np.int64), lengths)
         raise InputError(f"FeatureEncoder reads feature dicts and lists of feature strings; got {form.value}.")
 

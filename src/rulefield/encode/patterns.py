@@ -1,4 +1,4 @@
-"""Classes of tokens that are told by their characters: numbers, years, initials, addresses of several kinds."""
+"""Classes of tokens recognized by their characters: numbers, years, initials, addresses of several kinds."""
 
 import re
 

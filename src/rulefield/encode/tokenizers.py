@@ -76,7 +76,7 @@ class Whitespace:
         return {"kind": "whitespace"}
 
 
-class Pattern:
+class Matches:
     """Tokens are what a regular expression finds; what it leaves out, but for white space, becomes tokens too.
 
     Parameters
@@ -163,7 +163,7 @@ def _checked(places: list[Place], text: str) -> list[Place]:
     return places
 
 
-_KINDS: dict[str, Callable[..., Tokenizer]] = {"words": Words, "whitespace": Whitespace, "pattern": Pattern}
+_KINDS: dict[str, Callable[..., Tokenizer]] = {"words": Words, "whitespace": Whitespace, "pattern": Matches}
 
 
 def as_tokenizer(tokenizer: Any) -> Tokenizer:
@@ -173,7 +173,7 @@ def as_tokenizer(tokenizer: Any) -> Tokenizer:
     if tokenizer == "whitespace":
         return Whitespace()
     if isinstance(tokenizer, str):
-        return Pattern(tokenizer)
+        return Matches(tokenizer)
     if hasattr(tokenizer, "to_config"):
         return tokenizer
     if callable(tokenizer):

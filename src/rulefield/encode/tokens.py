@@ -37,7 +37,7 @@ class TokenFeatures(TransformerMixin, BaseEstimator):
     position : bool
         First and last tokens, and the tenth of the sequence that a token lies in.
     classes : bool or dict of str to str
-        Classes told by regular expressions (number, year, initial, email, ...); a dict adds classes of your own.
+        Classes recognized by regular expressions (number, year, initial, email, ...); a dict adds classes of your own.
     lexicons : dict of str to collection of str, optional
         Word lists. An entry may have several words; case does not matter, nor does punctuation around a token.
         :func:`rulefield.encode.cues.citation_cues` has some for citations.
@@ -152,7 +152,7 @@ class _Describer:
                     features.append(f"{d}:outside")
             made.append(features)
         if self.options.bigrams:
-            self.add_neighbours(words, made)
+            self.add_neighbors(words, made)
         if self.options.position:
             _add_positions(made)
         if self.options.marks:
@@ -186,7 +186,7 @@ class _Describer:
             found += [f"{d}:{name}" for name in self.classes(word)]
         return found
 
-    def add_neighbours(self, words: Sequence[str], made: list[list[str]]) -> None:
+    def add_neighbors(self, words: Sequence[str], made: list[list[str]]) -> None:
         """Add pairs of words, and the shapes of three neighbours, to all tokens."""
         if self.options.window == 0:
             return

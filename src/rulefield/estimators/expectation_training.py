@@ -1,4 +1,4 @@
-"""Expectations in training, for every estimator that takes them: options, compilation, climbing, the report."""
+"""Expectations in training, for every estimator that takes them: options, compilation, the fit, the report."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -14,14 +14,14 @@ from rulefield.learning.expectations.batches import BatchedObjective
 from rulefield.learning.expectations.corpus import JointCorpus
 from rulefield.learning.expectations.em import (
     ExpectationFit,
-    RegularisedObjective,
+    RegularizedObjective,
     direct_descent,
-    expectation_maximisation,
+    expectation_maximization,
 )
-from rulefield.learning.expectations.generalized import GeneralisedExpectation
+from rulefield.learning.expectations.generalized import GeneralizedObjective
 from rulefield.learning.expectations.posterior import TiltedCorpus
 from rulefield.learning.fit_log import Callback
-from rulefield.learning.lbfgs import minimise_lbfgs
+from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.problem.expectation import CompiledExpectation
 from rulefield.rules.expectations import Expectation, ExpectationCompiler, Share
 
@@ -61,8 +61,8 @@ class ExpectationReport:
 
 
 @dataclass(frozen=True)
-class ClimbOptions:
-    """How to climb: the method for expectations, its slack and solvers, penalty, limits."""
+class ExpectationOptions:
+    """How to fit: the method for expectations, its slack and solvers, penalty, limits."""
 
     method: str
     l2: float
@@ -76,13 +76,13 @@ class ClimbOptions:
     batch_size: int | None = None
 
 
-def climb_options(keeper: Keeper | None, l2: float, max_iter: int, tol: float | None) -> ClimbOptions:
-    """Return how to climb: as the keeper of the expectations says, or by plain EM where there are none."""
+def expectation_options(keeper: Keeper | None, l2: float, max_iter: int, tol: float | None) -> ExpectationOptions:
+    """Return how to fit: as the keeper of the expectations says, or by plain EM where there are none."""
     tol = TOL if tol is None else tol
     if isinstance(keeper, GeneralizedExpectation):
-        return ClimbOptions("ge", l2=l2, max_iter=max_iter, tol=tol, strength=keeper.strength)
+        return ExpectationOptions("ge", l2=l2, max_iter=max_iter, tol=tol, strength=keeper.strength)
     k = PosteriorRegularization() if keeper is None else keeper
-    return ClimbOptions("pr", l2, max_iter, tol, k.learning, k.slack, k.norm, k.solver, batch_size=k.batch)
+    return ExpectationOptions("pr", l2, max_iter, tol, k.learning, k.slack, k.norm, k.solver, batch_size=k.batch)
 
 
 def compiled_expectations(
@@ -139,39 +139,41 @@ def _forbids(expectation: Expectation) -> bool:
     )  # fmt: skip
 
 
-def climb(
+def fit_with_expectations(
     corpus: JointCorpus,
     expected: Expected,
     start: np.ndarray,
-    options: ClimbOptions,
+    options: ExpectationOptions,
     show: Callback,
 ) -> ExpectationFit:
     """Learn from ``start`` by the method that the options name; Ctrl-C keeps the newest weights."""
     o, compiled = options, [c for _, c in expected]
     if o.method == "ge" and compiled:
-        return _penalised(GeneralisedExpectation(corpus, compiled, o.l2, o.strength), start, o, show)
+        return _penalized(GeneralizedObjective(corpus, compiled, o.l2, o.strength), start, o, show)
     objective = _objective(corpus, compiled, o)
-    run = expectation_maximisation if o.learning == "em" else direct_descent
+    run = expectation_maximization if o.learning == "em" else direct_descent
     return run(objective, start, o.max_iter, o.tol, callback=show)
 
 
-def _objective(corpus: JointCorpus, compiled: list[CompiledExpectation], o: ClimbOptions) -> RegularisedObjective:
+def _objective(
+    corpus: JointCorpus, compiled: list[CompiledExpectation], o: ExpectationOptions
+) -> RegularizedObjective:
     if o.batch_size is None or not compiled:
-        return RegularisedObjective(corpus, compiled, o.l2, o.slack, o.slack_norm, o.dual, DUAL_TOL)
+        return RegularizedObjective(corpus, compiled, o.l2, o.slack, o.slack_norm, o.dual, DUAL_TOL)
     return BatchedObjective(corpus, compiled, o.l2, o.slack, o.slack_norm, o.dual, DUAL_TOL, batch_size=o.batch_size)
 
 
-def _penalised(
-    objective: GeneralisedExpectation, start: np.ndarray, options: ClimbOptions, show: Callback
+def _penalized(
+    objective: GeneralizedObjective, start: np.ndarray, options: ExpectationOptions, show: Callback
 ) -> ExpectationFit:
     """Minimise by L-BFGS."""
     n_jobs = objective.tilted.corpus.n_jobs
-    done = minimise_lbfgs(objective, start, 10 * options.max_iter, options.tol, show, n_jobs=n_jobs)
+    done = minimize_lbfgs(objective, start, 10 * options.max_iter, options.tol, show, n_jobs=n_jobs)
     return ExpectationFit.of(done, np.zeros(0), objective.shares)
 
 
 def expectation_reports(
-    corpus: JointCorpus, expected: Expected, outcome: ExpectationFit, options: ClimbOptions
+    corpus: JointCorpus, expected: Expected, outcome: ExpectationFit, options: ExpectationOptions
 ) -> list[ExpectationReport]:
     """How every expectation fared on the training corpus: under q, under the model, in predictions."""
     if not expected:
@@ -182,16 +184,16 @@ def expectation_reports(
     model = tilted.shares(tilted.sums(np.zeros(len(expected))))
     best = tilted.shares([joint_best(p, s.weight) for p, s in zip(tilted.potentials, corpus.shards)])
     if options.method == "ge":
-        under_q, pull = model, np.zeros(len(expected))
+        under_q, multipliers = model, np.zeros(len(expected))
     else:
-        under_q, pull = outcome.shares, _objective(corpus, compiled, options).pull(outcome.nu)
+        under_q, multipliers = outcome.shares, _objective(corpus, compiled, options).multipliers(outcome.nu)
     return [
         ExpectationReport(e.label, e.low, e.high, float(q), float(p), float(t), float(b))
-        for (e, _), q, p, t, b in zip(expected, under_q, model, pull, best)
+        for (e, _), q, p, t, b in zip(expected, under_q, model, multipliers, best)
     ]
 
 
-def warn_of_missed(reports: Sequence[ExpectationReport], options: ClimbOptions) -> None:
+def warn_of_missed(reports: Sequence[ExpectationReport], options: ExpectationOptions) -> None:
     """Warn where q does not meet an expectation: what is known, or another expectation, contradicts it."""
     if options.method == "ge":
         return

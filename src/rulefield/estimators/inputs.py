@@ -5,13 +5,12 @@ from typing import Any, TypedDict
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.encode.features import FeatureEncoder, Form, input_form
+from rulefield.encode.features import FeatureEncoder, InputForm, input_form
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.estimators.packing import Packer, State, given_or, pack_or_name
 from rulefield.estimators.types import SequencesLike, Transformer
 from rulefield.exceptions import InputError, ModelFileError
-from rulefield.forms import Form as ArrayForm
-from rulefield.forms import check_arrays, pointers
+from rulefield.forms import Form, check_arrays, pointers
 from rulefield.persistence import pack_strings, unpack_strings
 
 
@@ -35,11 +34,11 @@ class InputEncoder:
         """Learn the form and the vocabulary of ``X``, and encode it."""
         X = as_list(X)
         form = input_form(X)
-        if form in (Form.sequences, Form.matrices):
+        if form in (InputForm.sequences, InputForm.matrices):
             data = _stacked(X)
             self.n_columns = data.n_features
             return data
-        if self.features is None and form is Form.tokens:
+        if self.features is None and form is InputForm.tokens:
             self.features = TokenFeatures()
         self.encoder = FeatureEncoder()
         return self.encoder.fit_transform(self._features(X, fit=True))
@@ -65,8 +64,8 @@ class InputEncoder:
     def _encoded(self, X: SequencesLike, grow: bool) -> Sequences:
         X = as_list(X)
         form = input_form(X)
-        matrix = form in (Form.sequences, Form.matrices)
-        if form is Form.empty and self.encoder is None:
+        matrix = form in (InputForm.sequences, InputForm.matrices)
+        if form is InputForm.empty and self.encoder is None:
             return Sequences(np.zeros((0, self.n_columns)), np.zeros(len(X), np.int64))
         if matrix != (self.encoder is None):
             trained = "matrices" if self.encoder is None else "named features or tokens"
@@ -75,7 +74,7 @@ class InputEncoder:
             )
         if matrix:
             return self._checked(_stacked(X))
-        if self.features is None and form is Form.tokens:
+        if self.features is None and form is InputForm.tokens:
             raise InputError("the model was trained on features, but X holds plain tokens; give the same features.")
         assert self.encoder is not None
         features = self._features(X, fit=False)
@@ -132,7 +131,7 @@ def _names(arrays: dict[str, np.ndarray]) -> list[str]:
     return unpack_strings(text, stop)
 
 
-_NAMES = {"text": ArrayForm(("uint8",), ("bytes",)), "stop": ArrayForm(("int64",), ("names",))}
+_NAMES = {"text": Form(("uint8",), ("bytes",)), "stop": Form(("int64",), ("names",))}
 
 
 class EncoderMetadata(TypedDict):

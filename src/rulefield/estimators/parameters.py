@@ -27,7 +27,7 @@ class Requirement:
 Table = Mapping[str, Requirement]
 
 
-class Parametrised(Protocol):
+class Parametrized(Protocol):
     """An estimator with a table of its parameters."""
 
     @property
@@ -37,7 +37,7 @@ class Parametrised(Protocol):
         """Return the constructor's parameters."""
 
 
-def check_parameters(estimator: Parametrised) -> None:
+def check_parameters(estimator: Parametrized) -> None:
     """Refuse the first parameter that is not what its table says, in one sentence."""
     for name, required in estimator._parameters.items():
         check_value(name, getattr(estimator, name), required)

@@ -24,7 +24,7 @@ class Engine(Generic[Run]):
     name : str
         What users write; words joined by underscores.
     run : callable
-        The engine; the family's front door fixes its arguments.
+        The engine; the family's entry point fixes its arguments.
     exact : bool
         Whether it always proves its answer when no limit stops it.
     reads : frozenset of str
@@ -67,7 +67,7 @@ class Engines(Mapping[str, Engine[Run]]):
         return len(self._engines)
 
     def find(self, name: str) -> Engine[Run]:
-        """Return an engine by name; an unknown name is an error that tells the nearest one."""
+        """Return an engine by name; an unknown name is an error that names the nearest one."""
         if name in self._engines:
             return self._engines[name]
         raise InputError(

@@ -12,7 +12,7 @@ from rulefield.learning.fit_log import Callback, Ending, FitResult, Objective, S
 Bounds = Sequence[tuple[float | None, float | None]]
 
 
-def minimise_bounded(
+def minimize_bounded(
     objective: Objective,
     theta: np.ndarray,
     bounds: Bounds,
@@ -28,7 +28,7 @@ def minimise_bounded(
     Parameters
     ----------
     objective, theta, max_iter, tol, callback
-        As for :func:`rulefield.learning.lbfgs.minimise_lbfgs`.
+        As for :func:`rulefield.learning.lbfgs.minimize_lbfgs`.
     bounds : list of (low, high)
         None for no bound.
     gtol : float

@@ -32,7 +32,7 @@ class Objective(Protocol):
         """Value and gradient (a new array) at ``theta``."""
 
 
-def penalised(parts: Iterable[tuple[float, np.ndarray]], theta: np.ndarray, l2: float) -> tuple[float, np.ndarray]:
+def penalized(parts: Iterable[tuple[float, np.ndarray]], theta: np.ndarray, l2: float) -> tuple[float, np.ndarray]:
     """Values and gradients of all parts, added in their order, plus (l2 / 2) |theta|^2."""
     value, gradient = 0.5 * l2 * dot(theta, theta), l2 * theta
     for part_value, part_gradient in parts:

@@ -12,7 +12,7 @@ from rulefield.inference.gaussian.field import map_likelihood, posterior
 from rulefield.inference.gaussian.regression import gaussian_likelihood
 from rulefield.inference.gaussian.softmax import softmax_likelihood, softmax_posterior
 from rulefield.interrupts import check
-from rulefield.learning.bounded import minimise_bounded
+from rulefield.learning.bounded import minimize_bounded
 from rulefield.learning.fit_log import Callback, FitResult
 from rulefield.models.gaussian import FieldBatch, GaussianModel
 from rulefield.problem.gaussian import GaussianGradient, GaussianPotentials
@@ -93,7 +93,7 @@ class FieldObjective:
             check()
             potentials = self.model.potentials(theta, batch)
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ConvergenceWarning)  # of trial steps; final() speaks of the last
+                warnings.simplefilter("ignore", ConvergenceWarning)  # of trial steps; final() reports the last
                 answer = self.engine(potentials, labels, self.sites[i], self.tolerance)
             self.sites[i] = answer.sites
             value -= float(potentials.counts @ answer.bound)
@@ -118,7 +118,7 @@ def fit_field(
     known, bounds = max(1.0, objective.n_known), objective.model.bounds()
     best: FitResult | None = None
     for start in starts:
-        found = minimise_bounded(objective, start, bounds, max_iter, tol, callback, gtol=GTOL, scale=known)
+        found = minimize_bounded(objective, start, bounds, max_iter, tol, callback, gtol=GTOL, scale=known)
         best = found if best is None else _lower(best, found)
         if best.interrupted:
             break

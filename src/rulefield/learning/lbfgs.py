@@ -20,7 +20,7 @@ CURVATURE = 0.9  # weak Wolfe
 MOST_TRIALS = 30
 
 
-def minimise_lbfgs(
+def minimize_lbfgs(
     objective: Objective,
     theta: np.ndarray,
     max_iter: int = 1000,

@@ -10,7 +10,7 @@ from rulefield.learning.lbfgs_history import History, Point
 from rulefield.parallel import Threads
 
 
-def minimise_owlqn(
+def minimize_owlqn(
     objective: Objective,
     theta: np.ndarray,
     l1: float,
@@ -25,7 +25,7 @@ def minimise_owlqn(
     r"""Minimise :math:`f(\theta) + l_1 |\theta|_1` for smooth f, from ``theta``.
 
     With an L2 penalty inside f this is the elastic net. Weights that the penalty holds at zero are exactly zero.
-    Other parameters as :func:`rulefield.learning.lbfgs.minimise_lbfgs`; records hold the norm of the
+    Other parameters as :func:`rulefield.learning.lbfgs.minimize_lbfgs`; records hold the norm of the
     pseudo-gradient, which is 0 exactly at the minimum.
 
     References

@@ -10,7 +10,7 @@ from rulefield.data.sequences import Sequences
 from rulefield.kernels.segments.parts import COUNTED, gold_parts_batch
 from rulefield.kernels.segments.sums import segment_sums_batch
 from rulefield.learning.chain.margin import as_rates
-from rulefield.learning.fit_log import penalised
+from rulefield.learning.fit_log import penalized
 from rulefield.models.pairs import CsrRows, csr_rows
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
 from rulefield.parallel import Threads, shard_bounds
@@ -74,7 +74,7 @@ class SegmentLikelihood:
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient (size,) at ``theta``."""
-        return penalised(self.threads.map(lambda shard: self._shard(theta, shard), self._shards), theta, self.l2)
+        return penalized(self.threads.map(lambda shard: self._shard(theta, shard), self._shards), theta, self.l2)
 
     def value(self, theta: np.ndarray) -> float:
         """Value at ``theta``."""

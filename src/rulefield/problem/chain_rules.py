@@ -5,7 +5,7 @@ given in up to four forms, and an engine uses the one it likes:
 
 ``tally``      the amount is a plain sum over nodes and edges (a local rule): add it to the potentials.
 ``counters``   the amount is a sum of excesses max(0, tally - bound): what dual decomposition likes.
-``automaton``  the amount is read by a small state machine: what dynamic programming likes.
+``automaton``  the amount is read by a small automaton: what dynamic programming likes.
 ``rows``       linear rows over parts, auxiliary 0/1 variables and slacks: what an ILP solver likes.
 
 Tables do not depend on the input and are shared by all inputs of one label set; what depends on the

@@ -243,7 +243,7 @@ class ExpectationCompiler:
         each, weight = counted
         total = float(weight @ each)
         if total == 0:
-            raise RuleError(f"{what!r} speaks of nothing in this corpus: no token (or step) is counted.")
+            raise RuleError(f"{what!r} refers to nothing in this corpus: no token (or step) is counted.")
         none = np.zeros(0, np.int64)
         sources, targets = (none, none) if moves is None else moves
         tables = (None,) * len(self.sizes) if edges is None else tuple(edges)

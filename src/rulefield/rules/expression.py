@@ -40,7 +40,7 @@ class Expression:
 
 @dataclass(frozen=True)
 class Labelling:
-    """Tokens with labels: the world that rules over sequences speak of."""
+    """Tokens with labels: the world that rules over sequences refer to."""
 
     tokens: Sequence[Any]
     labels: Sequence[str]
@@ -101,7 +101,7 @@ class Labelling:
 
 @dataclass(frozen=True)
 class JointLabelling:
-    """Tokens with labels of several tasks: the world that rules of joint models speak of.
+    """Tokens with labels of several tasks: the world that rules of joint models refer to.
 
     A pattern that names no task is one of the only task in which it matches a label that occurs.
     """

@@ -100,7 +100,7 @@ class Alphabet(PatternTables):
         self.start_tally = cache(self._start_tally)
 
     def _parts(self, pattern: AnyPattern) -> list[tuple[int, Pattern]]:
-        """Numbers of the tasks that a pattern speaks of, and what it asks of each."""
+        """Numbers of the tasks that a pattern refers to, and what it asks of each."""
         return [(self._task(part, pattern), part.within(None)) for part in pattern.parts]
 
     def _task(self, part: Pattern, pattern: AnyPattern) -> int:

@@ -29,7 +29,7 @@ class LabelTable:
 
     Without a scheme a label is still a path (``authors/person``), and a segment of one of its components is a
     maximal run of tokens that agree on the path down to it; with flat labels, a maximal run of one label.
-    Under a scheme ``O`` lies in no segment, but a rule may speak of it: its segments are maximal runs of ``O``.
+    Under a scheme ``O`` lies in no segment, but a rule may refer to it: its segments are maximal runs of ``O``.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ class Not(Logic):
 
 
 @dataclass(frozen=True, repr=False)
-class Number(Logic):
+class Counted(Logic):
     """Base of statements about how many parts hold."""
 
     number: int = 0
@@ -100,7 +100,7 @@ class Number(Logic):
 
 
 @dataclass(frozen=True, repr=False)
-class Exactly(Number):
+class Exactly(Counted):
     """That many parts hold."""
 
     name = "exactly"
@@ -111,7 +111,7 @@ class Exactly(Number):
 
 
 @dataclass(frozen=True, repr=False)
-class AtMost(Number):
+class AtMost(Counted):
     """No more parts hold."""
 
     name = "at_most"
@@ -122,7 +122,7 @@ class AtMost(Number):
 
 
 @dataclass(frozen=True, repr=False)
-class AtLeast(Number):
+class AtLeast(Counted):
     """No fewer parts hold."""
 
     name = "at_least"

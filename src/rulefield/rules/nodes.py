@@ -4,7 +4,7 @@
 ``related("blocks").is_("title")``
 stand for many nodes, one statement for each, and go inside ``at_most``, ``at_least``, ``exactly``, ``any_of``,
 ``all_of`` or
-``how_many``. Inside ``for_each("page", ...)`` the words ``this()`` and ``related(...)`` speak of the page at hand.
+``how_many``. Inside ``for_each("page", ...)`` the words ``this()`` and ``related(...)`` refer to the page at hand.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +33,7 @@ class LabelSet:
 
 @dataclass(frozen=True)
 class NodeLabels:
-    """A graph's labels by type: the world that rules on graphs speak of."""
+    """A graph's labels by type: the world that rules on graphs refer to."""
 
     graph: TypedGraph
     labels: Mapping[str, Any]
@@ -61,7 +61,7 @@ class _Open(Expression):
     def amount(self, world: NodeLabels) -> int:
         """Refuse: the statement must be grounded first."""
         raise RuleError(
-            f"{self!r} speaks of nodes that only a graph fixes; judge the whole rule with violation_on_graph."
+            f"{self!r} refers to nodes that only a graph fixes; judge the whole rule with violation_on_graph."
         )
 
 
@@ -292,7 +292,7 @@ def _grounded(expression: Expression, graph: TypedGraph, at: At) -> Expression:
     if isinstance(expression, logic.Logic):
         return replace(expression, parts=tuple(_spread(expression.parts, graph, at)))
     raise RuleError(
-        f"{expression!r} speaks of sequences; on a graph write node, nodes, this, related, for_each, how_many."
+        f"{expression!r} refers to sequences; on a graph write node, nodes, this, related, for_each, how_many."
     )
 
 

@@ -1,9 +1,9 @@
-"""Label patterns: which labels, and which segments, a rule speaks of.
+"""Label patterns: which labels, and which segments, a rule refers to.
 
 ``"title"`` matches any component of that type whatever its prefix; ``"B-title"`` asks for the prefix;
 ``"authors/person"`` matches consecutive components; ``*`` stands for one component (or, inside a name, for any
 letters) and ``**`` for any number of components; a list means any of these. A pattern ends at a component, and the
-segment it speaks of is the one of that component.
+segment it refers to is the one of that component.
 
 Where a model has several tasks, ``{"ner": "person"}`` names the task of a pattern, and ``{"ner": "person", "pos": "NOUN"}``
 matches tokens that have both labels; segments of such a pattern are maximal runs of tokens that match.

@@ -1,4 +1,4 @@
-"""Conditions on the input: which tokens a rule speaks of.
+"""Conditions on the input: which tokens a rule refers to.
 
 A token is a string, a tuple of columns (its text is the first), a list of feature strings (``"word=the"``) or a
 feature dict (``{"word": "the"}``).
@@ -137,7 +137,7 @@ class TokenNot(TokenCondition):
 
 
 @dataclass(frozen=True)
-class Neighbour(TokenCondition):
+class Neighbor(TokenCondition):
     """The token before (after) exists and meets a condition; without a condition: it does not exist."""
 
     offset: int
@@ -236,21 +236,21 @@ def token_not(condition: TokenCondition) -> TokenNot:
     return TokenNot(_conditions((condition,), "token_not")[0])
 
 
-def previous_token(condition: TokenCondition) -> Neighbour:
+def previous_token(condition: TokenCondition) -> Neighbor:
     """Tokens right after a token that meets the condition."""
-    return Neighbour(-1, _conditions((condition,), "previous_token")[0])
+    return Neighbor(-1, _conditions((condition,), "previous_token")[0])
 
 
-def next_token(condition: TokenCondition) -> Neighbour:
+def next_token(condition: TokenCondition) -> Neighbor:
     """Tokens right before a token that meets the condition."""
-    return Neighbour(1, _conditions((condition,), "next_token")[0])
+    return Neighbor(1, _conditions((condition,), "next_token")[0])
 
 
-def first_token() -> Neighbour:
+def first_token() -> Neighbor:
     """Return the condition that a token is the first of its sequence."""
-    return Neighbour(-1, None)
+    return Neighbor(-1, None)
 
 
-def last_token() -> Neighbour:
+def last_token() -> Neighbor:
     """Return the condition that a token is the last of its sequence."""
-    return Neighbour(1, None)
+    return Neighbor(1, None)

@@ -215,8 +215,8 @@ def test_sparse_factor_against_dense_algebra(n):
     assert factor.logdet == pytest.approx(np.linalg.slogdet(dense)[1])
     np.testing.assert_allclose(factor.solve(np.eye(n)), inverse, atol=1e-12)
     np.testing.assert_allclose(factor.matrix.toarray()[dense != 0], inverse[dense != 0], atol=1e-12)
-    colour = factor.colour(np.eye(n))
-    np.testing.assert_allclose(colour @ colour.T, inverse, atol=1e-12)
+    color = factor.color(np.eye(n))
+    np.testing.assert_allclose(color @ color.T, inverse, atol=1e-12)
 
 
 def test_couplings_solve_alike():

@@ -10,7 +10,7 @@ from rulefield.encode.similarity import grid, laplacian
 from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier
 from rulefield.estimators.gaussian.regressor import GaussianCRFRegressor
 from rulefield.inference.gaussian import probing as gaussian_probing
-from rulefield.inference.gaussian.probing import ProbedInverse, factorise
+from rulefield.inference.gaussian.probing import ProbedInverse, factorize
 from rulefield.inference.gaussian.sparse import SparseFactor
 from rulefield.kernels.gaussian.order import count_fill, dissect
 from rulefield.kernels.gaussian.sparse import ldl_symbolic
@@ -63,7 +63,7 @@ def test_the_same_seed_gives_the_same_answer():
 
 def test_draws_have_the_covariance():
     a = coupling(5.0, side=6)
-    drawn = ProbedInverse(a).colour(np.random.default_rng(0).normal(size=(36, 40_000)))
+    drawn = ProbedInverse(a).color(np.random.default_rng(0).normal(size=(36, 40_000)))
     np.testing.assert_allclose(np.cov(drawn, ddof=0), np.linalg.inv(a.toarray()), atol=0.02)
 
 
@@ -132,5 +132,5 @@ def test_a_random_graph_is_not_factorised():
     graph = scipy.sparse.csr_array(networkx.to_scipy_sparse_array(networkx.random_regular_graph(6, 20_000, seed=0)))
     a = scipy.sparse.eye_array(20_000, format="csr") + laplacian(graph.astype(float))
     with pytest.warns(UserWarning, match="20000 nodes is too large"):
-        assert isinstance(factorise(a), ProbedInverse)
-    assert isinstance(factorise(coupling(side=120)), SparseFactor)
+        assert isinstance(factorize(a), ProbedInverse)
+    assert isinstance(factorize(coupling(side=120)), SparseFactor)

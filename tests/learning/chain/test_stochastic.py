@@ -10,7 +10,7 @@ from rulefield.learning.chain import fit as maximum_likelihood
 from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.stochastic import StochasticLikelihood
-from rulefield.learning.lbfgs import minimise_lbfgs
+from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.models.chain import ChainModel
 
 CASES = {
@@ -64,7 +64,7 @@ def test_losses_of_sequences_add_up_to_the_likelihood():
 
 def test_epochs_come_near_the_optimum():
     model, sequences, labels, likelihood, _ = problem(3, n=200)
-    best = minimise_lbfgs(likelihood, model.zeros(), tol=1e-10).objective
+    best = minimize_lbfgs(likelihood, model.zeros(), tol=1e-10).objective
     walk = StochasticLikelihood(model, sequences, labels, likelihood=likelihood)
     for _ in range(30):
         walk.epoch()

@@ -8,7 +8,7 @@ from scipy.optimize import approx_fprime
 from oracles.joint import problem
 from rulefield.learning.expectations.batches import BatchedObjective
 from rulefield.learning.expectations.corpus import JointCorpus
-from rulefield.learning.expectations.em import RegularisedObjective, expectation_maximisation
+from rulefield.learning.expectations.em import RegularizedObjective, expectation_maximization
 from rulefield.rules import expected, segments, share, token_matches
 from rulefield.rules.expectations import ExpectationCompiler
 
@@ -40,7 +40,7 @@ def test_the_objective_is_the_sum_of_separate_problems(case):
     corpus, compiled, theta = case
     batched = BatchedObjective(corpus, compiled(), 0.5, batch_size=2)
     near, counts = batched.expectation_step(theta)
-    parts = [RegularisedObjective(corpus.part(a, b), compiled(a, b), 0.0) for a, b in ((0, 2), (2, 4), (4, 5))]
+    parts = [RegularizedObjective(corpus.part(a, b), compiled(a, b), 0.0) for a, b in ((0, 2), (2, 4), (4, 5))]
     alone = [part.expectation_step(theta) for part in parts]
     assert_allclose(near, sum(value for value, _ in alone), atol=1e-8)
     assert_allclose(counts, sum(c for _, c in alone), atol=1e-5)
@@ -54,17 +54,17 @@ def test_the_objective_is_the_sum_of_separate_problems(case):
 def test_one_batch_is_the_whole_corpus(case):
     corpus, compiled, theta = case
     batched = BatchedObjective(corpus, compiled(), 0.5, batch_size=100)
-    whole = RegularisedObjective(corpus, compiled(), 0.5)
+    whole = RegularizedObjective(corpus, compiled(), 0.5)
     assert_allclose(batched.value_and_gradient(theta)[0], whole.value_and_gradient(theta)[0], atol=1e-8)
-    assert_allclose(batched.pull(batched.nu), whole.pull(whole.nu), atol=1e-5)
+    assert_allclose(batched.multipliers(batched.nu), whole.multipliers(whole.nu), atol=1e-5)
 
 
 def test_batches_ask_for_more_than_the_corpus_and_em_never_rises(case):
     corpus, compiled, theta = case
     batched = BatchedObjective(corpus, compiled(), 0.5, batch_size=2)
-    whole = RegularisedObjective(corpus, compiled(), 0.5)
+    whole = RegularizedObjective(corpus, compiled(), 0.5)
     assert batched.value_and_gradient(theta)[0] >= whole.value_and_gradient(theta)[0] - 1e-8
-    values = [r.objective for r in expectation_maximisation(batched, 0.1 * theta, max_iter=15, tol=0.0).log]
+    values = [r.objective for r in expectation_maximization(batched, 0.1 * theta, max_iter=15, tol=0.0).log]
     assert (np.diff(values) < 1e-7 * np.abs(values[1:])).all()
 
 

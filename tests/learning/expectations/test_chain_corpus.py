@@ -1,4 +1,4 @@
-"""One chain under expectations, against enumeration: the nearest distribution q, its dual, the climb; presumed labels."""
+"""One chain under expectations, against enumeration: the nearest distribution q, its dual, the fit; presumed labels."""
 
 from itertools import product
 
@@ -12,7 +12,7 @@ from oracles.joint import problem
 from rulefield.data.labels import Labels
 from rulefield.learning.expectations.chain_corpus import ChainCorpus
 from rulefield.learning.expectations.corpus import JointCorpus
-from rulefield.learning.expectations.em import RegularisedObjective, direct_descent, expectation_maximisation
+from rulefield.learning.expectations.em import RegularizedObjective, direct_descent, expectation_maximization
 from rulefield.learning.expectations.initial_label import presumed
 from rulefield.learning.expectations.posterior import Posterior, TiltedCorpus
 from rulefield.models.joint import JointModel
@@ -105,7 +105,7 @@ def test_q_is_the_nearest_distribution_that_meets_the_expectations():
     tilted.set_theta(theta)
     posterior = Posterior(tilted)
     before = tilted.shares(tilted.sums(np.zeros(2)))
-    best = posterior.minimise()
+    best = posterior.minimize()
     assert not 0.3 <= before[0] <= 0.3
     assert_allclose(best.shares[0], 0.3, atol=1e-6)
     assert best.shares[1] >= 0.3 - 1e-6
@@ -117,11 +117,11 @@ def test_q_is_the_nearest_distribution_that_meets_the_expectations():
 def test_em_never_rises_and_direct_descent_finds_nothing_below_it():
     model, data, labels, weight, theta = chain_problem(2, forbid=False)
     corpus = ChainCorpus(model, data, labels, weight)
-    objective = RegularisedObjective(corpus, statements(data, 0.25, 0.35), l2=0.5)
-    em = expectation_maximisation(objective, 0.1 * theta, max_iter=120, tol=1e-9, m_steps=30)
+    objective = RegularizedObjective(corpus, statements(data, 0.25, 0.35), l2=0.5)
+    em = expectation_maximization(objective, 0.1 * theta, max_iter=120, tol=1e-9, m_steps=30)
     values = np.array([record.objective for record in em.log])
     assert (np.diff(values) < 1e-7 * np.abs(values[1:])).all()
-    direct = direct_descent(RegularisedObjective(corpus, statements(data, 0.25, 0.35), l2=0.5), em.theta)
+    direct = direct_descent(RegularizedObjective(corpus, statements(data, 0.25, 0.35), l2=0.5), em.theta)
     gain = values[-1] - objective.value_and_gradient(direct.theta)[0]
     assert gain < 1e-6 * abs(values[-1])
 

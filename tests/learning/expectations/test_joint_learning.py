@@ -9,9 +9,9 @@ from scipy.special import logsumexp
 from oracles.joint import fits, labellings, problem, score
 from rulefield.inference.joint.exact import joint_log_partition, joint_marginals, joint_viterbi
 from rulefield.learning.expectations.corpus import JointCorpus, JointLikelihood
-from rulefield.learning.expectations.em import RegularisedObjective, direct_descent, expectation_maximisation
+from rulefield.learning.expectations.em import RegularizedObjective, direct_descent, expectation_maximization
 from rulefield.learning.expectations.posterior import Posterior, TiltedCorpus
-from rulefield.learning.lbfgs import minimise_lbfgs
+from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.problem.expectation import CompiledExpectation
 
 SIZES = [(3,), (2, 3), (2, 2, 2)]
@@ -131,12 +131,12 @@ def test_em_ends_with_an_expectation_step(monkeypatch):
 
     def counted(*args, **options):
         m_steps.append(args)
-        return minimise_lbfgs(*args, **options)
+        return minimize_lbfgs(*args, **options)
 
-    monkeypatch.setattr("rulefield.learning.expectations.em.minimise_lbfgs", counted)
-    outcome = expectation_maximisation(RegularisedObjective(corpus, [], l2=0.5), 0.1 * theta, max_iter=3, tol=0.0)
+    monkeypatch.setattr("rulefield.learning.expectations.em.minimize_lbfgs", counted)
+    outcome = expectation_maximization(RegularizedObjective(corpus, [], l2=0.5), 0.1 * theta, max_iter=3, tol=0.0)
     assert (len(outcome.log), len(m_steps)) == (3, 2)
-    again = RegularisedObjective(corpus, [], l2=0.5).value_and_gradient(outcome.theta)[0]
+    again = RegularizedObjective(corpus, [], l2=0.5).value_and_gradient(outcome.theta)[0]
     assert_allclose(outcome.log[-1].objective, again)
 
 
@@ -148,7 +148,7 @@ def test_both_dual_solvers_meet_and_the_expectations_hold_up_to_the_slack(norm, 
     tilted = TiltedCorpus(JointCorpus(model, data, every, np.ones(len(data))), expectations(model, data, 0.2, 0.3))
     tilted.set_theta(theta)
     posterior = Posterior(tilted, slack, norm)
-    answers = [posterior.minimise(method=method) for method in ("lbfgs", "proximal")]
+    answers = [posterior.minimize(method=method) for method in ("lbfgs", "proximal")]
     assert_allclose(answers[0].value, answers[1].value, rtol=1e-5)
     for answer in answers:
         excess = np.maximum(0, posterior.sign * answer.shares[posterior.index] - posterior.bound)
@@ -162,11 +162,11 @@ def test_em_never_rises_and_direct_descent_finds_nothing_below_it(with_expectati
     model, data, labels, _, theta = problem(2, lengths=(3, 2), forbid=False)
     wanted = expectations(model, data, 0.25, 0.35) if with_expectations else []
     corpus = JointCorpus(model, data, labels)
-    objective = RegularisedObjective(corpus, wanted, l2=0.5)
-    em = expectation_maximisation(objective, 0.1 * theta, max_iter=120, tol=1e-9, m_steps=30)
+    objective = RegularizedObjective(corpus, wanted, l2=0.5)
+    em = expectation_maximization(objective, 0.1 * theta, max_iter=120, tol=1e-9, m_steps=30)
     values = np.array([record.objective for record in em.log])
     assert (np.diff(values) < 1e-7 * np.abs(values[1:])).all()
-    direct = direct_descent(RegularisedObjective(corpus, wanted, l2=0.5), em.theta)
+    direct = direct_descent(RegularizedObjective(corpus, wanted, l2=0.5), em.theta)
     gain = values[-1] - objective.value_and_gradient(direct.theta)[0]
     assert gain < 1e-6 * abs(values[-1])
 
@@ -174,7 +174,7 @@ def test_em_never_rises_and_direct_descent_finds_nothing_below_it(with_expectati
 def test_gradient_of_the_regularised_objective():
     model, data, labels, _, theta = problem(4, forbid=False)
     corpus = JointCorpus(model, data, (labels[0], None))
-    objective = RegularisedObjective(corpus, expectations(model, data, 0.2, 0.3), l2=0.1, slack=0.05)
+    objective = RegularizedObjective(corpus, expectations(model, data, 0.2, 0.3), l2=0.1, slack=0.05)
     _, gradient = objective.value_and_gradient(theta)
     numeric = np.array(
         [
@@ -206,6 +206,6 @@ def test_expectations_that_cannot_hold_end_with_bounded_multipliers():
     tilted = TiltedCorpus(JointCorpus(model, data, labels), [impossible])
     tilted.set_theta(theta)
     for method in ("lbfgs", "proximal"):
-        answer = Posterior(tilted).minimise(method=method)
+        answer = Posterior(tilted).minimize(method=method)
         assert np.isfinite(answer.value)
         assert_allclose(answer.shares, [1.0])

@@ -91,7 +91,7 @@ def read_documents(
 
 
 def write_documents(documents: Iterable[Document], path: str | Path, format: str = "auto") -> None:
-    """Write documents; the format is told by the file's name, where it can be."""
+    """Write documents; the format is taken from the file's name, where it can be."""
     if format == "auto":
         format = _format_to_write(str(path))
     if format not in FORMATS:

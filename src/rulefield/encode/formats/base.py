@@ -1,4 +1,4 @@
-"""What a file format of documents is: a name, a way to tell it, a reader, a writer."""
+"""What a file format of documents is: a name, a way to recognize it, a reader, a writer."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -64,7 +64,7 @@ def _list_records(source: Source) -> Iterator[tuple[str, Any]]:
 
 
 def parsed(text: str, place: str) -> Any:
-    """Read JSON; what is wrong with it is told in a sentence."""
+    """Read JSON; what is wrong with it is reported in a sentence."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -91,7 +91,7 @@ def span_of(start: Any, end: Any, label: Any, place: str, score: Any = None) -> 
 
 
 def document(place: str, text: str, spans: Any, **more: Any) -> Document:
-    """Make a document; spans that do not lie in its text are told with their place."""
+    """Make a document; spans that do not lie in its text are reported with their place."""
     try:
         return Document(text, None if spans is None else tuple(spans), **more)
     except InputError as error:

@@ -100,7 +100,7 @@ def write(documents: Iterable[Document], path: str) -> None:
 
 
 def _spaces(doc: Document, words: list[str]) -> list[bool]:
-    """Whether a blank follows each token; other white space cannot be told in CoNLL-U."""
+    """Whether a blank follows each token; other white space cannot be written in CoNLL-U."""
     spaces: list[bool] = []
     at = 0
     for word in words:

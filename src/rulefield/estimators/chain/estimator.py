@@ -304,7 +304,7 @@ class ChainCRF(FittedChain):
             All labels that will ever occur; by default those of the first call.
         """
         if self.expectations:
-            raise InputError("partial_fit takes no expectations: they speak of a whole corpus; call fit.")
+            raise InputError("partial_fit takes no expectations: they refer to a whole corpus; call fit.")
         begun = perf_counter()
         options = chain_options(self)
         X = as_list(X)

@@ -12,13 +12,13 @@ from rulefield.encode.labels import LabelEncoder, place
 from rulefield.estimators.chain.options import ChainOptions
 from rulefield.estimators.chain.training import ChainTraining, Monitor
 from rulefield.estimators.expectation_training import (
-    ClimbOptions,
+    ExpectationOptions,
     ExpectationReport,
     Expected,
-    climb,
-    climb_options,
     compiled_expectations,
+    expectation_options,
     expectation_reports,
+    fit_with_expectations,
     warn_of_missed,
 )
 from rulefield.estimators.expectations import keeper_of
@@ -46,11 +46,11 @@ TASK = "label"
 
 @dataclass(frozen=True)
 class ChainExpectations:
-    """What should hold on average while a chain is trained: compiled for the corpus, and how to climb."""
+    """What should hold on average while a chain is trained: compiled for the corpus, and how to fit."""
 
     expected: Expected
     forbidden: np.ndarray
-    options: ClimbOptions
+    options: ExpectationOptions
 
     def without_forbidden(self, allowed: Allowed) -> Allowed:
         """Masks of permitted transitions, starts and ends without the labels that no token may have."""
@@ -108,7 +108,9 @@ def chain_expectations(
     task = {TASK: ([str(c) for c in names.classes_], crf.scheme)}
     forbidden, expected = compiled_expectations(keeper.expectations, task, token_lists(X, data), weight)
     return ChainExpectations(
-        expected, forbidden, climb_options(keeper, options.l2, options.max_iter or DEFAULT_ITERATIONS, options.tol)
+        expected,
+        forbidden,
+        expectation_options(keeper, options.l2, options.max_iter or DEFAULT_ITERATIONS, options.tol),
     )
 
 
@@ -152,7 +154,7 @@ def train_expected(
         start = _learned(training, options, training.labels, START_ITERATIONS, 1e-5)
     with ProgressLine(f"fitting ({plan.options.method})", bool(verbose)) as progress:
         monitor = Monitor(training.begun, None, None, progress)
-        found = climb(corpus, plan.expected, start, plan.options, monitor)
+        found = fit_with_expectations(corpus, plan.expected, start, plan.options, monitor)
     reports = expectation_reports(corpus, plan.expected, found, plan.options)
     warn_of_missed(reports, plan.options)
     return monitor.result(found), reports

@@ -59,7 +59,7 @@ PARAMETERS: Table = {
 
 @dataclass(frozen=True)
 class ChainOptions:
-    """What a fit of a chain is told, after checks. ``algorithm`` names the learner: ``"lbfgs"`` is the likelihood's."""
+    """What a fit of a chain is given, after checks. ``algorithm`` names the learner: ``"lbfgs"`` is the likelihood's."""
 
     algorithm: str
     l1: float

@@ -18,8 +18,8 @@ from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.perceptron import AveragedPerceptron
 from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
 from rulefield.learning.fit_log import Ending, FitRecord, FitResult, PassLearner, run_passes
-from rulefield.learning.lbfgs import minimise_lbfgs
-from rulefield.learning.owlqn import minimise_owlqn
+from rulefield.learning.lbfgs import minimize_lbfgs
+from rulefield.learning.owlqn import minimize_owlqn
 from rulefield.models.chain import ChainModel
 from rulefield.problem.chain_rules import CompiledRule
 
@@ -113,7 +113,7 @@ def train_chain(
     with ProgressLine(f"fitting ({algorithm})", bool(verbose)) as progress:
         monitor = Monitor(training.begun, dev, options.patience, progress)
         if algorithm == "lbfgs":
-            return monitor.result(_minimised(training, options, limit, tol, monitor))
+            return monitor.result(_minimized(training, options, limit, tol, monitor))
         learner = LEARNERS[algorithm](training, options, limit)
         return monitor.result(run_passes(learner, limit, tol, monitor))
 
@@ -145,15 +145,15 @@ def continue_chain(
         return monitor.result(done), walk.stream
 
 
-def _minimised(training: ChainTraining, options: ChainOptions, limit: int, tol: float, monitor: Monitor) -> FitResult:
+def _minimized(training: ChainTraining, options: ChainOptions, limit: int, tol: float, monitor: Monitor) -> FitResult:
     objective = _objective(training, options)
     how: dict[str, Any] = {"max_iter": limit, "tol": tol, "callback": monitor, "n_jobs": options.n_jobs}
     if isinstance(objective, ChainLikelihood):
         return fit_likelihood(objective, training.start, l1=options.l1, seed=training.seed, **how)
     start = training.model.zeros() if training.start is None else training.start
     if options.l1 > 0:
-        return minimise_owlqn(objective, start, options.l1, **how)
-    return minimise_lbfgs(objective, start, **how)
+        return minimize_owlqn(objective, start, options.l1, **how)
+    return minimize_lbfgs(objective, start, **how)
 
 
 def _objective(training: ChainTraining, options: ChainOptions) -> "ChainLikelihood | RuledLikelihood":

@@ -18,7 +18,7 @@ from rulefield.exceptions import InputError
 from rulefield.inference.gaussian.field import posterior
 from rulefield.inference.gaussian.pairs import pair_probabilities
 from rulefield.inference.gaussian.sampling import (
-    coloured_noise,
+    colored_noise,
     importance_log_likelihood,
     latent_covariance,
     prior_variance,
@@ -134,7 +134,7 @@ class GaussianJointMixin(GaussianCRFBase):
         if known is not None and potentials.variance > 0:
             q = self._posterior(potentials, known)
             mean, precision = q.mean, q.sites[1]
-        z = mean + coloured_noise(potentials, precision, rng.normal(size=(n_samples, *mean.shape)))
+        z = mean + colored_noise(potentials, precision, rng.normal(size=(n_samples, *mean.shape)))
         drawn = (rng.random(z.shape) < expit(z)).astype(int)
         return drawn if known is None else np.where(np.isnan(known), drawn, np.nan_to_num(known).astype(int))
 

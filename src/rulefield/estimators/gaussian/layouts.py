@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import GroupKFold
 
-from rulefield.estimators.gaussian.scores import CrossFitting, FittedScores, ScoreTask, cross_fit
+from rulefield.estimators.gaussian.scores import CrossFitting, FittedScores, ScoreTask, cross_fit_scores
 from rulefield.exceptions import InputError
 
 LARGEST = 30.0  # a logit beyond this is as good as infinite
@@ -33,7 +33,7 @@ class TableLayout:
     ) -> tuple[Any, Labels, np.ndarray | None]:
         """Return cross-fitted scores (n, width, n_outputs, n_scores), the labels and weights that go with them."""
         Y = np.asarray(Y)
-        scores, rows, self.fitted = cross_fit(how, X, Y, task, weight)
+        scores, rows, self.fitted = cross_fit_scores(how, X, Y, task, weight)
         return scores, Y[rows], None if weight is None else weight[rows]
 
     def scores(self, X: Any) -> np.ndarray:
@@ -59,7 +59,7 @@ class NodesLayout:
         if isinstance(cv, (int, np.integer)) and len(X) >= cv >= 2:
             cv = _InstanceFolds(int(cv), np.repeat(np.arange(len(X)), np.diff(ends)))
         nodes = None if weight is None else np.repeat(weight, np.diff(ends))
-        scores, rows, self.fitted = cross_fit(replace(how, cv=cv), flat, labels[:, None], task, nodes)
+        scores, rows, self.fitted = cross_fit_scores(replace(how, cv=cv), flat, labels[:, None], task, nodes)
         if isinstance(cv, float):
             scores = self.fitted(flat)
             hidden = np.ones(len(labels), dtype=bool)

@@ -33,7 +33,7 @@ from rulefield.estimators.tables import KnownTable
 from rulefield.exceptions import InputError, LabelError, ModelFileError
 from rulefield.forms import Form, check_arrays, weights
 from rulefield.inference.gaussian.regression import gaussian_likelihood
-from rulefield.inference.gaussian.sampling import coloured_noise, latent_covariance
+from rulefield.inference.gaussian.sampling import colored_noise, latent_covariance
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
 from rulefield.models.gaussian import FieldBatch, GaussianModel
@@ -200,7 +200,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         weight = self._check_weight(X, sample_weight)
         X, values, weight, graphs = self._in_order(X, values, weight, graphs)
         scores, values, share = layout.fit(X, values, self._task, self._cross_fitting(), weight)
-        self._standardise(values, layout.same_nodes, share)
+        self._standardize(values, layout.same_nodes, share)
         scores, values = self._scaled(scores), self._to_units(values)
         n_nodes = values.shape[1] if isinstance(values, np.ndarray) else None
         residual = values - scores[:, 0].mean(axis=-1) if isinstance(values, np.ndarray) else None
@@ -232,7 +232,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
             raise LabelError(f"Found input variables with inconsistent numbers of samples: {[n, len(table)]}.")
         return table[:, None] if self._flat else table
 
-    def _standardise(self, values: Labels, same_nodes: bool, weight: np.ndarray | None) -> None:
+    def _standardize(self, values: Labels, same_nodes: bool, weight: np.ndarray | None) -> None:
         """Center and scale of each output, or of all nodes where they are not the same from instance to instance."""
         table = values if isinstance(values, np.ndarray) and same_nodes and len(values) > 1 else None
         if table is not None and not np.isnan(table).all(axis=0).any():
@@ -354,7 +354,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
                 precision = np.zeros_like(answer.mean)
             else:
                 precision = np.where(fixed, EXACTLY, 0.0)
-            noise = coloured_noise(potentials, precision, rng.normal(size=(n_samples, *answer.mean.shape)))
+            noise = colored_noise(potentials, precision, rng.normal(size=(n_samples, *answer.mean.shape)))
             drawn = (answer.mean + np.where(fixed, 0.0, noise)) * self.scale_ + self.center_
             parts.append(np.swapaxes(drawn, 0, 1))
         joined = data.join(parts, self._layout.ragged)

@@ -164,7 +164,7 @@ class FittedScores:
         return np.stack([self.task.score(m, X) for m in members], axis=-1)
 
 
-def cross_fit(
+def cross_fit_scores(
     how: CrossFitting, X: np.ndarray, Y: np.ndarray, task: ScoreTask, weight: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray, FittedScores]:
     """Score each row by predictors that did not see it.

@@ -28,7 +28,7 @@ Allowed = Sequence[np.ndarray] | None
 
 
 @dataclass(frozen=True)
-class Search:
+class SearchLimits:
     """Which engine looks for the best labelling, and how long."""
 
     engine: str = "auto"
@@ -36,7 +36,7 @@ class Search:
     seconds: float | None = None
 
 
-DEFAULT_SEARCH = Search()
+DEFAULT_SEARCH = SearchLimits()
 
 
 class GraphDecoder:
@@ -70,7 +70,7 @@ class GraphDecoder:
         self._compiled: dict[Hashable, Compiled] = {}
 
     def results(
-        self, graphs: Sequence[TypedGraph], known: Allowed = None, search: Search = DEFAULT_SEARCH
+        self, graphs: Sequence[TypedGraph], known: Allowed = None, search: SearchLimits = DEFAULT_SEARCH
     ) -> list[Result]:
         """Decode every graph."""
 
@@ -103,7 +103,7 @@ class GraphDecoder:
                 found += in_threads(infer, _pieces(chunk, union, batch), self.n_jobs)
         return found
 
-    def _at_once(self, search: Search, batch: GraphBatch) -> bool:
+    def _at_once(self, search: SearchLimits, batch: GraphBatch) -> bool:
         """Whether one exact pass over the union of all graphs does."""
         return not self.rules and search == DEFAULT_SEARCH and batch.is_forest
 
@@ -120,7 +120,7 @@ class GraphDecoder:
                 union = replace(union, unary=np.where(allowed, union.unary, -np.inf))
             yield chunk, union, batch
 
-    def _decode(self, graph: TypedGraph, potentials: GraphPotentials, search: Search) -> Result:
+    def _decode(self, graph: TypedGraph, potentials: GraphPotentials, search: SearchLimits) -> Result:
         problem = self._problem(graph, potentials)
         result = decode_graph(problem, search.engine, search.node_limit, search.seconds)
         if result.status is not Status.infeasible:

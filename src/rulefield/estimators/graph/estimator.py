@@ -11,7 +11,7 @@ from rulefield.data.graphs import Pair, TypedGraph
 from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
 from rulefield.estimators.base import SavedModel, State
 from rulefield.estimators.fitting import record_fit, report_fit
-from rulefield.estimators.graph.decoding import GraphDecoder, Search
+from rulefield.estimators.graph.decoding import GraphDecoder, SearchLimits
 from rulefield.estimators.graph.files import graph_state, restore_graph
 from rulefield.estimators.graph.inputs import Known, Labels, checked_graphs, checked_labels, checked_weight
 from rulefield.estimators.graph.structure import Columns, Kinds, make_spec, node_costs
@@ -348,7 +348,7 @@ class GraphCRF(SavedModel):
         check_value("engine", engine, one_of(*ENGINES))
         graphs = self._graphs(X)
         decoder = self._decoder(rules)
-        results = decoder.results(graphs, self._allowed(graphs, known), Search(engine, node_limit, seconds))
+        results = decoder.results(graphs, self._allowed(graphs, known), SearchLimits(engine, node_limit, seconds))
         names = [rule.label for rule in decoder.rules]
         return [Labeling.named(r, self._listed(graph, r.labels), names) for graph, r in zip(graphs, results)]
 

@@ -16,7 +16,7 @@ from rulefield.data.graphs import Features, TypedGraph
 from rulefield.encode.graph_builders import multilabel_edges
 from rulefield.estimators.base import SavedModel, State
 from rulefield.estimators.fitting import report_fit
-from rulefield.estimators.graph.decoding import Compiled, GraphDecoder, Search
+from rulefield.estimators.graph.decoding import Compiled, GraphDecoder, SearchLimits
 from rulefield.estimators.graph.estimator import ALGORITHMS, GraphCRF, Rules
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
@@ -264,7 +264,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
         check_value("engine", engine, one_of(*ENGINES))
         X = self._checked(X)
         decoder = self._decoder(rules)
-        search = Search(engine, node_limit, seconds)
+        search = SearchLimits(engine, node_limit, seconds)
         results = decoder.results(self._graphs(X), self._allowed(known, X.shape[0]), search)
         names = [rule.label for rule in decoder.rules]
         return [Labeling.named(r, [c[k].item() for c, k in zip(self._class_list, r.labels)], names) for r in results]

@@ -12,10 +12,10 @@ from rulefield.data.sequences import Sequences
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.estimators.base import State
 from rulefield.estimators.expectation_training import (
-    climb,
-    climb_options,
     compiled_expectations,
+    expectation_options,
     expectation_reports,
+    fit_with_expectations,
     warn_of_missed,
 )
 from rulefield.estimators.expectations import KEEPER, Keeper, keeper_of
@@ -222,10 +222,10 @@ class JointCRF(FittedJoint):
         model = self._model(data, labels, names, encoder, forbidden)
         corpus = JointCorpus(model, data, labels, weight, n_threads(self.n_jobs))
         start, interrupted = self._single_tasks(model, data, labels, weight)
-        options = climb_options(keeper, self.l2, self.max_iter, self.tol)
+        options = expectation_options(keeper, self.l2, self.max_iter, self.tol)
         if interrupted is None:
             with ProgressLine("fitting (joint)", bool(self.verbose)) as progress:
-                outcome = climb(corpus, expected, start, options, progress)
+                outcome = fit_with_expectations(corpus, expected, start, options, progress)
         else:
             outcome = ExpectationFit.of(replace(interrupted, theta=start), np.zeros(0), np.zeros(0))
         self.tasks_, self.classes_ = tasks, names.classes

@@ -38,8 +38,8 @@ from rulefield.estimators.types import ArrayLike, LabelsLike, RandomState, Rules
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
-from rulefield.learning.lbfgs import minimise_lbfgs
-from rulefield.learning.owlqn import minimise_owlqn
+from rulefield.learning.lbfgs import minimize_lbfgs
+from rulefield.learning.owlqn import minimize_owlqn
 from rulefield.learning.segments import SegmentLikelihood
 from rulefield.models.segments import Segmentation, SegmentModel
 from rulefield.parallel import n_threads
@@ -239,8 +239,8 @@ class SegmentCRF(FittedSegments):
         )
         with ProgressLine("fitting segments", bool(self.verbose)) as progress:
             if self.l1 > 0:
-                return minimise_owlqn(objective, start, self.l1, limit, self.tol, progress, n_jobs=n_jobs)
-            return minimise_lbfgs(objective, start, limit, self.tol, progress, n_jobs=n_jobs)
+                return minimize_owlqn(objective, start, self.l1, limit, self.tol, progress, n_jobs=n_jobs)
+            return minimize_lbfgs(objective, start, limit, self.tol, progress, n_jobs=n_jobs)
 
     # --- files and scikit-learn -------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Judging labellings of chains: the door to the checker, which every answer passes before it is returned."""
+"""Judging labellings of chains: the entry point to the checker, which every answer passes before it is returned."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Exact inference on one chain or on many: the doors to the chain kernels.
+"""Exact inference on one chain or on many: entry points to the chain kernels.
 
 ``allowed`` arguments, (n_steps, n_states) of 0/1, restrict each step to a set of labels: a known label is a row with
 a single 1, an unknown one a row of ones.

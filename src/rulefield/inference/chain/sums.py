@@ -1,11 +1,11 @@
 """Distributions of a chain under rules: p(y) proportional to exp(score(y) - penalties(y)), hard rules obeyed.
 
-Every rule is a small state machine, so the chain times all of them is a lattice in which each labelling is one
-path; sums over paths are exact. Cost grows with the product of the machines' states that can occur together.
+Every rule is a small automaton, so the chain times all of them is a lattice in which each labelling is one
+path; sums over paths are exact. Cost grows with the product of the automata's states that can occur together.
 
 Where that product is too large, :func:`path_mass` weighs the k best labellings of the plain chain instead. Rules only take
 away, so whatever those leave of the plain sum bounds what all others can add: a probability is then known to a tolerance,
-or not told.
+or not reported.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from rulefield.problem.chain_rules import ChainProblem
 
 
 def ruled_lattice(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> tuple[Prepared, Lattice]:
-    """Return the product of a chain with the machines of all its rules: one path for each allowed labelling.
+    """Return the product of a chain with the automata of all its rules: one path for each allowed labelling.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def constrained_samples(
 
 PATHS = 1_000
 TOLERANCE = 0.02
-"""Largest relative error of a probability that is told."""
+"""Largest relative error of a probability that is reported."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from rulefield.exceptions import InputError
-from rulefield.inference.gaussian.probing import SparsePlace, factorise
+from rulefield.inference.gaussian.probing import SparsePlace, factorize
 from rulefield.kernels.gaussian.posterior import expected_sigmoid, field_posteriors
 from rulefield.problem.gaussian import DenseCoupling, GaussianGradient, GaussianPotentials, SparseCoupling
 
@@ -208,7 +208,7 @@ def _solve_batched(task: _Task, coupling: DenseCoupling) -> _Found:
 
 def _solve_sparse(task: _Task, coupling: SparseCoupling) -> _Found:
     shape = task.target.shape
-    base = factorise(coupling.matrix)
+    base = factorize(coupling.matrix)
     found = _Found(np.zeros(shape), np.ones(shape), np.zeros(shape[0]), None, 0)
     for j in range(shape[0]):
         place = SparsePlace(coupling.matrix, task.potentials.variance)
@@ -308,7 +308,7 @@ def _sparse_difference(
     coupling: SparseCoupling, inverses: Any, lifted: np.ndarray, weighted: np.ndarray, total: float, v: float
 ) -> Any:
     """(n A^-1 - sum T - v sum q q') / 2 on the pattern of A, each instance by its weight."""
-    base = factorise(coupling.matrix).matrix
+    base = factorize(coupling.matrix).matrix
     pattern = coupling.matrix.tocoo()
     outer = pattern.copy()
     outer.data = np.einsum("ji,ji->i", weighted[:, pattern.coords[0]], lifted[:, pattern.coords[1]])

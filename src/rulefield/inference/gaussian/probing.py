@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from rulefield.inference.gaussian.sparse import Pattern, SparseFactor
+from rulefield.inference.gaussian.sparse import SparseFactor, SparsityPattern
 from rulefield.kernels.gaussian.order import count_fill, dissect
 from rulefield.problem.gaussian import conjugate_gradient
 
@@ -126,7 +126,7 @@ class ProbedInverse:
         """A^-1 right, for right (n, n_columns), to 1e-10."""
         return conjugate_gradient(self.source, np.ascontiguousarray(right))
 
-    def colour(self, noise: np.ndarray) -> np.ndarray:
+    def color(self, noise: np.ndarray) -> np.ndarray:
         """Turn white noise (n, n_columns) into samples with covariance A^-1, exactly.
 
         A = sum of slack_i e_i e_i' and |a_ij| (e_i ± e_j)(e_i ± e_j)' over edges, so A^-1 applied to one independent
@@ -167,7 +167,7 @@ def _lanczos(matrix: Any, start: np.ndarray, steps: int) -> tuple[np.ndarray, np
 
 
 @lru_cache(maxsize=4)
-def _too_large(pattern: Pattern, max_fill: float, max_work: float) -> bool:
+def _too_large(pattern: SparsityPattern, max_fill: float, max_work: float) -> bool:
     """Whether the factor of a matrix with this pattern would be too large, in the order of nested dissection."""
     n = len(pattern.indptr) - 1
     if 0.5 * n * n <= max_fill and n**3 / 3 <= max_work:
@@ -189,10 +189,10 @@ def _too_large(pattern: Pattern, max_fill: float, max_work: float) -> bool:
     return True
 
 
-def factorise(matrix: Any) -> SparseFactor | ProbedInverse:
+def factorize(matrix: Any) -> SparseFactor | ProbedInverse:
     """Exact factor of a sparse coupling, or its stand-in where that would take too much memory or time."""
     matrix = scipy.sparse.csr_array(matrix)
-    if _too_large(Pattern(matrix), MAX_FILL, MAX_WORK):
+    if _too_large(SparsityPattern(matrix), MAX_FILL, MAX_WORK):
         return ProbedInverse(matrix)
     return SparseFactor(matrix)
 
@@ -205,7 +205,7 @@ class SparsePlace:
 
     def __call__(self, precision: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """T right, diagonal of T and log|A + v D|; precision and right of shape (1, n)."""
-        self.factor = factorise(_add_diagonal(self.coupling, self.variance * precision[0]))
+        self.factor = factorize(_add_diagonal(self.coupling, self.variance * precision[0]))
         solved = self.factor.solve(right.T).T
         return solved, self.factor.inverse_diagonal()[None], np.array([self.factor.logdet])
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rulefield.inference.gaussian.probing import factorise
+from rulefield.inference.gaussian.probing import factorize
 from rulefield.problem.gaussian import DenseCoupling, GaussianGradient, GaussianPotentials, SparseCoupling
 
 
@@ -91,7 +91,7 @@ def _fill_sparse(
     coupling: SparseCoupling, hidden: np.ndarray, members: np.ndarray, error: np.ndarray, parts: _Parts, count: float
 ) -> None:
     matrix = coupling.matrix
-    factor = factorise(matrix[hidden][:, hidden])
+    factor = factorize(matrix[hidden][:, hidden])
     error[np.ix_(members, hidden)] = -factor.solve(matrix[hidden] @ error[members].T).T
     parts.logdet[members] = factor.logdet
     parts.diagonal[np.ix_(members, hidden)] = factor.inverse_diagonal()
@@ -106,7 +106,7 @@ def _whole(coupling: Any) -> tuple[Any, Any]:
     """log|A| and A^-1 (on A's pattern where sparse)."""
     if isinstance(coupling, DenseCoupling):
         return coupling.logdet, coupling.inverse
-    factor = factorise(coupling.matrix)
+    factor = factorize(coupling.matrix)
     return factor.logdet, factor.matrix
 
 

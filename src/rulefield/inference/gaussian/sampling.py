@@ -6,7 +6,7 @@ from scipy.special import logsumexp
 
 from rulefield.exceptions import InputError
 from rulefield.inference.gaussian.field import GaussianPosterior
-from rulefield.inference.gaussian.probing import factorise
+from rulefield.inference.gaussian.probing import factorize
 from rulefield.problem.gaussian import DenseCoupling, GaussianPotentials
 
 
@@ -18,7 +18,7 @@ def prior_variance(potentials: GaussianPotentials) -> np.ndarray:
         return np.zeros((1, n))
     if isinstance(coupling, DenseCoupling):
         return v * np.atleast_2d(np.diagonal(coupling.inverse, axis1=-2, axis2=-1))
-    return v * factorise(coupling.matrix).inverse_diagonal()[None]
+    return v * factorize(coupling.matrix).inverse_diagonal()[None]
 
 
 def latent_covariance(potentials: GaussianPotentials, precision: np.ndarray) -> np.ndarray:
@@ -34,7 +34,7 @@ def latent_covariance(potentials: GaussianPotentials, precision: np.ndarray) -> 
     return v * np.linalg.inv(matrices)
 
 
-def coloured_noise(potentials: GaussianPotentials, precision: np.ndarray, noise: np.ndarray) -> np.ndarray:
+def colored_noise(potentials: GaussianPotentials, precision: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """Turn white noise (n_samples, n_instances, n_nodes) into noise with covariance v (A + v diag(precision))^-1."""
     coupling, v = potentials.coupling, potentials.variance
     out = np.zeros_like(noise)
@@ -47,7 +47,7 @@ def coloured_noise(potentials: GaussianPotentials, precision: np.ndarray, noise:
             out[:, j] = np.linalg.solve(root.T, noise[:, j].T).T
         else:
             shifted = coupling.matrix + scipy.sparse.diags_array(v * precision[j]).tocsr()
-            out[:, j] = factorise(shifted).colour(noise[:, j].T).T
+            out[:, j] = factorize(shifted).color(noise[:, j].T).T
     return np.sqrt(v) * out
 
 
@@ -63,7 +63,7 @@ def importance_log_likelihood(
         return q.bound
     precision = q.sites[1]
     white = np.random.default_rng(seed).normal(size=(n_samples, *labels.shape))
-    noise = coloured_noise(potentials, precision, white)
+    noise = colored_noise(potentials, precision, white)
     z = q.mean + noise
     seen = ~np.isnan(labels)
     sign = np.where(labels == 1, 1.0, -1.0)
@@ -88,6 +88,6 @@ def _log_volume(potentials: GaussianPotentials, precision: np.ndarray) -> np.nda
                 for j, d in enumerate(precision)
             ]
         )
-    base = factorise(coupling.matrix).logdet
+    base = factorize(coupling.matrix).logdet
     shifted = [coupling.matrix + scipy.sparse.diags_array(v * d).tocsr() for d in precision]
-    return np.array([base - factorise(s).logdet for s in shifted])
+    return np.array([base - factorize(s).logdet for s in shifted])

@@ -10,7 +10,7 @@ import scipy.stats
 from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from rulefield.inference.gaussian.probing import factorise
+from rulefield.inference.gaussian.probing import factorize
 from rulefield.problem.gaussian import DenseCoupling, GaussianGradient, GaussianPotentials, SparseCoupling
 
 STEPS = 500
@@ -103,7 +103,7 @@ class _Places:
         if self.sparse:
             n = seen.shape[1]
             half = [coupling.matrix + scipy.sparse.diags_array(0.5 * v * p).tocsr() for p in patterns]
-            self.factors = [factorise(h) for h in half]
+            self.factors = [factorize(h) for h in half]
             self.logdets[:] = [f.logdet for f in self.factors]
             self.diagonals = np.array([f.inverse_diagonal() for f in self.factors]).reshape(-1, n)
             return
@@ -152,7 +152,7 @@ def _finish(
     bound = 0.5 * (site * (mean + prior)).sum(axis=(1, 2)) + (constant * seen).sum(axis=1)
     bound -= 0.5 * (prior * _contrast(mean) * seen[:, None]).sum(axis=(1, 2))
     dense = isinstance(coupling, DenseCoupling)
-    base: Any = coupling if dense else factorise(coupling.matrix)
+    base: Any = coupling if dense else factorize(coupling.matrix)
     bound -= 0.5 * free * (places.logdets[places.group] - base.logdet)
     pull = site - _contrast(mean) * seen[:, None]
     lifted = coupling.solve(pull)

@@ -33,7 +33,7 @@ class Analysis:
     l_pointer: np.ndarray
 
 
-class Pattern:
+class SparsityPattern:
     """Hashable stand-in for the pattern of a csr matrix, compared by its bytes."""
 
     def __init__(self, matrix: Any):
@@ -44,13 +44,13 @@ class Pattern:
         return hash(self.key)
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Pattern) or self.key != other.key:
+        if not isinstance(other, SparsityPattern) or self.key != other.key:
             return False
         return np.array_equal(self.indptr, other.indptr) and np.array_equal(self.indices, other.indices)
 
 
 @lru_cache(maxsize=4)
-def _analyse(pattern: Pattern) -> Analysis:
+def _analyse(pattern: SparsityPattern) -> Analysis:
     """Minimum-degree order (SuperLU's), elimination tree and column counts of L."""
     n = len(pattern.indptr) - 1
     values = np.full(len(pattern.indices), -1.0)
@@ -83,7 +83,7 @@ class SparseFactor:
 
     def __init__(self, matrix: Any):
         self.source = matrix = scipy.sparse.csr_array(matrix)
-        self.analysis = a = _analyse(Pattern(matrix))
+        self.analysis = a = _analyse(SparsityPattern(matrix))
         size = a.l_pointer[-1]
         self.rows, self.values = np.empty(size, np.int64), np.empty(size)
         self.diagonal = np.empty(matrix.shape[0])
@@ -109,7 +109,7 @@ class SparseFactor:
         out[a.order] = x
         return out
 
-    def colour(self, noise: np.ndarray) -> np.ndarray:
+    def color(self, noise: np.ndarray) -> np.ndarray:
         """Turn white noise (n, n_columns) into samples with covariance A^-1."""
         a = self.analysis
         x = np.ascontiguousarray(noise) / np.sqrt(self.diagonal[:, None])

@@ -1,4 +1,4 @@
-"""The front door of graph decoding: the best labelling under rules, by any engine, with a bound that was checked."""
+"""The entry point of graph decoding: the best labelling under rules, by any engine, with a bound that was checked."""
 
 from collections.abc import Callable
 from dataclasses import replace

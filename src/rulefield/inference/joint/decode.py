@@ -50,7 +50,7 @@ def decode_joint(
     states, scores = joint_viterbi(p)
     broken = joint_amounts(problem, states)
     results: list[Result] = []
-    searches: list[Search] = []
+    searches: list[JointSearch] = []
     bounds, guilty = np.asarray(p.offsets).tolist(), (broken.sum(axis=1) > 0).tolist()
     for i, score in enumerate(scores.tolist()):
         own = states[bounds[i] : bounds[i + 1]]
@@ -61,7 +61,7 @@ def decode_joint(
         else:
             results.append(Result(own, score, score, score, Status.optimal, "viterbi", 1))
             if guilty[i]:
-                searches.append(Search(problem, i, node_limit, seconds))
+                searches.append(JointSearch(problem, i, node_limit, seconds))
                 searches[-1].judge(own, broken[i], score)
     _in_step(problem, searches)
     for search in searches:
@@ -69,7 +69,7 @@ def decode_joint(
     return results
 
 
-def _in_step(problem: JointProblem, searches: "list[Search]") -> None:
+def _in_step(problem: JointProblem, searches: "list[JointSearch]") -> None:
     """Let every search take a step and judge the labellings that they found, until all are settled."""
     while left := [search for search in searches if not search.settled]:
         folded = [search for search in left if search.fold() or search.price()]
@@ -92,7 +92,7 @@ def _in_step(problem: JointProblem, searches: "list[Search]") -> None:
             search.conclude()
 
 
-def _amounts(problem: JointProblem, searches: "list[Search]") -> np.ndarray:
+def _amounts(problem: JointProblem, searches: "list[JointSearch]") -> np.ndarray:
     """By how much the labellings just found break all rules of their chains."""
     states = [search.found for search in searches]
     offsets = np.concatenate([[0], np.cumsum([len(own) for own in states])])
@@ -107,7 +107,7 @@ def _nothing(bound: float, steps: int) -> Result:
 
 
 @dataclass(eq=False)
-class Search:
+class JointSearch:
     """What is known of one chain so far.
 
     Parameters

@@ -7,7 +7,7 @@ import numpy as np
 from rulefield.inference.definition import amounts_of
 from rulefield.inference.result import BrokenRule, Result, Status, judge
 from rulefield.inference.segments.prepare import prepare
-from rulefield.inference.segments.search import NODE_LIMIT, Search, run_auto
+from rulefield.inference.segments.search import NODE_LIMIT, SegmentSearch, run_auto
 from rulefield.problem.chain_rules import CompiledRule
 from rulefield.problem.segments import SegmentPotentials, SegmentProblem
 
@@ -24,8 +24,8 @@ def _flat(p: SegmentPotentials) -> SegmentPotentials:
     return replace(p, **flat, spans=replace(p.spans, score=np.where(p.spans.score > -np.inf, 0.0, -np.inf)))
 
 
-def _searched(problem: SegmentProblem, node_limit: int, seconds: float | None = None) -> Search:
-    search = Search.start(problem)
+def _searched(problem: SegmentProblem, node_limit: int, seconds: float | None = None) -> SegmentSearch:
+    search = SegmentSearch.start(problem)
     run_auto(search, node_limit, seconds)
     return search
 
@@ -63,7 +63,7 @@ def decode_relaxed(problem: SegmentProblem, node_limit: int = NODE_LIMIT, second
         return _empty(problem)
     units = tuple(replace(rule, weight=1.0, once=False) for rule in problem.rules if is_hard(rule))
     first = _searched(replace(problem, potentials=_flat(problem.potentials), rules=units), node_limit, seconds)
-    soft = Search.start(replace(problem, rules=tuple(rule for rule in problem.rules if not is_hard(rule))))
+    soft = SegmentSearch.start(replace(problem, rules=tuple(rule for rule in problem.rules if not is_hard(rule))))
     if first.best == -np.inf or soft.bound == -np.inf:
         return soft.prepared.no_result(first.bound, "relaxed", first.iterations + first.nodes)
     known = soft.prepared.objective(first.labels, soft.prepared.amounts(first.labels)[0])
@@ -86,7 +86,7 @@ def _empty(problem: SegmentProblem) -> Result:
     return Result(none, 0.0, objective, objective, Status.optimal, "relaxed", 0, broken)
 
 
-def _judged(problem: SegmentProblem, first: Search, second: Search) -> Result:
+def _judged(problem: SegmentProblem, first: SegmentSearch, second: SegmentSearch) -> Result:
     """Build the result of relaxed decoding: true costs, and a bound that is proved only if both stages were."""
     free = tuple(replace(rule, weight=0.0) if is_hard(rule) else rule for rule in problem.rules)
     hard = {rule.rule for rule in problem.rules if is_hard(rule)}

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.result import Result
 from rulefield.inference.segments.enumerate import decode_enumerate
-from rulefield.inference.segments.search import DUAL_ITERATIONS, NODE_LIMIT, Search, run_auto, run_duals
+from rulefield.inference.segments.search import DUAL_ITERATIONS, NODE_LIMIT, SegmentSearch, run_auto, run_duals
 from rulefield.problem.segments import SegmentProblem
 
 Run = Callable[[SegmentProblem, int, float | None], Result]
@@ -16,25 +16,25 @@ def decode_auto(problem: SegmentProblem, node_limit: int = NODE_LIMIT, seconds: 
 
     ``engine`` of the result names the one that finished. ``iterations`` counts passes over segments and lattice nodes.
     """
-    search = Search.start(problem)
+    search = SegmentSearch.start(problem)
     return search.result(run_auto(search, node_limit, seconds))
 
 
 def decode_viterbi(problem: SegmentProblem, node_limit: int = NODE_LIMIT, seconds: float | None = None) -> Result:
     """One pass with rules about single tokens inside; optimal where it breaks no other rule."""
-    return Search.start(problem).result("viterbi")
+    return SegmentSearch.start(problem).result("viterbi")
 
 
 def decode_product(problem: SegmentProblem, node_limit: int = NODE_LIMIT, seconds: float | None = None) -> Result:
     """Soft-DD in each window, then dynamic programming over the product with rules in conflict."""
-    search = Search.start(problem)
+    search = SegmentSearch.start(problem)
     run_auto(search, node_limit, seconds, first="soft_dd")
     return search.result("product")
 
 
 def decode_soft_dd(problem: SegmentProblem, node_limit: int = NODE_LIMIT, seconds: float | None = None) -> Result:
     """Dual decomposition over counters with best segmentations as its oracle ([Anzaroot14], section 2.1)."""
-    search = Search.start(problem)
+    search = SegmentSearch.start(problem)
     if not search.settled and search.bound < float("inf"):
         lattice = search.window(-float("inf"), node_limit)
         if lattice is not None and len(lattice.label):

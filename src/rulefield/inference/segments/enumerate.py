@@ -61,7 +61,7 @@ def all_scores(p: SegmentPotentials, opens: np.ndarray, types: np.ndarray) -> np
     return total
 
 
-class Judged(NamedTuple):
+class JudgedSegmentations(NamedTuple):
     """All segmentations of a problem: token labels (k, n), scores (k,), amounts of each rule (rules, k), objectives (k,)."""
 
     labels: np.ndarray
@@ -70,7 +70,7 @@ class Judged(NamedTuple):
     objectives: np.ndarray
 
 
-def judge_all(problem: SegmentProblem) -> Judged:
+def judge_all(problem: SegmentProblem) -> JudgedSegmentations:
     """Score every segmentation and read every rule, term by term."""
     p, spelling = problem.potentials, problem.spelling
     opens, types = all_segmentations(p.n_steps, p.n_states, p.max_length)
@@ -82,7 +82,7 @@ def judge_all(problem: SegmentProblem) -> Judged:
     objectives = scores.copy()
     for rule, amount in zip(problem.rules, amounts):
         objectives -= costs_of(rule, amount)
-    return Judged(labels, scores, amounts, objectives)
+    return JudgedSegmentations(labels, scores, amounts, objectives)
 
 
 def decode_enumerate(problem: SegmentProblem) -> Result:

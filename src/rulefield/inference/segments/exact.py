@@ -1,4 +1,4 @@
-"""Exact inference over segmentations of one sequence: the doors to the segment kernels."""
+"""Exact inference over segmentations of one sequence: entry points to the segment kernels."""
 
 from dataclasses import dataclass
 

@@ -13,7 +13,7 @@ from rulefield.problem.segments import SegmentPotentials, SegmentProblem
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedSegments:
     """One segment problem in the arrays that kernels read.
 
     Every token's best score is taken out of the potentials first (``flat``), so that a constant added to all scores
@@ -104,7 +104,7 @@ class Prepared:
         return Result(none, -np.inf, -np.inf, bound, judge(-np.inf, bound), engine, iterations)
 
 
-def prepare(problem: SegmentProblem) -> Prepared:
+def prepare(problem: SegmentProblem) -> PreparedSegments:
     """Flatten a problem; tables of equal rule objects are shared between calls."""
     p, spelling, rules = problem.potentials, problem.spelling, problem.rules
     n, m = p.n_steps, spelling.n_labels
@@ -126,7 +126,9 @@ def prepare(problem: SegmentProblem) -> Prepared:
             best = extra[:, spelling.label[:, :, 0, 0]]
         scores = plain._replace(role=plain.role + best.transpose(1, 0, 2))
         charges[local & ~by_token] = tables.weight[tables.counter_rule[local & ~by_token]]
-    return Prepared(problem, flat_problem, scores, plain.role, extra, charges, tables, classes, flat.caps, flat.terms)
+    return PreparedSegments(
+        problem, flat_problem, scores, plain.role, extra, charges, tables, classes, flat.caps, flat.terms
+    )
 
 
 def _shifted(p: SegmentPotentials) -> SegmentPotentials:

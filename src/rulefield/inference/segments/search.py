@@ -9,7 +9,7 @@ import numpy as np
 from rulefield.inference.flatten import Term
 from rulefield.inference.relaxation import Relaxation
 from rulefield.inference.result import SLACK, Result
-from rulefield.inference.segments.prepare import Prepared, prepare
+from rulefield.inference.segments.prepare import PreparedSegments, prepare
 from rulefield.inference.soft_dd import soft_dd_oracle
 from rulefield.kernels import certificate
 from rulefield.kernels.lattice.lattice import Lattice, fill_ahead, lattice_path
@@ -32,8 +32,8 @@ MOST_WINDOWS = 6
 
 
 @dataclass
-class Search:
-    """What is known of a problem so far; scores are shifted (see :class:`Prepared`).
+class SegmentSearch:
+    """What is known of a problem so far; scores are shifted (see :class:`PreparedSegments`).
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ class Search:
         No segmentation has a higher objective.
     """
 
-    prepared: Prepared
+    prepared: PreparedSegments
     labels: np.ndarray
     enter: np.ndarray
     best: float = -np.inf
@@ -54,7 +54,7 @@ class Search:
     _ahead: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     @classmethod
-    def start(cls, problem: SegmentProblem) -> "Search":
+    def start(cls, problem: SegmentProblem) -> "SegmentSearch":
         """Decode without the rules that do not fold into the scores (semi-Markov Viterbi), and judge the answer."""
         prepared = prepare(problem)
         scores = prepared.scores
@@ -118,7 +118,7 @@ class Search:
         return self.prepared.result(self.labels, self.bound, engine, steps)
 
 
-def run_product(search: Search, lattice: Lattice, duals: np.ndarray, floor: float, node_limit: int) -> bool:
+def run_product(search: SegmentSearch, lattice: Lattice, duals: np.ndarray, floor: float, node_limit: int) -> bool:
     """Multiply a window's lattice by rules, the most mischarged first, until no path beats the floor or the best is found.
 
     False where a limit is met. Terms already known to matter come first, those with few states before the others.
@@ -148,7 +148,7 @@ def run_product(search: Search, lattice: Lattice, duals: np.ndarray, floor: floa
         search.terms.add(term)
 
 
-def run_duals(search: Search, lattice: Lattice, floor: float, iterations: int) -> np.ndarray:
+def run_duals(search: SegmentSearch, lattice: Lattice, floor: float, iterations: int) -> np.ndarray:
     """Soft-DD over a window's lattice: each call of its oracle is one pass over the segments that are left.
 
     Returns the duals of the best bound; what lies outside the window is bounded by the floor.
@@ -173,7 +173,7 @@ def run_duals(search: Search, lattice: Lattice, floor: float, iterations: int) -
     return found.duals
 
 
-def run_auto(search: Search, node_limit: int, seconds: float | None, first: str = "product") -> str:
+def run_auto(search: SegmentSearch, node_limit: int, seconds: float | None, first: str = "product") -> str:
     """Widen the window until it holds the optimum; return the name of the engine that finished.
 
     ``first`` "soft_dd" runs duals before any product.
@@ -205,7 +205,7 @@ def run_auto(search: Search, node_limit: int, seconds: float | None, first: str 
     return "product"
 
 
-def _floors(search: Search) -> Iterator[float]:
+def _floors(search: SegmentSearch) -> Iterator[float]:
     """Floors of wider and wider windows; the last one is below everything that could still win."""
     width = max(FIRST_WINDOW, 0.01 * abs(search.bound))
     for attempt in range(MOST_WINDOWS):

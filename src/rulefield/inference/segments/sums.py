@@ -9,7 +9,7 @@ import numpy as np
 
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.result import Result, Status
-from rulefield.inference.segments.search import NODE_LIMIT, Search
+from rulefield.inference.segments.search import NODE_LIMIT, SegmentSearch
 from rulefield.kernels.lattice.lattice import Lattice, fill_ahead
 from rulefield.kernels.lattice.sums import lattice_kbest, lattice_marginals, lattice_samples, sums_ahead
 from rulefield.problem.segments import SegmentProblem
@@ -47,7 +47,7 @@ class RuledSegments:
 
     def __init__(self, problem: SegmentProblem, node_limit: int = NODE_LIMIT):
         self.problem = problem
-        self.search = Search.start(problem)
+        self.search = SegmentSearch.start(problem)
         self.lattice = self._product(node_limit) if self.search.bound > -np.inf else None
         self._ahead = np.empty(0 if self.lattice is None else len(self.lattice.label))
         found = -np.inf if self.lattice is None else float(sums_ahead(self.lattice, self._ahead))

@@ -6,8 +6,8 @@ from rulefield.interrupts import check, deferred
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.stochastic import StochasticLikelihood
 from rulefield.learning.fit_log import Callback, Ending, FitResult
-from rulefield.learning.lbfgs import minimise_lbfgs
-from rulefield.learning.owlqn import minimise_owlqn
+from rulefield.learning.lbfgs import minimize_lbfgs
+from rulefield.learning.owlqn import minimize_owlqn
 
 # Fewer label scores than this are fitted before stochastic steps would pay for their compilation.
 LEAST_SCORES = 1_000_000
@@ -41,7 +41,7 @@ def fit_likelihood(
     theta : ndarray of float64, shape (likelihood.size,), optional
         Where to begin (a warm start).
     l1, max_iter, tol, callback, n_jobs
-        As for :func:`rulefield.learning.owlqn.minimise_owlqn`.
+        As for :func:`rulefield.learning.owlqn.minimize_owlqn`.
     seed : int
         Of the order of sequences in the stochastic steps.
     """
@@ -64,8 +64,8 @@ def fit_likelihood(
                 return FitResult(walk.theta, likelihood.value(walk.theta), Ending.interrupted, message, ())
             theta = walk.theta
     if l1 > 0.0:
-        return minimise_owlqn(likelihood, theta, l1, max_iter=max_iter, tol=tol, callback=callback, n_jobs=n_jobs)
-    return minimise_lbfgs(likelihood, theta, max_iter=max_iter, tol=tol, callback=callback, n_jobs=n_jobs)
+        return minimize_owlqn(likelihood, theta, l1, max_iter=max_iter, tol=tol, callback=callback, n_jobs=n_jobs)
+    return minimize_lbfgs(likelihood, theta, max_iter=max_iter, tol=tol, callback=callback, n_jobs=n_jobs)
 
 
 def pays(likelihood: ChainLikelihood) -> bool:

@@ -31,7 +31,7 @@ class RuledLikelihood:
 
     Notes
     -----
-    The partition function is a sum over the product of the chain with the rules' machines: exact, and as fast as the
+    The partition function is a sum over the product of the chain with the rules' automata: exact, and as fast as the
     rules are small.
     """
 

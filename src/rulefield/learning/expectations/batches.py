@@ -2,7 +2,7 @@
 
 A share over a long corpus may be met by too many in one part and too few in another (one month of log lines, one
 author's letters). Here every batch has multipliers of its own; the objective is the sum over batches of the one in
-:mod:`rulefield.learning.expectations.em`, so that EM and direct ascent climb it in the same way.
+:mod:`rulefield.learning.expectations.em`, so that EM and direct descent fit it in the same way.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from rulefield.learning.expectations.corpus import JointCorpus
-from rulefield.learning.expectations.em import RegularisedObjective
+from rulefield.learning.expectations.em import RegularizedObjective
 from rulefield.problem.expectation import CompiledExpectation
 
 
-class BatchedObjective(RegularisedObjective):
+class BatchedObjective(RegularizedObjective):
     """The regularised objective with multipliers by batch.
 
     Parameters
@@ -39,10 +39,10 @@ class BatchedObjective(RegularisedObjective):
         batch_size: int,
     ):
         self.corpus, self.l2 = corpus, l2
-        self.parts: list[RegularisedObjective] = []
+        self.parts: list[RegularizedObjective] = []
         self.own: list[np.ndarray] = []
         for part, own, compiled in _batches(corpus, expectations, batch_size):
-            self.parts.append(RegularisedObjective(part, compiled, 0.0, slack, norm, dual, dual_tol))
+            self.parts.append(RegularizedObjective(part, compiled, 0.0, slack, norm, dual, dual_tol))
             self.own.append(own)
         self.n_expectations = len(expectations)
         self.nu = np.concatenate([part.nu for part in self.parts])
@@ -55,10 +55,10 @@ class BatchedObjective(RegularisedObjective):
         self.shares = self._mean([part.shares for part in self.parts])
         return sum(value for value, _ in answers), np.sum([counts for _, counts in answers], axis=0)
 
-    def pull(self, nu: np.ndarray) -> np.ndarray:
+    def multipliers(self, nu: np.ndarray) -> np.ndarray:
         """Tilt of each expectation per unit of phi, the mean over batches."""
         cuts = np.cumsum([len(part.nu) for part in self.parts])[:-1]
-        return self._mean([part.pull(own) for part, own in zip(self.parts, np.split(nu, cuts))])
+        return self._mean([part.multipliers(own) for part, own in zip(self.parts, np.split(nu, cuts))])
 
     def _mean(self, values: list[np.ndarray]) -> np.ndarray:
         """Mean over batches by what they count, (n_expectations,)."""
@@ -72,7 +72,7 @@ class BatchedObjective(RegularisedObjective):
 def _batches(
     corpus: JointCorpus, expectations: Sequence[CompiledExpectation], size: int
 ) -> Iterator[tuple[JointCorpus, np.ndarray, list[CompiledExpectation]]]:
-    """Each batch: its sequences, the numbers of the expectations that speak of them, and these, cut to the batch."""
+    """Each batch: its sequences, the numbers of the expectations that refer to them, and these, cut to the batch."""
     for first in range(0, len(corpus.data), size):
         last = min(first + size, len(corpus.data))
         cut = [e.of_sequences(first, last, corpus.data.offsets, corpus.weight) for e in expectations]

@@ -14,7 +14,7 @@ import numpy as np
 from rulefield.learning.expectations.corpus import ExpectedLikelihood, JointCorpus
 from rulefield.learning.expectations.posterior import Posterior, TiltedCorpus
 from rulefield.learning.fit_log import Callback, FitResult, Pass, run_passes
-from rulefield.learning.lbfgs import minimise_lbfgs
+from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.problem.expectation import CompiledExpectation
 
 
@@ -31,7 +31,7 @@ class ExpectationFit(FitResult):
         return cls(done.theta, done.objective, done.ending, done.message, done.log, nu, shares)
 
 
-class RegularisedObjective:
+class RegularizedObjective:
     """The objective of this file and its pieces, at a given theta; multipliers are warm-started between calls."""
 
     def __init__(
@@ -53,12 +53,12 @@ class RegularisedObjective:
     def expectation_step(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return min_nu F(nu) at theta, and the expected features under the nearest distribution q."""
         self.tilted.set_theta(theta)
-        answer = self.posterior.minimise(self.nu, self.dual, self.dual_tol)
+        answer = self.posterior.minimize(self.nu, self.dual, self.dual_tol)
         self.nu, self.shares = answer.nu, answer.shares
         sums = self.tilted.sums(self.posterior.tau(self.nu))
         return answer.value, self.tilted.counts(sums)
 
-    def pull(self, nu: np.ndarray) -> np.ndarray:
+    def multipliers(self, nu: np.ndarray) -> np.ndarray:
         """Tilt of each expectation per unit of phi, under the multipliers ``nu``."""
         return self.posterior.tau(nu)
 
@@ -69,12 +69,12 @@ class RegularisedObjective:
         return every - near + 0.5 * self.l2 * float(theta @ theta), model - wanted + self.l2 * theta
 
 
-class ExpectationMaximisation:
+class ExpectationMaximization:
     """EM as passes: the best theta for the last q (except in the first pass), then the q nearest to it.
 
     Parameters
     ----------
-    objective : RegularisedObjective
+    objective : RegularizedObjective
     theta : ndarray
         Where to begin.
     tol : float
@@ -83,7 +83,7 @@ class ExpectationMaximisation:
         L-BFGS steps of one M-step: it need not be finished for the objective to fall.
     """
 
-    def __init__(self, objective: RegularisedObjective, theta: np.ndarray, tol: float, m_steps: int):
+    def __init__(self, objective: RegularizedObjective, theta: np.ndarray, tol: float, m_steps: int):
         self.objective, self.theta, self.tol, self.m_steps = objective, theta, tol, m_steps
         self.nu, self.shares = objective.nu, objective.shares
         self._wanted: np.ndarray | None = None
@@ -93,7 +93,7 @@ class ExpectationMaximisation:
         objective, corpus, theta = self.objective, self.objective.corpus, self.theta
         if self._wanted is not None:
             step = ExpectedLikelihood(corpus, self._wanted, objective.l2)
-            done = minimise_lbfgs(step, theta, self.m_steps, 1e-2 * self.tol, n_jobs=corpus.n_jobs)
+            done = minimize_lbfgs(step, theta, self.m_steps, 1e-2 * self.tol, n_jobs=corpus.n_jobs)
             if done.interrupted:
                 raise KeyboardInterrupt
             theta = done.theta
@@ -104,8 +104,8 @@ class ExpectationMaximisation:
         return Pass(value)
 
 
-def expectation_maximisation(
-    objective: RegularisedObjective,
+def expectation_maximization(
+    objective: RegularizedObjective,
     theta: np.ndarray,
     max_iter: int = 50,
     tol: float = 1e-5,
@@ -113,19 +113,19 @@ def expectation_maximisation(
     callback: Callback | None = None,
 ) -> ExpectationFit:
     """Minimise by EM; Ctrl-C keeps the weights of the last whole iteration."""
-    learner = ExpectationMaximisation(objective, theta, tol, m_steps)
+    learner = ExpectationMaximization(objective, theta, tol, m_steps)
     done = run_passes(learner, max_iter, tol, callback)
     return ExpectationFit.of(done, learner.nu, learner.shares)
 
 
 def direct_descent(
-    objective: RegularisedObjective,
+    objective: RegularizedObjective,
     theta: np.ndarray,
     max_iter: int = 200,
     tol: float = 1e-6,
     callback: Callback | None = None,
 ) -> ExpectationFit:
     """Minimise by L-BFGS on the objective itself; usually fewer passes than EM."""
-    done = minimise_lbfgs(objective, theta, max_iter, tol, callback, n_jobs=objective.corpus.n_jobs)
+    done = minimize_lbfgs(objective, theta, max_iter, tol, callback, n_jobs=objective.corpus.n_jobs)
     objective.expectation_step(done.theta)
     return ExpectationFit.of(done, objective.nu.copy(), objective.shares)

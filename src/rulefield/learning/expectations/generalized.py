@@ -19,7 +19,7 @@ from rulefield.problem.expectation import CompiledExpectation
 STEP = 1e-4
 
 
-class GeneralisedExpectation:
+class GeneralizedObjective:
     """The objective above, for a corpus; ``strength`` is kappa.
 
     Parameters

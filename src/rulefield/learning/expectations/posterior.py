@@ -183,7 +183,7 @@ class Posterior:
         dual = {"linf": nu.sum(), "l2": float(np.linalg.norm(nu)), "l1": nu.max()}[self.norm]
         return self.slack * float(dual)
 
-    def minimise(self, start: np.ndarray | None = None, method: str = "lbfgs", tol: float = 1e-9) -> DualResult:
+    def minimize(self, start: np.ndarray | None = None, method: str = "lbfgs", tol: float = 1e-9) -> DualResult:
         """Solve the dual from ``start``; ``method`` is ``lbfgs`` or ``proximal`` (the paper's)."""
         nu = np.zeros(self.n_sides) if start is None else start
         if not self.n_sides:

@@ -1,4 +1,4 @@
-"""Learn a graph model: one door to all learners, with unknown labels filled in or summed out."""
+"""Learn a graph model: one function for all learners, with unknown labels filled in or summed out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from rulefield.learning.graph.perceptron import fit_perceptron
 from rulefield.learning.graph.pseudo import GraphPseudoLikelihood
 from rulefield.learning.graph.shards import UNKNOWN, GraphShard
 from rulefield.learning.graph.ssvm import StructuredSVM
-from rulefield.learning.lbfgs import minimise_lbfgs
+from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.models.graph import GraphModel
 
 WARM_ITERATIONS = 15
@@ -22,7 +22,7 @@ ALGORITHMS = ("likelihood", "pseudolikelihood", "ssvm", "perceptron")
 
 @dataclass(frozen=True)
 class GraphTraining:
-    """What a fit of a graph model is told.
+    """What a fit of a graph model is given.
 
     Parameters
     ----------
@@ -59,11 +59,11 @@ def fit_graph_model(
     likelihood after a few steps.
     """
     if training.algorithm == "likelihood":
-        return _minimised(GraphLikelihood, model, shards, training, start, training.max_iter)
+        return _minimized(GraphLikelihood, model, shards, training, start, training.max_iter)
     if all(shard.complete for shard in shards):
         return _fit_complete(model, shards, training, start)
     if not start.any() or training.latent_rounds > 0:
-        warm = _minimised(GraphLikelihood, model, shards, training, start, WARM_ITERATIONS)
+        warm = _minimized(GraphLikelihood, model, shards, training, start, WARM_ITERATIONS)
         if warm.interrupted:
             return warm
         start = warm.theta
@@ -74,7 +74,7 @@ def _fit_complete(
     model: GraphModel, shards: Sequence[GraphShard], training: GraphTraining, start: np.ndarray
 ) -> FitResult:
     if training.algorithm == "pseudolikelihood":
-        return _minimised(GraphPseudoLikelihood, model, shards, training, start, training.max_iter)
+        return _minimized(GraphPseudoLikelihood, model, shards, training, start, training.max_iter)
     oracle = MapOracle(training.rules, node_limit=training.oracle_nodes, n_jobs=training.n_jobs)
     if training.algorithm == "ssvm":
         return StructuredSVM(model, shards, training.l2, oracle).fit(training.max_iter, training.tol, start)
@@ -101,7 +101,7 @@ def _fit_latent(
     return learned
 
 
-def _minimised(
+def _minimized(
     objective: type[GraphLikelihood] | type[GraphPseudoLikelihood],
     model: GraphModel,
     shards: Sequence[GraphShard],
@@ -110,7 +110,7 @@ def _minimised(
     max_iter: int,
 ) -> FitResult:
     f = objective(model, shards, training.l2, training.n_jobs)
-    return minimise_lbfgs(f, start, max_iter, training.tol)
+    return minimize_lbfgs(f, start, max_iter, training.tol)
 
 
 def _fill(

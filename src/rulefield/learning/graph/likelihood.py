@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rulefield.kernels.graph import reweighted as kernels
-from rulefield.learning.fit_log import penalised
+from rulefield.learning.fit_log import penalized
 from rulefield.learning.graph.cases import CasesField, shard_hubs
 from rulefield.learning.graph.shards import GraphShard
 from rulefield.learning.graph.trees import edge_appearance
@@ -125,7 +125,7 @@ class GraphLikelihood:
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient with respect to ``theta``, half of ``l2`` times its squared norm included."""
         parts = self.threads.map(lambda k: self._part(theta, k), range(len(self.shards)))
-        return penalised(parts, theta, self.l2)
+        return penalized(parts, theta, self.l2)
 
     def _part(self, theta: np.ndarray, k: int) -> tuple[float, np.ndarray]:
         shard = self.shards[k]

@@ -6,7 +6,7 @@ import numpy as np
 
 from rulefield.exceptions import LabelError
 from rulefield.kernels.graph.pseudo import pseudo_likelihood
-from rulefield.learning.fit_log import penalised
+from rulefield.learning.fit_log import penalized
 from rulefield.learning.graph.shards import GraphShard
 from rulefield.models.graph import GraphModel
 from rulefield.parallel import Threads
@@ -32,7 +32,7 @@ class GraphPseudoLikelihood:
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient with respect to ``theta``, half of ``l2`` times its squared norm included."""
         parts = self.threads.map(lambda k: self._part(theta, k), range(len(self.shards)))
-        return penalised(parts, theta, self.l2)
+        return penalized(parts, theta, self.l2)
 
     def _part(self, theta: np.ndarray, k: int) -> tuple[float, np.ndarray]:
         shard = self.shards[k]

@@ -104,7 +104,7 @@ class _Rounds:
 
     def learn(self) -> Pass:
         """One round; the last one brings no new labelling."""
-        self.theta, value = _Likelihood(self.examples, self.sets).minimise(self.theta, self.penalty)
+        self.theta, value = _Likelihood(self.examples, self.sets).minimize(self.theta, self.penalty)
         every = range(len(self.examples))
         decoded = self.examples.decode(every, self.theta)
         fresh = [
@@ -207,7 +207,7 @@ class _Likelihood:
         self._units_by_rule = self.units.T.tocsr()
         self._paid_by_targets = np.asarray(self.units[self.target].sum(axis=0)).ravel()
 
-    def minimise(self, c: np.ndarray, penalty: _Penalty) -> tuple[np.ndarray, float]:
+    def minimize(self, c: np.ndarray, penalty: _Penalty) -> tuple[np.ndarray, float]:
         """Weights of the least objective, and its value."""
         bounds = [(0.0, None) if learned else (0.0, 0.0) for learned in self.learned]
         done = minimize(

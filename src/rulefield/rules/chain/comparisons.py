@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.problem.chain_rules import Counter, Tally
-from rulefield.rules.chain.machines import State, Truth, Values
+from rulefield.rules.chain.automata import State, Truth, Values
 from rulefield.rules.chain.rows import Affine, RowBuilder, total
 from rulefield.rules.chain.statement import Forms, Statement
 from rulefield.rules.chain.tallies import bounds_at
 
 
 def rounded_up(n: int) -> int:
-    """Round a length up by less than a quarter, so that inputs of similar length share machines."""
+    """Round a length up by less than a quarter, so that inputs of similar length share automata."""
     step = 1 << max(max(n, 1).bit_length() - 3, 0)
     return -(-n // step) * step
 

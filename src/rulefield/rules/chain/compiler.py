@@ -1,4 +1,4 @@
-"""The door of compilation: rules, a label set and a scheme in; compiled rules for inputs out."""
+"""The entry point of compilation: rules, a label set and a scheme in; compiled rules for inputs out."""
 
 from collections.abc import Iterable, Sequence
 from copy import copy

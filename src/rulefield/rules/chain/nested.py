@@ -1,4 +1,4 @@
-"""Logic over compiled statements: product machines and the usual linear rows."""
+"""Logic over compiled statements: product automata and the usual linear rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ import numpy as np
 
 from rulefield.exceptions import RuleError
 from rulefield.rules import logic
-from rulefield.rules.chain.machines import State, Truth, Values, build
+from rulefield.rules.chain.automata import State, Truth, Values, build
 from rulefield.rules.chain.rows import Affine, RowBuilder, total
 from rulefield.rules.chain.statement import Forms, Statement
 
@@ -25,8 +25,8 @@ class Nested(Statement):
         return any(part.depends_on_length for part in self.parts)
 
     def forms(self, n: int, what: str) -> Forms:
-        """Return the product of the parts' machines."""
-        return Forms(automaton=build(self.truth(n).machine(), what, n if self.depends_on_length else None))
+        """Return the product of the parts' automata."""
+        return Forms(automaton=build(self.truth(n).automaton(), what, n if self.depends_on_length else None))
 
     def truth(self, n: int) -> Truth:
         """All parts side by side; settled as soon as their settled answers settle it."""

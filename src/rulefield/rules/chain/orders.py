@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.problem.chain_rules import Tally
-from rulefield.rules.chain.machines import Arcs, Machine, State, Truth, Values, build
+from rulefield.rules.chain.automata import Arcs, LazyAutomaton, State, Truth, Values, build
 from rulefield.rules.chain.rows import Affine, RowBuilder, total
 from rulefield.rules.chain.statement import Forms, Statement
 from rulefield.rules.chain.tallies import bounds_at
@@ -24,7 +24,7 @@ class NoneBefore(Statement):
         def step(seen: State, values: Values) -> Arcs:
             return ((seen or values[1] > 0, values[0] if seen else 0),)
 
-        return Forms(automaton=build(Machine((self.a, self.b), (False,), step, lambda seen: 0), what))
+        return Forms(automaton=build(LazyAutomaton((self.a, self.b), (False,), step, lambda seen: 0), what))
 
     def truth(self, n: int) -> Truth:
         """Fails for good at the first such a."""
@@ -102,7 +102,7 @@ class SomeAfter(Statement):
         def end(coming: State) -> int:
             return -1 if coming else 0
 
-        return Forms(automaton=build(Machine((self.a, self.b), (True, False), step, end), what))
+        return Forms(automaton=build(LazyAutomaton((self.a, self.b), (True, False), step, end), what))
 
     def truth(self, n: int) -> Truth:
         """Remember whether an a waits for its b."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.problem.chain_rules import Automaton, Counter, Tally
-from rulefield.rules.chain.machines import Truth
+from rulefield.rules.chain.automata import Truth
 from rulefield.rules.chain.rows import Affine, RowBuilder
 
 
@@ -21,7 +21,7 @@ class Forms:
 class Statement:
     """A statement over one label set, ready to be turned into the forms that engines read.
 
-    ``n`` is the length of the input; only machines that count both up and down depend on it
+    ``n`` is the length of the input; only automata that count both up and down depend on it
     (``depends_on_length``).
     """
 
@@ -32,7 +32,7 @@ class Statement:
         raise NotImplementedError
 
     def truth(self, n: int) -> Truth:
-        """Machine that decides whether the statement holds."""
+        """Automaton that decides whether the statement holds."""
         raise NotImplementedError
 
     def max_amount(self, token_class: np.ndarray) -> int:

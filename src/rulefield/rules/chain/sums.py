@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.problem.chain_rules import Tally
-from rulefield.rules.chain.machines import State, Truth, Values
+from rulefield.rules.chain.automata import State, Truth, Values
 from rulefield.rules.chain.rows import Affine, RowBuilder, total
 from rulefield.rules.chain.statement import Forms, Statement
 from rulefield.rules.chain.tallies import bounds_at

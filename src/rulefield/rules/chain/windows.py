@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.problem.chain_rules import Tally
-from rulefield.rules.chain.machines import Arcs, Machine, State, Truth, Values, build
+from rulefield.rules.chain.automata import Arcs, LazyAutomaton, State, Truth, Values, build
 from rulefield.rules.chain.rows import Affine, RowBuilder, total
 from rulefield.rules.chain.statement import Forms, Statement
 
@@ -59,7 +59,7 @@ class Window(Statement):
             following, failed = self._read(state, values)  # type: ignore[arg-type]
             return ((following, int(failed)),)
 
-        return Forms(automaton=build(Machine(self._signals, ((None, None),), step, lambda state: 0), what))
+        return Forms(automaton=build(LazyAutomaton(self._signals, ((None, None),), step, lambda state: 0), what))
 
     def truth(self, n: int) -> Truth:
         """Fails for good at the first token that fails."""

@@ -183,7 +183,7 @@ def _candidates(
 ) -> list[tuple[int, ...]]:
     """Minimal conjunctions with enough support and precision, grown level by level (a priori).
 
-    A clause speaks of at most one label on each side, which is what ``at`` can say.
+    A clause refers to at most one label on each side, which is what ``at`` can say.
     """
     level: list[tuple[int, ...]] = [(j,) for j in range(truth.shape[1])]
     kept: list[tuple[tuple[int, ...], int]] = []

@@ -11,7 +11,7 @@ from rulefield.exceptions import RuleError
 from rulefield.problem.logic import GraphRows, Logic, LogicFactors
 from rulefield.rules import logic
 from rulefield.rules.expression import Expression
-from rulefield.rules.graph.factors import FactorBuilder, RowBuilder
+from rulefield.rules.graph.factors import FactorBuilder, GraphRowBuilder
 from rulefield.rules.graph.nested import compile_ground
 from rulefield.rules.nodes import (
     ForEach,
@@ -68,7 +68,7 @@ class _Job:
         for t in sorted(counts):
             self.first[t] = begin
             begin += counts[t]
-        self.factors, self.rows = FactorBuilder(), RowBuilder(begin)
+        self.factors, self.rows = FactorBuilder(), GraphRowBuilder(begin)
 
     def add(self, rule: Rule, number: int) -> None:
         """Compile one rule."""
@@ -130,7 +130,7 @@ class _Job:
     def _members(
         self, part: Expression, group_type: str | None, n_groups: int
     ) -> tuple[np.ndarray, np.ndarray, list[int], int]:
-        """Group and union number of each node that a part speaks of, its label numbers, and its number of labels."""
+        """Group and union number of each node that a part refers to, its label numbers, and its number of labels."""
         groups = np.arange(n_groups)
         if isinstance(part, ThisIs):
             if group_type is None:
@@ -177,7 +177,7 @@ class _Job:
 
 
 def _is_flat_count(statement: Expression) -> bool:
-    counted = isinstance(statement, logic.AnyOf | logic.AllOf | logic.Number)
+    counted = isinstance(statement, logic.AnyOf | logic.AllOf | logic.Counted)
     return counted and all(isinstance(part, NodeIs | ThisIs | NodesAre | RelatedAre) for part in statement.children)
 
 
@@ -187,7 +187,7 @@ def _bounds(statement: Expression) -> tuple[int | None, int | None]:
         return 1, None
     if isinstance(statement, logic.AllOf):
         return None, None
-    assert isinstance(statement, logic.Number)
+    assert isinstance(statement, logic.Counted)
     low = 0 if isinstance(statement, logic.AtMost) else statement.number
     high = None if isinstance(statement, logic.AtLeast) else statement.number
     return low, high

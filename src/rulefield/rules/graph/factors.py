@@ -58,39 +58,39 @@ class FactorBuilder:
 
 
 @dataclass
-class Affine:
+class GraphAffine:
     """A sum of multiples of atoms, and a constant."""
 
     terms: dict[Atom, float] = field(default_factory=dict)
     constant: float = 0.0
 
-    def plus(self, other: "Affine", factor: float = 1.0) -> "Affine":
+    def plus(self, other: "GraphAffine", factor: float = 1.0) -> "GraphAffine":
         """Return self + factor x other."""
         terms = dict(self.terms)
         for atom, value in other.terms.items():
             terms[atom] = terms.get(atom, 0.0) + factor * value
-        return Affine(terms, self.constant + factor * other.constant)
+        return GraphAffine(terms, self.constant + factor * other.constant)
 
 
-class RowBuilder:
+class GraphRowBuilder:
     """Rows over atoms and auxiliary 0/1 variables; auxiliary j is the atom (n_nodes + j, 1)."""
 
     def __init__(self, n_nodes: int):
         self.n_nodes, self.n_auxiliary = n_nodes, 0
         self._rows: list[tuple[list[Atom], list[float], float, float, int, int]] = []
 
-    def auxiliary(self) -> Affine:
+    def auxiliary(self) -> GraphAffine:
         """Return a new 0/1 variable."""
         self.n_auxiliary += 1
-        return Affine({(self.n_nodes + self.n_auxiliary - 1, 1): 1.0})
+        return GraphAffine({(self.n_nodes + self.n_auxiliary - 1, 1): 1.0})
 
-    def limit(self, left: Affine, right: Affine, weight: float, rule: int, defines: int = -1) -> None:
+    def limit(self, left: GraphAffine, right: GraphAffine, weight: float, rule: int, defines: int = -1) -> None:
         """Add left <= right, hard (``inf``) or at ``weight`` per unit of excess."""
         difference = left.plus(right, -1.0)
         terms = [(atom, value) for atom, value in difference.terms.items() if value != 0.0]
         self._rows.append(([a for a, _ in terms], [v for _, v in terms], -difference.constant, weight, rule, defines))
 
-    def define(self, chosen: Affine, left: Affine, right: Affine, rule: int) -> None:
+    def define(self, chosen: GraphAffine, left: GraphAffine, right: GraphAffine, rule: int) -> None:
         """Let the auxiliary variable ``chosen`` be 1 only where left <= right (which names it)."""
         ((node, _),) = chosen.terms
         self.limit(left, right, np.inf, rule, node - self.n_nodes)

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from rulefield.problem.logic import Logic
 from rulefield.rules import logic, numbers
 from rulefield.rules.expression import Expression
-from rulefield.rules.graph.factors import Affine, Atom, FactorBuilder, RowBuilder
+from rulefield.rules.graph.factors import Atom, FactorBuilder, GraphAffine, GraphRowBuilder
 from rulefield.rules.nodes import HowMany, NodeIs
 from rulefield.rules.rule import HARD
 
@@ -21,7 +21,7 @@ def compile_ground(
     statement: Expression,
     literal: LiteralOf,
     factors: FactorBuilder,
-    rows: RowBuilder,
+    rows: GraphRowBuilder,
     weight: float,
     rule: int,
     countable: bool = False,
@@ -46,7 +46,7 @@ def compile_ground(
             factors.add_one(Logic.any_of, _clause_atoms(clause), weight, rule)
         return
     forced = _force(statement, True, literal, rows, rule)
-    rows.limit(Affine(constant=1.0), forced, weight, rule)
+    rows.limit(GraphAffine(constant=1.0), forced, weight, rule)
 
 
 def _exclusive(statement: Expression) -> bool:
@@ -75,7 +75,7 @@ def _gate(statement: Expression, literal: LiteralOf, factors: FactorBuilder, wei
 
 def _counts(statement: Expression, literal: LiteralOf, factors: FactorBuilder, weight: float, rule: int) -> bool:
     """Add at_most, at_least or exactly over simple statements as factors; say whether that was possible."""
-    if not isinstance(statement, logic.Number) or not all(isinstance(part, NodeIs) for part in statement.parts):
+    if not isinstance(statement, logic.Counted) or not all(isinstance(part, NodeIs) for part in statement.parts):
         return False
     literals = [literal(part) for part in statement.parts if isinstance(part, NodeIs)]
     low, high = _count_bounds(statement)
@@ -191,19 +191,19 @@ def _clause_atoms(clause: Clause) -> list[tuple[Atom, bool]]:
 
 
 def _comparison_rows(
-    statement: numbers.Comparison, literal: LiteralOf, rows: RowBuilder, weight: float, rule: int
+    statement: numbers.Comparison, literal: LiteralOf, rows: GraphRowBuilder, weight: float, rule: int
 ) -> None:
     """Add excess rows: ``weight`` a unit."""
     value = _affine(statement.difference, literal)
-    zero = Affine()
+    zero = GraphAffine()
     if statement.sign in ("<=", "=="):
         rows.limit(value, zero, weight, rule)
     if statement.sign in (">=", "=="):
         rows.limit(zero, value, weight, rule)
 
 
-def _affine(number: numbers.Number, literal: LiteralOf) -> Affine:
-    out = Affine(constant=float(number.constant))
+def _affine(number: numbers.Number, literal: LiteralOf) -> GraphAffine:
+    out = GraphAffine(constant=float(number.constant))
     for factor, term in number.terms:
         assert isinstance(term, HowMany)
         for member in term.part.children:
@@ -212,12 +212,12 @@ def _affine(number: numbers.Number, literal: LiteralOf) -> Affine:
     return out
 
 
-def _truth(literal: Literal) -> Affine:
+def _truth(literal: Literal) -> GraphAffine:
     node, chosen, _ = literal
-    return Affine({(node, label): 1.0 for label in chosen})
+    return GraphAffine({(node, label): 1.0 for label in chosen})
 
 
-def _force(statement: Expression, truth: bool, literal: LiteralOf, rows: RowBuilder, rule: int) -> Affine:
+def _force(statement: Expression, truth: bool, literal: LiteralOf, rows: GraphRowBuilder, rule: int) -> GraphAffine:
     """Return a 0/1 expression that can be 1 exactly where the statement has this truth (and may always be 0)."""
     if isinstance(statement, NodeIs):
         found = literal(statement)
@@ -240,7 +240,9 @@ def _force(statement: Expression, truth: bool, literal: LiteralOf, rows: RowBuil
     return _force_count(statement, truth, literal, rows, rule)
 
 
-def _force_count(statement: Expression, truth: bool, literal: LiteralOf, rows: RowBuilder, rule: int) -> Affine:
+def _force_count(
+    statement: Expression, truth: bool, literal: LiteralOf, rows: GraphRowBuilder, rule: int
+) -> GraphAffine:
     parts, n = statement.children, len(statement.children)
     low, high = _count_bounds(statement)
     wanted = []
@@ -251,7 +253,7 @@ def _force_count(statement: Expression, truth: bool, literal: LiteralOf, rows: R
         at_least = n - high if truth else high + 1
         wanted.append(_at_least(rows, at_least, [_force(p, not truth, literal, rows, rule) for p in parts], rule))
     if not wanted:
-        return Affine(constant=1.0 if truth else 0.0)
+        return GraphAffine(constant=1.0 if truth else 0.0)
     return _at_least(rows, len(wanted) if truth else 1, wanted, rule)
 
 
@@ -261,18 +263,18 @@ def _count_bounds(statement: Expression) -> tuple[int, int]:
         return n, n
     if isinstance(statement, logic.AnyOf):
         return 1, n
-    assert isinstance(statement, logic.Number)
+    assert isinstance(statement, logic.Counted)
     low = 0 if isinstance(statement, logic.AtMost) else statement.number
     high = n if isinstance(statement, logic.AtLeast) else statement.number
     return low, high
 
 
-def _at_least(rows: RowBuilder, number: int, wanted: list[Affine], rule: int) -> Affine:
+def _at_least(rows: GraphRowBuilder, number: int, wanted: list[GraphAffine], rule: int) -> GraphAffine:
     """Return a 0/1 variable that can be 1 exactly where ``number`` of the wanted can."""
     if number <= 0:
-        return Affine(constant=1.0)
+        return GraphAffine(constant=1.0)
     if number > len(wanted):
-        return Affine()
+        return GraphAffine()
     if len(wanted) == 1:
         return wanted[0]
     chosen = rows.auxiliary()
@@ -280,31 +282,33 @@ def _at_least(rows: RowBuilder, number: int, wanted: list[Affine], rule: int) ->
         for one in wanted:
             rows.define(chosen, chosen, one, rule)
     else:
-        total = Affine()
+        total = GraphAffine()
         for one in wanted:
             total = total.plus(one)
-        rows.define(chosen, Affine().plus(chosen, float(number)), total, rule)
+        rows.define(chosen, GraphAffine().plus(chosen, float(number)), total, rule)
     return chosen
 
 
 def _force_comparison(
-    statement: numbers.Comparison, truth: bool, literal: LiteralOf, rows: RowBuilder, rule: int
-) -> Affine:
+    statement: numbers.Comparison, truth: bool, literal: LiteralOf, rows: GraphRowBuilder, rule: int
+) -> GraphAffine:
     """Add value <= 0 where the variable is 1; the reach of the value serves as the usual big constant."""
     value = _affine(statement.difference, literal)
     if statement.sign == "==":
-        sides = [_nonpositive(value if up else Affine().plus(value, -1.0), truth, rows, rule) for up in (True, False)]
+        sides = [
+            _nonpositive(value if up else GraphAffine().plus(value, -1.0), truth, rows, rule) for up in (True, False)
+        ]
         return _at_least(rows, 2 if truth else 1, sides, rule)
-    return _nonpositive(value if statement.sign == "<=" else Affine().plus(value, -1.0), truth, rows, rule)
+    return _nonpositive(value if statement.sign == "<=" else GraphAffine().plus(value, -1.0), truth, rows, rule)
 
 
-def _nonpositive(value: Affine, truth: bool, rows: RowBuilder, rule: int) -> Affine:
+def _nonpositive(value: GraphAffine, truth: bool, rows: GraphRowBuilder, rule: int) -> GraphAffine:
     """Return a variable that can be 1 exactly where the number is <= 0 (without ``truth``: where it is >= 1)."""
     if not truth:
-        value = Affine(constant=1.0).plus(value, -1.0)
+        value = GraphAffine(constant=1.0).plus(value, -1.0)
     reach = value.constant + sum(max(x, 0.0) for x in value.terms.values())
     if reach <= 0:
-        return Affine(constant=1.0)
+        return GraphAffine(constant=1.0)
     chosen = rows.auxiliary()
-    rows.define(chosen, value.plus(chosen, reach), Affine(constant=reach), rule)
+    rows.define(chosen, value.plus(chosen, reach), GraphAffine(constant=reach), rule)
     return chosen

@@ -1,6 +1,6 @@
-"""State machines as functions, and the compact automata that they are turned into.
+"""Automata as functions, and the compact tables that they are turned into.
 
-A machine reads *signals*: tallies whose value at the current token it is told. Its states are any hashable
+An automaton reads *signals*: tallies whose value at the current token it is given. Its states are any hashable
 values. Building explores the states that can be reached, over letters: sets of (token class, label) pairs that no
 signal tells apart.
 """
@@ -22,8 +22,8 @@ Arcs = tuple[tuple[State, int], ...]
 
 
 @dataclass(frozen=True)
-class Machine:
-    """A machine that adds up an amount.
+class LazyAutomaton:
+    """An automaton, given by functions, that adds up an amount.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Truth:
-    """A deterministic machine that decides whether a statement holds.
+    """A deterministic automaton that decides whether a statement holds.
 
     A state that is ``True`` or ``False`` means that nothing to come can change the answer.
     """
@@ -60,9 +60,9 @@ class Truth:
         """Whether the statement holds if the sequence ends here."""
         return state if isinstance(state, bool) else self.holds(state)
 
-    def machine(self) -> Machine:
-        """Return the machine whose amount is 1 where the statement fails."""
-        return Machine(
+    def automaton(self) -> LazyAutomaton:
+        """Return the automaton whose amount is 1 where the statement fails."""
+        return LazyAutomaton(
             self.signals,
             (self.start,),
             lambda state, values: ((self.read(state, values), 0),),
@@ -72,7 +72,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Letters:
-    """The alphabet of a machine.
+    """The alphabet of an automaton.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class Letters:
     values : ndarray of int, shape (n_letters, n_memories, n_signals)
         What the signals say when a letter is read with a memory of the label before.
     memory : ndarray of int, shape (n_letters,)
-        The memory that a letter leaves behind. The machine begins with memory 0.
+        The memory that a letter leaves behind. The automaton begins with memory 0.
     """
 
     letter: np.ndarray
@@ -121,8 +121,8 @@ def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return first, ids
 
 
-def build(machine: Machine, what: str, n: int | None = None) -> Automaton:
-    """Explore a machine and return the automaton, trimmed and with equivalent states merged.
+def build(automaton: LazyAutomaton, what: str, n: int | None = None) -> Automaton:
+    """Explore an automaton and return its tables, trimmed and with equivalent states merged.
 
     Parameters
     ----------
@@ -132,8 +132,8 @@ def build(machine: Machine, what: str, n: int | None = None) -> Automaton:
     n : int, optional
         Explore only states that can be reached within n tokens.
     """
-    letters = letters_of(machine.signals)
-    graph = _trim(_explore(machine, letters, what, n))
+    letters = letters_of(automaton.signals)
+    graph = _trim(_explore(automaton, letters, what, n))
     return _pack(_merge(graph), letters)
 
 
@@ -146,7 +146,7 @@ class _Graph:
     final: list[int]
 
 
-def _explore(machine: Machine, letters: Letters, what: str, n: int | None) -> _Graph:
+def _explore(automaton: LazyAutomaton, letters: Letters, what: str, n: int | None) -> _Graph:
     number: dict[tuple[int, State], int] = {}
     queue: deque[tuple[int, int, State]] = deque()
 
@@ -154,26 +154,26 @@ def _explore(machine: Machine, letters: Letters, what: str, n: int | None) -> _G
         if state not in number:
             if len(number) >= MAX_STATES:
                 raise RuleError(
-                    f"the rule {what} needs a state machine of more than {MAX_STATES} states; split it into several "
+                    f"the rule {what} needs an automaton of more than {MAX_STATES} states; split it into several "
                     f"rules, or count fewer things inside logic."
                 )
             number[state] = len(number)
             queue.append((depth, *state))
         return number[state]
 
-    initial = [visit(0, (0, start)) for start in machine.starts]
+    initial = [visit(0, (0, start)) for start in automaton.starts]
     said = [[tuple(map(int, row)) for row in rows] for rows in letters.values]
     arcs: list[list[list[tuple[int, int]]]] = []
     final = []
     while queue:
         depth, memory, state = queue.popleft()
-        final.append(machine.end(state))
+        final.append(automaton.end(state))
         if depth == n:
             arcs.append([[] for _ in said])
             continue
         arcs.append(
             [
-                [(visit(depth + 1, (int(kept), to)), amount) for to, amount in machine.step(state, values[memory])]
+                [(visit(depth + 1, (int(kept), to)), amount) for to, amount in automaton.step(state, values[memory])]
                 for values, kept in zip(said, letters.memory)
             ]
         )
@@ -200,7 +200,7 @@ def _trim(graph: _Graph) -> _Graph:
 
 
 def _merge(graph: _Graph) -> _Graph:
-    """Merge states that behave alike (Moore's refinement; on unambiguous machines it keeps runs unique)."""
+    """Merge states that behave alike (Moore's refinement; on unambiguous automata it keeps runs unique)."""
     most = max((len(row) for by_letter in graph.arcs for row in by_letter), default=0)
     block = _refined(graph) if most <= 1 else _refined_with_guesses(graph)
     examples: dict[int, int] = {}
@@ -225,7 +225,7 @@ def _refined(graph: _Graph) -> list[int]:
 
 
 def _refined_with_guesses(graph: _Graph) -> list[int]:
-    """Return the same blocks where states may have several arcs a letter (small machines)."""
+    """Return the same blocks where states may have several arcs per letter (small automata)."""
     block = _numbered(graph.final)
     while True:
         finer = _numbered(

@@ -6,6 +6,7 @@ problem's rules, and gives the tests their parameters, so what an engine declare
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 from typing import Generic, TypeVar
 
@@ -47,7 +48,13 @@ class Engine(Generic[Run]):
 
     def covers(self, forms: Iterable[frozenset[str]]) -> bool:
         """Whether it reads every rule; ``forms`` gives the compiled forms of each."""
-        return all(not self.reads.isdisjoint(offered) for offered in forms)
+        return _covered(self.reads, frozenset(forms))
+
+
+@cache
+def _covered(reads: frozenset[str], forms: frozenset[frozenset[str]]) -> bool:
+    """Whether every rule has a form that is read; there are few combinations, and decoding asks at every stage."""
+    return all(not reads.isdisjoint(offered) for offered in forms)
 
 
 class Engines(Mapping[str, Engine[Run]]):

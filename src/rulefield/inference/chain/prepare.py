@@ -134,6 +134,8 @@ def _local_edges_vary(tables: RuleTables) -> bool:
 
 def _large(tables: RuleTables, rules: tuple[CompiledRule, ...], n: int) -> list[int]:
     """Soft rules outside the potentials that may cost so much that scores drown in the rounding."""
+    if not rounding_error(2 * n, float(tables.weight.max(initial=0.0, where=tables.weight < np.inf))) > SLACK / 1000:
+        return []
     heavy = (rounding_error(2 * n, 1.0) * tables.weight > SLACK / 1000) & np.isfinite(tables.weight) & ~tables.local
     return [
         r

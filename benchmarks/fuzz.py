@@ -4,6 +4,7 @@ One child process per core tries many cases; a case is told by its family, seed 
 
     python benchmarks/fuzz.py --minutes 30               # everything
     python benchmarks/fuzz.py --cases 300                # so many of each family
+    python benchmarks/fuzz.py --cases 300 --here         # in this process, which a crash ends: no watch, but one start
     python benchmarks/fuzz.py --try "models 0 1234"      # one case again, in this process
 
 are reproducible. A finding is a crash, an error that is none of the library's own, a false certificate, or no answer in
@@ -80,6 +81,25 @@ def work(family, seed, first, step):
         outcome, text = try_one(family, seed, number, function)
         print(json.dumps(["end", number, outcome, text]), flush=True)
         number += step
+
+
+def run_here(names, cases, seed):
+    """Try cases of families one after the other in this process."""
+    import faulthandler
+    import logging
+
+    faulthandler.enable()
+    warnings.simplefilter("ignore")
+    logging.disable()
+    report, functions = Report(), families()
+    for name in names:
+        for number in range(cases):
+            outcome, text = try_one(name, seed, number, functions[name])
+            report.count(name, outcome)
+            if text:
+                report.find(name, seed, number, text)
+    report.show()
+    return report
 
 
 class Child:
@@ -217,11 +237,14 @@ def main():
     parser.add_argument("--only", help="families, separated by commas")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--here", action="store_true", help="in this process; needs --cases")
     parser.add_argument("--try", dest="again", help='"FAMILY SEED NUMBER": one case in this process')
     parser.add_argument("--work", help=argparse.SUPPRESS)
     parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--step", type=int, default=1, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.here and not options.cases:
+        parser.error("--here needs --cases")
     if options.work:
         work(options.work, options.seed, options.first, options.step)
     elif options.again:
@@ -230,8 +253,11 @@ def main():
         print(*try_one(family, int(seed), int(number), families()[family]), sep="\n")
     else:
         names = [name.strip() for name in options.only.split(",")] if options.only else list(SHARES)
-        seconds = None if options.cases else 60.0 * options.minutes
-        report = run_all(names, seconds, options.cases or float("inf"), options.seed, options.jobs)
+        if options.here:
+            report = run_here(names, options.cases, options.seed)
+        else:
+            seconds = None if options.cases else 60.0 * options.minutes
+            report = run_all(names, seconds, options.cases or float("inf"), options.seed, options.jobs)
         sys.exit(bool(report.findings))
 
 

@@ -1,5 +1,6 @@
 """What a model file may hold: every kind of wrong array, type and value is refused, and nothing that is right."""
 
+import warnings
 from typing import Any, Literal, TypedDict
 
 import numpy as np
@@ -7,10 +8,11 @@ import pytest
 import scipy.sparse
 
 import rulefield as rf
-from oracles.contract_cases import CASES
+from oracles.contract_cases import CASES, PARSER
 from rulefield.estimators.attributes import LISTS, TYPES
 from rulefield.exceptions import ModelFileError
 from rulefield.forms import Form, check_arrays, conforms, flags, index, pair_table, pointers, sparse_matrix, weights
+from rulefield.persistence import load_model, model_to_bytes
 
 FORMS = {
     **pair_table("pair", "pairs", "labels"),
@@ -107,15 +109,47 @@ def test_types(value, hint, good):
     assert conforms(value, hint) is good
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [*CASES, PARSER], ids=lambda case: case.name)
 def test_every_fitted_attribute_in_a_file_has_a_type(case):
     assert set(case.cls._saved) <= set(TYPES) | set(LISTS)
 
 
+@pytest.mark.parametrize("case", [*CASES, PARSER], ids=lambda case: case.name)
+def test_an_array_that_nothing_reads_is_refused(case):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        kind, good, metadata = load_model(case.make().fit(*case.data()).to_bytes())
+    rf.load(model_to_bytes(kind, good, metadata))
+    prefixes = {name.rpartition(".")[0] for name in good}
+    for name in {f"{prefix}.extra" if prefix else "extra" for prefix in prefixes}:
+        with pytest.raises(ModelFileError, match=r"an array '([\w.]+\.)?extra' that this model has no use for"):
+            rf.load(model_to_bytes(kind, good | {name: np.zeros(2)}, metadata))
+
+
+@pytest.mark.parametrize(
+    ("what", "value"),
+    [
+        ("model", np.zeros(3)), ("model", np.zeros(3, np.uint8)), ("model", np.zeros((2, 2), np.uint8)), ("model", "graph"),
+        ("tokenizer", None), ("tokenizer", {}), ("tokenizer", {"kind": "no"}), ("tokenizer", {"kind": "pattern"}),
+        ("tokenizer", {"kind": "pattern", "pattern": "("}), ("tokenizer", {"kind": "words", "lower_split": "x", "y": 1}),
+        ("given", 1), ("more", 1), ("labels_", [1]), ("labels_", None),
+    ],
+)  # fmt: skip
+def test_an_altered_parser_is_refused(what, value):
+    kind, arrays, metadata = load_model(PARSER.make().fit(*PARSER.data()).to_bytes())
+    if what == "model":
+        if isinstance(value, str):
+            case = next(case for case in CASES if case.cls is rf.GraphCRF)
+            value = np.frombuffer(case.make(max_iter=2000).fit(*case.data()).to_bytes(), np.uint8)
+        arrays = arrays | {what: value}
+    else:
+        metadata["attributes" if what == "labels_" else "model"][what] = value
+    with pytest.raises(ModelFileError):
+        rf.load(model_to_bytes(kind, arrays, metadata))
+
+
 def test_every_array_of_a_chain_is_refused_where_it_is_altered():
     """A skipped check shows here: each array, pushed beyond its range, must not get past loading."""
-    from rulefield.persistence import load_model, model_to_bytes
-
     kind, good, metadata = load_model(rf.ChainCRF(max_iter=5).fit([[["a"], ["b"]]], [["x", "y"]]).to_bytes())
     assert rf.load(model_to_bytes(kind, good, metadata)).predict([[["a"]]])[0] == ["x"]
     for name, array in good.items():

@@ -11,7 +11,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 import rulefield as rf
-from oracles.contract_cases import CASES, picked, sequences
+from oracles.contract_cases import CASES, PARSER, picked, sequences
 from rulefield import rules as r
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import ModelFileError, RulefieldError
@@ -72,6 +72,9 @@ def _fitted():
         dicts[few],
         y[few],
     )
+    X, y = PARSER.data()
+    yield "TextParser", PARSER.make().fit(X, y), X[few], y[few]
+    yield "TextParser of a pattern", PARSER.make(tokenizer=r"\w+").fit(X, y), X[few], y[few]
     yield from _gaussian()
 
 
@@ -167,11 +170,12 @@ def _use(model, X, y):
         lambda: model.sample(X),
         lambda: model.explain(picked(X, [0])[0] if not isinstance(X, Sequences) else X),
         lambda: model.score(X, y),
+        lambda: model.parse(picked(X, [0])[0]),
         lambda: model.to_bytes(),
         lambda: repr(model),
     ]
     names = ["predict", "decode", "predict_marginals", "predict_proba", "predict_kbest", "sample", "explain", "score"]
-    for name, call in zip([*names, "to_bytes", "__repr__"], calls):
+    for name, call in zip([*names, "parse", "to_bytes", "__repr__"], calls):
         if not hasattr(model, name) or (isinstance(X, Sequences) and name == "explain"):
             continue
         try:

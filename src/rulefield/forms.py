@@ -133,11 +133,34 @@ def checked_flags(array: np.ndarray) -> np.ndarray:
     return array
 
 
-def check_nothing_else(arrays: Mapping[str, np.ndarray], *tables: Forms) -> None:
-    """Refuse arrays that no table names."""
-    strange = set(arrays).difference(*tables)
-    if strange:
-        raise ModelFileError(f"the model file holds an array {min(strange)!r} that means nothing here.")
+class FileArrays(dict[str, np.ndarray]):
+    """The arrays of a model file, which remember who was read: one that nothing reads has no form, and is refused."""
+
+    def __init__(self, arrays: Mapping[str, np.ndarray]):
+        super().__init__(arrays)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an array, or ``default``."""
+        self.read.add(name)
+        return super().get(name, default)
+
+    def check_nothing_else(self) -> None:
+        """Refuse arrays that were never read."""
+        strange = set(self) - self.read
+        if strange:
+            raise ModelFileError(
+                f"the model file holds an array {min(strange)!r} that this model has no use for; save the model again."
+            )
+
+
+def part_of(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarray]:
+    """Return the arrays whose names begin with ``prefix``, without it: those of a model within the model."""
+    return {name.removeprefix(prefix): arrays[name] for name in arrays if name.startswith(prefix)}
 
 
 def _problem(array: np.ndarray, form: Form, sizes: Sizes, arrays: Mapping[str, np.ndarray]) -> str:

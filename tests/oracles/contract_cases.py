@@ -1,6 +1,7 @@
 """The estimators that keep the contract, each with tiny data, a rule that changes its answers, and known labels."""
 
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
@@ -31,6 +32,7 @@ class Case:
     stop : parameters with which the iterations run out
     calm : parameters with which they do not
     most : how many constructor parameters are allowed
+    inner : what stands before the names of a learner's parameters, where another estimator learns
     """
 
     cls: type
@@ -44,13 +46,14 @@ class Case:
     stop: dict[str, Any] = field(default_factory=lambda: {"max_iter": 1, "tol": 0.0})
     calm: dict[str, Any] = field(default_factory=lambda: {"max_iter": 2000})
     most: int = 18
+    inner: str = ""
 
     @property
     def name(self):
         return self.cls.__name__
 
     def make(self, **params):
-        return self.cls(**{**self.params, **params})
+        return self.cls(**{**deepcopy(self.params), **params})
 
     def known(self, y):
         """Labels of which the first of the first item is known to be what ``y`` says; nothing of the others."""
@@ -118,6 +121,24 @@ def values():
     X, _ = table()
     rng = np.random.default_rng(1)
     return X, X @ rng.normal(size=(3, 2)) + 0.3 * rng.normal(size=(40, 2))
+
+
+@cache
+def texts():
+    """The same names and years as texts with spans of characters."""
+    X, y = [], []
+    for tokens, labels in zip(*sequences()):
+        text, spans = "", []
+        for token, label in zip(tokens, labels):
+            text += " " * bool(text)
+            if label[0] == "I":
+                spans[-1] = (spans[-1][0], len(text) + len(token), spans[-1][2])
+            elif label[0] == "B":
+                spans.append((len(text), len(text) + len(token), label[2:]))
+            text += token
+        X.append(text)
+        y.append(spans)
+    return X, y
 
 
 def absent(*pattern, **task):
@@ -220,3 +241,17 @@ CASES = [
         {"l2": [0.1, 1.0]},
     ),
 ]  # fmt: skip
+
+PARSER = Case(
+    rf.TextParser,
+    texts,
+    {"model": rf.ChainCRF(scheme="BIO", l2=0.1, max_iter=60)},
+    absent("name"),
+    contradiction("name"),
+    {"model": rf.ChainCRF(scheme="BIOES", l2=0.5), "tokenizer": "whitespace", "on_cut": "snap"},
+    {"model__l2": [0.1, 1.0]},
+    stop={"model__max_iter": 1, "model__tol": 0.0},
+    calm={"model": rf.ChainCRF(scheme="BIO", max_iter=2000)},
+    inner="model__",
+)
+"""A parser keeps the rows that are about parameters, files and scikit-learn; how it learns and decodes is its model's."""

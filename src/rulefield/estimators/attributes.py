@@ -11,6 +11,7 @@ from rulefield.learning.chain.stochastic import Stream
 TYPES: dict[str, Any] = {
     "classes_": list[Label] | dict[str, list[Label]],
     "tasks_": list[str],
+    "labels_": list[str],
     "n_iter_": int,
     "converged_": bool,
     "stopped_because_": str,

@@ -11,11 +11,11 @@ from sklearn.utils.validation import check_is_fitted
 
 from rulefield.estimators.attributes import check_attribute
 from rulefield.estimators.inputs import InputEncoder
-from rulefield.estimators.packing import Packer, State, given_or, pack_or_name, unpack
+from rulefield.estimators.packing import Packer, State, arrays_named, given_or, pack_or_name, unpack
 from rulefield.estimators.parameters import Table, check_parameters
 from rulefield.estimators.types import Transformer
 from rulefield.exceptions import ModelFileError, callers_level
-from rulefield.forms import check_typed, refused_as_file
+from rulefield.forms import FileArrays, check_typed, refused_as_file
 from rulefield.persistence import load_model, model_to_bytes, save_model
 
 _Metadata = TypedDict(
@@ -120,6 +120,7 @@ class SavedModel(BaseEstimator):
     @classmethod
     def _read_state(cls, arrays: dict[str, np.ndarray], metadata: dict[str, Any], given: dict[str, Any]) -> Self:
         check_typed(metadata, _Metadata, "the metadata")
+        arrays = FileArrays(arrays)
         owner = cls._library_class()
         params = cls._unpacked(metadata["params"], arrays, given, owner._get_param_names())
         if cls is owner:
@@ -141,6 +142,8 @@ class SavedModel(BaseEstimator):
             check_attribute(name, value)
             setattr(made, name, value)
         made._restore(arrays, metadata["model"], **given)
+        arrays.read.update(arrays_named(metadata["own_params"]))  # a subclass's own, which only that class reads
+        arrays.check_nothing_else()
         return made
 
     @classmethod

@@ -4,7 +4,7 @@ Plain values stay as JSON has them. Everything else is a dict with the key ``"$"
 named, never pickled: only those listed here are ever made again, so that opening a file runs no foreign code.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 from importlib import import_module
 from typing import Any, get_type_hints
@@ -152,6 +152,18 @@ def given_or(plain: object, arrays: Mapping[str, np.ndarray], name: str, given: 
             f"load(path, {name}=...)."
         )
     return given[name]
+
+
+def arrays_named(plain: object) -> Iterator[str]:
+    """Names of the arrays that a packed value stands on."""
+    if isinstance(plain, dict):
+        if plain.get(TAG) == "array":
+            yield plain["name"]
+        for item in plain.values():
+            yield from arrays_named(item)
+    elif isinstance(plain, list):
+        for item in plain:
+            yield from arrays_named(item)
 
 
 def _is_known(value: object, table: Mapping[str, str]) -> bool:

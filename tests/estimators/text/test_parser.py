@@ -100,6 +100,24 @@ def test_one_file(parser, tmp_path):
         assert again.parse(text) == parser.parse(text)
 
 
+def test_a_model_that_was_given_comes_back(tmp_path):
+    """A parser that is opened and fitted again learns with the settings it was made with."""
+    model = rf.ChainCRF(scheme="BIOES", l2=0.3)
+    rf.TextParser(model=model, tokenizer="whitespace").fit(TEXTS[:20], SPANS[:20]).save(tmp_path / "m.rf")
+    again = rf.load(tmp_path / "m.rf")
+    assert again.model.get_params() == model.get_params()
+    assert again.fit(TEXTS[:20], SPANS[:20]).model_.scheme == "BIOES"
+
+
+def test_texts_count_by_their_weight_in_the_score(parser):
+    texts, spans = TEXTS[:4], [*SPANS[:3], [(0, 1, "street")]]
+    twice = parser.score([*texts, texts[3]], [*spans, spans[3]])
+    assert parser.score(texts, spans, sample_weight=[1, 1, 1, 2]) == pytest.approx(twice)
+    assert parser.score(texts, spans, sample_weight=[1, 1, 1, 0]) == pytest.approx(parser.score(texts[:3], spans[:3]))
+    with pytest.raises(InputError, match="sample_weight must be 4 finite numbers"):
+        parser.score(texts, spans, sample_weight=[1, 1])
+
+
 def test_a_tokenizer_of_ones_own_is_named_and_given_back(tmp_path):
     parser = rf.TextParser(tokenizer=str.split).fit(TEXTS[:20], SPANS[:20])
     parser.save(tmp_path / "m.rf")

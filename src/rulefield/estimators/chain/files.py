@@ -69,7 +69,7 @@ def model_arrays(model: ChainModel, prefix: str = "") -> dict[str, np.ndarray]:
 
 def model_from_arrays(arrays: dict[str, np.ndarray], n_labels: int, prefix: str = "") -> ChainModel:
     """Undo :func:`model_arrays`, for arrays that were held against :data:`CHAIN_FORMS`."""
-    own = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    own = {name: arrays[prefix + name] for name in CHAIN_FORMS}
     return ChainModel(
         n_labels,
         len(own["pair_ptr"]) - 1,

@@ -36,7 +36,7 @@ from rulefield.estimators.parameters import (
 from rulefield.estimators.tables import KnownTable, known_rows
 from rulefield.estimators.types import ArrayLike, Transformer
 from rulefield.exceptions import InputError, LabelError, ModelFileError
-from rulefield.forms import Form, check_arrays, weights
+from rulefield.forms import Form, check_arrays, part_of, weights
 from rulefield.inference.graph.decode import ENGINES, NODE_LIMIT
 from rulefield.interrupts import interruptible
 from rulefield.rules.graph.compiler import GraphRuleCompiler
@@ -346,8 +346,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
         return {f"field.{name}": array for name, array in arrays.items()}, {"field": field, "feature_names": names}
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
-        own = {name.removeprefix("field."): array for name, array in arrays.items() if name.startswith("field.")}
-        self.crf_ = GraphCRF._from_state(own, metadata["field"])
+        self.crf_ = GraphCRF._from_state(part_of(arrays, "field."), metadata["field"])
         self._check_restored()
         if metadata["feature_names"]:
             self.feature_names_in_ = np.array(metadata["feature_names"], dtype=object)

@@ -7,6 +7,7 @@ import numpy as np
 from rulefield.estimators.base import State
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.types import Transformer
+from rulefield.forms import part_of
 
 if TYPE_CHECKING:
     from rulefield.estimators.ruled.estimator import RuledCRF
@@ -25,7 +26,6 @@ def restore_ruled(
     ruled: "RuledCRF", arrays: dict[str, np.ndarray], metadata: dict[str, Any], features: Transformer | None = None
 ) -> None:
     """Undo :func:`ruled_state`."""
-    own = {name.removeprefix("chain."): array for name, array in arrays.items() if name.startswith("chain.")}
     given = {} if features is None else {"features": features}
-    ruled.crf_ = ChainCRF._from_state(own, metadata["chain"], **given)
+    ruled.crf_ = ChainCRF._from_state(part_of(arrays, "chain."), metadata["chain"], **given)
     ruled.crf = ruled.crf_ if metadata["given"] else None

@@ -3,7 +3,7 @@
 import copy
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -16,14 +16,40 @@ from rulefield.estimators.base import SavedModel, State
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.files import load
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.parameters import Table, check_parameters, one_of
+from rulefield.estimators.parameters import (
+    Requirement,
+    Table,
+    check_parameters,
+    check_value,
+    one_of,
+    optional,
+)
 from rulefield.estimators.sequences import object_array
 from rulefield.estimators.text.chains import SpanChances, acting_rules, chain_of, characters, label_of, leveled
 from rulefield.estimators.text.columns import as_frame, field_columns, texts_of
 from rulefield.estimators.text.parse import Parse, ParsedSpan
 from rulefield.exceptions import InputError
+from rulefield.forms import Form, check_arrays, check_typed
 
 Spans = Sequence[Sequence[Any]]
+
+PARSER_FORMS = {"model": Form(("uint8",), ("bytes",))}
+"""The one array of a parser: the file of its model, which is checked as such."""
+
+
+class ParserMetadata(TypedDict):
+    """What a parser's file holds beside it."""
+
+    tokenizer: dict[str, str | bool]
+    given: bool
+
+
+def _labels_sequences(value: object) -> bool:
+    return getattr(value, "_kind", None) in ("chain", "ruled", "segments")
+
+
+def _is_tokenizer(value: object) -> bool:
+    return value is None or isinstance(value, str) or callable(value)
 
 
 class TextParser(SavedModel):
@@ -60,7 +86,11 @@ class TextParser(SavedModel):
     """
 
     _kind = "text"
-    _parameters: ClassVar[Table] = {"on_cut": one_of(*ON_CUT)}
+    _parameters: ClassVar[Table] = {
+        "model": optional(Requirement("a ChainCRF, RuledCRF or SegmentCRF", _labels_sequences)),
+        "tokenizer": Requirement("'words', 'whitespace', a regular expression or a function", _is_tokenizer),
+        "on_cut": one_of(*ON_CUT),
+    }
     _saved = ("labels_",)
     _given_to_load = ("tokenizer", "features")
 
@@ -108,7 +138,8 @@ class TextParser(SavedModel):
                 labels.append(made.labels)
                 kept.append(i)
         self._tell_cuts()
-        more: dict[str, Any] = {} if sample_weight is None else {"sample_weight": np.asarray(sample_weight)[kept]}
+        weight = _weights(sample_weight, len(documents))
+        more: dict[str, Any] = {} if weight is None else {"sample_weight": weight[kept]}
         self.model_ = model.fit(tokens, labels, **more)
         self._tokenizer = tokenizer
         self.labels_ = sorted({span.label for document in documents for span in document.spans or ()})
@@ -161,14 +192,18 @@ class TextParser(SavedModel):
         parses = self._parses(texts_of(texts), rules, None, chances=False)
         return as_frame(field_columns(parses, self.labels_), texts)
 
-    def score(self, X: Any, y: Iterable[Spans], *, rules: Any = None, known: Any = None) -> float:
-        """F1 of spans: start, end and label must agree."""
+    def score(
+        self, X: Any, y: Iterable[Spans], *, rules: Any = None, known: Any = None, sample_weight: Any = None
+    ) -> float:
+        """F1 of spans: start, end and label must agree; each text counts by its weight."""
         found = self.predict(X, rules=rules, known=known)
         gold = [{tuple(span[:3]) for span in spans} for spans in y]
         if len(gold) != len(found):
             raise InputError(f"X has {len(found)} texts but y has {len(gold)} lists of spans.")
-        right = sum(len(g & set(f)) for g, f in zip(gold, found))
-        total = sum(map(len, gold)) + sum(map(len, found))
+        weight = _weights(sample_weight, len(gold))
+        weight = np.ones(len(gold)) if weight is None else weight
+        right = float(weight @ [len(g & set(f)) for g, f in zip(gold, found)])
+        total = float(weight @ [len(g) + len(f) for g, f in zip(gold, found)])
         return 2 * right / total if total else 1.0
 
     def _parses(self, texts: list[str], rules: Any, known: Any, *, chances: bool, whole: bool = True) -> list[Parse]:
@@ -238,16 +273,20 @@ class TextParser(SavedModel):
 
     def _state(self) -> State:
         inner = np.frombuffer(self.model_.to_bytes(), dtype=np.uint8)
-        return {"model": inner}, {"tokenizer": self._tokenizer.to_config()}
+        return {"model": inner}, {"tokenizer": self._tokenizer.to_config(), "given": self.model is not None}
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+        check_typed(metadata, ParserMetadata, "the model")
+        check_arrays(arrays, PARSER_FORMS, {})
         features = {name: value for name, value in given.items() if name == "features"}
         self.model_ = load(arrays["model"].tobytes(), **features)
+        self.model = self.model_ if metadata["given"] else None
+        check_value("model", self.model_, self._parameters["model"])
         self._tokenizer = from_config(metadata["tokenizer"], given.get("tokenizer"))
         self.cuts_ = []
 
     def _params_to_save(self) -> dict[str, Any]:
-        return {"model": None}
+        return {"model": None}  # one that was given comes back as the fitted one
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "model_")
@@ -258,6 +297,16 @@ class TextParser(SavedModel):
         tags.input_tags.string = True
         tags.target_tags.required = True
         return tags
+
+
+def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
+    """Return one finite weight >= 0 per text, or None."""
+    if sample_weight is None:
+        return None
+    weight = np.asarray(sample_weight, dtype=float)
+    if weight.shape != (n,) or not (np.isfinite(weight) & (weight >= 0)).all():
+        raise InputError(f"sample_weight must be {n} finite numbers >= 0, one per text; got {sample_weight!r:.60}.")
+    return weight
 
 
 def _scheme(model: Any) -> str | None:

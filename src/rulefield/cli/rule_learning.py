@@ -9,16 +9,16 @@ from rulefield.cli.opened import OpenedChain, open_model
 from rulefield.cli.training import progress, say
 from rulefield.exceptions import InputError
 
-BUILT_IN = ("propose", "mine")
+BUILT_IN = ("find", "propose", "mine")
 
 
 @dataclass(frozen=True)
 class LearnOptions:
     """The options of the command."""
 
-    rules: str = "propose"
+    rules: str = "find"
     method: str = "soft"
-    algorithm: str = "perceptron"
+    algorithm: str = "likelihood"
     max_iter: int = 10
     rate: float = 0.1
     seed: int = 0

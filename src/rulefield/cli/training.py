@@ -94,7 +94,7 @@ def fit_ruled(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet
             f"--rules learn, and rules files with weights to be found, need at least {FOLDS} sequences, every label known; "
             "train on fewer or partial labels without rules, then use rulefield rules learn with a fully labelled file."
         )
-    rules = "propose" if options.rules == LEARN else text.load(str(options.rules))
+    rules = "find" if options.rules == LEARN else text.load(str(options.rules))
     crf = make_crf(tokens, labels, replace(options, rules=LEARN), quiet)
     ruled = RuledCRF(
         crf, rules=rules, cv=FOLDS, random_state=options.seed, n_jobs=options.jobs, verbose=progress(quiet)

@@ -89,14 +89,14 @@ def test_cross_fitting_takes_further_held_out_sequences(data):
     assert sum(row.broken_by_gold >= 0 for row in ruled.report_) == len(CANDIDATES)
 
 
-def test_penalties_and_cutoff_depend_on_the_learner_unless_given(crf, data):
+def test_penalties_depend_on_the_learner_and_the_cutoff_is_one(crf, data):
     broken = {}
-    for cutoff in (None, 1e9):
+    for cutoff in (1.0, 1e9):
         ruled = RuledCRF(crf, rules=CANDIDATES, algorithm="likelihood", cutoff=cutoff, l1=0.01).fit(data[2], data[3])
         broken[cutoff] = ruled.n_kept_
         assert ruled.get_params()["cutoff"] == cutoff
     important = [row for row in ruled.report_ if row.importance >= 1]
-    assert broken[None] == len(important)
+    assert broken[1.0] == len(important)
     assert broken[1e9] == sum(row.importance >= 1e9 for row in ruled.report_)
     assert not RuledCRF(crf, rules=CANDIDATES, algorithm="likelihood", cutoff=0, l1=1e6).fit(data[2], data[3]).rules_
 
@@ -183,7 +183,17 @@ def test_impossible_held_out_labels_are_left_out(crf, data, learner):
 
 def test_a_chain_that_is_not_fitted_is_told_the_way_out():
     with pytest.raises(NotFittedError, match="or give cv=5"):
-        RuledCRF(ChainCRF()).fit([["a"]], [["x"]])
+        RuledCRF(ChainCRF(), cv="prefit").fit([["a"]], [["x"]])
+
+
+def test_by_default_rules_are_found_on_five_folds(data):
+    X, y = data[0][:15], data[1][:15]
+    ruled = RuledCRF(ChainCRF(scheme="BIO", max_iter=5), n_jobs=2).fit(X, y)
+    found = [*r.propose(y, scheme="BIO"), *r.mine(X, y, scheme="BIO")]
+    assert ruled.n_candidates_ == len(found)
+    assert [row.rule for row in ruled.report_] == [rule.label for rule in found]
+    same = RuledCRF(ChainCRF(scheme="BIO", max_iter=5), cv=5, algorithm="likelihood", rules="find").fit(X, y)
+    assert same.rules_ == ruled.rules_
 
 
 @pytest.fixture(scope="module")

@@ -75,8 +75,8 @@ def test_templates_of_two_types():
     assert "segments('a') + segments('b') <= 0" in texts
     assert "segments('a') + segments('b') >= 3" in texts
     assert "segments('b') - segments('a') <= 3" in texts
-    # 2 singletons; sums <= 0..3 and >= 1..3; differences both ways <= 0..3 and >= 0..3, of which >= 0 repeats <= 0
-    assert len(rules) == 2 + 7 + 8 + 8 - 2
+    # 4 singletons; sums <= 0..3 and >= 1..3; differences both ways <= 0..3 and >= 0..3, of which >= 0 repeats <= 0
+    assert len(rules) == 4 + 7 + 8 + 8 - 2
     assert all(rule.weight == "learn" and rule.name for rule in rules)
     assert len({rule.name for rule in rules}) == len(rules)
 

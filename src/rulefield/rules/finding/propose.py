@@ -35,8 +35,8 @@ def propose(
     scheme : str or None
         ``"auto"`` guesses it from the labels.
     families : some of "singleton", "pairwise", "hierarchy"
-        ``segments(a) <= 1``; sums and differences of two types against ``bounds``, in both directions; a type against
-        the types inside it, ``segments(a) - segments(b) >= 0`` and ``<= 0``.
+        ``segments(a) <= 1`` and ``>= 1``; sums and differences of two types against ``bounds``, in both directions; a type
+        against the types inside it, ``segments(a) - segments(b) >= 0`` and ``<= 0``.
     bounds : sequence of int
     min_share : float
         Leave out rules that hold in a smaller share of ``y``. A rule broken by more than 1 / 2.75 of the gold labels
@@ -74,6 +74,7 @@ Candidate = tuple[tuple[tuple[int, str], ...], str, int]
 def _singletons(names: Sequence[str], table: LabelTable, bounds: Sequence[int]) -> Iterator[Candidate]:
     for name in names:
         yield ((1, name),), "<=", 1
+        yield ((1, name),), ">=", 1
 
 
 def _pairs(names: Sequence[str], table: LabelTable, bounds: Sequence[int]) -> Iterator[Candidate]:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from numbers import Integral
 from types import TracebackType
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import numpy as np
 
@@ -49,13 +49,6 @@ def n_threads(n_jobs: int | None) -> int:
         raise InputError(f"n_jobs must be a whole number of threads, or -1 for one per core; got {n_jobs!r}.")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, int(n_jobs) if n_jobs > 0 else cores + 1 + int(n_jobs))
-
-
-class Executor(Protocol):
-    """Runs a pure function over parts. Threads are one; a cluster is another."""
-
-    def map(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
-        """Return [function(item) for item in items], whatever the order of work."""
 
 
 class Threads:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from oracles.label_schemes import conlleval_chunks, pattern, pieces, possible, split
 from rulefield.encode.labels import LabelEncoder
-from rulefield.encode.schemes import allowed_transitions, as_scheme, format_path, parse, segment_starts, segment_types
+from rulefield.encode.schemes import allowed_transitions, as_scheme, format_path, parse, segment_starts
 from rulefield.encode.spans import SegmentTable, check_possible, convert, spans
 from rulefield.exceptions import InputError, LabelError
 
@@ -125,7 +125,6 @@ def test_segment_starts_count_segments():
         names = [labels[i] for i in ids]
         total = sum(starts[:, b, i].sum() for b, i in zip(before, ids))
         assert total == len(spans(names, "BIO", level=None))
-    assert segment_types(labels, "BIO") == [[None, "a", "a", "a", "a", "a"], [None, None, None, "x", "x", "x"]]
 
 
 def test_table_finds_segments_of_many_sequences_at_once():

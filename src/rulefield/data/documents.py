@@ -54,11 +54,6 @@ class Document:
                 )
         object.__setattr__(self, "spans", spans)
 
-    def overlap(self) -> tuple[TextSpan, TextSpan] | None:
-        """Return the first two spans that share a character, or None: chains label each token once."""
-        spans = self.spans or ()
-        return next(((a, b) for a, b in zip(spans, spans[1:]) if b.start < a.end), None)
-
 
 def joined(words: list[str], spaces: list[bool] | None = None) -> tuple[str, tuple[tuple[int, int], ...]]:
     """Text of some tokens and where each lies in it; ``spaces[i]``: a blank follows token i (by default, always)."""

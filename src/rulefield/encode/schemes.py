@@ -242,15 +242,6 @@ def depth(labels: Sequence[str], scheme: str | None) -> int:
     return max([1, *(len(parse(label, scheme)) for label in labels)])
 
 
-def segment_types(labels: Sequence[str], scheme: str | None) -> list[list[str | None]]:
-    """Type of the segment that each label lies in, ``[level][label]``; None where there is none."""
-    paths = [parse(label, scheme) for label in labels]
-    return [
-        [None if c is None else c.type for c in (_level(path, k) for path in paths)]
-        for k in range(depth(labels, scheme))
-    ]
-
-
 class StrictSteps(NamedTuple):
     """What a step from label i to label j says of segments at one level, for :func:`strict_steps`; bool (m + 1, m + 1)."""
 

@@ -31,11 +31,6 @@ class SegmentResult:
     score: float
     status: Status
 
-    @property
-    def token_labels(self) -> np.ndarray:
-        """Label of the segment that holds each token, (n_steps,)."""
-        return np.repeat(self.labels, self.lengths)
-
 
 @dataclass(frozen=True)
 class SegmentMarginals:

@@ -36,9 +36,9 @@ def test_reader_names_what_is_wrong(tmp_path):
         read_multilabel_arff(tmp_path / "toy.arff", 9)
     with pytest.raises(InputError, match="are not all 0 / 1"):
         read_multilabel_arff(tmp_path / "toy.arff", 3)
-    with pytest.raises(InputError, match="There is no file"):
+    with pytest.raises(InputError, match="there is no file"):
         read_emotions(tmp_path)
-    with pytest.raises(InputError, match="There is no file"):
+    with pytest.raises(InputError, match="there is no file"):
         read_yeast(tmp_path)
 
 

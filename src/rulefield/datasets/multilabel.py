@@ -23,7 +23,7 @@ def read_multilabel_arff(path: str | Path, n_labels: int) -> MultiLabelData:
     """Read an ARFF file (plain or gzipped) whose last ``n_labels`` attributes are the labels 0 and 1."""
     path = Path(path)
     if not path.exists():
-        raise InputError(f"There is no file {path}.")
+        raise InputError(f"there is no file {path}.")
     raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     table, meta = arff.loadarff(io.StringIO(raw.decode("utf-8")))
     names = meta.names()
@@ -32,7 +32,7 @@ def read_multilabel_arff(path: str | Path, n_labels: int) -> MultiLabelData:
     values = np.array([[float(cell) for cell in row] for row in table.tolist()])
     labels = values[:, -n_labels:]
     if not np.isin(labels, (0.0, 1.0)).all():
-        raise InputError(f"The last {n_labels} attributes of {path.name} are not all 0 / 1.")
+        raise InputError(f"the last {n_labels} attributes of {path.name} are not all 0 / 1.")
     return MultiLabelData(values[:, :-n_labels], labels, names[-n_labels:])
 
 

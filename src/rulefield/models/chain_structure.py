@@ -70,7 +70,7 @@ def _permitted(allowed: Allowed | None, n_labels: int) -> Allowed:
     shapes = ((n_labels, n_labels), (n_labels,), (n_labels,))
     for name, mask, shape in zip(("transition", "start", "end"), masks, shapes):
         if mask.shape != shape:
-            raise InputError(f"The mask of permitted {name}s must have shape {shape}; got {mask.shape}.")
+            raise InputError(f"the mask of permitted {name}s must have shape {shape}; got {mask.shape}.")
     return masks[0], masks[1], masks[2]
 
 

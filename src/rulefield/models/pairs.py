@@ -119,6 +119,6 @@ class PairTable:
         """Raise where feature rows have another number of columns than this table."""
         if n_columns != self.n_features:
             raise InputError(
-                f"The data has {n_columns} features, but the model was built for {self.n_features}; encode it with "
+                f"the data has {n_columns} features, but the model was built for {self.n_features}; encode it with "
                 "the encoder that the model was trained with."
             )

@@ -251,7 +251,7 @@ class SegmentModel:
         if over.any():
             k = int(np.flatnonzero(over)[0])
             raise InputError(
-                f"A training segment has {gold.lengths[k]} tokens but max_length allows "
+                f"a training segment has {gold.lengths[k]} tokens but max_length allows "
                 f"{self.longest[gold.labels[gold.starts[k]]]}; raise max_length."
             )
 

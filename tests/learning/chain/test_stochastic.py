@@ -109,7 +109,7 @@ def test_weights_that_no_token_touches_only_shrink():
 
 def test_conditioned_transitions_are_refused():
     model, sequences, labels, _, _ = problem(6, transition_features=np.array([0]))
-    with pytest.raises(InputError, match="need algorithm='lbfgs'"):
+    with pytest.raises(InputError, match="need solver='lbfgs'"):
         StochasticLikelihood(model, sequences, labels)
 
 

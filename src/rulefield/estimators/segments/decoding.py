@@ -67,7 +67,7 @@ class SegmentDecoder:
         best_segments_batch(as_roles(self._parts(data)), data.sequences.offsets, opens, labels, scores)
         if (scores == -np.inf).any():
             raise InfeasibleError(
-                "A sequence has no possible segmentation: it is longer than segments may be; fit with a larger "
+                "a sequence has no possible segmentation: it is longer than segments may be; fit with a larger "
                 "max_length."
             )
         return Segmentation(opens, labels)

@@ -88,7 +88,7 @@ class FrankWolfe:
     def epoch(self) -> float:
         """Visit every sequence once; return the sum of the gaps found on the way (an estimate of the duality gap)."""
         if self._epochs == self.max_iter:
-            raise InputError(f"All {self.max_iter} epochs are done; ask for more with max_iter.")
+            raise InputError(f"all {self.max_iter} epochs are done; ask for more with max_iter.")
         self._epochs += 1
         order = self._rng.permutation(len(self._cost))
         return self._pass(self._state, order, self._planes, self._weights, self._losses, fixed=False)

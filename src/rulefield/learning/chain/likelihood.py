@@ -211,7 +211,7 @@ class ChainLikelihood:
         known = forward_backward(potentials, self.allowed[first:last], edges=True)
         if known.log_partition == -np.inf:
             raise LabelError(
-                f"The labels of sequence {i} allow no labelling that the label scheme permits; correct them or "
+                f"the labels of sequence {i} allow no labelling that the label scheme permits; correct them or "
                 "choose another scheme."
             )
         self.model.pullback(self.sequences, i, known.node, known.edge, gradient, -self.weight[i])
@@ -235,9 +235,9 @@ class ChainLikelihood:
 
 def _check(model: ChainModel, sequences: Sequences, labels: Labels) -> None:
     if not np.array_equal(labels.lengths, sequences.lengths):
-        raise InputError("Sequences and labels must have the same lengths.")
+        raise InputError("sequences and labels must have the same lengths.")
     if labels.n_labels != model.n_labels:
-        raise InputError(f"The labels count {labels.n_labels} kinds, but the model was built for {model.n_labels}.")
+        raise InputError(f"the labels count {labels.n_labels} kinds, but the model was built for {model.n_labels}.")
     if not labels.is_partial:
         check_supervised(model, sequences, labels)
 

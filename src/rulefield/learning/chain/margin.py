@@ -15,13 +15,13 @@ def check_supervised(model: ChainModel, sequences: Sequences, labels: Labels) ->
     """Raise unless every label is known, fits its sequence and is permitted by the model's scheme."""
     if labels.is_partial:
         raise InputError(
-            "This learner needs every label; unknown labels and label sets can be learned from with the likelihood "
-            "(algorithm='lbfgs')."
+            "this learner needs every label; unknown labels and label sets can be learned from with the likelihood "
+            "(algorithm='likelihood')."
         )
     if not np.array_equal(labels.lengths, sequences.lengths):
-        raise InputError("Sequences and labels must have the same lengths.")
+        raise InputError("sequences and labels must have the same lengths.")
     if model.n_labels > MOST_LABELS:
-        raise InputError(f"This learner takes at most {MOST_LABELS} labels; got {model.n_labels}.")
+        raise InputError(f"this learner takes at most {MOST_LABELS} labels; got {model.n_labels}.")
     first, last = sequences.offsets[:-1][sequences.lengths > 0], sequences.offsets[1:][sequences.lengths > 0] - 1
     inner = np.ones(len(labels.ids), bool)
     inner[first] = False
@@ -36,7 +36,7 @@ def check_supervised(model: ChainModel, sequences: Sequences, labels: Labels) ->
             token = int(place[np.flatnonzero(~permitted)[0]])
             sequence = int(np.searchsorted(sequences.offsets, token, side="right")) - 1
             raise LabelError(
-                f"The labels of sequence {sequence} break the label scheme at token "
+                f"the labels of sequence {sequence} break the label scheme at token "
                 f"{token - int(sequences.offsets[sequence])}; correct them or choose another scheme."
             )
 

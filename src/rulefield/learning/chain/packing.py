@@ -79,7 +79,7 @@ def pack(rows: CsrRows, table: PairTable, shard_tokens: np.ndarray) -> Packing:
     n_work = int(own_from[-1])
     if n_work >= MOST_PLACES:
         raise InputError(
-            f"The model has more weights than fit ({n_work} places, at most {MOST_PLACES}); keep only seen "
+            f"the model has more weights than fit ({n_work} places, at most {MOST_PLACES}); keep only seen "
             "feature/label pairs or raise min_count."
         )
     row_ptr, pair_ptr = count_entries(indptr, indices, table.ptr, is_row)

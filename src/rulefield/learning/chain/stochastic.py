@@ -83,9 +83,7 @@ class StochasticLikelihood:
         stream: Stream | None = None,
     ):
         if model.conditioned:
-            raise InputError(
-                "Observation-conditioned transitions need algorithm='lbfgs'; stochastic steps lack them."
-            )
+            raise InputError("observation-conditioned transitions need solver='lbfgs'; stochastic steps lack them.")
         self.model, self.labels = model, labels
         self.likelihood = likelihood or ChainLikelihood(model, sequences, labels, l2=l2, sample_weight=sample_weight)
         self._rng = np.random.default_rng(seed)

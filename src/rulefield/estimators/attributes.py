@@ -16,6 +16,7 @@ TYPES: dict[str, Any] = {
     "converged_": bool,
     "stopped_because_": str,
     "tau_": float | None,
+    "vetoed_": bool,
     "gap_": float | None,
     "objective_": float,
     "n_candidates_": int,
@@ -33,7 +34,13 @@ TYPES: dict[str, Any] = {
     "_center": np.ndarray | None,
     "_spread": np.ndarray | None,
 }
-LISTS = {"log_": "FitRecord", "expectations_": "ExpectationReport", "report_": "RuleReport", "rules_": "Rule"}
+LISTS = {
+    "log_": "FitRecord",
+    "expectations_": "ExpectationReport",
+    "report_": "RuleReport",
+    "gains_": "Gain",
+    "rules_": "Rule",
+}
 """Lists of records, by the name of their class: only :mod:`rulefield.estimators.packing` makes them from a file."""
 
 

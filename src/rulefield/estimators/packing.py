@@ -23,6 +23,7 @@ GIVEN = "given"
 RECORDS = {
     "ExpectationReport": "rulefield.estimators.expectation_training",
     "FitRecord": "rulefield.learning.fit_log",
+    "Gain": "rulefield.estimators.ruled.gains",
     "Stream": "rulefield.learning.chain.stochastic",
     "RuleReport": "rulefield.estimators.ruled.reports",
 }

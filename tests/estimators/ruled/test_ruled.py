@@ -9,6 +9,8 @@ import rulefield as rf
 from rulefield import ChainCRF, RuledCRF
 from rulefield import rules as r
 from rulefield.datasets import make_citations
+from rulefield.encode.spans import SegmentTable
+from rulefield.estimators.ruled.gains import gains
 from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out_examples
 from rulefield.exceptions import InfeasibleError, InputError, RuleError
 from rulefield.metrics import span_f1, token_accuracy
@@ -130,7 +132,8 @@ def test_auto_prices_are_residual_and_wrong_rules_are_not_obeyed(crf, data, tmp_
     assert held.rules_[0].weight == pytest.approx(own, abs=1e-3), "regularised toward the price"
     with pytest.warns(UserWarning, match="not obeyed"):
         moved = RuledCRF(crf, rules=rules, algorithm="likelihood").fit(data[2], data[3])
-    assert abs(moved.rules_[0].weight - own) > 1e-3
+    assert moved.vetoed_ == (moved.rules_[0].weight == own), "a veto gives the price back"
+    assert moved.vetoed_ == (moved.gains_[0].points < -moved.gains_[0].error)
 
 
 def test_mined_rules_at_residual_prices_are_few_and_each_says_something_else(crf, data):
@@ -140,6 +143,29 @@ def test_mined_rules_at_residual_prices_are_few_and_each_says_something_else(crf
     assert 0 < len(rules) < len(r.mine(data[2], data[3]))
     assert [rule.weight for rule in rules] == pytest.approx(shares.prices.tolist())
     assert len({(round(m, 9), g) for m, g in zip(shares.by_model, shares.by_gold)}) == len(rules)
+
+
+def test_gains_are_those_of_the_metrics_and_saved(crf, data, tmp_path):
+    table = SegmentTable([str(c) for c in crf.classes_], "BIO")
+    number = {label: i for i, label in enumerate(crf.classes_)}
+    gold, right = list(data[1]), list(crf.predict(data[0]))
+    wrong = [[crf.classes_[0]] * len(row) if i % 3 else row for i, row in enumerate(right)]
+    ids = [[np.array([number[label] for label in row]) for row in rows] for rows in (gold, right, wrong)]
+    found = gains(*ids, table)
+    before, after = (
+        [token_accuracy(gold, rows), np.mean([a == b for a, b in zip(gold, rows)]), span_f1(gold, rows, scheme="BIO")]
+        for rows in (right, wrong)
+    )
+    assert [gain.points for gain in found] == pytest.approx([100 * (b - a) for a, b in zip(before, after)])
+    rng = np.random.default_rng(0)
+    draws = [rng.integers(0, len(gold), len(gold)) for _ in range(400)]
+    drawn = [[gain.points for gain in gains(*([side[i] for i in rows] for side in ids), table)] for rows in draws]
+    assert np.array([gain.error for gain in found]) == pytest.approx(np.std(drawn, axis=0), rel=0.25)
+    ruled = RuledCRF(crf, rules=CANDIDATES, cutoff=0.0).fit(data[2], data[3])
+    assert [gain.measure for gain in ruled.gains_] == ["tokens", "whole", "spans"]
+    assert "held-out gain" in ruled.report()
+    ruled.save(tmp_path / "m")
+    assert rf.load(tmp_path / "m").gains_ == ruled.gains_
 
 
 def test_bad_options(crf, data):

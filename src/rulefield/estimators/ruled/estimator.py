@@ -33,6 +33,7 @@ from rulefield.estimators.parameters import (
 )
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.ruled.files import restore_ruled, ruled_state
+from rulefield.estimators.ruled.gains import Gain, gains
 from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out_examples, picked
 from rulefield.estimators.ruled.prices import measured, resolve
 from rulefield.estimators.ruled.reports import effect_of, helpful, rule_reports
@@ -120,6 +121,11 @@ class RuledCRF(SequenceEstimator):
         With learned weights; rules of weight 0 are gone.
     report_ : list of RuleReport
         How each candidate fared.
+    gains_ : list of Gain
+        What the rules bring on held-out sequences in token accuracy, whole sequences and span F1, with standard errors:
+        on each half, by weights learned on the other. Empty where nothing was learned.
+    vetoed_ : bool
+        Whether learned weights are not used, because tokens lost more than one standard error there.
     tau_ : float or None
         How near to the best a labeling must be, two-stage only.
     n_candidates_, n_kept_ : int
@@ -158,6 +164,8 @@ class RuledCRF(SequenceEstimator):
     _saved = (
         "rules_",
         "report_",
+        "gains_",
+        "vetoed_",
         "tau_",
         "n_candidates_",
         "n_kept_",
@@ -236,6 +244,10 @@ class RuledCRF(SequenceEstimator):
         report_fit(self, learned)
         weights = np.zeros(len(rules))
         weights[keep] = learned.theta
+        self.gains_ = self._gains(data, [rules[i] for i in keep], prior[keep], base, [labels for labels, _ in plain])
+        self.vetoed_ = bool(self.gains_) and self.gains_[0].points < -self.gains_[0].error
+        if self.vetoed_:
+            weights = prior.copy()
         weights = data.weights(weights)
         self.rules_ = [_priced(rule, w) for rule, w in zip(rules, weights) if w > 0]
         effects = self._effects(examples, base, [labels for labels, _ in plain])
@@ -245,6 +257,24 @@ class RuledCRF(SequenceEstimator):
         self.tau_ = self._choose_tau(data, weights) if self.method == "two-stage" else None
         self.report_ = rule_reports(rules, weights, score, broken, data.gold.T, effects, resolved.expected)
         return self
+
+    def _gains(
+        self, data: Examples, rules: list[Rule], prior: np.ndarray, base: ChainCRF, plain: list[np.ndarray]
+    ) -> list[Gain]:
+        """Gains on each half of the held-out sequences, weights learned on the other; none for fewer than 10 sequences."""
+        if len(data) < 10 or self.method != "soft" or not any(rule.is_open for rule in rules):
+            return []
+        order = np.random.default_rng(self.random_state).permutation(len(data))
+        found = list(plain)
+        for test, train in ((order[::2], order[1::2]), (order[1::2], order[::2])):
+            learned = self._learn([data.examples[i] for i in train], rules, prior, base)
+            some = measured(
+                rules, [data.examples[i] for i in test], base.classes_, base.scheme, n_threads(self.n_jobs)
+            )
+            for i, (labels, _) in zip(test, some.decode(range(len(test)), learned.theta)):
+                found[i] = labels
+        table = SegmentTable([str(c) for c in base.classes_], base.scheme)
+        return gains([example.gold for example in data.examples], plain, found, table)
 
     def _effects(self, examples: list[Example], base: ChainCRF, plain: list[np.ndarray]) -> list[tuple[int, int]]:
         """For each kept rule, the sequences it changes by itself, and the tokens it mends minus those it spoils."""
@@ -265,6 +295,7 @@ class RuledCRF(SequenceEstimator):
     def _without_learning(self, base: ChainCRF) -> "RuledCRF":
         """Keep the chain, and the rules that have a weight already: Ctrl-C came before there was more."""
         self.crf_, self.report_, self.gap_ = base, [], None
+        self.gains_, self.vetoed_ = [], False
         self.rules_ = [] if isinstance(self.rules, str) else [rule for rule in self.rules if not rule.is_open]
         self.n_candidates_ = self.n_kept_ = len(self.rules_)
         self.tau_ = None if self.method == "soft" else 1.0 if self.tau is None else float(self.tau)
@@ -460,6 +491,10 @@ class RuledCRF(SequenceEstimator):
         head = f"{self.n_candidates_} candidates, {self.n_kept_} tried, {len(self.rules_)} kept"
         if self.tau_ is not None:
             head += f"; tau {self.tau_:g}"
+        if self.gains_:
+            head += f"; held-out gain in points: {', '.join(map(str, self.gains_))}"
+        if self.vetoed_:
+            head += "; learned weights are not used, because they lose more than one standard error of tokens"
         return "\n".join([head, *map(str, rows)])
 
     # --- files and scikit-learn -------------------------------------------------------------------

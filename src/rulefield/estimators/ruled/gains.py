@@ -1,0 +1,66 @@
+"""What rules bring on sequences that their weights were not learned from, with standard errors."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rulefield.encode.spans import SegmentTable
+from rulefield.learning.rule_weights.likelihood import WrongSpans
+
+
+@dataclass(frozen=True)
+class Gain:
+    """Gain of rules over the plain chain in one measure, in points, and its standard error over sequences."""
+
+    measure: str
+    points: float
+    error: float
+
+    def __str__(self) -> str:
+        return f"{self.measure} {self.points:+.2f} ± {self.error:.2f}"
+
+
+def gains(
+    gold: Sequence[np.ndarray], plain: Sequence[np.ndarray], ruled: Sequence[np.ndarray], table: SegmentTable
+) -> list[Gain]:
+    """Gains in token accuracy, whole sequences and span F1; labels as numbers, sequence by sequence.
+
+    Each measure is a ratio of sums over sequences, whose error is that of its linearisation (delta method).
+    """
+    lengths = np.array([len(g) for g in gold], dtype=float)
+    right = [np.array([(p == g).sum() for p, g in zip(side, gold)], dtype=float) for side in (plain, ruled)]
+    ones = np.ones(len(gold))
+    tokens = [(r, lengths) for r in right]
+    whole = [((r == lengths).astype(float), ones) for r in right]
+    spans = [_span_parts(gold, side, table) for side in (plain, ruled)]
+    return [_gain(name, *parts) for name, parts in (("tokens", tokens), ("whole", whole), ("spans", spans))]
+
+
+def _span_parts(
+    gold: Sequence[np.ndarray], found: Sequence[np.ndarray], table: SegmentTable
+) -> tuple[np.ndarray, np.ndarray]:
+    """Twice the right segments, and the segments found and gold, of each sequence: F1 is the ratio of their sums."""
+
+    def size(labels: np.ndarray) -> int:
+        lengths = np.array([len(labels)], dtype=np.int64)
+        return sum(len(table.find(labels, lengths, level)[0]) for level in range(table.depth))
+
+    wrong = WrongSpans(table)
+    sizes = np.array([size(g) + size(f) for g, f in zip(gold, found)], dtype=float)
+    missed = np.array([wrong(g, [f])[0] if len(g) else 0.0 for g, f in zip(gold, found)])
+    return sizes - missed, sizes
+
+
+def _gain(name: str, before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray]) -> Gain:
+    (old, old_each), (new, new_each) = (_ratio(*parts) for parts in (before, after))
+    each, n = new_each - old_each, len(old_each)
+    error = float(np.sqrt((each**2).sum() * n / max(n - 1, 1)))
+    return Gain(name, 100 * (new - old), 100 * error)
+
+
+def _ratio(part: np.ndarray, total: np.ndarray) -> tuple[float, np.ndarray]:
+    """Ratio of two sums, and what each sequence moves it by."""
+    whole = max(float(total.sum()), 1.0)
+    ratio = float(part.sum()) / whole
+    return ratio, (part - ratio * total) / whole

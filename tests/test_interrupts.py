@@ -17,6 +17,14 @@ from rulefield.learning.fit_log import Pass, run_passes
 from rulefield.parallel import Threads
 
 
+@pytest.fixture(autouse=True)
+def python_handler():
+    """Give tests Python's own handler: a process started in the background ignores Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def ctrl_c():
     os.kill(os.getpid(), signal.SIGINT)
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.exceptions import InfeasibleError, InputError
-from rulefield.inference.chain.auto import NODE_LIMIT
 from rulefield.inference.chain.dual import Progress, dual_potentials
 from rulefield.inference.chain.exact import ChainMarginals, kbest, log_partition
 from rulefield.inference.chain.prepare import Prepared, prepare
@@ -24,8 +23,11 @@ from rulefield.kernels.lattice.lattice import Lattice
 from rulefield.kernels.lattice.sums import lattice_kbest, lattice_marginals, lattice_samples, sums_ahead
 from rulefield.problem.chain_rules import ChainProblem
 
+SUM_NODES = 100_000
+"""Largest lattice of exact sums: every node is kept, unlike in a search."""
 
-def ruled_lattice(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> tuple[Prepared, Lattice]:
+
+def ruled_lattice(problem: ChainProblem, node_limit: int = SUM_NODES) -> tuple[Prepared, Lattice]:
     """Return the product of a chain with the automata of all its rules: one path for each allowed labelling.
 
     Raises
@@ -46,13 +48,13 @@ def ruled_lattice(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> tuple[
     return progress.prepared, relaxation.lattice
 
 
-def constrained_log_partition(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> float:
+def constrained_log_partition(problem: ChainProblem, node_limit: int = SUM_NODES) -> float:
     """Log of the sum of exp(score - penalties) over all labellings that obey the hard rules; -inf where none does."""
     prepared, lattice = ruled_lattice(problem, node_limit)
     return float(sums_ahead(lattice, np.empty(len(lattice.label)))) + prepared.offset
 
 
-def constrained_marginals(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> ChainMarginals:
+def constrained_marginals(problem: ChainProblem, node_limit: int = SUM_NODES) -> ChainMarginals:
     """Probabilities of labels and of steps under the rules, with the log-partition function.
 
     Their difference from the marginals of the data is the gradient of a likelihood trained under the rules.
@@ -68,7 +70,7 @@ def constrained_marginals(problem: ChainProblem, node_limit: int = NODE_LIMIT) -
     return ChainMarginals(total + prepared.offset, node, edge, Status.optimal)
 
 
-def constrained_kbest(problem: ChainProblem, k: int, node_limit: int = NODE_LIMIT) -> list[Result]:
+def constrained_kbest(problem: ChainProblem, k: int, node_limit: int = SUM_NODES) -> list[Result]:
     """Return the k labellings of highest objective that obey the hard rules, best first; fewer where fewer exist."""
     if k < 1:
         raise InputError(f"k must be at least 1; got {k}.")
@@ -83,7 +85,7 @@ def constrained_kbest(problem: ChainProblem, k: int, node_limit: int = NODE_LIMI
 
 
 def constrained_samples(
-    problem: ChainProblem, size: int, generator: np.random.Generator, node_limit: int = NODE_LIMIT
+    problem: ChainProblem, size: int, generator: np.random.Generator, node_limit: int = SUM_NODES
 ) -> np.ndarray:
     """Draw labellings (size, n) from p(y) proportional to exp(score - penalties) among those that obey the hard rules."""
     prepared, lattice = ruled_lattice(problem, node_limit)

@@ -101,5 +101,5 @@ def test_bad_similarities_are_named():
         s.check_similarity(np.ones((2, 3)), "S")
     with pytest.raises(InputError, match="not symmetric: it differs from its transpose by 1"):
         s.check_similarity(np.array([[0, 1.0], [0, 0]]), "S")
-    with pytest.raises(InputError, match="Labels must have shape"):
+    with pytest.raises(InputError, match="labels must have shape"):
         s.mutual_info(np.ones(3))

@@ -97,7 +97,8 @@ def random_comparison(rng, patterns):
 
 def random_fact(rng, patterns):
     level = pick(rng, ["segment", "token"])
-    kind = rng.integers(9)
+    one_task = not isinstance(patterns[0], dict)
+    kind = rng.integers(9 if one_task else 8)
     if kind == 8:
         return r.each_at_most_once()
     if kind < 4:

@@ -162,7 +162,7 @@ def test_files_clone_and_threads(fitted, tmp_path):
         ([share("O").at_least(1.2)], "between 0 and 1"),
         ([share(["B-PER", "I-PER"]).at_most(0.001)], "contradicts the labels"),
         ([share("B-PER").at_most(0)], "forbids the label 'B-PER'"),
-        ([share("O", given=token_matches("^xyz$")).at_least(0.1)], "speaks of nothing"),
+        ([share("O", given=token_matches("^xyz$")).at_least(0.1)], "refers to nothing"),
     ],
 )
 def test_expectations_that_cannot_be(expectations, words):

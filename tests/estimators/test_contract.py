@@ -387,7 +387,8 @@ def test_features_are_counted_and_named(case):
     model = fitted(case)
     assert model.n_features_in_
     if case.name in TABLES:
-        pandas = pytest.importorskip("pandas")
+        import pandas
+
         X, y = case.data()
         frame = pandas.DataFrame(X, columns=["one", "two", "three"])
         named = quiet_fit(case.make(), frame, y)

@@ -1,5 +1,6 @@
 """Formats: what is written is read again, whatever the characters; damaged records name file, record and field."""
 
+import gzip
 import json
 
 import pytest
@@ -180,3 +181,17 @@ def test_crossing_spans_are_refused_where_tokens_have_one_label(tmp_path):
         write_documents([crossing], tmp_path / "t.json", "word")
     with pytest.raises(InputError, match="XML cannot hold the character U\\+0000"):
         write_documents([Document("\0")], tmp_path / "t.xml")
+
+
+@pytest.mark.parametrize("name", ["columns", "label-studio"])
+def test_a_compressed_bomb_is_refused_line_by_line_and_whole(name, tmp_path):
+    path = tmp_path / "bomb.gz"
+    with gzip.open(path, "wb") as file:
+        file.write(b"[" if name == "label-studio" else b"")
+        for _ in range(40):
+            file.write(b"a O\n" * (1 << 18))
+    with pytest.raises(InputError, match="unpacks to more than 100 times"):
+        list(read_documents(path, name))
+    path.write_bytes(path.read_bytes()[:1000] + b"\0" * 500)
+    with pytest.raises(InputError, match="gzip"):
+        list(read_documents(path, name))

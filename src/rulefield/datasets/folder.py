@@ -7,12 +7,10 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+from rulefield.data.unpacking import Unpacked
 from rulefield.exceptions import InputError
 
 VARIABLE = "RULEFIELD_DATA"
-MOST_UNPACKED = 100
-"""How many times its size a compressed file may unpack to, beyond :data:`ALWAYS_UNPACKED` bytes."""
-ALWAYS_UNPACKED = 1 << 24
 
 
 def data_folder(name: str | None = None) -> Path:
@@ -46,32 +44,10 @@ def read_lines(path: str | Path) -> Iterator[str]:
     if not path.is_file():
         raise InputError(f"there is no file {str(path)!r}.")
     try:
-        with io.TextIOWrapper(
-            _Unpacked(path) if path.suffix == ".gz" else open(path, "rb"), encoding="utf-8"
-        ) as file:
+        with io.TextIOWrapper(Unpacked(path) if path.suffix == ".gz" else open(path, "rb"), encoding="utf-8") as file:
             for line in file:
                 yield line.rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise InputError(f"{str(path)!r} is not UTF-8 text ({error.reason} at byte {error.start}).") from None
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise InputError(f"{str(path)!r} is not a whole gzip file: {error}.") from None
-
-
-class _Unpacked(gzip.GzipFile):
-    """A compressed file that stops where it unpacks to more than a text would: a bomb fills no memory."""
-
-    def __init__(self, path: Path):
-        super().__init__(path, "rb")
-        self._path = path
-        self._left = max(ALWAYS_UNPACKED, MOST_UNPACKED * path.stat().st_size)
-
-    def read1(self, size: int = -1) -> bytes:
-        """Read some bytes (what a text reader calls)."""
-        data = super().read1(size)
-        self._left -= len(data)
-        if self._left < 0:
-            raise InputError(
-                f"{str(self._path)!r} unpacks to more than {MOST_UNPACKED} times its size; unpack it yourself and give "
-                "the plain file, if that is meant."
-            )
-        return data

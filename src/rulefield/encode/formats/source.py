@@ -3,11 +3,13 @@
 import gzip
 import io
 import sys
+import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
+from rulefield.data.unpacking import Unpacked
 from rulefield.exceptions import InputError
 
 STANDARD = "-"
@@ -42,7 +44,7 @@ class Source:
         path = Path(self.path)
         if not path.is_file():
             raise InputError(f"there is no file {self.place}.")
-        return gzip.open(path, "rb") if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
+        return Unpacked(path) if path.suffix == ".gz" else path.open("rb")  # type: ignore[return-value]
 
     def lines(self) -> Iterator[tuple[int, str]]:
         """Yield (number from 1, line without its end); only the line in work is in memory."""
@@ -51,7 +53,7 @@ class Source:
             with io.TextIOWrapper(file, encoding=self.encoding, newline="\n") as text:
                 for number, line in enumerate(text, 1):
                     yield number, line.rstrip("\n").removesuffix("\r")
-        except (UnicodeDecodeError, LookupError, gzip.BadGzipFile, EOFError) as error:
+        except (UnicodeDecodeError, LookupError, gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise self._unreadable(error) from None
 
     def text(self) -> str:
@@ -59,7 +61,7 @@ class Source:
         try:
             with self.open() as file:
                 return file.read().decode(self.encoding)
-        except (UnicodeDecodeError, LookupError, gzip.BadGzipFile, EOFError) as error:
+        except (UnicodeDecodeError, LookupError, gzip.BadGzipFile, EOFError, zlib.error) as error:
             raise self._unreadable(error) from None
 
     def _unreadable(self, error: Exception) -> InputError:

@@ -110,6 +110,24 @@ def offsets_of(lengths: np.ndarray) -> np.ndarray:
     return offsets
 
 
+def pointers32(ends: np.ndarray) -> np.ndarray:
+    """Return 0 and the running totals ``ends`` as the int32 pointers of a csr_array; refuse more than they can count."""
+    total = int(ends[-1]) if len(ends) else 0
+    _check_entries(total)
+    pointers = np.zeros(len(ends) + 1, dtype=np.int32)
+    pointers[1:] = ends
+    return pointers
+
+
+def _check_entries(total: int) -> None:
+    most = np.iinfo(np.int32).max
+    if total > most:
+        raise InputError(
+            f"one Sequences holds at most {most} features of tokens; got {total}: write a corpus with "
+            "rf.write_corpus and fit that."
+        )
+
+
 def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Concatenate ``arange(start, start + length)`` over all pairs, without a Python loop."""
     ends = np.cumsum(lengths)
@@ -160,10 +178,7 @@ def _narrow(matrix: Any) -> sp.csr_array:
     """Give a csr_array int32 indices (scipy may return int64)."""
     if matrix.indices.dtype == np.int32 and matrix.indptr.dtype == np.int32:
         return matrix
-    if matrix.nnz > np.iinfo(np.int32).max or matrix.shape[1] > np.iinfo(np.int32).max:
-        raise InputError(
-            f"one Sequences holds at most {np.iinfo(np.int32).max} entries; got {matrix.nnz}: fit it in parts."
-        )
+    _check_entries(max(matrix.nnz, matrix.shape[1]))
     parts = (matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32))
     return sp.csr_array(parts, shape=matrix.shape)
 

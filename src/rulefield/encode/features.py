@@ -25,12 +25,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Sequences, pointers32
 from rulefield.encode.feature_dicts import BadFeatureError, DictReader
 from rulefield.encode.vocabulary import Vocabulary
 from rulefield.exceptions import InputError
 
 _MANY = (list, set, frozenset, tuple)
+_Entries = tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray]
+"""Columns of all features of all tokens, their values (None: all 1), features per token, tokens per sequence."""
 
 
 class InputForm(StrEnum):
@@ -98,6 +100,19 @@ def _token_form(X: Iterable[Any]) -> InputForm:
     return next(iter(forms), InputForm.empty)
 
 
+def refuse_columns(X: Sequence[Any]) -> None:
+    """Refuse tokens that are all tuples of one length: columns of a file, most likely, and not features."""
+    first = next((token for tokens in X for token in tokens), None)
+    if not isinstance(first, tuple) or len(first) < 2:
+        return
+    tokens = list(chain.from_iterable(X))
+    if set(map(type, tokens)) == {tuple} and set(map(len, tokens)) == {len(first)}:
+        raise InputError(
+            f"every token is a tuple of {len(first)} strings, such as {first!r}, which may be columns or features; write "
+            "features=rf.TokenFeatures() (or a Template) for columns, the word first, or give lists of feature strings."
+        )
+
+
 def _place_of_type(X: Iterable[Any], kind: type) -> str:
     for i, tokens in enumerate(X):
         for t, token in enumerate(tokens):
@@ -159,35 +174,52 @@ class FeatureEncoder:
         """Encode ``X``; unknown features are left out."""
         return self._encode(X, grow=False)
 
+    def encode_portions(self, portions: Iterable[Any], grow: bool) -> Sequences:
+        """Encode lists of sequences one after the other, into one: no more than one of them is held at a time."""
+        parts = [self._read(X, grow) for X in portions]
+        if len(parts) == 1:
+            return self._assemble(*parts[0])
+        ids, counts, lengths = (
+            np.concatenate([np.zeros(0, kind), *(part[k] for part in parts)])
+            for k, kind in ((0, np.int32), (2, np.int64), (3, np.int64))
+        )
+        values = None
+        if any(part[1] is not None for part in parts):
+            values = np.concatenate([np.ones(len(p[0])) if p[1] is None else p[1] for p in parts])
+        del parts
+        return self._assemble(ids, values, counts, lengths)
+
     def _encode(self, X: Any, grow: bool) -> Sequences:
+        return self._assemble(*self._read(X, grow))
+
+    def _read(self, X: Any, grow: bool) -> _Entries:
         X = X if isinstance(X, (list, tuple, np.ndarray, Sequences)) else _listed(X)
         form = input_form(X)
         lengths = np.fromiter(map(len, X), dtype=np.int64, count=len(X))
         if form is InputForm.strings:
-            return self._encode_strings(X, lengths, grow)
+            return self._read_strings(X, lengths, grow)
         if form is InputForm.dicts:
-            return self._encode_dicts(X, lengths, grow)
+            return self._read_dicts(X, lengths, grow)
         if form is InputForm.empty:
-            return self._assemble(np.zeros(0, np.int32), None, np.zeros(0, np.int64), lengths)
+            return np.zeros(0, np.int32), None, np.zeros(0, np.int64), lengths
         raise InputError(f"FeatureEncoder reads feature dicts and lists of feature strings; got {form.value}.")
 
-    def _encode_strings(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> Sequences:
+    def _read_strings(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> _Entries:
         counts = np.fromiter(map(len, chain.from_iterable(X)), dtype=np.int64, count=int(lengths.sum()))
         try:
             ids = self.vocabulary_.number(chain.from_iterable(X), grow)
         except TypeError:
             _refuse_other_types(X)
             raise
-        return self._assemble(ids, None, counts, lengths)
+        return ids, None, counts, lengths
 
-    def _encode_dicts(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> Sequences:
+    def _read_dicts(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> _Entries:
         reader = DictReader()
         try:
             ids = self.vocabulary_.number(reader.names(chain.from_iterable(X)), grow)
         except BadFeatureError as bad:
             raise InputError(f"{_place(len(reader.counts), lengths)}: {bad}.") from None
-        counts = np.array(reader.counts, dtype=np.int64)
-        return self._assemble(ids, reader.values(len(ids)), counts, lengths)
+        return ids, reader.values(len(ids)), np.array(reader.counts, dtype=np.int64), lengths
 
     def _assemble(
         self, ids: np.ndarray, values: np.ndarray | None, counts: np.ndarray, lengths: np.ndarray
@@ -196,13 +228,12 @@ class FeatureEncoder:
         ends = np.cumsum(counts)
         if len(ids) and ids.min() < 0:
             known = ids >= 0
-            kept = np.zeros(len(ids) + 1, dtype=np.int32)
+            kept = np.zeros(len(ids) + 1, dtype=np.int64)
             np.cumsum(known, out=kept[1:])
             ends = kept[ends]
             ids = ids[known]
             values = None if values is None else values[known]
-        indptr = np.zeros(len(counts) + 1, dtype=np.int32)
-        indptr[1:] = ends
+        indptr = pointers32(ends)
         data = np.ones(len(ids)) if values is None else values
         return Sequences(sp.csr_array((data, ids, indptr), shape=(len(counts), len(self.vocabulary_))), lengths)
 

@@ -76,6 +76,11 @@ class Vocabulary:
         kept._set_names(self._blob[ranges(stop[:-1][mask], sizes)], np.concatenate([[0], np.cumsum(sizes)]))
         return kept
 
+    def forget_after(self, n: int) -> None:
+        """Drop all names but the first ``n``."""
+        if n < len(self):
+            self._set_names(self._blob[: int(self._stop[n])], self._stop[: n + 1])
+
     def _number(self, groups: list[Collection[str]], grow: bool) -> np.ndarray:
         text, hashes, ends = _hashed(groups)
         if grow:

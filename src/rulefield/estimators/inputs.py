@@ -1,17 +1,23 @@
 """X in any form to Sequences, the same way in fit and in predict."""
 
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, TypedDict
 
 import numpy as np
 
-from rulefield.data.sequences import Sequences
-from rulefield.encode.features import FeatureEncoder, InputForm, input_form
+from rulefield.data.sequences import Sequences, pointers32
+from rulefield.encode.features import FeatureEncoder, InputForm, input_form, refuse_columns
+from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.estimators.packing import Packer, State, given_or, pack_or_name
-from rulefield.estimators.types import SequencesLike, Transformer
-from rulefield.exceptions import InputError, ModelFileError
+from rulefield.estimators.types import LabelsLike, SequencesLike, Transformer
+from rulefield.exceptions import InputError, LabelError, ModelFileError
 from rulefield.forms import Form, check_arrays, pointers
 from rulefield.persistence import pack_strings, unpack_strings
+
+PORTION = 1000
+"""Sequences whose features are made at a time: strings are larger than what they are encoded to."""
 
 
 class InputEncoder:
@@ -30,18 +36,37 @@ class InputEncoder:
         self.encoder: FeatureEncoder | None = None
         self.n_columns = 0
 
-    def fit_transform(self, X: SequencesLike) -> Sequences:
-        """Learn the form and the vocabulary of ``X``, and encode it."""
-        X = as_list(X)
-        form = input_form(X)
+    def fit_transform(self, X: SequencesLike | Iterator[Any]) -> Sequences:
+        """Learn the form and the vocabulary of ``X``, and encode it.
+
+        An iterator of sequences is read as it comes, unless ``features`` must see all of it to learn.
+        """
+        if is_stream(X):
+            return self._fit_stream(iter(X))
+        rows = as_list(X)
+        form = input_form(rows)
         if form in (InputForm.sequences, InputForm.matrices):
-            data = _stacked(X)
+            data = _stacked(rows)
             self.n_columns = data.n_features
             return data
         if self.features is None and form is InputForm.tokens:
             self.features = TokenFeatures()
-        self.encoder = FeatureEncoder()
-        return self.encoder.fit_transform(self._features(X, fit=True))
+        if self.features is None and form is InputForm.strings:
+            refuse_columns(rows)
+        if self.features is not None and hasattr(self.features, "fit"):
+            self.features.fit(rows)
+        self.encoder = FeatureEncoder.from_names([])
+        return self.encoder.encode_portions(self._features(rows), grow=True)
+
+    def _fit_stream(self, X: Iterator[Any]) -> Sequences:
+        first = list(islice(X, PORTION))
+        learns = hasattr(self.features, "fit") and not isinstance(self.features, (TokenFeatures, Template))
+        if learns or not first or input_form(first) in (InputForm.sequences, InputForm.matrices):
+            return self.fit_transform([*first, *X])
+        data = [self.fit_transform(first)]
+        assert self.encoder is not None
+        data += map(self.extend, iter(lambda: list(islice(X, PORTION)), []))
+        return _joined(data)
 
     def transform(self, X: SequencesLike) -> Sequences:
         """Encode ``X``; features that training did not see are ignored."""
@@ -55,6 +80,18 @@ class InputEncoder:
     def names(self) -> list[str]:
         """Feature names by column; for matrices the column numbers."""
         return self.encoder.names if self.encoder else [str(i) for i in range(self.n_columns)]
+
+    def find(self, names: Sequence[str]) -> np.ndarray:
+        """Columns of features by name; -1 where there is none."""
+        if self.encoder is not None:
+            return self.encoder.vocabulary_.find(names)
+        columns = {str(i): i for i in range(self.n_columns)}
+        return np.array([columns.get(name, -1) for name in names], dtype=np.int32)
+
+    def forget_after(self, n_features: int) -> None:
+        """Drop the columns that came after the first ``n_features``."""
+        if self.encoder is not None:
+            self.encoder.vocabulary_.forget_after(n_features)
 
     @property
     def n_features(self) -> int:
@@ -77,15 +114,16 @@ class InputEncoder:
         if self.features is None and form is InputForm.tokens:
             raise InputError("the model was trained on features, but X holds plain tokens; give the same features.")
         assert self.encoder is not None
-        features = self._features(X, fit=False)
-        return self.encoder.extend(features) if grow else self.encoder.transform(features)
+        return self.encoder.encode_portions(self._features(X), grow)
 
-    def _features(self, X: SequencesLike, fit: bool) -> Any:
+    def _features(self, X: Any) -> Iterator[Any]:
+        """Features of ``X``, a portion at a time where they have to be made."""
         if self.features is None:
-            return X
-        if fit and hasattr(self.features, "fit"):
-            self.features.fit(X)
-        return self.features.transform(X)
+            return iter([X])
+        if not isinstance(self.features, (TokenFeatures, Template)):  # another one may need to see all of it
+            return iter([self.features.transform(X)])
+        features = self.features
+        return (features.transform(X[i : i + PORTION]) for i in range(0, max(len(X), 1), PORTION))
 
     def _checked(self, data: Sequences) -> Sequences:
         if data.n_features != self.n_columns:
@@ -147,11 +185,34 @@ class SequenceMetadata(TypedDict):
     encoder: EncoderMetadata
 
 
-def as_list(X: SequencesLike) -> Any:
+def as_list(X: SequencesLike | LabelsLike) -> Any:
     """Return ``X`` with generators and other iterables made into lists; lists, arrays and Sequences as they are."""
     if isinstance(X, (list, tuple, np.ndarray, Sequences, str, bytes, dict)) or not hasattr(X, "__iter__"):
         return X
     return X if hasattr(X, "tocsr") else list(X)
+
+
+def is_stream(X: object) -> bool:
+    """Whether ``X`` can be read once only, and has no length: a generator, a map, a file."""
+    return isinstance(X, Iterator) and not isinstance(X, (str, bytes))
+
+
+def tokens_and_labels(X: SequencesLike, y: LabelsLike | None) -> tuple[Any, Any]:
+    """Return ``X`` and ``y``; where ``y`` is None, from pairs (tokens, labels): labels gather while tokens are read."""
+    if y is not None:
+        return X, y
+    if isinstance(X, Sequences) or not hasattr(X, "__iter__"):
+        raise LabelError("y is missing: give labels, or an iterator of pairs (tokens, labels) as X.")
+    labels: list[Any] = []
+
+    def tokens() -> Iterator[Any]:
+        for i, pair in enumerate(X):
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise LabelError(f"y is missing, and item {i} of X is no pair (tokens, labels); call fit(X, y).")
+            labels.append(pair[1])
+            yield pair[0]
+
+    return tokens(), labels
 
 
 def tokens_of(X: SequencesLike, i: int) -> Any:
@@ -159,6 +220,19 @@ def tokens_of(X: SequencesLike, i: int) -> Any:
     if isinstance(X, Sequences):
         return [f"token {t}" for t in range(int(X.lengths[i]))]
     return X[i]
+
+
+def _joined(parts: list[Sequences]) -> Sequences:
+    """One Sequences of several, encoded one after the other: later ones may have more columns."""
+    from scipy.sparse import csr_array
+
+    matrices = [part.matrix for part in parts]
+    ends = np.concatenate([[0], np.cumsum([m.nnz for m in matrices])])
+    stops = np.concatenate([m.indptr[1:].astype(np.int64) + end for m, end in zip(matrices, ends.tolist())])
+    lengths = np.concatenate([part.lengths for part in parts])
+    entries = np.concatenate([m.data for m in matrices]), np.concatenate([m.indices for m in matrices])
+    shape = len(stops), matrices[-1].shape[1]
+    return Sequences(csr_array((*entries, pointers32(stops)), shape=shape), lengths)
 
 
 def _stacked(X: SequencesLike) -> Sequences:

@@ -1,19 +1,17 @@
 """Rows in and rows out of sequence estimators: checks of what users give, lists of labels for what they get."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder
-from rulefield.estimators.inputs import tokens_of
+from rulefield.estimators.inputs import InputEncoder, tokens_of
 from rulefield.estimators.types import ArrayLike, KnownLike, LabelsLike, SequencesLike
 from rulefield.exceptions import InputError
 from rulefield.metrics import span_f1
-from rulefield.models.chain import ChainModel
-from rulefield.models.pairs import PairTable
 
 
 def token_lists(X: SequencesLike, data: Sequences) -> list[Any]:
@@ -67,29 +65,29 @@ def places_of(old: Iterable[Any], new: Iterable[Any]) -> np.ndarray:
     return np.array([index.get(name, -1) for name in old], dtype=np.int64)
 
 
-def widened(model: ChainModel, like: ChainModel) -> ChainModel:
-    """Return ``model`` over the features of ``like``, which has the same ones first and then new ones."""
+def narrowed(data: Sequences) -> tuple[Sequences, np.ndarray]:
+    """Sequences over the features that occur in them, and the columns that those had (ascending)."""
+    if not data.is_sparse:
+        return data, np.arange(data.n_features)
+    matrix = data.matrix
+    columns, indices = np.unique(matrix.indices, return_inverse=True)
+    parts = matrix.data, indices.reshape(-1).astype(np.int32), matrix.indptr
+    return Sequences._trusted(csr_array(parts, shape=(data.n_tokens, len(columns))), data.lengths), columns
 
-    def wide(table: PairTable) -> PairTable:
-        more = np.full(like.n_features - table.n_features, table.n_pairs, np.uint64)
-        return PairTable(np.concatenate([table.ptr, more]), table.label, table.n_labels)
 
-    return replace(model, n_features=like.n_features, pairs=wide(model.pairs), step_pairs=wide(model.step_pairs))
-
-
-def numbers_of(features: str | Sequence[str] | None, names: list[str]) -> np.ndarray | None:
+def numbers_of(features: str | Sequence[str] | None, encoder: InputEncoder) -> np.ndarray | None:
     """Columns of the features that a user names, or of all."""
     if features is None:
         return None
     if isinstance(features, str):
         if features != "all":
             raise InputError(f"transition_features must be 'all' or a list of feature names; got {features!r}.")
-        return np.arange(len(names))
-    index = {name: i for i, name in enumerate(names)}
-    missing = [name for name in features if name not in index]
-    if missing:
-        raise InputError(f"transition_features names {missing[0]!r}, which does not occur in X.")
-    return np.array([index[name] for name in features], dtype=np.int64)
+        return np.arange(encoder.n_features)
+    numbers = encoder.find(features)
+    if (numbers < 0).any():
+        missing = features[int(np.flatnonzero(numbers < 0)[0])]
+        raise InputError(f"transition_features names {missing!r}, which does not occur in X.")
+    return numbers.astype(np.int64)
 
 
 def checked_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray | None:

@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from rulefield.data.sequences import ranges
 from rulefield.exceptions import InputError
 from rulefield.kernels.chain.train_features import (
     add_label_counts,
     add_row_gradient,
     add_scores,
+    find_pairs,
     frequent_pairs,
     rows_by_feature,
 )
@@ -96,6 +98,36 @@ class PairTable:
         by_ptr, by_row = rows_by_feature(indptr - indptr[0], used, n_features)
         ptr, label = frequent_pairs(by_ptr, by_row, *sets, n_labels, np.uint64(min_count))
         return cls(ptr, label, n_labels)
+
+    @property
+    def counts(self) -> np.ndarray:
+        """Number of labels that each feature has weights for, int64 (n_features,)."""
+        return np.diff(self.ptr.astype(np.int64))
+
+    def restricted(self, columns: np.ndarray) -> tuple["PairTable", np.ndarray]:
+        """Give the table of the features ``columns``, numbered anew, and where each of its pairs stands here."""
+        starts = self.ptr[columns].astype(np.int64)
+        counts = self.ptr[columns + 1].astype(np.int64) - starts
+        place = ranges(starts, counts)
+        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.uint64)
+        return PairTable(ptr, self.label[place], self.n_labels), place
+
+    def grown(self, other: "PairTable", columns: np.ndarray, n_features: int) -> tuple["PairTable", np.ndarray]:
+        """Add the pairs of ``other``, whose features are ``columns`` here (ascending), to a table of ``n_features``.
+
+        Returns the table, and before which of the old pairs each new one stands (ascending). Beyond copies of the arrays
+        it costs O(pairs of ``other``).
+        """
+        feature, label = np.repeat(columns, other.counts).astype(np.uint64), other.label
+        place, found = np.empty(len(label), np.int64), np.empty(len(label), bool)
+        find_pairs(self.ptr, self.label, feature, label, place, found)
+        place, feature, label = place[~found], feature[~found], label[~found]
+        more = np.zeros(n_features + 1, np.uint64)
+        np.add.at(more, feature + np.uint64(1), np.uint64(1))
+        ptr = np.cumsum(more, out=more)
+        ptr[: len(self.ptr)] += self.ptr
+        ptr[len(self.ptr) :] += np.uint64(self.n_pairs)
+        return PairTable(ptr, np.insert(self.label, place, label), self.n_labels), place
 
     def scores(self, rows: CsrRows, weights: np.ndarray) -> np.ndarray:
         """Score of every label in every row, (n_rows, n_labels); O(sum of pairs of the entries)."""

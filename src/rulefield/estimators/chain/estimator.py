@@ -29,14 +29,14 @@ from rulefield.estimators.chain.options import PARAMETERS, ChainOptions, chain_o
 from rulefield.estimators.chain.training import ChainTraining, TrainingRules, continue_chain, train_chain
 from rulefield.estimators.expectations import Keeper
 from rulefield.estimators.fitting import report_fit
-from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
+from rulefield.estimators.inputs import InputEncoder, as_list, is_stream, tokens_and_labels, tokens_of
 from rulefield.estimators.sequences import (
     check_some_tokens,
     checked_weights,
     label_lists,
+    narrowed,
     numbers_of,
     places_of,
-    widened,
 )
 from rulefield.estimators.types import (
     ArrayLike,
@@ -54,7 +54,7 @@ from rulefield.learning.expectations.initial_label import presumed
 from rulefield.learning.fit_log import FitResult
 from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
-from rulefield.models.chain_transfer import transfer, union
+from rulefield.models.chain_transfer import grown, restricted, transfer, union
 from rulefield.rules.expectations import Expectation
 
 
@@ -216,7 +216,7 @@ class ChainCRF(FittedChain):
     def fit(
         self,
         X: SequencesLike,
-        y: LabelsLike,
+        y: LabelsLike | None = None,
         sample_weight: ArrayLike | None = None,
         *misplaced: object,
         X_dev: SequencesLike | None = None,
@@ -227,7 +227,8 @@ class ChainCRF(FittedChain):
         Parameters
         ----------
         X : list of sequences of tokens, or Sequences
-            Tokens are feature dicts, lists of feature strings, or plain strings; all of one form.
+            Tokens are feature dicts, lists of feature strings, or plain strings; all of one form. An iterator is read
+            as it comes, so that its features are never held together; without ``y`` it gives pairs (tokens, labels).
         y : list of sequences of labels
             ``None`` is an unknown label, a set means one of these.
         sample_weight : array-like of shape (n_sequences,), optional
@@ -240,14 +241,19 @@ class ChainCRF(FittedChain):
                 "fit takes X, y and sample_weight by position; give held-out data by name: X_dev=, y_dev=."
             )
         options = chain_options(self)
-        X = as_list(X)
-        check_some_tokens(X)
-        names = label_names(y, self.initial_label)
-        sample_weight = checked_weights(sample_weight, len(y))
+        X, y = tokens_and_labels(X, y)
+        if not self._reads_once(X, X_dev):
+            X, y = as_list(X), as_list(y)
+            check_some_tokens(X)
+            names = label_names(y, self.initial_label)
         if options.patience is not None and X_dev is None:
-            X, y, sample_weight, X_dev, y_dev = self._hold_out(X, y, sample_weight)
+            X, y, sample_weight, X_dev, y_dev = self._hold_out(X, y, checked_weights(sample_weight, len(y)))
         encoder = InputEncoder(copy.deepcopy(self.features))
         data = encoder.fit_transform(X)
+        check_some_tokens(data)
+        if is_stream(X):
+            y = as_list(y)
+            names = label_names(y, self.initial_label)
         labels = self._labels(names, y, data)
         weight = checked_weights(sample_weight, len(data))
         expected = chain_expectations(self, options, names, X, data, weight)
@@ -265,6 +271,11 @@ class ChainCRF(FittedChain):
             training = replace(training, start=presumed_start(training, options, guess))
         self._learn(training, options, encoder, names, dev)
         return self
+
+    def _reads_once(self, X: SequencesLike, X_dev: SequencesLike | None) -> bool:
+        """Whether ``X`` is an iterator, and nothing but its features is needed."""
+        again = self.expectations or self.train_with_rules or (self.early_stopping is not None and X_dev is None)
+        return is_stream(X) and not again
 
     def _presumed(self, labels: Labels, names: LabelEncoder, model: ChainModel) -> Labels:
         masks = model.allowed, model.allowed_start, model.allowed_end
@@ -309,27 +320,51 @@ class ChainCRF(FittedChain):
         options = chain_options(self)
         X = as_list(X)
         check_some_tokens(X)
+        if not self.__sklearn_is_fitted__():
+            encoder, names = InputEncoder(copy.deepcopy(self.features)), self._batch_names(y, classes)
+            self._learn_batch(encoder.fit_transform(X), y, sample_weight, options, encoder, names, begun)
+            return self
+        known = self._encoder.n_features
+        try:
+            data = self._encoder.extend(X)
+            self._learn_batch(data, y, sample_weight, options, self._encoder, self._labels_encoder, begun)
+        except BaseException:
+            self._encoder.forget_after(known)
+            raise
+        return self
+
+    def _batch_names(self, y: LabelsLike, classes: Sequence[Label] | None) -> LabelEncoder:
+        if classes is None:
+            return label_names(y, self.initial_label)
+        return LabelEncoder().set_classes(sorted(classes, key=_by_kind))
+
+    def _learn_batch(
+        self,
+        data: Sequences,
+        y: LabelsLike,
+        sample_weight: ArrayLike | None,
+        options: ChainOptions,
+        encoder: InputEncoder,
+        names: LabelEncoder,
+        begun: float,
+    ) -> None:
+        """Take steps on the weights of the batch's features; the others are copied and shrink by the penalty."""
+        labels = self._labels(names, y, data)
+        weight = checked_weights(sample_weight, len(data))
         first = not self.__sklearn_is_fitted__()
         stream = Stream() if first else self._stream
-        encoder = InputEncoder(copy.deepcopy(self.features)) if first else copy.deepcopy(self._encoder)
-        data = encoder.fit_transform(X) if first else encoder.extend(X)
-        names = (
-            LabelEncoder().set_classes(sorted(classes, key=_by_kind))
-            if first and classes is not None
-            else LabelEncoder()
-        )
-        if not hasattr(names, "classes_"):
-            names = label_names(y, self.initial_label) if first else names.set_classes(self.classes_)
-        labels = self._labels(names, y, data)
-        model = self._model(data, labels, names.classes_, encoder, options)
-        start = None
+        own, columns = (data, np.arange(data.n_features)) if first else narrowed(data)
+        model = self._model(own, labels, names.classes_, encoder, options, columns=columns)
+        theta = model.zeros()
         if not first:
-            model, start = self._grown(model)
-        weight = checked_weights(sample_weight, len(data))
-        training = ChainTraining(model, data, labels, weight, start, self._seed() + stream.seen, begun)
-        done, self._stream = continue_chain(training, options, stream, self.verbose)
-        self._keep(training, done, encoder, names)
-        return self
+            model, theta = grown(self.theta_, self.model_, model, columns, data.n_features)
+        part, index = restricted(model, columns)
+        start = None if first else theta[index]
+        training = ChainTraining(part, own, labels, weight, start, self._seed() + stream.seen, begun)
+        done, self._stream, shrunk = continue_chain(training, options, stream, self.verbose)
+        theta *= shrunk
+        theta[index] = done.theta
+        self._keep(model, replace(done, theta=theta), encoder, names)
 
     def _labels(self, names: LabelEncoder, y: LabelsLike, data: Sequences) -> Labels:
         if len(data.empty):
@@ -344,11 +379,15 @@ class ChainCRF(FittedChain):
         encoder: InputEncoder,
         options: ChainOptions,
         expected: ChainExpectations | None = None,
+        columns: np.ndarray | None = None,
     ) -> ChainModel:
         allowed = allowed_transitions([str(c) for c in classes], self.scheme)
         if expected is not None:
             allowed = expected.without_forbidden(allowed)
         check_possible(labels, [str(c) for c in classes], self.scheme, allowed)
+        numbers = numbers_of(self.transition_features, encoder)
+        if numbers is not None and columns is not None:
+            numbers = np.flatnonzero(np.isin(columns, numbers))
         return ChainModel.build(
             data,
             labels,
@@ -357,7 +396,7 @@ class ChainCRF(FittedChain):
             all_transitions=self.all_transitions,
             start_end=self.start_end,
             min_count=max(1, self.min_count),
-            transition_features=numbers_of(self.transition_features, encoder.names),
+            transition_features=numbers,
         )
 
     def _learn(
@@ -374,18 +413,18 @@ class ChainCRF(FittedChain):
         else:
             done, reports = train_expected(training, options, self.verbose)
         self._stream = Stream(len(training.data), float(len(training.data)))
-        self._keep(training, done, encoder, names, reports)
+        self._keep(training.model, done, encoder, names, reports)
 
     def _keep(
         self,
-        training: ChainTraining,
+        model: ChainModel,
         done: FitResult,
         encoder: InputEncoder,
         names: LabelEncoder,
         reports: Sequence[Any] = (),
     ) -> None:
         self.classes_ = names.classes_
-        self.model_, self.theta_ = training.model, done.theta
+        self.model_, self.theta_ = model, done.theta
         self._encoder, self._labels_encoder = encoder, names
         self.expectations_ = list(reports)
         report_fit(self, done)
@@ -395,12 +434,6 @@ class ChainCRF(FittedChain):
             return None
         feature = places_of(self._encoder.names, encoder.names)
         return transfer(self.theta_, self.model_, model, feature, places_of(self.classes_, classes))
-
-    def _grown(self, model: ChainModel) -> tuple[ChainModel, np.ndarray]:
-        """Return the model with the weights of both the last fit and the new data, and the old weights in it."""
-        same = np.arange(self.model_.n_features), np.arange(len(self.classes_))
-        wide = union(model, widened(self.model_, model))
-        return wide, transfer(self.theta_, self.model_, wide, *same)
 
     def _dev_scorer(
         self,

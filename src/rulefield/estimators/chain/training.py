@@ -120,8 +120,11 @@ def train_chain(
 
 def continue_chain(
     training: ChainTraining, options: ChainOptions, stream: Stream, verbose: int
-) -> tuple[FitResult, Stream]:
-    """Go on with one batch more: stochastic steps, or an epoch of the perceptron."""
+) -> tuple[FitResult, Stream, float]:
+    """Go on with one batch more: stochastic steps, or an epoch of the perceptron.
+
+    Returns the result, where the stream stands, and what is left of weights that the batch does not touch.
+    """
     if options.algorithm == "ssvm":
         raise InputError("partial_fit cannot continue algorithm='ssvm', whose dual is one of all data; call fit.")
     limit = options.max_iter or 1
@@ -129,7 +132,7 @@ def continue_chain(
         monitor = Monitor(training.begun, None, None, progress)
         if options.algorithm == "perceptron":
             done = run_passes(_perceptron(training, options, limit), limit, -np.inf, monitor, fixed=True)
-            return monitor.result(done), stream
+            return monitor.result(done), stream, 1.0
         walk = StochasticLikelihood(
             training.model,
             training.data,
@@ -142,7 +145,7 @@ def continue_chain(
             stream=stream,
         )
         done = run_passes(walk, limit, -np.inf, monitor, fixed=True)
-        return monitor.result(done), walk.stream
+        return monitor.result(done), walk.stream, walk.shrunk
 
 
 def _minimized(training: ChainTraining, options: ChainOptions, limit: int, tol: float, monitor: Monitor) -> FitResult:

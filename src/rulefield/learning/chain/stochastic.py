@@ -89,7 +89,7 @@ class StochasticLikelihood:
         self._rng = np.random.default_rng(seed)
         self._members = np.flatnonzero((sequences.lengths > 0) & (self.likelihood.weight > 0)).astype(np.uint64)
         self._before = stream or Stream()
-        self._scale, self._count = 1.0, self._before.steps
+        self._scale, self._shrunk, self._count = 1.0, 1.0, self._before.steps
         self._set(model.zeros() if start is None else model.check_theta(start))
         self._rate = self._before.rate
         self._average = average
@@ -132,12 +132,17 @@ class StochasticLikelihood:
         """Where the walk stands."""
         return Stream(self._before.seen + len(self._members), self._count, self._rate)
 
+    @property
+    def shrunk(self) -> float:
+        """What is left of a weight that no sequence touches: the penalty shrinks it all the same."""
+        return self._shrunk * self._scale
+
     def learn(self) -> Pass:
         """One epoch, with the objective as met on the way."""
         return Pass(self.epoch())
 
-    def _set(self, theta: np.ndarray) -> None:
-        """Take ``theta`` as the weights, with scale 1."""
+    def _set(self, theta: np.ndarray, shrunk: float = 1.0) -> None:
+        """Take ``theta`` as the weights, with scale 1; untouched ones have shrunk to ``shrunk`` of what they were."""
         model, layout, m = self.model, self.model.layout, self.model.n_labels
         packing, width = self.likelihood.packing, padded(m)
         state = layout.state(theta)
@@ -162,7 +167,7 @@ class StochasticLikelihood:
             end_mask=_indicator(model.end_label, width),
             may_end=_padded_row(model.allowed_end, m, width),
         )
-        self._scale = 1.0
+        self._scale, self._shrunk = 1.0, shrunk
 
     def _schedule(self, rate: float) -> Schedule:
         n, l2 = max(1, self._before.seen + len(self._members)), self.likelihood.l2
@@ -193,14 +198,15 @@ class StochasticLikelihood:
                 total += self._step_in_log_space(int(order[int(position)]), rate)
                 position += np.uint64(1)
             if self._scale < SMALLEST_SCALE:
-                self._set(self._now)
+                self._set(self._now, self.shrunk)
         return total
 
     def _step_in_log_space(self, i: int, rate: float) -> float:
         schedule, theta = self._schedule(rate), self._now
         value, gradient = self.likelihood.of_sequence(theta, i)
         length = schedule.rate / (1.0 + schedule.rate * schedule.decay * self._count)
-        self._set((1.0 - length * schedule.shrink) * theta - length * gradient)
+        left = 1.0 - length * schedule.shrink
+        self._set(left * theta - length * gradient, left * self.shrunk)
         self._count += 1.0
         return value
 
@@ -220,13 +226,13 @@ class StochasticLikelihood:
 
     def _outcome(self, sample: np.ndarray, rate: float) -> float:
         """Objective of the sample after a pass over it with this rate; the weights are put back."""
-        walk, scale, count = self._walk, self._scale, self._count
-        self._walk = Walk(*(part.copy() for part in walk))
+        kept = self._walk, self._scale, self._shrunk, self._count, self._far
+        self._walk = Walk(*(part.copy() for part in self._walk))
         self._visit(sample, rate)
         theta = self._now
         share = len(sample) / max(1, self._before.seen + len(self._members))
         value = self._visit(sample, 0.0) + 0.5 * share * self.likelihood.l2 * dot(theta, theta)
-        self._walk, self._scale, self._count = walk, scale, count
+        self._walk, self._scale, self._shrunk, self._count, self._far = kept
         return value if np.isfinite(value) else np.inf
 
 

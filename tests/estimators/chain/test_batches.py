@@ -1,0 +1,140 @@
+"""Data that come in pieces: iterators, batches; and what is refused because it says something else than it seems to."""
+
+from itertools import pairwise
+from time import process_time
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import rulefield as rf
+from rulefield import ChainCRF
+from rulefield.data.sequences import pointers32
+from rulefield.datasets import make_addresses
+from rulefield.encode.features import FeatureEncoder
+from rulefield.exceptions import InputError, LabelError
+
+
+@pytest.fixture(scope="module")
+def addresses():
+    return make_addresses(60, seed=1)
+
+
+def test_pointers_count_beyond_32_bits_in_words_not_in_silence():
+    encoder = FeatureEncoder.from_names(["a"])
+    with pytest.raises(InputError, match="2147483647 features of tokens; got 2147483650.*write_corpus"):
+        encoder._assemble(np.zeros(0, np.int32), None, np.array([2**31 - 3, 5]), np.array([2]))
+    assert_array_equal(pointers32(np.array([2, 5])), [0, 2, 5])
+
+
+def test_tuples_of_columns_need_a_reader_of_columns(addresses):
+    X, y = addresses
+    columns = [[(token, token[:1]) for token in tokens] for tokens in X]
+    with pytest.raises(InputError, match=r"tuple of 2 strings.*features=rf\.TokenFeatures\(\)"):
+        ChainCRF().fit(columns, y)
+    ChainCRF(features=rf.TokenFeatures(), max_iter=2).fit(columns, y)
+    uneven = [[("bias", token) if t else ("bias",) for t, token in enumerate(tokens)] for tokens in X]
+    ChainCRF(max_iter=2).fit(uneven, y)  # features, without doubt
+
+
+@pytest.mark.parametrize("form", ["tokens", "dicts"])
+def test_an_iterator_teaches_what_a_list_teaches(addresses, form, monkeypatch):
+    monkeypatch.setattr("rulefield.estimators.inputs.PORTION", 7)
+    X, y = addresses
+    if form == "dicts":
+        X = [[{"w": token, "n": len(token) / 8} for token in tokens] for tokens in X]
+    whole = ChainCRF(max_iter=5).fit(X, y)
+    for streamed in (ChainCRF(max_iter=5).fit(iter(X), y), ChainCRF(max_iter=5).fit(zip(X, y))):
+        assert_array_equal(streamed.feature_names_in_, whole.feature_names_in_)
+        assert_array_equal(streamed.theta_, whole.theta_)
+    early = ChainCRF(max_iter=5, early_stopping=2, random_state=0)
+    assert_array_equal(early.fit(zip(X, y)).theta_, early.fit(X, y).theta_)
+
+
+def test_an_iterator_is_read_as_it_comes(addresses, monkeypatch):
+    """Features of a portion are gone before the next but one is asked for."""
+    monkeypatch.setattr("rulefield.estimators.inputs.PORTION", 5)
+    alive = []
+
+    class Token(dict):
+        def __init__(self, word):
+            super().__init__(w=word)
+            alive.append(self)
+
+        def __del__(self):
+            counts[0] -= 1
+
+    counts, most = [0], 0
+
+    def stream():
+        nonlocal most
+        for tokens, labels in zip(*addresses):
+            made = [Token(token) for token in tokens]
+            counts[0] += len(made)
+            alive.clear()
+            most = max(most, counts[0])
+            yield made, labels
+
+    ChainCRF(max_iter=1).fit(stream())
+    longest = max(map(len, addresses[0]))
+    assert most <= 2 * 6 * longest < sum(map(len, addresses[0]))
+
+
+def test_without_labels_pairs_are_asked_for(addresses):
+    with pytest.raises(LabelError, match="no pair"):
+        ChainCRF().fit([tokens[:1] for tokens in addresses[0]])
+    with pytest.raises(LabelError, match="y is missing"):
+        ChainCRF().fit(rf.Sequences(np.ones((2, 2)), [2]))
+
+
+def test_a_batch_changes_what_it_changed_when_all_weights_took_part(addresses):
+    """The weights of a batch's features move, all others shrink by the same factor; new pairs begin at zero."""
+    X, y = addresses
+    crf = ChainCRF(l2=3.0).partial_fit(X[:30], y[:30], classes=sorted({label for row in y for label in row}))
+    before = _named(crf)
+    crf.partial_fit(X[30:31], y[30:31])
+    after = _named(crf)
+    touched = set(np.concatenate([f for x in crf._encoder.features.transform(X[30:31]) for f in x], axis=None))
+    left = {key: after[key] / w for key, w in before.items() if key[0] not in touched and w != 0}
+    assert len(left) > 100
+    assert set(before) <= set(after)
+    factor = next(iter(left.values()))
+    assert 0.9 < factor < 1.0
+    assert_allclose(list(left.values()), factor, rtol=1e-12)
+    assert any(key not in before for key in after)
+
+
+def _named(crf):
+    ptr, names = crf.model_.pairs.ptr.astype(int), crf.feature_names_in_
+    assert all(np.all(np.diff(crf.model_.pairs.label[a:b].astype(int)) > 0) for a, b in pairwise(ptr))
+    feature = np.repeat(names, np.diff(ptr))
+    weights = crf.model_.layout.state(crf.theta_)
+    return dict(zip(zip(feature, crf.model_.pairs.label.tolist()), weights))
+
+
+def test_a_failed_batch_leaves_the_model_as_it_was(addresses):
+    X, y = addresses
+    crf = ChainCRF().partial_fit(X[:20], y[:20])
+    before = crf.predict(X[:5]).tolist(), crf.n_features_in_
+    with pytest.raises(LabelError):
+        crf.partial_fit([["never-seen-before"]], [["no-such-label"]])
+    assert (crf.predict(X[:5]).tolist(), crf.n_features_in_) == before
+
+
+def test_a_small_batch_is_cheap_however_large_the_model():
+    """It was 20 times what the batch costs a model of its own."""
+    rng = np.random.default_rng(0)
+    X = [[[f"f{j}" for j in rng.integers(0, 300_000, 20)] for _ in range(20)] for _ in range(1000)]
+    y = [[str(label) for label in rng.integers(0, 4, 20)] for _ in range(1000)]
+    large = ChainCRF().partial_fit(X, y)
+    small = ChainCRF().partial_fit(X[:10], y[:10], classes=["0", "1", "2", "3"])
+
+    def cost(crf):
+        begun = process_time()
+        for k in range(10):
+            crf.partial_fit(X[k : k + 5], y[k : k + 5])
+        return process_time() - begun
+
+    cost(small)
+    assert large.theta_.size > 300_000
+    assert cost(large) < 8 * cost(small)

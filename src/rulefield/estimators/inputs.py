@@ -185,7 +185,7 @@ class SequenceMetadata(TypedDict):
     encoder: EncoderMetadata
 
 
-def as_list(X: SequencesLike | LabelsLike) -> Any:
+def as_list(X: SequencesLike | LabelsLike | Iterator[Any]) -> Any:
     """Return ``X`` with generators and other iterables made into lists; lists, arrays and Sequences as they are."""
     if isinstance(X, (list, tuple, np.ndarray, Sequences, str, bytes, dict)) or not hasattr(X, "__iter__"):
         return X

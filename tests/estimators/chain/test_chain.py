@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_is_fitted
 
 import rulefield as rf
 from rulefield import ChainCRF, Sequences, TokenFeatures
-from rulefield.compat.sklearn_crfsuite import CRF
 from rulefield.datasets import make_addresses
 from rulefield.exceptions import InfeasibleError, InputError, LabelError
 from rulefield.metrics import span_f1
@@ -144,26 +143,6 @@ def test_same_result_for_any_number_of_threads(data, learner):
 def test_same_seed_same_model(data, learner):
     a, b = (ChainCRF(**learner, max_iter=5, random_state=7).fit(*data).theta_ for _ in range(2))
     assert_array_equal(a, b)
-
-
-@pytest.mark.parametrize(
-    ("theirs", "ours"),
-    [
-        ({"c1": 0.05, "c2": 0.5}, {"l1": 0.05, "l2": 1.0}),
-        ({"algorithm": "l2sgd", "c2": 0.5}, {"solver": "sgd", "l2": 1.0}),
-        ({"algorithm": "ap"}, {"algorithm": "perceptron", "l2": 2.0}),
-    ],
-)
-def test_crfsuite_names_mean_the_same(data, theirs, ours):
-    other = CRF(max_iterations=30, all_possible_transitions=True, min_freq=2, **theirs).fit(*data)
-    own = ChainCRF(max_iter=30, all_transitions=True, min_count=2, **ours).fit(*data)
-    assert_array_equal(other.crf_.theta_, own.theta_)
-    assert list(other.predict(data[0])) == list(own.predict(data[0]))
-    assert other.predict_single(data[0][0]) == own.predict(data[0])[0]
-    assert other.predict_marginals_single(data[0][0]) == own.predict_marginals(data[0])[0]
-    assert other.score(*data) > 0.5
-    with pytest.raises(InputError, match="algorithm must be one of 'lbfgs', 'l2sgd', 'ap'"):
-        CRF(algorithm="pa").fit(*data)
 
 
 # --- meaning --------------------------------------------------------------------------------------

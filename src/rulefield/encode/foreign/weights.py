@@ -1,6 +1,6 @@
 """What any linear-chain model of another tool comes down to."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,3 +30,20 @@ class ForeignChain:
     step_feature: np.ndarray
     step_pair: np.ndarray
     step_weight: np.ndarray
+
+    def without_zeros(self) -> "ForeignChain":
+        """Return the same chain without weights that are zero and without features that have none left."""
+        kept, stepped = self.state_weight != 0, self.step_weight != 0
+        used = np.unique(np.concatenate([self.state_feature[kept], self.step_feature[stepped]]))
+        place = np.full(len(self.features), -1, np.int64)
+        place[used] = np.arange(len(used))
+        return replace(
+            self,
+            features=[self.features[i] for i in used.tolist()],
+            state_feature=place[self.state_feature[kept]],
+            state_label=self.state_label[kept],
+            state_weight=self.state_weight[kept],
+            step_feature=place[self.step_feature[stepped]],
+            step_pair=self.step_pair[stepped],
+            step_weight=self.step_weight[stepped],
+        )

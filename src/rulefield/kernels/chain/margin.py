@@ -222,6 +222,21 @@ def step(table, state, count, size, elapsed):
 
 
 @kernel
+def decode(data, table, state, i, work):
+    """Decode sequence i under theta into ``work.path``; return its score and the number of mistaken tokens."""
+    first, n = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
+    if n == 0:
+        return 0.0, 0
+    score_sequence(data, table, state, i, work)
+    steps = state.steps if work.stack.shape[0] == 0 else work.stack[: n - 1]
+    score = viterbi(work.unary[:n], steps, work.alpha, work.path[:n])
+    wrong = 0
+    for t in range(n):
+        wrong += work.path[t] != data.gold[first + t]
+    return score, wrong
+
+
+@kernel
 def perceptron_epoch(data, table, state, work, order, rate, gold, elapsed):
     """Decode every sequence and step towards its gold labels where they differ; return the number of mistaken tokens.
 
@@ -232,19 +247,13 @@ def perceptron_epoch(data, table, state, work, order, rate, gold, elapsed):
     mistakes = 0
     for s in range(order.shape[0]):
         i = order[s]
-        first, n = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
         elapsed += 1.0
-        if n == 0 or rate[i] == 0.0:
+        if rate[i] == 0.0:
             continue
-        score_sequence(data, table, state, i, work)
-        steps = state.steps if work.stack.shape[0] == 0 else work.stack[: n - 1]
-        path = work.path[:n]
-        viterbi(work.unary[:n], steps, work.alpha, path)
-        wrong = 0
-        for t in range(n):
-            wrong += path[t] != data.gold[first + t]
+        _, wrong = decode(data, table, state, i, work)
         mistakes += wrong
         if wrong > 0:
+            path = work.path[: data.offsets[i + 1] - data.offsets[i]]
             count, _ = gather(data, table, i, path, gold, whole, state, work.share)
             step(table, state, count, -rate[i], elapsed - 1.0)
     return mistakes

@@ -1,5 +1,7 @@
 """Fitting a chain by maximum likelihood: stochastic steps to come near, then L-BFGS (or OWL-QN) to the end."""
 
+from typing import Any
+
 import numpy as np
 
 from rulefield.interrupts import check, deferred
@@ -26,6 +28,8 @@ def fit_likelihood(
     callback: Callback | None = None,
     n_jobs: int | None = 1,
     seed: int = 0,
+    gtol: float = 1e-6,
+    memory: int = 10,
 ) -> FitResult:
     """Minimise ``likelihood`` (with its L2 penalty) plus l1 x the sum of absolute weights.
 
@@ -40,7 +44,7 @@ def fit_likelihood(
     likelihood : ChainLikelihood
     theta : ndarray of float64, shape (likelihood.size,), optional
         Where to begin (a warm start).
-    l1, max_iter, tol, callback, n_jobs
+    l1, max_iter, tol, callback, n_jobs, gtol, memory
         As for :func:`rulefield.learning.owlqn.minimize_owlqn`.
     seed : int
         Of the order of sequences in the stochastic steps.
@@ -63,9 +67,11 @@ def fit_likelihood(
                 message = "Interrupted during the first, stochastic steps; the weights so far are kept."
                 return FitResult(walk.theta, likelihood.value(walk.theta), Ending.interrupted, message, ())
             theta = walk.theta
+    how: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "callback": callback, "n_jobs": n_jobs}
+    how |= {"gtol": gtol, "memory": memory}
     if l1 > 0.0:
-        return minimize_owlqn(likelihood, theta, l1, max_iter=max_iter, tol=tol, callback=callback, n_jobs=n_jobs)
-    return minimize_lbfgs(likelihood, theta, max_iter=max_iter, tol=tol, callback=callback, n_jobs=n_jobs)
+        return minimize_owlqn(likelihood, theta, l1, **how)
+    return minimize_lbfgs(likelihood, theta, **how)
 
 
 def pays(likelihood: ChainLikelihood) -> bool:

@@ -51,6 +51,52 @@ def as_rates(sample_weight: np.ndarray | None, n: int) -> np.ndarray:
     return rates
 
 
+class DecodingLearner:
+    """Data and state of a learner that decodes one sequence after the other.
+
+    Parameters
+    ----------
+    model : ChainModel
+    sequences, labels : training data; every label must be known
+    seed : int
+        Of the order in which sequences are visited, new in every epoch.
+    start : ndarray of float64, shape (model.size,), optional
+        Where theta begins; zeros by default.
+
+    Attributes
+    ----------
+    arrays : (Data, Table, State, Work)
+        What the kernels read and change.
+    gold : ndarray of uint16, shape (1, n_tokens)
+    seen : int
+        Sequences visited, those of the present epoch included.
+    """
+
+    def __init__(
+        self,
+        model: ChainModel,
+        sequences: Sequences,
+        labels: Labels,
+        *,
+        seed: int = 0,
+        start: np.ndarray | None = None,
+    ):
+        check_supervised(model, sequences, labels)
+        theta = model.zeros() if start is None else model.check_theta(start).copy()
+        data = kernel_data(model, sequences, labels)
+        self.state = kernel_state(model, theta, data, planes=1)
+        self.arrays = (data, kernel_table(model), self.state, kernel_work(model, sequences))
+        self.gold = data.gold[None]
+        self.seen = 0
+        self._rng = np.random.default_rng(seed)
+
+    def next_order(self) -> np.ndarray:
+        """Order of the sequences in the epoch that begins, which count as seen from now on."""
+        n = len(self.arrays[0].offsets) - 1
+        self.seen += n
+        return self._rng.permutation(n)
+
+
 def kernel_data(model: ChainModel, sequences: Sequences, labels: Labels) -> Data:
     """Return the training data as the kernels read them."""
     indptr, indices, values = model.rows(sequences)

@@ -5,19 +5,12 @@ import numpy as np
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.kernels.chain.margin import perceptron_epoch
-from rulefield.learning.chain.margin import (
-    as_rates,
-    check_supervised,
-    kernel_data,
-    kernel_state,
-    kernel_table,
-    kernel_work,
-)
+from rulefield.learning.chain.margin import DecodingLearner, as_rates
 from rulefield.learning.fit_log import Pass
 from rulefield.models.chain import ChainModel
 
 
-class AveragedPerceptron:
+class AveragedPerceptron(DecodingLearner):
     r"""Learns a chain by decoding: theta moves by phi(gold) - phi(decoded) wherever the two differ.
 
     The result is the mean of theta over all steps ([Collins02], section 2.3), kept lazily, so that a step costs
@@ -45,31 +38,13 @@ class AveragedPerceptron:
         seed: int = 0,
         start: np.ndarray | None = None,
     ):
-        check_supervised(model, sequences, labels)
+        super().__init__(model, sequences, labels, seed=seed, start=start)
         self._rate = as_rates(sample_weight, len(sequences))
-        self._rng = np.random.default_rng(seed)
-        theta = model.zeros() if start is None else model.check_theta(start).copy()
-        self._data, self._table = kernel_data(model, sequences, labels), kernel_table(model)
-        self._state = kernel_state(model, theta, self._data, planes=1)
-        self._work = kernel_work(model, sequences)
-        self._gold = self._data.gold[None]
-        self._seen = 0
 
     def epoch(self) -> int:
         """Visit every sequence once; return the number of tokens that were labelled wrongly on the way."""
-        n = len(self._rate)
-        mistakes = perceptron_epoch(
-            self._data,
-            self._table,
-            self._state,
-            self._work,
-            self._rng.permutation(n),
-            self._rate,
-            self._gold,
-            float(self._seen),
-        )
-        self._seen += n
-        return int(mistakes)
+        before, order = float(self.seen), self.next_order()
+        return int(perceptron_epoch(*self.arrays, order, self._rate, self.gold, before))
 
     def learn(self) -> Pass:
         """One epoch, with its mistakes as the objective."""
@@ -79,9 +54,9 @@ class AveragedPerceptron:
     @property
     def last_theta(self) -> np.ndarray:
         """Theta after the last step, (size,)."""
-        return self._state.theta.copy()
+        return self.state.theta.copy()
 
     @property
     def theta(self) -> np.ndarray:
         """Mean of theta over all steps, (size,)."""
-        return self._state.theta - self._state.memory / max(self._seen, 1)
+        return self.state.theta - self.state.memory / max(self.seen, 1)

@@ -1,0 +1,235 @@
+"""Training as CRFsuite's five algorithms do, by rulefield's learners."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rulefield.data.labels import Labels
+from rulefield.data.sequences import Sequences
+from rulefield.encode.features import FeatureEncoder
+from rulefield.encode.foreign.weights import ForeignChain
+from rulefield.encode.labels import LabelEncoder
+from rulefield.estimators.chain.decoding import ChainDecoder
+from rulefield.estimators.parameters import FLAG, Requirement, check_value, either, number, one_of, whole
+from rulefield.estimators.sequences import label_lists
+from rulefield.exceptions import InputError
+from rulefield.learning.chain.aggressive import Arow, PassiveAggressive
+from rulefield.learning.chain.fit import fit_likelihood
+from rulefield.learning.chain.likelihood import ChainLikelihood
+from rulefield.learning.chain.perceptron import AveragedPerceptron
+from rulefield.learning.chain.stochastic import StochasticLikelihood
+from rulefield.learning.fit_log import FitRecord, FitResult, Pass, PassLearner, run_passes
+from rulefield.metrics import sequence_accuracy, token_accuracy, token_f1, token_precision, token_recall
+from rulefield.models.chain import ChainModel
+
+NO_LIMIT = 2**31 - 1
+COMMON = {"min_freq": 0.0, "all_possible_states": False, "all_possible_transitions": False}
+DEFAULTS: dict[str, dict[str, Any]] = {
+    "lbfgs": {
+        "c1": 0.0, "c2": 1.0, "max_iterations": NO_LIMIT, "num_memories": 6, "epsilon": 1e-5, "period": 10,
+        "delta": 1e-5, "linesearch": "MoreThuente", "max_linesearch": 20,
+    },
+    "l2sgd": {
+        "c2": 1.0, "max_iterations": 1000, "period": 10, "delta": 1e-6, "calibration_eta": 0.1, "calibration_rate": 2.0,
+        "calibration_samples": 1000, "calibration_candidates": 10, "calibration_max_trials": 20,
+    },
+    "ap": {"max_iterations": 100, "epsilon": 0.0},
+    "pa": {
+        "pa_type": 1, "c": 1.0, "error_sensitive": True, "averaging": True, "max_iterations": 100, "epsilon": 0.0,
+    },
+    "arow": {"variance": 1.0, "gamma": 1.0, "max_iterations": 100, "epsilon": 0.0},
+}  # fmt: skip
+"""Parameters that each algorithm has, with CRFsuite's defaults."""
+SWITCH = Requirement("0 or 1", lambda value: value in (0, 1))
+KINDS = {
+    **dict.fromkeys(("min_freq", "c1", "c2", "epsilon", "delta"), number()),
+    **dict.fromkeys(("c", "variance", "gamma", "calibration_eta", "calibration_rate"), number(above=True)),
+    **dict.fromkeys(("max_iterations", "num_memories", "period", "max_linesearch"), whole(1)),
+    **dict.fromkeys(("calibration_samples", "calibration_candidates", "calibration_max_trials"), number(above=True)),
+    **dict.fromkeys(
+        ("all_possible_states", "all_possible_transitions", "error_sensitive", "averaging"), either(FLAG, SWITCH)
+    ),
+    "linesearch": one_of("MoreThuente", "Backtracking", "StrongBacktracking"),
+    "pa_type": Requirement("0, 1 or 2", lambda value: value in (0, 1, 2)),
+}
+
+
+def options_of(algorithm: str | None, given: dict[str, Any]) -> dict[str, Any]:
+    """Return CRFsuite's defaults with what the user gives; a parameter of another algorithm is an error, as there."""
+    check_value("algorithm", algorithm or "lbfgs", one_of(*DEFAULTS))
+    known = COMMON | DEFAULTS[algorithm or "lbfgs"]
+    for name, value in given.items():
+        if name not in known:
+            having = " and ".join(repr(a) for a, own in DEFAULTS.items() if name in own)
+            raise InputError(f"algorithm={algorithm or 'lbfgs'!r} has no parameter {name}; it belongs to {having}.")
+        check_value(name, value, KINDS[name])
+    return known | given
+
+
+@dataclass
+class TrainingLog:
+    """What happened in training, as ``pycrfsuite.Trainer.logparser`` tells it.
+
+    Parameters
+    ----------
+    featgen_num_features : int
+        Weights before those that are zero were dropped.
+    iterations : list of dict
+        ``num``, ``loss``, ``time`` (seconds), ``feature_norm``, ``active_features``; with held-out data also
+        ``avg_precision``, ``avg_recall``, ``avg_f1`` (means over labels), ``item_accuracy_float`` and
+        ``instance_accuracy_float``.
+    """
+
+    featgen_num_features: int
+    iterations: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def last_iteration(self) -> dict[str, Any] | None:
+        """The last of them."""
+        return self.iterations[-1] if self.iterations else None
+
+
+def line_of(iteration: dict[str, Any]) -> str:
+    """One iteration as the line that sklearn-crfsuite prints."""
+    parts = ["Iter {num:<3} ", "time={time:<5.2f} ", "loss={loss:<8.2f} ", "active={active_features:<5} "]
+    if "avg_f1" in iteration:
+        parts += ["precision={avg_precision:0.3f}  ", "recall={avg_recall:0.3f}  ", "F1={avg_f1:0.3f}  "]
+        parts += ["Acc(item/seq)={item_accuracy_float:0.3f} {instance_accuracy_float:0.3f}  "]
+    return "".join([*parts, "feature_norm={feature_norm:<8.2f}"]).format(**iteration).strip()
+
+
+class Trainer:
+    """One training: data, structure, and the learner that the algorithm names.
+
+    Parameters
+    ----------
+    X : list of sequences of feature dicts or of lists of strings
+    y : list of sequences of strings
+    options : dict
+        See :func:`options_of`.
+    """
+
+    def __init__(self, X: list[Any], y: list[list[str]], options: dict[str, Any]):
+        self.options = options
+        self.encoder = FeatureEncoder()
+        self.data = self.encoder.fit_transform(X)
+        self.names = LabelEncoder().set_classes(_in_order_of_appearance(y))
+        self.labels = self.names.encode(y, self.data.lengths)
+        self.model = ChainModel.build(
+            self.data,
+            self.labels,
+            all_states=options["all_possible_states"],
+            all_transitions=options["all_possible_transitions"],
+            start_end=False,
+            min_count=max(1, int(np.ceil(options["min_freq"]))),
+        )
+        self.log = TrainingLog(self.model.size)
+
+    def train(self, algorithm: str, dev: tuple[Any, Any] | None, show: Callable[[str], None] | None) -> ForeignChain:
+        """Learn; ``show`` is given one line per iteration."""
+        held_out = None if dev is None else (self.encoder.transform(dev[0]), [list(labels) for labels in dev[1]])
+
+        def watch(record: FitRecord, theta: np.ndarray) -> None:
+            before = sum(r["time"] for r in self.log.iterations)
+            self.log.iterations.append(
+                {
+                    "num": record.iteration,
+                    "loss": record.objective,
+                    "time": record.seconds - before,
+                    "feature_norm": float(np.linalg.norm(theta)),
+                    "active_features": int(np.count_nonzero(theta)),
+                    **({} if held_out is None else self._scores(theta, *held_out)),
+                }
+            )
+            if show is not None:
+                show(line_of(self.log.iterations[-1]))
+
+        done = self._likelihood(watch) if algorithm == "lbfgs" else self._passes(algorithm, watch)
+        return self._weights(done.theta)
+
+    def _likelihood(self, watch: Any) -> FitResult:
+        o = self.options
+        objective = ChainLikelihood(self.model, self.data, self.labels, l2=2 * o["c2"])
+        how = {"max_iter": o["max_iterations"], "tol": o["delta"], "gtol": o["epsilon"], "memory": o["num_memories"]}
+        return fit_likelihood(objective, l1=o["c1"], callback=watch, **how)
+
+    def _passes(self, algorithm: str, watch: Any) -> FitResult:
+        o = self.options
+        limit, tol = o["max_iterations"], o["delta"] if algorithm == "l2sgd" else -np.inf
+        return run_passes(self._learner(algorithm), limit, tol, watch, fixed=True)
+
+    def _learner(self, algorithm: str) -> PassLearner:
+        data: tuple[ChainModel, Sequences, Labels] = (self.model, self.data, self.labels)
+        o = self.options
+        if algorithm == "l2sgd":
+            return StochasticLikelihood(*data, l2=2 * o["c2"])
+        if algorithm == "ap":
+            return _Perceptron(*data, least=o["epsilon"])
+        if algorithm == "arow":
+            return Arow(*data, variance=o["variance"], gamma=o["gamma"], least_loss=o["epsilon"])
+        return PassiveAggressive(
+            *data,
+            variant=o["pa_type"],
+            c=o["c"],
+            error_sensitive=o["error_sensitive"],
+            averaging=o["averaging"],
+            least_loss=o["epsilon"],
+        )
+
+    def _scores(self, theta: np.ndarray, data: Sequences, y: list[list[str]]) -> dict[str, float]:
+        ids = ChainDecoder(self.model, theta, 1).best(data)
+        found = label_lists(self.names, ids, data.lengths)
+        return {
+            "avg_precision": token_precision(y, found),
+            "avg_recall": token_recall(y, found),
+            "avg_f1": token_f1(y, found),
+            "item_accuracy_float": token_accuracy(y, found),
+            "instance_accuracy_float": sequence_accuracy(y, found),
+        }
+
+    def _weights(self, theta: np.ndarray) -> ForeignChain:
+        model, m = self.model, self.model.n_labels
+        counts: np.ndarray = np.diff(model.pairs.ptr).astype(np.int64)
+        transitions = np.zeros((m, m))
+        transitions[model.transition_from, model.transition_to] = model.layout.transition(theta)
+        nothing = np.zeros(0, np.int64)
+        return ForeignChain(
+            [str(label) for label in self.names.classes_],
+            self.encoder.names,
+            np.repeat(np.arange(len(counts)), counts),
+            model.pairs.label.astype(np.int64),
+            model.layout.state(theta).copy(),
+            transitions,
+            *(nothing, nothing, np.zeros(0)),
+        ).without_zeros()
+
+
+class _Perceptron(AveragedPerceptron):
+    """The averaged perceptron as CRFsuite ends it: where the share of wrong items is below ``least``, not at the first 0."""
+
+    def __init__(self, model: ChainModel, sequences: Sequences, labels: Labels, least: float):
+        super().__init__(model, sequences, labels)
+        self._least, self._n_tokens = least, sequences.n_tokens
+
+    def learn(self) -> Pass:
+        mistakes = self.epoch()
+        wrong = mistakes / self._n_tokens
+        return Pass(float(mistakes), done=f"The share of wrong items is {wrong:.3g}." if wrong < self._least else "")
+
+    @property
+    def theta(self) -> np.ndarray:
+        """CRFsuite counts the zeros of the start as one of the weights that are averaged."""
+        return super().theta * (self.seen / (self.seen + 1))
+
+
+def _in_order_of_appearance(y: list[list[str]]) -> list[str]:
+    """Return the labels as CRFsuite numbers them; ties between labels go to the first."""
+    seen = dict.fromkeys(label for labels in y for label in labels)
+    for label in seen:
+        if not isinstance(label, str):
+            raise InputError(
+                f"labels must be strings, as in sklearn-crfsuite; got {label!r}. rf.ChainCRF takes others."
+            )
+    return list(seen)

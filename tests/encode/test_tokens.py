@@ -22,9 +22,17 @@ def test_defaults_describe_the_token_and_its_neighbours():
     first, second, third = map(set, of(["Ada", "Lovelace,", "1843"]))
     assert {"bias", "0:w=Ada", "0:l=ada", "0:S=Xxx", "0:s=Xx", "0:p=ad", "0:x=da", "0:capitalised"} <= first
     assert {"-1:outside", "-2:outside", "1:l=lovelace", "1:ends-comma", "2:year", "from-start=0"} <= first
-    assert {"0:w=Lovelace,", "0:l=lovelace", "0:x=lace", "-1|0=ada|lovelace", "0|1=lovelace|1843"} <= second
-    assert "-1|0|1:s=Xx|Xx,|9" in second
+    assert {"0:w=Lovelace,", "0:l=lovelace", "0:x=lace"} <= second
+    assert {"-1|0:s=Xx|Xx,", "0|1:s=Xx,|9", "-1|0|1:s=Xx|Xx,|9"} <= second
+    assert {"-1|0:s=<|Xx", "0|1:s=Xx|Xx,"} <= first
+    assert not any("=ada|" in feature for feature in second)
     assert {"0:year", "0:number", "from-end=0", "tenth=6", "1:outside"} <= third
+
+
+def test_pairs_of_words_are_asked_for():
+    first, second = map(set, of(["Ada", "Lovelace,"], bigrams=True))
+    assert {"-1|0=<|ada", "0|1=ada|lovelace"} <= first
+    assert {"-1|0=ada|lovelace", "0|1=lovelace|>"} <= second
 
 
 @settings(max_examples=60, deadline=None)
@@ -75,7 +83,14 @@ def test_lexicons_match_whole_phrases():
         ("ada@example.org", {"email"}),
         ("https://example.org/a", {"url"}),
         ("10.1000/182", {"doi", "digits"}),
-        ("CA", {"two-capitals", "all-capitals"}),
+        ("CA", {"two-capitals", "all-capitals", "state"}),
+        ("Blvd.,", {"street", "capitalised", "no-vowels"}),
+        ("southwest", {"direction", "lower"}),
+        ("N.", {"direction", "initial"}),
+        ("Apt.", {"unit", "capitalised"}),
+        ("P.O.", {"unit", "initials"}),
+        ("llc", {"legal-form", "lower", "no-vowels"}),
+        ("streets", {"lower"}),
         ("3rd", {"ordinal", "digits"}),
         ("$3.50", {"money", "digits"}),
     ],

@@ -5,6 +5,25 @@ import re
 from rulefield.regexes import limited
 
 MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec"
+# What little data cannot teach: words that tell the parts of addresses and names apart.
+STREETS = (
+    "aly|alley|arcade|ave?|avenue|bend|blvd|boulevard|bridge|broadway|bypass|causeway|cir|circle|court|cove|cres|crescent|"
+    "crossing|ct|cv|dr|drive|expressway|expy|freeway|fwy|highway|hwy|junction|lane|ln|loop|parkway|pass|path|pike|pkwy|"
+    "pl|place|plaza|plz|point|rd|road|route|row|rte|run|sq|square|st|street|ter|terrace|tpke|trace|trail|trl|turnpike|"
+    "walk|way|xing"
+)
+DIRECTIONS = "[nsew]|[ns][ew]|(north|south)-?(east|west)?|east|west"
+STATES = (
+    "al|ak|az|ar|ca|co|ct|dc|de|fl|ga|hi|ia|id|il|in|ks|ky|la|ma|md|me|mi|mn|mo|ms|mt|nc|nd|ne|nh|nj|nm|nv|ny|oh|ok|or|"
+    "pa|ri|sc|sd|tn|tx|ut|va|vt|wa|wi|wv|wy|alabama|alaska|arizona|arkansas|california|colorado|connecticut|delaware|"
+    "florida|georgia|hawaii|idaho|illinois|indiana|iowa|kansas|kentucky|louisiana|maine|maryland|massachusetts|michigan|"
+    "minnesota|mississippi|missouri|montana|nebraska|nevada|ohio|oklahoma|oregon|pennsylvania|tennessee|texas|utah|"
+    "vermont|virginia|washington|wisconsin|wyoming"
+)
+UNITS = "apt|apartment|bldg|box|building|dept|fl|floor|lot|p[.]?o|rm|room|ste|suite|trlr|unit"
+LEGAL_FORMS = (
+    "ag|bv|co|company|corp|corporation|gmbh|inc|incorporated|limited|l[.]?l[.]?c|llp|lp|ltd|nv|pc|plc|pllc|sa|trust"
+)
 
 # A token may be in several classes. Surrounding punctuation is taken off first, except where a class says so. Every
 # pattern takes linear time: no two neighbouring repetitions match the same signs.
@@ -29,6 +48,12 @@ TOKEN_CLASSES: dict[str, str] = {
     "url": r"(?i:(https?|ftp)://\S+|www\.\S+)",
     "doi": r"(?i:(doi:)?10\.\d{4,}/\S+)",
     "money": r"[$€£]\d[\d.,]*|\d[\d.,]*[$€£%]",
+    "no-vowels": r"(?i:[b-df-hj-np-tv-xz]{2,})",
+    "street": rf"(?i:{STREETS})",
+    "direction": rf"(?i:{DIRECTIONS})",
+    "state": rf"(?i:{STATES})",
+    "unit": rf"(?i:{UNITS})",
+    "legal-form": rf"(?i:{LEGAL_FORMS})",
 }
 PUNCTUATION: dict[str, str] = {
     "punctuation": r"[^\w\s]+",

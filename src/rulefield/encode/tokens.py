@@ -27,17 +27,20 @@ class TokenFeatures(TransformerMixin, BaseEstimator):
     word, lower : bool
         The token, and the token in lower case without punctuation around it.
     shapes : bool
-        ``Xxxx9`` and ``Xx9`` for ``Paul7``.
+        ``Xxxx9`` and ``Xx9`` for ``Paul7``; with a window, also the short shapes of a token and its neighbours as pairs
+        and as three.
     affixes : int
         Longest prefix and suffix, in letters; 0 for none.
     window : int
         How many tokens on each side are described too (by word, short shape, classes, lexicons, columns).
     bigrams : bool
-        Pairs of neighbouring words, and the short shapes of a token and its two neighbours.
+        Pairs of neighbouring words. They help where there are many thousands of sequences; among hundreds, most pairs
+        are seen once.
     position : bool
         First and last tokens, and the tenth of the sequence that a token lies in.
     classes : bool or dict of str to str
-        Classes recognized by regular expressions (number, year, initial, email, ...); a dict adds classes of your own.
+        Classes recognized by regular expressions (number, year, initial, email, street, state, ...); a dict adds classes of
+        your own.
     lexicons : dict of str to collection of str, optional
         Word lists. An entry may have several words; case does not matter, nor does punctuation around a token.
         :func:`rulefield.encode.cues.citation_cues` has some for citations.
@@ -64,7 +67,7 @@ class TokenFeatures(TransformerMixin, BaseEstimator):
         shapes: bool = True,
         affixes: int = 4,
         window: int = 2,
-        bigrams: bool = True,
+        bigrams: bool = False,
         position: bool = True,
         classes: bool | Mapping[str, str] = True,
         lexicons: Mapping[str, Iterable[str]] | None = None,
@@ -151,7 +154,7 @@ class _Describer:
                 else:
                     features.append(f"{d}:outside")
             made.append(features)
-        if self.options.bigrams:
+        if self.options.window > 0:
             self.add_neighbors(words, made)
         if self.options.position:
             _add_positions(made)
@@ -187,16 +190,17 @@ class _Describer:
         return found
 
     def add_neighbors(self, words: Sequence[str], made: list[list[str]]) -> None:
-        """Add pairs of words, and the shapes of three neighbours, to all tokens."""
-        if self.options.window == 0:
-            return
-        low = ["<", *map(_bare, words), ">"]
-        shapes = ["<", *(short_shape(word) for word in words), ">"]
-        for t, features in enumerate(made):
-            a, b, c = low[t : t + 3]
-            features += [f"-1|0={a}|{b}", f"0|1={b}|{c}"]
-            if self.options.shapes:
-                features.append("-1|0|1:s=" + "|".join(shapes[t : t + 3]))
+        """Add pairs of words, and the short shapes of neighbours as pairs and as three, to all tokens."""
+        if self.options.bigrams:
+            low = ["<", *map(_bare, words), ">"]
+            for t, features in enumerate(made):
+                a, b, c = low[t : t + 3]
+                features += [f"-1|0={a}|{b}", f"0|1={b}|{c}"]
+        if self.options.shapes:
+            shapes = ["<", *map(short_shape, words), ">"]
+            for t, features in enumerate(made):
+                a, b, c = shapes[t : t + 3]
+                features += [f"-1|0:s={a}|{b}", f"0|1:s={b}|{c}", f"-1|0|1:s={a}|{b}|{c}"]
 
 
 def _add_positions(made: list[list[str]]) -> None:

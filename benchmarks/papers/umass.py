@@ -29,6 +29,7 @@ from rulefield.inference.chain.decode import decode
 from rulefield.inference.chain.dual import decode_soft_dd
 from rulefield.learning.rule_weights.learners import Examples, learn_perceptron
 from rulefield.learning.rule_weights.likelihood import learn_likelihood
+from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
 from rulefield.metrics import span_counts, span_f1
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules import RuleCompiler, propose
@@ -104,8 +105,9 @@ def learning_speed(crf, examples, y_train) -> None:
         return Examples(examples, RuleCompiler(rules, crf.classes_, crf.scheme), none, np.isinf(none))
 
     every = over(candidates)
-    broken = np.array([units for _, units in every.decode(range(len(every)), np.zeros(len(candidates)))])
-    best = np.argsort(-importance_of(broken.T, every.gold.T), kind="stable")[:SPEED_RULES]
+    broken = every.units(every.best(range(len(every)), np.zeros(len(candidates))))
+    counts = [np.bincount(units.indices, minlength=len(candidates)) for units in (broken, every.gold)]
+    best = np.argsort(-importance_of(*counts), kind="stable")[:SPEED_RULES]
     data = over([candidates[i] for i in best])
     begun = time.perf_counter()
     for _ in range(3):
@@ -116,7 +118,7 @@ def learning_speed(crf, examples, y_train) -> None:
     learn_perceptron(data, epochs=10)
     epoch = (time.perf_counter() - begun) / 10
     begun = time.perf_counter()
-    rounds = learn_likelihood(data).log
+    rounds = learn_likelihood(data, MeasuredLists.of(Lists.best(examples), data)).log
     whole = time.perf_counter() - begun
     print(
         f"learning {len(best)} weights on {len(examples)} citations, in plain decoding passes of {one_pass:.2f} s: "

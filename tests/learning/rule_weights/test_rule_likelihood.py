@@ -9,15 +9,10 @@ from scipy.special import logsumexp
 
 from rulefield import rules as r
 from rulefield.encode.spans import SegmentTable
+from rulefield.learning.rule_weights.distances import WrongSpans
 from rulefield.learning.rule_weights.learners import Example, Examples
-from rulefield.learning.rule_weights.likelihood import (
-    WrongSpans,
-    _Likelihood,
-    _Penalty,
-    _start,
-    learn_likelihood,
-    wrong_labels,
-)
+from rulefield.learning.rule_weights.likelihood import Likelihood, Penalty, learn_likelihood
+from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
 from rulefield.metrics import span_counts
 from rulefield.problem.chain import ChainPotentials
 from rulefield.rules import RuleCompiler
@@ -40,6 +35,15 @@ def examples(rules, fixed, n_examples=6, seed=0):
     return Examples(rows, RuleCompiler(rules, LABELS), np.array(fixed), np.zeros(len(rules), dtype=bool))
 
 
+def learned_from(data, k=81, **options):
+    """Weights learned from the k best labellings of each sequence."""
+    return learn_likelihood(data, measured(data, k), **options)
+
+
+def measured(data, k=81):
+    return MeasuredLists.of(Lists.best(data.examples, k), data).paid(data)
+
+
 def objective(data, c, l1, l2):
     """The definition: a sum over all labellings; targets are the gold labels, which are among them."""
     total = l1 * c.sum() + 0.5 * l2 * c @ c
@@ -47,7 +51,7 @@ def objective(data, c, l1, l2):
         worth = {}
         for labels in product(range(3), repeat=4):
             ids = np.array(labels)
-            units = data.paid(example.tokens, ids)
+            units = data.compiler.amounts(example.tokens, ids)
             worth[labels] = example.potentials.score(ids) - data.weights(c) @ units
         total += logsumexp(list(worth.values())) - worth[tuple(example.gold.tolist())]
     return total
@@ -55,11 +59,10 @@ def objective(data, c, l1, l2):
 
 def test_over_all_labellings_it_is_the_penalised_likelihood():
     data = examples(RULES, [np.nan, np.nan, np.nan, 0.7])
-    sets = [_start(data, i, 81, wrong_labels) for i in range(len(data))]
-    likelihood = _Likelihood(data, sets)
+    likelihood = Likelihood(measured(data))
     assert len(likelihood.first) == len(data), "no sequence is left out: labellings pay differently"
     c = np.array([0.3, 0.8, 0.1, 0.0])
-    value, slope = likelihood.value(c, _Penalty.of(0.2, 0.5, None, 4))
+    value, slope = likelihood.value(c, Penalty.of(0.2, 0.5, None, data.learned))
     assert_allclose(value, objective(data, c, 0.2, 0.5))
     for rule in range(3):
         step = np.eye(4)[rule] * 1e-5
@@ -70,7 +73,7 @@ def test_over_all_labellings_it_is_the_penalised_likelihood():
 @pytest.mark.parametrize("l1", [0.05, 2.0])
 def test_learned_weights_are_best(l1):
     data = examples(RULES, [np.nan, np.nan, np.nan, 0.7])
-    learned = learn_likelihood(data, k=81, l1=l1, l2=0.1)
+    learned = learned_from(data, l1=l1, l2=0.1)
     assert learned.theta[3] == 0, "fixed rules are not learned"
     here = objective(data, learned.theta, l1, 0.1)
     assert_allclose(learned.objective, here)
@@ -89,24 +92,24 @@ def test_weights_with_a_prior_price_are_drawn_to_it():
     def here(c):
         return objective(data, c, 0.0, 0.0) + 0.4 * (c[0] + c[2]) + 0.15 * ((c - prior) ** 2).sum()
 
-    learned = learn_likelihood(data, k=81, l1=0.4, l2=0.3, prior=prior).theta
+    learned = learned_from(data, l1=0.4, l2=0.3, prior=prior).theta
     for rule in range(3):
         for step in (-1e-3, 1e-3):
             there = learned + step * np.eye(4)[rule]
             if there[rule] >= 0:
                 assert here(there) >= here(learned) - 1e-7
-    kept = learn_likelihood(data, k=81, l1=1e6, l2=1e6, prior=prior).theta
+    kept = learned_from(data, l1=1e6, l2=1e6, prior=prior).theta
     assert_allclose(kept, prior, atol=1e-4)
 
 
 def test_enough_l1_drops_every_rule():
     data = examples(RULES, [np.nan, np.nan, np.nan, 0.7])
-    assert not learn_likelihood(data, k=81, l1=100.0).theta.any()
+    assert not learned_from(data, l1=100.0).theta.any()
 
 
 def test_small_sets_grow_by_what_is_decoded_until_nothing_is_new():
     data = examples(RULES, [np.nan, np.nan, np.nan, 0.7], n_examples=20, seed=3)
-    learned = learn_likelihood(data, rounds=20, k=2, l1=0.01, l2=0.01)
+    learned = learned_from(data, k=2, rounds=20, l1=0.01, l2=0.01)
     assert learned.converged
     assert 1 < learned.n_iter < 20
     assert learned.message == "Decoding brought no new labelling."
@@ -115,12 +118,16 @@ def test_small_sets_grow_by_what_is_decoded_until_nothing_is_new():
 def test_labellings_that_break_a_hard_rule_play_no_part():
     rules = [RULES[0], r.last("b")]
     data = examples(rules, [np.nan, np.inf])
-    for i in range(len(data)):
-        own = _start(data, i, 81, wrong_labels)
-        assert len(own.worth) == 27
-        assert np.isfinite(own.worth).all()
-    one = examples([RULES[0], r.absent("a"), r.present("a")], [np.nan, np.inf, np.inf], n_examples=1)
-    assert len(_start(one, 0, 81, wrong_labels).worth) == 1, "a contradiction leaves the gold labels"
+    lists = measured(data)
+    assert np.bincount(lists.lists.owner).tolist() == [27] * len(data)
+    for labels in lists.lists.labellings:
+        assert labels[-1] == 1
+    assert_allclose(lists.worth, lists.lists.score)
+    one = examples([RULES[0], r.absent("a"), r.present("a")], [np.nan, np.inf, np.inf], n_examples=2)
+    alone = measured(one).lists.labellings
+    assert [labels.tolist() for labels in alone] == [e.gold.tolist() for e in one.examples], (
+        "a contradiction leaves gold"
+    )
 
 
 def test_wrong_spans_are_those_that_span_counts_sees():

@@ -55,13 +55,19 @@ def test_least_slack_of_rows_is_the_amount(case, random):
         assert rows_amount(rows, n, m, y) == amount
 
 
-@settings(max_examples=100, deadline=None)
-@given(rule_cases(max_tokens=4, max_rules=4, depth=1))
+@settings(max_examples=150, deadline=None)
+@given(rule_cases(max_tokens=4, max_rules=4, depth=2))
 def test_amounts_of_all_rules_at_once(case):
+    """Measured in one pass, rules have the amounts of their definition, for several inputs of different lengths."""
     compiler = RuleCompiler(case.rules, case.labels, case.scheme)
-    for y in list(case.labellings())[:20]:
-        expected = [rule.violation(case.tokens, case.names(y), case.scheme) for rule in case.rules]
-        assert compiler.amounts(case.tokens, y).tolist() == expected
+    rows = [(case.tokens, y) for y in list(case.labellings())[:20]]
+    rows += [(case.tokens[:1], y[:1]) for _, y in rows[:3] if len(y) and compiler.labels.allowed[2][y[0]]]
+    expected = [[rule.violation(x, case.names(y), case.scheme) for rule in case.rules] for x, y in rows]
+    inputs, owner = [case.tokens, case.tokens[:1]], np.array([int(x is not case.tokens) for x, _ in rows], dtype=int)
+    found = compiler.amounts_of_all(inputs, [y for _, y in rows], owner)
+    assert found.toarray().tolist() == expected
+    for (tokens, y), amounts in zip(rows[-4:], expected[-4:]):
+        assert compiler.amounts(tokens, y).tolist() == amounts
 
 
 def test_long_differences_inside_logic():

@@ -6,7 +6,6 @@ from typing import Any, ClassVar
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.base import SequenceEstimator, State
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.estimator import ChainCRF
@@ -33,11 +32,9 @@ from rulefield.estimators.parameters import (
 )
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.ruled.files import restore_ruled, ruled_state
-from rulefield.estimators.ruled.gains import Gain, gains
 from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out_examples, picked
-from rulefield.estimators.ruled.prices import measured, resolve
-from rulefield.estimators.ruled.reports import effect_of, helpful, rule_reports
 from rulefield.estimators.ruled.two_stage import TwoStageDecoder, best_in_two_stages
+from rulefield.estimators.ruled.weighing import Learner, weigh
 from rulefield.estimators.sequences import span_score
 from rulefield.estimators.types import (
     ArrayLike,
@@ -52,11 +49,9 @@ from rulefield.estimators.types import (
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import Ending, FitResult
-from rulefield.learning.rule_weights.learners import Example, Examples, learn_margin, learn_perceptron
-from rulefield.learning.rule_weights.likelihood import WrongSpans, learn_likelihood
+from rulefield.learning.rule_weights.learners import Examples
 from rulefield.parallel import n_threads
-from rulefield.rules import RuleCompiler, mine, propose
-from rulefield.rules.finding.importance import importance_of
+from rulefield.rules import mine, propose
 from rulefield.rules.rule import Rule
 
 DEFAULTS = {
@@ -225,67 +220,30 @@ class RuledCRF(SequenceEstimator):
             )
         X, gold = as_list(X), [list(row) for row in y]
         done = self._held_out(X, gold)
-        base, examples = done.crf, done.examples
+        base = done.crf
         if done.interrupted:
             return self._without_learning(base)
-        candidates = self._candidates(X, gold, base)
-        learns = self.method == "soft" and self.algorithm == "likelihood"
-        resolved = resolve(candidates, examples, base.classes_, base.scheme, learns)
-        rules, prior = resolved.rules, resolved.prior
-        data = measured(rules, examples, base.classes_, base.scheme, n_threads(self.n_jobs))
-        plain = data.decode(range(len(data)), np.zeros(len(rules)))
-        broken = np.array([units for _, units in plain]).T.reshape(len(rules), len(data))
-        score = importance_of(broken, data.gold.T)
-        keep = np.flatnonzero(~data.learned | (prior > 0) | (score >= self.cutoff))
-        self.crf_ = base
-        self.n_candidates_, self.n_kept_ = len(rules), len(keep)
-        learned = self._learn(examples, [rules[i] for i in keep], prior[keep], base)
-        self.gap_ = learned.gap
-        report_fit(self, learned)
-        weights = np.zeros(len(rules))
-        weights[keep] = learned.theta
-        self.gains_ = self._gains(data, [rules[i] for i in keep], prior[keep], base, [labels for labels, _ in plain])
-        self.vetoed_ = bool(self.gains_) and self.gains_[0].points < -self.gains_[0].error
-        if self.vetoed_:
-            weights = prior.copy()
-        weights = data.weights(weights)
-        self.rules_ = [_priced(rule, w) for rule, w in zip(rules, weights) if w > 0]
-        effects = self._effects(examples, base, [labels for labels, _ in plain])
-        if self.only_helpful:
-            weights, effects = helpful(weights, data.learned & (prior == 0), effects)
-            self.rules_ = [_priced(rule, w) for rule, w in zip(rules, weights) if w > 0]
-        self.tau_ = self._choose_tau(data, weights) if self.method == "two-stage" else None
-        self.report_ = rule_reports(rules, weights, score, broken, data.gold.T, effects, resolved.expected)
+        weighed = weigh(self._candidates(X, gold, base), done, self._learner())
+        self.crf_, self.rules_, self.report_ = base, weighed.rules, weighed.report
+        self.n_candidates_, self.n_kept_ = len(weighed.weights), weighed.n_kept
+        self.gains_, self.vetoed_, self.gap_ = weighed.gains, weighed.vetoed, weighed.result.gap
+        report_fit(self, weighed.result)
+        self.tau_ = self._choose_tau(weighed.data, weighed.weights) if self.method == "two-stage" else None
         return self
 
-    def _gains(
-        self, data: Examples, rules: list[Rule], prior: np.ndarray, base: ChainCRF, plain: list[np.ndarray]
-    ) -> list[Gain]:
-        """Gains on each half of the held-out sequences, weights learned on the other; none for fewer than 10 sequences."""
-        if len(data) < 10 or self.method != "soft" or not any(rule.is_open for rule in rules):
-            return []
-        order = np.random.default_rng(self.random_state).permutation(len(data))
-        found = list(plain)
-        for test, train in ((order[::2], order[1::2]), (order[1::2], order[::2])):
-            learned = self._learn([data.examples[i] for i in train], rules, prior, base)
-            some = measured(
-                rules, [data.examples[i] for i in test], base.classes_, base.scheme, n_threads(self.n_jobs)
-            )
-            for i, (labels, _) in zip(test, some.decode(range(len(test)), learned.theta)):
-                found[i] = labels
-        table = SegmentTable([str(c) for c in base.classes_], base.scheme)
-        return gains([example.gold for example in data.examples], plain, found, table)
-
-    def _effects(self, examples: list[Example], base: ChainCRF, plain: list[np.ndarray]) -> list[tuple[int, int]]:
-        """For each kept rule, the sequences it changes by itself, and the tokens it mends minus those it spoils."""
-        compiler = RuleCompiler(self.rules_, [str(c) for c in base.classes_], base.scheme)
-        none = np.full(len(self.rules_), np.nan)
-        data = Examples(examples, compiler, none, none == none, n_threads(self.n_jobs))
-        broken = np.array([data.paid(e.tokens, labels) for e, labels in zip(examples, plain)])
-        return [
-            effect_of(data, r, float(rule.weight), np.flatnonzero(broken[:, r]).tolist(), plain)
-            for r, rule in enumerate(self.rules_)
-        ]
+    def _learner(self) -> Learner:
+        return Learner(
+            algorithm=self.algorithm,
+            learns=self.method == "soft",
+            cutoff=self.cutoff,
+            max_iter=self.max_iter,
+            rate=self.rate,
+            l1=self._setting("l1"),
+            l2=self._setting("l2"),
+            only_helpful=self.only_helpful,
+            seed=self.random_state,
+            n_jobs=n_threads(self.n_jobs),
+        )
 
     def _setting(self, name: str) -> float:
         """Return an option of the learner, or its default."""
@@ -332,26 +290,6 @@ class RuledCRF(SequenceEstimator):
             mined = mine(X, y, scheme=base.scheme, price=price) if self.rules in ("find", "mine") else []
             return [*proposed, *mined]
         return list(self.rules)
-
-    def _learn(self, examples: list[Example], rules: list[Rule], prior: np.ndarray, base: ChainCRF) -> FitResult:
-        if not any(rule.is_open for rule in rules):
-            weights = np.array([float(rule.weight) for rule in rules])
-            return FitResult(weights, 0.0, Ending.converged, "No rule has a weight to learn.", ())
-        data = measured(rules, examples, base.classes_, base.scheme, n_threads(self.n_jobs))
-        if self.algorithm == "likelihood":
-            table = SegmentTable([str(c) for c in base.classes_], base.scheme)
-            return learn_likelihood(
-                data,
-                rounds=self.max_iter,
-                l1=self._setting("l1"),
-                l2=self._setting("l2"),
-                prior=prior,
-                distance=WrongSpans(table),
-            )
-        common = {"epochs": self.max_iter, "l1": self._setting("l1"), "seed": self.random_state}
-        if self.algorithm == "perceptron":
-            return learn_perceptron(data, rate=self.rate, **common)  # type: ignore[arg-type]
-        return learn_margin(data, l2=self._setting("l2"), **common)  # type: ignore[arg-type]
 
     def _choose_tau(self, data: Examples, weights: np.ndarray) -> float:
         if self.tau is not None:
@@ -519,7 +457,3 @@ class RuledCRF(SequenceEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "rules_")
-
-
-def _priced(rule: Rule, weight: float) -> Rule:
-    return rule.hard() if np.isinf(weight) else rule.soft(float(weight), per=rule.per)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.encode.spans import SegmentTable
-from rulefield.learning.rule_weights.likelihood import WrongSpans
+from rulefield.learning.rule_weights.distances import WrongSpans
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,17 @@ from sklearn.base import clone
 from sklearn.model_selection import KFold
 
 from rulefield.data.sequences import Sequences
+from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.inputs import as_list, tokens_of
 from rulefield.estimators.ruled.prices import measured
 from rulefield.estimators.types import Label, LabelsLike, SequencesLike
 from rulefield.exceptions import InterruptedFitWarning, callers_level
+from rulefield.learning.rule_weights.distances import WrongSpans
 from rulefield.learning.rule_weights.learners import Example
+from rulefield.learning.rule_weights.lists import Lists
 from rulefield.learning.rule_weights.residual import BrokenShares, broken_shares
+from rulefield.parallel import Threads
 from rulefield.problem.chain import ChainPotentials
 from rulefield.rules.rule import AUTO, Rule
 
@@ -29,10 +34,16 @@ class CrossFitted:
     examples: list[Example]
     interrupted: bool = False
 
+    @cached_property
+    def lists(self) -> Lists:
+        """The most probable labellings of each sequence: what rules are weighed on, made once."""
+        distance = WrongSpans(SegmentTable([str(c) for c in self.crf.classes_], self.crf.scheme))
+        return Lists.best(self.examples, distance=distance, threads=Threads(self.crf.n_jobs))
+
     def broken_shares(self, rules: Sequence[Rule]) -> BrokenShares:
         """Count what breaks rules, each as if it were alone; ``.prices`` are residual prices."""
         alone = [rule.soft(AUTO, per=rule.per) for rule in rules]
-        return broken_shares(measured(alone, self.examples, self.crf.classes_, self.crf.scheme))
+        return broken_shares(measured(alone, self.examples, self.crf.classes_, self.crf.scheme), self.lists)
 
 
 def cross_fit(
@@ -45,7 +56,9 @@ def cross_fit(
 ) -> CrossFitted:
     """Fit a chain on everything and on ``cv`` folds, once; several :class:`RuledCRF` can then share the work.
 
-    ``held_out`` (X, y) are further sequences to learn rules from: the chain is not fitted on them.
+    ``held_out`` (X, y) are further sequences to learn rules from: the chain is not fitted on them. Features are made once and
+    shared by the folds, whose weights are those of features that they saw. Folds begin from 0: the chain of all sequences would
+    be a nearer start, but it has seen what they must not know, and a fit that stops short of its optimum would remember it.
     """
     X, gold = as_list(X), [list(row) for row in y]
     base, told = _fitted(crf, X, gold)
@@ -53,15 +66,24 @@ def cross_fit(
         return CrossFitted(base, [], interrupted=True)
     for warning in told:
         warnings.warn(warning.message, warning.category, stacklevel=callers_level())
+    shared = base._encoder.transform(X) if _can_share_features(crf) else None
+    plain = crf if shared is None else clone(crf).set_params(features=None)
     rows: list[Example] = []
     for train, test in KFold(cv, shuffle=True, random_state=random_state).split(np.arange(len(gold))):
-        fold, told = _fitted(crf, picked(X, train), [gold[i] for i in train])  # its warnings are those of the base
+        known = picked(X if shared is None else shared, train)
+        fold, told = _fitted(plain, known, [gold[i] for i in train])  # its warnings are those of the base
         if any(issubclass(warning.category, InterruptedFitWarning) for warning in told):
             return CrossFitted(base, [], interrupted=True)
-        rows += held_out_examples(fold, picked(X, test), [gold[i] for i in test], base.classes_)
+        data = None if shared is None else shared[test]
+        rows += held_out_examples(fold, picked(X, test), [gold[i] for i in test], base.classes_, data)
     if held_out is not None:
         rows += held_out_examples(base, as_list(held_out[0]), [list(row) for row in held_out[1]])
     return CrossFitted(base, rows)
+
+
+def _can_share_features(crf: ChainCRF) -> bool:
+    """Whether a chain looks at nothing but features: no names of features, no tokens."""
+    return not crf.train_with_rules and not crf.expectations and not isinstance(crf.transition_features, list | tuple)
 
 
 def _fitted(crf: ChainCRF, X: SequencesLike, y: list[list[Any]]) -> tuple[ChainCRF, list[warnings.WarningMessage]]:
@@ -79,10 +101,14 @@ def picked(X: SequencesLike, rows: np.ndarray) -> SequencesLike:
 
 
 def held_out_examples(
-    crf: ChainCRF, X: SequencesLike, y: LabelsLike, classes: list[Label] | None = None
+    crf: ChainCRF,
+    X: SequencesLike,
+    y: LabelsLike,
+    classes: list[Label] | None = None,
+    data: Sequences | None = None,
 ) -> list[Example]:
-    """Held-out potentials; over the labels ``classes`` where a fold has not seen them all."""
-    data = crf._encoder.transform(X)
+    """Held-out potentials; over the labels ``classes`` where a fold has not seen them all. ``data`` is X, encoded."""
+    data = crf._encoder.transform(X) if data is None else data
     decoder = crf._decoder()
     index = {label: i for i, label in enumerate(crf.classes_ if classes is None else classes)}
     column = np.array([index[label] for label in crf.classes_])

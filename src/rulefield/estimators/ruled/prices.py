@@ -9,6 +9,7 @@ import numpy as np
 
 from rulefield.exceptions import callers_level
 from rulefield.learning.rule_weights.learners import Example, Examples
+from rulefield.learning.rule_weights.lists import Lists
 from rulefield.learning.rule_weights.residual import BrokenShares, broken_shares
 from rulefield.rules.chain.compiler import RuleCompiler
 from rulefield.rules.rule import AUTO, LEARN, Rule
@@ -43,9 +44,7 @@ def measured(
     return Examples(examples, compiler, fixed, once, n_jobs)
 
 
-def resolve(
-    rules: list[Rule], examples: Sequence[Example], classes: Sequence[Any], scheme: str | None, learns: bool
-) -> Resolved:
+def resolve(rules: list[Rule], lists: Lists, classes: Sequence[Any], scheme: str | None, learns: bool) -> Resolved:
     """Find the prices of rules that are "auto"; ``learns`` leaves those that are above 0 to a learner that starts there."""
     auto = [i for i, rule in enumerate(rules) if rule.weight == AUTO]
     prior, found = np.zeros(len(rules)), list(rules)
@@ -53,7 +52,7 @@ def resolve(
     if not auto:
         return Resolved(found, prior, expected)
     some = auto + [i for i, rule in enumerate(rules) if not rule.is_open]
-    shares = broken_shares(measured([rules[i] for i in some], examples, classes, scheme))
+    shares = broken_shares(measured([rules[i] for i in some], lists.examples, classes, scheme), lists)
     for i, price, by_model in zip(auto, shares.prices, shares.by_model):
         expected[i] = float(by_model)
         prior[i] = price if learns else 0.0

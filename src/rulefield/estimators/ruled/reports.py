@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.learning.rule_weights.learners import Examples
+from rulefield.learning.rule_weights.lists import MeasuredLists
 from rulefield.rules.rule import Rule
 
 
@@ -43,48 +43,47 @@ class RuleReport:
         )
 
 
-def helpful(
-    weights: np.ndarray, learned: np.ndarray, effects: list[tuple[int, int]]
-) -> tuple[np.ndarray, list[tuple[int, int]]]:
-    """Take the weight from learned rules that mend no more than they spoil; ``effects`` are those of rules with weight."""
-    helped = np.zeros(len(weights))
-    helped[weights > 0] = [tokens for _, tokens in effects]
-    kept = ~learned | (helped > 0)
-    return np.where(kept, weights, 0.0), [e for e, keep in zip(effects, kept[weights > 0]) if keep]
-
-
 def rule_reports(
     rules: list[Rule],
     weights: np.ndarray,
     importance: np.ndarray,
     broken: np.ndarray,
     gold: np.ndarray,
-    effects: list[tuple[int, int]],
+    effects: np.ndarray,
     expected: list[float | None],
 ) -> list[RuleReport]:
-    """Return a report for each candidate; ``effects`` are those of rules with weight, ``expected`` of rules once "auto"."""
-    kept = iter(effects)
+    """Return a report for each candidate; ``effects`` (n_rules, 2) are those of rules with weight."""
     return [
         RuleReport(
             rule.label,
             float(weights[r]),
             float(importance[r]),
-            int((broken[r] > 0).sum()),
-            int((gold[r] > 0).sum()),
-            *(next(kept) if weights[r] > 0 else (0, 0)),
-            expected[r],
+            int(broken[r]),
+            int(gold[r]),
+            acted=int(effects[r, 0]) if weights[r] > 0 else 0,
+            helped=int(effects[r, 1]) if weights[r] > 0 else 0,
+            expected_by_model=expected[r],
         )
         for r, rule in enumerate(rules)
     ]
 
 
-def effect_of(data: Examples, r: int, weight: float, members: list[int], plain: list[np.ndarray]) -> tuple[int, int]:
-    """Return how many sequences a rule changes by itself, and the tokens it mends minus those it spoils."""
-    alone = np.zeros(len(data.learned))
-    alone[r] = weight
-    acted = helped = 0
-    for i, (labels, _) in zip(members, data.decode(members, alone)):
-        gold, before = data.examples[i].gold, plain[i]
-        acted += int((labels != before).any())
-        helped += int((labels == gold).sum() - (before == gold).sum())
-    return acted, helped
+def effects_of(lists: MeasuredLists, weights: np.ndarray) -> np.ndarray:
+    """Return what each rule does by itself: sequences that it changes, tokens mended minus tokens spoiled; (n_rules, 2).
+
+    Answers are the best of the lists.
+    """
+    own = lists.lists
+    right = np.array(
+        [(labels == own.examples[i].gold).sum() for i, labels in zip(own.owner.tolist(), own.labellings)],
+        dtype=np.int64,
+    )
+    by_rule = lists.units.tocsc()
+    effects = np.zeros((len(weights), 2), dtype=np.int64)
+    for r in np.flatnonzero(weights > 0):
+        here = slice(by_rule.indptr[r], by_rule.indptr[r + 1])
+        worth = lists.worth.copy()
+        worth[by_rule.indices[here]] -= weights[r] * by_rule.data[here]
+        best = own.best_of(worth)
+        effects[r] = (best != own.first).sum(), (right[best] - right[own.first]).sum()
+    return effects

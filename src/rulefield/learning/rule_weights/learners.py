@@ -13,18 +13,17 @@ Frank-Wolfe on its dual, with its duality gap.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from rulefield.inference.chain.decode import decode
 from rulefield.learning.fit_log import Callback, FitResult, Pass, run_passes
 from rulefield.parallel import Threads
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule
-
-MEASURED_AT_ONCE = 128
-"""Labellings whose amounts are computed together; more of them would not be faster, and take memory."""
 
 
 class Compiler(Protocol):
@@ -38,8 +37,14 @@ class Compiler(Protocol):
         """Compile for one input."""
         ...
 
-    def amounts_of_all(self, inputs: Sequence[Any], labellings: Sequence[np.ndarray]) -> np.ndarray:
-        """By how much each labelling breaks each rule, (n_rules, n_labellings)."""
+    def amounts_of_all(
+        self,
+        inputs: Sequence[Any],
+        labellings: Sequence[np.ndarray],
+        owner: np.ndarray | None = None,
+        threads: Threads | None = None,
+    ) -> csr_matrix:
+        """By how much each labelling breaks each rule, (n_labellings, n_rules)."""
         ...
 
 
@@ -72,7 +77,11 @@ class Examples:
         self.examples, self.compiler, self.once, self.threads = list(examples), compiler, once, Threads(n_jobs)
         self.learned = np.isnan(fixed)
         self._fixed = np.where(self.learned, 0.0, fixed)
-        self.gold = self.paid_by_all([e.tokens for e in self.examples], [e.gold for e in self.examples])
+
+    @cached_property
+    def gold(self) -> csr_matrix:
+        """Units that gold labels pay for, (n_examples, n_rules)."""
+        return self.units([e.gold for e in self.examples])
 
     def __len__(self) -> int:
         return len(self.examples)
@@ -81,32 +90,31 @@ class Examples:
         """All weights, those of fixed rules included."""
         return np.where(self.learned, learned, self._fixed)
 
-    def paid(self, tokens: Any, labels: np.ndarray) -> np.ndarray:
-        """Units that a labelling pays for under each rule, (n_rules,)."""
-        return self.paid_by_all([tokens], [labels])[0]
+    def units(
+        self, labellings: Sequence[np.ndarray], members: Sequence[int] | np.ndarray | None = None
+    ) -> csr_matrix:
+        """Units that labellings pay for, (n_labellings, n_rules); labelling j is one of example ``members[j]``."""
+        inputs = [e.tokens for e in self.examples]
+        owner = None if members is None else np.asarray(members, dtype=np.int64)
+        if owner is not None and len(owner) < len(inputs):
+            inputs, owner = [inputs[i] for i in owner], None
+        units = self.compiler.amounts_of_all(inputs, labellings, owner, self.threads)
+        if self.once.any():
+            once = self.once[units.indices]
+            units.data[once] = np.minimum(units.data[once], 1.0)
+        return units
 
-    def paid_by_all(self, inputs: Sequence[Any], labellings: Sequence[np.ndarray]) -> np.ndarray:
-        """Units that each of many labellings pays for, (n_labellings, n_rules)."""
-        units = np.zeros((len(labellings), len(self.learned)))
-        for low in range(0, len(labellings), MEASURED_AT_ONCE):
-            some = slice(low, low + MEASURED_AT_ONCE)
-            units[some] = self.compiler.amounts_of_all(inputs[some], labellings[some]).T
-        return np.where(self.once, np.minimum(units, 1.0), units) if self.once.any() else units
-
-    def fixed_costs(self, units: np.ndarray) -> np.ndarray:
+    def fixed_costs(self, units: csr_matrix) -> np.ndarray:
         """Return what fixed rules cost each labelling (rows of ``units``); ``inf`` where one breaks a hard rule."""
-        priced = np.flatnonzero(self._fixed > 0)
-        broken = units[:, priced] > 0
-        return np.where(broken, self._fixed[priced] * np.where(broken, units[:, priced], 1.0), 0.0).sum(axis=1)
+        hard = np.isinf(self._fixed)
+        return units @ np.where(hard, 0.0, self._fixed) + np.where((units @ hard.astype(float)) > 0, np.inf, 0.0)
 
     def fixed_cost(self, units: np.ndarray) -> float:
         """Return what ``units`` of the fixed soft rules cost (hard rules are never broken by what is decoded)."""
         return float(np.where(np.isfinite(self._fixed), self._fixed, 0.0) @ units)
 
-    def decode(
-        self, members: Sequence[int], learned: np.ndarray, loss: float = 0.0
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Best labels and their amounts for some examples; ``loss`` is added to every wrong label (Hamming)."""
+    def best(self, members: Sequence[int], learned: np.ndarray, loss: float = 0.0) -> list[np.ndarray]:
+        """Best labels of some examples; ``loss`` is added to every wrong label (Hamming)."""
         compiler = self.compiler.with_weights(self.weights(learned))
 
         def one(i: int) -> np.ndarray:
@@ -115,8 +123,19 @@ class Examples:
             result = decode(ChainProblem(potentials, compiler(example.tokens)))
             return result.labels if len(result.labels) else example.gold
 
-        found = self.threads.map(one, members)
-        return list(zip(found, self.paid_by_all([self.examples[i].tokens for i in members], found)))
+        return self.threads.map(one, members)
+
+    def decode(
+        self, members: Sequence[int], learned: np.ndarray, loss: float = 0.0
+    ) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Best labels of some examples, as :meth:`best` finds them, and their units."""
+        found = self.best(members, learned, loss)
+        return list(zip(found, self.units(found, np.asarray(members)).toarray()))
+
+    def some(self, members: Sequence[int] | np.ndarray) -> "Examples":
+        """Return some of the examples under the same rules."""
+        fixed = np.where(self.learned, np.nan, self._fixed)
+        return Examples([self.examples[i] for i in members], self.compiler, fixed, self.once, self.threads.n)
 
 
 def _augmented(example: Example, loss: float) -> ChainPotentials:
@@ -157,6 +176,7 @@ class _Perceptron:
 
     def __init__(self, examples: Examples, rate: float, l1: float, batch: int, seed: int):
         self.examples, self.rate, self.l1, self.batch = examples, rate, l1, batch
+        self._gold = examples.gold.toarray()
         self._rng = np.random.default_rng(seed)
         n_rules = len(examples.learned)
         self._c, self._total, self._steps = np.zeros(n_rules), np.zeros(n_rules), 0
@@ -173,7 +193,7 @@ class _Perceptron:
         for first in range(0, len(order), self.batch):
             members = order[first : first + self.batch].tolist()
             for i, (labels, amounts) in zip(members, data.decode(members, self._c)):
-                change = self.rate * (amounts - data.gold[i] - self.l1)
+                change = self.rate * (amounts - self._gold[i] - self.l1)
                 self._c = np.where(data.learned, np.maximum(0.0, self._c + change), 0.0)
                 wrong += int((labels != data.examples[i].gold).sum())
                 self._total += self._c
@@ -204,6 +224,7 @@ class _Margin:
         self, examples: Examples, l1: float, l2: float, loss: float, batch: int = 16, epochs: int = 0, seed: int = 0
     ):
         self.examples, self.l1, self.l2, self.loss = examples, l1, l2, loss
+        self._gold = examples.gold.toarray()
         self.batch, self._left, self._rng = batch, epochs, np.random.default_rng(seed)
         n, n_rules = len(examples), len(examples.learned)
         self.blocks = np.zeros((n, n_rules))  # mean of v(y) - v(gold)
@@ -261,7 +282,7 @@ class _Margin:
         return self.examples.decode(members, self.c, self.loss)
 
     def _corner(self, i: int, labels: np.ndarray, amounts: np.ndarray) -> tuple[np.ndarray, float]:
-        example, gold = self.examples.examples[i], self.examples.gold[i]
+        example, gold = self.examples.examples[i], self._gold[i]
         v = np.where(self.examples.learned, amounts - gold, 0.0)
         worth = example.potentials.score(labels) - example.potentials.score(example.gold)
         worth += self.loss * float((labels != example.gold).sum())

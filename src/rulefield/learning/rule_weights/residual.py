@@ -9,16 +9,15 @@ is the price at which the model breaks the rule as often as people do; one that 
 unit, labellings that break it more than once pay more than c, and the share broken falls to g or below: the price is the
 same for both ways of paying. Where sequences differ in m, the price is too small rather than too large (the share of a
 mixture moves less than those of its parts). m and g are shares of held-out sequences with half a sequence added to the
-broken and to the others; what the model breaks is expected over its ``k`` best labellings.
+broken and to the others; what the model breaks is expected over its best labellings.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
-from rulefield.inference.chain.exact import kbest
 from rulefield.learning.rule_weights.learners import Examples
+from rulefield.learning.rule_weights.lists import Lists
 
 
 @dataclass(frozen=True)
@@ -57,19 +56,18 @@ def residual_price(by_model: np.ndarray, by_gold: np.ndarray, sequences: int, sm
     return np.maximum(0.0, logit(by_model) - logit(by_gold))
 
 
-def broken_shares(examples: Examples, k: int = 20) -> BrokenShares:
+def broken_shares(examples: Examples, lists: Lists) -> BrokenShares:
     """Count how often held-out predictions and gold labels break each rule.
 
-    Predictions are the ``k`` best labellings of the chain, as probable as their scores less what rules with a price cost
-    them. Costs the k best and k times the rules' amounts for each sequence.
+    Predictions are the labellings of ``lists``, as probable as their scores less what rules with a price cost them. Costs the
+    rules' amounts for each labelling.
     """
-    by_model = np.zeros(len(examples.learned))
-    for example in examples.examples:
-        best = kbest(example.potentials, k)
-        units = examples.paid_by_all([example.tokens] * len(best), [result.labels for result in best])
-        scores = np.array([result.score for result in best])
-        worth = scores - examples.fixed_costs(units)
-        if not np.isfinite(worth).any():  # hard rules forbid all of these
-            worth = scores
-        by_model += np.exp(worth - logsumexp(worth)) @ (units > 0)
-    return BrokenShares(by_model, (examples.gold > 0).sum(axis=0).astype(float), len(examples))
+    units = examples.units(lists.labellings, lists.owner)
+    worth = lists.score - examples.fixed_costs(units)
+    top = np.maximum.reduceat(worth, lists.first) if len(worth) else worth
+    worth = np.where(top[lists.owner] > -np.inf, worth, lists.score)  # hard rules forbid all of these
+    shares = np.exp(worth - np.maximum.reduceat(worth, lists.first)[lists.owner]) if len(worth) else worth
+    shares = shares / np.bincount(lists.owner, shares, len(lists.examples))[lists.owner]
+    by_model = shares @ (units > 0)
+    by_gold = np.asarray((examples.gold > 0).sum(axis=0)).ravel().astype(float)
+    return BrokenShares(np.asarray(by_model).ravel(), by_gold, len(examples))

@@ -1,97 +1,259 @@
-"""By how much a labelling breaks each of many rules, quickly: what learning and checking ask all the time."""
+"""By how much many labellings break many rules: segment counts in one table, automata in one compiled pass.
 
-from collections.abc import Sequence
-from itertools import pairwise
+This is what finding and learning rules ask all the time: thousands of candidates, on tens of thousands of labellings. Rules
+that count share one pass over the labels of each labelling (a sparse matrix over its steps, whose columns are the different
+tallies); automata are run one after the other over all labellings. Nothing is done rule by rule and labelling by labelling in
+Python.
+"""
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.sparse import csr_matrix, vstack
 
-from rulefield.problem.chain_rules import Automaton, CompiledRule, Counter
-from rulefield.rules.chain.tallies import value_of
+from rulefield.exceptions import RuleError
+from rulefield.kernels.chain.amounts import Automata, Steps, automaton_amounts, counted_amounts, nonzeros
+from rulefield.parallel import Threads
+from rulefield.problem.chain_rules import Automaton, Tally
+from rulefield.rules.chain.classes import ClassSpace, remembered
+from rulefield.rules.chain.comparisons import rounded_up
+from rulefield.rules.chain.statement import Forms
 
-
-class Reader:
-    """Reads amounts of compiled rules, quickly because it keeps their automata as plain lists."""
-
-    def __init__(self) -> None:
-        self._runners: dict[int, tuple[Automaton, Runner]] = {}
-
-    def __call__(self, rule: CompiledRule, labels: np.ndarray) -> int:
-        """Amount of one compiled rule for a labelling (n,), read from whichever form it has."""
-        if rule.tally is not None:
-            return value_of(rule.tally, rule.token_class, labels)
-        if rule.counters:
-            return sum(max(0, value_of(c.tally, rule.token_class, labels) - c.bound) for c in rule.counters)
-        assert rule.automaton is not None
-        return self._runner(rule.automaton)(rule.automaton.letter[rule.token_class, labels].tolist())
-
-    def _runner(self, automaton: Automaton) -> "Runner":
-        known = self._runners.get(id(automaton))
-        if known is None or known[0] is not automaton:  # ids change where a compiler is pickled
-            known = self._runners[id(automaton)] = (automaton, Runner(automaton))
-        return known[1]
+CELLS_AT_ONCE = 2_000_000
+"""Amounts (labellings x rules) that are held densely at a time: what fits in a processor's cache, or nearly."""
+MAX_REMEMBERED = 20_000
+FormsOf = Callable[[int], Forms]
 
 
-class Runner:
-    """An automaton as lists: for each state and letter its arcs."""
-
-    def __init__(self, automaton: Automaton):
-        pointer = automaton.arc_ptr.tolist()
-        arcs = list(zip(automaton.arc_to.tolist(), automaton.arc_amount.tolist()))
-        self._cells = [tuple(arcs[a:b]) for a, b in pairwise(pointer)]
-        self._letters = automaton.n_letters
-        self._start = [(s, amount) for s, amount in enumerate(automaton.initial.tolist()) if amount >= 0]
-        self._final = automaton.final.tolist()
-        self._certain = len(self._start) == 1 and all(len(cell) == 1 for cell in self._cells)
-
-    def __call__(self, letters: list[int]) -> int:
-        """Amount of the only run over these letters that ends well."""
-        if self._certain:
-            state, total = self._start[0]
-            for letter in letters:
-                state, amount = self._cells[state * self._letters + letter][0]
-                total += amount
-            return total + self._final[state]
-        runs = self._start
-        for letter in letters:
-            runs = [(to, so_far + more) for s, so_far in runs for to, more in self._cells[s * self._letters + letter]]
-        (total,) = [so_far + self._final[s] for s, so_far in runs if self._final[s] >= 0]
-        return total
-
-
-class CountedTogether:
-    """Rules whose counters only count labels, evaluated by one product of a matrix and label counts.
+class AmountReader:
+    """Reads the amounts of rules over one label set, for many labellings of many inputs.
 
     Parameters
     ----------
-    counters : sequence of tuples of Counter
-        For each rule its counters; empty where it has none of this kind (see :func:`only_counts_labels`).
+    spaces : sequence of ClassSpace
+        What each rule can tell of tokens.
+    grows : sequence of bool
+        Rules whose forms depend on the length of the input (some nested logic).
+    forms : sequence of callables
+        For each rule what gives its forms for inputs of n tokens.
     n_labels : int
     """
 
-    def __init__(self, counters: Sequence[tuple[Counter, ...]], n_labels: int):
-        flat = [(i, counter) for i, some in enumerate(counters) for counter in some]
-        self._rule = np.array([i for i, _ in flat], dtype=np.int64)
-        tables = [counter.tally.node[0] for _, counter in flat]
-        self._table = np.array(tables, dtype=np.float64).reshape(len(flat), n_labels)
-        self._bound = np.array([counter.bound for _, counter in flat], dtype=np.float64)
-        self._n_rules = len(counters)
-        self._alone = len(np.unique(self._rule)) == len(self._rule)
+    def __init__(self, spaces: Sequence[ClassSpace], grows: Sequence[bool], forms: Sequence[FormsOf], n_labels: int):
+        self.n_rules, self.m, self._forms = len(spaces), n_labels, forms
+        self._spaces = list(dict.fromkeys([ClassSpace(), *spaces]))
+        self._reads = any(space.reads_tokens for space in self._spaces)
+        number = {space: s for s, space in enumerate(self._spaces)}
+        self._space = [number[space] for space in spaces]
+        fixed = [r for r in range(self.n_rules) if not grows[r]]
+        self._growing = [r for r in range(self.n_rules) if grows[r]]
+        self._steps = _steps([(r, self._space[r], forms[r](0)) for r in fixed], self._spaces, n_labels)
+        self._automata = _automata([(r, self._space[r], forms[r](0)) for r in fixed])
+        self._grown: dict[int, Automata] = {}
+        self._classes: dict[Hashable, np.ndarray] = {}
 
-    def __call__(self, labellings: Sequence[np.ndarray]) -> np.ndarray:
-        """Amounts (n_rules, n_labellings); 0 for rules of other kinds."""
-        m = self._table.shape[1]
-        counts = np.array([np.bincount(labels, minlength=m) for labels in labellings], dtype=np.float64)
-        excess = np.maximum(self._table @ counts.reshape(-1, m).T - self._bound[:, None], 0.0)
-        amounts = np.zeros((self._n_rules, len(labellings)))
-        if self._alone:  # ten times faster than adding up
-            amounts[self._rule] = excess
-        else:
-            np.add.at(amounts, self._rule, excess)
-        return amounts
+    def __call__(
+        self,
+        inputs: Sequence[Any],
+        labellings: Sequence[np.ndarray],
+        owner: np.ndarray | None = None,
+        threads: Threads | None = None,
+    ) -> csr_matrix:
+        """Amounts (n_labellings, n_rules); ``owner[j]`` is the input of labelling j (by default input j)."""
+        owner = np.arange(len(labellings)) if owner is None else np.asarray(owner, dtype=np.int64)
+        sizes = np.array([x if isinstance(x, int) else len(x) for x in inputs], dtype=np.int64)
+        lengths = np.array([len(labels) for labels in labellings], dtype=np.int64)
+        wrong = np.flatnonzero(lengths != sizes[owner])
+        if len(wrong):
+            j = int(wrong[0])
+            raise RuleError(f"every token needs a label; {sizes[owner[j]]} tokens have {lengths[j]} labels.")
+        classes = np.concatenate([self._classes_of(x) for x in inputs], axis=1) if len(inputs) else self._no_classes
+        flat = _Flat(
+            np.concatenate(
+                [np.asarray(labels, dtype=np.uint64) for labels in labellings] or [np.zeros(0, np.uint64)]
+            ),
+            np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint64),
+            np.concatenate([[0], np.cumsum(sizes)])[owner].astype(np.uint64),
+            np.ascontiguousarray(classes, dtype=np.uint16),
+            np.uint64(self.m),
+        )
+        step = max(1, CELLS_AT_ONCE // max(self.n_rules, 1))
+        parts = [np.arange(low, min(low + step, len(lengths))) for low in range(0, len(lengths), step)]
+        done = (threads or Threads(1)).map(lambda some: self._part(flat, lengths, some), parts)
+        return vstack(done, format="csr") if done else csr_matrix((0, self.n_rules))
+
+    @property
+    def _no_classes(self) -> np.ndarray:
+        return np.zeros((len(self._spaces), 0), dtype=np.uint16)
+
+    def _part(self, flat: "_Flat", lengths: np.ndarray, some: np.ndarray) -> csr_matrix:
+        out = np.zeros((len(some), self.n_rules), dtype=np.int32)
+        numbers = some.astype(np.uint64)
+        if len(self._steps.rule):
+            counted_amounts(flat.labels, flat.start, flat.token, flat.classes, flat.m, self._steps, numbers, out)
+        if len(self._automata.rule):
+            _run(flat, self._automata, numbers, out)
+        if self._growing:
+            keys = np.array([rounded_up(n) for n in lengths[some].tolist()], dtype=np.int64)
+            for key in np.unique(keys).tolist():
+                here = np.flatnonzero(keys == key)
+                own = np.zeros((len(here), self.n_rules), dtype=np.int32)
+                _run(flat, self._automata_for(key), numbers[here], own)
+                out[here] += own
+        return _sparse(out)
+
+    def _automata_for(self, key: int) -> Automata:
+        if key not in self._grown:
+            self._grown[key] = _automata([(r, self._space[r], self._forms[r](key)) for r in self._growing])
+        return self._grown[key]
+
+    def _classes_of(self, tokens: Any) -> np.ndarray:
+        """Class of each token in each space, (n_spaces, n)."""
+        if isinstance(tokens, int) or not self._reads:
+            n = tokens if isinstance(tokens, int) else len(tokens)
+            return np.array([space.classes(n, no_tokens) for space in self._spaces])
+        key = hashable(tokens)
+        found = None if key is None else self._classes.get(key)
+        if found is None:
+            meets = remembered(tokens)
+            found = np.array([space.classes(len(tokens), meets) for space in self._spaces])
+            if key is not None:
+                if len(self._classes) >= MAX_REMEMBERED:
+                    self._classes.clear()
+                self._classes[key] = found
+        return found
 
 
-def only_counts_labels(counters: tuple[Counter, ...]) -> bool:
-    """Whether counters ask for nothing but how often each label occurs."""
-    return bool(counters) and all(
-        len(c.tally.node) == 1 and c.tally.edge is None and c.tally.first is None for c in counters
+class _Flat(NamedTuple):
+    """Labellings one after the other, as kernels read them (see :mod:`rulefield.kernels.chain.amounts`)."""
+
+    labels: np.ndarray
+    start: np.ndarray
+    token: np.ndarray
+    classes: np.ndarray
+    m: np.uint64
+
+
+def _run(flat: _Flat, automata: Automata, some: np.ndarray, out: np.ndarray) -> None:
+    most_states = int(np.diff(automata.state.astype(np.int64)).max(initial=1))
+    automaton_amounts(flat.labels, flat.start, flat.token, flat.classes, flat.m, automata, most_states, some, out)
+
+
+def hashable(tokens: Sequence[Any]) -> tuple[Any, ...] | None:
+    """Return tokens as a key; None where they cannot be one (dicts and lists of features)."""
+    key = tuple(tokens)
+    try:
+        hash(key)
+    except TypeError:
+        return None
+    return key
+
+
+def no_tokens(condition: Any) -> np.ndarray:
+    """Refuse a condition on tokens that are not known."""
+    raise RuleError(f"{condition!r} asks about tokens, but only the number of tokens is known here.")
+
+
+def _sparse(table: np.ndarray) -> csr_matrix:
+    """Return a dense table (n, r) as sparse rows of floats."""
+    size = int(np.count_nonzero(table))
+    pointer, column, value = np.zeros(len(table) + 1, np.int64), np.empty(size, np.int64), np.empty(size)
+    nonzeros(table, pointer, column, value)
+    return csr_matrix((value, column, pointer), shape=table.shape)
+
+
+# --- rules that count -------------------------------------------------------------------------------
+
+
+def _pieces(forms: Forms) -> list[tuple[Tally, int]]:
+    """Return the tallies whose excesses over bounds make up the amount; none where an automaton has to tell."""
+    if forms.tally is not None:
+        return [(forms.tally, 0)]  # its terms are never negative
+    return [(counter.tally, counter.bound) for counter in forms.counters]
+
+
+def _steps(rules: Sequence[tuple[int, int, Forms]], spaces: Sequence[ClassSpace], m: int) -> Steps:
+    counters: list[tuple[int, int, int]] = []
+    different: dict[Hashable, int] = {}
+    tallies: list[tuple[int, Tally]] = []
+    for rule, space, forms in rules:
+        for tally, bound in _pieces(forms):
+            key = (space, *(None if a is None else a.tobytes() for a in (tally.node, tally.edge, tally.first)))
+            if key not in different:
+                different[key] = len(tallies)
+                tallies.append((space, tally))
+            counters.append((rule, different[key], bound))
+    size = np.array([space.n_classes * m for space in spaces], dtype=np.int64)
+    edges = np.zeros(len(spaces), dtype=bool)
+    edges[[space for space, tally in tallies if tally.edge is not None]] = True
+    rows = 2 * size + np.where(edges, size * m, 0)
+    base = np.concatenate([[0], np.cumsum(rows)])
+    entries = [np.zeros((3, 0), dtype=np.int64)]
+    for number, (space, tally) in enumerate(tallies):
+        first = tally.node if tally.first is None else tally.first
+        for table, offset in ((tally.node, 0), (first, size[space]), (tally.edge, 2 * size[space])):
+            if table is not None:
+                at = np.flatnonzero(table)
+                entries.append(
+                    np.array([base[space] + offset + at, np.full(len(at), number), table.ravel()[at]], dtype=np.int64)
+                )
+    row, column, value = np.concatenate(entries, axis=1)
+    order = np.argsort(row, kind="stable")
+    rules_of, counted, bounds = np.array(counters, dtype=np.int64).reshape(-1, 3).T
+    return Steps(
+        base=base[:-1].astype(np.uint64),
+        size=size.astype(np.uint64),
+        edges=edges,
+        pointer=np.searchsorted(row[order], np.arange(base[-1] + 1)).astype(np.uint64),
+        tally=column[order].astype(np.uint64),
+        value=value[order].astype(np.int32),
+        rule=np.ascontiguousarray(rules_of).astype(np.uint64),
+        counted=np.ascontiguousarray(counted).astype(np.uint64),
+        bound=np.ascontiguousarray(bounds),
+        n_tallies=len(tallies),
     )
+
+
+# --- rules that automata read -----------------------------------------------------------------------
+
+
+def _automata(rules: Sequence[tuple[int, int, Forms]]) -> Automata:
+    read: list[tuple[int, int, Automaton]] = [
+        (rule, space, forms.automaton)
+        for rule, space, forms in rules
+        if not _pieces(forms) and forms.automaton is not None
+    ]
+    every = [automaton for _, _, automaton in read]
+    arcs = np.cumsum([0] + [len(a.arc_to) for a in every])
+    return Automata(
+        rule=np.array([rule for rule, _, _ in read], dtype=np.uint64),
+        space=np.array([space for _, space, _ in read], dtype=np.uint64),
+        table=_offsets([a.letter.size for a in every])[:-1],
+        letter=_joined([a.letter.ravel() for a in every], np.uint16),
+        letters=np.array([a.n_letters for a in every], dtype=np.uint64),
+        state=_offsets([a.n_states for a in every]),
+        cell=_offsets([len(a.arc_ptr) for a in every])[:-1],
+        initial=_joined([a.initial for a in every], np.int32),
+        final=_joined([a.final for a in every], np.int32),
+        pointer=_joined([a.arc_ptr.astype(np.int64) + first for a, first in zip(every, arcs)], np.uint64),
+        to=_joined([a.arc_to for a in every], np.uint64),
+        amount=_joined([a.arc_amount for a in every], np.int32),
+        certain=np.array([_is_certain(a) for a in every], dtype=bool),
+        begin=np.array([np.argmax(a.initial) for a in every], dtype=np.uint64),
+    )
+
+
+def _is_certain(automaton: Automaton) -> bool:
+    """Whether there is one way to begin, at no amount, one arc for each state and letter, and every state may end."""
+    begins = automaton.initial >= 0
+    one_each = bool((np.diff(automaton.arc_ptr.astype(np.int64)) == 1).all())
+    return one_each and begins.sum() == 1 and automaton.initial[begins][0] == 0 and bool((automaton.final >= 0).all())
+
+
+def _offsets(sizes: Sequence[int]) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.uint64)
+
+
+def _joined(arrays: Sequence[np.ndarray], kind: type) -> np.ndarray:
+    return np.concatenate(arrays).astype(kind) if arrays else np.zeros(0, dtype=kind)

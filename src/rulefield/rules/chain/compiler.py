@@ -6,10 +6,12 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from rulefield.exceptions import RuleError
+from rulefield.parallel import Threads
 from rulefield.problem.chain_rules import CompiledRule, Rows
-from rulefield.rules.chain.amounts import CountedTogether, Reader, only_counts_labels
+from rulefield.rules.chain.amounts import MAX_REMEMBERED, AmountReader, hashable, no_tokens
 from rulefield.rules.chain.classes import ClassSpace, Meets, remembered
 from rulefield.rules.chain.comparisons import rounded_up
 from rulefield.rules.chain.nested import Nested
@@ -18,8 +20,6 @@ from rulefield.rules.chain.statement import Forms, Statement
 from rulefield.rules.chain.translate import PatternTables, Translator, bits_of
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.rule import Rule
-
-MAX_REMEMBERED = 20_000
 
 
 class RuleTemplate:
@@ -33,14 +33,14 @@ class RuleTemplate:
             self.statement: Statement = Translator(tables, self.space).statement(rule.body)
         except RuleError as error:
             raise RuleError(f'rule "{rule.label}": {error}') from error
-        self._grows = isinstance(self.statement, Nested) and self.statement.depends_on_length
+        self.grows = isinstance(self.statement, Nested) and self.statement.depends_on_length
         self._forms: dict[int, Forms] = {}
         self._marks: dict[int, object] = {}
         self._made: dict[int, dict[str, Any]] = {}
 
     def forms(self, n: int) -> Forms:
         """Tables for inputs of n tokens; the same object wherever they do not differ."""
-        key = rounded_up(n) if self._grows else 0
+        key = rounded_up(n) if self.grows else 0
         if key not in self._forms:
             self._forms[key] = self.statement.forms(key, f'"{self.rule.label}"')
             self._marks[key] = object()
@@ -61,7 +61,7 @@ class RuleTemplate:
 
     def _known(self, n: int) -> dict[str, Any]:
         """Fields of the compiled rule that are the same for all inputs of n tokens."""
-        key = rounded_up(n) if self._grows else 0
+        key = rounded_up(n) if self.grows else 0
         if key not in self._made:
             forms = self.forms(n)
             self._made[key] = {
@@ -116,7 +116,6 @@ class RuleCompiler:
         self._reading = [template.space.reads_tokens for template in self.templates]
         self._base: dict[int, list[CompiledRule | None]] = {}
         self._last: dict[int, list[CompiledRule | None]] = {}
-        self._reader = Reader()
         self._met: dict[tuple[Any, ...], dict[int, CompiledRule]] = {}
         self._set_weights(np.array([_weight(rule) for rule in self.rules], dtype=np.float64))
 
@@ -172,7 +171,7 @@ class RuleCompiler:
 
     def _own(self, tokens: Sequence[Any] | int, n: int) -> dict[int, CompiledRule]:
         """Rules that read tokens, compiled for these; inputs that were met before are remembered."""
-        key = None if isinstance(tokens, int) else _hashable(tokens)
+        key = None if isinstance(tokens, int) else hashable(tokens)
         own = None if key is None else self._met.get(key)
         if own is None:
             meets = self._meets(tokens)
@@ -185,64 +184,42 @@ class RuleCompiler:
 
     def amounts(self, tokens: Sequence[Any] | int, labels: np.ndarray) -> np.ndarray:
         """By how much a labelling (n,), given as numbers, breaks each rule; weights play no part."""
-        return self.amounts_of_all([tokens], [labels])[:, 0]
+        return self.amounts_of_all([tokens], [labels]).toarray()[0]
 
-    def amounts_of_all(self, inputs: Sequence[Sequence[Any] | int], labellings: Sequence[np.ndarray]) -> np.ndarray:
-        """By how much each of many labellings breaks each rule, (n_rules, n_labellings).
+    def amounts_of_all(
+        self,
+        inputs: Sequence[Sequence[Any] | int],
+        labellings: Sequence[np.ndarray],
+        owner: np.ndarray | None = None,
+        threads: Threads | None = None,
+    ) -> csr_matrix:
+        """By how much each of many labellings breaks each rule, (n_labellings, n_rules), in compiled passes.
 
-        Rules that only count labels, the bulk of learned rules, cost one product of two matrices.
+        Labelling j is one of input ``owner[j]``, by default of input j.
         """
-        labellings = [np.asarray(labels, dtype=np.int64) for labels in labellings]
-        amounts = self._counted(labellings)
-        for column, (tokens, labels) in enumerate(zip(inputs, labellings)):
-            n = tokens if isinstance(tokens, int) else len(tokens)
-            if len(labels) != n:
-                raise RuleError(f"every token needs a label; {n} tokens have {len(labels)} labels.")
-            if self._others:
-                base = self._shared(n, self._others)
-                own = self._own(tokens, n) if any(self._reading) else {}
-                for i in self._others:
-                    amounts[i, column] = self._reader(base[i] or own[i], labels)
-        return amounts
+        return self._reader(inputs, labellings, owner, threads)
 
     @cached_property
-    def _simple(self) -> list[bool]:
-        """Rules that only count labels."""
-        return [only_counts_labels(t.forms(0).counters) for t in self.templates]
-
-    @cached_property
-    def _others(self) -> list[int]:
-        return [i for i, simple in enumerate(self._simple) if not simple]
-
-    @cached_property
-    def _counted(self) -> CountedTogether:
-        counters = [t.forms(0).counters if simple else () for t, simple in zip(self.templates, self._simple)]
-        return CountedTogether(counters, len(self.labels))
+    def _reader(self) -> AmountReader:
+        spaces, grows, forms = (
+            zip(*((t.space, t.grows, t.forms) for t in self.templates)) if self.templates else [()] * 3
+        )
+        return AmountReader(spaces, grows, forms, len(self.labels))
 
     def _shared(self, n: int, numbers: Sequence[int]) -> list[CompiledRule | None]:
         """Rules compiled for n tokens at their own price: those of ``numbers`` that do not read tokens; else None."""
         base = self._base.setdefault(n, [None] * len(self.templates))
         for i in numbers:
             if base[i] is None and not self._reading[i]:
-                base[i] = self.templates[i].compile(n, _no_tokens)
+                base[i] = self.templates[i].compile(n, no_tokens)
         return base
 
     def _meets(self, tokens: Sequence[Any] | int) -> Meets:
-        return _no_tokens if isinstance(tokens, int) else remembered(tokens)
+        return no_tokens if isinstance(tokens, int) else remembered(tokens)
 
     def _refuse_unlearned(self) -> None:
         for i in np.flatnonzero(np.isnan(self.weights)):
             raise RuleError(f"{self.rules[i].still_open()}; fit a RuledCRF, or give a number.")
-
-
-def _hashable(tokens: Sequence[Any]) -> tuple[Any, ...] | None:
-    """Return tokens as a key; None where they cannot be one (dicts and lists of features)."""
-    key = tuple(tokens)
-    try:
-        hash(key)
-    except TypeError:
-        return None
-    return key
 
 
 def _weight(rule: Rule) -> float:
@@ -258,10 +235,6 @@ def _at_price(rule: CompiledRule | None, weight: float) -> CompiledRule | None:
     priced.__dict__.update(rule.__dict__)
     priced.__dict__["weight"] = float(weight)
     return priced
-
-
-def _no_tokens(condition: Any) -> np.ndarray:
-    raise RuleError(f"{condition!r} asks about tokens, but only the number of tokens is known here.")
 
 
 def as_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:

@@ -54,7 +54,7 @@ def amounts_table(
     """
     data = observe(y, X, scheme, labels)
     compiler = RuleCompiler(rules, data.table.labels, data.table.scheme)
-    table = compiler.amounts_of_all(data.tokens, data.sequences)
+    table = compiler.amounts_of_all(data.tokens, data.sequences).toarray().T.copy()
     for column, ids in enumerate(data.sequences):
         if not data.possible(ids):  # compiled rules do not promise anything there
             world = data.labelling(column)

@@ -14,17 +14,15 @@ from rulefield.rules.rule import Rule
 CUTOFF = 2.75
 
 
-def importance_of(predicted: np.ndarray, gold: np.ndarray) -> np.ndarray:
-    """Compute importance from amounts (n_rules, n_sequences) in predictions and in gold labels.
+def importance_of(by_model: np.ndarray, by_gold: np.ndarray) -> np.ndarray:
+    """Compute importance from the numbers of sequences (n_rules,) whose prediction and whose gold labels break rules.
 
-    The number of sequences whose prediction breaks the rule over the number whose gold labels do; ``inf`` where only
-    predictions break it, 0 where neither does (such a rule can never act).
+    The first over the second; ``inf`` where only predictions break a rule, 0 where neither does (such a rule can never act).
 
     References
     ----------
     [Anzaroot14], eq. 10
     """
-    by_model, by_gold = (predicted > 0).sum(axis=1), (gold > 0).sum(axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(by_model == 0, 0.0, by_model / by_gold)
 
@@ -49,7 +47,7 @@ def importance(
     if labels is None:
         labels = sorted({str(label) for sequences in (y, predicted) for labels_ in sequences for label in labels_})
     both = amounts_table(rules, None if X is None else [*X, *X], [*predicted, *y], scheme, labels)
-    return importance_of(both[:, : len(predicted)], both[:, len(predicted) :])
+    return importance_of(*((part > 0).sum(axis=1) for part in np.split(both, [len(predicted)], axis=1)))
 
 
 def prune(

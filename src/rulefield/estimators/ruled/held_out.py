@@ -57,8 +57,8 @@ def cross_fit(
     """Fit a chain on everything and on ``cv`` folds, once; several :class:`RuledCRF` can then share the work.
 
     ``held_out`` (X, y) are further sequences to learn rules from: the chain is not fitted on them. Features are made once and
-    shared by the folds, whose weights are those of features that they saw. Folds begin from 0: the chain of all sequences would
-    be a nearer start, but it has seen what they must not know, and a fit that stops short of its optimum would remember it.
+    shared by the folds, whose weights are those of features that they saw. Folds begin from 0: the chain of all sequences
+    would be a nearer start, but it has seen what they must not know, and a fit that stops early would remember it.
     """
     X, gold = as_list(X), [list(row) for row in y]
     base, told = _fitted(crf, X, gold)

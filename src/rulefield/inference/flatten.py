@@ -1,6 +1,7 @@
 """Rules as flat tables: every counter and automaton of a problem, one after the other."""
 
 from collections import OrderedDict
+from functools import cached_property
 from threading import Lock
 from typing import Generic, NamedTuple, TypeVar
 
@@ -31,23 +32,41 @@ class Term(NamedTuple):
     states: int
 
 
+class Terms(tuple[Term, ...]):
+    """All terms of some rules."""
+
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """The same for kernels: (terms, 4)."""
+        return np.array(self, dtype=np.int64).reshape(-1, 4)
+
+
+class Forms(NamedTuple):
+    """What rules with the same forms share: the same object for all of them while one is in use."""
+
+    tables: RuleTables
+    terms: Terms
+    offered: frozenset[frozenset[str]]
+    """The sets of compiled forms that rules offer, each set once: what an engine must read."""
+    automaton_rules: tuple[int, ...]
+    """Places of the rules that are read by an automaton."""
+    folds: bool
+    """Whether some rules are folded into the potentials."""
+    rules: tuple[CompiledRule, ...]
+
+
 class Flat(NamedTuple):
     """Flat forms of rules, and the rules themselves: holding them keeps their ids, the keys of the caches, their own."""
 
     tables: RuleTables
-    terms: tuple[Term, ...]
     rules: tuple[CompiledRule, ...]
     classes: np.ndarray
     """Token classes, uint16 (rules, n)."""
     caps: np.ndarray
     """Largest dual of each counter, float64 (counters,): the weight of its rule, shared out where it is paid once."""
-    offered: frozenset[frozenset[str]]
-    """The sets of compiled forms that rules offer, each set once: what an engine must read."""
-    shared: tuple
-    """What rules with the same forms share: the same object for all of them while one is in use."""
-
-
-Forms = tuple[RuleTables, tuple[Term, ...], frozenset[frozenset[str]], tuple[CompiledRule, ...]]
+    heaviest: float
+    """Largest weight of a soft rule."""
+    shared: Forms
 
 
 class Cache(Generic[Kind]):
@@ -86,9 +105,10 @@ def flatten(rules: tuple[CompiledRule, ...], m: int) -> Flat:
     if found is None:
         weight = np.array([rule.weight for rule in rules], dtype=np.float64)
         shared = _flat_forms(rules, m)
-        tables = shared[0]._replace(weight=weight)
+        tables = shared.tables._replace(weight=weight)
         classes = np.array([rule.token_class for rule in rules], dtype=np.uint16)
-        found = _by_rules.put(key, Flat(tables, shared[1], rules, classes, _caps(rules, tables), shared[2], shared))
+        heaviest = float(weight.max(initial=0.0, where=weight < np.inf))
+        found = _by_rules.put(key, Flat(tables, rules, classes, _caps(rules, tables), heaviest, shared))
     return found
 
 
@@ -105,7 +125,12 @@ def _caps(rules: tuple[CompiledRule, ...], tables: RuleTables) -> np.ndarray:
 def _flat_forms(rules: tuple[CompiledRule, ...], m: int) -> Forms:
     key = (m, *((r.form or _ids(r), r.weight == np.inf, r.once) for r in rules))
     found = _by_forms.get(key)
-    return _by_forms.put(key, (*_build(rules, m), frozenset(map(_offered, rules)), rules)) if found is None else found
+    if found is None:
+        tables, terms = _build(rules, m)
+        automata = tuple(np.flatnonzero(tables.rule_automaton >= 0).tolist())
+        offered, folds = frozenset(map(_offered, rules)), bool(tables.local.any())
+        found = _by_forms.put(key, Forms(tables, terms, offered, automata, folds, rules))
+    return found
 
 
 def _ids(rule: CompiledRule) -> tuple:
@@ -143,7 +168,7 @@ def _reader(rule: CompiledRule) -> tuple[tuple[Counter, ...], Automaton | None]:
     raise RuleError(f"compiled rule {rule.rule} has neither a tally, nor counters, nor an automaton; give it one.")
 
 
-def _build(rules: tuple[CompiledRule, ...], m: int) -> tuple[RuleTables, tuple[Term, ...]]:
+def _build(rules: tuple[CompiledRule, ...], m: int) -> tuple[RuleTables, Terms]:
     pool = _Pool(m)
     local = [_is_local(rule) for rule in rules]
     spans: list[tuple[int, int, int]] = []
@@ -167,7 +192,7 @@ def _build(rules: tuple[CompiledRule, ...], m: int) -> tuple[RuleTables, tuple[T
     )
     states = _counter_states(tables).tolist()
     automaton_of = tables.rule_automaton.tolist()
-    return tables, tuple(
+    return tables, Terms(
         Term(r, low, high, sum(states[low:high]) if high > low else int(tables.states[automaton_of[r]]))
         for r, low, high in spans
     )

@@ -1,13 +1,12 @@
 """A lattice of partial labellings in which some rules are exact and the others are priced, or ignored."""
 
 from dataclasses import dataclass
-from itertools import chain
 
 import numpy as np
 
-from rulefield.inference.flatten import Term
+from rulefield.inference.flatten import Term, Terms
 from rulefield.kernels.lattice.lattice import Lattice, fill_ahead
-from rulefield.kernels.lattice.refine import refine
+from rulefield.kernels.lattice.refine import refine, worst_term
 from rulefield.kernels.lattice.rule_tables import RuleTables
 
 Prices = tuple[np.ndarray, np.ndarray, float]
@@ -30,7 +29,15 @@ class Relaxation:
     constant: float
     duals: np.ndarray
     prices: dict[int, Prices | None]
-    left: list[Term]
+    terms: Terms
+
+    def __post_init__(self) -> None:
+        self.waiting = np.ones(len(self.terms), np.bool_)
+
+    @property
+    def left(self) -> bool:
+        """Whether a term is not exact yet."""
+        return bool(self.waiting.any())
 
     def add(self, term: Term, threshold: float, limit: int, keep_runs: bool = False) -> bool:
         """Make one term exact; False, and nothing changed, where the lattice would pass the limit."""
@@ -53,7 +60,7 @@ class Relaxation:
             return False
         self.lattice, self.constant = lattice, constant
         self.duals[term.low : term.high] = 0.0
-        self.left.remove(term)
+        self.waiting[self.terms.index(term)] = False
         return True
 
     def bound(self, threshold: float) -> float:
@@ -65,15 +72,11 @@ class Relaxation:
 
         Among hard terms that are broken, the one with the fewest states.
         """
-        rule, low, high, states = np.fromiter(chain.from_iterable(self.left), np.int64).reshape(-1, 4).T
-        over, charged = (
-            np.concatenate([[0.0], np.cumsum(x)]) for x in (np.maximum(excesses, 0), self.duals * excesses)
-        )
-        amount = np.where(high > low, over[high] - over[low], amounts[rule])
-        paid = np.where(self.tables.once[rule], np.minimum(amount, 1), amount)
-        cost = np.where(paid > 0, self.tables.weight[rule] * np.maximum(paid, 1), 0.0)
-        difference = cost - (charged[high] - charged[low])
-        for place in np.flatnonzero(np.isin(rule, [r for r, priced in self.prices.items() if priced is not None])):
-            prices, _, base = self.prices[int(rule[place])]  # type: ignore[misc]
-            difference[place] -= base + float(prices[np.arange(len(labels)), labels].sum())
-        return self.left[int(np.lexsort((states, -difference))[0])]
+        charged = np.zeros(len(amounts))
+        for r, found in self.prices.items():
+            if found is not None:
+                prices, _, base = found
+                charged[r] = base + float(prices[np.arange(len(labels)), labels].sum())
+        rows, tables = self.terms.rows, self.tables
+        at = worst_term(rows, self.waiting, tables.weight, tables.once, excesses, amounts, self.duals, charged)
+        return self.terms[at]

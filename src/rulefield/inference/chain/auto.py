@@ -90,11 +90,11 @@ def run_auto(progress: Progress, node_limit: int, seconds: float | None) -> str:
     dual = dual_potentials(progress)
     last = "soft_dd"
     for stage in STAGES.values():
-        if not stage.exact or stage.covers(progress.prepared.offered):
+        if not stage.exact or stage.covers(progress.prepared.flat.shared.offered):
             left = None if seconds is None else seconds - (monotonic() - start)
             stage.run(progress, dual, node_limit, left)
             last = stage.name.removeprefix("short_")
             if over():
                 break
-            dual = dual_potentials(progress)
+            dual = dual if dual.current else dual_potentials(progress)
     return last

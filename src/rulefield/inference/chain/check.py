@@ -5,9 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from rulefield.exceptions import InternalError, RuleError
-from rulefield.inference.flatten import Cache, flatten
+from rulefield.inference.flatten import Cache, Flat, Forms, flatten
 from rulefield.inference.result import BrokenRule, rounding_error
-from rulefield.kernels.chain.check import UNREAD, Definitions, judge_all, judge_one
+from rulefield.kernels.chain.check import OUTSIDE, UNREAD, Definitions, judge_all, judge_one
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import Automaton, ChainProblem, CompiledRule, Tally
 
@@ -22,33 +22,39 @@ class Judged(NamedTuple):
     """Rounding error that sums in another order may differ by."""
 
 
-_read: Cache[tuple[Definitions, tuple]] = Cache(64)  # what is shared is held, so that its id, the key, stays its own
+_read: Cache[tuple[Definitions, Forms]] = Cache(64)  # the forms are held, so that their id, the key, stays their own
 
 
-def judge_labelling(problem: ChainProblem, labels: np.ndarray) -> Judged:
-    """Return score, objective and broken rules of a labelling (n,), from the definition; O(n x rules)."""
+def judge_labelling(problem: ChainProblem, labels: np.ndarray, flat: Flat | None = None) -> Judged:
+    """Return score, objective and broken rules of a labelling (n,), from the definition; O(n x rules).
+
+    ``flat`` holds the problem's rules, where a caller has looked them up already.
+    """
     unary, pairwise = _arrays(problem.potentials)
     n, m = unary.shape
-    if labels.shape != (n,) or (n and not 0 <= labels.min() <= labels.max() < m):
-        raise InternalError(f"an engine returned labels that are not {n} numbers in 0..{m - 1}: {labels}.")
-    definitions, classes = _definitions(problem.rules, n, m)
+    flat = flatten(problem.rules, m) if flat is None else flat
+    classes, weight = flat.classes.reshape(len(problem.rules), n), flat.tables.weight
     amounts = np.zeros(len(problem.rules), np.int64)
-    score, size, cost = judge_one(unary, pairwise, definitions, classes, labels, amounts)
+    score, size, cost, n_broken = judge_one(unary, pairwise, _definitions(flat), weight, classes, labels, amounts)
+    if n_broken == OUTSIDE:
+        raise InternalError(f"an engine returned labels that are not {n} numbers in 0..{m - 1}: {labels}.")
     broken = []
-    for r in np.flatnonzero(amounts).tolist():
+    for r in np.flatnonzero(amounts).tolist() if n_broken else ():
         rule, amount = problem.rules[r], np.inf if amounts[r] == UNREAD else float(amounts[r])
         broken.append(BrokenRule(rule.rule, amount, rule.weight * (1.0 if rule.once else amount)))
     size += cost if cost < np.inf else 0.0
     error = rounding_error(4 * (n + len(amounts) + 1), size)
-    return Judged(float(score), float(score - cost), tuple(broken), error)
+    return Judged(score, score - cost, tuple(broken), error)
 
 
-def confirm(problem: ChainProblem, labels: np.ndarray, objective: float, error: float) -> Judged:
+def confirm(
+    problem: ChainProblem, labels: np.ndarray, objective: float, error: float, flat: Flat | None = None
+) -> Judged:
     """Judge an engine's labelling; raise where its objective is not the one that the engine claims.
 
     ``error`` is the rounding error of the engine's own sum.
     """
-    found = judge_labelling(problem, labels)
+    found = judge_labelling(problem, labels, flat)
     if not abs(found.objective - objective) <= found.error + error:
         raise InternalError(
             f"an engine claims an objective of {objective!r} for a labelling whose objective is {found.objective!r}; "
@@ -61,9 +67,10 @@ def all_judged(problem: ChainProblem) -> tuple[np.ndarray, np.ndarray]:
     """Scores and costs (m ** n,) of all labellings, in lexicographic order."""
     unary, pairwise = _arrays(problem.potentials)
     n, m = unary.shape
-    definitions, classes = _definitions(problem.rules, n, m)
+    flat = flatten(problem.rules, m)
     scores, costs = np.empty(m**n), np.empty(m**n)
-    judge_all(unary, pairwise, definitions, classes, scores, costs)
+    classes = flat.classes.reshape(len(problem.rules), n)
+    judge_all(unary, pairwise, _definitions(flat), flat.tables.weight, classes, scores, costs)
     return scores, costs
 
 
@@ -72,14 +79,13 @@ def _arrays(potentials: ChainPotentials) -> tuple[np.ndarray, np.ndarray]:
     return unary, np.ascontiguousarray(potentials.pairwise_stack, dtype=np.float64)
 
 
-def _definitions(rules: tuple[CompiledRule, ...], n: int, m: int) -> tuple[Definitions, np.ndarray]:
-    """Rules in the checker's arrays, and their token classes (rules, n)."""
-    flat = flatten(rules, m)
-    found = _read.get((id(flat.shared),))
+def _definitions(flat: Flat) -> Definitions:
+    """Rules in the checker's arrays."""
+    key = (id(flat.shared),)
+    found = _read.get(key)
     if found is None:
-        found = _read.put((id(flat.shared),), (_Reader(rules).definitions(), flat.shared))
-    definitions = found[0]._replace(weight=flat.tables.weight, once=flat.tables.once)
-    return definitions, flat.classes.reshape(len(rules), n)
+        found = _read.put(key, (_Reader(flat.rules).definitions(), flat.shared))
+    return found[0]
 
 
 class _Reader:
@@ -126,7 +132,6 @@ class _Reader:
         arcs = np.cumsum([0] + [len(a.arc_to) for a in automata])
         cells = np.cumsum([0] + [len(a.arc_ptr) for a in automata])
         return Definitions(
-            weight=np.array([rule.weight for rule in self.rules], dtype=np.float64),
             once=np.array([rule.once for rule in self.rules], dtype=np.bool_),
             piece=np.array(ends, dtype=np.int64),
             automaton=np.array(number, dtype=np.int64),

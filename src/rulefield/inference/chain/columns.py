@@ -43,7 +43,7 @@ def tighten_dual(progress: Progress, most_passes: int = MOST_PASSES) -> None:
             error = float(dual_error(tables, duals, len(labels), progress.constant, value))
             progress.bound = min(progress.bound, value + error)
             if len(cuts) > 1:
-                progress.duals[:] = duals
+                progress.duals = duals.copy()
                 progress.step = 0.0  # windows begin anew, and other rules are in conflict
                 progress.terms.clear()
             radius *= 2.0 if moved_by > CLOSE else 1.0

@@ -76,7 +76,7 @@ def decode(
         ``status`` is ``optimal`` (proved), ``bounded``, or ``infeasible`` (proved). A returned labelling never breaks
         a hard rule; where none was found and none is disproved, ``labels`` is empty and ``status`` is ``bounded``.
     """
-    chosen = ENGINES.choose(engine, flatten(problem.rules, problem.potentials.n_states).offered)
+    chosen = ENGINES.choose(engine, flatten(problem.rules, problem.potentials.n_states).shared.offered)
     if problem.potentials.n_steps == 0:
         return decode_enumerate(problem)
     return chosen.run(problem, node_limit, seconds)

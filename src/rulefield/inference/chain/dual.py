@@ -1,16 +1,17 @@
 """Dual decomposition with hard and soft rules ([Anzaroot14], algorithms 1 and 2)."""
 
 from dataclasses import dataclass, field
-from functools import cached_property
+from math import isfinite, isnan
 
 import numpy as np
 
 from rulefield.inference.chain.prepare import Prepared, prepare
 from rulefield.inference.flatten import Term
 from rulefield.inference.relaxation import Prices
-from rulefield.inference.result import SLACK, Result, Status, judge
+from rulefield.inference.result import SLACK, Result
+from rulefield.kernels.certificate import proves
 from rulefield.kernels.lattice.dual import best_path, completions, dual_error, path_score, priced, soft_dd
-from rulefield.kernels.lattice.prices import automaton_prices
+from rulefield.kernels.lattice.prices import automaton_prices, charge_prices
 from rulefield.problem.chain_rules import ChainProblem
 
 
@@ -67,7 +68,7 @@ class Progress:
         """Whether the bound proves the best labelling, or that there is none."""
         if self.best == -np.inf:
             return self.bound == -np.inf
-        return judge(self.best, self.bound, self.prepared.error(self.best)) is Status.optimal
+        return proves(self.bound, self.best, self.prepared.error(self.best))
 
     @property
     def objective(self) -> float:
@@ -94,7 +95,7 @@ class Progress:
         return self.prepared.answer(self.labels, self.best, self.bound, engine, iterations)
 
 
-@dataclass(frozen=True)
+@dataclass
 class DualPotentials:
     """Potentials minus what the duals charge, and their completions; scores have ``constant`` added."""
 
@@ -102,14 +103,26 @@ class DualPotentials:
     arriving: np.ndarray
     ahead: np.ndarray
     constant: float
+    duals: np.ndarray
     progress: Progress
+    _error: float = np.nan
 
-    @cached_property
+    @property
+    def current(self) -> bool:
+        """Whether no better duals were found since."""
+        return self.duals is self.progress.duals
+
+    @property
     def error(self) -> float:
         """Bound on what rounding may hide of the score of a path that is as good as the best labelling known."""
-        known = self.progress
-        near = max((abs(x) for x in (known.bound, known.best) if np.isfinite(x)), default=0.0)
-        return float(dual_error(known.prepared.tables, known.duals, len(self.unary), known.constant, near))
+        if isnan(self._error):
+            known = self.progress
+            near = max((abs(x) for x in (known.bound, known.best) if isfinite(x)), default=0.0)
+            error = float(dual_error(known.prepared.tables, self.duals, len(self.unary), known.constant, near))
+            if known.best == -np.inf:  # the bound may still fall far
+                return error
+            self._error = error
+        return self._error
 
 
 def run_soft_dd(progress: Progress, max_iterations: int, paper_stop: bool = False) -> bool:
@@ -143,7 +156,7 @@ def price_automata(progress: Progress) -> bool:
     Returns whether anything new was folded. Hard rules forbid labels; rules paid once are left alone.
     """
     prepared, tables = progress.prepared, progress.prepared.tables
-    fresh = [r for r in prepared.automaton_rules if r not in progress.prices]
+    fresh = [r for r in prepared.flat.shared.automaton_rules if r not in progress.prices]
     if not fresh:
         return False
     labels = np.zeros_like(progress.labels)
@@ -165,20 +178,17 @@ def _price(progress: Progress, r: int) -> bool:
     to_come = np.zeros((len(prepared.unary), tables.states[automaton]), np.int64)
     base = automaton_prices(tables, automaton, prepared.classes[r], prepared.unary, prices, to_come) - tables.sure[r]
     weight = float(tables.weight[r])
-    if np.isinf(weight):
-        if base > 0:
-            progress.bound = -np.inf
-        progress.lowered = np.where(prices > 0, -np.inf, progress.lowered)
-        progress.prices[r] = None
-    elif prices.any() or base > 0:
-        charged = np.where(progress.lowered > -np.inf, weight * prices, 0.0)
-        progress.prices[r] = charged, to_come, weight * base
-        progress.lowered = progress.lowered - charged
-        progress.constant -= weight * base
-    else:
-        progress.prices[r] = None
+    lowered, charged = np.empty_like(prepared.unary), np.empty_like(prepared.unary)
+    changed = charge_prices(progress.lowered, weight, prices, lowered, charged) or base > 0
+    progress.prices[r] = (charged, to_come, weight * base) if changed and weight < np.inf else None
+    if not changed:
         return False
-    return bool(prices.any()) or base > 0
+    progress.lowered = lowered
+    if weight < np.inf:
+        progress.constant -= weight * base
+    elif base > 0:
+        progress.bound = -np.inf
+    return True
 
 
 def dual_potentials(progress: Progress) -> DualPotentials:
@@ -188,12 +198,12 @@ def dual_potentials(progress: Progress) -> DualPotentials:
     ahead = np.empty_like(unary)
     completions(unary, arriving, ahead)
     constant = progress.constant + float(progress.duals @ prepared.tables.counter_bound)
-    return DualPotentials(unary, arriving, ahead, constant, progress)
+    return DualPotentials(unary, arriving, ahead, constant, progress.duals, progress)
 
 
 def run_duals(progress: Progress, max_iterations: int) -> None:
     """Soft-DD, with rules read by automata folded in as far as their breaking is sure to cost."""
-    if not progress.prepared.automaton_rules:
+    if not progress.prepared.flat.shared.automaton_rules:
         run_soft_dd(progress, max_iterations)
         return
     run_soft_dd(progress, 1)

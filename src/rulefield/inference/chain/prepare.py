@@ -6,7 +6,7 @@ import numpy as np
 
 from rulefield.exceptions import InputError
 from rulefield.inference.chain.check import confirm
-from rulefield.inference.flatten import Term, flatten
+from rulefield.inference.flatten import Flat, flatten
 from rulefield.inference.result import SLACK, Result, judge, rounding_error
 from rulefield.kernels.lattice.dual import path_score
 from rulefield.kernels.lattice.prices import automaton_prices
@@ -40,9 +40,8 @@ class Prepared:
     classes : ndarray of uint16, shape (rules, n)
     caps : ndarray of float64, shape (counters,)
         Largest dual of each counter: the weight of its rule, divided by its largest amount where it is paid once.
-    terms : tuple of Term
-    offered : frozenset of frozensets of str
-        The sets of compiled forms that rules offer.
+    flat : Flat
+        The flat forms of the rules, shared between problems.
     sure_cost : float
         What rules outside the potentials cost at the least: in ``offset``, and no longer in ``tables``.
     """
@@ -54,14 +53,8 @@ class Prepared:
     tables: RuleTables
     classes: np.ndarray
     caps: np.ndarray
-    terms: tuple[Term, ...]
-    offered: frozenset[frozenset[str]]
+    flat: Flat
     sure_cost: float
-
-    @property
-    def automaton_rules(self) -> list[int]:
-        """Places of the rules that are read by an automaton."""
-        return np.flatnonzero(self.tables.rule_automaton >= 0).tolist()
 
     def error(self, value: float) -> float:
         """Bound the rounding error of a labelling's value."""
@@ -90,7 +83,8 @@ class Prepared:
             none = np.zeros(0, np.int64)
             return Result(none, value, value, bound + self.offset, judge(value, bound), engine, iterations)
         error = self.error(value)
-        found = confirm(self.problem, labels, value + self.offset, error + rounding_error(4, self.offset))
+        error_of_sum = error + rounding_error(4, self.offset)
+        found = confirm(self.problem, labels, value + self.offset, error_of_sum, self.flat)
         bound = found.objective + max(bound - value, 0.0)
         status = judge(0.0, bound - found.objective, error)
         return Result(labels.copy(), found.score, found.objective, bound, status, engine, iterations, found.broken)
@@ -111,20 +105,19 @@ def prepare(problem: ChainProblem, centered: bool = False) -> Prepared:
     unary = np.array(potentials.unary, dtype=np.float64, order="C")
     pairwise = np.asarray(potentials.pairwise_stack, dtype=np.float64)
     paid = sure_cost = 0.0
-    if tables.local.any():
+    if flat.shared.folds:
         pairwise = pairwise.copy()
         if n > 1 and len(pairwise) == 1 and _local_edges_vary(tables):
             pairwise = np.repeat(pairwise, n - 1, axis=0)
         paid += fold_local(tables, classes, unary, pairwise, m, True)
     arriving = np.zeros((1, m, m)) if n == 1 else np.array(pairwise.transpose(0, 2, 1), order="C")
-    large = _large(tables, rules, n)
-    if large:
-        tables, caps, sure_cost = _without_sure_costs(tables, caps, classes, unary, large)
+    if rounding_error(2 * n, flat.heaviest) > SLACK / 1000:
+        tables, caps, sure_cost = _without_sure_costs(tables, caps, classes, unary, _large(tables, rules, n))
     offset, wrong = (0.0, False) if centered else take_out_maxima(unary, arriving)
     if wrong:
         raise InputError("scores must be numbers or -inf (forbidden); got NaN or +inf.")
     offset -= paid + sure_cost
-    return Prepared(problem, unary, arriving, offset, tables, classes, caps, flat.terms, flat.offered, sure_cost)
+    return Prepared(problem, unary, arriving, offset, tables, classes, caps, flat, sure_cost)
 
 
 def _local_edges_vary(tables: RuleTables) -> bool:
@@ -134,8 +127,6 @@ def _local_edges_vary(tables: RuleTables) -> bool:
 
 def _large(tables: RuleTables, rules: tuple[CompiledRule, ...], n: int) -> list[int]:
     """Soft rules outside the potentials that may cost so much that scores drown in the rounding."""
-    if not rounding_error(2 * n, float(tables.weight.max(initial=0.0, where=tables.weight < np.inf))) > SLACK / 1000:
-        return []
     heavy = (rounding_error(2 * n, 1.0) * tables.weight > SLACK / 1000) & np.isfinite(tables.weight) & ~tables.local
     return [
         r

@@ -38,7 +38,7 @@ def chain_relaxation(progress: Progress, dual: DualPotentials, threshold: float)
         dual.constant,
         progress.duals.copy(),
         progress.prices,
-        list(prepared.terms),
+        prepared.flat.shared.terms,
     )
 
 
@@ -50,7 +50,7 @@ def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> No
     """
     gap = progress.bound - progress.best
     progress.step = progress.step or FIRST_WINDOW * (gap if np.isfinite(gap) else 1.0)
-    lowest = _lowest_value(progress, dual)
+    lowest = _lowest_value(progress, dual) if progress.best == -np.inf else -np.inf
     overflows = 0
     while not progress.settled and progress.nodes < node_limit and overflows < MOST_OVERFLOWS:
         before = progress.nodes

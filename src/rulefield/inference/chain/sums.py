@@ -38,7 +38,7 @@ def ruled_lattice(problem: ChainProblem, node_limit: int = SUM_NODES) -> tuple[P
     progress = Progress.start(prepare(problem))
     relaxation = chain_relaxation(progress, dual_potentials(progress), -np.inf)
     relaxation.bound(-np.inf)
-    for term in sorted(progress.prepared.terms, key=lambda term: (term.states, term.rule)):
+    for term in sorted(progress.prepared.flat.shared.terms, key=lambda term: (term.states, term.rule)):
         if not relaxation.add(term, -np.inf, node_limit, keep_runs=True):
             raise InputError(
                 f"the product of a chain of {len(progress.prepared.unary)} tokens with its {len(problem.rules)} rules has "

@@ -276,7 +276,7 @@ def _close(search: _Search, rate: float, factor: float, progress: Progress, node
     wanted = factor * (search.floor - search.slack - rate * (search.cost + _TIE)) - prepared.offset
     lagrangian = wanted - dual.error - prepared.error(wanted)
     relaxation = chain_relaxation(progress, dual, lagrangian)
-    for term in sorted(prepared.terms, key=lambda term: (term.states, term.rule)):
+    for term in sorted(prepared.flat.shared.terms, key=lambda term: (term.states, term.rule)):
         if relaxation.bound(lagrangian) == -np.inf:
             break
         if not relaxation.add(term, lagrangian, node_limit):

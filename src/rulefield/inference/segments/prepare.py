@@ -114,7 +114,7 @@ def prepare(problem: SegmentProblem) -> PreparedSegments:
     plain = as_roles(as_parts(flat_problem.potentials))
     extra = np.zeros((n, m)) if problem.allowed is None else np.where(problem.allowed, 0.0, -np.inf)
     scores, charges = plain, np.zeros(len(tables.counter_rule))
-    if tables.local.any() or problem.allowed is not None:
+    if flat.shared.folds or problem.allowed is not None:
         local = tables.local[tables.counter_rule]
         by_token = local & (tables.edge_at < 0)
         folded = np.zeros_like(tables.local)
@@ -127,7 +127,7 @@ def prepare(problem: SegmentProblem) -> PreparedSegments:
         scores = plain._replace(role=plain.role + best.transpose(1, 0, 2))
         charges[local & ~by_token] = tables.weight[tables.counter_rule[local & ~by_token]]
     return PreparedSegments(
-        problem, flat_problem, scores, plain.role, extra, charges, tables, classes, flat.caps, flat.terms
+        problem, flat_problem, scores, plain.role, extra, charges, tables, classes, flat.caps, flat.shared.terms
     )
 
 

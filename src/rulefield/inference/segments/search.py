@@ -108,7 +108,7 @@ class SegmentSearch:
         m = p.problem.spelling.n_labels
         lattice = charge(lattice, p.tables, p.classes, m, duals)
         constant = float(duals @ p.tables.counter_bound)
-        return Relaxation(p.tables, p.classes, m, lattice, constant, duals.copy(), {}, list(p.terms))
+        return Relaxation(p.tables, p.classes, m, lattice, constant, duals.copy(), {}, p.terms)
 
     def result(self, engine: str) -> Result:
         """Return the answer as it stands."""

@@ -10,12 +10,12 @@ import numpy as np
 from rulefield.kernels.jit import kernel
 
 UNREAD = np.int64(-1)  # the amount of a labelling that an automaton has no run for
+OUTSIDE = -1  # stands for the number of broken rules where a label does not exist
 
 
 class Definitions(NamedTuple):
     """Rules as compiled. Rule r has the pieces ``piece[r] : piece[r + 1]`` (tallies) or the automaton ``automaton[r]``."""
 
-    weight: np.ndarray  # float64 (rules,), inf where hard
     once: np.ndarray  # bool (rules,)
     piece: np.ndarray  # int64 (rules + 1,)
     automaton: np.ndarray  # int64 (rules,), -1: none
@@ -92,15 +92,16 @@ def _piece_sum(d, p, classes, labels, m):
 
 
 @kernel
-def labelling_amounts(d, classes, labels, m, amounts):
-    """Fill the amounts (rules,) by which a labelling breaks each rule; return what they cost (inf: a hard one).
+def labelling_amounts(d, weight, classes, labels, m, amounts):
+    """Fill the amounts (rules,) by which a labelling breaks each rule; return (their cost, how many it breaks).
 
-    ``classes`` (rules, n) are the token classes. An automaton without a run gets the amount ``UNREAD``, at infinite cost.
+    ``weight`` (rules,) is inf where a rule is hard, ``classes`` (rules, n) are the token classes. An automaton without a run gets the amount ``UNREAD``, at infinite cost.
     """
     count = np.zeros(m, np.int64)
     for t in range(len(labels)):
         count[labels[t]] += 1
     cost = 0.0
+    broken = 0
     for r in range(len(amounts)):
         amount = np.int64(0)
         for p in range(d.piece[r], d.piece[r + 1]):
@@ -117,29 +118,40 @@ def labelling_amounts(d, classes, labels, m, amounts):
         if d.automaton[r] >= 0:
             amount = _run_amount(d, d.automaton[r], classes[r], labels, m)
         amounts[r] = amount
+        broken += amount != 0
         if amount == UNREAD:
             cost = np.inf
         elif amount > 0:
-            cost += d.weight[r] if d.once[r] else d.weight[r] * amount
-    return cost
+            cost += weight[r] if d.once[r] else weight[r] * amount
+    return cost, broken
 
 
 @kernel
-def judge_one(unary, pairwise, d, classes, labels, amounts):
-    """Fill the amounts (rules,) of one labelling; return (score, sum of its terms' sizes, cost)."""
+def judge_one(unary, pairwise, d, weight, classes, labels, amounts):
+    """Fill the amounts (rules,) of one labelling; return (score, sum of its terms' sizes, cost, rules broken).
+
+    The last is ``OUTSIDE`` where these are no labels of this chain.
+    """
+    n, m = unary.shape
+    inside = len(labels) == n
+    for t in range(len(labels)):
+        inside = inside and 0 <= labels[t] < m
+    if not inside:
+        return np.nan, np.nan, np.nan, OUTSIDE
     score, size = labelling_score(unary, pairwise, labels)
-    return score, size, labelling_amounts(d, classes, labels, unary.shape[1], amounts)
+    cost, broken = labelling_amounts(d, weight, classes, labels, m, amounts)
+    return score, size, cost, broken
 
 
 @kernel
-def judge_all(unary, pairwise, d, classes, scores, costs):
+def judge_all(unary, pairwise, d, weight, classes, scores, costs):
     """Fill scores and costs of all m ** n labellings, in lexicographic order."""
     n, m = unary.shape
     labels = np.zeros(n, np.int64)
-    amounts = np.zeros(len(d.weight), np.int64)
+    amounts = np.zeros(len(weight), np.int64)
     for i in range(len(scores)):
         scores[i], _ = labelling_score(unary, pairwise, labels)
-        costs[i] = labelling_amounts(d, classes, labels, m, amounts)
+        costs[i], _ = labelling_amounts(d, weight, classes, labels, m, amounts)
         t = n - 1
         while t >= 0 and labels[t] == m - 1:
             labels[t] = 0

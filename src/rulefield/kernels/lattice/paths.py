@@ -6,7 +6,7 @@ import numpy as np
 
 from rulefield.kernels.jit import kernel
 from rulefield.kernels.lattice.dual import overwrite, path_score
-from rulefield.kernels.lattice.rule_tables import rule_amounts
+from rulefield.kernels.lattice.rule_tables import rule_cost
 
 
 @kernel
@@ -24,7 +24,7 @@ def kbest_paths(unary, arriving, charged, moved, ahead, constant, tables, classe
 
     ``charged``, ``moved`` and ``ahead`` are the dual potentials and their completions, ``constant`` is lambda'b. A
     popped prefix is followed to its best end at once; the other labels met on the way are pushed where their
-    bound beats ``best``. Every finished path is judged by all rules with the true potentials.
+    bound beats ``best``. Every finished path is judged by the rules with the true potentials.
 
     Returns
     -------
@@ -41,11 +41,16 @@ def kbest_paths(unary, arriving, charged, moved, ahead, constant, tables, classe
     label = np.empty(room, np.int64)
     depth = np.empty(room, np.int64)
     score = np.empty(room, np.float64)
+    ends = np.empty(m)
+    gains = np.empty((n, m))  # a token's score and all that can follow it
+    for t in range(n):
+        for here in range(m):
+            gains[t, here] = charged[t, here] + ahead[t, here]
     used = 0
     heap = [(0.0, np.int64(-1))]
     heap.pop()
     for first in range(m):
-        bound = constant + charged[0, first] + ahead[0, first]
+        bound = constant + gains[0, first]
         if bound > -np.inf and bound > best + slack:
             parent[used] = -1
             label[used] = first
@@ -59,32 +64,34 @@ def kbest_paths(unary, arriving, charged, moved, ahead, constant, tables, classe
             return best, best, used, True
         if used >= limit:
             return -negative, best, used, False
+        while used + n * m > room:  # not inside the next loop, which would then load each array anew at every access
+            parent = grown(parent, room)
+            label = grown(label, room)
+            depth = grown(depth, room)
+            score = grown(score, room)
+            room *= 2
         while depth[node] < n - 1:
             t = depth[node] + 1
             here = label[node]
+            step = min(t - 1, last)
             top = -np.inf
             choice = -1
             for to in range(m):
-                reach = score[node] + moved[min(t - 1, last), to, here] + charged[t, to]
-                if reach + ahead[t, to] > top:
-                    top = reach + ahead[t, to]
+                ends[to] = moved[step, to, here] + gains[t, to]
+                if ends[to] > top:
+                    top = ends[to]
                     choice = to
             following = np.int64(-1)
+            so_far = constant + score[node]
+            wanted = best + slack
             for to in range(m):
-                reach = score[node] + moved[min(t - 1, last), to, here] + charged[t, to]
-                bound = constant + reach + ahead[t, to]
-                if to != choice and not (bound > -np.inf and bound > best + slack):
+                bound = so_far + ends[to]
+                if to != choice and not bound > wanted:
                     continue
-                if used == room:
-                    parent = grown(parent, room)
-                    label = grown(label, room)
-                    depth = grown(depth, room)
-                    score = grown(score, room)
-                    room *= 2
                 parent[used] = node
                 label[used] = to
                 depth[used] = t
-                score[used] = reach
+                score[used] = score[node] + moved[step, to, here] + charged[t, to]
                 if to == choice:
                     following = np.int64(used)
                 else:
@@ -94,8 +101,8 @@ def kbest_paths(unary, arriving, charged, moved, ahead, constant, tables, classe
         while node >= 0:
             labels[depth[node]] = label[node]
             node = parent[node]
-        cost = rule_amounts(tables, classes, labels, m, amounts, excesses)
-        objective = path_score(unary, arriving, labels) - cost
+        reached = path_score(unary, arriving, labels)
+        objective = reached - rule_cost(tables, classes, labels, m, reached - best, amounts, excesses)
         if objective > best:
             best = objective
             overwrite(best_labels, labels)

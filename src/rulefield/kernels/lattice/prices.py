@@ -75,3 +75,21 @@ def automaton_prices(tables, automaton, row, unary, prices, to_come):
             price = least[letter[letter_at + np.int64(row[t]) * m + here]]
             prices[t, here] = price if unary[t, here] > -np.inf else 0
     return base
+
+
+@kernel
+def charge_prices(unary, weight, prices, lowered, charged):
+    """Fill ``charged`` = weight x prices where a label is allowed, ``lowered`` = unary less it; return whether any price is.
+
+    A hard rule (infinite weight) forbids what has a price.
+    """
+    n, m = unary.shape
+    found = False
+    for t in range(n):
+        for here in range(m):
+            price = prices[t, here]
+            found = found or price != 0
+            charge = weight * price if price > 0 and unary[t, here] > -np.inf else 0.0
+            charged[t, here] = charge
+            lowered[t, here] = unary[t, here] - charge
+    return found

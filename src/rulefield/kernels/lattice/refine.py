@@ -445,3 +445,28 @@ def refine(
         fine_layer, fine_label, reach[:nodes], np.empty(nodes), arc_ptr[: nodes + 1], arc_to[:arcs], arc_score[:arcs]
     )
     return done, refined, constant
+
+
+@kernel
+def worst_term(terms, waiting, weight, once, excesses, amounts, duals, charged):
+    """Of the terms (rule, low, high, states) that wait, the one whose cost most exceeds its charge; then of fewest states.
+
+    ``charged`` (rules,) is what prices of automata charge a rule with; counters are charged by their duals.
+    """
+    chosen = -1
+    widest = -np.inf
+    for k in range(len(terms)):
+        if not waiting[k]:
+            continue
+        r, low, high = terms[k, 0], terms[k, 1], terms[k, 2]
+        amount = np.int64(0) if high > low else amounts[r]
+        difference = -charged[r]
+        for c in range(low, high):
+            amount += max(excesses[c], 0)
+            difference -= duals[c] * excesses[c]
+        if amount > 0:
+            difference += weight[r] * (1 if once[r] else amount)
+        if chosen < 0 or difference > widest or (difference == widest and terms[k, 3] < terms[chosen, 3]):
+            chosen = k
+            widest = difference
+    return chosen

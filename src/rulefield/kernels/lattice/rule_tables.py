@@ -63,33 +63,50 @@ def tally_value(node, edge, first_at, node_at, edge_at, classes, labels, m):
 
 
 @kernel
-def automaton_amount(tables, automaton, classes, labels, m):
-    """Amount of the only accepting run of an automaton; ``NEVER`` where there is none."""
-    states = tables.states[automaton]
-    letters = tables.letters[automaton]
-    first = tables.state_at[automaton]
-    arcs = tables.arc_at[automaton]
-    now = np.empty(states, np.int64)
-    then = np.empty(states, np.int64)
-    for s in range(states):
-        start = tables.initial[first + s]
-        now[s] = start if start >= 0 else NEVER
+def only_run(
+    at, states, letters, first, arcs, letter, initial, final, arc_ptr, arc_to, arc_amount, classes, labels, m
+):
+    """Amount of the only run of an automaton that has one for every labelling."""
+    here = np.int64(0)
+    while initial[first + here] < 0:
+        here += 1
+    amount = np.int64(initial[first + here])
     for t in range(len(labels)):
-        letter = tables.letter[tables.letter_at[automaton] + np.int64(classes[t]) * m + np.int64(labels[t])]
+        read = letter[at + np.int64(classes[t]) * m + np.int64(labels[t])]
+        arc = arc_ptr[arcs + here * letters + read]
+        amount += arc_amount[arc]
+        here = np.int64(arc_to[arc])
+    return amount + final[first + here]
+
+
+@kernel
+def least_run(
+    at, states, letters, first, arcs, letter, initial, final, arc_ptr, arc_to, arc_amount, classes, labels, m
+):
+    """Least amount of the accepting runs of an automaton; ``NEVER`` where there is none."""
+    paid = np.empty(
+        (2, states), np.int64
+    )  # of the runs that end in each state, after an even or odd number of tokens
+    for s in range(states):
+        start = initial[first + s]
+        paid[0, s] = start if start >= 0 else NEVER
+    for t in range(len(labels)):
+        read = letter[at + np.int64(classes[t]) * m + np.int64(labels[t])]
+        now, then = t % 2, (t + 1) % 2
         for s in range(states):
-            then[s] = NEVER
+            paid[then, s] = NEVER
         for s in range(states):
-            if now[s] >= NEVER:
+            if paid[now, s] >= NEVER:
                 continue
-            row = arcs + s * letters + letter
-            for a in range(tables.arc_ptr[row], tables.arc_ptr[row + 1]):
-                to = tables.arc_to[a]
-                then[to] = min(then[to], now[s] + tables.arc_amount[a])
-        now, then = then, now
+            row = arcs + s * letters + read
+            for a in range(arc_ptr[row], arc_ptr[row + 1]):
+                to = arc_to[a]
+                paid[then, to] = min(paid[then, to], paid[now, s] + arc_amount[a])
     best = NEVER
     for s in range(states):
-        if now[s] < NEVER and tables.final[first + s] >= 0:
-            best = min(best, now[s] + tables.final[first + s])
+        owed = paid[len(labels) % 2, s]
+        if owed < NEVER and final[first + s] >= 0:
+            best = min(best, owed + final[first + s])
     return best
 
 
@@ -99,16 +116,42 @@ def rule_amounts(tables, classes, labels, m, amounts, excesses):
 
     The cost is ``inf`` where a hard rule is broken. O(n x rules).
     """
-    node, edge, bound = tables.node, tables.edge, tables.counter_bound
+    return read_rules(tables, classes, labels, m, np.inf, True, amounts, excesses)
+
+
+@kernel
+def rule_cost(tables, classes, labels, m, enough, amounts, excesses):
+    """What non-local rules cost; where that is not below ``enough``, some number that is not. Uses the last two."""
+    return read_rules(tables, classes, labels, m, enough, False, amounts, excesses)
+
+
+@kernel
+def read_rules(tables, classes, labels, m, enough, local_too, amounts, excesses):
+    """Fill the amounts and excesses of rules one by one until non-local ones cost ``enough``; return their cost."""
+    # each look at a field of ``tables`` counts its references: take them out of the loop
+    node, edge, bound, plain = tables.node, tables.edge, tables.counter_bound, tables.counter_plain
     first_at, node_at, edge_at = tables.first_at, tables.node_at, tables.edge_at
+    weight, once, local, sure = tables.weight, tables.once, tables.local, tables.sure
+    rule_counter, rule_automaton, deterministic = tables.rule_counter, tables.rule_automaton, tables.deterministic
+    letter_at, states, letters = tables.letter_at, tables.states, tables.letters
+    state_at, arc_at, letter, initial, final = (
+        tables.state_at,
+        tables.arc_at,
+        tables.letter,
+        tables.initial,
+        tables.final,
+    )
+    arc_ptr, arc_to, arc_amount = tables.arc_ptr, tables.arc_to, tables.arc_amount
     times = np.zeros(m, np.int64)
     for t in range(len(labels)):
         times[labels[t]] += 1
     cost = 0.0
     for r in range(len(amounts)):
+        if local[r] and not local_too:
+            continue
         amount = np.int64(0)
-        for c in range(tables.rule_counter[r], tables.rule_counter[r + 1]):
-            if tables.counter_plain[c]:
+        for c in range(rule_counter[r], rule_counter[r + 1]):
+            if plain[c]:
                 total = np.int64(0)
                 for here in range(m):
                     total += node[node_at[c] + here] * times[here]
@@ -116,11 +159,24 @@ def rule_amounts(tables, classes, labels, m, amounts, excesses):
                 total = tally_value(node, edge, first_at[c], node_at[c], edge_at[c], classes[r], labels, m)
             excesses[c] = total - bound[c]
             amount += max(excesses[c], 0)
-        if tables.rule_automaton[r] >= 0:
-            amount = automaton_amount(tables, tables.rule_automaton[r], classes[r], labels, m) - tables.sure[r]
+        k = rule_automaton[r]
+        if k >= 0:
+            if deterministic[k]:
+                amount = only_run(
+                    letter_at[k], states[k], letters[k], state_at[k], arc_at[k],
+                    letter, initial, final, arc_ptr, arc_to, arc_amount, classes[r], labels, m,
+                )  # fmt: skip
+            else:
+                amount = least_run(
+                    letter_at[k], states[k], letters[k], state_at[k], arc_at[k],
+                    letter, initial, final, arc_ptr, arc_to, arc_amount, classes[r], labels, m,
+                )  # fmt: skip
+            amount -= sure[r]
         amounts[r] = amount
-        if amount > 0 and not tables.local[r]:
-            cost += tables.weight[r] * (1.0 if tables.once[r] else float(amount))
+        if amount > 0 and not local[r]:
+            cost += weight[r] * (1.0 if once[r] else float(amount))
+            if cost >= enough and not local_too:
+                break
     return cost
 
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rulefield.inference.flatten import Term, flatten
+from rulefield.inference.flatten import Terms, flatten
 from rulefield.inference.result import TOLERANCE, BrokenRule, Result, judge, rounding_error
 from rulefield.inference.segments.exact import as_parts, as_roles
 from rulefield.kernels.lattice.rule_tables import RuleTables, fold_local, rule_amounts
@@ -46,7 +46,7 @@ class PreparedSegments:
     tables: RuleTables
     classes: np.ndarray
     caps: np.ndarray
-    terms: tuple[Term, ...]
+    terms: Terms
 
     @property
     def shift(self) -> float:

@@ -95,7 +95,8 @@ def _piece_sum(d, p, classes, labels, m):
 def labelling_amounts(d, weight, classes, labels, m, amounts):
     """Fill the amounts (rules,) by which a labelling breaks each rule; return (their cost, how many it breaks).
 
-    ``weight`` (rules,) is inf where a rule is hard, ``classes`` (rules, n) are the token classes. An automaton without a run gets the amount ``UNREAD``, at infinite cost.
+    ``weight`` (rules,) is inf where a rule is hard, ``classes`` (rules, n) are the token classes. An automaton without a run
+    gets the amount ``UNREAD``, at infinite cost.
     """
     count = np.zeros(m, np.int64)
     for t in range(len(labels)):

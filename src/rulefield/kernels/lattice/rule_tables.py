@@ -121,7 +121,7 @@ def rule_amounts(tables, classes, labels, m, amounts, excesses):
 
 @kernel
 def rule_cost(tables, classes, labels, m, enough, amounts, excesses):
-    """What non-local rules cost; where that is not below ``enough``, some number that is not. Uses the last two."""
+    """Return what non-local rules cost; where that is not below ``enough``, some number that is not. Uses the last two."""
     return read_rules(tables, classes, labels, m, enough, False, amounts, excesses)
 
 

@@ -30,6 +30,7 @@ _PUBLIC = {
     "decode_scores": "rulefield.estimators.chain.scores",
     "load": "rulefield.estimators.files",
     "load_crfsuite": "rulefield.estimators.text.crfsuite",
+    "write_report": "rulefield.report.page",
 }
 _MODULES = {"rules", "metrics", "datasets"}
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from rulefield.encode.labels import as_label_sequences, check_lengths
 from rulefield.encode.schemes import OUTSIDE, Scheme, as_scheme, guess_scheme
-from rulefield.encode.spans import SegmentTable
+from rulefield.encode.spans import SegmentTable, Span
 from rulefield.exceptions import InputError, LabelError
 
 
@@ -122,6 +122,81 @@ def span_precision(y_true: Any, y_pred: Any, *, average: str | None = "micro", *
 def span_recall(y_true: Any, y_pred: Any, *, average: str | None = "micro", **options: Any) -> Any:
     """Recall of segments; ``options`` as in :func:`span_counts`."""
     return _average(span_counts(y_true, y_pred, **options), "recall", average)
+
+
+# --- kinds of error -------------------------------------------------------------------------------
+
+
+class SpanPair(NamedTuple):
+    """A gold segment and the predicted one that answers it, or one of them alone; ``sequence`` is where."""
+
+    sequence: int
+    gold: Span | None
+    found: Span | None
+
+    @property
+    def kind(self) -> str:
+        """One of :data:`SPAN_KINDS`."""
+        if self.gold is None or self.found is None:
+            return "spurious" if self.gold is None else "missed"
+        place, kind = self.gold[:2] == self.found[:2], self.gold.type == self.found.type
+        return "correct" if place and kind else "type" if place else "boundary" if kind else "both"
+
+
+SPAN_KINDS = ("correct", "type", "boundary", "both", "missed", "spurious")
+"""Right; right place, wrong type; right type, wrong place; overlapping and both wrong; not found; not there."""
+
+
+def span_pairs(y_true: Any, y_pred: Any, *, scheme: str | None = "auto") -> list[SpanPair]:
+    """Pair gold and predicted segments, level by level.
+
+    As nervaluate pairs them: a predicted segment belongs to the gold one with its boundaries, else to the first that it
+    overlaps and that no other has taken. Linear in the number of segments.
+    """
+    names, true, pred, lengths = _encode(y_true, y_pred, "segment")
+    kind = guess_scheme(names) if scheme == "auto" else as_scheme(scheme)
+    table = SegmentTable([str(name) for name in names], kind)
+    starts = np.cumsum(lengths) - lengths
+    pairs: list[SpanPair] = []
+    for level in range(table.depth):
+        gold, found = (_by_sequence(table, ids, lengths, starts, level, kind) for ids in (true, pred))
+        for i, (g, f) in enumerate(zip(gold, found)):
+            pairs += [SpanPair(i, *pair) for pair in _paired(g, f)]
+    return pairs
+
+
+def span_errors(y_true: Any, y_pred: Any, *, scheme: str | None = "auto") -> dict[str, int]:
+    """How many segments are of each of :data:`SPAN_KINDS`; "incorrect" of nervaluate is type + boundary + both."""
+    kinds = [pair.kind for pair in span_pairs(y_true, y_pred, scheme=scheme)]
+    return {kind: kinds.count(kind) for kind in SPAN_KINDS}
+
+
+def _by_sequence(
+    table: SegmentTable, ids: np.ndarray, lengths: np.ndarray, starts: np.ndarray, level: int, scheme: Scheme
+) -> list[list[Span]]:
+    found: list[list[Span]] = [[] for _ in lengths]
+    first, last, kinds = table.find(ids, lengths, level)
+    owners = np.searchsorted(np.cumsum(lengths), first, side="right")
+    for a, b, k, i in zip(first.tolist(), last.tolist(), kinds.tolist(), owners.tolist()):
+        if scheme is not Scheme.none or table.types[k] != OUTSIDE:
+            found[i].append(Span(a - int(starts[i]), b - int(starts[i]) + 1, table.types[k]))
+    return found
+
+
+def _paired(gold: list[Span], found: list[Span]) -> list[tuple[Span | None, Span | None]]:
+    """Pair segments of one sequence; both lists are in order and do not overlap themselves."""
+    pairs: list[tuple[Span | None, Span | None]] = []
+    low = 0  # gold segments before it are paired, or end before all that comes
+    for f in found:
+        while low < len(gold) and gold[low].stop <= f.start:
+            pairs.append((gold[low], None))
+            low += 1
+        if low < len(gold) and gold[low].start < f.stop:
+            pairs.append((gold[low], f))
+            low += 1
+        else:
+            pairs.append((None, f))
+    return pairs + [(g, None) for g in gold[low:]]
 
 
 # --- tokens and sequences -------------------------------------------------------------------------

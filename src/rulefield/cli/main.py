@@ -1,4 +1,4 @@
-"""The command line: ``rulefield train``, ``predict``, ``parse``, ``convert``, ``evaluate``, ``inspect``, ``demo``, ``rules``.
+"""The command line: train, predict, parse, convert, evaluate, report, inspect, demo, rules.
 
 Commands only declare their options here and import their work when they run, so that ``--help`` is quick.
 """
@@ -144,6 +144,29 @@ def evaluate(
     from rulefield.cli.evaluation import Scoring, run_evaluate
 
     run_evaluate(file, model, rules, tasks, Scoring(scheme, strict, tokens, as_json), form, jobs)
+
+
+@app.command(
+    epilog="[b]Examples[/b]: rulefield report chunks.rf test.conll -o report.html   |   "
+    "rulefield report old.rf new.rf test.conll -o compared.html"
+)
+def report(
+    files: Annotated[list[str], typer.Argument(help="MODEL TEST, or OLD NEW TEST to compare two models.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="Page to write.")] = "report.html",
+    rules: Annotated[
+        str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")
+    ] = None,
+    title: Annotated[str, typer.Option(help="Title of the page.")] = "",
+    form: Annotated[
+        str, typer.Option("--format", help="auto (by name), columns or jsonl; of a parser, any.")
+    ] = "auto",
+    jobs: Jobs = -1,
+    quiet: Quiet = False,
+) -> None:
+    """Write one page about a model: scores with intervals, errors, calibration, what each rule does, hard cases."""
+    from rulefield.cli.pages.report import run_report
+
+    run_report(files, output, rules, title, form, jobs, quiet)
 
 
 @app.command(

@@ -145,11 +145,14 @@ class FittedChain(SequenceEstimator):
         return [[dict(zip(self.classes_, row)) for row in piece.tolist()] for piece in pieces]
 
     def _marginals(
-        self, X: SequencesLike, data: Sequences, rules: RulesLike, allowed: np.ndarray | None
+        self, X: SequencesLike, data: Sequences, rules: RulesLike, allowed: np.ndarray | None, quick: bool = False
     ) -> np.ndarray:
         if not rules:
             return self._decoder().marginals(data, allowed)
-        return self._ruled_decoder(rules).marginals(data, token_lists(X, data), allowed)
+        from rulefield.estimators.chain.under_rules import EXACT_NODES, EXPLAINED_NODES
+
+        most = EXPLAINED_NODES if quick else EXACT_NODES
+        return self._ruled_decoder(rules).marginals(data, token_lists(X, data), allowed, most)
 
     def predict_kbest(
         self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None, k: int = 5
@@ -239,7 +242,7 @@ class FittedChain(SequenceEstimator):
         explainer = ChainExplainer(self.model_, self.theta_, self.classes_, names, top)
         note = ""
         try:
-            marginals = self._marginals(X, data, self._acting(rules), allowed)
+            marginals = self._marginals(X, data, self._acting(rules), allowed, quick=True)
         except InputError as error:  # rules too many to sum over
             marginals = self._decoder().marginals(data, allowed)
             note = f"probabilities are those of the model without its rules: {error}"

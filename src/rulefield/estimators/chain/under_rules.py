@@ -28,6 +28,8 @@ from rulefield.rules import RuleCompiler
 T = TypeVar("T")
 EXACT_NODES = 100_000
 """Largest lattice of exact sums for one probability; beyond it the k best tell, with a bound, or nothing does."""
+EXPLAINED_NODES = 2_000
+"""The same where somebody waits for an explanation."""
 
 
 class PotentialSource(Protocol):
@@ -78,7 +80,9 @@ class RuledDecoder:
         """Decode every sequence; ``how`` goes to the engine (``engine``, ``node_limit``, ``seconds``)."""
         return self.decoder.each(len(data), lambda i: self._one(data, tokens[i], i, allowed, probability, how))
 
-    def marginals(self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None) -> np.ndarray:
+    def marginals(
+        self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None, node_limit: int = EXACT_NODES
+    ) -> np.ndarray:
         """Probabilities of labels among labellings that obey the hard rules, soft ones paid for, (n_tokens, m)."""
 
         def one(i: int) -> np.ndarray:
@@ -86,7 +90,7 @@ class RuledDecoder:
                 self._check_empty(data, tokens[i], i)
                 return np.zeros((0, len(self.labels)))
             problem = self.problem(data, tokens[i], i, allowed)
-            found = constrained_marginals(problem)
+            found = constrained_marginals(problem, node_limit)
             if found.status is Status.infeasible:
                 self._refuse(problem, i)
             return found.node

@@ -21,7 +21,9 @@ class TwoStageDecoder(RuledDecoder):
         super().__init__(*chain)
         self.tau = tau
 
-    def marginals(self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None) -> np.ndarray:
+    def marginals(
+        self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None, node_limit: int = 0
+    ) -> np.ndarray:
         """Probabilities by the model alone: the rules have no price here."""
         parts = [forward_backward(self.decoder.potentials(data, i, allowed)).node for i in range(len(data))]
         return np.concatenate(parts) if parts else np.zeros((0, len(self.labels)))

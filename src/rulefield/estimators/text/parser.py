@@ -269,6 +269,16 @@ class TextParser(SavedModel):
         labels = align(document, lambda _: places, _scheme(self.model_), "snap").labels or []  # type: ignore[arg-type]
         return [None if label == "O" else label for label in labels]
 
+    def labeled_tokens(self, texts: Any, spans: Iterable[Spans] | None = None) -> tuple[list[Any], list[Any]]:
+        """Return tokens and gold labels of labelled texts as the model inside sees them; arguments of ``fit``.
+
+        Spans that cut a token are widened to it: predictions are made of whole tokens.
+        """
+        check_is_fitted(self, "model_")
+        scheme = _scheme(self.model_)
+        made = [(d.text, align(d, self._tokenizer, scheme, "snap")) for d in _documents(texts, spans)]
+        return [[t[a:b] for a, b in m.places] for t, m in made], [m.labels for _, m in made]
+
     # --- files and scikit-learn -------------------------------------------------------------------
 
     def _state(self) -> State:

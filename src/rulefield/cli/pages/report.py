@@ -1,0 +1,60 @@
+"""``rulefield report``."""
+
+from pathlib import Path
+from typing import Any
+
+from rulefield.cli.corpus import protect_inputs, read_corpus
+from rulefield.cli.prediction import NONE, read_rules
+from rulefield.cli.show import console
+from rulefield.exceptions import InputError
+
+
+def run_report(
+    files: list[str], output: str, rules: str | None, title: str, form: str, jobs: int, quiet: bool
+) -> None:
+    """Open one model or two, read the data, write the page."""
+    from rulefield.report.page import write_report
+
+    if len(files) not in (2, 3):
+        raise InputError(f"report needs MODEL TEST, or two models and TEST; got {len(files)} files.")
+    *models, test = files
+    protect_inputs(output, [*files, *([rules] if rules and rules != NONE else [])])
+    opened = [open_labeler(path, jobs) for path in models]
+    X, y = read_labeled(opened[-1], test, form)
+    names = [Path(path).name for path in models]
+    write_report(
+        opened[-1],
+        X,
+        y,
+        output,
+        baseline=opened[0] if len(opened) == 2 else None,
+        rules=read_rules(rules),
+        title=title or f"{names[-1]} on {Path(test).name}",
+        data=Path(test).name,
+        names=(names[0], names[-1]) if names[0] != names[-1] else (models[0], models[-1]),
+    )
+    if not quiet:
+        size = Path(output).stat().st_size / 1024
+        console(to_error=True).print(f"{output}: {len(X)} sequences, {size:.0f} KB; open it in a browser.")
+
+
+def open_labeler(path: str, jobs: int) -> Any:
+    """Read a model file: a parser, or a model that labels sequences."""
+    from rulefield.estimators.files import load
+    from rulefield.report.certainty import check_sequence_model
+
+    found = load(path)
+    inner = found.model_ if found._kind == "text" else found
+    check_sequence_model(inner)
+    inner.set_params(n_jobs=jobs)
+    return found
+
+
+def read_labeled(model: Any, path: str, form: str = "auto") -> tuple[list[Any], list[Any]]:
+    """Tokens and gold labels of a file, as a model takes them: columns or JSON lines; of a parser, any format."""
+    if model._kind != "text":
+        corpus = read_corpus(path, form, labelled=True)
+        return corpus.tokens, corpus.labels or []
+    from rulefield.encode.formats import read_documents
+
+    return model.labeled_tokens(list(read_documents(path, form)))

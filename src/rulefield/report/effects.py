@@ -1,0 +1,125 @@
+"""What each rule changes: the same model with and without it, beside gold labels."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rulefield.rules.finding.check import amounts_table
+from rulefield.rules.rule import Rule
+
+MOST_RULES = 60
+SHOWN = 3
+"""Examples per rule of what it mended, and of what it spoiled."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A sequence whose labels one rule changes; ``gain`` is tokens that became right minus tokens that became wrong."""
+
+    sequence: int
+    without: list[Any]
+    gain: int
+
+
+@dataclass(frozen=True)
+class RuleEffect:
+    """What one rule does on labelled data, among the other rules that act.
+
+    Parameters
+    ----------
+    rule : Rule
+    sequences : int
+    broken_in_gold, broken_without, broken_with : int
+        Sequences that break it: their gold labels; what the model predicts under the other rules alone; what it predicts.
+    cost : float
+        What the predictions pay for breaking it in all (hard rules that were broken because nothing obeys them: inf).
+    mended, spoiled : int
+        Tokens that are right because of it, and wrong because of it.
+    changes : tuple of Change
+        Every sequence that it changes, the best for it first.
+    """
+
+    rule: Rule
+    sequences: int
+    broken_in_gold: int
+    broken_without: int
+    broken_with: int
+    cost: float
+    mended: int
+    spoiled: int
+    changes: tuple[Change, ...]
+
+    @property
+    def holds(self) -> float:
+        """Share of the gold labelings that obey it."""
+        return 1 - self.broken_in_gold / self.sequences if self.sequences else 1.0
+
+    @property
+    def examples(self) -> list[tuple[str, Change]]:
+        """Up to three sequences that it mended and three that it spoiled."""
+        good = [("mended", c) for c in self.changes if c.gain > 0][:SHOWN]
+        return good + [("spoiled", c) for c in reversed(self.changes) if c.gain < 0][:SHOWN]
+
+
+def rule_effects(
+    model: Any,
+    X: Sequence[Any],
+    gold: Sequence[Sequence[Any]],
+    rules: Sequence[Rule],
+    *,
+    predicted: Sequence[Any] | None = None,
+    scheme: str | None = "auto",
+    labels: Sequence[str] | None = None,
+    most: int = MOST_RULES,
+) -> list[RuleEffect]:
+    """Predict with all rules and with all but one, for each; compare with gold labels.
+
+    Where the labeling without any rule breaks none of them it is the best with and without each, so only the other
+    sequences are decoded again: O(rules x sequences that break something).
+
+    Parameters
+    ----------
+    model : estimator with ``predict(X, rules=)``
+    X, gold : sequences and their labels, all known
+    rules : list of rules
+    predicted : what the model predicts with all of them, where that is known
+    scheme, labels : of the labels; the set of all labels that rules may name
+    most : int
+        Of more rules, those that the labelings without rules break most often are measured.
+    """
+    plain = list(model.predict(X, rules=[]))
+    full = list(model.predict(X, rules=list(rules)) if predicted is None else predicted)
+    broken = {
+        name: amounts_table(rules, X, y, scheme, labels)
+        for name, y in (("gold", gold), ("plain", plain), ("full", full))
+    }
+    touched = np.flatnonzero((broken["plain"] > 0).any(axis=0)).tolist()
+    effects = []
+    for r in np.sort(np.argsort(-(broken["plain"] > 0).sum(axis=1), kind="stable")[:most]).tolist():
+        rule = rules[r]
+        others = [other for k, other in enumerate(rules) if k != r]
+        found = list(model.predict([X[i] for i in touched], rules=others)) if touched else []
+        amounts = amounts_table([rule], [X[i] for i in touched], found, scheme, labels)[0] if touched else np.zeros(0)
+        changes, mended, spoiled = _changes(touched, found, full, gold)
+        paid = sum(rule.cost(float(amount)) for amount in broken["full"][r] if amount > 0)
+        in_gold, with_it = (int((broken[name][r] > 0).sum()) for name in ("gold", "full"))
+        effects.append(
+            RuleEffect(rule, len(gold), in_gold, int((amounts > 0).sum()), with_it, paid, mended, spoiled, changes)
+        )
+    return effects
+
+
+def _changes(
+    places: list[int], without: list[Any], full: list[Any], gold: Sequence[Sequence[Any]]
+) -> tuple[tuple[Change, ...], int, int]:
+    changes, mended, spoiled = [], 0, 0
+    for i, before in zip(places, without):
+        if before == full[i]:
+            continue
+        up = sum(b != g and a == g for b, a, g in zip(before, full[i], gold[i]))
+        down = sum(b == g and a != g for b, a, g in zip(before, full[i], gold[i]))
+        changes.append(Change(i, before, up - down))
+        mended, spoiled = mended + up, spoiled + down
+    return tuple(sorted(changes, key=lambda change: -change.gain)), mended, spoiled

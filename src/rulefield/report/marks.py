@@ -1,0 +1,101 @@
+"""Labelled text for pages: tokens cut into coloured pieces, and the templates that show them. All text is escaped."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from rulefield.encode.schemes import OUTSIDE
+from rulefield.encode.spans import spans
+
+LONGEST = 300
+"""Tokens of one sequence that are shown; the rest is counted."""
+
+
+class Piece(NamedTuple):
+    """Some tokens of one type (None: outside); ``parts`` are (text, wrong) in turn."""
+
+    type: str | None
+    parts: tuple[tuple[str, bool], ...]
+
+
+def word_of(token: Any) -> str:
+    """Return what people call a token: itself, its first column, or its first feature."""
+    if isinstance(token, str):
+        return token
+    if isinstance(token, Mapping):
+        token = token.get("word", next(iter(token.values()), ""))
+    elif isinstance(token, Sequence) and len(token):
+        token = token[0]
+    return str(token)[:80]
+
+
+def pieces(
+    tokens: Sequence[Any], labels: Sequence[Any], scheme: str | None, other: Sequence[Any] = ()
+) -> list[Piece]:
+    """Cut a labelled sequence at its segments, the deepest where they nest; tokens that ``other`` labels otherwise are wrong.
+
+    Parameters
+    ----------
+    tokens : sequence of length n
+    labels : sequence of str, length n
+    scheme : str or None
+    other : sequence of str, length n or 0
+    """
+    names = [str(label) for label in labels[:LONGEST]]
+    words = [word_of(token) for token in tokens[: len(names)]]
+    wrong = [a != b for a, b in zip(labels, other)] if len(other) else [False] * len(words)
+    found = [span for span in spans(names, scheme, level=None) if span.type != OUTSIDE] if names else []
+    owner = [-1] * len(words)
+    for number, span in enumerate(found):
+        owner[span.start : span.stop] = [number] * (span.stop - span.start)
+    made: list[Piece] = []
+    for low, high in _runs(owner):
+        parts = tuple((" ".join(words[low + a : low + b]), wrong[low + a]) for a, b in _runs(wrong[low:high]))
+        made.append(Piece(None if owner[low] < 0 else found[owner[low]].type, parts))
+    if len(labels) > LONGEST:
+        made.append(Piece(None, ((f"… {len(labels) - LONGEST} more tokens", False),)))
+    return made
+
+
+def _runs(values: Sequence[Any]) -> list[tuple[int, int]]:
+    cuts = [i for i in range(1, len(values)) if values[i] != values[i - 1]]
+    return list(zip([0, *cuts], [*cuts, len(values)])) if len(values) else []
+
+
+def hues(types: Iterable[str]) -> dict[str, int]:
+    """Give each type a hue, far from those of its neighbours (steps of the golden angle)."""
+    return {name: round(i * 137.508 + 210) % 360 for i, name in enumerate(dict.fromkeys(types))}
+
+
+@cache
+def templates() -> Any:
+    """Jinja2's environment of the package's templates: everything is escaped unless a template says otherwise."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    made = Environment(
+        loader=PackageLoader("rulefield.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters.update(percent=_percent, signed=_signed, short=_short)
+    return made
+
+
+def render(name: str, **values: Any) -> str:
+    """Fill a template of the package."""
+    return templates().get_template(name).render(**values)
+
+
+def _percent(value: float | None, digits: int = 1) -> str:
+    return "" if value is None else f"{100 * value:.{digits}f}"
+
+
+def _signed(value: float, digits: int = 2) -> str:
+    return f"{value:+.{digits}f}".replace("-", "−").replace("inf", "∞")
+
+
+def _short(value: Any, most: int = 120) -> str:
+    text = str(value)
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,265 @@
+"""``write_report``: one self-contained page about one model, or about two side by side."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rulefield
+from rulefield.exceptions import InputError
+from rulefield.outputs import check_output, write_whole
+from rulefield.report.intervals import difference
+from rulefield.report.marks import hues, pieces, render, word_of
+from rulefield.report.study import Study, chain_of, study
+
+SHOWN = 50
+"""Sequences in each list."""
+EXPLAINED = 6
+"""Tokens of one sequence that are explained: the wrong ones, then the least certain."""
+MOST_LABELS = 30
+"""Labels in the table of transitions: those that occur most often."""
+DOUBTFUL = 0.9
+BUDGET = 12_000
+"""Tokens shown in one list: a page of long sequences stays under 1 MB by showing fewer of them."""
+
+
+def write_report(
+    model: Any,
+    X: Any,
+    y: Any,
+    path: str | Path,
+    *,
+    baseline: Any = None,
+    rules: Any = None,
+    title: str = "Report",
+    data: str = "",
+    names: Sequence[str] = ("baseline", "model"),
+) -> Path:
+    """Write a page about a model on labelled sequences: scores, errors, calibration, rules, hard cases.
+
+    Parameters
+    ----------
+    model : ChainCRF, RuledCRF, SegmentCRF or TextParser, fitted
+    X, y : labelled data, as for ``score``
+        Of a TextParser: texts and lists of (start, end, label).
+    path : path
+        The file to write: one page without scripts and references to anything outside, under 1 MB.
+    baseline : estimator, optional
+        Another model to compare with, on the same data, paired.
+    rules : list of rules, optional
+        In place of the model's own.
+    title, data : str
+        Title of the page; what the data are called.
+    names : (str, str)
+        What baseline and model are called.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Examples
+    --------
+    >>> import rulefield as rf
+    >>> X, y = rf.datasets.make_citations(60, seed=0)
+    >>> crf = rf.ChainCRF(scheme="BIO").fit(X[:40], y[:40])
+    >>> rf.write_report(crf, X[40:], y[40:], "report.html").name
+    'report.html'
+    """
+    check_output(path)
+    model, X, y = as_sequences(model, X, y)
+    new = study(model, X, y, rules=rules, name=names[1])
+    old = None
+    if baseline is not None:
+        old = study(*as_sequences(baseline, X, y), name=names[0])
+        if len(old.gold) != len(new.gold):
+            raise InputError("two models are compared on the same sequences; got different ones.")
+    write_whole(path, report_page(new, old, title=title, data=data))
+    return Path(path)
+
+
+def as_sequences(model: Any, X: Any, y: Any) -> tuple[Any, Any, Any]:
+    """Return the sequence model inside a parser, with texts as tokens and spans as labels; others as they are."""
+    if getattr(model, "_kind", None) != "text":
+        return model, list(X), list(y)
+    if len(X) and not isinstance(X[0], str):
+        return model.model_, list(X), list(y)
+    tokens, labels = model.labeled_tokens(X, y)
+    return model.model_, tokens, labels
+
+
+def report_page(new: Study, old: Study | None = None, *, title: str = "Report", data: str = "") -> str:
+    """Fill the page."""
+    types = sorted({*new.types, *(old.types if old else ())})
+    shown, doubt = Shown(new), new.certainty.doubt
+    lists = [
+        ("uncertain", "Least certain", _first(np.argsort(-doubt, kind="stable"), new, doubt > 0.02)),
+        ("worst", "Most wrong", _first(np.argsort(-new.wrong, kind="stable"), new, new.wrong > 0)),
+    ]
+    return render(
+        "report.html",
+        title=title,
+        data=data,
+        study=new,
+        old=old,
+        changes=compared(old, new) if old else [],
+        disagreements=disagreements(old, new) if old else [],
+        hues=hues(types),
+        number={name: k for k, name in enumerate(types)},
+        lists=[(key, name, [shown(i) for i in rows]) for key, name, rows in lists],
+        effects=[(effect, [_example(new, *example) for example in effect.examples]) for effect in new.effects],
+        confusion=_confusion(new),
+        transitions=_transitions(new),
+        calibration=new.calibration,
+        facts=facts(new),
+        written=datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        version=rulefield.__version__,
+    )
+
+
+def _first(order: np.ndarray, of: Study, worth: np.ndarray) -> list[int]:
+    """Return the first sequences of an order that are worth a look, as many as the budget of tokens allows."""
+    kept: list[int] = []
+    spent = 0
+    for i in order[:SHOWN].tolist():
+        spent += len(of.gold[i])
+        if not worth[i] or (kept and spent > BUDGET):
+            break
+        kept.append(i)
+    return kept
+
+
+class Shown:
+    """What a page shows of single sequences; each is explained where it comes first."""
+
+    def __init__(self, of: Study):
+        self.study, self.seen = of, set[int]()
+
+    def __call__(self, i: int) -> dict[str, Any]:
+        """Return what the template needs of sequence ``i``."""
+        s = self.study
+        gold, found = s.gold[i], s.predicted[i]
+        again = i in self.seen
+        self.seen.add(i)
+        return {
+            "number": i,
+            "again": again,
+            "wrong": int(s.wrong[i]),
+            "probability": float(s.certainty.whole[i]),
+            "broken": s.labelings[i].broken,
+            "found": pieces(s.X[i], found, _scheme(s), gold),
+            "gold": pieces(s.X[i], gold, _scheme(s)) if found != gold else None,
+            "why": [] if again else self.explained(i),
+        }
+
+    def explained(self, i: int) -> list[Any]:
+        """Explanations of the wrong and the doubtful tokens of one sequence."""
+        s = self.study
+        if not hasattr(s.model, "explain"):
+            return []
+        wrong = np.array([a != b for a, b in zip(s.predicted[i], s.gold[i])])
+        sure = s.certainty.tokens[i]
+        tokens = s.model.explain(s.X[i], rules=s.rules, top=3).tokens
+        order = np.lexsort((sure, ~wrong))[:EXPLAINED].tolist()
+        return [
+            {"word": word_of(tokens[t].token), "gold": s.gold[i][t], "wrong": bool(wrong[t]), "why": tokens[t]}
+            for t in sorted(order)
+            if wrong[t] or sure[t] < DOUBTFUL
+        ]
+
+
+def _scheme(of: Study) -> str | None:
+    from rulefield.encode.schemes import guess_scheme
+
+    return str(guess_scheme(sorted({str(x) for row in of.gold for x in row}))) if of.scheme == "auto" else of.scheme
+
+
+def _example(of: Study, kind: str, change: Any) -> dict[str, Any]:
+    i, scheme = change.sequence, _scheme(of)
+    return {
+        "kind": kind,
+        "number": i,
+        "gain": change.gain,
+        "without": pieces(of.X[i], change.without, scheme, of.gold[i]),
+        "with": pieces(of.X[i], of.predicted[i], scheme, of.gold[i]),
+    }
+
+
+def compared(old: Study, new: Study) -> list[tuple[str, Any, Any, Any]]:
+    """One row per score: the old one, the new one, their paired difference."""
+    return [
+        (name, old.scores[name], new.scores[name], difference(old.counts[name][0], counts, score))
+        for name, (counts, score) in new.counts.items()
+    ]
+
+
+def disagreements(old: Study, new: Study, most: int = 10) -> list[dict[str, Any]]:
+    """Return the sequences on which the two differ most, for better and for worse."""
+    gain = old.wrong - new.wrong
+    order = np.argsort(-gain, kind="stable")
+    best = [i for i in order[:most].tolist() if gain[i] > 0]
+    worst = [i for i in order[::-1][:most].tolist() if gain[i] < 0]
+    return [
+        {
+            "number": i,
+            "gain": int(gain[i]),
+            "old": pieces(new.X[i], old.predicted[i], _scheme(new), new.gold[i]),
+            "new": pieces(new.X[i], new.predicted[i], _scheme(new), new.gold[i]),
+        }
+        for i in [*best, *worst]
+    ]
+
+
+def _confusion(of: Study) -> dict[str, Any]:
+    """Rows of the table of confusions: (name, [(count, shade)]); shades are shares of the row."""
+    names, table = of.confusion
+    totals = table.sum(axis=1, keepdims=True)
+    shades = np.divide(table, totals, out=np.zeros(table.shape), where=totals > 0)
+    cells = [list(zip(row.tolist(), shade.round(2).tolist())) for row, shade in zip(table, shades)]
+    return {"names": names, "rows": list(zip(names, cells))}
+
+
+def _transitions(of: Study) -> dict[str, Any] | None:
+    """Weights between labels: (from, [(weight or None where impossible, shade)])."""
+    chain = chain_of(of.model)
+    if chain is None:
+        return None
+    weights, labels = chain.model_.pairwise(chain.theta_), [str(c) for c in chain.classes_]
+    seen = dict.fromkeys(labels, 0)
+    for row in of.gold:
+        for label in row:
+            seen[str(label)] = seen.get(str(label), 0) + 1
+    kept = sorted(sorted(range(len(labels)), key=lambda k: -seen[labels[k]])[:MOST_LABELS])
+    table = weights[np.ix_(kept, kept)]
+    finite = np.isfinite(table)
+    largest = max(float(np.abs(table[finite]).max()) if finite.any() else 0.0, 1e-9)
+    rows = [
+        (labels[k], [(None, 0.0) if not np.isfinite(w) else (float(w), round(float(w) / largest, 2)) for w in row])
+        for k, row in zip(kept, table)
+    ]
+    return {"names": [labels[k] for k in kept], "rows": rows, "all": len(labels)}
+
+
+def facts(of: Study) -> list[tuple[str, str]]:
+    """Say what the model is, in rows of (name, value)."""
+    model = of.model
+    chain = chain_of(model) or model
+    rows = [
+        ("kind", type(model).__name__),
+        ("labels", f"{len(chain.classes_):,}"),
+        ("features", f"{chain.n_features_in_:,}"),
+        ("weights", f"{chain.theta_.size:,}"),
+        ("rules", f"{len(of.rules)}"),
+        ("iterations", f"{chain.n_iter_} ({'converged' if chain.converged_ else 'stopped early'})"),
+        ("SHA-256 of its file", of.digest),
+    ]
+    defaults = signature(type(model).__init__).parameters
+    own = {
+        name: value
+        for name, value in model.get_params(deep=False).items()
+        if name not in ("rules", "crf", "on_infeasible") and repr(value) != repr(defaults[name].default)
+    }
+    return [*rows, *((name, f"{value!r:.200}") for name, value in own.items())]

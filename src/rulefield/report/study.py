@@ -1,0 +1,246 @@
+"""Everything that a report says of one model: predictions, scores, errors, how sure it is, what its rules do."""
+
+import copy
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from rulefield.encode.labels import as_label_sequences, check_lengths
+from rulefield.exceptions import InputError
+from rulefield.metrics import SPAN_KINDS, SpanPair, span_pairs
+from rulefield.report.certainty import Certainty, certainty, check_sequence_model, label_set
+from rulefield.report.effects import RuleEffect, rule_effects
+from rulefield.report.intervals import Interval, drawn, f1_of, interval, precision_of, recall_of, share_of
+
+BINS = 10
+NOTHING = "(nothing)"
+"""Stands in tables for: no gold segment there, or none predicted."""
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Tokens whose label has a probability in one tenth: how many, their mean probability, how many are right."""
+
+    low: float
+    n: int
+    confidence: float
+    accuracy: float
+
+
+@dataclass(frozen=True)
+class Study:
+    """A model on labelled sequences.
+
+    Parameters
+    ----------
+    name : str
+    model : estimator
+        A copy that breaks hard rules as little as possible where nothing obeys them.
+    X, gold : sequences and their labels, all known
+    labelings : list of Labeling
+    rules : list of rules
+        Those that act.
+    scheme : str or None
+    notes : tuple of str
+        What a reader must know.
+    """
+
+    name: str
+    model: Any
+    X: list[Any]
+    gold: list[list[Any]]
+    labelings: list[Any]
+    rules: list[Any]
+    scheme: str | None
+    notes: tuple[str, ...] = ()
+
+    @cached_property
+    def predicted(self) -> list[list[Any]]:
+        """The predicted labels."""
+        return [labeling.labels for labeling in self.labelings]
+
+    # --- scores -----------------------------------------------------------------------------------
+
+    @cached_property
+    def pairs(self) -> list[SpanPair]:
+        """Gold and predicted segments, paired."""
+        return span_pairs(self.gold, self.predicted, scheme=self.scheme)
+
+    @cached_property
+    def types(self) -> list[str]:
+        """Segment types, sorted."""
+        return sorted({span.type for pair in self.pairs for span in (pair.gold, pair.found) if span})
+
+    @cached_property
+    def span_counts(self) -> np.ndarray:
+        """Right, predicted and gold segments by sequence and type, (n_sequences, n_types, 3)."""
+        number = {name: k for k, name in enumerate(self.types)}
+        counts = np.zeros((len(self.gold), len(self.types), 3), dtype=np.int64)
+        for pair in self.pairs:
+            right = pair.gold if pair.kind == "correct" else None
+            for place, span in enumerate((right, pair.found, pair.gold)):
+                if span is not None:
+                    counts[pair.sequence, number[span.type], place] += 1
+        return counts
+
+    @cached_property
+    def wrong(self) -> np.ndarray:
+        """Wrong tokens of each sequence."""
+        return np.array(
+            [sum(a != b for a, b in zip(p, g)) for p, g in zip(self.predicted, self.gold)], dtype=np.int64
+        )
+
+    @cached_property
+    def counts(self) -> dict[str, tuple[np.ndarray, Any]]:
+        """Scores of the whole: counts by sequence, and the function of their total."""
+        lengths = np.array([len(labels) for labels in self.gold])
+        spans = self.span_counts.sum(axis=1)
+        return {
+            "Span F1": (spans, f1_of),
+            "Precision": (spans, precision_of),
+            "Recall": (spans, recall_of),
+            "Token accuracy": (np.stack([lengths - self.wrong, lengths], axis=1), share_of),
+            "Whole sequences": (
+                np.stack([self.wrong == 0, np.ones(len(lengths))], axis=1).astype(np.int64),
+                share_of,
+            ),
+        }
+
+    @cached_property
+    def scores(self) -> dict[str, Interval]:
+        """Scores of the whole with their intervals."""
+        return {name: interval(c, score, drawn(c))[0] for name, (c, score) in self.counts.items()}
+
+    @cached_property
+    def by_type(self) -> list[dict[str, Any]]:
+        """One row per segment type: precision, recall, F1 with its interval, support."""
+        totals, whole = drawn(self.span_counts), self.span_counts.sum(axis=0)
+        f1 = interval(self.span_counts, f1_of, totals) if self.types else []
+        return [
+            {"type": t, "precision": p, "recall": r, "f1": f, "gold": int(n[2]), "predicted": int(n[1])}
+            for t, p, r, f, n in zip(self.types, precision_of(whole), recall_of(whole), f1, whole)
+        ]
+
+    @cached_property
+    def errors(self) -> dict[str, int]:
+        """How many segments are of each kind of error."""
+        kinds = [pair.kind for pair in self.pairs]
+        return {kind: kinds.count(kind) for kind in SPAN_KINDS}
+
+    @cached_property
+    def confusion(self) -> tuple[list[str], np.ndarray]:
+        """Names, and how often a gold segment (row) was paired with a predicted one (column), whatever its boundaries."""
+        names = [*self.types, NOTHING]
+        number = {name: k for k, name in enumerate(names)}
+        table = np.zeros((len(names), len(names)), dtype=np.int64)
+        for pair in self.pairs:
+            row, column = (number[span.type if span else NOTHING] for span in (pair.gold, pair.found))
+            table[row, column] += 1
+        return names, table
+
+    # --- how sure it is ---------------------------------------------------------------------------
+
+    @cached_property
+    def certainty(self) -> Certainty:
+        """Probabilities of labels and of whole labelings."""
+        return certainty(self.model, self.X, self.predicted, self.rules)
+
+    @cached_property
+    def calibration(self) -> list[Bin]:
+        """Tokens by the probability of their label, in tenths; empty ones are left out."""
+        right = np.array([a == b for p, g in zip(self.predicted, self.gold) for a, b in zip(p, g)])
+        return calibration_bins(np.concatenate(self.certainty.tokens), right)
+
+    @property
+    def calibration_error(self) -> float:
+        """Expected calibration error: the mean distance of probability and accuracy over tokens."""
+        total = sum(b.n for b in self.calibration)
+        return sum(b.n * abs(b.confidence - b.accuracy) for b in self.calibration) / total if total else 0.0
+
+    # --- rules and the model ----------------------------------------------------------------------
+
+    @cached_property
+    def effects(self) -> list[RuleEffect]:
+        """What each rule does."""
+        if not self.rules:
+            return []
+        labels = label_set(self.model) | {str(x) for y in (self.gold, self.predicted) for row in y for x in row}
+        how: dict[str, Any] = {"scheme": self.scheme, "labels": sorted(labels)}
+        return rule_effects(self.model, self.X, self.gold, self.rules, predicted=self.predicted, **how)
+
+    @cached_property
+    def digest(self) -> str:
+        """The beginning of SHA-256 of the model's file."""
+        try:
+            return hashlib.sha256(self.model.to_bytes()).hexdigest()[:16]
+        except (InputError, TypeError, ValueError) as error:
+            return f"none: the model cannot be saved ({error})"
+
+
+def calibration_bins(sure: np.ndarray, right: np.ndarray, bins: int = BINS) -> list[Bin]:
+    """Group probabilities (n,) of labels into equal parts of [0, 1] with the share (n,) that is right."""
+    place = np.minimum((np.asarray(sure) * bins).astype(int), bins - 1)
+    found = []
+    for k in range(bins):
+        own = place == k
+        if own.any():
+            found.append(Bin(k / bins, int(own.sum()), float(sure[own].mean()), float(right[own].mean())))
+    return found
+
+
+def study(model: Any, X: Any, y: Any, *, rules: Any = None, name: str = "model") -> Study:
+    """Predict and gather.
+
+    Parameters
+    ----------
+    model : ChainCRF, RuledCRF or SegmentCRF, fitted
+    X, y : sequences and their gold labels; sequences with unknown labels are left out, and counted
+    rules : list of rules, optional
+        In place of the model's own; ``[]`` for none.
+    name : str
+    """
+    check_sequence_model(model)
+    gold = as_label_sequences(y)
+    check_lengths(np.array([len(row) for row in gold]), np.array([len(x) for x in X]))
+    keep = [
+        i for i, row in enumerate(gold) if not any(x is None or isinstance(x, set | frozenset | list) for x in row)
+    ]
+    keep = [i for i in keep if len(gold[i])]
+    if not keep:
+        raise InputError("a report needs at least one sequence with tokens whose labels are all known; got none.")
+    tokens, known = [X[i] for i in keep], [list(gold[i]) for i in keep]
+    notes = [f"{len(y) - len(keep)} sequences without full labels are left out."] if len(keep) < len(y) else []
+    model = relaxed(model)
+    acting = acting_rules(model, rules)
+    labelings = model.decode(tokens, rules=acting)
+    return Study(name, model, tokens, known, labelings, acting, scheme_of(model) or "auto", tuple(notes))
+
+
+# --- what is asked of models ------------------------------------------------------------------------
+
+
+def relaxed(model: Any) -> Any:
+    """Return a copy of the model that breaks hard rules as little as possible where nothing obeys them."""
+    made = copy.copy(model)
+    made.on_infeasible = "relax"
+    return made
+
+
+def chain_of(model: Any) -> Any:
+    """Return the chain inside the model; None for segments."""
+    return {"chain": model, "ruled": getattr(model, "crf_", None)}.get(model._kind)
+
+
+def scheme_of(model: Any) -> str | None:
+    """Return the label scheme of a model."""
+    return (chain_of(model) or model).scheme
+
+
+def acting_rules(model: Any, rules: Any = None) -> list[Any]:
+    """Return the rules that act in a prediction: the model's own where ``rules`` is None."""
+    if rules is None:
+        rules = model.rules_ if model._kind == "ruled" else model.rules
+    return list(rules or ())

@@ -26,7 +26,11 @@ def norm(vector: np.ndarray) -> float:
 
 
 class Objective(Protocol):
-    """A function to minimise. The same theta gives the same answer, whatever was asked before."""
+    """A function to minimise. The same theta gives the same answer, whatever was asked before.
+
+    One that is found by iteration may have a method ``settle()``, which a search calls after each step that it keeps: later
+    evaluations then begin where the last one ended.
+    """
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient (a new array) at ``theta``."""

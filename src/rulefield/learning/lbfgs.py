@@ -114,6 +114,8 @@ def _step(objective: Objective, here: Point, history: History, rule: StoppingRul
         there = _line_search(objective, here, -here.gradient, _first_length(here), rule)
     if there is not None:
         history.add(here, there)
+        if settle := getattr(objective, "settle", None):
+            settle()
     return there
 
 

@@ -236,6 +236,32 @@ def test_the_same_weights_have_the_same_value_whatever_was_asked_before(objectiv
     assert np.array_equal(first[1], again[1])
 
 
+def test_settled_messages_save_sweeps_and_change_no_answer_beyond_their_tolerance():
+    rng, *_, shards = loopy()
+    objective = GraphLikelihood(MODEL, shards)
+    theta = rng.normal(size=MODEL.n_parameters)
+    value, gradient = objective.value_and_gradient(theta)
+    objective.settle()
+    again, turned = objective.value_and_gradient(theta)
+    assert objective.value_and_gradient(theta)[0] == again
+    assert_allclose(again, value, atol=1e-3)
+    assert_allclose(turned, gradient, atol=1e-2)
+    for field in objective._free:
+        field.n_sweeps = 1
+    warm = abs(objective.value_and_gradient(theta)[0] - value)
+    cold = GraphLikelihood(MODEL, shards)
+    for field in cold._free:
+        field.n_sweeps = 1
+    assert abs(cold.value_and_gradient(theta)[0] - value) > 10 * warm
+
+
+def test_messages_survive_scores_of_hundreds():
+    rng, *_, shards = loopy()
+    theta = 100.0 * rng.normal(size=MODEL.n_parameters)
+    value, gradient = GraphLikelihood(MODEL, shards).value_and_gradient(theta)
+    assert np.isfinite(value) and np.isfinite(gradient).all()
+
+
 def test_ssvm_reaches_the_optimum_that_its_gap_claims():
     weight = np.array([1.0, 2.0, 0.5, 1.0])
     _, _, _, shards = loopy(graph_weight=weight)

@@ -10,6 +10,8 @@ import numpy as np
 from rulefield.kernels.jit import kernel
 
 TINY = 1e-300
+SMALL = 1e-200  # of a scaled exponential: below it, logarithms are used
+LARGEST = 690.0  # of an exponent
 
 
 @kernel
@@ -24,43 +26,6 @@ def scaled_exponentials(pairwise, pairwise_offset, rho, out):
             top = 0.0
         for k in range(begin, end):
             out[k] = np.exp((pairwise[k] - top) / rho[e])
-
-
-@kernel
-def _send(exponential, at, n_from, n_to, swapped, belief, back, message, linear, rho, target, scratch, fresh):
-    """Send one message; return its largest change. ``swapped``: the matrix is stored [to, from]."""
-    top = -np.inf
-    for a in range(n_from):
-        scratch[a] = belief[a] - back[a]
-        top = max(top, scratch[a])
-    for a in range(n_from):
-        scratch[a] = np.exp(scratch[a] - top)
-    mass = 0.0
-    if swapped:
-        for b in range(n_to):
-            total = 0.0
-            for a in range(n_from):
-                total += exponential[at + b * n_from + a] * scratch[a]
-            fresh[b] = total
-            mass += total
-    else:
-        for b in range(n_to):
-            fresh[b] = 0.0
-        for a in range(n_from):
-            x = scratch[a]
-            for b in range(n_to):
-                fresh[b] += exponential[at + a * n_to + b] * x
-        for b in range(n_to):
-            mass += fresh[b]
-    change = 0.0
-    for b in range(n_to):
-        share = max(fresh[b] / mass, TINY)
-        change = max(change, abs(share - linear[b]))
-        linear[b] = share
-        new = np.log(share)
-        target[b] += rho * (new - message[b])
-        message[b] = new
-    return change
 
 
 @kernel
@@ -82,44 +47,66 @@ def sweeps(
 ):
     """Pass messages in each graph until they move less than ``tolerance``; return the sweeps of the slowest.
 
-    ``forward`` lists the edges of each graph in the order in which they carry messages towards their higher node,
-    ``backward`` towards their lower node. Message 2e goes to edges[e, 1], message 2e + 1 to edges[e, 0]; ``linear``
-    sums to 1
-    over a message's labels and ``messages`` is its logarithm. ``belief`` (like unary) is kept equal to unary + sum of
-    rho x messages.
+    ``forward`` lists the edges of each graph in the order in which they carry messages towards their higher node, those
+    of one source together, ``backward`` towards their lower node. Message 2e goes to edges[e, 1], message 2e + 1 to
+    edges[e, 0]; ``linear`` sums to 1 over a message's labels and ``messages`` is its logarithm. ``belief`` (like unary)
+    is kept equal to unary + sum of rho x messages. Exponentials are taken once for each source, not for each message.
     """
     one, two, zero = np.uint64(1), np.uint64(2), np.uint64(0)
     widest = np.uint64(0)
     for v in range(np.uint64(offset.shape[0] - 1)):
         widest = max(widest, offset[v + one] - offset[v])
-    scratch, fresh = np.empty(widest), np.empty(widest)
+    own, scratch, fresh = np.empty(widest), np.empty(widest), np.empty(widest)
     slowest = 0
     for g in range(np.uint64(edge_pointer.shape[0] - 1)):
         for sweep in range(n_sweeps):
             change = 0.0
             for down in range(2):
+                current, top = np.uint64(offset.shape[0]), 0.0
                 for k in range(edge_pointer[g], edge_pointer[g + one]):
                     e = forward[k] if down == 0 else backward[k]
                     i, j = edges[e, zero], edges[e, one]
                     to_second = (i < j) == (down == 0)
                     source, target = (i, j) if to_second else (j, i)
-                    sent, returned = (two * e, two * e + one) if to_second else (two * e + one, two * e)
-                    moved = _send(
-                        exponential,
-                        pairwise_offset[e],
-                        offset[source + one] - offset[source],
-                        offset[target + one] - offset[target],
-                        not to_second,
-                        belief[offset[source] :],
-                        messages[message_offset[returned] :],
-                        messages[message_offset[sent] :],
-                        linear[message_offset[sent] :],
-                        rho[e],
-                        belief[offset[target] :],
-                        scratch,
-                        fresh,
-                    )
-                    change = max(change, moved)
+                    sent, back = (two * e, two * e + one) if to_second else (two * e + one, two * e)
+                    sent, back = message_offset[sent], message_offset[back]
+                    at_source, at_target, at = offset[source], offset[target], pairwise_offset[e]
+                    n_from, n_to = offset[source + one] - at_source, offset[target + one] - at_target
+                    if source != current:
+                        current, top = source, -np.inf
+                        for a in range(n_from):
+                            top = max(top, belief[at_source + a])
+                        for a in range(n_from):
+                            own[a] = np.exp(belief[at_source + a] - top)
+                    for a in range(n_from):
+                        scratch[a] = own[a] / linear[back + a]
+                        if own[a] < SMALL and belief[at_source + a] > -np.inf:
+                            scratch[a] = np.exp(min(belief[at_source + a] - top - messages[back + a], LARGEST))
+                    mass = 0.0
+                    if to_second:
+                        for b in range(n_to):
+                            fresh[b] = 0.0
+                        for a in range(n_from):
+                            x = scratch[a]
+                            for b in range(n_to):
+                                fresh[b] += exponential[at + a * n_to + b] * x
+                        for b in range(n_to):
+                            mass += fresh[b]
+                    else:
+                        for b in range(n_to):
+                            total = 0.0
+                            for a in range(n_from):
+                                total += exponential[at + b * n_from + a] * scratch[a]
+                            fresh[b] = total
+                            mass += total
+                    scale, weight = 1.0 / mass, rho[e]
+                    for b in range(n_to):
+                        share = max(fresh[b] * scale, TINY)
+                        change = max(change, abs(share - linear[sent + b]))
+                        linear[sent + b] = share
+                        new = np.log(share)
+                        belief[at_target + b] += weight * (new - messages[sent + b])
+                        messages[sent + b] = new
             slowest = max(slowest, sweep + 1)
             if change <= tolerance:
                 break

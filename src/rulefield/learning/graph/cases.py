@@ -26,6 +26,9 @@ class Field(Protocol):
     def marginals(self, unary: np.ndarray, pairwise: np.ndarray) -> Marginals:
         """Return them for the scores of a shard, flat."""
 
+    def settle(self) -> None:
+        """Begin the next calls where the last one ended."""
+
 
 def shard_hubs(batch: GraphBatch) -> list[np.ndarray]:
     """Hubs of each graph, as nodes of the union."""
@@ -89,6 +92,11 @@ class CasesField:
             source = self.cases.source[k]
             edge[source] += share[k][graph[source]] * case_node[self.cases.target[k]]
         return top + np.log(total), node, edge
+
+    def settle(self) -> None:
+        """Begin the next calls where the last one ended."""
+        for field in self.fields:
+            field.settle()
 
     def _case(self, k: int, unary: np.ndarray, pairwise: np.ndarray) -> Marginals:
         """Values, node marginals and marginals of the edges without hubs, when hubs have the labels of case k."""

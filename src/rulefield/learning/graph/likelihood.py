@@ -14,7 +14,10 @@ from rulefield.parallel import Threads
 
 
 class ReweightedField:
-    """Tree-reweighted sum-product over one shard, from equal messages in every call: the same scores, the same answer.
+    """Tree-reweighted sum-product over one shard: the same scores, the same answer, until :meth:`settle` is called.
+
+    Messages are equal in the first call, and those of the last call before ``settle`` afterwards: a learner that settles
+    after each step needs few sweeps, since weights move little.
 
     Parameters
     ----------
@@ -42,14 +45,18 @@ class ReweightedField:
         self._message_offset = begin.astype(np.uint64)
         self._slot = np.repeat(batch.unary_offset[:-1][target] - begin[:-1], size) + np.arange(begin[-1])
         self._message_rho = np.repeat(np.repeat(self.rho, 2), size)
-        self._equal = np.repeat(1.0 / size, size)
+        self._begin = self._last = np.repeat(1.0 / size, size)
+
+    def settle(self) -> None:
+        """Begin the next calls with the messages of the last one."""
+        self._begin = self._last
 
     def marginals(self, unary: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return each graph's log-partition value (a bound; exact on forests), node and edge marginals (flat)."""
         shard = self.shard
         exponential = np.empty_like(pairwise)
         kernels.scaled_exponentials(pairwise, shard.pairwise_offset, self.rho, exponential)
-        linear, messages = self._equal.copy(), np.log(self._equal)
+        linear, messages = self._begin.copy(), np.log(self._begin)
         belief = unary + np.bincount(self._slot, self._message_rho * messages, minlength=len(unary))
         kernels.sweeps(
             shard.offset,
@@ -67,6 +74,7 @@ class ReweightedField:
             self.n_sweeps,
             self.tolerance,
         )
+        self._last = linear
         node, edge = np.empty_like(unary), np.empty_like(pairwise)
         values = np.empty(shard.batch.n_graphs)
         kernels.pseudo_marginals(
@@ -126,6 +134,12 @@ class GraphLikelihood:
         """Value and gradient with respect to ``theta``, half of ``l2`` times its squared norm included."""
         parts = self.threads.map(lambda k: self._part(theta, k), range(len(self.shards)))
         return penalized(parts, theta, self.l2)
+
+    def settle(self) -> None:
+        """Begin the next evaluations with the messages of the last one; called after each step of a search."""
+        for field in [*self._free, *self._clamped]:
+            if field is not None:
+                field.settle()
 
     def _part(self, theta: np.ndarray, k: int) -> tuple[float, np.ndarray]:
         shard = self.shards[k]

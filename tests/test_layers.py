@@ -46,6 +46,7 @@ FAMILY_EXCEPTIONS = {
     ("kernels", "segments", "lattice"): "segmentations are laid out as the lattice that rules are multiplied with",
     ("kernels", "segments", "chain"): "a step between segments is a step of a chain",
     ("learning", "expectations", "chain"): "free sums of one chain go through the chain's kernels",
+    ("rules", "graph", "chain"): "a path of a graph is a chain",
     ("rules", "finding", "chain"): "candidates are measured by compiling them for chains",
 }
 ROOT = Path(rulefield.__file__).parent

@@ -13,7 +13,7 @@ from rulefield.rules.finding.importance import importance, prune
 from rulefield.rules.finding.mine import MinedRule, mine, mine_table
 from rulefield.rules.finding.propose import propose
 from rulefield.rules.logic import all_of, any_of, at_least, at_most, exactly, iff, implies, not_
-from rulefield.rules.nodes import for_each, how_many, node, nodes, related, this
+from rulefield.rules.nodes import along, for_each, how_many, node, nodes, related, this
 from rulefield.rules.numbers import count, segments
 from rulefield.rules.rule import Rule
 from rulefield.rules.text import dump, load
@@ -38,6 +38,7 @@ __all__ = [
     "RuleCompiler",
     "absent",
     "all_of",
+    "along",
     "any_of",
     "any_token",
     "at",

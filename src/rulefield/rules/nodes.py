@@ -16,7 +16,7 @@ import numpy as np
 from rulefield.data.graphs import TypedGraph
 from rulefield.exceptions import RuleError
 from rulefield.rules import logic, numbers, parse
-from rulefield.rules.expression import Expression
+from rulefield.rules.expression import Expression, Labelling
 from rulefield.rules.rule import Rule, body_of
 
 
@@ -118,6 +118,36 @@ class ForEach(_Open):
 
     def __repr__(self) -> str:
         return f"for_each({self.type_name!r}, {self.body!r})"
+
+
+@dataclass(frozen=True)
+class Along(_Open):
+    """A rule of sequences holds down every path of a relation; it fails by the sum over the paths."""
+
+    relation: str
+    body: Expression
+
+    @property
+    def children(self) -> tuple[Expression, ...]:
+        """The rule of sequences."""
+        return (self.body,)
+
+    def __repr__(self) -> str:
+        return f"along({self.relation!r}, {self.body!r})"
+
+
+@dataclass(frozen=True)
+class OnPath(Expression):
+    """A rule of sequences holds for the labels of these nodes, in this order."""
+
+    type_name: str
+    numbers: tuple[int, ...]
+    body: Expression
+
+    def amount(self, world: NodeLabels) -> int:
+        """By how much the labels of the path break the rule."""
+        labels = world.labels[self.type_name]
+        return int(self.body.amount(Labelling(self.numbers, [str(labels[k]) for k in self.numbers])))
 
 
 @dataclass(frozen=True)
@@ -223,6 +253,24 @@ def for_each(type_name: str, rule: Rule) -> Rule:
     return Rule(ForEach(_name(type_name, "for_each"), body_of(rule, "for_each")))
 
 
+def along(relation: str, rule: Rule) -> Rule:
+    """State that a rule of sequences holds down every path of a relation: ``along("below", followed_by("B", ["I", "E"]))``.
+
+    A path goes from node to node as long as each is the only one that the relation leads to, and is led to from the one
+    before alone; every node lies on one path. Labels are read without a scheme. Fails by the sum over the paths.
+    """
+    body = body_of(rule, "along")
+    if any(isinstance(part, NodeIs | _Open) for part in _parts(body)):
+        raise RuleError(f"along needs a rule of sequences, such as followed_by('B', 'I'); got {body!r}.")
+    return Rule(Along(_name(relation, "along"), body))
+
+
+def _parts(expression: Expression) -> Iterator[Expression]:
+    yield expression
+    for child in expression.children:
+        yield from _parts(child)
+
+
 def how_many(rule: Rule) -> numbers.Number:
     """Count the nodes for which the statement holds, to compare: ``how_many(nodes("cell").is_(3)) <= 1``."""
     part = body_of(rule, "how_many")
@@ -247,7 +295,7 @@ def _name(name: Any, function: str) -> str:
     return name
 
 
-parse.FUNCTIONS.update({f.__name__: f for f in (node, nodes, this, related, for_each, how_many)})
+parse.FUNCTIONS.update({f.__name__: f for f in (node, nodes, this, related, for_each, along, how_many)})
 parse.METHODS.add("is_")
 
 
@@ -261,6 +309,9 @@ def ground(expression: Expression, graph: TypedGraph) -> Iterator[Expression]:
     if isinstance(expression, ForEach):
         for number in range(count_nodes(graph, expression.type_name)):
             yield _grounded(expression.body, graph, (expression.type_name, number))
+    elif isinstance(expression, Along):
+        type_name, paths = paths_of(graph, expression.relation)
+        yield from (OnPath(type_name, path, expression.body) for path in paths)
     else:
         yield _grounded(expression, graph, None)
 
@@ -277,6 +328,8 @@ def _grounded(expression: Expression, graph: TypedGraph, at: At) -> Expression:
         raise RuleError(
             f"{expression!r} stands for many nodes; say how many: any_of(...), all_of(...), at_most(1, ...)."
         )
+    if isinstance(expression, Along):
+        raise RuleError(f"{expression!r} stands by itself; it cannot be a part of another rule.")
     if isinstance(expression, ForEach):
         parts = tuple(
             _grounded(expression.body, graph, (expression.type_name, k))
@@ -292,7 +345,7 @@ def _grounded(expression: Expression, graph: TypedGraph, at: At) -> Expression:
     if isinstance(expression, logic.Logic):
         return replace(expression, parts=tuple(_spread(expression.parts, graph, at)))
     raise RuleError(
-        f"{expression!r} refers to sequences; on a graph write node, nodes, this, related, for_each, how_many."
+        f"{expression!r} refers to sequences; on a graph write node, nodes, this, related, for_each, how_many, or along(relation, ...) around it."
     )
 
 
@@ -338,6 +391,30 @@ def relation_of(graph: TypedGraph, name: str) -> tuple[str, str, np.ndarray]:
     if name not in graph.relations:
         raise RuleError(f"the graph has no relation {name!r}; it has {sorted(graph.relations) or 'none'}.")
     return graph.relations[name]
+
+
+def paths_of(graph: TypedGraph, relation: str) -> tuple[str, list[tuple[int, ...]]]:
+    """Type and paths of a relation: maximal runs of nodes in which each has one successor, and that has one predecessor."""
+    source, target, pairs = relation_of(graph, relation)
+    if source != target:
+        raise RuleError(f"along needs a relation inside one type; {relation!r} goes from {source!r} to {target!r}.")
+    n = count_nodes(graph, source)
+    pairs = np.unique(pairs, axis=0)
+    single = (np.bincount(pairs[:, 0], minlength=n)[pairs[:, 0]] == 1) & (
+        np.bincount(pairs[:, 1], minlength=n)[pairs[:, 1]] == 1
+    )
+    after = dict(pairs[single].tolist())
+    inner = set(after.values())
+    paths = []
+    for head in range(n):
+        if head not in inner:
+            path = [head]
+            while path[-1] in after:
+                path.append(after[path[-1]])
+            paths.append(tuple(path))
+    if sum(map(len, paths)) < n:
+        raise RuleError(f"along needs a relation without circles; {relation!r} leads back to where it began.")
+    return source, paths
 
 
 def count_nodes(graph: TypedGraph, type_name: str) -> int:

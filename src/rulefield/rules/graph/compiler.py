@@ -13,7 +13,9 @@ from rulefield.rules import logic
 from rulefield.rules.expression import Expression
 from rulefield.rules.graph.factors import FactorBuilder, GraphRowBuilder
 from rulefield.rules.graph.nested import compile_ground
+from rulefield.rules.graph.paths import PathRules
 from rulefield.rules.nodes import (
+    Along,
     ForEach,
     LabelSet,
     ManyAre,
@@ -24,6 +26,7 @@ from rulefield.rules.nodes import (
     count_nodes,
     ground,
     members_of,
+    paths_of,
     relation_of,
 )
 from rulefield.rules.rule import Rule
@@ -43,6 +46,7 @@ class GraphRuleCompiler:
 
     def __init__(self, rules: Sequence[Any], classes: Mapping[str, Any], countable: bool = False):
         self.rules, self.countable = list(rules), countable
+        self._paths: dict[tuple[int, str], PathRules] = {}
         self._numbers = {t: {x: k for k, x in enumerate(np.asarray(c).tolist())} for t, c in classes.items()}
         for rule in self.rules:
             if not isinstance(rule, Rule):
@@ -54,8 +58,22 @@ class GraphRuleCompiler:
         """Compile all rules for one graph; nodes are numbered types sorted by name, one after the other."""
         job = _Job(graph, self._numbers, self.countable)
         for number, rule in enumerate(self.rules):
-            job.add(rule, number)
+            if isinstance(rule.body, Along):
+                self._add_paths(job, rule, number)
+            else:
+                job.add(rule, number)
         return job.factors.build(), job.rows.build()
+
+    def _add_paths(self, job: "_Job", rule: Rule, number: int) -> None:
+        """Compile a rule of sequences down the paths of a relation; its tables are made once for all graphs."""
+        assert isinstance(rule.body, Along)
+        type_name, paths = paths_of(job.graph, rule.body.relation)
+        if (number, type_name) not in self._paths:
+            if type_name not in self._numbers:
+                raise RuleError(f"the model has no nodes {type_name!r}; it has {sorted(self._numbers)}.")
+            inner = Rule(rule.body.body, rule.weight, rule.per, rule.name)
+            self._paths[number, type_name] = PathRules(inner, [str(x) for x in self._numbers[type_name]])
+        self._paths[number, type_name].add(paths, job.first[type_name], job.factors, job.rows, number)
 
 
 class _Job:

@@ -345,7 +345,8 @@ def _grounded(expression: Expression, graph: TypedGraph, at: At) -> Expression:
     if isinstance(expression, logic.Logic):
         return replace(expression, parts=tuple(_spread(expression.parts, graph, at)))
     raise RuleError(
-        f"{expression!r} refers to sequences; on a graph write node, nodes, this, related, for_each, how_many, or along(relation, ...) around it."
+        f"{expression!r} refers to sequences; on a graph write node, nodes, this, related, for_each, how_many, "
+        "or along(relation, ...) around it."
     )
 
 

@@ -259,7 +259,8 @@ def test_messages_survive_scores_of_hundreds():
     rng, *_, shards = loopy()
     theta = 100.0 * rng.normal(size=MODEL.n_parameters)
     value, gradient = GraphLikelihood(MODEL, shards).value_and_gradient(theta)
-    assert np.isfinite(value) and np.isfinite(gradient).all()
+    assert np.isfinite(value)
+    assert np.isfinite(gradient).all()
 
 
 def test_ssvm_reaches_the_optimum_that_its_gap_claims():

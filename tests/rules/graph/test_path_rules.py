@@ -71,6 +71,6 @@ def test_rules_along_paths_round_trip_through_text_and_refuse_what_has_no_meanin
         paths_of(TypedGraph({"a": 1, "b": 1}, {}, {"on": ("a", "b", [[0, 0]])}), "on")
     with pytest.raises(RuleError, match="circles"):
         paths_of(TypedGraph({"a": 2}, {}, {"next": ("a", "a", [[0, 1], [1, 0]])}), "next")
+    once = r.along("below", r.present("B")).soft(1.0, per="once")
     with pytest.raises(RuleError, match="unit of violation"):
-        once = r.along("below", r.present("B")).soft(1.0, per="once")
         GraphRuleCompiler([once], {"line": LABELS}).compile(GRAPH)

@@ -80,7 +80,7 @@ class PathRules:
 
 
 def _pair_amounts(tally: Tally, c: int) -> np.ndarray:
-    """What a step to a token of class c adds, [from, to]."""
+    """Return what a step to a token of class c adds, [from, to]."""
     steps = np.zeros((tally.node.shape[1],) * 2, np.int32) if tally.edge is None else tally.edge[c]
     return steps + tally.node[c]
 

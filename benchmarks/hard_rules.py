@@ -64,7 +64,7 @@ def by_cpsat(problem: ChainProblem, limit: float) -> tuple[np.ndarray | None, fl
     where[parts.step * m + parts.label] = np.arange(len(node))
     cells = (parts.step[parts.source] * m + parts.label[parts.source]) * m + parts.label[parts.target]
     where[n * m + cells] = len(node) + np.arange(len(edge))
-    for number, rule in enumerate(problem.rules):
+    for number, rule in enumerate(prepared.flat.rules):
         if prepared.tables.local[number] or rule.weight == 0:
             continue
         rows = rule.make_rows()

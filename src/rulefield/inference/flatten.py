@@ -1,6 +1,7 @@
 """Rules as flat tables: every counter and automaton of a problem, one after the other."""
 
 from collections import OrderedDict
+from collections.abc import Callable
 from functools import cached_property
 from threading import Lock
 from typing import Generic, NamedTuple, TypeVar
@@ -67,6 +68,8 @@ class Flat(NamedTuple):
     heaviest: float
     """Largest weight of a soft rule."""
     shared: Forms
+    together: "Flat | None"
+    """Rules that cost every labelling the same, those as one that can be said together; None where there are none."""
 
 
 class Cache(Generic[Kind]):
@@ -95,7 +98,33 @@ class Cache(Generic[Kind]):
 
 
 _by_rules: Cache[Flat] = Cache(256)  # the very same rules: inputs of one length share them
+_joints: Cache[tuple[Callable[[CompiledRule], CompiledRule], list[CompiledRule]]] = Cache(1024)
 _by_forms: Cache[Forms] = Cache(64)  # other prices or other lengths, the same tables
+
+
+def _join(rules: tuple[CompiledRule, ...]) -> tuple[CompiledRule, ...]:
+    """Make one rule of those that can be said together."""
+    groups: dict[tuple, list[CompiledRule]] = {}
+    for rule in rules:
+        if rule.joinable is not None and rule.weight != 0.0 and (rule.weight == np.inf or not rule.once):
+            key = rule.joinable.joint_key(rule.weight == np.inf), rule.weight, id(rule.token_class)
+            groups.setdefault(key, []).append(rule)
+    several = [group for group in groups.values() if len(group) > 1]
+    if not several:
+        return rules
+    member = {id(rule) for group in several for rule in group}
+    return tuple(rule for rule in rules if id(rule) not in member) + tuple(map(_joint, several))
+
+
+def _joint(group: list[CompiledRule]) -> CompiledRule:
+    """One rule for several; its tables are made once for all inputs."""
+    hard = group[0].weight == np.inf
+    key = (hard, *(id(rule.form or rule) for rule in group))
+    found = _joints.get(key)
+    if found is None:
+        said = [rule.joinable for rule in group if rule.joinable is not None]
+        found = _joints.put(key, (said[0].joined(said[1:], hard), group))
+    return found[0](group[0])
 
 
 def flatten(rules: tuple[CompiledRule, ...], m: int) -> Flat:
@@ -108,7 +137,9 @@ def flatten(rules: tuple[CompiledRule, ...], m: int) -> Flat:
         tables = shared.tables._replace(weight=weight)
         classes = np.array([rule.token_class for rule in rules], dtype=np.uint16)
         heaviest = float(weight.max(initial=0.0, where=weight < np.inf))
-        found = _by_rules.put(key, Flat(tables, rules, classes, _caps(rules, tables), heaviest, shared))
+        joined = _join(rules)
+        together = None if joined is rules else flatten(joined, m)
+        found = _by_rules.put(key, Flat(tables, rules, classes, _caps(rules, tables), heaviest, shared, together))
     return found
 
 

@@ -12,9 +12,10 @@ Tables do not depend on the input and are shared by all inputs of one label set;
 input is ``token_class``: the class (0, 1, ...) of each token as far as this rule can tell tokens apart.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
+from typing import Protocol
 
 import numpy as np
 
@@ -124,6 +125,16 @@ class Rows:
     n_auxiliary: int = 0
 
 
+class Joinable(Protocol):
+    """What a rule says, in a way that can be said together with others of its kind."""
+
+    def joint_key(self, hard: bool) -> Hashable:
+        """Rules with the same key and weight are one: its amount is the sum of theirs (hard: 0 where theirs are)."""
+
+    def joined(self, others: Sequence["Joinable"], hard: bool) -> Callable[["CompiledRule"], "CompiledRule"]:
+        """Return what makes the one rule, for the input of one of them."""
+
+
 @dataclass(frozen=True)
 class CompiledRule:
     """One rule, ready for engines, for one input.
@@ -150,6 +161,8 @@ class CompiledRule:
         builds them for m labels of which label u stands for label ``letter[u]`` of the tables.
     form : object, optional
         Rules with the same object here have the same tally, counters and automaton: engines need not look closer.
+    joinable : Joinable, optional
+        Where engines may read the rule together with others.
     """
 
     rule: int
@@ -162,6 +175,7 @@ class CompiledRule:
     find_max: Callable[[], int]
     make_rows: Callable[..., Rows]
     form: object | None = field(default=None, compare=False, repr=False)
+    joinable: Joinable | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def max_amount(self) -> int:
@@ -178,6 +192,7 @@ class CompiledRule:
             automaton=None if automaton is None else replace(automaton, letter=automaton.letter[:, letter]),
             make_rows=partial(self.make_rows, letter=letter),
             form=None,
+            joinable=None,
         )
 
 

@@ -47,13 +47,18 @@ def conflicting(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> tuple[Co
     if progress.best > -np.inf:
         return None
     if duals is not None:
-        guilty = local | set(progress.prepared.tables.counter_rule[duals > 0].tolist())
-        return tuple(rule for r, rule in enumerate(hard) if r in guilty)
+        return _named(progress, local | set(progress.prepared.tables.counter_rule[duals > 0].tolist()))
     if search_window(progress, dual_potentials(progress), -np.inf, node_limit):
         looked_at = {term.rule for term in progress.terms} | local
-        return None if progress.best > -np.inf else tuple(rule for r, rule in enumerate(hard) if r in looked_at)
+        return None if progress.best > -np.inf else _named(progress, looked_at)
     labels, _, _ = solve(progress.prepared, all_parts(progress.prepared))
     return hard if labels is None else None
+
+
+def _named(progress: Progress, read: set[int]) -> tuple[CompiledRule, ...]:
+    """Return the problem's rules at these places of the tables; of rules read as one, all."""
+    unread = {id(rule) for r, rule in enumerate(progress.prepared.flat.rules) if r not in read}
+    return tuple(rule for rule in progress.prepared.problem.rules if id(rule) not in unread)
 
 
 def _breaks_empty(rule: CompiledRule) -> bool:

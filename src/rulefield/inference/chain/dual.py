@@ -176,8 +176,10 @@ def _price(progress: Progress, r: int) -> bool:
     automaton = tables.rule_automaton[r]
     prices = np.zeros(prepared.unary.shape, np.int64)
     to_come = np.zeros((len(prepared.unary), tables.states[automaton]), np.int64)
-    base = automaton_prices(tables, automaton, prepared.classes[r], prepared.unary, prices, to_come) - tables.sure[r]
     weight = float(tables.weight[r])
+    hard = weight == np.inf
+    base = automaton_prices(tables, automaton, prepared.classes[r], progress.lowered, hard, prices, to_come)
+    base -= tables.sure[r]
     lowered, charged = np.empty_like(prepared.unary), np.empty_like(prepared.unary)
     changed = charge_prices(progress.lowered, weight, prices, lowered, charged) or base > 0
     progress.prices[r] = (charged, to_come, weight * base) if changed and weight < np.inf else None

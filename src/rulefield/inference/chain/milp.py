@@ -147,7 +147,7 @@ def _add_rules(programme: Programme, prepared: Prepared, parts: Parts) -> None:
     where[parts.step * m + parts.label] = np.arange(len(parts.step))
     cells = (parts.step[parts.source] * m + parts.label[parts.source]) * m + parts.label[parts.target]
     where[n * m + cells] = len(parts.step) + np.arange(len(parts.source))
-    for r, rule in enumerate(prepared.problem.rules):
+    for r, rule in enumerate(prepared.flat.rules):
         if prepared.tables.local[r] or rule.weight == 0.0:
             continue
         rows = rule.make_rows()

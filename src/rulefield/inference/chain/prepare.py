@@ -41,7 +41,9 @@ class Prepared:
     caps : ndarray of float64, shape (counters,)
         Largest dual of each counter: the weight of its rule, divided by its largest amount where it is paid once.
     flat : Flat
-        The flat forms of the rules, shared between problems.
+        The flat forms of the rules as engines read them: those as one that can be said together.
+    own : Flat
+        The flat forms of the problem's own rules, as the checker reads them.
     sure_cost : float
         What rules outside the potentials cost at the least: in ``offset``, and no longer in ``tables``.
     """
@@ -54,6 +56,7 @@ class Prepared:
     classes: np.ndarray
     caps: np.ndarray
     flat: Flat
+    own: Flat
     sure_cost: float
 
     def error(self, value: float) -> float:
@@ -84,7 +87,7 @@ class Prepared:
             return Result(none, value, value, bound + self.offset, judge(value, bound), engine, iterations)
         error = self.error(value)
         error_of_sum = error + rounding_error(4, self.offset)
-        found = confirm(self.problem, labels, value + self.offset, error_of_sum, self.flat)
+        found = confirm(self.problem, labels, value + self.offset, error_of_sum, self.own)
         bound = found.objective + max(bound - value, 0.0)
         status = judge(0.0, bound - found.objective, error)
         return Result(labels.copy(), found.score, found.objective, bound, status, engine, iterations, found.broken)
@@ -99,8 +102,9 @@ def prepare(problem: ChainProblem, centered: bool = False) -> Prepared:
     n, m = potentials.n_steps, potentials.n_states
     if n == 0 or m == 0:
         raise InputError(f"a chain needs at least one token and one label; got {n} tokens and {m} labels.")
-    rules = problem.rules
-    flat = flatten(rules, m)
+    own = flatten(problem.rules, m)
+    flat = own.together or own
+    rules = flat.rules
     tables, classes, caps = flat.tables, flat.classes.reshape(len(rules), n), flat.caps
     unary = np.array(potentials.unary, dtype=np.float64, order="C")
     pairwise = np.asarray(potentials.pairwise_stack, dtype=np.float64)
@@ -117,7 +121,7 @@ def prepare(problem: ChainProblem, centered: bool = False) -> Prepared:
     if wrong:
         raise InputError("scores must be numbers or -inf (forbidden); got NaN or +inf.")
     offset -= paid + sure_cost
-    return Prepared(problem, unary, arriving, offset, tables, classes, caps, flat, sure_cost)
+    return Prepared(problem, unary, arriving, offset, tables, classes, caps, flat, own, sure_cost)
 
 
 def _local_edges_vary(tables: RuleTables) -> bool:
@@ -147,7 +151,7 @@ def _without_sure_costs(
         if automaton >= 0:
             prices = np.zeros(unary.shape, np.int64)
             to_come = np.zeros((len(unary), int(tables.states[automaton])), np.int64)
-            amount = automaton_prices(tables, automaton, classes[r], unary, prices, to_come)
+            amount = automaton_prices(tables, automaton, classes[r], unary, False, prices, to_come)
             least = {}
         else:
             least = {c: int(unavoidable_excess(tables, classes[r], c, unary)) for c in counters}

@@ -66,7 +66,7 @@ def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> No
 def _lowest_value(progress: Progress, dual: DualPotentials) -> float:
     """No labelling has a value below this, whatever rules it breaks; below it a window may as well hold everything."""
     tables = progress.prepared.tables
-    most = np.array([max(rule.max_amount, 1) for rule in progress.prepared.problem.rules])
+    most = np.array([max(rule.max_amount, 1) for rule in progress.prepared.flat.rules])
     soft = np.isfinite(tables.weight)
     unary = np.where(dual.unary > -np.inf, dual.unary, 0.0).min(axis=1).sum()
     step = np.where(dual.arriving > -np.inf, dual.arriving, 0.0).min(axis=(1, 2))

@@ -7,13 +7,14 @@ from rulefield.kernels.lattice.rule_tables import NEVER
 
 
 @kernel
-def automaton_prices(tables, automaton, row, unary, prices, to_come):
+def automaton_prices(tables, automaton, row, unary, hard, prices, to_come):
     """Find integers with amount(y) >= base + sum_t prices[t, y_t] for all labellings; return base (NEVER: none runs).
 
     With a(t, q) the least amount still to come from state q after token t, a run pays amount + a(t, q') - a(t - 1, q)
     at token t: never negative, and its total is the amount less the least one. ``prices`` (n, m) takes, for each
     label, the least such payment over the states that can be there. ``to_come`` (n, states) is filled with a(t, q).
-    O(n x arcs + n m).
+    Runs of a ``hard`` rule that pay anything end there, so that its positive prices are the labels that it forbids,
+    all of them. O(n x arcs + n m).
     """
     n, m = unary.shape
     states, letters = tables.states[automaton], tables.letters[automaton]
@@ -66,8 +67,9 @@ def automaton_prices(tables, automaton, row, unary, prices, to_come):
                     for b in range(step_ptr[arc_at + q * letters + a], step_ptr[arc_at + q * letters + a + 1]):
                         to = step_to[b]
                         if to_come[t, to] < NEVER:
-                            least[a] = min(least[a], owed[q] + step_amount[b] + to_come[t, to])
-                            following[to] = True
+                            payment = owed[q] + step_amount[b] + to_come[t, to]
+                            least[a] = min(least[a], payment)
+                            following[to] = following[to] or payment == 0 or not hard
         for q in range(states):
             reached[q] = following[q]
             owed[q] = -to_come[t, q]

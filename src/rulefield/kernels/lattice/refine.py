@@ -93,38 +93,60 @@ def counter_to_come(lattice, at_arc, least, most):
 
 
 @kernel
-def automaton_to_come(lattice, letter, letters, final, step_ptr, step_to, step_amount, least, most):
-    """Fill the least and largest amounts (nodes, states) still to come; ``NEVER`` where no run goes on to the end."""
+def entered_states(states, letters, step_ptr, step_to):
+    """Give numbers, per letter, to the states that reading it leads to: (slots (letters, states), -1 elsewhere; the most).
+
+    An automaton that remembers the label before has many states, of which few can follow a letter.
+    """
+    slot = np.full((letters, states), -1, np.int64)
+    width = np.int64(1)
+    for letter in range(letters):
+        count = np.int64(0)
+        for q in range(states):
+            for b in range(step_ptr[q * letters + letter], step_ptr[q * letters + letter + 1]):
+                if slot[letter, step_to[b]] < 0:
+                    slot[letter, step_to[b]] = count
+                    count += 1
+        width = max(width, count)
+    return slot, width
+
+
+@kernel
+def automaton_to_come(lattice, letter, letters, slot, final, step_ptr, step_to, step_amount, least, most):
+    """Fill the least and largest amounts (nodes, slots) still to come; ``NEVER`` where no run goes on to the end."""
     layer, arc_ptr, arc_to = lattice.layer, lattice.arc_ptr, lattice.arc_to
     n = len(layer) - 1
-    states = len(final)
-    for i in range(len(letter)):
+    states, width = len(final), least.shape[1]
+    states_of = np.full((letters, width), -1, np.int64)
+    for a in range(letters):
         for q in range(states):
-            least[i, q] = NEVER
-            most[i, q] = -NEVER
-    entering = np.full(
-        (len(letter), states), NEVER, np.int64
-    )  # least amount from state q on, reading node i and the rest
-    entering_most = np.full((len(letter), states), -NEVER, np.int64)
+            if slot[a, q] >= 0:
+                states_of[a, slot[a, q]] = q
     for back in range(len(letter)):
         i = len(letter) - 1 - back
-        if i >= layer[n - 1]:
-            for q in range(states):
+        for s in range(width):
+            least[i, s] = NEVER
+            most[i, s] = -NEVER
+            q = states_of[letter[i], s]
+            if q < 0:
+                break
+            if i >= layer[n - 1]:
                 if final[q] >= 0:
-                    least[i, q] = final[q]
-                    most[i, q] = final[q]
-        for a in range(arc_ptr[i], arc_ptr[i + 1]):
-            j = arc_to[a]
-            for q in range(states):
-                least[i, q] = min(least[i, q], entering[j, q])
-                most[i, q] = max(most[i, q], entering_most[j, q])
-        for q in range(states):
-            cell = q * letters + letter[i]
-            for b in range(step_ptr[cell], step_ptr[cell + 1]):
-                to = step_to[b]
-                if least[i, to] < NEVER:
-                    entering[i, q] = min(entering[i, q], step_amount[b] + least[i, to])
-                    entering_most[i, q] = max(entering_most[i, q], step_amount[b] + most[i, to])
+                    least[i, s] = final[q]
+                    most[i, s] = final[q]
+                continue
+            low = NEVER
+            high = -NEVER
+            for a in range(arc_ptr[i], arc_ptr[i + 1]):
+                j = arc_to[a]
+                cell = q * letters + letter[j]
+                for b in range(step_ptr[cell], step_ptr[cell + 1]):
+                    k = slot[letter[j], step_to[b]]
+                    if least[j, k] < NEVER:
+                        low = min(low, step_amount[b] + least[j, k])
+                        high = max(high, step_amount[b] + most[j, k])
+            least[i, s] = low
+            most[i, s] = high
 
 
 @kernel
@@ -159,6 +181,7 @@ def automaton_step(
     code,
     letter,
     letters,
+    slot,
     initial,
     sure,
     step_ptr,
@@ -188,23 +211,24 @@ def automaton_step(
     found = 0
     first, last = (np.int64(0), np.int64(states)) if source < 0 else (state, state + 1)
     for q in range(first, last):
-        owed = np.int64(initial[q]) if source < 0 else -least[source, q]
+        owed = np.int64(initial[q]) if source < 0 else -least[source, slot[letter[source], q]]
         if source < 0:
             if owed < 0:
                 continue
             owed -= sure
-        cell = q * letters + letter
+        cell = q * letters + letter[target]
         for b in range(step_ptr[cell], step_ptr[cell + 1]):
             to = np.int64(step_to[b])
-            if least[target, to] >= NEVER:
+            place = slot[letter[target], to]
+            if least[target, place] >= NEVER:
                 continue
-            amount = owed + step_amount[b] + least[target, to]
+            amount = owed + step_amount[b] + least[target, place]
             if paid:
                 to += states
                 amount = 0
             elif once and amount > 0:
                 to = to + states if keep_runs and not certain else SETTLED
-            elif certain and least[target, to] == most[target, to]:
+            elif certain and least[target, place] == most[target, place]:
                 to = SETTLED
             out[found, 0] = to
             out[found, 1] = amount
@@ -275,7 +299,22 @@ def refine(
     hard = weight == np.inf
     once = tables.once[rule]
     states = np.int64(0) if counters > 0 else tables.states[automaton]
-    shape = (counters, coarse_nodes) if counters > 0 else (coarse_nodes, states)
+    letters = np.int64(0)
+    certain = False
+    letter = np.zeros(0, np.int64)
+    slot = np.zeros((0, 0), np.int64)
+    width = np.int64(0)
+    initial = final = step_to = step_amount = tables.initial[:0]
+    step_ptr = tables.arc_ptr[:0]
+    if counters == 0:
+        letters, certain = tables.letters[automaton], tables.deterministic[automaton]
+        letter = node_letters(lattice, tables, row, m, automaton)
+        state_at, arc_at = tables.state_at[automaton], tables.arc_at[automaton]
+        initial, final = tables.initial[state_at : state_at + states], tables.final[state_at : state_at + states]
+        step_ptr = tables.arc_ptr[arc_at : arc_at + states * letters + 1]
+        step_to, step_amount = tables.arc_to, tables.arc_amount
+        slot, width = entered_states(states, letters, step_ptr, step_to)
+    shape = (counters, coarse_nodes) if counters > 0 else (coarse_nodes, width)
     least = np.empty(shape, np.int64)
     most = np.empty_like(least)
     limits = tables.counter_bound[low:high]
@@ -300,19 +339,8 @@ def refine(
             return False, lattice, constant
         size *= max(highest - lowest + 1, 1)
         constant -= rates[k] * limits[k]
-    letters = np.int64(0)
-    certain = False
-    letter = np.zeros(0, np.int64)
-    initial = final = step_to = step_amount = tables.initial[:0]
-    step_ptr = tables.arc_ptr[:0]
     if counters == 0:
-        letters, certain = tables.letters[automaton], tables.deterministic[automaton]
-        letter = node_letters(lattice, tables, row, m, automaton)
-        state_at, arc_at = tables.state_at[automaton], tables.arc_at[automaton]
-        initial, final = tables.initial[state_at : state_at + states], tables.final[state_at : state_at + states]
-        step_ptr = tables.arc_ptr[arc_at : arc_at + states * letters + 1]
-        step_to, step_amount = tables.arc_to, tables.arc_amount
-        automaton_to_come(lattice, letter, letters, final, step_ptr, step_to, step_amount, least, most)
+        automaton_to_come(lattice, letter, letters, slot, final, step_ptr, step_to, step_amount, least, most)
     out = np.empty((max(len(step_to), 1), 2), np.int64)
     is_priced = len(prices) > 0
     constant += base_price
@@ -383,7 +411,7 @@ def refine(
                     if is_priced:
                         score += prices[t, label[target]]
                     found = automaton_step(
-                        source, target, state, letter[target], letters, initial, tables.sure[rule], step_ptr, step_to,
+                        source, target, state, letter, letters, slot, initial, tables.sure[rule], step_ptr, step_to,
                         step_amount, least, most, certain, keep_runs, once, out,
                     )  # fmt: skip
                 for s in range(found):
@@ -397,7 +425,7 @@ def refine(
                         if q == SETTLED or q >= states:
                             correction = charges_ahead[target]
                         else:
-                            correction = weight * (least[target, q] - to_come[t, q])
+                            correction = weight * (least[target, slot[letter[target], q]] - to_come[t, q])
                     if not so_far + total + ahead[target] + correction > threshold:
                         continue
                     j = head[target]

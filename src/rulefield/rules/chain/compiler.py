@@ -10,13 +10,12 @@ from scipy.sparse import csr_matrix
 
 from rulefield.exceptions import RuleError
 from rulefield.parallel import Threads
-from rulefield.problem.chain_rules import CompiledRule, Rows
+from rulefield.problem.chain_rules import CompiledRule
 from rulefield.rules.chain.amounts import MAX_REMEMBERED, AmountReader, hashable, no_tokens
 from rulefield.rules.chain.classes import ClassSpace, Meets, remembered
 from rulefield.rules.chain.comparisons import rounded_up
 from rulefield.rules.chain.nested import Nested
-from rulefield.rules.chain.rows import RowBuilder
-from rulefield.rules.chain.statement import Forms, Statement
+from rulefield.rules.chain.statement import Forms, Statement, rows_of
 from rulefield.rules.chain.translate import PatternTables, Translator, bits_of
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.rule import Rule
@@ -56,7 +55,7 @@ class RuleTemplate:
         made.__dict__.update(known)
         made.__dict__["token_class"] = token_class
         made.__dict__["find_max"] = partial(self.statement.max_amount, token_class)
-        made.__dict__["make_rows"] = partial(_rows, self.statement, token_class, self.n_labels)
+        made.__dict__["make_rows"] = partial(rows_of, self.statement, token_class, self.n_labels)
         return made
 
     def _known(self, n: int) -> dict[str, Any]:
@@ -72,14 +71,9 @@ class RuleTemplate:
                 "counters": forms.counters,
                 "automaton": forms.automaton,
                 "form": self._marks[key],
+                "joinable": self.statement.joinable,
             }
         return self._made[key]
-
-
-def _rows(statement: Statement, token_class: np.ndarray, n_labels: int, letter: np.ndarray | None = None) -> Rows:
-    builder = RowBuilder(token_class, n_labels, letter)
-    statement.amount_rows(builder)
-    return builder.rows()
 
 
 class RuleCompiler:

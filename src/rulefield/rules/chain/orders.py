@@ -1,14 +1,16 @@
 """Order: no b before an a; a b after every a."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from rulefield.problem.chain_rules import Tally
+from rulefield.problem.chain_rules import CompiledRule, Joinable, Tally
 from rulefield.rules.chain.automata import Arcs, LazyAutomaton, State, Truth, Values, build
 from rulefield.rules.chain.rows import Affine, RowBuilder, total
-from rulefield.rules.chain.statement import Forms, Statement
-from rulefield.rules.chain.tallies import bounds_at
+from rulefield.rules.chain.statement import Forms, Statement, rows_of
+from rulefield.rules.chain.tallies import bounds_at, combine
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,35 @@ class NoneBefore(Statement):
             return ((seen or values[1] > 0, values[0] if seen else 0),)
 
         return Forms(automaton=build(LazyAutomaton((self.a, self.b), (False,), step, lambda seen: 0), what))
+
+    @property
+    def joinable(self) -> Joinable | None:
+        """Several that wait for the same b are one: the a's add up; hard ones that keep the same a away likewise."""
+        return self
+
+    def joint_key(self, hard: bool) -> tuple[bytes, ...]:
+        """Return the b, or the a of hard ones: whether an a is forbidden is all that they need to remember."""
+        shared = self.a if hard else self.b
+        return tuple(table.tobytes() for table in (shared.node, shared.edge, shared.first) if table is not None)
+
+    def joined(self, others: Sequence[Joinable], hard: bool) -> Callable[[CompiledRule], CompiledRule]:
+        """Count the a's of all of them after one b, or the same a's after any b."""
+        members = [self, *(other for other in others if isinstance(other, NoneBefore))]
+        added = combine([(1, member.b if hard else member.a) for member in members], self.a.node.shape)
+        together = NoneBefore(self.a, added) if hard else NoneBefore(added, self.b)
+        automaton, form = together.forms(0, "joined").automaton, object()
+
+        def like(rule: CompiledRule) -> CompiledRule:
+            return replace(
+                rule,
+                automaton=automaton,
+                find_max=partial(together.max_amount, rule.token_class),
+                make_rows=partial(rows_of, together, rule.token_class, self.a.node.shape[1]),
+                form=form,
+                joinable=None,
+            )
+
+        return like
 
     def truth(self, n: int) -> Truth:
         """Fails for good at the first such a."""

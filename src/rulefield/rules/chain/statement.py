@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.problem.chain_rules import Automaton, Counter, Tally
+from rulefield.problem.chain_rules import Automaton, Counter, Joinable, Rows, Tally
 from rulefield.rules.chain.automata import Truth
 from rulefield.rules.chain.rows import Affine, RowBuilder
 
@@ -27,6 +27,11 @@ class Statement:
 
     depends_on_length = False
 
+    @property
+    def joinable(self) -> Joinable | None:
+        """Itself, where engines may read several of its kind as one."""
+        return None
+
     def forms(self, n: int, what: str) -> Forms:
         """Tally, counters or automaton of the amount; ``what`` names the rule in errors."""
         raise NotImplementedError
@@ -46,3 +51,10 @@ class Statement:
     def force(self, builder: RowBuilder, truth: bool) -> Affine:
         """Add a 0/1 variable that can be 1 exactly where the statement has this truth."""
         raise NotImplementedError
+
+
+def rows_of(statement: Statement, token_class: np.ndarray, n_labels: int, letter: np.ndarray | None = None) -> Rows:
+    """Linear rows of a statement for one input."""
+    builder = RowBuilder(token_class, n_labels, letter)
+    statement.amount_rows(builder)
+    return builder.rows()

@@ -56,38 +56,38 @@ def labelling_score(unary, pairwise, labels):
 @kernel
 def _run_amount(d, k, classes, labels, m):
     """Least amount over the runs of automaton k that accept the labelling."""
-    states = d.state[k + 1] - d.state[k]
-    reached = np.full(states, UNREAD, np.int64)
+    table, pointer, to, amount = d.table, d.pointer, d.to, d.amount  # a look inside a loop would count references
+    begin, first, cell, letters = d.letter[k], d.state[k], d.cell[k], d.letters[k]
+    states = d.state[k + 1] - first
+    reached = np.full((len(labels) + 1, states), UNREAD, np.int64)
     for q in range(states):
-        reached[q] = d.initial[d.state[k] + q]
+        reached[0, q] = d.initial[first + q]
     for t in range(len(labels)):
-        letter = d.table[d.letter[k] + np.int64(classes[t]) * m + labels[t]]
-        following = np.full(states, UNREAD, np.int64)
+        letter = table[begin + np.int64(classes[t]) * m + labels[t]]
         for q in range(states):
-            if reached[q] >= 0:
-                at = d.cell[k] + q * d.letters[k] + letter
-                for arc in range(d.pointer[at], d.pointer[at + 1]):
-                    paid = reached[q] + d.amount[arc]
-                    if following[d.to[arc]] < 0 or paid < following[d.to[arc]]:
-                        following[d.to[arc]] = paid
-        reached = following
+            if reached[t, q] >= 0:
+                at = cell + q * letters + letter
+                for arc in range(pointer[at], pointer[at + 1]):
+                    paid = reached[t, q] + amount[arc]
+                    known = reached[t + 1, to[arc]]
+                    reached[t + 1, to[arc]] = paid if known < 0 else min(paid, known)
     least = UNREAD
     for q in range(states):
-        end = d.final[d.state[k] + q]
-        if reached[q] >= 0 and end >= 0 and (least < 0 or reached[q] + end < least):
-            least = reached[q] + end
+        owed, end = reached[len(labels), q], d.final[first + q]
+        if owed >= 0 and end >= 0 and (least < 0 or owed + end < least):
+            least = owed + end
     return least
 
 
 @kernel
 def _piece_sum(d, p, classes, labels, m):
     """Sum of one tally over the labelling."""
+    table, node, first, edge = d.table, d.node[p], d.first[p], d.edge[p]
     total = np.int64(0)
     for t in range(len(labels)):
-        table = d.node[p] if t > 0 else d.first[p]
-        total += d.table[table + np.int64(classes[t]) * m + labels[t]]
-        if t > 0 and d.edge[p] >= 0:
-            total += d.table[d.edge[p] + (np.int64(classes[t]) * m + labels[t - 1]) * m + labels[t]]
+        total += table[(node if t > 0 else first) + np.int64(classes[t]) * m + labels[t]]
+        if t > 0 and edge >= 0:
+            total += table[edge + (np.int64(classes[t]) * m + labels[t - 1]) * m + labels[t]]
     return total
 
 

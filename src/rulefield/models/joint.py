@@ -9,8 +9,11 @@ import numpy as np
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.models.chain import ChainModel
-from rulefield.models.pairs import PairTable
+from rulefield.models.pairs import PairTable, csr_rows
 from rulefield.problem.joint import JointPotentials
+
+BLOCK = 4096
+"""Tokens whose possible joint states are listed at a time: what bounds the memory of the dense table."""
 
 
 @dataclass(frozen=True)
@@ -166,13 +169,66 @@ class JointModel:
         return out
 
 
+def joint_pairs_seen(
+    data: Sequences,
+    labels: tuple[Labels, ...],
+    *,
+    allowed: np.ndarray,
+    features: np.ndarray | None = None,
+    min_count: int = 1,
+) -> PairTable:
+    """Return the (feature, joint state) pairs that the annotation leaves possible in ``min_count`` tokens or more.
+
+    A token of which no task is known says nothing of joint states and is not counted; with one of two tasks known, each
+    feature of the token meets as many states as the other task has labels.
+
+    Parameters
+    ----------
+    data : Sequences, n_tokens tokens
+    labels : one Labels per task
+    allowed : ndarray of bool, shape (S,)
+        Joint states that are possible at all.
+    features : ndarray of int, optional
+        The only features that may have such weights, by number.
+    """
+    keep = (
+        np.ones(data.matrix.shape[1], bool)
+        if features is None
+        else np.isin(np.arange(data.matrix.shape[1]), features)
+    )
+    sets = [_possible_states(labels, allowed, t, t + BLOCK) for t in range(0, data.n_tokens, BLOCK)]
+    counts = np.concatenate([count for count, _ in sets]) if sets else np.zeros(0, np.uint64)
+    ptr = np.concatenate([np.zeros(1, np.uint64), np.cumsum(counts, dtype=np.uint64)])
+    states = np.concatenate([state for _, state in sets]) if sets else np.zeros(0, np.uint32)
+    rows = csr_rows(data.matrix, 0, data.n_tokens)
+    table = PairTable.seen(rows, data.matrix.shape[1], (ptr, states), len(allowed), min_count)
+    return table if features is None else table.of_features(keep)
+
+
+def _possible_states(
+    labels: tuple[Labels, ...], allowed: np.ndarray, first: int, last: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many joint states each token leaves possible, and which, of tokens ``first`` up to ``last``."""
+    known = [_allowed_labels(own, first, last) for own in labels]
+    n = len(known[0])
+    possible = np.ones((n, 1), bool)
+    for own in known:
+        possible = (possible[:, :, None] & own[:, None, :]).reshape(n, -1)
+    possible &= allowed & ~np.logical_and.reduce([own.all(axis=1) for own in known])[:, None]
+    return possible.sum(axis=1, dtype=np.uint64), np.nonzero(possible)[1].astype(np.uint32)
+
+
+def _allowed_labels(labels: Labels, first: int, last: int) -> np.ndarray:
+    if labels.allowed is not None:
+        return labels.allowed[first:last] != 0
+    return labels.ids[first:last, None] == np.arange(labels.n_labels)
+
+
 def clamped(unary: np.ndarray, labels: Labels | None) -> np.ndarray:
     """Return scores (n_tokens, m) with ``-inf`` where the annotation rules a label out."""
     if labels is None:
         return unary
-    if labels.allowed is not None:
-        return np.where(labels.allowed != 0, unary, -np.inf)
-    return np.where(labels.ids[:, None] == np.arange(labels.n_labels), unary, -np.inf)
+    return np.where(_allowed_labels(labels, 0, len(unary)), unary, -np.inf)
 
 
 def _along(unary: np.ndarray, k: int, n_axes: int) -> np.ndarray:

@@ -129,6 +129,11 @@ class PairTable:
         ptr[len(self.ptr) :] += np.uint64(self.n_pairs)
         return PairTable(ptr, np.insert(self.label, place, label), self.n_labels), place
 
+    def of_features(self, keep: np.ndarray) -> "PairTable":
+        """Return the pairs of the features marked in ``keep``, bool (n_features,)."""
+        ptr = np.concatenate([[0], np.cumsum(np.where(keep, self.counts, 0))]).astype(np.uint64)
+        return PairTable(ptr, self.label[np.repeat(keep, self.counts)], self.n_labels)
+
     def scores(self, rows: CsrRows, weights: np.ndarray) -> np.ndarray:
         """Score of every label in every row, (n_rows, n_labels); O(sum of pairs of the entries)."""
         out = np.zeros((max(len(rows[0]) - 1, 0), self.n_labels))

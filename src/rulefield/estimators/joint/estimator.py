@@ -52,7 +52,7 @@ from rulefield.learning.expectations.corpus import JointCorpus
 from rulefield.learning.expectations.em import ExpectationFit
 from rulefield.learning.fit_log import FitResult
 from rulefield.models.chain import ChainModel
-from rulefield.models.joint import JointModel
+from rulefield.models.joint import JointModel, joint_pairs_seen
 from rulefield.models.pairs import PairTable
 from rulefield.parallel import n_threads
 from rulefield.rules.expectations import Expectation
@@ -87,8 +87,9 @@ class JointCRF(FittedJoint):
         What should hold on average: ``rules.share(ner="B-PER", pos="NOUN").between(.053, .055)``. One with
         ``.at_most(0)`` on a share of tokens forbids those joint labels outright. A list is kept by
         :class:`PosteriorRegularization` with its defaults.
-    joint_features : None, "all" or list of str
-        Features that also get weights for joint labels.
+    joint_features : "all", None or list of str, default "all"
+        Features that also have weights with joint labels (section 3.1 of [Goyal16]), where the annotation leaves the pair
+        possible; None: the tasks meet in the weights of label pairs alone.
     joint_transitions : bool
         Weights for all moves between joint labels (slower: the product is no longer factored).
     features : transformer, optional
@@ -162,7 +163,7 @@ class JointCRF(FittedJoint):
         on_infeasible: str = "raise",
         l2: float = 1.0,
         expectations: Sequence[Expectation] | Keeper | None = None,
-        joint_features: str | Sequence[str] | None = None,
+        joint_features: str | Sequence[str] | None = "all",
         joint_transitions: bool = False,
         features: Transformer | None = None,
         start_end: bool = True,
@@ -267,23 +268,23 @@ class JointCRF(FittedJoint):
         )
         S = len(forbidden)
         moves = (np.repeat(np.arange(S), S), np.tile(np.arange(S), S)) if self.joint_transitions else None
-        return JointModel.of(
-            models, joint_pairs=self._joint_pairs(encoder, S), moves=moves, allowed=np.logical_not(forbidden)
-        )
+        allowed = np.logical_not(forbidden)
+        pairs = self._joint_pairs(data, labels, encoder, allowed)
+        return JointModel.of(models, joint_pairs=pairs, moves=moves, allowed=allowed)
 
-    def _joint_pairs(self, encoder: InputEncoder, n_states: int) -> PairTable | None:
+    def _joint_pairs(
+        self, data: Sequences, labels: tuple[Labels, ...], encoder: InputEncoder, allowed: np.ndarray
+    ) -> PairTable | None:
         if self.joint_features is None:
             return None
-        names = encoder.names
-        if isinstance(self.joint_features, str):
-            if self.joint_features != "all":
-                raise InputError(f"joint_features must be 'all' or a list of names; got {self.joint_features!r}.")
-            return PairTable.full(len(names), n_states)
-        wanted = set(self.joint_features)
-        missing = wanted - set(names)
-        if missing:
-            raise InputError(f"joint_features names {sorted(missing)[0]!r}, which does not occur in X.")
-        return PairTable.full(len(names), n_states, np.array([i for i, name in enumerate(names) if name in wanted]))
+        features = None
+        if not isinstance(self.joint_features, str):
+            names, wanted = encoder.names, set(self.joint_features)
+            missing = wanted - set(names)
+            if missing:
+                raise InputError(f"joint_features names {sorted(missing)[0]!r}, which does not occur in X.")
+            features = np.array([i for i, name in enumerate(names) if name in wanted], np.int64)
+        return joint_pairs_seen(data, labels, allowed=allowed, features=features, min_count=max(1, self.min_count))
 
     def _single_tasks(
         self, model: JointModel, data: Sequences, labels: tuple[Labels, ...], weight: np.ndarray | None

@@ -68,7 +68,7 @@ class ExpectationOptions:
     l2: float
     max_iter: int
     tol: float
-    learning: str = "em"
+    learning: str = "gradient"
     slack: float = 0.0
     slack_norm: str = "linf"
     dual: str = "lbfgs"

@@ -31,8 +31,9 @@ class PosteriorRegularization(BaseEstimator):
         Norm in which misses are measured.
     solver : {"lbfgs", "proximal"}, default "lbfgs"
         Solver of the multipliers: quasi-Newton, or the proximal gradient of [Goyal16].
-    learning : {"em", "gradient"}, default "em"
-        EM, or direct descent of the same objective (of a JointCRF also without any expectations).
+    learning : {"gradient", "em"}, default "gradient"
+        Direct descent, or EM on the same objective as in [Goyal16], which is slower to its end (of a JointCRF also without
+        any expectations).
     batch : int, optional
         Expectations hold in every batch of that many sequences, not only in the whole corpus.
     """
@@ -53,7 +54,7 @@ class PosteriorRegularization(BaseEstimator):
         slack: float = 0.0,
         norm: str = "linf",
         solver: str = "lbfgs",
-        learning: str = "em",
+        learning: str = "gradient",
         batch: int | None = None,
     ):
         self.expectations = expectations

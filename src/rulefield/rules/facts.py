@@ -257,7 +257,10 @@ def each_at_most_once(*types: str, but: Sequence[str] = ()) -> Rule:
     if types and but:
         raise RuleError("each_at_most_once takes the types that it counts, or the exceptions (but=), not both.")
     if isinstance(but, str) or not all(isinstance(name, str) for name in (*types, *but)):
-        raise RuleError("each_at_most_once takes types as strings, and a list of strings as but.")
+        raise RuleError(
+            "each_at_most_once takes types as strings and a list of strings as but; write "
+            'each_at_most_once("author", "title"), or each_at_most_once(but=["note"]).'
+        )
     return Rule(EachAtMostOnce(tuple(types), tuple(but)))
 
 

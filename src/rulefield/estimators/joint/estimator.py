@@ -96,7 +96,7 @@ class JointCRF(FittedJoint):
         As in :class:`ChainCRF`.
     start_end, all_states, all_transitions, min_count : as in :class:`ChainCRF`
     max_iter : int
-        Most EM iterations (or steps of direct ascent).
+        Most steps of direct descent (or EM iterations).
     tol : float
         Stop where an iteration gains less than this share of the objective.
     n_jobs : int, optional
@@ -170,7 +170,7 @@ class JointCRF(FittedJoint):
         all_states: bool = False,
         all_transitions: bool = False,
         min_count: int = 1,
-        max_iter: int = 30,
+        max_iter: int = 500,
         tol: float = 1e-4,
         n_jobs: int | None = None,
         verbose: int = 0,

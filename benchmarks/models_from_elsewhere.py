@@ -20,11 +20,11 @@ import numpy as np
 import pycrfsuite
 import scipy.stats
 import usaddress
-from common import conll2000, data_folder, read_columns
 from sklearn.metrics import make_scorer
 from sklearn.model_selection import RandomizedSearchCV
 
 import rulefield as rf
+from common import conll2000, data_folder, read_columns
 from rulefield.datasets import make_addresses, make_citations
 
 QUICK = "--quick" in sys.argv
@@ -120,9 +120,7 @@ def tutorial(module: str) -> tuple[float, float]:
     X_test, y_test = conll2002("esp.testb")
     if QUICK:
         X_train, y_train, X_test, y_test = X_train[:400], y_train[:400], X_test[:200], y_test[:200]
-    crf = sklearn_crfsuite.CRF(
-        algorithm="lbfgs", c1=0.1, c2=0.1, max_iterations=100, all_possible_transitions=True
-    )
+    crf = sklearn_crfsuite.CRF(algorithm="lbfgs", c1=0.1, c2=0.1, max_iterations=100, all_possible_transitions=True)
     begun = process_time()
     crf.fit(X_train, y_train)
     seconds = process_time() - begun
@@ -139,7 +137,9 @@ def tutorial(module: str) -> tuple[float, float]:
         random_state=0,
         scoring=make_scorer(metrics.flat_f1_score, average="weighted", labels=labels),
     ).fit(X_train[:300], y_train[:300])
-    print(f"{module}: F1 {score:.4f}, fit {seconds:.1f} s of CPU, {search.best_estimator_.size_} bytes after the search")
+    print(
+        f"{module}: F1 {score:.4f}, fit {seconds:.1f} s of CPU, {search.best_estimator_.size_} bytes after the search"
+    )
     for (before, after), weight in Counter(crf.transition_features_).most_common(3):
         print(f"  {before:6} -> {after:7} {weight:.6f}")
     for (attribute, label), weight in Counter(crf.state_features_).most_common(3):

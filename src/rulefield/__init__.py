@@ -21,6 +21,7 @@ _PUBLIC = {
     "MultiLabelCRF": "rulefield.estimators.graph.multilabel",
     "PosteriorRegularization": "rulefield.estimators.expectations",
     "RuledCRF": "rulefield.estimators.ruled.estimator",
+    "Scored": "rulefield.data.scored",
     "SegmentCRF": "rulefield.estimators.segments.estimator",
     "Sequences": "rulefield.data.sequences",
     "Template": "rulefield.encode.templates",

@@ -26,10 +26,13 @@ class Sequences:
         Sparse data are float64 with int32 ``indices`` and ``indptr``.
     lengths : ndarray of int64, shape (n_sequences,)
         Tokens in each sequence; they add up to ``n_tokens``. Zero is allowed (an empty sequence).
+    scores : ndarray of float64, shape (n_tokens, n_labels), optional
+        Log-scores of labels from elsewhere, which a chain adds to its own (see :class:`rulefield.Scored`).
     """
 
     matrix: Any
     lengths: np.ndarray
+    scores: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         lengths = _as_lengths(self.lengths)
@@ -42,13 +45,16 @@ class Sequences:
             )
         object.__setattr__(self, "matrix", matrix)
         object.__setattr__(self, "lengths", lengths)
+        if self.scores is not None and len(self.scores) != total:
+            raise InputError(f"scores must have one row per token ({total}); got {len(self.scores)}.")
 
     @classmethod
-    def _trusted(cls, matrix: Any, lengths: np.ndarray) -> "Sequences":
+    def _trusted(cls, matrix: Any, lengths: np.ndarray, scores: np.ndarray | None = None) -> "Sequences":
         """Make an object from parts that are known to be right (slices of a checked one)."""
         made = object.__new__(cls)
         object.__setattr__(made, "matrix", matrix)
         object.__setattr__(made, "lengths", lengths)
+        object.__setattr__(made, "scores", scores)
         return made
 
     @cached_property
@@ -93,10 +99,14 @@ class Sequences:
         first, last, picked = _resolve(key, len(self))
         if picked is None:
             rows: Any = slice(self.offsets[first], self.offsets[last])
-            return Sequences._trusted(_take_rows(self.matrix, rows), self.lengths[first:last])
+            return self._rows(rows, self.lengths[first:last])
         lengths = self.lengths[picked]
         rows = ranges(self.offsets[picked], lengths)
-        return Sequences._trusted(_take_rows(self.matrix, rows), lengths)
+        return self._rows(rows, lengths)
+
+    def _rows(self, rows: Any, lengths: np.ndarray) -> "Sequences":
+        scores = None if self.scores is None else np.ascontiguousarray(self.scores[rows])
+        return Sequences._trusted(_take_rows(self.matrix, rows), lengths, scores)
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"

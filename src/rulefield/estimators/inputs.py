@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from rulefield.data.scored import Scored, is_scored
 from rulefield.data.sequences import Sequences, pointers32
 from rulefield.encode.features import FeatureEncoder, InputForm, input_form, refuse_columns
 from rulefield.encode.templates import Template
@@ -29,10 +30,20 @@ class InputEncoder:
         Turns tokens into features first (:class:`TokenFeatures`, a CRF++ template, or any object whose
         ``transform`` gives feature dicts or lists). None reads feature dicts and lists as they are, and plain
         string tokens through ``TokenFeatures()``.
+    labels : list, optional
+        Labels of the model, for sequences that carry scores of them (:class:`rulefield.Scored`); None where a model takes
+        no such scores.
+
+    Attributes
+    ----------
+    scored : bool
+        Whether training data carried scores.
     """
 
-    def __init__(self, features: Transformer | None = None):
+    def __init__(self, features: Transformer | None = None, labels: list[Any] | None = None):
         self.features = features
+        self.labels = labels
+        self.scored = False
         self.encoder: FeatureEncoder | None = None
         self.n_columns = 0
 
@@ -44,6 +55,10 @@ class InputEncoder:
         if is_stream(X):
             return self._fit_stream(iter(X))
         rows = as_list(X)
+        if is_scored(rows):
+            data = self._with_scores(self.fit_transform([row.tokens for row in rows]), rows)
+            self.scored = True
+            return data
         form = input_form(rows)
         if form in (InputForm.sequences, InputForm.matrices):
             data = _stacked(rows)
@@ -60,6 +75,8 @@ class InputEncoder:
 
     def _fit_stream(self, X: Iterator[Any]) -> Sequences:
         first = list(islice(X, PORTION))
+        if is_scored(first):
+            raise InputError("an iterator gives sequences with scores (rf.Scored); make it a list.")
         learns = hasattr(self.features, "fit") and not isinstance(self.features, (TokenFeatures, Template))
         if learns or not first or input_form(first) in (InputForm.sequences, InputForm.matrices):
             return self.fit_transform([*first, *X])
@@ -99,7 +116,24 @@ class InputEncoder:
         return len(self.encoder.vocabulary_) if self.encoder else self.n_columns
 
     def _encoded(self, X: SequencesLike, grow: bool) -> Sequences:
-        X = as_list(X)
+        rows: Any = as_list(X)
+        scored = is_scored(rows)
+        if scored != self.scored and len(rows):
+            had, has = ("with", "without") if self.scored else ("without", "with")
+            raise InputError(
+                f"the model was trained {had} scores from elsewhere (rf.Scored), but X comes {has} them."
+            )
+        if scored:
+            return self._with_scores(self._encoded_plain([row.tokens for row in rows], grow), rows)
+        return self._encoded_plain(rows, grow)
+
+    def _with_scores(self, data: Sequences, X: Sequence[Scored]) -> Sequences:
+        if self.labels is None:
+            raise InputError("scores from elsewhere (rf.Scored) are taken by ChainCRF and RuledCRF only.")
+        tables = [x.columns(self.labels) for x in X]
+        return Sequences(data.matrix, data.lengths, np.concatenate([np.zeros((0, len(self.labels))), *tables]))
+
+    def _encoded_plain(self, X: Any, grow: bool) -> Sequences:
         form = input_form(X)
         matrix = form in (InputForm.sequences, InputForm.matrices)
         if form is InputForm.empty and self.encoder is None:
@@ -134,7 +168,8 @@ class InputEncoder:
         """Return the vocabulary as arrays and the rest as metadata, for a model file."""
         arrays = {f"names_{k}": v for k, v in pack_strings(self.names).items()} if self.encoder else {}
         packer = Packer("InputEncoder")
-        return arrays, {"features": pack_or_name(packer, "features", self.features), "n_columns": self.n_columns}
+        features = pack_or_name(packer, "features", self.features)
+        return arrays, {"features": features, "n_columns": self.n_columns, "scored": self.scored}
 
     @classmethod
     def from_state(
@@ -151,7 +186,7 @@ class InputEncoder:
         made = cls(given_or(metadata["features"], arrays, "features", {"features": features}))
         if made.features is not None and not callable(getattr(made.features, "transform", None)):
             raise ModelFileError("the features of the model file are no transformer; save the model again.")
-        made.n_columns = metadata["n_columns"]
+        made.n_columns, made.scored = metadata["n_columns"], metadata["scored"]
         if "names_text" in arrays:
             made.encoder = FeatureEncoder.from_names(_names(arrays))
         if made.n_features != n_features:
@@ -177,6 +212,7 @@ class EncoderMetadata(TypedDict):
 
     features: Any
     n_columns: int
+    scored: bool
 
 
 class SequenceMetadata(TypedDict):
@@ -219,7 +255,7 @@ def tokens_of(X: SequencesLike, i: int) -> Any:
     """Tokens of sequence ``i``, as the user gave them (for rules about tokens, and for explanations)."""
     if isinstance(X, Sequences):
         return [f"token {t}" for t in range(int(X.lengths[i]))]
-    return X[i]
+    return X[i].tokens if isinstance(X[i], Scored) else X[i]
 
 
 def _joined(parts: list[Sequences]) -> Sequences:

@@ -72,7 +72,9 @@ def narrowed(data: Sequences) -> tuple[Sequences, np.ndarray]:
     matrix = data.matrix
     columns, indices = np.unique(matrix.indices, return_inverse=True)
     parts = matrix.data, indices.reshape(-1).astype(np.int32), matrix.indptr
-    return Sequences._trusted(csr_array(parts, shape=(data.n_tokens, len(columns))), data.lengths), columns
+    return Sequences._trusted(
+        csr_array(parts, shape=(data.n_tokens, len(columns))), data.lengths, data.scores
+    ), columns
 
 
 def numbers_of(features: str | Sequence[str] | None, encoder: InputEncoder) -> np.ndarray | None:

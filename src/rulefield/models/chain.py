@@ -227,6 +227,8 @@ class ChainModel:
     def unary(self, theta: np.ndarray, sequences: Sequences) -> np.ndarray:
         """Scores of every label at every token, starts and ends included, (n_tokens, n_labels)."""
         scores = self.state_scores(theta, self.rows(sequences))
+        if sequences.scores is not None:
+            scores += sequences.scores
         offsets, filled = sequences.offsets, sequences.lengths > 0
         scores[offsets[:-1][filled]] += self.start_scores(theta)
         scores[offsets[1:][filled] - 1] += self.end_scores(theta)
@@ -249,6 +251,8 @@ class ChainModel:
     ) -> ChainPotentials:
         """Potentials of sequence ``i``; give ``pairwise(theta)`` where many sequences share it."""
         unary = self.state_scores(theta, self.rows(sequences, i))
+        if sequences.scores is not None:
+            unary += sequences.scores[slice(*span(sequences, i))]
         if len(unary):
             unary[0] += self.start_scores(theta)
             unary[-1] += self.end_scores(theta)

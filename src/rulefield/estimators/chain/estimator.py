@@ -26,7 +26,13 @@ from rulefield.estimators.chain.expectations import (
 from rulefield.estimators.chain.files import chain_state, restore_chain
 from rulefield.estimators.chain.fitted import FittedChain
 from rulefield.estimators.chain.options import PARAMETERS, ChainOptions, chain_options
-from rulefield.estimators.chain.training import ChainTraining, TrainingRules, continue_chain, train_chain
+from rulefield.estimators.chain.training import (
+    ChainTraining,
+    TrainingRules,
+    check_scores,
+    continue_chain,
+    train_chain,
+)
 from rulefield.estimators.expectations import Keeper
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, as_list, is_stream, tokens_and_labels, tokens_of
@@ -227,7 +233,8 @@ class ChainCRF(FittedChain):
         Parameters
         ----------
         X : list of sequences of tokens, or Sequences
-            Tokens are feature dicts, lists of feature strings, or plain strings; all of one form. An iterator is read
+            Tokens are feature dicts, lists of feature strings, or plain strings; all of one form. With scores of labels
+            from another model each is a :class:`rulefield.Scored`. An iterator is read
             as it comes, so that its features are never held together; without ``y`` it gives pairs (tokens, labels).
         y : list of sequences of labels
             ``None`` is an unknown label, a set means one of these.
@@ -245,16 +252,17 @@ class ChainCRF(FittedChain):
         if not self._reads_once(X, X_dev):
             X, y = as_list(X), as_list(y)
             check_some_tokens(X)
-            names = label_names(y, self.initial_label)
+            names = label_names(y, self.initial_label, X)
         if options.patience is not None and X_dev is None:
             X, y, sample_weight, X_dev, y_dev = self._hold_out(X, y, checked_weights(sample_weight, len(y)))
-        encoder = InputEncoder(copy.deepcopy(self.features))
+        encoder = InputEncoder(copy.deepcopy(self.features), None if is_stream(X) else names.classes_)
         data = encoder.fit_transform(X)
         check_some_tokens(data)
         if is_stream(X):
             y = as_list(y)
             names = label_names(y, self.initial_label)
         labels = self._labels(names, y, data)
+        check_scores(data, labels, options.algorithm, bool(self.expectations))
         weight = checked_weights(sample_weight, len(data))
         expected = chain_expectations(self, options, names, X, data, weight)
         if expected is not None:
@@ -321,7 +329,8 @@ class ChainCRF(FittedChain):
         X = as_list(X)
         check_some_tokens(X)
         if not self.__sklearn_is_fitted__():
-            encoder, names = InputEncoder(copy.deepcopy(self.features)), self._batch_names(y, classes)
+            names = self._batch_names(X, y, classes)
+            encoder = InputEncoder(copy.deepcopy(self.features), names.classes_)
             self._learn_batch(encoder.fit_transform(X), y, sample_weight, options, encoder, names, begun)
             return self
         known = self._encoder.n_features
@@ -333,9 +342,9 @@ class ChainCRF(FittedChain):
             raise
         return self
 
-    def _batch_names(self, y: LabelsLike, classes: Sequence[Label] | None) -> LabelEncoder:
+    def _batch_names(self, X: SequencesLike, y: LabelsLike, classes: Sequence[Label] | None) -> LabelEncoder:
         if classes is None:
-            return label_names(y, self.initial_label)
+            return label_names(y, self.initial_label, X)
         return LabelEncoder().set_classes(sorted(classes, key=_by_kind))
 
     def _learn_batch(
@@ -350,6 +359,7 @@ class ChainCRF(FittedChain):
     ) -> None:
         """Take steps on the weights of the batch's features; the others are copied and shrink by the penalty."""
         labels = self._labels(names, y, data)
+        check_scores(data, labels, options.algorithm)
         weight = checked_weights(sample_weight, len(data))
         first = not self.__sklearn_is_fitted__()
         stream = Stream() if first else self._stream
@@ -425,6 +435,7 @@ class ChainCRF(FittedChain):
     ) -> None:
         self.classes_ = names.classes_
         self.model_, self.theta_ = model, done.theta
+        encoder.labels = names.classes_
         self._encoder, self._labels_encoder = encoder, names
         self.expectations_ = list(reports)
         report_fit(self, done)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rulefield.data.labels import Labels
+from rulefield.data.scored import Scored, is_scored
 from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder, place
 from rulefield.estimators.chain.options import ChainOptions
@@ -114,12 +115,14 @@ def chain_expectations(
     )
 
 
-def label_names(y: LabelsLike, initial: Label | None) -> LabelEncoder:
-    """Labels that occur in ``y``, and the initial one."""
+def label_names(y: LabelsLike, initial: Label | None, X: SequencesLike = ()) -> LabelEncoder:
+    """Labels that occur in ``y``, the initial one, and those that scores from elsewhere are about."""
     names = LabelEncoder().fit(y)
-    if initial is None or initial in names.classes_:
+    more = {label for x in X if isinstance(x, Scored) for label in x.labels or ()} if is_scored(X) else set()
+    more = (more if initial is None else more | {initial}) - set(names.classes_)
+    if not more:
         return names
-    return names.set_classes(sorted([*names.classes_, initial], key=lambda label: (type(label).__name__, label)))
+    return names.set_classes(sorted([*names.classes_, *more], key=lambda label: (type(label).__name__, label)))
 
 
 def presumed_start(training: ChainTraining, options: ChainOptions, guess: Labels) -> np.ndarray:

@@ -124,12 +124,13 @@ class ChainExplainer:
         steps = potentials.pairwise_stack
         rows = self.model.rows(data, 0)
         ends = self.model.start_scores(self.theta), self.model.end_scores(self.theta)
+        beside = self.beside if data.scores is None else [*self.beside, ("given score", data.scores)]
         parts = []
         for t in range(len(path)):
             label, other = int(path[t]), _runner_up(marginals[t], int(path[t]))
             features = self._feature_differences(rows, t, label, other)
             moves = self._move_differences(steps, ends, path, t, other)
-            moves += [(f"({name})", float(scores[t, label] - scores[t, other])) for name, scores in self.beside]
+            moves += [(f"({name})", _difference(scores[t, label], scores[t, other])) for name, scores in beside]
             parts.append(
                 TokenExplanation(
                     tokens[t],

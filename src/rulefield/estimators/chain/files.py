@@ -56,6 +56,7 @@ def restore_chain(
     crf.model_ = model_from_arrays(arrays, len(crf.classes_))
     crf.theta_ = arrays["theta"]
     crf._encoder = InputEncoder.from_state(arrays, metadata["encoder"], sizes["features"], features)
+    crf._encoder.labels = crf.classes_
     crf._labels_encoder = LabelEncoder().set_classes(crf.classes_)
 
 

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from rulefield.data.scored import checked_scores
 from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
@@ -97,7 +98,7 @@ def decode_scores(
     ['B-total', 'I-total']
     """
     names = list(labels)
-    tables = [_checked(table, i, len(names)) for i, table in enumerate(scores)]
+    tables = [checked_scores(table, f"scores[{i}]", len(names)) for i, table in enumerate(scores)]
     lengths = np.array([len(table) for table in tables], dtype=np.int64)
     words = [[f"token {t}" for t in range(n)] for n in lengths] if tokens is None else [list(row) for row in tokens]
     if len(words) != len(tables) or any(len(row) != n for row, n in zip(words, lengths)):
@@ -111,17 +112,6 @@ def decode_scores(
         found: list[Labeling] = decoder.decode(data, words, open_labels, probability)
         return found
     return [[([names[j] for j in ids], p) for ids, p in row] for row in decoder.kbest(data, k, words, open_labels)]
-
-
-def _checked(table: Any, number: int, m: int) -> np.ndarray:
-    made = np.array(table, dtype=np.float64)
-    if made.ndim != 2 or made.shape[1] != m:
-        raise InputError(f"scores[{number}] must have shape (n_tokens, {m}), one column per label; got {made.shape}.")
-    if np.isnan(made).any() or (made == np.inf).any():
-        raise InputError(
-            f"scores[{number}] holds NaN or +inf; log-scores are finite, or -inf where a label is forbidden."
-        )
-    return made
 
 
 def _pairwise(transitions: Any, allowed: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ from rulefield.learning.fit_log import Ending, FitRecord, FitResult, PassLearner
 from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.learning.owlqn import minimize_owlqn
 from rulefield.models.chain import ChainModel
+from rulefield.models.chain_structure import label_masks
 from rulefield.problem.chain_rules import CompiledRule
 
 if TYPE_CHECKING:
@@ -53,6 +54,25 @@ class ChainTraining:
     begun: float
     rules: TrainingRules | None = None
     expectations: "ChainExpectations | None" = None
+
+
+def check_scores(data: Sequences, labels: Labels, algorithm: str, expectations: bool = False) -> None:
+    """Refuse scores from elsewhere that a learner cannot use, or that forbid the labels of a token."""
+    if data.scores is None:
+        return
+    if algorithm == "ssvm" or expectations:
+        what = "expectations" if expectations else "algorithm='ssvm'"
+        raise InputError(
+            f"scores from elsewhere (rf.Scored) do not go with {what}; learn by likelihood without them."
+        )
+    open_labels = np.where(label_masks(labels), data.scores, -np.inf)
+    if len(open_labels) and (open_labels.max(axis=1) == -np.inf).any():
+        token = int(np.flatnonzero(open_labels.max(axis=1) == -np.inf)[0])
+        sequence = int(np.searchsorted(data.offsets, token, side="right")) - 1
+        raise InputError(
+            f"the scores of sequence {sequence} forbid (-inf) the label of token {token - int(data.offsets[sequence])}; "
+            "give it a finite score."
+        )
 
 
 class Monitor:

@@ -15,13 +15,17 @@ from rulefield.kernels.jit import kernel
 
 
 class Data(NamedTuple):
-    """Sequences as CSR rows (uint64, uint32, float64), offsets (n + 1,) int64, gold labels (n_tokens,) uint16."""
+    """Sequences as CSR rows (uint64, uint32, float64), offsets (n + 1,) int64, gold labels (n_tokens,) uint16.
+
+    ``given`` (n_tokens, m) are scores from elsewhere to add; no rows where there are none.
+    """
 
     indptr: np.ndarray
     indices: np.ndarray
     values: np.ndarray
     offsets: np.ndarray
     gold: np.ndarray
+    given: np.ndarray
 
 
 class Table(NamedTuple):
@@ -85,7 +89,7 @@ def score_sequence(data, table, state, i, work):
     unary = work.unary[:n]
     for t in range(n):
         for y in range(m):
-            unary[t, y] = 0.0
+            unary[t, y] = data.given[first + t, y] if data.given.shape[0] > 0 else 0.0
     rows = data.indptr[first : first + n + 1]
     add_scores(rows, data.indices, data.values, table.ptr, table.label, state.theta, unary)
     for y in range(m):

@@ -41,7 +41,10 @@ LOWEST_FORWARD = 1e-200
 
 
 class Packed(NamedTuple):
-    """Features of all tokens, packed: see :mod:`rulefield.learning.chain.packing`."""
+    """Features of all tokens, packed: see :mod:`rulefield.learning.chain.packing`.
+
+    ``given`` (n_tokens, m) are scores from elsewhere to add; no rows where there are none.
+    """
 
     row_ptr: np.ndarray
     rows: np.ndarray
@@ -51,6 +54,7 @@ class Packed(NamedTuple):
     pairs: np.ndarray
     pair_label: np.ndarray
     pair_values: np.ndarray
+    given: np.ndarray
     value_step: np.uint64
 
 
@@ -100,6 +104,9 @@ def score_sequence(first, n, m, packed, weights, nothing, ends, x):
             width,
         )
         score_pairs(weights, packed.pairs, packed.pair_label, packed.pair_values, packed.value_step, s, p, x, at)
+        if packed.given.shape[0] > 0:
+            for y in range(m):
+                x[at + y] += packed.given[token, y]
         if t + ONE == n:
             for y in range(m):
                 x[at + y] += ends.end[y]

@@ -94,6 +94,8 @@ def score_scaled(first, n, m, width, packed, walk, scale, nothing, x, unary):
             if t + ONE == n:
                 value += walk.end[y]
             x[at + y] = scale * value
+            if packed.given.shape[0] > 0:
+                x[at + y] += packed.given[token, y]
             unary[at + y] = x[at + y]
         for y in range(m, width):
             x[at + y] = x[at]

@@ -78,6 +78,7 @@ class ChainLikelihood:
         none = np.zeros((0, model.n_labels), np.uint8)
         self.allowed = none if labels is None or labels.allowed is None else labels.allowed
         self._observed = self._observed_counts()
+        self._given = self._given_scores()
         self.factors = TransitionFactors(model)
         if not model.conditioned:
             self._pack()
@@ -92,7 +93,7 @@ class ChainLikelihood:
         steps = None if self.model.conditioned else self.factors.steps(theta)
         gradient = self.l2 * theta
         gradient -= self._observed
-        value = 0.5 * self.l2 * dot(theta, theta) - dot(theta, self._observed)
+        value = 0.5 * self.l2 * dot(theta, theta) - dot(theta, self._observed) - float(self._given.sum())
         odd = np.ones(len(self.sequences), np.uint8)
         if steps is not None:
             odd[:] = 0
@@ -113,16 +114,15 @@ class ChainLikelihood:
             first, last = span(self.sequences, i)
             known = self.model.zeros()
             self.model.add_features(known, self.sequences, i, self.labels.ids[first:last], self.weight[i])
-            value -= float(theta @ known)
+            value -= float(theta @ known) + float(self._given[i])
             gradient -= known
         return value, gradient
 
     # --- probability space ------------------------------------------------------------------------
 
     def _pack(self) -> None:
-        self.packing = pack(
-            self.model.rows(self.sequences), self.model.pairs, self.offsets[self._bounds.astype(np.int64)]
-        )
+        shard_tokens = self.offsets[self._bounds.astype(np.int64)]
+        self.packing = pack(self.model.rows(self.sequences), self.model.pairs, shard_tokens, self.sequences.scores)
 
     def _in_probability_space(
         self, theta: np.ndarray, steps: DenseSteps | SparseSteps, odd: np.ndarray, gradient: np.ndarray
@@ -231,6 +231,23 @@ class ChainLikelihood:
         y = np.where(known, self.labels.ids, 0)
         model.add_all_features(counts, self.sequences, y, scale)
         return counts
+
+    def _given_scores(self) -> np.ndarray:
+        """Weighted scores from elsewhere of the labels of each fully labelled sequence: a constant part of the value."""
+        total = np.zeros(len(self.sequences))
+        if self.labels is None or self.sequences.scores is None:
+            return total
+        for i in np.flatnonzero((self.partial == 0) & (self.weight > 0)):
+            total[i] = self.weight[i] * given_score(self.sequences, int(i), self.labels.ids)
+        return total
+
+
+def given_score(sequences: Sequences, i: int, ids: np.ndarray) -> float:
+    """Score from elsewhere of the labels ``ids`` (n_tokens,) of sequence ``i``; 0 where there are no such scores."""
+    if sequences.scores is None:
+        return 0.0
+    rows = np.arange(*span(sequences, i))
+    return float(sequences.scores[rows, ids[rows]].sum())
 
 
 def _check(model: ChainModel, sequences: Sequences, labels: Labels) -> None:

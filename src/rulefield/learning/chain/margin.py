@@ -6,6 +6,7 @@ from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError, LabelError
 from rulefield.kernels.chain.margin import Data, State, Table, Work
+from rulefield.learning.chain.packing import given_scores
 from rulefield.models.chain import ChainModel
 
 MOST_LABELS = 2**16 - 1
@@ -100,7 +101,8 @@ class DecodingLearner:
 def kernel_data(model: ChainModel, sequences: Sequences, labels: Labels) -> Data:
     """Return the training data as the kernels read them."""
     indptr, indices, values = model.rows(sequences)
-    return Data(indptr, indices, values, sequences.offsets, labels.ids.astype(np.uint16))
+    given = given_scores(sequences.scores, model.n_labels)
+    return Data(indptr, indices, values, sequences.offsets, labels.ids.astype(np.uint16), given)
 
 
 def kernel_table(model: ChainModel) -> Table:

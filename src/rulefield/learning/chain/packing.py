@@ -61,7 +61,12 @@ class Packing:
         return work
 
 
-def pack(rows: CsrRows, table: PairTable, shard_tokens: np.ndarray) -> Packing:
+def given_scores(given: np.ndarray | None, n_labels: int) -> np.ndarray:
+    """Scores from elsewhere as kernels read them: (n_tokens, n_labels), no rows where there are none."""
+    return np.zeros((0, n_labels)) if given is None else np.ascontiguousarray(given, dtype=np.float64)
+
+
+def pack(rows: CsrRows, table: PairTable, shard_tokens: np.ndarray, given: np.ndarray | None = None) -> Packing:
     """Lay out feature rows for training.
 
     Parameters
@@ -70,6 +75,8 @@ def pack(rows: CsrRows, table: PairTable, shard_tokens: np.ndarray) -> Packing:
     table : PairTable
     shard_tokens : ndarray of uint64, shape (n_shards + 1,)
         First token of each shard, and the number of tokens.
+    given : ndarray of float64, shape (n_tokens, n_labels), optional
+        Scores from elsewhere to add.
     """
     indptr, indices, values = rows
     width = padded(table.n_labels)
@@ -94,9 +101,10 @@ def pack(rows: CsrRows, table: PairTable, shard_tokens: np.ndarray) -> Packing:
         pairs=np.empty(n_pairs, np.uint32),
         pair_label=np.empty(n_pairs, np.uint16),
         pair_values=np.ones(n_pairs + 1 if valued else 1),
+        given=given_scores(given, table.n_labels),
         value_step=np.uint64(valued),
     )
-    fill_entries(indptr, indices, values, table.ptr, table.label, address, is_row, np.uint32(n_shared), *packed[:-1])
+    fill_entries(indptr, indices, values, table.ptr, table.label, address, is_row, np.uint32(n_shared), *packed[:-2])
     position = np.full(table.n_pairs, n_work, np.uint32)
     pair_positions(table.ptr, table.label, address, is_row, position)
     return Packing(packed, position, int(n_shared), own_from)

@@ -9,6 +9,7 @@ from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InfeasibleError
 from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.chain.sums import constrained_marginals
+from rulefield.learning.chain.likelihood import given_score
 from rulefield.learning.chain.margin import as_rates
 from rulefield.models.chain import ChainModel
 from rulefield.parallel import Threads
@@ -54,6 +55,7 @@ class RuledLikelihood:
         self._observed = model.zeros()
         for i in range(len(sequences)):
             model.add_features(self._observed, sequences, i, self._gold(i), float(self.weight[i]))
+        self._given = sum(float(w) * given_score(sequences, i, labels.ids) for i, w in enumerate(self.weight) if w)
 
     def _gold(self, i: int) -> np.ndarray:
         return self.labels.ids[int(self.labels.offsets[i]) : int(self.labels.offsets[i + 1])].astype(np.int64)
@@ -74,7 +76,7 @@ class RuledLikelihood:
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient at ``theta``."""
         pairwise = self.model.pairwise(theta)
-        value = 0.5 * self.l2 * float(theta @ theta) - float(theta @ self._observed)
+        value = 0.5 * self.l2 * float(theta @ theta) - float(theta @ self._observed) - self._given
         gradient = self.l2 * theta - self._observed
 
         def one(i: int) -> tuple[float, np.ndarray, np.ndarray | None]:

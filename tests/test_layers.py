@@ -137,3 +137,12 @@ def test_estimators_say_what_they_are_given():
     ]
     anything = [argument for argument in arguments if ast.unparse(argument.annotation) == "Any"]
     assert len(anything) <= 0.1 * len(arguments)
+
+
+def test_no_two_classes_share_a_name():
+    where = {}
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                where.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: files for name, files in where.items() if len(files) > 1} == {}

@@ -42,7 +42,7 @@ class Terms(tuple[Term, ...]):
         return np.array(self, dtype=np.int64).reshape(-1, 4)
 
 
-class Forms(NamedTuple):
+class SharedForms(NamedTuple):
     """What rules with the same forms share: the same object for all of them while one is in use."""
 
     tables: RuleTables
@@ -67,7 +67,7 @@ class Flat(NamedTuple):
     """Largest dual of each counter, float64 (counters,): the weight of its rule, shared out where it is paid once."""
     heaviest: float
     """Largest weight of a soft rule."""
-    shared: Forms
+    shared: SharedForms
     together: "Flat | None"
     """Rules that cost every labelling the same, those as one that can be said together; None where there are none."""
 
@@ -99,7 +99,7 @@ class Cache(Generic[Kind]):
 
 _by_rules: Cache[Flat] = Cache(256)  # the very same rules: inputs of one length share them
 _joints: Cache[tuple[Callable[[CompiledRule], CompiledRule], list[CompiledRule]]] = Cache(1024)
-_by_forms: Cache[Forms] = Cache(64)  # other prices or other lengths, the same tables
+_by_forms: Cache[SharedForms] = Cache(64)  # other prices or other lengths, the same tables
 
 
 def _join(rules: tuple[CompiledRule, ...]) -> tuple[CompiledRule, ...]:
@@ -153,14 +153,14 @@ def _caps(rules: tuple[CompiledRule, ...], tables: RuleTables) -> np.ndarray:
     return caps
 
 
-def _flat_forms(rules: tuple[CompiledRule, ...], m: int) -> Forms:
+def _flat_forms(rules: tuple[CompiledRule, ...], m: int) -> SharedForms:
     key = (m, *((r.form or _ids(r), r.weight == np.inf, r.once) for r in rules))
     found = _by_forms.get(key)
     if found is None:
         tables, terms = _build(rules, m)
         automata = tuple(np.flatnonzero(tables.rule_automaton >= 0).tolist())
         offered, folds = frozenset(map(_offered, rules)), bool(tables.local.any())
-        found = _by_forms.put(key, Forms(tables, terms, offered, automata, folds, rules))
+        found = _by_forms.put(key, SharedForms(tables, terms, offered, automata, folds, rules))
     return found
 
 

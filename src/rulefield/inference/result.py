@@ -20,7 +20,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
-class BrokenRule:
+class Breach:
     """A rule that a labelling breaks: its number, by how much, and what that cost."""
 
     rule: int
@@ -47,7 +47,7 @@ class Result:
         The engine that finished the job.
     iterations : int
         Steps that it took, in its own unit (dual steps, search nodes).
-    broken : tuple of BrokenRule
+    broken : tuple of Breach
         Rules that the labelling breaks, with amounts and costs.
     """
 
@@ -58,7 +58,7 @@ class Result:
     status: Status
     engine: str
     iterations: int = 0
-    broken: tuple[BrokenRule, ...] = field(default=())
+    broken: tuple[Breach, ...] = field(default=())
 
     @property
     def gap(self) -> float:

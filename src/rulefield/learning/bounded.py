@@ -36,7 +36,7 @@ def minimize_bounded(
     scale : float
         The solver sees the objective divided by this (say, by the number of observations).
     """
-    search = _Search(objective, StoppingRule(max_iter, tol, callback=callback), scale)
+    search = _BoundedSearch(objective, StoppingRule(max_iter, tol, callback=callback), scale)
     options = {"maxiter": 10 * max_iter, "maxcor": 20, "ftol": 0.0, "gtol": gtol}
     try:
         with deferred():
@@ -58,7 +58,7 @@ def minimize_bounded(
     return search.rule.result(*search.best, end)
 
 
-class _Search:
+class _BoundedSearch:
     """The lowest point that was evaluated, and the rule that may end the search after an iteration."""
 
     def __init__(self, objective: Objective, rule: StoppingRule, scale: float):

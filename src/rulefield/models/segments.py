@@ -7,7 +7,7 @@ import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError
-from rulefield.kernels.segments.parts import Parts
+from rulefield.kernels.segments.parts import SegmentParts
 from rulefield.models.pairs import CsrRows, PairTable, csr_rows
 from rulefield.problem.segments import SegmentPotentials, Spans
 
@@ -196,7 +196,7 @@ class SegmentModel:
         d = np.concatenate([np.arange(n) for n in self.longest])
         return d, np.repeat(np.arange(self.n_labels), self.longest)
 
-    def parts(self, theta: np.ndarray, sequences: Sequences, rows: CsrRows, matches: SpanMatches) -> Parts:
+    def parts(self, theta: np.ndarray, sequences: Sequences, rows: CsrRows, matches: SpanMatches) -> SegmentParts:
         """Scores of all parts of all segmentations; ``rows`` are the feature rows of ``sequences``."""
         m, get = self.n_labels, self.blocks
         heads, tails = ends_of(sequences)
@@ -208,7 +208,7 @@ class SegmentModel:
         length[self.length_place] = theta[get["length"]]
         pairwise = np.where(self.allowed, 0.0, -np.inf)
         pairwise[self.transition_from, self.transition_to] += theta[get["transition"]]
-        return Parts(
+        return SegmentParts(
             token=self.token_pairs.scores(rows, theta[get["token"]]),
             first=first,
             last=last,
@@ -219,7 +219,7 @@ class SegmentModel:
             span_length=matches.length,
         )
 
-    def pullback(self, counts: Parts, sequences: Sequences, rows: CsrRows, matches: SpanMatches) -> np.ndarray:
+    def pullback(self, counts: SegmentParts, sequences: Sequences, rows: CsrRows, matches: SpanMatches) -> np.ndarray:
         """Turn derivatives with respect to ``parts`` into the derivative with respect to theta."""
         gradient, get = np.zeros(self.size), self.blocks
         heads, tails = ends_of(sequences)

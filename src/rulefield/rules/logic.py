@@ -10,7 +10,7 @@ from rulefield.rules.rule import Rule, body_of
 
 
 @dataclass(frozen=True)
-class Logic(Expression):
+class Combination(Expression):
     """Base of combinations: subclasses say what they make of the truth of their parts."""
 
     parts: tuple[Expression, ...]
@@ -35,7 +35,7 @@ class Logic(Expression):
 
 
 @dataclass(frozen=True, repr=False)
-class AllOf(Logic):
+class AllOf(Combination):
     """Every part holds."""
 
     name = "all_of"
@@ -46,7 +46,7 @@ class AllOf(Logic):
 
 
 @dataclass(frozen=True, repr=False)
-class AnyOf(Logic):
+class AnyOf(Combination):
     """Some part holds."""
 
     name = "any_of"
@@ -57,7 +57,7 @@ class AnyOf(Logic):
 
 
 @dataclass(frozen=True, repr=False)
-class Implies(Logic):
+class Implies(Combination):
     """If the first part holds, so does the second."""
 
     name = "implies"
@@ -68,7 +68,7 @@ class Implies(Logic):
 
 
 @dataclass(frozen=True, repr=False)
-class Iff(Logic):
+class Iff(Combination):
     """Both parts hold or neither does."""
 
     name = "iff"
@@ -79,7 +79,7 @@ class Iff(Logic):
 
 
 @dataclass(frozen=True, repr=False)
-class Not(Logic):
+class Not(Combination):
     """The part fails."""
 
     name = "not_"
@@ -90,7 +90,7 @@ class Not(Logic):
 
 
 @dataclass(frozen=True, repr=False)
-class Counted(Logic):
+class Counted(Combination):
     """Base of statements about how many parts hold."""
 
     number: int = 0

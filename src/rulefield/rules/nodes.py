@@ -342,7 +342,7 @@ def _grounded(expression: Expression, graph: TypedGraph, at: At) -> Expression:
         )
     if isinstance(expression, logic.Implies | logic.Iff | logic.Not):
         return replace(expression, parts=tuple(_grounded(part, graph, at) for part in expression.parts))
-    if isinstance(expression, logic.Logic):
+    if isinstance(expression, logic.Combination):
         return replace(expression, parts=tuple(_spread(expression.parts, graph, at)))
     raise RuleError(
         f"{expression!r} refers to sequences; on a graph write node, nodes, this, related, for_each, how_many, "

@@ -10,7 +10,7 @@ from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InfeasibleError
 from rulefield.inference.segments.exact import as_roles
 from rulefield.kernels.segments.best import best_segments_batch
-from rulefield.kernels.segments.parts import COUNTED, Parts, gold_parts_batch
+from rulefield.kernels.segments.parts import COUNTED, SegmentParts, gold_parts_batch
 from rulefield.kernels.segments.sums import segment_sums_batch
 from rulefield.models.pairs import csr_rows
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
@@ -79,14 +79,14 @@ class SegmentDecoder:
         gold_parts_batch(parts, data.sequences.offsets, gold.opens, gold.labels, unweighted, ignored, scores)
         return scores - totals
 
-    def _sums(self, data: SegmentData, marginals: bool) -> tuple[Parts, np.ndarray, Parts]:
+    def _sums(self, data: SegmentData, marginals: bool) -> tuple[SegmentParts, np.ndarray, SegmentParts]:
         """Return expected parts (zeros unless ``marginals``), log partition functions, and scores of parts."""
         parts, totals = self._parts(data), np.empty(len(data.sequences))
         counts = _zeros(parts) if marginals else parts._replace(token=parts.token[:0])
         segment_sums_batch(parts, data.sequences.offsets, np.ones(len(totals)), counts, totals)
         return counts, totals, parts
 
-    def _parts(self, data: SegmentData) -> Parts:
+    def _parts(self, data: SegmentData) -> SegmentParts:
         rows = csr_rows(data.sequences.matrix, 0, data.sequences.n_tokens)
         return self.model.parts(self.theta, data.sequences, rows, data.matches)
 
@@ -99,5 +99,5 @@ class SegmentDecoder:
             yield SegmentData(sequences[a:b], data.matches.within(*tokens))
 
 
-def _zeros(parts: Parts) -> Parts:
+def _zeros(parts: SegmentParts) -> SegmentParts:
     return parts._replace(**{name: np.zeros_like(getattr(parts, name)) for name in COUNTED})

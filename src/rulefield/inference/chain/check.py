@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 
 from rulefield.exceptions import InternalError, RuleError
-from rulefield.inference.flatten import Cache, Flat, Forms, flatten
-from rulefield.inference.result import BrokenRule, rounding_error
+from rulefield.inference.flatten import Cache, Flat, SharedForms, flatten
+from rulefield.inference.result import Breach, rounding_error
 from rulefield.kernels.chain.check import OUTSIDE, UNREAD, Definitions, judge_all, judge_one
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import Automaton, ChainProblem, CompiledRule, Tally
@@ -17,12 +17,14 @@ class Judged(NamedTuple):
 
     score: float
     objective: float
-    broken: tuple[BrokenRule, ...]
+    broken: tuple[Breach, ...]
     error: float
     """Rounding error that sums in another order may differ by."""
 
 
-_read: Cache[tuple[Definitions, Forms]] = Cache(64)  # the forms are held, so that their id, the key, stays their own
+_read: Cache[tuple[Definitions, SharedForms]] = Cache(
+    64
+)  # the forms are held, so that their id, the key, stays their own
 
 
 def judge_labelling(problem: ChainProblem, labels: np.ndarray, flat: Flat | None = None) -> Judged:
@@ -41,7 +43,7 @@ def judge_labelling(problem: ChainProblem, labels: np.ndarray, flat: Flat | None
     broken = []
     for r in np.flatnonzero(amounts).tolist() if n_broken else ():
         rule, amount = problem.rules[r], np.inf if amounts[r] == UNREAD else float(amounts[r])
-        broken.append(BrokenRule(rule.rule, amount, rule.weight * (1.0 if rule.once else amount)))
+        broken.append(Breach(rule.rule, amount, rule.weight * (1.0 if rule.once else amount)))
     size += cost if cost < np.inf else 0.0
     error = rounding_error(4 * (n + len(amounts) + 1), size)
     return Judged(score, score - cost, tuple(broken), error)

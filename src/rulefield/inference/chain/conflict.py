@@ -11,7 +11,7 @@ from rulefield.inference.chain.farkas import prove_infeasible
 from rulefield.inference.chain.milp import all_parts, solve
 from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.chain.product import search_window
-from rulefield.inference.result import BrokenRule, Result, Status
+from rulefield.inference.result import Breach, Result, Status
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule
 
@@ -139,7 +139,7 @@ def _judged(problem: ChainProblem, first: Progress, second: Progress, price: flo
     value = second.prepared.value(labels)
     checked = second.prepared.answer(labels, value, second.bound, "relaxed", steps)
     found = judge_labelling(unpriced, labels)
-    broken = tuple(BrokenRule(b.rule, b.amount, np.inf) if b.rule in hard else b for b in found.broken)
+    broken = tuple(Breach(b.rule, b.amount, np.inf) if b.rule in hard else b for b in found.broken)
     proved = first.settled and broken_hard(labels) == least
     return replace(
         checked,

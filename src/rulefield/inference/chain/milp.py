@@ -20,7 +20,7 @@ HIGHS_ACCURACY = 1e-9
 
 
 @dataclass(frozen=True)
-class Parts:
+class ChainParts:
     """The node and edge parts of a chain that an integer programme is about.
 
     Parameters
@@ -45,7 +45,7 @@ class Parts:
         return np.concatenate([prepared.unary[self.step, self.label], edges])
 
 
-def all_parts(prepared: Prepared) -> Parts:
+def all_parts(prepared: Prepared) -> ChainParts:
     """Every part that the potentials do not forbid."""
     n, m = prepared.unary.shape
     step, label = np.nonzero(prepared.unary > -np.inf)
@@ -56,10 +56,10 @@ def all_parts(prepared: Prepared) -> Parts:
     source, target = number[t, before], number[t + 1, to]
     kept = (source >= 0) & (target >= 0)
     scores = arriving[t, to, before]
-    return Parts(step, label, source[kept], target[kept], prepared.unary[step, label], scores[kept])
+    return ChainParts(step, label, source[kept], target[kept], prepared.unary[step, label], scores[kept])
 
 
-def open_parts(prepared: Prepared, dual: DualPotentials, threshold: float) -> Parts:
+def open_parts(prepared: Prepared, dual: DualPotentials, threshold: float) -> ChainParts:
     """Parts whose max-marginal under the duals beats the threshold: no other part is in a better labelling."""
     lattice = chain_lattice(dual.unary, dual.arriving, dual.ahead, dual.constant, threshold)
     step = np.repeat(np.arange(len(lattice.layer) - 1), np.diff(lattice.layer))
@@ -67,7 +67,7 @@ def open_parts(prepared: Prepared, dual: DualPotentials, threshold: float) -> Pa
     target, label = lattice.arc_to, lattice.label
     which = np.minimum(step[source], len(prepared.arriving) - 1)
     edge_score = prepared.arriving[which, label[target], label[source]]
-    return Parts(step, label, source, target, prepared.unary[step, label], edge_score)
+    return ChainParts(step, label, source, target, prepared.unary[step, label], edge_score)
 
 
 @dataclass
@@ -117,7 +117,7 @@ class Programme:
         return LinearConstraint(matrix, np.concatenate(self.low), np.concatenate(self.high))
 
 
-def _add_flow(programme: Programme, parts: Parts, n: int) -> None:
+def _add_flow(programme: Programme, parts: ChainParts, n: int) -> None:
     """[Fersini14], eqs. 12-16: one unit flows along the edges; a node part is the flow through its node.
 
     Node parts are declared 0/1, which makes the edges 0/1 by themselves: HiGHS is up to ten times faster than when
@@ -140,7 +140,7 @@ def _add_flow(programme: Programme, parts: Parts, n: int) -> None:
         programme.add_rows(row, np.concatenate([kept, numbers]), value, zero, zero)
 
 
-def _add_rules(programme: Programme, prepared: Prepared, parts: Parts) -> None:
+def _add_rules(programme: Programme, prepared: Prepared, parts: ChainParts) -> None:
     """Rows of all rules that are not inside the potentials, with slacks (soft) or without (hard)."""
     n, m = prepared.unary.shape
     where = np.full(n * m + max(n - 1, 0) * m * m, -1, np.int64)
@@ -170,7 +170,7 @@ def _add_rules(programme: Programme, prepared: Prepared, parts: Parts) -> None:
             programme.add_rows(np.zeros(len(column)), column, value, np.full(1, -np.inf), np.zeros(1))
 
 
-def build(prepared: Prepared, parts: Parts) -> Programme:
+def build(prepared: Prepared, parts: ChainParts) -> Programme:
     """Build the programme over some parts: least (penalties - score)."""
     programme = Programme.empty()
     _add_flow(programme, parts, len(prepared.unary))
@@ -179,7 +179,7 @@ def build(prepared: Prepared, parts: Parts) -> Programme:
 
 
 def run_highs(
-    programme: Programme, parts: Parts, n: int, node_limit: int | None, seconds: float | None
+    programme: Programme, parts: ChainParts, n: int, node_limit: int | None, seconds: float | None
 ) -> tuple[np.ndarray | None, float, int]:
     """Minimise a programme with a zero gap: (labels or None, lower bound or inf where infeasible, nodes)."""
     options: dict[str, float] = {"mip_rel_gap": 0.0}
@@ -213,7 +213,7 @@ def highs_error(programme: Programme) -> float:
 
 
 def solve(
-    prepared: Prepared, parts: Parts, node_limit: int | None = None, seconds: float | None = None
+    prepared: Prepared, parts: ChainParts, node_limit: int | None = None, seconds: float | None = None
 ) -> tuple[np.ndarray | None, float, int]:
     """Solve the programme over some parts: (labels or None, upper bound, nodes)."""
     n = len(prepared.unary)
@@ -235,7 +235,7 @@ def decode_milp(problem: ChainProblem, node_limit: int | None = None, seconds: f
 
 
 def _solve_parts(
-    progress: Progress, parts: Parts, excluded: float, node_limit: int | None, seconds: float | None
+    progress: Progress, parts: ChainParts, excluded: float, node_limit: int | None, seconds: float | None
 ) -> None:
     """Solve the programme over some parts; no labelling with other parts has a value above ``excluded``."""
     prepared = progress.prepared

@@ -9,7 +9,7 @@ from rulefield.inference.chain.auto import NODE_LIMIT, run_auto
 from rulefield.inference.chain.check import judge_labelling
 from rulefield.inference.chain.dual import Progress, dual_potentials
 from rulefield.inference.chain.enumerate import judge_every, labelling
-from rulefield.inference.chain.milp import Parts, Programme, all_parts, build, highs_error, run_highs
+from rulefield.inference.chain.milp import ChainParts, Programme, all_parts, build, highs_error, run_highs
 from rulefield.inference.chain.prepare import Prepared, prepare
 from rulefield.inference.chain.product import chain_relaxation
 from rulefield.inference.result import TOLERANCE, Result, Status, judge, rounding_error
@@ -342,7 +342,7 @@ def least_cost_by_highs(
 
 def _programme(
     problem: ChainProblem, prepared: Prepared, floor: float
-) -> tuple[Programme, Parts, tuple[np.ndarray, float], np.ndarray]:
+) -> tuple[Programme, ChainParts, tuple[np.ndarray, float], np.ndarray]:
     """Build the programme of labellings that reach the floor, its parts, and two rows over its columns.
 
     The rows are (cost of broken rules less a constant, that constant) and minus the model's score less a constant.

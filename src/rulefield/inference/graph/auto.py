@@ -10,7 +10,7 @@ from rulefield.inference.graph.evaluate import Answer, evaluate, no_answer
 from rulefield.inference.graph.maxflow import flow_graph, is_submodular
 from rulefield.inference.graph.milp import milp_graph, milp_parts
 from rulefield.inference.graph.network import build_network
-from rulefield.inference.graph.parts import Component, Parts, extend, parts_of, split
+from rulefield.inference.graph.parts import Connected, GraphParts, extend, parts_of, split
 from rulefield.inference.graph.trws import (
     MANY_NODES,
     MOVES,
@@ -115,7 +115,7 @@ def auto_graph(
     return _better(answer, milp_graph(problem, node_limit, budget.seconds))
 
 
-def _solve(parts: Parts, search: Search, budget: Budget) -> str:
+def _solve(parts: GraphParts, search: Search, budget: Budget) -> str:
     """Close the gap of a search as far as the budget allows; return the engine that came last."""
     descend(search, FIRST_ROUNDS, progress=ROOT_PROGRESS, deadline=budget.deadline)
     if search.is_open:
@@ -136,7 +136,7 @@ def _solve(parts: Parts, search: Search, budget: Budget) -> str:
     return engine
 
 
-def _solve_large(parts: Parts, search: Search, budget: Budget) -> str:
+def _solve_large(parts: GraphParts, search: Search, budget: Budget) -> str:
     """Make the best of bound and labelling first, in time linear in the graph; search only in what they leave open."""
     messages = search.messages
     entries = 1 + len(messages.edge) + len(messages.prefix) + len(messages.suffix)
@@ -151,7 +151,7 @@ def _solve_large(parts: Parts, search: Search, budget: Budget) -> str:
     return "branch" if search.nodes else "trws"
 
 
-def _search_what_is_left(parts: Parts, search: Search, budget: Budget) -> None:
+def _search_what_is_left(parts: GraphParts, search: Search, budget: Budget) -> None:
     """Branch on the labels that bounds leave open, as a smaller problem, where they are few (most often they are)."""
     alive = search.network.scores.unary > -np.inf
     spare = int(alive.sum()) - search.network.n_nodes
@@ -173,7 +173,7 @@ def _search_what_is_left(parts: Parts, search: Search, budget: Budget) -> None:
 
 
 def _best_case(
-    problem: GraphProblem, cases: Cases, parts: Parts, budget: Budget, warm_start: np.ndarray | None
+    problem: GraphProblem, cases: Cases, parts: GraphParts, budget: Budget, warm_start: np.ndarray | None
 ) -> Answer:
     """Solve every case of the hubs' labels; one whose bound falls below the best labelling so far is given up."""
     pieces = [replace(parts, potentials=extend(cases.problem(problem, k))) for k in range(len(cases.labels))]
@@ -210,7 +210,7 @@ def reduced_graph(problem: GraphProblem, node_limit: int, seconds: float | None)
     return search_answer(problem, search, rest, "reduced_milp")
 
 
-def _start(parts: Parts, warm_start: np.ndarray | None) -> Search:
+def _start(parts: GraphParts, warm_start: np.ndarray | None) -> Search:
     search = begin(parts)
     if warm_start is not None:
         _offer(search, warm_start)
@@ -246,7 +246,7 @@ def _better(one: Answer, other: Answer) -> Answer:
     return replace(best, bound=max(best.value, min(one.bound, other.bound)), engine=other.engine)
 
 
-def _finish(parts: Parts, search: Search, budget: Budget, use_milp: bool = False) -> None:
+def _finish(parts: GraphParts, search: Search, budget: Budget, use_milp: bool = False) -> None:
     """Forbid labels by the root's bound and the best labelling, and solve what is left piece by piece."""
     root = begin(parts)
     descend(root, deadline=budget.deadline)
@@ -258,7 +258,7 @@ def _finish(parts: Parts, search: Search, budget: Budget, use_milp: bool = False
         _solve_what_is_left(parts, search, root, budget, use_milp)
 
 
-def _solve_what_is_left(parts: Parts, search: Search, root: Search, budget: Budget, use_milp: bool) -> None:
+def _solve_what_is_left(parts: GraphParts, search: Search, root: Search, budget: Budget, use_milp: bool) -> None:
     """Solve the pieces into which the labels that ``root`` still allows fall; the whole where they hang together."""
     alive = _in_problem_order(root, root.network.scores.unary > -np.inf)
     components, labels, constant = split(parts, alive, MOST_PIECES)
@@ -284,7 +284,7 @@ def _in_problem_order(search: Search, flags: np.ndarray) -> np.ndarray:
     return out
 
 
-def _mend(parts: Parts, search: Search, budget: Budget) -> None:
+def _mend(parts: GraphParts, search: Search, budget: Budget) -> None:
     """Look for a better labelling around the nodes that the bound's scores decide clearly.
 
     Fixing these is the idea of CombiLP ([Savchynskyy13]); here it only makes a labelling, and the proof is left to
@@ -313,7 +313,7 @@ def _mend(parts: Parts, search: Search, budget: Budget) -> None:
 
 
 def _solve_pieces(
-    components: list[Component], labels: np.ndarray, constant: float, budget: Budget, use_milp: bool, whole: Search
+    components: list[Connected], labels: np.ndarray, constant: float, budget: Budget, use_milp: bool, whole: Search
 ) -> tuple[float, float]:
     """Solve all pieces, write their labels into ``labels`` (problem order); returns value and bound of the whole."""
     value = bound = constant
@@ -325,14 +325,14 @@ def _solve_pieces(
     return value, bound
 
 
-def _write(labels: np.ndarray, piece: Component, answer: np.ndarray) -> None:
+def _write(labels: np.ndarray, piece: Connected, answer: np.ndarray) -> None:
     """Put the labels of a piece where they belong."""
     sizes = np.array([len(keep) for keep in piece.labels])
     labels[piece.nodes] = np.concatenate(piece.labels)[np.cumsum(sizes) - sizes + answer]
 
 
 def _solve_piece(
-    piece: Component, budget: Budget, use_milp: bool, whole: Search
+    piece: Connected, budget: Budget, use_milp: bool, whole: Search
 ) -> tuple[float, float, np.ndarray | None]:
     """Value, bound and labels of one piece."""
     search = begin(piece.parts)

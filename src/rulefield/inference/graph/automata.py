@@ -12,7 +12,7 @@ SCALES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 100, 1000)
 
 
 @dataclass(frozen=True)
-class Automaton:
+class GraphAutomaton:
     """A score that depends on the labels of ``nodes`` only through the letters that they spell.
 
     Parameters
@@ -39,7 +39,7 @@ class Automaton:
         return self.final[states]
 
 
-def automata(problem: GraphProblem) -> tuple[list[Automaton], np.ndarray]:
+def automata(problem: GraphProblem) -> tuple[list[GraphAutomaton], np.ndarray]:
     """All factors and rows as automata, and the numbers of rows that would need too many states."""
     sizes = np.concatenate([problem.potentials.n_labels, np.full(problem.rows.n_auxiliary, 2)])
     made = [_logic_automaton(problem, f, sizes) for f in range(problem.logic.n_factors)]
@@ -53,7 +53,7 @@ def automata(problem: GraphProblem) -> tuple[list[Automaton], np.ndarray]:
     return made, np.array(rest, dtype=np.int64)
 
 
-def _logic_automaton(problem: GraphProblem, f: int, sizes: np.ndarray) -> Automaton:
+def _logic_automaton(problem: GraphProblem, f: int, sizes: np.ndarray) -> GraphAutomaton:
     logic, same = problem.logic, problem.logic.canonical
     span = slice(logic.pointer[f], logic.pointer[f + 1])
     atoms = _Atoms(logic.atom_node[span], logic.atom_label[span], same.negated[span], sizes)
@@ -62,7 +62,7 @@ def _logic_automaton(problem: GraphProblem, f: int, sizes: np.ndarray) -> Automa
         bits = (atoms.totals(~is_output) > 0) + 2 * (atoms.totals(is_output) > 0)
         delta = np.arange(4)[:, None] | np.arange(4)[None, :]
         broken = np.array([False, True, True, False])
-        return Automaton(atoms.nodes, atoms.split(bits), delta, np.where(broken, -logic.weight[f], 0.0))
+        return GraphAutomaton(atoms.nodes, atoms.split(bits), delta, np.where(broken, -logic.weight[f], 0.0))
     low, high = int(same.low[f]), int(same.high[f])
     top = low if high >= len(atoms.label) else max(high + 1, 0)
     state = np.arange(top + 1)
@@ -93,14 +93,14 @@ class _Atoms:
         return [flat[a:b] for a, b in zip(self.start[:-1], self.start[1:])]
 
 
-def _counting(atoms: _Atoms, counts: np.ndarray, top: int, final: np.ndarray) -> Automaton:
+def _counting(atoms: _Atoms, counts: np.ndarray, top: int, final: np.ndarray) -> GraphAutomaton:
     """Automaton that adds counts and stays at ``top`` once it is reached."""
     steps = np.unique(counts) if len(counts) else np.zeros(1, np.int64)
     delta = np.minimum(np.arange(top + 1)[None, :] + steps[:, None], top)
-    return Automaton(atoms.nodes, atoms.split(np.searchsorted(steps, counts)), delta, final)
+    return GraphAutomaton(atoms.nodes, atoms.split(np.searchsorted(steps, counts)), delta, final)
 
 
-def _row_automaton(problem: GraphProblem, r: int, sizes: np.ndarray) -> Automaton | None:
+def _row_automaton(problem: GraphProblem, r: int, sizes: np.ndarray) -> GraphAutomaton | None:
     """Count from below (t up to its largest value), or from above (what is missing to it), whichever is shorter."""
     rows = problem.rows
     span = slice(rows.pointer[r], rows.pointer[r + 1])

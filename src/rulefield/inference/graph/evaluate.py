@@ -12,7 +12,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from rulefield.exceptions import InputError, InternalError
-from rulefield.inference.result import BrokenRule, Result, Status, judge, rounding_error
+from rulefield.inference.result import Breach, Result, Status, judge, rounding_error
 from rulefield.kernels.graph.evaluate import (
     MOST_FREE,
     center,
@@ -71,11 +71,9 @@ class Worth:
     rounding: float
 
     @property
-    def broken(self) -> tuple[BrokenRule, ...]:
+    def broken(self) -> tuple[Breach, ...]:
         """The rules that are broken."""
-        return tuple(
-            BrokenRule(int(r), float(self.amount[r]), float(self.cost[r])) for r in np.flatnonzero(self.amount)
-        )
+        return tuple(Breach(int(r), float(self.amount[r]), float(self.cost[r])) for r in np.flatnonzero(self.amount))
 
 
 def evaluate(problem: GraphProblem, labels: np.ndarray) -> Worth:

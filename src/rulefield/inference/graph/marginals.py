@@ -15,10 +15,10 @@ from scipy.sparse.csgraph import connected_components
 from rulefield.data.graphs import spanning_tree
 from rulefield.exceptions import InputError
 from rulefield.inference.elimination import TableProduct, refuse_size
-from rulefield.inference.graph.automata import ROUNDING, Automaton, automata
+from rulefield.inference.graph.automata import ROUNDING, GraphAutomaton, automata
 from rulefield.inference.graph.evaluate import check_scores
 from rulefield.inference.graph.network import Network, build_network, lengths
-from rulefield.inference.graph.parts import Parts
+from rulefield.inference.graph.parts import GraphParts
 from rulefield.kernels.graph.bp import bp, bp_beliefs
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
@@ -125,7 +125,7 @@ def graph_marginals(
 
 
 def _prepare(potentials: GraphPotentials, method: str) -> MarginalState:
-    network = build_network(Parts(potentials, []))
+    network = build_network(GraphParts(potentials, []))
     if method == "auto":
         method = "exact" if network.is_forest else "tree_reweighted"
     if method == "exact" and not network.is_forest:
@@ -269,13 +269,13 @@ def _tables(problem: GraphProblem, domains: list[np.ndarray]) -> TableProduct:
 
 
 def _add_automaton(
-    product: TableProduct, automaton: Automaton, domains: list[np.ndarray], place: np.ndarray
+    product: TableProduct, automaton: GraphAutomaton, domains: list[np.ndarray], place: np.ndarray
 ) -> list[int]:
     """Multiply by a rule; return the variables that stand for its states (none where it is one table)."""
     letters = [own[domains[v]] for own, v in zip(automaton.letters, automaton.nodes)]
     nodes = automaton.nodes.tolist()
     if np.prod([float(len(own)) for own in letters]) <= DIRECT:
-        product.multiply(nodes, Automaton(automaton.nodes, letters, automaton.delta, automaton.final).table())
+        product.multiply(nodes, GraphAutomaton(automaton.nodes, letters, automaton.delta, automaton.final).table())
         return []
     order = np.argsort(place[automaton.nodes], kind="stable")
     before, states, made = np.zeros(1, np.int64), list[int](), list[int]()

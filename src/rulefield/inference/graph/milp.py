@@ -6,9 +6,9 @@ import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 from scipy.sparse import coo_array, vstack
 
-from rulefield.inference.graph.automata import Automaton
+from rulefield.inference.graph.automata import GraphAutomaton
 from rulefield.inference.graph.evaluate import Answer, evaluate, no_answer
-from rulefield.inference.graph.parts import Parts
+from rulefield.inference.graph.parts import GraphParts
 from rulefield.inference.graph.trws import Search
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
@@ -240,7 +240,7 @@ class _Rows:
         self.count += len(right)
 
 
-def milp_parts(parts: Parts, search: Search, node_limit: int, seconds: float | None) -> None:
+def milp_parts(parts: GraphParts, search: Search, node_limit: int, seconds: float | None) -> None:
     """Solve by HiGHS and put what it finds and proves into ``search``.
 
     An automaton is a unit flow through its states, which describes the convex hull of its rule exactly.
@@ -288,7 +288,7 @@ def milp_parts(parts: Parts, search: Search, node_limit: int, seconds: float | N
         search.bound = max(search.value, min(search.bound, bound))
 
 
-def _flow(m: Automaton, p: GraphPotentials, start: int, rows: _Rows) -> np.ndarray:
+def _flow(m: GraphAutomaton, p: GraphPotentials, start: int, rows: _Rows) -> np.ndarray:
     """Add the flow of one automaton from column ``start`` on; returns the gains of its columns.
 
     Column (k, c, s): position k is read as letter c in state s.

@@ -4,8 +4,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rulefield.inference.graph.automata import Automaton
-from rulefield.inference.graph.parts import Parts
+from rulefield.inference.graph.automata import GraphAutomaton
+from rulefield.inference.graph.parts import GraphParts
 from rulefield.kernels.graph.order import breadth_first
 from rulefield.kernels.graph.sweep import Messages, Net, Scores
 from rulefield.problem.graph import GraphPotentials
@@ -75,7 +75,7 @@ class Network:
         return replace(self, scores=scores)
 
 
-def build_network(parts: Parts) -> Network:
+def build_network(parts: GraphParts) -> Network:
     """Compile potentials and automata: O(edges x labels^2) vectorised, and a loop over rules.
 
     Where the same rules are kept in memory, so is the structure for each graph that they meet.
@@ -89,7 +89,7 @@ def build_network(parts: Parts) -> Network:
     return structure.pour(parts.potentials)
 
 
-def _compile(parts: Parts) -> Network:
+def _compile(parts: GraphParts) -> Network:
     """Structure and rules of a network, still without the potentials' scores."""
     p, made = parts.potentials, parts.automata
     sizes = p.n_labels
@@ -119,7 +119,7 @@ def _edge_keys(edges: np.ndarray, extra: list[np.ndarray], n: int) -> np.ndarray
     return np.unique(both.min(axis=1) * n + both.max(axis=1))
 
 
-def _order(keys: np.ndarray, sizes: np.ndarray, large: list[Automaton]) -> tuple[np.ndarray, bool]:
+def _order(keys: np.ndarray, sizes: np.ndarray, large: list[GraphAutomaton]) -> tuple[np.ndarray, bool]:
     """Root first in forests, so that one round is exact; the problem's own order elsewhere."""
     n = len(sizes)
     if not large:
@@ -133,7 +133,7 @@ def _order(keys: np.ndarray, sizes: np.ndarray, large: list[Automaton]) -> tuple
     return np.arange(n), False
 
 
-def _ranked(automaton: Automaton, rank: np.ndarray) -> Automaton:
+def _ranked(automaton: GraphAutomaton, rank: np.ndarray) -> GraphAutomaton:
     places = rank[automaton.nodes]
     by_place = np.argsort(places)
     return replace(automaton, nodes=places[by_place], letters=[automaton.letters[k] for k in by_place])
@@ -148,7 +148,7 @@ def _group(keys: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
     return _pointers(np.bincount(keys, minlength=n)), np.argsort(keys, kind="stable").astype(np.int64)
 
 
-def _structure(sizes: np.ndarray, ends: np.ndarray, large: list[Automaton]) -> Net:
+def _structure(sizes: np.ndarray, ends: np.ndarray, large: list[GraphAutomaton]) -> Net:
     n = len(sizes)
     first, second = np.ascontiguousarray(ends[:, 0]), np.ascontiguousarray(ends[:, 1])
     n_states = np.array([m.delta.shape[1] for m in large], dtype=np.int64)
@@ -233,7 +233,7 @@ def _pair_maps(
 
 
 def _fixed_scores(
-    made: list[Automaton],
+    made: list[GraphAutomaton],
     sizes: np.ndarray,
     rank: np.ndarray,
     keys: np.ndarray,

@@ -7,31 +7,31 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from rulefield.inference.graph.automata import Automaton, automata
+from rulefield.inference.graph.automata import GraphAutomaton, automata
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 AUTOMATA = "automata"
 
 
 @dataclass(frozen=True)
-class Parts:
+class GraphParts:
     """Potentials whose last nodes are the auxiliary variables (two labels, score 0), and rules as automata.
 
     ``memory`` is where networks of the same automata are kept, by graph; None where they are not worth keeping.
     """
 
     potentials: GraphPotentials
-    automata: list[Automaton]
+    automata: list[GraphAutomaton]
     memory: dict[Any, Any] | None = None
 
 
 @dataclass(frozen=True)
-class Component:
+class Connected:
     """A piece of a problem that shares nothing with the others.
 
     Parameters
     ----------
-    parts : Parts
+    parts : GraphParts
         Its own nodes 0, 1, ... with only the labels that are left.
     nodes : ndarray of int64
         The problem's node for each of them.
@@ -39,7 +39,7 @@ class Component:
         The problem's label for each label that is left.
     """
 
-    parts: Parts
+    parts: GraphParts
     nodes: np.ndarray
     labels: list[np.ndarray]
 
@@ -53,28 +53,28 @@ def extend(problem: GraphProblem) -> GraphPotentials:
     return GraphPotentials(sizes, np.concatenate([p.unary, np.zeros(2 * k)]), p.edges, p.pairwise)
 
 
-def parts_of(problem: GraphProblem) -> tuple[Parts, np.ndarray]:
+def parts_of(problem: GraphProblem) -> tuple[GraphParts, np.ndarray]:
     """Potentials and automata of a problem, and the numbers of rows that have no automaton (bounds ignore them).
 
     Automata of logic factors alone are made once for all problems that hold the same factors.
     """
     if problem.rows.n_rows or problem.rows.n_auxiliary or not problem.logic.n_factors:
         made, rest = automata(problem)
-        return Parts(extend(problem), made), rest
+        return GraphParts(extend(problem), made), rest
     memory = problem.logic.memory.setdefault(problem.potentials.n_labels.tobytes(), {})
     if AUTOMATA not in memory:
         memory[AUTOMATA] = automata(problem)[0]
-    return Parts(problem.potentials, memory[AUTOMATA], memory), np.zeros(0, dtype=np.int64)
+    return GraphParts(problem.potentials, memory[AUTOMATA], memory), np.zeros(0, dtype=np.int64)
 
 
-def split(parts: Parts, alive: np.ndarray, most: int | None = None) -> tuple[list[Component], np.ndarray, float]:
+def split(parts: GraphParts, alive: np.ndarray, most: int | None = None) -> tuple[list[Connected], np.ndarray, float]:
     """Cut a problem down to what is left when only ``alive`` labels may be used (at least one for each node).
 
     With more than ``most`` pieces, all of them are one component.
 
     Returns
     -------
-    components : list of Component
+    components : list of Connected
         The nodes with two labels or more, in pieces that share no edge and no rule.
     labels : ndarray of int64, shape (n_nodes,)
         The label of each node that has only one; 0 elsewhere.
@@ -89,7 +89,7 @@ def split(parts: Parts, alive: np.ndarray, most: int | None = None) -> tuple[lis
     constant += float(folded.unary[start[:-1][~is_open] + only[~is_open]].sum())
     made = [_condition(m, only, is_open, alive, start) for m in parts.automata]
     constant += float(sum(m.final[0] for m in made if not len(m.nodes)))
-    left = Parts(folded, [m for m in made if len(m.nodes)])
+    left = GraphParts(folded, [m for m in made if len(m.nodes)])
     piece = _pieces(p.n_nodes, folded.edges, left.automata)
     if most is not None and len(np.unique(piece[is_open])) > most:
         piece = np.zeros(p.n_nodes, np.int64)
@@ -128,8 +128,8 @@ def _fold(p: GraphPotentials, alive: np.ndarray, is_open: np.ndarray) -> tuple[G
 
 
 def _condition(
-    m: Automaton, only: np.ndarray, is_open: np.ndarray, alive: np.ndarray, start: np.ndarray
-) -> Automaton:
+    m: GraphAutomaton, only: np.ndarray, is_open: np.ndarray, alive: np.ndarray, start: np.ndarray
+) -> GraphAutomaton:
     """Read the fixed nodes first; the state reached becomes state 0."""
     state = 0
     nodes, letters = [], []
@@ -141,10 +141,10 @@ def _condition(
             state = int(m.delta[letter[only[v]], state])
     swap = np.arange(len(m.final))
     swap[[0, state]] = swap[[state, 0]]
-    return Automaton(np.array(nodes, dtype=np.int64), letters, swap[m.delta[:, swap]], m.final[swap])
+    return GraphAutomaton(np.array(nodes, dtype=np.int64), letters, swap[m.delta[:, swap]], m.final[swap])
 
 
-def _pieces(n: int, edges: np.ndarray, made: list[Automaton]) -> np.ndarray:
+def _pieces(n: int, edges: np.ndarray, made: list[GraphAutomaton]) -> np.ndarray:
     """Return the number of the connected piece of each node; an automaton connects its nodes."""
     links = [edges] + [np.stack([np.full(len(m.nodes) - 1, m.nodes[0]), m.nodes[1:]], axis=1) for m in made]
     both = np.concatenate(links)
@@ -153,8 +153,8 @@ def _pieces(n: int, edges: np.ndarray, made: list[Automaton]) -> np.ndarray:
 
 
 def _component(
-    left: Parts, alive: np.ndarray, entry_alive: np.ndarray, piece: np.ndarray, nodes: np.ndarray
-) -> Component:
+    left: GraphParts, alive: np.ndarray, entry_alive: np.ndarray, piece: np.ndarray, nodes: np.ndarray
+) -> Connected:
     """Cut the nodes of one piece out of what is left."""
     p = left.potentials
     number = np.full(p.n_nodes, -1)
@@ -167,4 +167,4 @@ def _component(
     entries = np.repeat(here, np.diff(p.pairwise_offset)) & entry_alive
     potentials = GraphPotentials(sizes, unary, number[p.edges[here]], p.pairwise[entries])
     made = [replace(m, nodes=number[m.nodes]) for m in left.automata if piece[m.nodes[0]] == piece[nodes[0]]]
-    return Component(Parts(potentials, made), nodes, labels)
+    return Connected(GraphParts(potentials, made), nodes, labels)

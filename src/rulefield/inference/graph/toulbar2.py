@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.inference.graph.automata import Automaton
+from rulefield.inference.graph.automata import GraphAutomaton
 from rulefield.inference.graph.evaluate import Answer, no_answer
 from rulefield.inference.graph.parts import parts_of
 from rulefield.problem.graph import GraphPotentials, GraphProblem
@@ -68,7 +68,7 @@ class _Writer:
         if same.high[f] < len(negated):
             self.constraints.append((terms, "<=", int(same.high[f]) - shift))
 
-    def add_automaton(self, m: Automaton, name: str) -> None:
+    def add_automaton(self, m: GraphAutomaton, name: str) -> None:
         """Add an automaton: a table for up to two nodes, else one state variable after each position but the last."""
         if len(m.nodes) <= 2:
             self.add([int(v) for v in m.nodes], m.table())

@@ -6,7 +6,7 @@ from time import monotonic
 import numpy as np
 
 from rulefield.inference.graph.network import Network, build_network
-from rulefield.inference.graph.parts import Parts
+from rulefield.inference.graph.parts import GraphParts
 from rulefield.kernels.graph.branch import Stack, branch, push
 from rulefield.kernels.graph.local import improve, total_value
 from rulefield.kernels.graph.moves import cross, move_forests
@@ -88,7 +88,7 @@ class Search:
             self.value, self.labels = value, candidate
 
 
-def begin(parts: Parts) -> Search:
+def begin(parts: GraphParts) -> Search:
     """Set up the search on one problem."""
     return begin_network(build_network(parts))
 

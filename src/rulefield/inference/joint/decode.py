@@ -19,7 +19,7 @@ from rulefield.inference.joint.amounts import joint_amounts
 from rulefield.inference.joint.exact import joint_viterbi
 from rulefield.inference.joint.folding import about_tokens, counts_tokens, full_price, token_costs
 from rulefield.inference.joint.windows import Part, Windows
-from rulefield.inference.result import TOLERANCE, BrokenRule, Result, Status
+from rulefield.inference.result import TOLERANCE, Breach, Result, Status
 from rulefield.problem.chain_rules import CompiledRule
 from rulefield.problem.joint import JointProblem
 
@@ -227,7 +227,7 @@ class JointSearch:
         """Return the answer as it stands."""
         if not len(self.labels):
             return _nothing(self.bound, self.steps)
-        broken = tuple(BrokenRule(*cost) for cost in self._costs(self.broken))
+        broken = tuple(Breach(*cost) for cost in self._costs(self.broken))
         score = self._score(self.labels)
         objective = score - sum(b.cost for b in broken)
         status = Status.optimal if self.bound <= self.best else Status.bounded

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from rulefield.inference.definition import amounts_of
-from rulefield.inference.result import BrokenRule, Result, Status, judge
+from rulefield.inference.result import Breach, Result, Status, judge
 from rulefield.inference.segments.prepare import prepare
 from rulefield.inference.segments.search import NODE_LIMIT, SegmentSearch, run_auto
 from rulefield.problem.chain_rules import CompiledRule
@@ -78,7 +78,7 @@ def _empty(problem: SegmentProblem) -> Result:
     none = np.zeros(0, np.int64)
     amounts = [float(amounts_of(rule, none[None])[0]) for rule in problem.rules]
     broken = tuple(
-        BrokenRule(rule.rule, amount, rule.weight * (1.0 if rule.once else amount))
+        Breach(rule.rule, amount, rule.weight * (1.0 if rule.once else amount))
         for rule, amount in zip(problem.rules, amounts)
         if amount > 0
     )
@@ -91,7 +91,7 @@ def _judged(problem: SegmentProblem, first: SegmentSearch, second: SegmentSearch
     free = tuple(replace(rule, weight=0.0) if is_hard(rule) else rule for rule in problem.rules)
     hard = {rule.rule for rule in problem.rules if is_hard(rule)}
     plain = prepare(replace(problem, rules=free)).result(second.labels, np.inf, "relaxed", 0)
-    broken = tuple(BrokenRule(b.rule, b.amount, np.inf) if b.rule in hard else b for b in plain.broken)
+    broken = tuple(Breach(b.rule, b.amount, np.inf) if b.rule in hard else b for b in plain.broken)
     over = max(second.bound - second.best, 0.0)
     bound = plain.objective + over
     status = judge(plain.objective, bound) if first.settled else Status.bounded

@@ -11,7 +11,7 @@ import numpy as np
 
 from rulefield.exceptions import InputError
 from rulefield.inference.definition import amounts_of, costs_of
-from rulefield.inference.result import BrokenRule, Result, Status
+from rulefield.inference.result import Breach, Result, Status
 from rulefield.problem.segments import SegmentPotentials, SegmentProblem
 
 LIMIT = 200_000
@@ -93,7 +93,7 @@ def decode_enumerate(problem: SegmentProblem) -> Result:
         return Result(none, -np.inf, -np.inf, -np.inf, Status.infeasible, "enumerate", len(found.scores))
     best = int(np.argmax(found.objectives))
     broken = tuple(
-        BrokenRule(rule.rule, float(amount[best]), float(costs_of(rule, amount)[best]))
+        Breach(rule.rule, float(amount[best]), float(costs_of(rule, amount)[best]))
         for rule, amount in zip(problem.rules, found.amounts)
         if amount[best] > 0
     )

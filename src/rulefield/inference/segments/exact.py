@@ -7,7 +7,7 @@ import numpy as np
 from rulefield.exceptions import InputError
 from rulefield.inference.result import Status
 from rulefield.kernels.segments import best as kernels
-from rulefield.kernels.segments.parts import COUNTED, Parts
+from rulefield.kernels.segments.parts import COUNTED, SegmentParts
 from rulefield.kernels.segments.sums import segment_sums_batch
 from rulefield.problem.segments import SegmentPotentials
 
@@ -83,13 +83,13 @@ def segment_marginals(potentials: SegmentPotentials) -> SegmentMarginals:
     return SegmentMarginals(float(total[0]), *counts[:6])
 
 
-def as_parts(potentials: SegmentPotentials) -> Parts:
+def as_parts(potentials: SegmentPotentials) -> SegmentParts:
     """Return the arrays of one sequence as kernels want them; raise on NaN and plus infinity."""
     p = potentials
     ends = p.spans.start + p.spans.length - 1
     if np.any(np.diff(ends) < 0) or (len(ends) and (p.spans.start.min() < 0 or ends.max() >= p.n_steps)):
         raise InputError(f"spans must be sorted by their end and lie within the {p.n_steps} tokens.")
-    return Parts(
+    return SegmentParts(
         token=_scores("token", p.token),
         first=_scores("first", p.first),
         last=_scores("last", p.last),
@@ -101,7 +101,7 @@ def as_parts(potentials: SegmentPotentials) -> Parts:
     )
 
 
-def as_roles(parts: Parts) -> kernels.RoleScores:
+def as_roles(parts: SegmentParts) -> kernels.RoleScores:
     """Return what tokens score in each role of a segment, for ``best_segments``."""
     role = np.empty((4, *parts.token.shape))
     role[kernels.MIDDLE] = parts.token
@@ -111,7 +111,7 @@ def as_roles(parts: Parts) -> kernels.RoleScores:
     return kernels.RoleScores(role, parts.length, parts.pairwise, parts.span, parts.span_ptr, parts.span_length)
 
 
-def empty_counts(parts: Parts) -> Parts:
+def empty_counts(parts: SegmentParts) -> SegmentParts:
     """Return zeros in the shapes of ``parts``, for expected counts."""
     zeros = {name: np.zeros_like(getattr(parts, name)) for name in COUNTED}
     return parts._replace(**zeros)

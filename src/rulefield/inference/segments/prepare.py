@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rulefield.inference.flatten import Terms, flatten
-from rulefield.inference.result import TOLERANCE, BrokenRule, Result, judge, rounding_error
+from rulefield.inference.result import TOLERANCE, Breach, Result, judge, rounding_error
 from rulefield.inference.segments.exact import as_parts, as_roles
 from rulefield.kernels.lattice.rule_tables import RuleTables, fold_local, rule_amounts
 from rulefield.kernels.segments.best import RoleScores
@@ -75,9 +75,7 @@ class PreparedSegments:
         amounts, _ = self.amounts(labels)
         rules = self.problem.rules
         broken = tuple(
-            BrokenRule(
-                rules[r].rule, float(amounts[r]), rules[r].weight * (1.0 if rules[r].once else float(amounts[r]))
-            )
+            Breach(rules[r].rule, float(amounts[r]), rules[r].weight * (1.0 if rules[r].once else float(amounts[r])))
             for r in np.flatnonzero(amounts).tolist()
         )
         score, flat = self.problem.score(labels), self.objective(labels, amounts)

@@ -10,7 +10,7 @@ import numpy as np
 from rulefield.kernels.jit import kernel
 
 
-class Parts(NamedTuple):
+class SegmentParts(NamedTuple):
     """Scores of the parts of segmentations or, in the same shapes, how often parts are expected.
 
     token, first, last (n_tokens, m); length (max_length, m); pairwise (m, m); span (n_spans, m), where the spans that

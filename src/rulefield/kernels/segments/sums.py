@@ -17,7 +17,7 @@ from rulefield.kernels.segments.parts import ending_parts
 NEGLIGIBLE = -45.0
 
 
-class Steps(NamedTuple):
+class SegmentSteps(NamedTuple):
     """Scores of neighbours [left, right], less their maximum ``top``, as powers; ``flipped`` is [right, left]."""
 
     top: float
@@ -151,7 +151,7 @@ def segment_sums_batch(parts, offsets, weight, counts, log_partition):
     longest, m = longest_of(offsets), parts.token.shape[1]
     pairwise = parts.pairwise.reshape(1, m, m)
     tops, powers = exponentials(pairwise)
-    steps = Steps(tops[0], powers[0], flip(powers)[0])
+    steps = SegmentSteps(tops[0], powers[0], flip(powers)[0])
     scratch = Scratch(
         np.empty((longest + 1, m)),
         np.empty((longest + 1, m)),

@@ -167,11 +167,11 @@ def learn_perceptron(
     batch : int
         Examples decoded, in threads, between two updates. It does not depend on the number of threads.
     """
-    learner = _Perceptron(examples, rate, l1, batch, seed)
+    learner = _RulePerceptron(examples, rate, l1, batch, seed)
     return run_passes(learner, epochs, -np.inf, callback, fixed=True)
 
 
-class _Perceptron:
+class _RulePerceptron:
     """The weights of rules, their sum over all steps, and an epoch."""
 
     def __init__(self, examples: Examples, rate: float, l1: float, batch: int, seed: int):

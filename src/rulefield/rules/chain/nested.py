@@ -16,7 +16,7 @@ from rulefield.rules.chain.statement import Forms, Statement
 class Nested(Statement):
     """A combination; its amount is 0 or 1."""
 
-    kind: logic.Logic
+    kind: logic.Combination
     parts: tuple[Statement, ...]
 
     @property
@@ -88,7 +88,7 @@ class Nested(Statement):
         return _at_least(builder, len(wanted) if truth else 1, wanted)
 
 
-def number_bounds(kind: logic.Logic) -> tuple[int, int]:
+def number_bounds(kind: logic.Combination) -> tuple[int, int]:
     """Least and greatest number of true parts with which a combination holds."""
     n = len(kind.parts)
     if isinstance(kind, logic.AllOf):
@@ -104,7 +104,7 @@ def number_bounds(kind: logic.Logic) -> tuple[int, int]:
     raise RuleError(f"{kind!r} cannot be compiled: {type(kind).__name__} does not say how many of its parts hold.")
 
 
-def settler(kind: logic.Logic) -> Callable[[tuple[State, ...]], bool | None]:
+def settler(kind: logic.Combination) -> Callable[[tuple[State, ...]], bool | None]:
     """Return the function that says, of the states of the parts, whether the combination is already certain.
 
     A part's state is ``True`` or ``False`` where its own answer is certain.

@@ -83,7 +83,7 @@ class Translator:
         raise RuleError(f"{expression!r} is not a rule about sequences, so it cannot be used with a chain.")
 
     @statement.register
-    def _(self, expression: logic.Logic) -> Statement:
+    def _(self, expression: logic.Combination) -> Statement:
         return Nested(expression, tuple(self.statement(part) for part in expression.parts))
 
     @statement.register

@@ -78,7 +78,7 @@ def violation_cost(satisfied: int, violated: int, smoothing: float = 0.5) -> flo
 
 
 @dataclass
-class _Found:
+class _FoundRule:
     """Counts over pairs of names (K, K): informative instances, and those of them for which the rule holds."""
 
     satisfied: np.ndarray
@@ -92,12 +92,12 @@ class _Delimiter(NamedTuple):
     attached: bool = False
 
 
-Counts = Iterator[tuple[_Delimiter, _Found]]
+Counts = Iterator[tuple[_Delimiter, _FoundRule]]
 Family = Callable[[Observed, NameTables, int, Sequence[str]], Counts]
 
 
-def _empty(k: int) -> _Found:
-    return _Found(np.zeros((k, k), dtype=np.int64), np.zeros((k, k), dtype=np.int64))
+def _empty(k: int) -> _FoundRule:
+    return _FoundRule(np.zeros((k, k), dtype=np.int64), np.zeros((k, k), dtype=np.int64))
 
 
 def _adjacency(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
@@ -153,7 +153,7 @@ def _marks(token: Any, known: set[str]) -> set[_Delimiter]:
 
 def _state_change(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
     """If a stands before a delimiter, b stands after it; the delimiter is a token, or the end of the token of a."""
-    found: dict[_Delimiter, _Found] = {}
+    found: dict[_Delimiter, _FoundRule] = {}
     known = set(delimiters)
     for tokens, labels in data:
         if isinstance(tokens, int):
@@ -273,7 +273,7 @@ def _unrelated(names: Sequence[str], table: LabelTable) -> np.ndarray:
     return unrelated
 
 
-def _mined(family: str, a: str, b: str, delimiter: _Delimiter, found: _Found, i: int, j: int) -> MinedRule:
+def _mined(family: str, a: str, b: str, delimiter: _Delimiter, found: _FoundRule, i: int, j: int) -> MinedRule:
     satisfied = int(found.satisfied[i, j])
     violated = int(found.premises[i, j]) - satisfied
     rule, words = _written(family, a, b, delimiter)

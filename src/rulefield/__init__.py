@@ -23,6 +23,7 @@ _PUBLIC = {
     "RuledCRF": "rulefield.estimators.ruled.estimator",
     "Scored": "rulefield.data.scored",
     "SegmentCRF": "rulefield.estimators.segments.estimator",
+    "Corpus": "rulefield.encode.corpora.corpus",
     "Sequences": "rulefield.data.sequences",
     "Template": "rulefield.encode.templates",
     "TextParser": "rulefield.estimators.text.parser",
@@ -31,6 +32,8 @@ _PUBLIC = {
     "decode_scores": "rulefield.estimators.chain.scores",
     "load": "rulefield.estimators.files",
     "load_crfsuite": "rulefield.estimators.text.crfsuite",
+    "open_corpus": "rulefield.encode.corpora.corpus",
+    "write_corpus": "rulefield.estimators.corpora",
     "write_report": "rulefield.report.page",
 }
 _MODULES = {"rules", "metrics", "datasets"}

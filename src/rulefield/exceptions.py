@@ -42,6 +42,10 @@ class ModelFileError(RulefieldError, ValueError):
     """A model file is damaged, foreign, or from a newer version."""
 
 
+class ClusterError(RulefieldError, RuntimeError):
+    """Workers or their scheduler were lost, and the work could not go on."""
+
+
 class InterruptedFitWarning(UserWarning):
     """Ctrl-C stopped a fit; the best model so far was kept."""
 

@@ -6,20 +6,27 @@ result is the same to the last bit wherever the work was done.
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import islice
 from numbers import Integral
 from types import TracebackType
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from rulefield.exceptions import InputError
+from rulefield.exceptions import ClusterError, InputError, RulefieldError
 from rulefield.interrupts import check
 
 MOST_SHARDS = 64
 # Scores of labels in one shard: enough that zeroing and adding up its gradient is a small part of its work.
 LEAST_SCORES = 750_000
+
+RETRIES = 3
+"""How often a cluster tries a task again whose function failed by surprise."""
+PATIENCE = 1.0
+LONGEST_WITHOUT_WORKERS = 60.0
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -49,6 +56,16 @@ def n_threads(n_jobs: int | None) -> int:
         raise InputError(f"n_jobs must be a whole number of threads, or -1 for one per core; got {n_jobs!r}.")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, int(n_jobs) if n_jobs > 0 else cores + 1 + int(n_jobs))
+
+
+class Executor(Protocol):
+    """Where parts are worked on: threads of this process, or workers of a cluster."""
+
+    def map(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
+        """Return [function(item) for item in items]."""
+
+    def stream(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
+        """Give function(item) for each item, in order; items are taken as they are needed."""
 
 
 class Threads:
@@ -83,6 +100,25 @@ class Threads:
             raise
         return answers
 
+    def stream(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
+        """Give function(item) for each item, in order; no more than two items per thread are taken ahead."""
+        if self.n == 1:
+            yield from (_checked(function, item) for item in items)
+            return
+        pool = self._pool = self._pool or ThreadPoolExecutor(self.n)
+        source = iter(items)
+        futures = deque(pool.submit(function, item) for item in islice(source, 2 * self.n))
+        try:
+            while futures:
+                answer = futures.popleft().result()
+                check()
+                futures.extend(pool.submit(function, item) for item in islice(source, 1))
+                yield answer
+        finally:
+            for future in futures:
+                future.cancel()
+            wait(futures)
+
     def close(self) -> None:
         """End the threads; they start again when there is work."""
         if self._pool is not None:
@@ -98,6 +134,102 @@ class Threads:
         self.close()
 
 
+class Workers:
+    """The executor of a cluster: every task is a call of its own, and carries all that it needs.
+
+    Nothing is scattered or pinned, so a task whose worker is lost is done again by another one. Functions must be those of
+    a module, and items small.
+
+    Parameters
+    ----------
+    client : distributed.Client
+    """
+
+    def __init__(self, client: Any):
+        self.client = client
+
+    def map(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
+        """Return [function(item) for item in items]."""
+        return list(self.stream(function, items))
+
+    def stream(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
+        """Give function(item) for each item, in order; no more than three items per thread are taken ahead."""
+        source = iter(items)
+        futures: deque[Any] = deque()
+        try:
+            futures.extend(self._submit(function, item) for item in islice(source, 3 * self._width()))
+            while futures:
+                answer = self._result(futures[0])
+                futures.popleft().release()
+                futures.extend(self._submit(function, item) for item in islice(source, 1))
+                yield answer
+        except _losses() as error:
+            raise ClusterError(f"the cluster did not finish a part ({_reason(error)}).") from None
+        finally:
+            for future in futures:
+                future.cancel()
+
+    def _submit(self, function: Callable[[Item], Answer], item: Item) -> Any:
+        return self.client.submit(_guarded, function, item, pure=False, retries=RETRIES)
+
+    def _width(self) -> int:
+        return max(1, sum(worker["nthreads"] for worker in self._workers().values()))
+
+    def _workers(self) -> dict[str, Any]:
+        return self.client.scheduler_info(n_workers=-1)["workers"]
+
+    def _result(self, future: Any) -> Any:
+        lonely = 0.0
+        while True:
+            try:
+                good, answer = future.result(timeout=PATIENCE)
+            except TimeoutError:
+                check()
+                if self.client.status != "running":
+                    raise ClusterError(
+                        f"the cluster did not finish a part (its client is {self.client.status})."
+                    ) from None
+                lonely = 0.0 if self._workers() else lonely + PATIENCE
+                if lonely >= LONGEST_WITHOUT_WORKERS:
+                    raise ClusterError(f"the cluster has had no worker for {lonely:.0f} s.") from None
+                continue
+            check()
+            if not good:
+                raise answer
+            return answer
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the cluster as it is: it is the user's."""
+
+
+def _guarded(function: Callable[[Item], Answer], item: Item) -> tuple[bool, Any]:
+    """Answer with errors that a second try would meet again, instead of raising them: nobody tries again."""
+    try:
+        return True, function(item)
+    except RulefieldError as error:
+        return False, error
+
+
+def _losses() -> tuple[type[BaseException], ...]:
+    """Return what a client raises when workers or the scheduler are lost."""
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+    from distributed.comm import CommClosedError
+
+    return KilledWorker, CommClosedError, CancelledError, OSError
+
+
+def _reason(error: BaseException) -> str:
+    text = " ".join(str(error).split())
+    return f"{type(error).__name__}: {text[:120]}" if text else type(error).__name__
+
+
 def _checked(function: Callable[[Item], Answer], item: Item) -> Answer:
     check()
     return function(item)
@@ -107,3 +239,8 @@ def in_threads(function: Callable[[Item], Answer], items: Iterable[Item], n_jobs
     """Return [function(item) for item in items] from threads that live as long as this call."""
     with Threads(n_jobs) as threads:
         return threads.map(function, items)
+
+
+def executor_of(n_jobs: int | None, client: Any = None) -> "Threads | Workers":
+    """Return threads of this process, or the workers of a cluster."""
+    return Threads(n_jobs) if client is None else Workers(client)

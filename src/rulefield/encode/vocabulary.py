@@ -68,6 +68,22 @@ class Vocabulary:
             made.append(self._number(portion, grow))
         return np.concatenate(made)
 
+    def joined(self) -> np.ndarray:
+        """Return the bytes of all names, with a byte 255 (which UTF-8 never has) between two."""
+        stop = self._stop[: len(self) + 1].astype(np.int64)
+        text = np.full(max(int(stop[-1]) + len(self) - 1, 0), _NEVER)
+        text[np.arange(int(stop[-1])) + np.repeat(np.arange(len(self)), np.diff(stop))] = self._blob[: int(stop[-1])]
+        return text
+
+    def number_joined(self, text: np.ndarray, count: int, grow: bool) -> np.ndarray:
+        """Numbers of ``count`` strings given as :meth:`joined` gives them."""
+        hashes, ends = np.empty(count, np.uint64), np.empty(count, np.uint64)
+        if count == 0 or hash_strings(text, _NEVER, hashes, ends) != count:
+            if count:
+                raise InputError(f"names are damaged: there should be {count} of them.")
+            return np.zeros(0, np.int32)
+        return self._number_hashed(text, hashes, ends, grow)
+
     def keep(self, mask: np.ndarray) -> "Vocabulary":
         """Give the vocabulary of the names where ``mask`` (n,) is true, in the same order."""
         stop = self._stop[: len(self) + 1].astype(np.int64)
@@ -82,7 +98,9 @@ class Vocabulary:
             self._set_names(self._blob[: int(self._stop[n])], self._stop[: n + 1])
 
     def _number(self, groups: list[Collection[str]], grow: bool) -> np.ndarray:
-        text, hashes, ends = _hashed(groups)
+        return self._number_hashed(*_hashed(groups), grow)
+
+    def _number_hashed(self, text: np.ndarray, hashes: np.ndarray, ends: np.ndarray, grow: bool) -> np.ndarray:
         if grow:
             if len(text) >= 1 << LENGTH_BITS:
                 raise InputError(f"feature names are too long: {len(text)} bytes in {len(hashes)} of them.")

@@ -8,6 +8,7 @@ import numpy as np
 
 from rulefield.data.scored import Scored, is_scored
 from rulefield.data.sequences import Sequences, pointers32
+from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
 from rulefield.encode.features import FeatureEncoder, InputForm, input_form, refuse_columns
 from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures
@@ -85,13 +86,36 @@ class InputEncoder:
         data += map(self.extend, iter(lambda: list(islice(X, PORTION)), []))
         return _joined(data)
 
-    def transform(self, X: SequencesLike) -> Sequences:
+    def transform(self, X: SequencesLike | CorpusSlice) -> Sequences:
         """Encode ``X``; features that training did not see are ignored."""
         return self._encoded(X, grow=False)
 
-    def extend(self, X: SequencesLike) -> Sequences:
+    def extend(self, X: SequencesLike | CorpusSlice) -> Sequences:
         """Encode ``X``; features that are new get new columns."""
         return self._encoded(X, grow=True)
+
+    @classmethod
+    def of_corpus(cls, corpus: Corpus, features: Transformer | None) -> "InputEncoder":
+        """Return the encoder that made a corpus; ``features`` must be those that it was written with, or None."""
+        cls.check_features(corpus, features)
+        made = cls(given_or(corpus.features, {}, "features", {"features": features}))
+        made.encoder = FeatureEncoder()
+        made.encoder.vocabulary_ = corpus.vocabulary()
+        return made
+
+    @staticmethod
+    def check_features(corpus: Corpus, features: Transformer | None) -> None:
+        """Refuse other features than those that a corpus was written with."""
+        stored = corpus.features
+        if isinstance(stored, dict) and stored.get("$") == "given" and features is None:
+            raise InputError(
+                f"the corpus {str(corpus.folder)!r} was written with your own features ({stored['type']}); give them again: "
+                "ChainCRF(features=...)."
+            )
+        if features is not None and pack_or_name(Packer("corpus"), "features", features) != stored:
+            raise InputError(
+                f"the corpus {str(corpus.folder)!r} was written with other features; leave features= out, or write it again."
+            )
 
     @property
     def names(self) -> list[str]:
@@ -115,7 +139,9 @@ class InputEncoder:
         """Number of columns."""
         return len(self.encoder.vocabulary_) if self.encoder else self.n_columns
 
-    def _encoded(self, X: SequencesLike, grow: bool) -> Sequences:
+    def _encoded(self, X: SequencesLike | CorpusSlice, grow: bool) -> Sequences:
+        if isinstance(X, CorpusSlice):
+            return self._encoded_slice(X, grow)
         rows: Any = as_list(X)
         scored = is_scored(rows)
         if scored != self.scored and len(rows):
@@ -149,6 +175,11 @@ class InputEncoder:
             raise InputError("the model was trained on features, but X holds plain tokens; give the same features.")
         assert self.encoder is not None
         return self.encoder.encode_portions(self._features(X), grow)
+
+    def _encoded_slice(self, part: CorpusSlice, grow: bool) -> Sequences:
+        if self.encoder is None or self.scored:
+            raise InputError("the model was trained on matrices or scores, but X is a corpus of named features.")
+        return part.encoded(self.encoder.vocabulary_, grow)
 
     def _features(self, X: Any) -> Iterator[Any]:
         """Features of ``X``, a portion at a time where they have to be made."""
@@ -221,8 +252,12 @@ class SequenceMetadata(TypedDict):
     encoder: EncoderMetadata
 
 
-def as_list(X: SequencesLike | LabelsLike | Iterator[Any]) -> Any:
+def as_list(X: SequencesLike | CorpusSlice | LabelsLike | Iterator[Any]) -> Any:
     """Return ``X`` with generators and other iterables made into lists; lists, arrays and Sequences as they are."""
+    if isinstance(X, Corpus):
+        raise InputError(
+            "a corpus on disk goes to fit, partial_fit, predict and decode of ChainCRF; give lists here."
+        )
     if isinstance(X, (list, tuple, np.ndarray, Sequences, str, bytes, dict)) or not hasattr(X, "__iter__"):
         return X
     return X if hasattr(X, "tocsr") else list(X)
@@ -233,7 +268,7 @@ def is_stream(X: object) -> bool:
     return isinstance(X, Iterator) and not isinstance(X, (str, bytes))
 
 
-def tokens_and_labels(X: SequencesLike, y: LabelsLike | None) -> tuple[Any, Any]:
+def tokens_and_labels(X: Any, y: LabelsLike | None) -> tuple[Any, Any]:
     """Return ``X`` and ``y``; where ``y`` is None, from pairs (tokens, labels): labels gather while tokens are read."""
     if y is not None:
         return X, y
@@ -251,9 +286,9 @@ def tokens_and_labels(X: SequencesLike, y: LabelsLike | None) -> tuple[Any, Any]
     return tokens(), labels
 
 
-def tokens_of(X: SequencesLike, i: int) -> Any:
+def tokens_of(X: SequencesLike | CorpusSlice, i: int) -> Any:
     """Tokens of sequence ``i``, as the user gave them (for rules about tokens, and for explanations)."""
-    if isinstance(X, Sequences):
+    if isinstance(X, (Sequences, CorpusSlice)):
         return [f"token {t}" for t in range(int(X.lengths[i]))]
     return X[i].tokens if isinstance(X[i], Scored) else X[i]
 

@@ -49,3 +49,13 @@ class Predictor(Protocol):
 RulesLike = Sequence["Rule"]
 TasksLike = Sequence[Mapping[str, Any]]
 """Labels of each sequence by task; a task may be None or missing."""
+
+
+class Client(Protocol):
+    """What :class:`rulefield.parallel.Workers` asks of a ``distributed.Client``."""
+
+    def submit(self, function: Any, /, *args: Any, **options: Any) -> Any:
+        """Have a function called by a worker."""
+
+    def scheduler_info(self, *args: Any, **options: Any) -> Any:
+        """Return what the scheduler knows of workers."""

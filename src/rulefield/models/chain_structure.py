@@ -37,18 +37,18 @@ def structure_of(
 ) -> Structure:
     """Choose weights as :meth:`rulefield.models.chain.ChainModel.build` says."""
     n_labels = labels.n_labels
-    permitted = _permitted(allowed, n_labels)
+    permitted = permitted_masks(allowed, n_labels)
     rows = csr_rows(sequences.matrix, 0, sequences.matrix.shape[0])
     n_features = sequences.matrix.shape[1]
-    ends = _seen_ends(labels)
+    ends = seen_ends(labels)
     pairs = (
         PairTable.full(n_features, n_labels)
         if all_states
-        else PairTable.seen(rows, n_features, _known_sets(labels), n_labels, min_count)
+        else PairTable.seen(rows, n_features, known_sets(labels), n_labels, min_count)
     )
     return Structure(
         pairs=pairs,
-        transitions=permitted[0].copy() if all_transitions else _seen_steps(labels) & permitted[0],
+        transitions=permitted[0].copy() if all_transitions else seen_steps(labels) & permitted[0],
         start=permitted[1].copy() if all_transitions else ends[0] & permitted[1],
         end=permitted[2].copy() if all_transitions else ends[1] & permitted[2],
         step_pairs=_step_pairs(rows, n_features, labels, permitted[0], transition_features, min_count),
@@ -63,7 +63,8 @@ def label_masks(labels: Labels) -> np.ndarray:
     return np.equal.outer(labels.ids, np.arange(labels.n_labels))
 
 
-def _permitted(allowed: Allowed | None, n_labels: int) -> Allowed:
+def permitted_masks(allowed: Allowed | None, n_labels: int) -> Allowed:
+    """Masks of permitted transitions, starts and ends; all by default."""
     if allowed is None:
         return np.ones((n_labels, n_labels), bool), np.ones(n_labels, bool), np.ones(n_labels, bool)
     masks = tuple(np.ascontiguousarray(mask, dtype=bool) for mask in allowed)
@@ -74,13 +75,16 @@ def _permitted(allowed: Allowed | None, n_labels: int) -> Allowed:
     return masks[0], masks[1], masks[2]
 
 
-def _known_sets(labels: Labels) -> Sets:
-    """Label sets of tokens about which something is known; all sets where nothing is known anywhere."""
+def known_sets(labels: Labels, any_known: bool | None = None) -> Sets:
+    """Label sets of tokens about which something is known; all sets where nothing is known anywhere.
+
+    ``any_known`` says so for the data that these labels are a part of.
+    """
     if labels.allowed is None:
         return np.arange(len(labels.ids) + 1, dtype=np.uint64), labels.ids.astype(np.uint32)
     masks = label_masks(labels)
     known = np.logical_not(masks.all(axis=1))
-    return _as_sets(masks & known[:, None] if known.any() else masks)
+    return _as_sets(masks & known[:, None] if (known.any() if any_known is None else any_known) else masks)
 
 
 def _as_sets(masks: np.ndarray) -> Sets:
@@ -95,7 +99,8 @@ def _arrivals(offsets: np.ndarray) -> np.ndarray:
     return np.flatnonzero(~first[:-1])
 
 
-def _seen_steps(labels: Labels) -> np.ndarray:
+def seen_steps(labels: Labels) -> np.ndarray:
+    """Transitions that occur, or may, bool (n_labels, n_labels)."""
     arrive, m = _arrivals(labels.offsets), labels.n_labels
     if labels.allowed is None:
         steps = labels.ids[arrive - 1].astype(np.int64) * m + labels.ids[arrive]
@@ -104,7 +109,8 @@ def _seen_steps(labels: Labels) -> np.ndarray:
     return before.T @ after > 0
 
 
-def _seen_ends(labels: Labels) -> tuple[np.ndarray, np.ndarray]:
+def seen_ends(labels: Labels) -> tuple[np.ndarray, np.ndarray]:
+    """Labels that begin, and that end a sequence, or may, bool (n_labels,) each."""
     filled = labels.lengths > 0
     first = labels.offsets[:-1][filled]
     last = labels.offsets[1:][filled] - 1

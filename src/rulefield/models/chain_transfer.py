@@ -39,19 +39,19 @@ def union(a: ChainModel, b: ChainModel) -> ChainModel:
     m = a.n_labels
     return replace(
         a,
-        pairs=_table(state, a.n_features, m),
+        pairs=PairTable.of_keys(state, a.n_features, m),
         transition_from=(transition // m).astype(np.uint32),
         transition_to=(transition % m).astype(np.uint32),
         start_label=start.astype(np.uint32),
         end_label=end.astype(np.uint32),
-        step_pairs=_table(step, a.n_features, m * m),
+        step_pairs=PairTable.of_keys(step, a.n_features, m * m),
     )
 
 
 def restricted(model: ChainModel, columns: np.ndarray) -> tuple[ChainModel, np.ndarray]:
     """Give the model of the features ``columns`` alone, numbered anew, and where each of its weights stands in theta.
 
-    ``columns`` are ascending. O(weights of those features), whatever the size of the model.
+    O(weights of those features), whatever the size of the model.
     """
     bounds = model.layout.bounds
     pairs, state = model.pairs.restricted(columns)
@@ -95,12 +95,6 @@ def _added(old: np.ndarray, new: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     missing = np.setdiff1d(new, old)
     at = np.searchsorted(old, missing)
     return np.insert(old, at, missing), at
-
-
-def _table(keys: np.ndarray, n_features: int, n_labels: int) -> PairTable:
-    counts = np.bincount(keys // n_labels, minlength=n_features)
-    ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.uint64)
-    return PairTable(ptr, (keys % n_labels).astype(np.uint32), n_labels)
 
 
 def _keys(

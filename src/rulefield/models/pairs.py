@@ -34,6 +34,16 @@ def csr_rows(matrix: Any, first: int, last: int) -> CsrRows:
     return matrix.indptr[first : last + 1].astype(np.uint64), indices, values
 
 
+def seen_pairs(
+    rows: CsrRows, n_features: int, sets: tuple[np.ndarray, np.ndarray], n_labels: int, min_count: int = 1
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """``ptr`` and ``label`` as in :meth:`PairTable.seen`, and the number of rows of each pair, uint32 (n_pairs,)."""
+    indptr, indices, _ = rows
+    used = indices[int(indptr[0]) : int(indptr[-1])]
+    by_ptr, by_row = rows_by_feature(indptr - indptr[0], used, n_features)
+    return frequent_pairs(by_ptr, by_row, *sets, n_labels, np.uint64(min_count))
+
+
 @dataclass(frozen=True)
 class PairTable:
     """Sparse table of (feature, label) pairs that have a weight.
@@ -93,16 +103,20 @@ class PairTable:
         -----
         O(entries x labels allowed + features x labels) time, O(entries) memory.
         """
-        indptr, indices, _ = rows
-        used = indices[int(indptr[0]) : int(indptr[-1])]
-        by_ptr, by_row = rows_by_feature(indptr - indptr[0], used, n_features)
-        ptr, label = frequent_pairs(by_ptr, by_row, *sets, n_labels, np.uint64(min_count))
+        ptr, label, _ = seen_pairs(rows, n_features, sets, n_labels, min_count)
         return cls(ptr, label, n_labels)
 
     @property
     def counts(self) -> np.ndarray:
         """Number of labels that each feature has weights for, int64 (n_features,)."""
         return np.diff(self.ptr.astype(np.int64))
+
+    @classmethod
+    def of_keys(cls, keys: np.ndarray, n_features: int, n_labels: int) -> "PairTable":
+        """Table of the pairs feature * n_labels + label, ascending."""
+        counts = np.bincount(keys // n_labels, minlength=n_features)
+        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.uint64)
+        return cls(ptr, (keys % n_labels).astype(np.uint32), n_labels)
 
     def restricted(self, columns: np.ndarray) -> tuple["PairTable", np.ndarray]:
         """Give the table of the features ``columns``, numbered anew, and where each of its pairs stands here."""

@@ -41,7 +41,7 @@ def problem(seed=0, n=30, n_labels=5, forbid=False, partial=0.0, ones=False, sca
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_steps_are_gradient_steps(case):
     model, sequences, labels, likelihood, theta = problem(1, **case)
-    walk = StochasticLikelihood(model, sequences, labels, start=theta, likelihood=likelihood)
+    walk = StochasticLikelihood(likelihood, start=theta)
     order = np.flatnonzero(sequences.lengths > 0)[:4].astype(np.uint64)
     rate, decay = 0.05, 0.5 / (sequences.lengths > 0).sum()
     loss = 0.0
@@ -65,7 +65,7 @@ def test_losses_of_sequences_add_up_to_the_likelihood():
 def test_epochs_come_near_the_optimum():
     model, sequences, labels, likelihood, _ = problem(3, n=200)
     best = minimize_lbfgs(likelihood, model.zeros(), tol=1e-10).objective
-    walk = StochasticLikelihood(model, sequences, labels, likelihood=likelihood)
+    walk = StochasticLikelihood(likelihood)
     for _ in range(30):
         walk.epoch()
     assert likelihood.value(walk.theta) < 1.01 * best
@@ -75,7 +75,7 @@ def test_the_mean_of_an_epoch_is_better_than_its_end():
     model, sequences, labels, likelihood, _ = problem(3, n=200)
     values = []
     for average in (True, False):
-        walk = StochasticLikelihood(model, sequences, labels, likelihood=likelihood, average=average)
+        walk = StochasticLikelihood(likelihood, average=average)
         for _ in range(4):
             walk.epoch()
         values.append(likelihood.value(walk.theta))
@@ -85,7 +85,7 @@ def test_the_mean_of_an_epoch_is_better_than_its_end():
 def test_a_seed_fixes_the_result():
     def run(seed):
         model, sequences, labels, likelihood, _ = problem(4)
-        walk = StochasticLikelihood(model, sequences, labels, seed=seed, likelihood=likelihood)
+        walk = StochasticLikelihood(likelihood, seed=seed)
         walk.epoch()
         return walk.theta
 
@@ -99,7 +99,7 @@ def test_weights_that_no_token_touches_only_shrink():
     matrix.data[matrix.indices == 0] = 0.0
     matrix.eliminate_zeros()
     bare = type(sequences)(matrix, sequences.lengths)
-    walk = StochasticLikelihood(model, bare, labels, l2=0.5, start=theta)
+    walk = StochasticLikelihood(ChainLikelihood(model, bare, labels, l2=0.5), start=theta)
     first = slice(0, int(model.pairs.ptr[1]))
     walk.epoch()
     shrunk = walk.theta[first] / theta[first]
@@ -110,7 +110,7 @@ def test_weights_that_no_token_touches_only_shrink():
 def test_conditioned_transitions_are_refused():
     model, sequences, labels, _, _ = problem(6, transition_features=np.array([0]))
     with pytest.raises(InputError, match="need solver='lbfgs'"):
-        StochasticLikelihood(model, sequences, labels)
+        StochasticLikelihood(ChainLikelihood(model, sequences, labels))
 
 
 @pytest.mark.parametrize("l1", [0.0, 0.5])

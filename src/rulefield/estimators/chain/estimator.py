@@ -11,10 +11,12 @@ from sklearn.utils import check_random_state
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
+from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible
 from rulefield.estimators.base import State
+from rulefield.estimators.chain.corpora import Held, continue_with_corpus, fit_corpus
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.expectations import (
     ChainExpectations,
@@ -46,6 +48,7 @@ from rulefield.estimators.sequences import (
 )
 from rulefield.estimators.types import (
     ArrayLike,
+    Client,
     Label,
     LabelsLike,
     RandomState,
@@ -221,26 +224,30 @@ class ChainCRF(FittedChain):
     @interruptible
     def fit(
         self,
-        X: SequencesLike,
+        X: SequencesLike | Corpus,
         y: LabelsLike | None = None,
         sample_weight: ArrayLike | None = None,
         *misplaced: object,
         X_dev: SequencesLike | None = None,
         y_dev: LabelsLike | None = None,
+        client: Client | None = None,
     ) -> "ChainCRF":
         """Learn from labelled sequences.
 
         Parameters
         ----------
-        X : list of sequences of tokens, or Sequences
+        X : list of sequences of tokens, Sequences, or Corpus
             Tokens are feature dicts, lists of feature strings, or plain strings; all of one form. With scores of labels
             from another model each is a :class:`rulefield.Scored`. An iterator is read
             as it comes, so that its features are never held together; without ``y`` it gives pairs (tokens, labels).
+            A corpus on disk (:func:`rulefield.open_corpus`) holds its labels; its parts are in memory in turn.
         y : list of sequences of labels
             ``None`` is an unknown label, a set means one of these.
         sample_weight : array-like of shape (n_sequences,), optional
         X_dev, y_dev : optional
             Held-out data for ``early_stopping``.
+        client : distributed.Client, optional
+            Workers that see the corpus's folder share its parts; the result is the same to the last bit.
         """
         begun = perf_counter()
         if misplaced:
@@ -248,7 +255,26 @@ class ChainCRF(FittedChain):
                 "fit takes X, y and sample_weight by position; give held-out data by name: X_dev=, y_dev=."
             )
         options = chain_options(self)
-        X, y = tokens_and_labels(X, y)
+        if isinstance(X, Corpus):
+            fit_corpus(self, X, y, sample_weight, (X_dev, y_dev), client, options, begun)
+            return self
+        if client is not None:
+            raise InputError(
+                "client= works on a corpus, whose parts workers can read: write one with rf.write_corpus."
+            )
+        self._fit_rows(*tokens_and_labels(X, y), sample_weight, (X_dev, y_dev), options, begun)
+        return self
+
+    def _fit_rows(
+        self,
+        X: SequencesLike,
+        y: LabelsLike,
+        sample_weight: ArrayLike | None,
+        held_out: Held,
+        options: ChainOptions,
+        begun: float,
+    ) -> None:
+        X_dev, y_dev = held_out
         if not self._reads_once(X, X_dev):
             X, y = as_list(X), as_list(y)
             check_some_tokens(X)
@@ -278,7 +304,6 @@ class ChainCRF(FittedChain):
         if guess is not labels and start is None:
             training = replace(training, start=presumed_start(training, options, guess))
         self._learn(training, options, encoder, names, dev)
-        return self
 
     def _reads_once(self, X: SequencesLike, X_dev: SequencesLike | None) -> bool:
         """Whether ``X`` is an iterator, and nothing but its features is needed."""
@@ -306,8 +331,8 @@ class ChainCRF(FittedChain):
     @interruptible
     def partial_fit(
         self,
-        X: SequencesLike,
-        y: LabelsLike,
+        X: SequencesLike | Corpus,
+        y: LabelsLike | None = None,
         classes: Sequence[Label] | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> "ChainCRF":
@@ -319,6 +344,7 @@ class ChainCRF(FittedChain):
         Parameters
         ----------
         X, y, sample_weight : as in ``fit``
+            The parts of a corpus are batches.
         classes : sequence of labels, optional
             All labels that will ever occur; by default those of the first call.
         """
@@ -326,23 +352,41 @@ class ChainCRF(FittedChain):
             raise InputError("partial_fit takes no expectations: they refer to a whole corpus; call fit.")
         begun = perf_counter()
         options = chain_options(self)
-        X = as_list(X)
-        check_some_tokens(X)
-        if not self.__sklearn_is_fitted__():
-            names = self._batch_names(X, y, classes)
-            encoder = InputEncoder(copy.deepcopy(self.features), names.classes_)
-            self._learn_batch(encoder.fit_transform(X), y, sample_weight, options, encoder, names, begun)
+        if isinstance(X, Corpus):
+            continue_with_corpus(self, X, y, classes, sample_weight, options, begun)
             return self
-        known = self._encoder.n_features
-        try:
-            data = self._encoder.extend(X)
-            self._learn_batch(data, y, sample_weight, options, self._encoder, self._labels_encoder, begun)
-        except BaseException:
-            self._encoder.forget_after(known)
-            raise
+        rows, given = tokens_and_labels(X, y)
+        rows, known = as_list(rows), as_list(given)
+        check_some_tokens(rows)
+        if not self.__sklearn_is_fitted__():
+            names = self._batch_names(rows, known, classes)
+            encoder = InputEncoder(copy.deepcopy(self.features), names.classes_)
+            data = encoder.fit_transform(rows)
+            self._learn_batch(data, self._labels(names, known, data), sample_weight, options, encoder, names, begun)
+            return self
+        self._extend(
+            rows, lambda data: self._labels(self._labels_encoder, known, data), sample_weight, options, begun
+        )
         return self
 
-    def _batch_names(self, X: SequencesLike, y: LabelsLike, classes: Sequence[Label] | None) -> LabelEncoder:
+    def _extend(
+        self,
+        X: SequencesLike | CorpusSlice,
+        labels_of: Callable[[Sequences], Labels],
+        sample_weight: ArrayLike | None,
+        options: ChainOptions,
+        begun: float,
+    ) -> None:
+        """Learn from one batch more; where that fails, features that came with it are forgotten."""
+        encoder, known = self._encoder, self._encoder.n_features
+        try:
+            data = encoder.extend(X)
+            self._learn_batch(data, labels_of(data), sample_weight, options, encoder, self._labels_encoder, begun)
+        except BaseException:
+            encoder.forget_after(known)
+            raise
+
+    def _batch_names(self, X: Any, y: LabelsLike, classes: Sequence[Label] | None) -> LabelEncoder:
         if classes is None:
             return label_names(y, self.initial_label, X)
         return LabelEncoder().set_classes(sorted(classes, key=_by_kind))
@@ -350,7 +394,7 @@ class ChainCRF(FittedChain):
     def _learn_batch(
         self,
         data: Sequences,
-        y: LabelsLike,
+        labels: Labels,
         sample_weight: ArrayLike | None,
         options: ChainOptions,
         encoder: InputEncoder,
@@ -358,7 +402,6 @@ class ChainCRF(FittedChain):
         begun: float,
     ) -> None:
         """Take steps on the weights of the batch's features; the others are copied and shrink by the penalty."""
-        labels = self._labels(names, y, data)
         check_scores(data, labels, options.algorithm)
         weight = checked_weights(sample_weight, len(data))
         first = not self.__sklearn_is_fitted__()

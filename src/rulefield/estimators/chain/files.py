@@ -9,22 +9,10 @@ from rulefield.estimators.base import State
 from rulefield.estimators.inputs import InputEncoder, SequenceMetadata
 from rulefield.estimators.types import Transformer
 from rulefield.forms import check_arrays, check_typed, flags, index, pair_table, weights
-from rulefield.models.chain import ChainModel
-from rulefield.models.pairs import PairTable
+from rulefield.models.chain_arrays import model_arrays, model_from_arrays
 
 if TYPE_CHECKING:
     from rulefield.estimators.chain.estimator import ChainCRF
-
-_MODEL_ARRAYS = (
-    "transition_from",
-    "transition_to",
-    "start_label",
-    "end_label",
-    "allowed",
-    "allowed_start",
-    "allowed_end",
-)
-
 
 CHAIN_FORMS = {
     **pair_table("pair", "pairs", "labels"),
@@ -58,23 +46,3 @@ def restore_chain(
     crf._encoder = InputEncoder.from_state(arrays, metadata["encoder"], sizes["features"], features)
     crf._encoder.labels = crf.classes_
     crf._labels_encoder = LabelEncoder().set_classes(crf.classes_)
-
-
-def model_arrays(model: ChainModel, prefix: str = "") -> dict[str, np.ndarray]:
-    """Return the structure of a chain model as named arrays."""
-    arrays = {name: getattr(model, name) for name in _MODEL_ARRAYS}
-    arrays |= {"pair_ptr": model.pairs.ptr, "pair_label": model.pairs.label}
-    arrays |= {"step_ptr": model.step_pairs.ptr, "step_label": model.step_pairs.label}
-    return {prefix + name: array for name, array in arrays.items()}
-
-
-def model_from_arrays(arrays: dict[str, np.ndarray], n_labels: int, prefix: str = "") -> ChainModel:
-    """Undo :func:`model_arrays`, for arrays that were held against :data:`CHAIN_FORMS`."""
-    own = {name: arrays[prefix + name] for name in CHAIN_FORMS}
-    return ChainModel(
-        n_labels,
-        len(own["pair_ptr"]) - 1,
-        PairTable(own["pair_ptr"], own["pair_label"], n_labels),
-        step_pairs=PairTable(own["step_ptr"], own["step_label"], n_labels**2),
-        **{name: own[name] for name in _MODEL_ARRAYS},
-    )

@@ -7,14 +7,25 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.sequences import Sequences
+from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.base import SequenceEstimator
+from rulefield.estimators.chain.corpora import answers, refuse_client
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.explanations import ChainExplainer, Explanation, ModelExplanation, explain_model
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.sequences import label_lists, object_array, span_score, token_lists, whole_rows
-from rulefield.estimators.types import ArrayLike, KnownLike, LabelsLike, RandomState, RulesLike, SequencesLike, Tokens
+from rulefield.estimators.types import (
+    ArrayLike,
+    Client,
+    KnownLike,
+    LabelsLike,
+    RandomState,
+    RulesLike,
+    SequencesLike,
+    Tokens,
+)
 from rulefield.exceptions import InputError
 from rulefield.models.chain import ChainModel
 from rulefield.parallel import n_threads
@@ -38,7 +49,12 @@ class FittedChain(SequenceEstimator):
     _labels_encoder: LabelEncoder
 
     def predict(
-        self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None
+        self,
+        X: SequencesLike | Corpus | CorpusSlice,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        client: Client | None = None,
     ) -> np.ndarray:
         """Return the best labels of each sequence: a 1-D object array of lists.
 
@@ -49,19 +65,24 @@ class FittedChain(SequenceEstimator):
             In place of the model's own; ``[]`` for none.
         known : list of sequences, optional
             Labels known beforehand (``None``: unknown; a set: one of these), or None for a whole sequence.
+        client : distributed.Client, optional
+            Workers that share the parts of a corpus.
         """
         self._check_fitted()
-        X = as_list(X)
-        data = self._encoder.transform(X)
+        if isinstance(X, Corpus):
+            return object_array(answers(self, X, "predict", {"rules": rules, "known": known}, client))
+        refuse_client(client)
+        rows = as_list(X)
+        data = self._encoder.transform(rows)
         rules = self._acting(rules)
         if rules:
-            return object_array([labeling.labels for labeling in self._ruled(X, data, rules, known, {})])
+            return object_array([labeling.labels for labeling in self._ruled(rows, data, rules, known, {})])
         ids = self._decoder().best(data, self._known(known, data))
         return object_array(label_lists(self._labels_encoder, ids, data.lengths))
 
     def decode(
         self,
-        X: SequencesLike,
+        X: SequencesLike | Corpus | CorpusSlice,
         *,
         rules: RulesLike | None = None,
         known: KnownLike | None = None,
@@ -69,6 +90,7 @@ class FittedChain(SequenceEstimator):
         node_limit: int | None = None,
         seconds: float | None = None,
         probability: bool = False,
+        client: Client | None = None,
     ) -> list[Labeling]:
         """Return the best labeling of each sequence with its score, bound, status and the rules it breaks.
 
@@ -83,13 +105,18 @@ class FittedChain(SequenceEstimator):
             Further limit in time for each sequence; answers then depend on the machine.
         probability : bool
             Whether to work out the probability of each labeling under the model and the rules.
+        client : as in ``predict``
         """
         self._check_fitted()
-        X = as_list(X)
-        data = self._encoder.transform(X)
         limits = {"node_limit": node_limit, "seconds": seconds}
+        if isinstance(X, Corpus):
+            asked = {"rules": rules, "known": known, "engine": engine, "probability": probability, **limits}
+            return answers(self, X, "decode", asked, client)
+        refuse_client(client)
+        rows = as_list(X)
+        data = self._encoder.transform(rows)
         how = {"engine": engine} | {name: value for name, value in limits.items() if value is not None}
-        return self._ruled(X, data, self._acting(rules), known, how, probability)
+        return self._ruled(rows, data, self._acting(rules), known, how, probability)
 
     def _acting(self, rules: RulesLike | None) -> RulesLike:
         """Return the rules that act: the model's own unless others are given."""

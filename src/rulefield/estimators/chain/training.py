@@ -154,15 +154,7 @@ def continue_chain(
             done = run_passes(_perceptron(training, options, limit), limit, -np.inf, monitor, fixed=True)
             return monitor.result(done), stream, 1.0
         walk = StochasticLikelihood(
-            training.model,
-            training.data,
-            training.labels,
-            l2=options.l2,
-            sample_weight=training.weight,
-            seed=training.seed,
-            start=training.start,
-            average=False,
-            stream=stream,
+            _likelihood(training, options), seed=training.seed, start=training.start, average=False, stream=stream
         )
         done = run_passes(walk, limit, -np.inf, monitor, fixed=True)
         return monitor.result(done), walk.stream, walk.shrunk
@@ -192,16 +184,13 @@ def _objective(training: ChainTraining, options: ChainOptions) -> "ChainLikeliho
     return RuledLikelihood(*data, training.rules.compiled, lambda r: names[r], **how)
 
 
+def _likelihood(training: ChainTraining, options: ChainOptions) -> ChainLikelihood:
+    data = training.model, training.data, training.labels
+    return ChainLikelihood(*data, l2=options.l2, sample_weight=training.weight)
+
+
 def _stochastic(training: ChainTraining, options: ChainOptions, limit: int) -> PassLearner:
-    return StochasticLikelihood(
-        training.model,
-        training.data,
-        training.labels,
-        l2=options.l2,
-        sample_weight=training.weight,
-        seed=training.seed,
-        start=training.start,
-    )
+    return StochasticLikelihood(_likelihood(training, options), seed=training.seed, start=training.start)
 
 
 def _perceptron(training: ChainTraining, options: ChainOptions, limit: int) -> PassLearner:

@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rulefield.estimators.base import State
-from rulefield.estimators.chain.files import CHAIN_FORMS, model_arrays, model_from_arrays
+from rulefield.estimators.chain.files import CHAIN_FORMS
 from rulefield.estimators.inputs import InputEncoder, SequenceMetadata
 from rulefield.estimators.joint.labels import TaskLabels
 from rulefield.estimators.types import Transformer
 from rulefield.forms import check_arrays, check_typed, flags, index, pair_table, weights
+from rulefield.models.chain_arrays import model_arrays, model_from_arrays
 from rulefield.models.joint import JointModel
 from rulefield.models.pairs import PairTable
 

@@ -30,17 +30,17 @@ def rows_by_feature(indptr, indices, n_features):
 
 @kernel
 def frequent_pairs(by_feature_ptr, by_feature_row, set_ptr, set_label, n_labels, min_count):
-    """Pairs (feature, label) that at least ``min_count`` rows have, as ``(ptr, label)``.
+    """Pairs (feature, label) that at least ``min_count`` rows have, as ``(ptr, label, number of rows)``.
 
     Row t has the labels ``set_label[set_ptr[t] : set_ptr[t + 1]]``. Two passes: count, then fill.
     """
     n_features = by_feature_ptr.size - 1
     count = np.zeros(n_labels, np.uint64)
     ptr = np.zeros(n_features + 1, np.uint64)
-    label = np.empty(0, np.uint32)
+    label, rows = np.empty(0, np.uint32), np.empty(0, np.uint32)
     for filling in range(2):
         if filling == 1:
-            label = np.empty(ptr[n_features], np.uint32)
+            label, rows = np.empty(ptr[n_features], np.uint32), np.empty(ptr[n_features], np.uint32)
         position = np.uint64(0)
         for f in range(n_features):
             count[:] = 0
@@ -52,9 +52,29 @@ def frequent_pairs(by_feature_ptr, by_feature_row, set_ptr, set_label, n_labels,
                 if count[y] >= min_count:
                     if filling == 1:
                         label[position] = y
+                        rows[position] = count[y]
                     position += np.uint64(1)
             ptr[f + 1] = position
-    return ptr, label
+    return ptr, label, rows
+
+
+@kernel
+def merge_counts(a, a_count, b, b_count, keys, counts):
+    """Merge two ascending lists of keys with counts, equal keys added up; return how many there are."""
+    i, j, n = np.uint64(0), np.uint64(0), np.uint64(0)
+    while i < np.uint64(a.size) or j < np.uint64(b.size):
+        if j == np.uint64(b.size) or (i < np.uint64(a.size) and a[i] < b[j]):
+            keys[n], counts[n] = a[i], a_count[i]
+            i += np.uint64(1)
+        elif i == np.uint64(a.size) or b[j] < a[i]:
+            keys[n], counts[n] = b[j], b_count[j]
+            j += np.uint64(1)
+        else:
+            keys[n], counts[n] = a[i], a_count[i] + b_count[j]
+            i += np.uint64(1)
+            j += np.uint64(1)
+        n += np.uint64(1)
+    return n
 
 
 @kernel

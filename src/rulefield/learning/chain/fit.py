@@ -6,6 +6,7 @@ import numpy as np
 
 from rulefield.interrupts import check, deferred
 from rulefield.learning.chain.likelihood import ChainLikelihood
+from rulefield.learning.chain.parts import CorpusLikelihood, CorpusWalk
 from rulefield.learning.chain.stochastic import StochasticLikelihood
 from rulefield.learning.fit_log import Callback, Ending, FitResult
 from rulefield.learning.lbfgs import minimize_lbfgs
@@ -19,7 +20,7 @@ LEAST_GAIN = 0.006
 
 
 def fit_likelihood(
-    likelihood: ChainLikelihood,
+    likelihood: ChainLikelihood | CorpusLikelihood,
     theta: np.ndarray | None = None,
     *,
     l1: float = 0.0,
@@ -41,7 +42,7 @@ def fit_likelihood(
 
     Parameters
     ----------
-    likelihood : ChainLikelihood
+    likelihood : ChainLikelihood or CorpusLikelihood
     theta : ndarray of float64, shape (likelihood.size,), optional
         Where to begin (a warm start).
     l1, max_iter, tol, callback, n_jobs, gtol, memory
@@ -51,15 +52,8 @@ def fit_likelihood(
     """
     if theta is None:
         theta = likelihood.model.zeros()
-        if l1 == 0.0 and likelihood.labels is not None and pays(likelihood):
-            walk = StochasticLikelihood(
-                likelihood.model,
-                likelihood.sequences,
-                likelihood.labels,
-                seed=seed,
-                likelihood=likelihood,
-                average=False,
-            )
+        if l1 == 0.0 and pays(likelihood):
+            walk = likelihood.walk(seed) if isinstance(likelihood, CorpusLikelihood) else _walk(likelihood, seed)
             try:
                 with deferred():
                     come_near(walk)
@@ -67,6 +61,7 @@ def fit_likelihood(
                 message = "Interrupted during the first, stochastic steps; the weights so far are kept."
                 return FitResult(walk.theta, likelihood.value(walk.theta), Ending.interrupted, message, ())
             theta = walk.theta
+            del walk  # what it holds is as large as the data's part of a step
     how: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "callback": callback, "n_jobs": n_jobs}
     how |= {"gtol": gtol, "memory": memory}
     if l1 > 0.0:
@@ -74,16 +69,22 @@ def fit_likelihood(
     return minimize_lbfgs(likelihood, theta, **how)
 
 
-def pays(likelihood: ChainLikelihood) -> bool:
+def _walk(likelihood: ChainLikelihood, seed: int) -> StochasticLikelihood:
+    return StochasticLikelihood(likelihood, seed=seed, average=False)
+
+
+def pays(likelihood: ChainLikelihood | CorpusLikelihood) -> bool:
     """Whether stochastic steps are worth their while on this data.
 
     Not where few of many transitions have weights: L-BFGS uses that, a stochastic step cannot.
     """
-    model, n_tokens = likelihood.model, likelihood.sequences.n_tokens
-    return n_tokens * model.n_labels >= LEAST_SCORES and not (model.conditioned or likelihood.factors.sparse)
+    model = likelihood.model
+    labeled = isinstance(likelihood, CorpusLikelihood) or likelihood.labels is not None
+    large = likelihood.n_tokens * model.n_labels >= LEAST_SCORES
+    return labeled and large and not (model.conditioned or likelihood.factors.sparse)
 
 
-def come_near(walk: StochasticLikelihood) -> None:
+def come_near(walk: StochasticLikelihood | CorpusWalk) -> None:
     """Take epochs as long as each gains more than an iteration of L-BFGS would."""
     before = np.inf
     for _ in range(MOST_EPOCHS):

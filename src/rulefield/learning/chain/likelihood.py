@@ -48,6 +48,8 @@ class ChainLikelihood:
     sample_weight : ndarray of float64, shape (n_sequences,), optional
     n_jobs : int, optional
         Threads. The value and the gradient are the same, to the last bit, for any number.
+    bounds : ndarray of uint64, shape (n_shards + 1,), optional
+        First sequence of each shard, and the number of sequences; see :func:`rulefield.parallel.shard_bounds`.
 
     Notes
     -----
@@ -65,6 +67,7 @@ class ChainLikelihood:
         l2: float = 0.0,
         sample_weight: np.ndarray | None = None,
         n_jobs: int | None = 1,
+        bounds: np.ndarray | None = None,
     ):
         if labels is not None:
             _check(model, sequences, labels)
@@ -73,7 +76,7 @@ class ChainLikelihood:
         self.weight = as_rates(sample_weight, len(sequences))
         self.threads = Threads(n_jobs)
         self.offsets = sequences.offsets.astype(np.uint64)
-        self._bounds = shard_bounds(sequences.lengths, model.n_labels)
+        self._bounds = shard_bounds(sequences.lengths, model.n_labels) if bounds is None else bounds
         self.partial = _partial_sequences(model, labels) if labels is not None else np.zeros(len(sequences), np.uint8)
         none = np.zeros((0, model.n_labels), np.uint8)
         self.allowed = none if labels is None or labels.allowed is None else labels.allowed
@@ -88,13 +91,18 @@ class ChainLikelihood:
         """Length of theta."""
         return self.model.size
 
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens."""
+        return int(self.offsets[-1])
+
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient (size,) at ``theta``, which must be finite."""
         steps = None if self.model.conditioned else self.factors.steps(theta)
         gradient = self.l2 * theta
         gradient -= self._observed
         value = 0.5 * self.l2 * dot(theta, theta) - dot(theta, self._observed) - float(self._given.sum())
-        odd = np.ones(len(self.sequences), np.uint8)
+        odd = np.ones(len(self.weight), np.uint8)
         if steps is not None:
             odd[:] = 0
             value += self._in_probability_space(theta, steps, odd, gradient)
@@ -150,7 +158,7 @@ class ChainLikelihood:
             start=np.zeros(width),
             end=np.zeros(width),
         )
-        odd = np.zeros(len(self.sequences), np.uint8)
+        odd = np.zeros(len(self.weight), np.uint8)
         value = train_shard(
             self._bounds[s],
             self._bounds[s + 1],

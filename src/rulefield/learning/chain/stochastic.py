@@ -1,18 +1,16 @@
 """Stochastic gradient descent on the likelihood of chains: for large data, and to begin a search near its end."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError
 from rulefield.kernels.chain.train_stochastic import Schedule, Walk, walk_sequences
 from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.packing import padded
 from rulefield.learning.fit_log import Pass
-from rulefield.models.chain import ChainModel
 
 SAMPLE = 300
 POINTS = 8
@@ -50,13 +48,11 @@ class StochasticLikelihood:
 
     Parameters
     ----------
-    model, sequences, labels, l2, sample_weight
-        As for :class:`ChainLikelihood`.
+    likelihood : ChainLikelihood
+        The objective, and the packed data.
     seed : int
     start : ndarray of float64, shape (model.size,), optional
         Where theta begins; zeros by default.
-    likelihood : ChainLikelihood, optional
-        Uses its packed data where there is one already.
     average : bool
         Let ``theta`` be the mean of the weights at a few points of the last epoch, which has a lower objective than the
         last weights; steps go on from the last weights all the same.
@@ -70,24 +66,22 @@ class StochasticLikelihood:
 
     def __init__(
         self,
-        model: ChainModel,
-        sequences: Sequences,
-        labels: Labels,
+        likelihood: ChainLikelihood,
         *,
-        l2: float = 0.0,
-        sample_weight: np.ndarray | None = None,
-        seed: int = 0,
+        seed: int | Sequence[int] = 0,
         start: np.ndarray | None = None,
-        likelihood: ChainLikelihood | None = None,
         average: bool = True,
         stream: Stream | None = None,
     ):
+        model = likelihood.model
         if model.conditioned:
             raise InputError("observation-conditioned transitions need solver='lbfgs'; stochastic steps lack them.")
-        self.model, self.labels = model, labels
-        self.likelihood = likelihood or ChainLikelihood(model, sequences, labels, l2=l2, sample_weight=sample_weight)
+        if likelihood.labels is None:
+            raise InputError("stochastic steps need labels; this likelihood has none.")
+        self.model, self.labels, self.likelihood = model, likelihood.labels, likelihood
         self._rng = np.random.default_rng(seed)
-        self._members = np.flatnonzero((sequences.lengths > 0) & (self.likelihood.weight > 0)).astype(np.uint64)
+        lengths = np.diff(likelihood.offsets.astype(np.int64))
+        self._members = np.flatnonzero((lengths > 0) & (likelihood.weight > 0)).astype(np.uint64)
         self._before = stream or Stream()
         self._scale, self._shrunk, self._count = 1.0, 1.0, self._before.steps
         self._set(model.zeros() if start is None else model.check_theta(start))

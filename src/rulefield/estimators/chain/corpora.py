@@ -1,0 +1,191 @@
+"""A chain learned from a corpus on disk, and its answers over one: part by part, in threads or on a cluster."""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from rulefield.data.labels import Labels
+from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
+from rulefield.encode.labels import LabelEncoder
+from rulefield.encode.schemes import allowed_transitions
+from rulefield.estimators.chain.options import ChainOptions
+from rulefield.estimators.chain.training import DEFAULT_ITERATIONS, DEFAULT_TOL, Monitor
+from rulefield.estimators.inputs import InputEncoder
+from rulefield.estimators.progress import ProgressLine
+from rulefield.estimators.sequences import checked_weights
+from rulefield.estimators.types import ArrayLike, Client, Label, LabelsLike, SequencesLike
+from rulefield.exceptions import InputError, LabelError
+from rulefield.learning.chain.fit import fit_likelihood
+from rulefield.learning.chain.parts import CorpusLikelihood, LookTask, look_through, scratch_folder
+from rulefield.learning.chain.stochastic import Stream
+from rulefield.learning.fit_log import FitResult, run_passes
+from rulefield.models.chain import ChainModel
+from rulefield.models.chain_parts import model_of_parts
+from rulefield.parallel import Executor, executor_of
+
+if TYPE_CHECKING:
+    from rulefield.estimators.chain.estimator import ChainCRF
+    from rulefield.estimators.chain.fitted import FittedChain
+
+Held = tuple[SequencesLike | None, LabelsLike | None]
+"""Held-out X and y."""
+
+
+def fit_corpus(
+    crf: "ChainCRF",
+    corpus: Corpus,
+    y: LabelsLike | None,
+    sample_weight: ArrayLike | None,
+    held_out: Held,
+    client: Client | None,
+    options: ChainOptions,
+    begun: float,
+) -> None:
+    """Learn the weights of ``crf`` from a corpus on disk."""
+    _check(crf, y, held_out, options)
+    names = LabelEncoder().set_classes(corpus.classes)
+    weight = checked_weights(sample_weight, len(corpus))
+    InputEncoder.check_features(corpus, crf.features)
+    with executor_of(options.n_jobs, client) as executor, scratch_folder(corpus.folder) as scratch:
+        model = _model(crf, corpus, executor)
+        likelihood = CorpusLikelihood(corpus, model, scratch, executor, l2=options.l2, sample_weight=weight)
+        encoder = InputEncoder.of_corpus(corpus, crf.features) if crf.warm_start or options.patience else None
+        start = crf._warm_weights(model, encoder, names.classes_) if crf.warm_start and encoder else None
+        dev = crf._dev_scorer(*held_out, encoder, names, model, options) if encoder else None
+        with ProgressLine(f"fitting ({options.algorithm})", bool(crf.verbose)) as progress:
+            monitor = Monitor(begun, dev, options.patience, progress)
+            done = monitor.result(_minimized(likelihood, start, options, monitor, crf._seed()))
+    crf._stream = Stream(len(corpus), float(len(corpus)))
+    crf._keep(model, done, encoder or InputEncoder.of_corpus(corpus, crf.features), names)
+
+
+def refuse_client(client: Client | None) -> None:
+    """Refuse a client where there is no corpus."""
+    if client is not None:
+        raise InputError("client= works on a corpus, whose parts workers can read; write one with rf.write_corpus.")
+
+
+def _check(crf: "ChainCRF", y: LabelsLike | None, held_out: Held, options: ChainOptions) -> None:
+    if y is not None:
+        raise LabelError("a corpus holds its own labels; call fit(corpus) without y.")
+    if options.algorithm not in ("lbfgs", "sgd"):
+        raise InputError(
+            f"a corpus is learned from with algorithm='likelihood'; {options.algorithm!r} needs the data in memory: "
+            "give it lists, or an iterator."
+        )
+    for name in ("expectations", "initial_label", "train_with_rules", "transition_features"):
+        if getattr(crf, name):
+            raise InputError(f"{name} needs the data in memory; leave it out to fit a corpus, or give lists.")
+    if options.patience is not None and held_out[0] is None:
+        raise InputError("early_stopping on a corpus needs held-out data: give X_dev and y_dev.")
+
+
+def _model(crf: "ChainCRF", corpus: Corpus, executor: Executor) -> ChainModel:
+    names = [str(label) for label in corpus.classes]
+    tasks = (LookTask(str(corpus.folder), k, crf.scheme) for k in range(len(corpus.parts)))
+    seen = executor.stream(look_through, tasks)
+    return model_of_parts(
+        ((part, corpus.columns(k)) for k, part in enumerate(seen)),
+        corpus.n_features,
+        len(names),
+        allowed=allowed_transitions(names, crf.scheme),
+        all_states=crf.all_states,
+        all_transitions=crf.all_transitions,
+        start_end=crf.start_end,
+        min_count=max(1, crf.min_count),
+    )
+
+
+def _minimized(
+    likelihood: CorpusLikelihood, start: np.ndarray | None, options: ChainOptions, monitor: Monitor, seed: int
+) -> FitResult:
+    limit = options.max_iter or DEFAULT_ITERATIONS[options.algorithm]
+    tol = DEFAULT_TOL[options.algorithm] if options.tol is None else options.tol
+    if options.algorithm == "sgd":
+        return run_passes(likelihood.walk(seed, start, average=True), limit, tol, monitor)
+    how: dict[str, Any] = {"max_iter": limit, "tol": tol, "callback": monitor, "n_jobs": options.n_jobs}
+    return fit_likelihood(likelihood, start, l1=options.l1, seed=seed, **how)
+
+
+def continue_with_corpus(
+    crf: "ChainCRF",
+    corpus: Corpus,
+    y: LabelsLike | None,
+    classes: Sequence[Label] | None,
+    sample_weight: ArrayLike | None,
+    options: ChainOptions,
+    begun: float,
+) -> None:
+    """Go through a corpus once, part by part, with stochastic steps."""
+    if y is not None:
+        raise LabelError("a corpus holds its own labels; call partial_fit(corpus) without y.")
+    weight, first = checked_weights(sample_weight, len(corpus)), 0
+    for part in corpus.slices:
+        own = None if weight is None else weight[first : first + len(part)]
+        first += len(part)
+        labels = corpus.part(part.k).labels
+        if not crf.__sklearn_is_fitted__():
+            names = crf._batch_names([], [corpus.classes], classes)
+            encoder = InputEncoder.of_corpus(corpus, crf.features)
+            encoder.forget_after(0)
+            data = encoder.extend(part)
+            crf._learn_batch(data, _renumbered(labels, corpus, names), own, options, encoder, names, begun)
+        else:
+            known = _renumbered(labels, corpus, crf._labels_encoder)
+            crf._extend(part, lambda data, known=known: known, own, options, begun)  # type: ignore[misc]
+
+
+def _renumbered(labels: Labels, corpus: Corpus, names: LabelEncoder) -> Labels:
+    if names.classes_ == corpus.classes:
+        return labels
+    number = {label: i for i, label in enumerate(names.classes_)}
+    missing = [label for label in corpus.classes if label not in number]
+    if missing:
+        raise LabelError(
+            f"the corpus {str(corpus.folder)!r} has the label {missing[0]!r}, which the model does not know; name all "
+            "labels in the first call: partial_fit(..., classes=[...])."
+        )
+    return labels.renumbered(np.array([number[label] for label in corpus.classes]), len(number))
+
+
+# --- answers over a corpus ------------------------------------------------------------------------
+
+
+class AnswerTask(NamedTuple):
+    """Have a saved model answer for part ``k`` of a corpus."""
+
+    model: str
+    folder: str
+    k: int
+    method: str
+    options: dict[str, Any]
+
+
+def answer_part(task: AnswerTask) -> list[Any]:
+    """Return what a method of a saved model answers for a part."""
+    return list(getattr(_opened(task.model), task.method)(CorpusSlice(Corpus(task.folder), task.k), **task.options))
+
+
+@lru_cache(maxsize=1)
+def _opened(path: str) -> Any:
+    from rulefield.estimators.files import load
+
+    return load(path)
+
+
+def answers(
+    crf: "FittedChain", corpus: Corpus, method: str, options: dict[str, Any], client: Client | None
+) -> list[Any]:
+    """Return what ``method`` answers for every sequence of a corpus, part by part; with a client, on its workers."""
+    if options.get("known") is not None:
+        raise InputError("known labels go with lists of sequences; a corpus takes none.")
+    if client is None:
+        return [answer for part in corpus.slices for answer in getattr(crf, method)(part, **options)]
+    with executor_of(1, client) as workers, scratch_folder(corpus.folder) as scratch:
+        path = str(Path(scratch) / "model.rf")
+        crf.save(path)
+        tasks = (AnswerTask(path, str(corpus.folder), k, method, options) for k in range(len(corpus.parts)))
+        return [answer for part in workers.stream(answer_part, tasks) for answer in part]

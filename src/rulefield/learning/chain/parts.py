@@ -1,0 +1,347 @@
+"""The likelihood of a corpus on disk: parts are packed once, mapped in turn, and evaluated by pure functions.
+
+A task names a file and carries the weights that its part needs; its answer is a value and a gradient of those weights.
+So a task can be done by any thread or machine that sees the folder, and be done again when its answer was lost.
+Answers are added in the order of parts: the result is the same to the last bit wherever the work was done.
+"""
+
+import os
+import shutil
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from secrets import token_hex
+from typing import NamedTuple
+
+import numpy as np
+
+from rulefield.data.labels import Labels
+from rulefield.data.sequences import Sequences
+from rulefield.encode.corpora.corpus import Corpus
+from rulefield.encode.corpora.mapped import MappedArrays, write_arrays
+from rulefield.encode.schemes import allowed_transitions
+from rulefield.encode.spans import check_possible
+from rulefield.exceptions import InputError, LabelError
+from rulefield.interrupts import check
+from rulefield.kernels.chain.train import Packed
+from rulefield.kernels.quasi_newton import dot
+from rulefield.learning.chain.likelihood import ChainLikelihood
+from rulefield.learning.chain.packing import Packing
+from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
+from rulefield.learning.chain.transitions import TransitionFactors
+from rulefield.learning.fit_log import Pass
+from rulefield.models.chain import ChainModel
+from rulefield.models.chain_arrays import model_arrays, model_from_arrays
+from rulefield.models.chain_parts import SeenWeights, seen_weights
+from rulefield.models.chain_transfer import restricted
+from rulefield.parallel import Executor, Threads
+
+MODEL = "model"
+SCRATCH = ".fit-"
+
+
+# --- tasks: pure, by name of a file ---------------------------------------------------------------
+
+
+class LookTask(NamedTuple):
+    """Look through part ``k`` of a corpus for the weights that it gives reason for."""
+
+    folder: str
+    k: int
+    scheme: str | None
+
+
+class PackTask(NamedTuple):
+    """Lay out part ``k`` of a corpus for evaluations, in ``scratch``."""
+
+    folder: str
+    scratch: str
+    k: int
+    weight: np.ndarray | None
+
+
+class EvaluateTask(NamedTuple):
+    """Evaluate part ``k`` at ``theta``, its own weights."""
+
+    scratch: str
+    k: int
+    theta: np.ndarray
+
+
+class WalkTask(NamedTuple):
+    """Walk once through part ``k`` from ``theta``, its own weights; ``stream`` says where the walk stands."""
+
+    scratch: str
+    k: int
+    theta: np.ndarray
+    l2: float
+    stream: Stream
+    seed: tuple[int, ...]
+
+
+class Walked(NamedTuple):
+    """Where a walk through a part ended: its weights, their loss on the way, what is left of all other weights."""
+
+    theta: np.ndarray
+    loss: float
+    stream: Stream
+    shrunk: float
+
+
+def look_through(task: LookTask) -> SeenWeights:
+    """Return the weights that a part gives reason for; labels that the scheme forbids are refused."""
+    corpus = Corpus(task.folder)
+    part = corpus.part(task.k, check=True)
+    names = [str(label) for label in corpus.classes]
+    try:
+        check_possible(part.labels, names, task.scheme, allowed_transitions(names, task.scheme))
+    except LabelError as error:
+        raise LabelError(f"part {corpus.parts[task.k]['file']}, {error}") from None
+    return seen_weights(part.sequences, part.labels, corpus.any_known)
+
+
+def pack_part(task: PackTask) -> int:
+    """Write the packed part; return the number of its sequences that count."""
+    part = Corpus(task.folder).part(task.k)
+    whole = _model_in(task.scratch)
+    model, index = restricted(whole, part.columns.astype(np.int64))
+    bounds = np.array([0, len(part.labels)], np.uint64)
+    own = ChainLikelihood(model, part.sequences, part.labels, sample_weight=task.weight, bounds=bounds)
+    arrays = {f"packed.{name}": np.atleast_1d(array) for name, array in own.packing.packed._asdict().items()}
+    arrays |= {f"model.{name}": array for name, array in model_arrays(model).items()}
+    arrays |= {
+        "index": index,
+        "position": own.packing.position,
+        "own_from": own.packing.own_from,
+        "offsets": own.offsets,
+        "weight": own.weight,
+        "partial": own.partial,
+        "allowed": own.allowed,
+        "ids": part.labels.ids,
+        "observed": own._observed,
+    }
+    kept = {"n_shared": own.packing.n_shared, "n_labels": model.n_labels, "folder": task.folder, "k": task.k}
+    write_arrays(_packed_path(task.scratch, task.k), arrays, kept)
+    return int(((part.sequences.lengths > 0) & (own.weight > 0)).sum())
+
+
+def evaluate_part(task: EvaluateTask) -> tuple[float, np.ndarray]:
+    """Value and gradient of a part's likelihood, without penalty."""
+    return PartLikelihood(task.scratch, task.k).value_and_gradient(task.theta)
+
+
+def walk_part(task: WalkTask) -> Walked:
+    """Take one stochastic step for each sequence of a part."""
+    likelihood = PartLikelihood(task.scratch, task.k, task.l2)
+    seen = task.stream.seen - int(
+        ((np.diff(likelihood.offsets.astype(np.int64)) > 0) & (likelihood.weight > 0)).sum()
+    )
+    before = Stream(seen, task.stream.steps, task.stream.rate)
+    walk = StochasticLikelihood(likelihood, seed=task.seed, start=task.theta, average=False, stream=before)
+    value, theta = walk.epoch(), walk.theta
+    return Walked(theta, value - 0.5 * task.l2 * dot(theta, theta), walk.stream, walk.shrunk)
+
+
+class PartLikelihood(ChainLikelihood):
+    """The likelihood of one packed part, mapped from its file."""
+
+    def __init__(self, scratch: str, k: int, l2: float = 0.0):
+        file = MappedArrays(_packed_path(scratch, k))
+        self.model = model_from_arrays(file, file.metadata["n_labels"], "model.")
+        self.l2, self.threads = l2, Threads(1)
+        self.offsets, self.weight, self.partial = file["offsets"], file["weight"], file["partial"]
+        self.allowed, self._observed = file["allowed"], file["observed"]
+        self._given = np.zeros(len(self.weight))
+        self._bounds = np.array([0, len(self.weight)], np.uint64)
+        arrays = {name: file[f"packed.{name}"] for name in Packed._fields}
+        packed = Packed(**arrays)._replace(value_step=np.uint64(arrays["value_step"][0]))  # type: ignore[arg-type]
+        self.packing = Packing(packed, file["position"], file.metadata["n_shared"], file["own_from"])
+        self.factors = TransitionFactors(self.model)
+        self._source = file.metadata["folder"], file.metadata["k"]
+        self._ids = file["ids"]
+
+    @cached_property
+    def sequences(self) -> Sequences:  # type: ignore[override]
+        """The part's features, read where a sequence has to be taken in log space."""
+        folder, k = self._source
+        return Corpus(folder).part(k).sequences
+
+    @cached_property
+    def labels(self) -> Labels:  # type: ignore[override]
+        """The part's labels."""
+        lengths = np.diff(self.offsets.astype(np.int64))
+        return Labels(self._ids, lengths, self.model.n_labels, self.allowed if len(self.allowed) else None)
+
+
+def _packed_path(scratch: str, k: int) -> Path:
+    return Path(scratch) / f"packed-{k:05d}.safetensors"
+
+
+def _model_in(scratch: str) -> ChainModel:
+    file = MappedArrays(Path(scratch) / f"{MODEL}.safetensors")
+    return model_from_arrays(file, file.metadata["n_labels"])
+
+
+# --- the whole ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def scratch_folder(folder: Path) -> Iterator[str]:
+    """Make a folder for the packed parts of one fit inside the corpus, and remove it in the end.
+
+    What fits of this machine left behind when they were killed is removed too.
+    """
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise InputError(f"a fit lays out its data in the corpus's folder, and {str(folder)!r} is not writable.")
+    host = "".join(c if c.isalnum() else "_" for c in socket.gethostname())
+    for old in folder.glob(f"{SCRATCH}{host}-*"):
+        process = old.name.split("-")[2]
+        if process.isdigit() and not _runs(int(process)):
+            shutil.rmtree(old, ignore_errors=True)
+    made = folder / f"{SCRATCH}{host}-{os.getpid()}-{token_hex(4)}"
+    made.mkdir()
+    try:
+        yield str(made)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        pass
+    return True
+
+
+class CorpusLikelihood:
+    r"""Negative log-likelihood of a corpus plus (l2 / 2) |theta|^2, as :class:`ChainLikelihood` of data in memory.
+
+    Parameters
+    ----------
+    corpus : Corpus
+    model : ChainModel
+        Without observation-conditioned transitions.
+    scratch : str
+        A folder for the packed parts (about 180 bytes per token); every worker must see it.
+    executor : Executor
+    l2 : float
+    sample_weight : ndarray of float64, shape (n_sequences,), optional
+
+    Notes
+    -----
+    Memory: theta, its gradient, and the parts in work. A part sends and receives the weights of its own features.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        model: ChainModel,
+        scratch: str,
+        executor: Executor,
+        *,
+        l2: float = 0.0,
+        sample_weight: np.ndarray | None = None,
+    ):
+        self.corpus, self.model, self.scratch, self.executor, self.l2 = corpus, model, scratch, executor, float(l2)
+        self.factors = TransitionFactors(model)
+        write_arrays(Path(scratch) / f"{MODEL}.safetensors", model_arrays(model), {"n_labels": model.n_labels})
+        ends = np.cumsum([0, *(entry["sequences"] for entry in corpus.parts)])
+        tasks = (
+            PackTask(str(corpus.folder), scratch, k, None if sample_weight is None else sample_weight[a:b])
+            for k, (a, b) in enumerate(zip(ends, ends[1:]))
+        )
+        self.n_members = sum(executor.stream(pack_part, tasks))
+
+    @property
+    def size(self) -> int:
+        """Length of theta."""
+        return self.model.size
+
+    @property
+    def n_tokens(self) -> int:
+        """Number of tokens."""
+        return self.corpus.n_tokens
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts."""
+        return len(self.corpus.parts)
+
+    def index(self, k: int) -> np.ndarray:
+        """Where each weight of part ``k`` stands in theta."""
+        return MappedArrays(_packed_path(self.scratch, k))["index"]
+
+    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Value and gradient (size,) at ``theta``, which must be finite."""
+        value, gradient = 0.5 * self.l2 * dot(theta, theta), self.l2 * theta
+        tasks = (EvaluateTask(self.scratch, k, theta[self.index(k)]) for k in range(self.n_parts))
+        for k, (part_value, part_gradient) in enumerate(self.executor.stream(evaluate_part, tasks)):
+            value += part_value
+            gradient[self.index(k)] += part_gradient
+        return value, gradient
+
+    def value(self, theta: np.ndarray) -> float:
+        """Value at ``theta``."""
+        return self.value_and_gradient(theta)[0]
+
+    def walk(self, seed: int, start: np.ndarray | None = None, average: bool = False) -> "CorpusWalk":
+        """Return stochastic steps over the corpus."""
+        return CorpusWalk(self, seed, start, average)
+
+
+class CorpusWalk:
+    """Stochastic steps over a corpus: parts in a random order, one after the other, and each in a random order.
+
+    One part at a time, wherever it is: walking through several at once and taking the mean of their weights is much
+    worse for the same work, so several workers would not make it faster. Deterministic for a seed.
+
+    Parameters
+    ----------
+    likelihood : CorpusLikelihood
+    seed : int
+    start : ndarray of float64, shape (size,), optional
+    average : bool
+        Let ``theta`` be the mean of the weights after each part of the last epoch.
+    """
+
+    def __init__(self, likelihood: CorpusLikelihood, seed: int, start: np.ndarray | None, average: bool):
+        self.likelihood, self.seed, self.average = likelihood, seed, average
+        self._now = likelihood.model.zeros() if start is None else start.copy()
+        self._mean: np.ndarray | None = None
+        self.stream = Stream(likelihood.n_members)
+        self._epochs = 0
+
+    @property
+    def theta(self) -> np.ndarray:
+        """The weights learned so far."""
+        return self._now.copy() if self._mean is None else self._mean
+
+    def epoch(self) -> float:
+        """Visit every sequence once; return the objective as met on the way (each loss before its step)."""
+        f = self.likelihood
+        order: Sequence[int] = np.random.default_rng((self.seed, self._epochs)).permutation(f.n_parts).tolist()
+        loss, total = 0.0, np.zeros(f.size if self.average else 0)
+        for k in order:
+            index = f.index(k)
+            task = WalkTask(f.scratch, k, self._now[index], f.l2, self.stream, (self.seed, self._epochs, k))
+            walked = next(iter(f.executor.stream(walk_part, [task])))
+            self._now *= walked.shrunk
+            self._now[index] = walked.theta
+            self.stream = walked.stream
+            loss += walked.loss
+            if self.average:
+                total += self._now
+            check()
+        self._epochs += 1
+        if self.average:
+            self._mean = total / len(order)
+        return loss + 0.5 * f.l2 * dot(self._now, self._now)
+
+    def learn(self) -> Pass:
+        """One epoch, with the objective as met on the way."""
+        return Pass(self.epoch())

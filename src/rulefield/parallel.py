@@ -8,7 +8,7 @@ result is the same to the last bit wherever the work was done.
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from itertools import islice
 from numbers import Integral
 from types import TracebackType
@@ -217,8 +217,6 @@ def _guarded(function: Callable[[Item], Answer], item: Item) -> tuple[bool, Any]
 
 def _losses() -> tuple[type[BaseException], ...]:
     """Return what a client raises when workers or the scheduler are lost."""
-    from concurrent.futures import CancelledError
-
     from distributed import KilledWorker
     from distributed.comm import CommClosedError
 

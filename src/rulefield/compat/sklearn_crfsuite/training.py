@@ -164,7 +164,7 @@ class Trainer:
         data: tuple[ChainModel, Sequences, Labels] = (self.model, self.data, self.labels)
         o = self.options
         if algorithm == "l2sgd":
-            return StochasticLikelihood(*data, l2=2 * o["c2"])
+            return StochasticLikelihood(ChainLikelihood(*data, l2=2 * o["c2"]))
         if algorithm == "ap":
             return _Perceptron(*data, least=o["epsilon"])
         if algorithm == "arow":

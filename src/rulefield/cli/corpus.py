@@ -19,7 +19,7 @@ JSON_NAMES = (".jsonl", ".json", ".ndjson")
 
 
 @dataclass(frozen=True)
-class Corpus:
+class FileContents:
     """What a file holds.
 
     Parameters
@@ -51,7 +51,7 @@ def form_of(path: str, form: str = "auto") -> str:
     return "jsonl" if path.removesuffix(".gz").endswith(JSON_NAMES) else "columns"
 
 
-def read_corpus(path: str, form: str = "auto", *, labelled: bool, unknown: str | None = None) -> Corpus:
+def read_corpus(path: str, form: str = "auto", *, labelled: bool, unknown: str | None = None) -> FileContents:
     """Read a file, or standard input where ``path`` is ``-``.
 
     Parameters
@@ -73,7 +73,7 @@ def read_corpus(path: str, form: str = "auto", *, labelled: bool, unknown: str |
     if unknown is None or corpus.labels is None:
         return corpus
     labels = [[None if label == unknown else label for label in sequence] for sequence in corpus.labels]
-    return Corpus(corpus.tokens, labels, corpus.records, corpus.form, corpus.separator)
+    return FileContents(corpus.tokens, labels, corpus.records, corpus.form, corpus.separator)
 
 
 def _standard_lines() -> Iterator[str]:
@@ -84,7 +84,7 @@ def _standard_lines() -> Iterator[str]:
         raise InputError(f"standard input is not UTF-8 text ({error.reason} at byte {error.start}).") from None
 
 
-def _read_columns(lines: Iterable[str], source: str, labelled: bool) -> Corpus:
+def _read_columns(lines: Iterable[str], source: str, labelled: bool) -> FileContents:
     lines = iter(lines)
     first = list(islice(lines, 50))
     tab = any("\t" in line for line in first)
@@ -93,14 +93,14 @@ def _read_columns(lines: Iterable[str], source: str, labelled: bool) -> Corpus:
         raise InputError(f"{source} has one column; a labelled file has the token first and its label last.")
     tokens = [[_token(row[:-1] if labelled else row) for row in block] for block in blocks]
     labels = [[row[-1] for row in block] for block in blocks] if labelled else None
-    return Corpus(tokens, labels, blocks, "columns", "\t" if tab else " ")
+    return FileContents(tokens, labels, blocks, "columns", "\t" if tab else " ")
 
 
 def _token(columns: Sequence[str]) -> Any:
     return columns[0] if len(columns) == 1 else tuple(columns)
 
 
-def _read_jsonl(lines: Iterable[str], source: str, labelled: bool) -> Corpus:
+def _read_jsonl(lines: Iterable[str], source: str, labelled: bool) -> FileContents:
     tokens: list[Any] = []
     labels: list[Any] = []
     records: list[Any] = []
@@ -113,7 +113,7 @@ def _read_jsonl(lines: Iterable[str], source: str, labelled: bool) -> Corpus:
         labels.append(record.get("labels"))
         if labelled and len(labels[-1]) != len(tokens[-1]):
             raise InputError(f"{source}, line {number}: {len(tokens[-1])} tokens but {len(labels[-1])} labels.")
-    return Corpus(tokens, labels if labelled else None, records, "jsonl")
+    return FileContents(tokens, labels if labelled else None, records, "jsonl")
 
 
 def _record(line: str, place: str, labelled: bool) -> dict[str, Any]:
@@ -134,7 +134,7 @@ def _json_token(token: Any) -> Any:
 
 
 def with_labels(
-    corpus: Corpus, labels: Iterable[Any], extra: Sequence[dict[str, Any]] | None = None
+    corpus: FileContents, labels: Iterable[Any], extra: Sequence[dict[str, Any]] | None = None
 ) -> Iterator[str]:
     """Lines of the file with predicted labels: more columns, or the key ``labels`` (old ones under ``gold``).
 

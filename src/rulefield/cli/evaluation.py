@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rulefield import metrics
-from rulefield.cli.corpus import Corpus, read_corpus
+from rulefield.cli.corpus import FileContents, read_corpus
 from rulefield.cli.opened import OpenedChain, OpenedJoint, open_model
 from rulefield.cli.prediction import read_rules
 from rulefield.cli.tasks import labeled_rows, parse_tasks, read_tasks
@@ -68,7 +68,7 @@ def show(gold: list[Any], predicted: list[Any], scoring: Scoring) -> None:
     sys.stdout.write(f"{len(gold)} sequences\n")
 
 
-def _labels(opened: OpenedChain | None, corpus: Corpus, rules: Any) -> tuple[list[Any], list[Any]]:
+def _labels(opened: OpenedChain | None, corpus: FileContents, rules: Any) -> tuple[list[Any], list[Any]]:
     if opened is None:
         return written_labels(corpus)
     return corpus.labels or [], opened.predict(corpus.tokens, rules)
@@ -96,7 +96,7 @@ def _joint_labels(
     return found
 
 
-def written_labels(corpus: Corpus) -> tuple[list[Any], list[Any]]:
+def written_labels(corpus: FileContents) -> tuple[list[Any], list[Any]]:
     """Gold and predicted labels of a file that holds both: the last two columns, or ``gold`` and ``labels``."""
     if corpus.form == "jsonl":
         gold = [record.get("gold") for record in corpus.records]

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
-from rulefield.cli.corpus import Corpus, protect_inputs
+from rulefield.cli.corpus import FileContents, protect_inputs
 from rulefield.cli.tasks import Tasks, labeled_rows, parse_tasks, read_tasks
 from rulefield.cli.training import (
     LEARN,
@@ -85,7 +85,7 @@ def make_joint(tokens: list[Any], labels: list[Any], tasks: Tasks, options: Trai
     )
 
 
-def _dev_line(crf: Any, held_out: Corpus) -> str:
+def _dev_line(crf: Any, held_out: FileContents) -> str:
     from rulefield.metrics import span_f1, token_accuracy
 
     predicted = crf.predict(held_out.tokens)

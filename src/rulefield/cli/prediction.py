@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rulefield.cli.corpus import Corpus, protect_inputs, read_corpus, with_labels, write_lines
+from rulefield.cli.corpus import FileContents, protect_inputs, read_corpus, with_labels, write_lines
 from rulefield.cli.opened import OpenedChain, open_model
 from rulefield.exceptions import InputError
 
@@ -36,7 +36,7 @@ def run_predict(
 
 
 def _extra(
-    opened: OpenedChain, corpus: Corpus, predicted: list[Any], rules: Any, probabilities: bool, kbest: int
+    opened: OpenedChain, corpus: FileContents, predicted: list[Any], rules: Any, probabilities: bool, kbest: int
 ) -> list[dict[str, Any]] | None:
     """Probabilities of the predicted labels, and the k best labellings, where asked for."""
     if not probabilities and not kbest:

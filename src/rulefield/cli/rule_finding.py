@@ -5,7 +5,7 @@ from typing import Any
 
 from rich.table import Table
 
-from rulefield.cli.corpus import STANDARD, Corpus, protect_inputs, read_corpus, write_lines
+from rulefield.cli.corpus import STANDARD, FileContents, protect_inputs, read_corpus, write_lines
 from rulefield.cli.show import console
 
 
@@ -60,7 +60,7 @@ def run_mine(
     write_lines(output, rules_file(f"{len(found)} rules, the dearest first; weights are {price}", entries))
 
 
-def _read(file: str, output: str, form: str, unknown: str | None, scheme: str) -> tuple[Corpus, str | None]:
+def _read(file: str, output: str, form: str, unknown: str | None, scheme: str) -> tuple[FileContents, str | None]:
     if output != STANDARD:
         protect_inputs(output, [file])
     return read_corpus(file, form, labelled=True, unknown=unknown), None if scheme == "none" else scheme

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from rulefield.cli.corpus import Corpus, form_of, read_corpus
+from rulefield.cli.corpus import FileContents, form_of, read_corpus
 from rulefield.cli.opened import words
 from rulefield.exceptions import InputError, LabelError
 
@@ -28,7 +28,7 @@ def parse_tasks(text: str | None) -> Tasks:
     return tasks
 
 
-def read_tasks(path: str, form: str, tasks: Tasks, unknown: str | None = None) -> Corpus:
+def read_tasks(path: str, form: str, tasks: Tasks, unknown: str | None = None) -> FileContents:
     """Read words, and labels as one dict of task to labels for each sequence.
 
     A label ``unknown`` (``_``) is None; a task without any label in a sequence is None there.
@@ -38,7 +38,7 @@ def read_tasks(path: str, form: str, tasks: Tasks, unknown: str | None = None) -
     labels = [
         {task: _known(row, unknown or UNKNOWN) for task, row in record.items()} for record in read(corpus, tasks)
     ]
-    return Corpus(words(corpus.tokens), labels, corpus.records, corpus.form, corpus.separator)
+    return FileContents(words(corpus.tokens), labels, corpus.records, corpus.form, corpus.separator)
 
 
 def _known(labels: list[Any] | None, unknown: str) -> list[Any] | None:
@@ -46,7 +46,7 @@ def _known(labels: list[Any] | None, unknown: str) -> list[Any] | None:
     return found if any(label is not None for label in found) else None
 
 
-def _from_columns(corpus: Corpus, tasks: Tasks) -> list[dict[str, Any]]:
+def _from_columns(corpus: FileContents, tasks: Tasks) -> list[dict[str, Any]]:
     width = len(corpus.records[0][0])
     if len(tasks) > 1 and None in tasks.values():
         raise InputError("--tasks must say the column of every task of a column file, such as ner=3,pos=1.")
@@ -59,7 +59,7 @@ def _from_columns(corpus: Corpus, tasks: Tasks) -> list[dict[str, Any]]:
     return [{task: [row[k] for row in block] for task, k in places.items()} for block in corpus.records]
 
 
-def _from_objects(corpus: Corpus, tasks: Tasks) -> list[dict[str, Any]]:
+def _from_objects(corpus: FileContents, tasks: Tasks) -> list[dict[str, Any]]:
     found = []
     for number, (tokens, record) in enumerate(zip(corpus.tokens, corpus.records), 1):
         labels = record.get("labels")
@@ -76,7 +76,7 @@ def _from_objects(corpus: Corpus, tasks: Tasks) -> list[dict[str, Any]]:
     return found
 
 
-def labeled_rows(corpus: Corpus, task: str) -> list[int]:
+def labeled_rows(corpus: FileContents, task: str) -> list[int]:
     """Sequences in which every label of a task is known."""
     return [
         i

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
-from rulefield.cli.corpus import Corpus, protect_inputs, read_corpus
+from rulefield.cli.corpus import FileContents, protect_inputs, read_corpus
 from rulefield.cli.tasks import UNKNOWN
 from rulefield.exceptions import InputError, LabelError
 
@@ -205,7 +205,7 @@ def expectation_line(report: Any) -> str:
     )
 
 
-def _dev_line(crf: Any, scheme: str | None, held_out: Corpus) -> str:
+def _dev_line(crf: Any, scheme: str | None, held_out: FileContents) -> str:
     from rulefield.metrics import span_f1, token_accuracy
 
     predicted = crf.predict(held_out.tokens)

@@ -77,7 +77,7 @@ def write_corpus(
     if not isinstance(part_tokens, int) or isinstance(part_tokens, bool) or part_tokens < 1:
         raise InputError(f"part_tokens must be a whole number >= 1; got {part_tokens!r}.")
     folder = Path(folder)
-    writer = _Writer(folder, InputEncoder(features), part_tokens)
+    writer = _PartsWriter(folder, InputEncoder(features), part_tokens)
     items = iter(_of_files(source) if isinstance(source, (str, Path)) else source)
     with deferred():
         while (first := next(items, None)) is not None:
@@ -86,7 +86,7 @@ def write_corpus(
         return writer.finish()
 
 
-class _Writer:
+class _PartsWriter:
     """Writes parts one after the other; knows which are there already."""
 
     def __init__(self, folder: Path, encoder: InputEncoder, part_tokens: int):
@@ -110,7 +110,7 @@ class _Writer:
     def part(self, items: Iterator[tuple[Any, Any]]) -> None:
         """Take sequences up to the end of one part; write it unless it is there."""
         parts, k = self.described["parts"], self.n_done
-        reader = _Reader(items, self.part_tokens, sum(entry["sequences"] for entry in parts[:k]))
+        reader = _PartReader(items, self.part_tokens, sum(entry["sequences"] for entry in parts[:k]))
         if k < len(parts):
             for _ in reader.tokens():
                 pass
@@ -124,7 +124,7 @@ class _Writer:
             self._write(reader, f"part-{k:05d}.safetensors")
         self.n_done += 1
 
-    def _check_same(self, entry: PartEntry, reader: "_Reader") -> None:
+    def _check_same(self, entry: PartEntry, reader: "_PartReader") -> None:
         if (reader.n_tokens, len(reader.labels), reader.digest) != (
             entry["tokens"],
             entry["sequences"],
@@ -135,8 +135,8 @@ class _Writer:
                 "give the same source, or another folder."
             )
 
-    def _write(self, reader: "_Reader", name: str) -> None:
-        encoder = InputEncoder(_Rows(self.encoder.features) if self.encoder.features is not None else None)
+    def _write(self, reader: "_PartReader", name: str) -> None:
+        encoder = InputEncoder(_RowTransformer(self.encoder.features) if self.encoder.features is not None else None)
         data = encoder.fit_transform(reader.tokens())
         if encoder.encoder is None:
             raise InputError("a corpus holds tokens or named features; matrices fit rf.Sequences, one per process.")
@@ -194,7 +194,7 @@ class _Writer:
         write_whole(self.folder / DESCRIPTION, json.dumps(self.described, indent=1))
 
 
-class _Reader:
+class _PartReader:
     """Gives the tokens of one part; gathers their labels, and a digest of the source at both ends of the part."""
 
     def __init__(self, items: Iterator[tuple[Any, Any]], most: int, first: int):
@@ -227,7 +227,7 @@ class _Reader:
                 return
 
 
-class _Rows:
+class _RowTransformer:
     """A transformer of which only ``transform`` is used, sequence by sequence: parts must not teach it."""
 
     def __init__(self, features: Transformer):

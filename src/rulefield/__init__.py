@@ -11,6 +11,7 @@ __version__ = "0.1.0"
 
 _PUBLIC = {
     "ChainCRF": "rulefield.estimators.chain.estimator",
+    "DocumentTagger": "rulefield.estimators.documents.tagger",
     "GaussianCRFClassifier": "rulefield.estimators.gaussian.classifier",
     "GaussianCRFRegressor": "rulefield.estimators.gaussian.regressor",
     "GeneralizedExpectation": "rulefield.estimators.expectations",
@@ -19,6 +20,7 @@ _PUBLIC = {
     "JointCRF": "rulefield.estimators.joint.estimator",
     "Labeling": "rulefield.estimators.labelings",
     "MultiLabelCRF": "rulefield.estimators.graph.multilabel",
+    "Page": "rulefield.data.pages",
     "PosteriorRegularization": "rulefield.estimators.expectations",
     "RuledCRF": "rulefield.estimators.ruled.estimator",
     "Scored": "rulefield.data.scored",

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 
 import rulefield as rf
-from oracles.contract_cases import CASES, PARSER, picked
+from oracles.contract_cases import CASES, MADE_OF_OTHERS, picked
 from rulefield import exceptions
 from rulefield.rules import Rule
 from rulefield.rules.text import to_dicts
@@ -34,8 +34,8 @@ def over(test, without=()):
 
 
 def over_all(test):
-    """Run a test over all estimators, and the one that is made of another."""
-    return pytest.mark.parametrize("case", [*CASES, PARSER], ids=lambda case: case.name)(test)
+    """Run a test over all estimators, and those that are made of another."""
+    return pytest.mark.parametrize("case", [*CASES, *MADE_OF_OTHERS], ids=lambda case: case.name)(test)
 
 
 def over_rules(test):
@@ -45,7 +45,7 @@ def over_rules(test):
 
 @cache
 def _fitted(name):
-    case = next(c for c in [*CASES, PARSER] if c.name == name)
+    case = next(c for c in [*CASES, *MADE_OF_OTHERS] if c.name == name)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return case.make().fit(*case.data())
@@ -158,7 +158,7 @@ def test_constructors_are_small_and_keyword_only(case):
     assert all(p.kind is p.KEYWORD_ONLY for p in parameters[first:])
     assert len(parameters) <= case.most
     names = {p.name for p in parameters}
-    if case is PARSER:
+    if case in MADE_OF_OTHERS:
         return  # rules and threads are its model's
     if case.name not in REGRESSOR:
         assert {"rules", "on_infeasible"} <= names
@@ -424,7 +424,7 @@ def test_a_limit_that_stops_a_fit_is_told_once(case):
     assert len(told) == 1
     assert "max_iter" in str(told[0].message)
     assert told[0].filename == __file__
-    assert not (model.model_ if case is PARSER else model).converged_
+    assert not (model.model_ if case in MADE_OF_OTHERS else model).converged_
 
 
 @over_all

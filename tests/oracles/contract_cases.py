@@ -109,6 +109,24 @@ def graphs():
 
 
 @cache
+def pages():
+    """Columns of lines, cut by rules into cells: the first line of a cell is its head."""
+    rng = np.random.default_rng(0)
+    X, y = [], []
+    for _ in range(N):
+        boxes, labels, rulings, at = [], [], [], 0.0
+        for _ in range(int(rng.integers(2, 4))):
+            rulings.append([0, at + 1, 100, at + 2])
+            for k in range(int(rng.integers(1, 4))):
+                at += 20.0
+                boxes.append([5 + rng.random(), at - 15, 60 + 30 * rng.random(), at])
+                labels.append("head" if k == 0 else "text")
+        X.append(rf.Page(boxes, separators=rulings))
+        y.append(labels)
+    return X, y
+
+
+@cache
 def table():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40, 3))
@@ -254,4 +272,22 @@ PARSER = Case(
     calm={"model": rf.ChainCRF(scheme="BIO", max_iter=2000)},
     inner="model__",
 )
-"""A parser keeps the rows that are about parameters, files and scikit-learn; how it learns and decodes is its model's."""
+TAGGER = Case(
+    rf.DocumentTagger,
+    pages,
+    {"model": rf.GraphCRF(l2=0.5, max_iter=100)},
+    no_node("line", "head"),
+    node_contradiction("line", "head"),
+    {
+        "model": rf.GraphCRF(algorithm="perceptron", max_iter=20),
+        "separators": False,
+        "min_overlap": 0.5,
+        "n_knots": 3,
+    },
+    {"model__l2": [0.1, 1.0], "separators": [True, False]},
+    stop={"model__max_iter": 1, "model__tol": 0.0},
+    calm={"model": rf.GraphCRF(max_iter=2000)},
+    inner="model__",
+)
+MADE_OF_OTHERS = [PARSER, TAGGER]
+"""They keep the rows that are about parameters, files and scikit-learn; how they learn and decode is their model's."""

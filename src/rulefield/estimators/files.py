@@ -9,6 +9,7 @@ from rulefield.persistence import load_model
 
 _LOADERS = {
     "chain": ("rulefield.estimators.chain.estimator", "ChainCRF"),
+    "document": ("rulefield.estimators.documents.tagger", "DocumentTagger"),
     "gaussian classifier": ("rulefield.estimators.gaussian.classifier", "GaussianCRFClassifier"),
     "gaussian regressor": ("rulefield.estimators.gaussian.regressor", "GaussianCRFRegressor"),
     "GraphCRF": ("rulefield.estimators.graph.estimator", "GraphCRF"),

@@ -1,0 +1,1 @@
+"""From pages to graphs: files of pages, neighbours in sight, named features."""

@@ -1,0 +1,124 @@
+"""Named features of boxes and of pairs of boxes: geometry on the page, among neighbours and separators."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rulefield.encode.documents.layout import BELOW, FAR, RIGHT, Layout, Sight
+
+_SIDES = {"above": (BELOW, 0), "below": (BELOW, 1), "left": (RIGHT, 0), "right": (RIGHT, 1)}
+MOST_RANK = 12.0
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of numbers (NaN: missing) and of flags, by name."""
+
+    numbers: dict[str, np.ndarray]
+    flags: dict[str, np.ndarray]
+
+    def matrix(self, kind: str) -> np.ndarray:
+        """Numbers or flags as a matrix (n, d)."""
+        return np.stack([column.astype(np.float64) for column in getattr(self, kind).values()], axis=1)
+
+
+def box_table(layout: Layout) -> Table:
+    """Features of every box; lengths are in heights of the document's boxes."""
+    left, top, right, bottom = layout.boxes.T
+    width, height = layout.sizes.T
+    numbers = {
+        "x left": left / width,
+        "x right": right / width,
+        "y": (layout.centers[:, 1] - layout.tops) / height,
+        "width": right - left,
+        "height": bottom - top,
+    }
+    flags: dict[str, np.ndarray] = {"any": np.ones(layout.n)}
+    for side, (direction, ahead) in _SIDES.items():
+        distance = layout.to_separator(direction, bool(ahead))
+        flags[f"no separator {side}"] = distance >= FAR
+        numbers[f"to separator {side}"] = np.where(distance >= FAR, np.nan, distance)
+        more_numbers, more_flags = _towards(layout, side, layout.sights[direction], ahead, direction)
+        numbers |= more_numbers
+        flags |= more_flags
+    numbers["gap above - below"] = numbers["gap above"] - numbers["gap below"]
+    numbers |= _in_region(layout)
+    return Table(numbers, flags)
+
+
+def _towards(
+    layout: Layout, side: str, sight: Sight, ahead: int, direction: int
+) -> tuple[dict[str, np.ndarray], ...]:
+    """Return what a box sees of its nearest neighbour on one side."""
+    own = sight.pairs[:, 1 - ahead]
+    pair = _pair_numbers(layout, sight, direction)
+    best = layout.nearest(direction, bool(ahead))
+    has = best >= 0
+    at = best[has]
+
+    def column(values: np.ndarray) -> np.ndarray:
+        out = np.full(layout.n, np.nan)
+        out[has] = values[at]
+        return out
+
+    count = np.bincount(own, minlength=layout.n)
+    crossed = np.zeros(layout.n, bool)
+    crossed[has] = sight.crossed[at] > 0
+    align = ("left edges", "right edges") if direction == BELOW else ("tops", "bottoms")
+    numbers = {f"gap {side}": column(pair["gap"])} | {
+        f"{name} {side}": column(pair[name]) for name in (*align, "sizes")
+    }
+    flags = {f"none {side}": ~has, f"several {side}": count > 1, f"separator before {side}": crossed}
+    return numbers, flags
+
+
+def _in_region(layout: Layout) -> dict[str, np.ndarray]:
+    """Place among the boxes that no separator parts from this one, from the top and from the bottom."""
+    region, y = layout.regions, layout.centers[:, 1]
+    order = np.lexsort((y, region))
+    size = np.bincount(region, minlength=int(region.max(initial=-1)) + 1)
+    first = np.concatenate([[0], np.cumsum(size)])[:-1]
+    rank = np.empty(layout.n)
+    rank[order] = np.arange(layout.n) - first[region[order]]
+    return {
+        "boxes above in region": np.minimum(rank, MOST_RANK),
+        "boxes below in region": np.minimum(size[region] - 1 - rank, MOST_RANK),
+        "boxes in region": np.minimum(size[region].astype(float), 2 * MOST_RANK),
+    }
+
+
+def _pair_numbers(layout: Layout, sight: Sight, direction: int) -> dict[str, np.ndarray]:
+    a, b = layout.boxes[sight.pairs[:, 0]], layout.boxes[sight.pairs[:, 1]]
+    axis, along = (0, 1) if direction == BELOW else (1, 0)
+    names = ("left edges", "right edges") if direction == BELOW else ("tops", "bottoms")
+    extent_a, extent_b = a[:, axis + 2] - a[:, axis], b[:, axis + 2] - b[:, axis]
+    both = np.minimum(a[:, axis + 2], b[:, axis + 2]) - np.maximum(a[:, axis], b[:, axis])
+    return {
+        "gap": b[:, along] - a[:, along + 2],
+        "centers": 0.5 * (b[:, along] + b[:, along + 2] - a[:, along] - a[:, along + 2]),
+        names[0]: b[:, axis] - a[:, axis],
+        names[1]: b[:, axis + 2] - a[:, axis + 2],
+        "overlap": both / np.maximum(np.maximum(extent_a, extent_b), 1e-9),
+        "shared sight": sight.shared,
+        "sizes": np.log(np.maximum(extent_b, 1e-3) / np.maximum(extent_a, 1e-3)),
+        "other sizes": np.log(
+            np.maximum(b[:, along + 2] - b[:, along], 1e-3) / np.maximum(a[:, along + 2] - a[:, along], 1e-3)
+        ),
+    }
+
+
+def pair_table(layout: Layout, direction: int) -> Table:
+    """Features of every pair of neighbours in one direction."""
+    sight = layout.sights[direction]
+    numbers = _pair_numbers(layout, sight, direction)
+    page = layout.page[sight.pairs]
+    flags = {
+        "any": np.ones(len(sight.pairs)),
+        "separator between": sight.crossed > 0,
+        "separators between": sight.crossed > 1,
+        "only neighbours": sight.simple(layout.n),
+        "same region": layout.regions[sight.pairs[:, 0]] == layout.regions[sight.pairs[:, 1]],
+    }
+    if direction == BELOW:
+        flags["next page"] = page[:, 0] != page[:, 1]
+    return Table(numbers, flags)

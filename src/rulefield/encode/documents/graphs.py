@@ -1,0 +1,218 @@
+"""From documents to typed graphs: boxes are nodes, lines of sight are edges, places are relations."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from rulefield.data.graphs import Features, TypedGraph
+from rulefield.data.pages import Page
+from rulefield.encode.documents.features import Table, box_table, pair_table
+from rulefield.encode.documents.layout import BELOW, RIGHT, Layout
+from rulefield.encode.documents.scaling import QuantileScale
+from rulefield.encode.tokens import TokenFeatures
+from rulefield.exceptions import InputError
+
+PAGE = "page"
+_DIRECTIONS = {BELOW: "below", RIGHT: "right"}
+_BACK = {BELOW: "above", RIGHT: "left"}
+WORDS = TokenFeatures(window=0, shapes=True, affixes=3, position=False)
+MOST_WORDS = 5_000
+Document = Sequence[Page]
+
+
+@dataclass(frozen=True)
+class BoxScales:
+    """What training data say of one type of box: scales of its numbers, and the text features that are worth a column."""
+
+    box: QuantileScale
+    pair: Mapping[int, QuantileScale]
+    words: Mapping[str, int] = field(default_factory=dict)
+
+
+class DocumentEncoder:
+    """Makes graphs of documents, with scales learned from training documents.
+
+    Parameters
+    ----------
+    separators : bool
+        Whether ruled lines between boxes are used: they decorate edges and cut the page into regions.
+    max_distance : float, optional
+        Neighbours are at most so many box heights apart.
+    min_overlap : float
+        Neighbours see each other over this share of the smaller box at least.
+    n_knots : int
+        Columns that a number is spread over.
+    min_count : int
+        Boxes that must have a text feature for it to count.
+
+    Notes
+    -----
+    All boxes in sight are joined by edges. Relations for rules: ``below``, ``above``, ``left`` and ``right`` lead to the
+    nearest one (``"block below"`` and so on for other types than the most frequent one), ``next in region`` to the next
+    lower box that no separator parts from this one, ``on`` to the page and ``boxes`` back, ``"line in block"`` and
+    ``"line of block"`` to the box that holds a box and back.
+    """
+
+    def __init__(
+        self,
+        separators: bool = True,
+        max_distance: float | None = None,
+        min_overlap: float = 0.2,
+        n_knots: int = 6,
+        min_count: int = 3,
+    ):
+        self.separators, self.max_distance, self.min_overlap = separators, max_distance, min_overlap
+        self.n_knots, self.min_count = n_knots, min_count
+        self.scales: dict[str, BoxScales] = {}
+
+    # --- learning scales --------------------------------------------------------------------------
+
+    def fit(self, documents: Sequence[Document]) -> "DocumentEncoder":
+        """Learn the scales of every type of box that occurs."""
+        count = Counter(kind for pages in documents for page in pages for kind in page.types or ())
+        if not count:
+            raise InputError("the documents hold no boxes; give pages with at least one.")
+        if PAGE in count:
+            raise InputError(f"{PAGE!r} is the type of the pages themselves; call these boxes otherwise.")
+        self.scales = {}
+        for kind, _ in sorted(count.items(), key=lambda item: (-item[1], item[0])):
+            layouts = [self._layout(pages, kind) for pages in documents]
+            self.scales[kind] = BoxScales(
+                self._scale([box_table(one) for one in layouts]),
+                {way: self._scale([pair_table(one, way) for one in layouts]) for way in _DIRECTIONS},
+                self._vocabulary(documents, kind),
+            )
+        return self
+
+    def _layout(self, pages: Document, kind: str) -> Layout:
+        return Layout(pages, kind, self.max_distance, self.min_overlap, self.separators)
+
+    def _scale(self, tables: Sequence[Table]) -> QuantileScale:
+        return QuantileScale.fit(np.concatenate([table.matrix("numbers") for table in tables]), self.n_knots)
+
+    def _vocabulary(self, documents: Sequence[Document], kind: str) -> dict[str, int]:
+        count: Counter[str] = Counter()
+        for pages in documents:
+            for words in _text_features(pages, kind) or ():
+                count.update(words)
+        kept = [word for word, n in count.most_common(MOST_WORDS) if n >= self.min_count]
+        return {word: k for k, word in enumerate(sorted(kept))}
+
+    # --- graphs -----------------------------------------------------------------------------------
+
+    @property
+    def main(self) -> str:
+        """The type of most boxes."""
+        return next(iter(self.scales))
+
+    def graph(self, pages: Document) -> TypedGraph:
+        """Return the graph of one document; a type of box that training did not have is an error."""
+        strange = {kind for page in pages for kind in page.types or ()} - set(self.scales)
+        if strange:
+            raise InputError(f"the model knows boxes of types {sorted(self.scales)}; got {sorted(strange)[0]!r}.")
+        nodes: dict[str, Features | int] = {PAGE: len(pages)}
+        edges: dict[tuple[str, str], Any] = {}
+        relations: dict[str, Any] = {}
+        for kind, scales in self.scales.items():
+            layout = self._layout(pages, kind)
+            nodes[kind] = self._boxes(layout, scales, pages, kind)
+            edges[kind, kind] = self._edges(layout, scales)
+            relations |= self._relations(layout, kind)
+        return TypedGraph(nodes, edges, relations | _containment(pages, self.scales))
+
+    def _boxes(self, layout: Layout, scales: BoxScales, pages: Document, kind: str) -> Features:
+        dense = _scaled(box_table(layout), scales.box)
+        if not scales.words:
+            return dense
+        return sparse.csr_array(sparse.hstack([dense, _bag(_text_features(pages, kind), scales.words, layout.n)]))
+
+    def _edges(self, layout: Layout, scales: BoxScales) -> tuple[np.ndarray, np.ndarray]:
+        """Pairs in both directions; each direction has columns, and so weights, of its own."""
+        parts = [_scaled(pair_table(layout, way), scales.pair[way]) for way in _DIRECTIONS]
+        rows = np.cumsum([0, *(len(part) for part in parts)])
+        columns = np.cumsum([0, *(part.shape[1] for part in parts)])
+        features = np.zeros((rows[-1], columns[-1]))
+        for k, part in enumerate(parts):
+            features[rows[k] : rows[k + 1], columns[k] : columns[k + 1]] = part
+        return np.concatenate([sight.pairs for sight in layout.sights]), features
+
+    def _relations(self, layout: Layout, kind: str) -> dict[str, Any]:
+        before = "" if kind == self.main else f"{kind} "
+        found: dict[str, Any] = {}
+        for way, sight in zip(_DIRECTIONS, layout.sights):
+            for name, ahead in ((_DIRECTIONS[way], True), (_BACK[way], False)):
+                pair = layout.nearest(way, ahead)
+                pairs = sight.pairs[pair[pair >= 0]]
+                found[f"{before}{name}"] = (kind, kind, pairs if ahead else pairs[:, ::-1])
+        found[f"{before}next in region"] = (kind, kind, layout.next_in_region)
+        on = np.stack([np.arange(layout.n), layout.page], axis=1)
+        found[f"{before}on"] = (kind, PAGE, on)
+        found[f"{before}boxes"] = (PAGE, kind, on[:, ::-1])
+        return found
+
+    def names(self, kind: str) -> list[str]:
+        """Names of the columns of a type's node features."""
+        scales, layout = self.scales[kind], self._layout([Page([])], kind)
+        table = box_table(layout)
+        return [*scales.box.names(list(table.numbers)), *table.flags, *(f"text {word}" for word in scales.words)]
+
+    def edge_names(self, kind: str) -> list[str]:
+        """Names of the columns of the edges between boxes of a type."""
+        layout = self._layout([Page([])], kind)
+        found = []
+        for way, name in _DIRECTIONS.items():
+            table = pair_table(layout, way)
+            columns = [*self.scales[kind].pair[way].names(list(table.numbers)), *table.flags]
+            found += [f"{name}: {column}" for column in columns]
+        return found
+
+
+def _scaled(table: Table, scale: QuantileScale) -> np.ndarray:
+    return np.hstack([scale(table.matrix("numbers")), table.matrix("flags")])
+
+
+def _text_features(pages: Document, kind: str) -> list[set[str]] | None:
+    """Text features of every box of a type; None where there is no text at all."""
+    if all(page.texts is None for page in pages):
+        return None
+    texts = [
+        text
+        for page in pages
+        for text, own in zip(page.texts or ("",) * page.n_boxes, page.types or ())
+        if own == kind
+    ]
+    return [{word for token in tokens for word in token} for tokens in WORDS.transform([t.split() for t in texts])]
+
+
+def _bag(found: list[set[str]] | None, columns: Mapping[str, int], n: int) -> sparse.csr_array:
+    at = [(i, columns[word]) for i, words in enumerate(found or ()) for word in words if word in columns]
+    row, column = np.array(at, dtype=np.int64).reshape(-1, 2).T
+    return sparse.csr_array((np.ones(len(row)), (row, column)), shape=(n, len(columns)))
+
+
+def _containment(pages: Document, kinds: Mapping[str, Any]) -> dict[str, Any]:
+    """Relations between boxes and the boxes that hold them, by pair of types."""
+    number: dict[tuple[int, int], int] = {}
+    count: Counter[str] = Counter()
+    for p, page in enumerate(pages):
+        for b, kind in enumerate(page.types or ()):
+            number[p, b] = count[kind]
+            count[kind] += 1
+    pairs: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    for p, page in enumerate(pages):
+        types = page.types or ()
+        for child in np.flatnonzero(page.parents >= 0).tolist():
+            parent = int(page.parents[child])
+            pairs.setdefault((types[child], types[parent]), []).append((number[p, child], number[p, parent]))
+    found: dict[str, Any] = {}
+    for child_type in kinds:
+        for parent_type in kinds:
+            if child_type != parent_type:
+                inside = np.array(pairs.get((child_type, parent_type), []), dtype=np.int64).reshape(-1, 2)
+                found[f"{child_type} in {parent_type}"] = (child_type, parent_type, inside)
+                found[f"{child_type} of {parent_type}"] = (parent_type, child_type, inside[:, ::-1])
+    return found

@@ -1,0 +1,339 @@
+"""From pages to labels of their boxes: neighbours in sight, named features, a graph model; one estimator, one file."""
+
+import copy
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar, Self, TypedDict
+
+import numpy as np
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
+
+from rulefield.data.graphs import TypedGraph
+from rulefield.data.pages import Page
+from rulefield.encode.documents.graphs import PAGE, BoxScales, Document, DocumentEncoder
+from rulefield.encode.documents.layout import BELOW, RIGHT
+from rulefield.encode.documents.scaling import QuantileScale
+from rulefield.estimators.base import SavedModel, State
+from rulefield.estimators.documents.inputs import (
+    BoxLabels,
+    Documents,
+    Known,
+    by_type,
+    checked_box_labels,
+    checked_documents,
+    own_labels,
+)
+from rulefield.estimators.files import load
+from rulefield.estimators.graph.estimator import GraphCRF, Rules
+from rulefield.estimators.graph.inputs import checked_weight
+from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.parameters import (
+    FLAG,
+    Requirement,
+    Table,
+    check_parameters,
+    check_value,
+    number,
+    optional,
+    whole,
+)
+from rulefield.estimators.sequences import object_array
+from rulefield.estimators.types import ArrayLike
+from rulefield.exceptions import InputError, ModelFileError
+from rulefield.forms import Form, check_arrays, check_typed
+
+FORMS = {"model": Form(("uint8",), ("bytes",))}
+
+
+class BoxMetadata(TypedDict):
+    """What training said of one type of box."""
+
+    kind: str
+    box: list[list[float]]
+    below: list[list[float]]
+    right: list[list[float]]
+    words: list[str]
+
+
+class TaggerMetadata(TypedDict):
+    """What a tagger's file holds beside its model."""
+
+    given: bool
+    labelled: list[str]
+    boxes: list[BoxMetadata]
+
+
+class DocumentTagger(SavedModel):
+    """Label the boxes of documents: lines of tables, blocks of pages, words of forms.
+
+    Boxes are nodes of a graph, the nearest ones in sight in four directions its edges; ruled lines decorate the edges and
+    cut pages into regions. A :class:`rulefield.GraphCRF` learns the rest.
+
+    Parameters
+    ----------
+    model : GraphCRF, optional
+        The model of the graphs, with its regularization, rules, predictors and threads; by default ``GraphCRF(l2=2.0)``.
+    separators : bool, default True
+        Whether ruled lines are used.
+    max_distance : float, optional
+        Neighbours are at most so many box heights apart.
+    min_overlap : float, default 0.2
+        Neighbours see each other over this share of the smaller box at least.
+    n_knots : int, default 6
+        Columns that each number is spread over: a weight per column is a piecewise linear function of the number.
+
+    Attributes
+    ----------
+    model_ : GraphCRF
+    classes_ : list
+        Labels of the boxes.
+
+    Notes
+    -----
+    A document is a :class:`rulefield.Page`, or a list of pages: the foot of one then sees the head of the next. Rules
+    speak of nodes of the boxes' types and of ``"page"``, and of the relations ``left``, ``right``, ``above``, ``below``,
+    ``on`` (the page), ``boxes`` (of a page) and ``next in region``.
+
+    Examples
+    --------
+    >>> import rulefield as rf
+    >>> def page(n):
+    ...     return rf.Page([[0, 20 * k, 100, 20 * k + 15] for k in range(n)])
+    >>> pages = [page(3), page(4), page(5)]
+    >>> labels = [["head"] + ["row"] * (p.n_boxes - 1) for p in pages]
+    >>> rf.DocumentTagger().fit(pages, labels).predict([page(6)])[0]
+    ['head', 'row', 'row', 'row', 'row', 'row']
+    """
+
+    _kind = "document"
+    _saved = ("classes_",)
+    _parameters: ClassVar[Table] = {
+        "model": optional(Requirement("a GraphCRF", lambda value: isinstance(value, GraphCRF))),
+        "separators": FLAG,
+        "max_distance": optional(number(above=True)),
+        "min_overlap": number(most=1.0),
+        "n_knots": whole(2),
+    }
+
+    def __init__(
+        self,
+        *,
+        model: GraphCRF | None = None,
+        separators: bool = True,
+        max_distance: float | None = None,
+        min_overlap: float = 0.2,
+        n_knots: int = 6,
+    ):
+        self.model = model
+        self.separators = separators
+        self.max_distance = max_distance
+        self.min_overlap = min_overlap
+        self.n_knots = n_knots
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def fit(self, X: Documents, y: Iterable[BoxLabels] | None = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn from labelled documents.
+
+        Parameters
+        ----------
+        X : list of Page, or of lists of Page
+        y : list of lists of labels, optional
+            A label for each box, pages one after the other; None where unknown. By default the pages' own labels.
+        sample_weight : array-like of shape (n_documents,), optional
+        """
+        check_parameters(self)
+        documents = checked_documents(X)
+        labels = checked_box_labels(documents, own_labels(documents) if y is None else y, "y")
+        encoder = self._new_encoder().fit(documents)
+        model = GraphCRF(l2=2.0) if self.model is None else copy.deepcopy(self.model)
+        given = [by_type(pages, row, encoder.scales) for pages, row in zip(documents, labels)]
+        known = {kind for one in given for kind, row in one.items() if any(x is not None for x in row)}
+        if not known:
+            raise InputError("y must hold at least one label that is known; got none.")
+        silent = {kind: 1 for kind in (*encoder.scales, PAGE) if kind not in known}
+        model.labels = {**silent, **(model.labels or {})}
+        self.model_ = model.fit([encoder.graph(pages) for pages in documents], given, sample_weight)
+        self._encoder, self._labelled = encoder, sorted(known)
+        self.classes_ = sorted({x for kind in self._labelled for x in model.classes_[kind].tolist()}, key=str)
+        return self
+
+    def _new_encoder(self) -> DocumentEncoder:
+        return DocumentEncoder(self.separators, self.max_distance, self.min_overlap, self.n_knots)
+
+    def graphs(self, X: Documents) -> list[TypedGraph]:
+        """Return the graphs that the model sees."""
+        check_is_fitted(self, "model_")
+        return [self._encoder.graph(pages) for pages in checked_documents(X)]
+
+    # --- prediction -------------------------------------------------------------------------------
+
+    def predict(self, X: Documents, *, rules: Rules = None, known: Known = None) -> np.ndarray:
+        """Return the labels of each document's boxes: a 1-D object array of lists.
+
+        Parameters
+        ----------
+        X : list of Page, or of lists of Page
+        rules : list of rules, optional
+            In place of the model's own; ``[]`` for none.
+        known : list, optional
+            Labels known beforehand, one entry per document, None where free.
+        """
+        documents, graphs, given = self._encoded(X, known)
+        found = self.model_.predict(graphs, rules=rules, known=given)
+        return object_array([self._labels(pages, one) for pages, one in zip(documents, found)])
+
+    def decode(
+        self,
+        X: Documents,
+        *,
+        rules: Rules = None,
+        known: Known = None,
+        engine: str = "auto",
+        seconds: float | None = None,
+    ) -> list[Labeling]:
+        """Return the best labeling of each document with score, bound, status and the rules it breaks.
+
+        Parameters
+        ----------
+        X, rules, known : as in ``predict``
+        engine, seconds : as in :meth:`rulefield.GraphCRF.decode`
+        """
+        documents, graphs, given = self._encoded(X, known)
+        found = self.model_.decode(graphs, rules=rules, known=given, engine=engine, seconds=seconds)
+        return [replace(one, labels=self._labels(pages, one.labels)) for pages, one in zip(documents, found)]
+
+    def predict_marginals(self, X: Documents, *, rules: Rules = None, known: Known = None) -> list[np.ndarray]:
+        """Return the probability of each label of ``classes_`` at each box, (n_boxes, n_classes) for each document."""
+        documents, graphs, given = self._encoded(X, known)
+        column = {label: k for k, label in enumerate(self.classes_)}
+        out = []
+        for pages, tables in zip(documents, self.model_.predict_marginals(graphs, rules=rules, known=given)):
+            wide = {kind: np.zeros((len(table), len(column))) for kind, table in tables.items()}
+            for kind in self._labelled:
+                wide[kind][:, [column[name] for name in self.model_.classes_[kind].tolist()]] = tables[kind]
+            out.append(np.array(_in_order(pages, wide)).reshape(-1, len(column)))
+        return out
+
+    def label(self, X: Documents, *, rules: Rules = None) -> list[list[Page]]:
+        """Return the pages of each document with the predicted labels on them, ready for a writer."""
+        documents = checked_documents(X)
+        out = []
+        for pages, labels in zip(documents, self.predict(documents, rules=rules)):
+            ends = np.cumsum([page.n_boxes for page in pages])
+            out.append([page.labelled(labels[end - page.n_boxes : end]) for page, end in zip(pages, ends)])
+        return out
+
+    def score(
+        self,
+        X: Documents,
+        y: Iterable[BoxLabels],
+        *,
+        rules: Rules = None,
+        known: Known = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Share of boxes with a known label that get it (weighted by document)."""
+        documents = checked_documents(X)
+        found = self.predict(documents, rules=rules, known=known)
+        labels = checked_box_labels(documents, y, "y")
+        weight = checked_weight(sample_weight, len(documents))
+        told = [[a == b for a, b in zip(row, truth) if b is not None] for row, truth in zip(found, labels)]
+        return float(weight @ [sum(row) for row in told]) / max(float(weight @ [len(row) for row in told]), 1e-300)
+
+    def explain(
+        self, x: Page | Document, *, rules: Rules = None, known: BoxLabels | None = None, top: int = 5
+    ) -> list[list[tuple[str, float]]]:
+        """Return what speaks most for the label of each box: (feature, weight x value) of its own, largest first."""
+        (pages,), (graph,), given = self._encoded([x], None if known is None else [known])
+        (labels,) = self.model_.predict([graph], rules=rules, known=given)
+        told: dict[str, list[Any]] = {}
+        for kind in self._encoder.scales:
+            names, classes = self._encoder.names(kind), self.model_.classes_[kind].tolist()
+            features, weights = graph.nodes[kind], self.model_.coef_[kind][:, : len(names)]
+            dense = features if isinstance(features, np.ndarray) else features.toarray()
+            parts = dense * weights[[classes.index(label) for label in labels[kind].tolist()]]
+            best = np.argsort(-parts, axis=1, kind="stable")[:, :top]
+            told[kind] = [
+                [(names[k], float(row[k])) for k in chosen if row[k] > 0] for row, chosen in zip(parts, best)
+            ]
+        return _in_order(pages, told)
+
+    def _encoded(self, X: Documents, known: Known) -> tuple[list[Document], list[TypedGraph], list[Any] | None]:
+        check_is_fitted(self, "model_")
+        documents = checked_documents(X)
+        graphs = [self._encoder.graph(pages) for pages in documents]
+        if known is None:
+            return documents, graphs, None
+        rows = checked_box_labels(documents, known, "known")
+        return documents, graphs, [by_type(p, row, self._encoder.scales) for p, row in zip(documents, rows)]
+
+    def _labels(self, pages: Document, found: Mapping[str, Any]) -> list[Any]:
+        """Labels of the boxes in the order of the pages; None for types that have none."""
+        named = {
+            kind: np.asarray(row).tolist() if kind in self._labelled else [None] * len(row)
+            for kind, row in found.items()
+        }
+        return _in_order(pages, named)
+
+    # --- scikit-learn and files -------------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        return tags
+
+    def _params_to_save(self) -> dict[str, Any]:
+        return {"model": None}  # one that was given comes back as the fitted one
+
+    def _state(self) -> State:
+        boxes = [
+            {
+                "kind": kind,
+                "box": scales.box.plain(),
+                "below": scales.pair[BELOW].plain(),
+                "right": scales.pair[RIGHT].plain(),
+                "words": list(scales.words),
+            }
+            for kind, scales in self._encoder.scales.items()
+        ]
+        inner = np.frombuffer(self.model_.to_bytes(), dtype=np.uint8)
+        return {"model": inner}, {"given": self.model is not None, "labelled": self._labelled, "boxes": boxes}
+
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+        check_typed(metadata, TaggerMetadata, "the model")
+        check_arrays(arrays, FORMS, {})
+        self.model_ = load(arrays["model"].tobytes(), **given)
+        check_value("model", self.model_, self._parameters["model"])
+        self.model = self.model_ if metadata["given"] else None
+        self._labelled = list(metadata["labelled"])
+        self._encoder = self._new_encoder()
+        for one in metadata["boxes"]:
+            pair = {BELOW: QuantileScale.of(one["below"]), RIGHT: QuantileScale.of(one["right"])}
+            words = {word: k for k, word in enumerate(one["words"])}
+            self._encoder.scales[one["kind"]] = BoxScales(QuantileScale.of(one["box"]), pair, words)
+        self._check_restored()
+
+    def _check_restored(self) -> None:
+        """Refuse scales of a file that do not fit its model."""
+        kinds, known = set(self._encoder.scales), self.model_.n_features_in_
+        good = bool(kinds) and set(known) == {*kinds, PAGE} and set(self._labelled) <= kinds
+        if good:
+            try:
+                graph = self._encoder.graph([Page([])])
+            except (ValueError, IndexError):
+                good = False
+            else:
+                good = all(graph.nodes[kind].shape[1] == width for kind, width in known.items())
+        if not good:
+            raise ModelFileError("the boxes of the model file do not fit its model; save the model again.")
+
+
+def _in_order(pages: Document, values: Mapping[str, Sequence[Any] | np.ndarray]) -> list[Any]:
+    """Values by type in the order of the boxes of the pages."""
+    streams = {kind: iter(row) for kind, row in values.items()}
+    return [next(streams[kind]) for page in pages for kind in page.types or ()]

@@ -11,7 +11,7 @@ MOST_RANK = 12.0
 
 
 @dataclass(frozen=True)
-class Table:
+class Columns:
     """Columns of numbers (NaN: missing) and of flags, by name."""
 
     numbers: dict[str, np.ndarray]
@@ -22,7 +22,7 @@ class Table:
         return np.stack([column.astype(np.float64) for column in getattr(self, kind).values()], axis=1)
 
 
-def box_table(layout: Layout) -> Table:
+def box_table(layout: Layout) -> Columns:
     """Features of every box; lengths are in heights of the document's boxes."""
     left, top, right, bottom = layout.boxes.T
     width, height = layout.sizes.T
@@ -43,7 +43,7 @@ def box_table(layout: Layout) -> Table:
         flags |= more_flags
     numbers["gap above - below"] = numbers["gap above"] - numbers["gap below"]
     numbers |= _in_region(layout)
-    return Table(numbers, flags)
+    return Columns(numbers, flags)
 
 
 def _towards(
@@ -107,7 +107,7 @@ def _pair_numbers(layout: Layout, sight: Sight, direction: int) -> dict[str, np.
     }
 
 
-def pair_table(layout: Layout, direction: int) -> Table:
+def pair_table(layout: Layout, direction: int) -> Columns:
     """Features of every pair of neighbours in one direction."""
     sight = layout.sights[direction]
     numbers = _pair_numbers(layout, sight, direction)
@@ -121,4 +121,4 @@ def pair_table(layout: Layout, direction: int) -> Table:
     }
     if direction == BELOW:
         flags["next page"] = page[:, 0] != page[:, 1]
-    return Table(numbers, flags)
+    return Columns(numbers, flags)

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from rulefield.data.graphs import Features, TypedGraph
 from rulefield.data.pages import Page
-from rulefield.encode.documents.features import Table, box_table, pair_table
+from rulefield.encode.documents.features import Columns, box_table, pair_table
 from rulefield.encode.documents.layout import BELOW, RIGHT, Layout
 from rulefield.encode.documents.scaling import QuantileScale
 from rulefield.encode.tokens import TokenFeatures
@@ -91,7 +91,7 @@ class DocumentEncoder:
     def _layout(self, pages: Document, kind: str) -> Layout:
         return Layout(pages, kind, self.max_distance, self.min_overlap, self.separators)
 
-    def _scale(self, tables: Sequence[Table]) -> QuantileScale:
+    def _scale(self, tables: Sequence[Columns]) -> QuantileScale:
         return QuantileScale.fit(np.concatenate([table.matrix("numbers") for table in tables]), self.n_knots)
 
     def _vocabulary(self, documents: Sequence[Document], kind: str) -> dict[str, int]:
@@ -171,7 +171,7 @@ class DocumentEncoder:
         return found
 
 
-def _scaled(table: Table, scale: QuantileScale) -> np.ndarray:
+def _scaled(table: Columns, scale: QuantileScale) -> np.ndarray:
     return np.hstack([scale(table.matrix("numbers")), table.matrix("flags")])
 
 

@@ -153,7 +153,7 @@ class Layout:
         return np.minimum(mirror._between(place, -here, -here + FAR, direction)[1], FAR)
 
     def nearest(self, direction: int, ahead: bool) -> np.ndarray:
-        """Return the number of the nearest pair of each box on one side, among those of the direction's sight; -1 for none, (n,)."""
+        """Return, for each box, which pair of a sight leads to the nearest one on one side; -1 for none, (n,)."""
         along, sight = _AXES[direction][1], self.sights[direction]
         first, second = sight.pairs.T
         gap = self.boxes[second, along] - self.boxes[first, along + 2]

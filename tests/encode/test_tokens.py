@@ -26,7 +26,7 @@ def test_defaults_describe_the_token_and_its_neighbours():
     assert {"-1|0:s=Xx|Xx,", "0|1:s=Xx,|9", "-1|0|1:s=Xx|Xx,|9"} <= second
     assert {"-1|0:s=<|Xx", "0|1:s=Xx|Xx,"} <= first
     assert not any("=ada|" in feature for feature in second)
-    assert {"0:year", "0:number", "from-end=0", "tenth=6", "1:outside"} <= third
+    assert {"0:year", "0:number", "from-end=0", "third=2", "1:outside"} <= third
 
 
 def test_pairs_of_words_are_asked_for():

@@ -64,7 +64,7 @@ def _summary(opened: OpenedChain) -> dict[str, str]:
 
 
 def _common(crf: Any, n_features: int) -> dict[str, str]:
-    penalties = f"l2 {crf.l2:g}" if not hasattr(crf, "l1") else f"l1 {crf.l1:g}, l2 {crf.l2:g}"
+    penalties = f"l2 {crf.l2:g}" if not hasattr(crf, "l1_") else f"l1 {crf.l1_:g}, l2 {crf.l2_:g}"
     classes = crf.classes_ if isinstance(crf.classes_, dict) else {"": crf.classes_}
     schemes = crf.scheme if isinstance(crf.scheme, dict) else {"": crf.scheme}
     return {

@@ -75,7 +75,7 @@ def make_joint(tokens: list[Any], labels: list[Any], tasks: Tasks, options: Trai
         tasks=list(tasks),
         scheme=schemes,
         rules=rules_text.load(options.rules) if options.rules else None,
-        l2=options.l2,
+        l2=options.penalties["l2"],
         expectations=expectation_text.load(options.expect) if options.expect else None,
         features=choose_features(tokens, options.template),
         min_count=options.min_count,

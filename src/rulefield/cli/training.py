@@ -19,8 +19,8 @@ class TrainOptions:
     scheme: str = "auto"
     algorithm: str = "likelihood"
     solver: str = "lbfgs"
-    l1: float = 0.0
-    l2: float = 1.0
+    l1: str = "auto"
+    l2: str = "auto"
     max_iter: int | None = None
     min_count: int = 1
     early_stopping: int | None = None
@@ -38,6 +38,22 @@ class TrainOptions:
     def unknown_label(self) -> str | None:
         """What means "not annotated": as given, or ``_`` where expectations stand in for labels."""
         return UNKNOWN if self.unknown is None and (self.expect or self.initial_label) else self.unknown
+
+    @property
+    def penalties(self) -> dict[str, Any]:
+        """``l1`` and ``l2``: numbers, "auto", or the usual numbers where nothing can be chosen by likelihood."""
+        chosen = self.algorithm == "likelihood" and not (self.expect or self.segments or self.tasks)
+        usual = {"l1": "auto", "l2": "auto"} if chosen else {"l1": 0.0, "l2": 1.0}
+        return {name: _penalty(name, getattr(self, name), usual[name]) for name in usual}
+
+
+def _penalty(name: str, given: str, usual: Any) -> Any:
+    if given == "auto":
+        return usual
+    try:
+        return float(given)
+    except ValueError:
+        raise InputError(f"--{name} must be a number or auto; got {given!r}.") from None
 
 
 LEARN = "learn"
@@ -64,7 +80,7 @@ def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainO
         return
     say(
         f"{len(tokens)} sequences, {len(chain.classes_)} labels, {chain.theta_.size} weights, "
-        f"{chain.n_iter_} iterations, {perf_counter() - begun:.1f} s; saved to {model}"
+        f"{_chosen(chain)}{chain.n_iter_} iterations, {perf_counter() - begun:.1f} s; saved to {model}"
     )
     for report in getattr(chain, "expectations_", []):
         say(expectation_line(report))
@@ -102,6 +118,13 @@ def fit_ruled(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet
     return ruled.fit(tokens, labels)
 
 
+def _chosen(chain: Any) -> str:
+    """Say which penalties were chosen, if any were."""
+    if "auto" not in (getattr(chain, "l1", 0.0), chain.l2):
+        return ""
+    return f"l1 {chain.l1_:g} and l2 {chain.l2_:g} chosen, "
+
+
 def read_all(files: Sequence[str], options: TrainOptions) -> tuple[list[Any], list[Any]]:
     """Tokens and labels of all files, one after the other."""
     tokens: list[Any] = []
@@ -121,8 +144,7 @@ def make_crf(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet:
     from rulefield.rules import text as rules_text
 
     shared: dict[str, Any] = {
-        "l1": options.l1,
-        "l2": options.l2,
+        **options.penalties,
         "scheme": choose_scheme(labels, options.scheme, quiet),
         "rules": rules_text.load(options.rules) if options.rules and options.rules != LEARN else None,
         "features": choose_features(tokens, options.template),

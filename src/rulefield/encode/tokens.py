@@ -37,7 +37,7 @@ class TokenFeatures(TransformerMixin, BaseEstimator):
         Pairs of neighbouring words. They help where there are many thousands of sequences; among hundreds, most pairs
         are seen once.
     position : bool
-        First and last tokens, and the tenth of the sequence that a token lies in.
+        First and last tokens, and the third of the sequence that a token lies in.
     classes : bool or dict of str to str
         Classes recognized by regular expressions (number, year, initial, email, street, state, ...); a dict adds classes of
         your own.
@@ -206,7 +206,7 @@ class _Describer:
 def _add_positions(made: list[list[str]]) -> None:
     n = len(made)
     for t, features in enumerate(made):
-        features.append(f"tenth={10 * t // n}")
+        features.append(f"third={3 * t // n}")
         if t < 2:
             features.append(f"from-start={t}")
         if t >= n - 2:

@@ -16,6 +16,8 @@ TYPES: dict[str, Any] = {
     "converged_": bool,
     "stopped_because_": str,
     "tau_": float | None,
+    "l1_": float,
+    "l2_": float,
     "vetoed_": bool,
     "gap_": float | None,
     "objective_": float,

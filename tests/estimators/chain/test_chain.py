@@ -320,7 +320,7 @@ def test_bad_training_data_gets_a_sentence(X, y, words):
     ("parameters", "words"),
     [
         ({"algorithm": "adam"}, "algorithm must be one of"),
-        ({"l2": -1}, "l2 must be a finite number >= 0; got -1"),
+        ({"l2": -1}, "l2 must be 'auto' or a finite number >= 0; got -1"),
         ({"l1": "x"}, "l1 must be"),
         ({"solver": "sgd", "algorithm": "ssvm"}, "solver='sgd' goes with algorithm='likelihood'"),
         ({"scheme": "BIX"}, "BIX"),

@@ -59,7 +59,7 @@ def fit_corpus(
             monitor = Monitor(begun, dev, options.patience, progress)
             done = monitor.result(_minimized(likelihood, start, options, monitor, crf._seed()))
     crf._stream = Stream(len(corpus), float(len(corpus)))
-    crf._keep(model, done, encoder or InputEncoder.of_corpus(corpus, crf.features), names)
+    crf._keep(model, done, options, encoder or InputEncoder.of_corpus(corpus, crf.features), names)
 
 
 def refuse_client(client: Client | None) -> None:
@@ -71,6 +71,8 @@ def refuse_client(client: Client | None) -> None:
 def _check(crf: "ChainCRF", y: LabelsLike | None, held_out: Held, options: ChainOptions) -> None:
     if y is not None:
         raise LabelError("a corpus holds its own labels; call fit(corpus) without y.")
+    if "auto" in (crf.l1, crf.l2):
+        raise InputError("l1 and l2 'auto' hold sequences in memory out; give numbers for a corpus on disk.")
     if options.algorithm not in ("lbfgs", "sgd"):
         raise InputError(
             f"a corpus is learned from with algorithm='likelihood'; {options.algorithm!r} needs the data in memory: "

@@ -58,6 +58,7 @@ from rulefield.estimators.types import (
 )
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
+from rulefield.learning.chain.penalties import AUTO, Penalty, choose_penalties
 from rulefield.learning.chain.stochastic import Stream
 from rulefield.learning.expectations.initial_label import presumed
 from rulefield.learning.fit_log import FitResult
@@ -80,8 +81,9 @@ class ChainCRF(FittedChain):
         block-coordinate Frank-Wolfe [LacosteJulien13].
     solver : {"lbfgs", "sgd"}, default "lbfgs"
         How the likelihood is maximised: by L-BFGS (OWL-QN where ``l1`` > 0), or by stochastic steps.
-    l1, l2 : float, defaults 0.0 and 1.0
-        Strength of the penalties, in nats. CRFsuite's ``c1`` is ``l1`` and its ``c2`` is ``l2 / 2``.
+    l1, l2 : float or "auto", defaults 0.0 and 1.0
+        Strength of the penalties, in nats. CRFsuite's ``c1`` is ``l1`` and its ``c2`` is ``l2 / 2``. "auto" tries a few
+        values and takes the one under which held-out sequences are most likely, in about three times the time of one fit.
     scheme : {None, "BIO", "IOB1", "BIOES", "BILOU", "IOE1", "IOE2"}, default None
         Labels are prefixed segments (``B-title``, or paths of them, ``I-authors/B-person``); transitions and starts
         that the scheme forbids are impossible in training and prediction.
@@ -132,6 +134,8 @@ class ChainCRF(FittedChain):
     ----------
     classes_ : list
         Labels, sorted.
+    l1_, l2_ : float
+        The penalties that were used.
     log_ : list of FitRecord
         One record per iteration: objective, gradient norm, seconds since ``fit`` began, score on held-out data.
     expectations_ : list of ExpectationReport
@@ -164,15 +168,25 @@ class ChainCRF(FittedChain):
     _kind = "chain"
     _stream: Stream
     _parameters = PARAMETERS
-    _saved = ("classes_", "log_", "n_iter_", "converged_", "stopped_because_", "expectations_", "_stream")
+    _saved = (
+        "classes_",
+        "l1_",
+        "l2_",
+        "log_",
+        "n_iter_",
+        "converged_",
+        "stopped_because_",
+        "expectations_",
+        "_stream",
+    )
 
     def __init__(
         self,
         *,
         algorithm: str = "likelihood",
         solver: str = "lbfgs",
-        l1: float = 0.0,
-        l2: float = 1.0,
+        l1: Penalty = 0.0,
+        l2: Penalty = 1.0,
         scheme: str | None = None,
         rules: RulesLike | None = None,
         expectations: Sequence[Expectation] | Keeper | None = None,
@@ -293,6 +307,7 @@ class ChainCRF(FittedChain):
         expected = chain_expectations(self, options, names, X, data, weight)
         if expected is not None:
             expected.check_labels(labels, names.classes_, weight)
+        options = self._penalized(options, data, labels, weight, names, encoder)
         model = self._model(data, labels, names.classes_, encoder, options, expected)
         guess = labels if self.initial_label is None else self._presumed(labels, names, model)
         if guess is not labels:
@@ -304,6 +319,30 @@ class ChainCRF(FittedChain):
         if guess is not labels and start is None:
             training = replace(training, start=presumed_start(training, options, guess))
         self._learn(training, options, encoder, names, dev)
+
+    def _penalized(
+        self,
+        options: ChainOptions,
+        data: Sequences,
+        labels: Labels,
+        weight: np.ndarray | None,
+        names: LabelEncoder,
+        encoder: InputEncoder,
+    ) -> ChainOptions:
+        """Return the options with penalties that were ``"auto"`` chosen on held-out sequences."""
+        if AUTO not in (self.l1, self.l2):
+            return options
+        found = choose_penalties(
+            lambda part, known: self._model(part, known, names.classes_, encoder, options),
+            data,
+            labels,
+            weight,
+            self.l1 if options.algorithm == "lbfgs" else options.l1,
+            self.l2,
+            seed=self._seed(),
+            n_jobs=options.n_jobs,
+        )
+        return replace(options, l1=found.l1, l2=found.l2)
 
     def _reads_once(self, X: SequencesLike, X_dev: SequencesLike | None) -> bool:
         """Whether ``X`` is an iterator, and nothing but its features is needed."""
@@ -364,6 +403,8 @@ class ChainCRF(FittedChain):
             data = encoder.fit_transform(rows)
             self._learn_batch(data, self._labels(names, known, data), sample_weight, options, encoder, names, begun)
             return self
+        if self.l2 == AUTO:
+            options = replace(options, l2=self.l2_)
         self._extend(
             rows, lambda data: self._labels(self._labels_encoder, known, data), sample_weight, options, begun
         )
@@ -417,7 +458,7 @@ class ChainCRF(FittedChain):
         done, self._stream, shrunk = continue_chain(training, options, stream, self.verbose)
         theta *= shrunk
         theta[index] = done.theta
-        self._keep(model, replace(done, theta=theta), encoder, names)
+        self._keep(model, replace(done, theta=theta), options, encoder, names)
 
     def _labels(self, names: LabelEncoder, y: LabelsLike, data: Sequences) -> Labels:
         if len(data.empty):
@@ -466,17 +507,19 @@ class ChainCRF(FittedChain):
         else:
             done, reports = train_expected(training, options, self.verbose)
         self._stream = Stream(len(training.data), float(len(training.data)))
-        self._keep(training.model, done, encoder, names, reports)
+        self._keep(training.model, done, options, encoder, names, reports)
 
     def _keep(
         self,
         model: ChainModel,
         done: FitResult,
+        options: ChainOptions,
         encoder: InputEncoder,
         names: LabelEncoder,
         reports: Sequence[Any] = (),
     ) -> None:
         self.classes_ = names.classes_
+        self.l1_, self.l2_ = options.l1, options.l2
         self.model_, self.theta_ = model, done.theta
         encoder.labels = names.classes_
         self._encoder, self._labels_encoder = encoder, names

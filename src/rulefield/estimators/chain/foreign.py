@@ -60,6 +60,7 @@ def chain_of_weights(weights: ForeignChain, features: Any = None) -> ChainCRF:
     crf._labels_encoder = LabelEncoder().set_classes(crf.classes_)
     crf.log_, crf.n_iter_, crf.converged_, crf.stopped_because_ = [], 0, True, "read from another tool's file"
     crf.expectations_, crf._stream = [], Stream()
+    crf.l1_, crf.l2_ = 0.0, 0.0  # what the other tool used is not in its file
     return crf
 
 

@@ -14,6 +14,7 @@ from rulefield.estimators.parameters import (
     SCHEME,
     TRANSFORMER,
     VERBOSE,
+    Requirement,
     Table,
     check_parameters,
     either,
@@ -24,16 +25,18 @@ from rulefield.estimators.parameters import (
     whole,
 )
 from rulefield.exceptions import InputError
+from rulefield.learning.chain.penalties import AUTO, USUAL_L1, USUAL_L2
 from rulefield.parallel import n_threads
 
 if TYPE_CHECKING:
     from rulefield.estimators.chain.estimator import ChainCRF
 
+PENALTY = Requirement(f"{AUTO!r} or {number().words}", lambda value: value == AUTO or number().holds(value))
 PARAMETERS: Table = {
     "algorithm": one_of("likelihood", "perceptron", "ssvm"),
     "solver": one_of("lbfgs", "sgd"),
-    "l1": number(),
-    "l2": number(),
+    "l1": PENALTY,
+    "l2": PENALTY,
     "scheme": SCHEME,
     "rules": RULES,
     "expectations": KEEPER,
@@ -71,12 +74,17 @@ class ChainOptions:
 
 
 def chain_options(crf: "ChainCRF") -> ChainOptions:
-    """Check the parameters of a ChainCRF, each by itself and together; a sentence names what is wrong."""
+    """Check the parameters of a ChainCRF, each by itself and together; a sentence names what is wrong.
+
+    Penalties that are to be chosen have their usual values here; ``fit`` replaces them.
+    """
     check_parameters(crf)
     if crf.algorithm != "likelihood" and crf.solver != "lbfgs":
         raise InputError(f"solver={crf.solver!r} goes with algorithm='likelihood' only; got {crf.algorithm!r}.")
     learner = crf.solver if crf.algorithm == "likelihood" else crf.algorithm
-    if learner != "lbfgs" and crf.l1 > 0:
+    if AUTO in (crf.l1, crf.l2):
+        _check_choice(crf, learner)
+    if learner != "lbfgs" and crf.l1 != AUTO and crf.l1 > 0:
         raise InputError(
             f"l1 = {crf.l1} needs algorithm='likelihood' and solver='lbfgs'; {learner} has no L1 penalty."
         )
@@ -84,10 +92,18 @@ def chain_options(crf: "ChainCRF") -> ChainOptions:
         raise InputError("algorithm='ssvm' needs l2 > 0: without it the margin has no scale.")
     return ChainOptions(
         algorithm=learner,
-        l1=float(crf.l1),
-        l2=float(crf.l2),
+        l1=USUAL_L1 if crf.l1 == AUTO else float(crf.l1),
+        l2=USUAL_L2 if crf.l2 == AUTO else float(crf.l2),
         max_iter=crf.max_iter,
         tol=crf.tol,
         patience=crf.early_stopping,
         n_jobs=n_threads(crf.n_jobs),
     )
+
+
+def _check_choice(crf: "ChainCRF", learner: str) -> None:
+    """Refuse ``"auto"`` where no likelihood of labels is maximised."""
+    if learner in ("perceptron", "ssvm"):
+        raise InputError(f"l1 and l2 'auto' are chosen by likelihood; give numbers for algorithm={learner!r}.")
+    if crf.expectations:
+        raise InputError("l1 and l2 'auto' are chosen by labels held out, not by expectations; give numbers.")

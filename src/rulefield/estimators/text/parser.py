@@ -58,7 +58,8 @@ class TextParser(SavedModel):
     Parameters
     ----------
     model : ChainCRF, RuledCRF or SegmentCRF, optional
-        What labels the tokens; a ``ChainCRF(scheme="BIO")`` by default. Its scheme is what spans are written in.
+        What labels the tokens; by default ``ChainCRF(scheme="BIO", l1="auto", l2="auto")``, whose penalties are chosen on
+        texts held out. Its scheme is what spans are written in.
     tokenizer : {"words", "whitespace"}, str, or callable
         "words" keeps numbers and abbreviations whole and punctuation apart; any other string is a regular expression; a
         callable returns tokens, or (start, end) places. A model file keeps all but a callable, which it names: ``load`` is
@@ -125,7 +126,7 @@ class TextParser(SavedModel):
         documents = _documents(texts, spans)
         if not documents:
             raise InputError("fit needs at least one labelled text; got none.")
-        model = ChainCRF(scheme="BIO") if self.model is None else copy.deepcopy(self.model)
+        model = ChainCRF(scheme="BIO", l1="auto", l2="auto") if self.model is None else copy.deepcopy(self.model)
         tokenizer = as_tokenizer(self.tokenizer)
         scheme = _scheme(model)
         tokens, labels, kept = [], [], []

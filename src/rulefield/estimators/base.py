@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from rulefield.estimators.attributes import check_attribute
@@ -78,6 +79,19 @@ class SavedModel(BaseEstimator):
                 f"this file holds a {kind!r} model, not a {cls._kind!r} one; open it with rulefield.load()."
             )
         return cls._from_state(arrays, metadata, **given)
+
+    def _html_repr(self) -> str:
+        """Return what notebooks show: scikit-learn's diagram, and of a fitted model what it holds."""
+        from sklearn.utils import estimator_html_repr
+
+        from rulefield.report.notebook import model_html
+
+        diagram = estimator_html_repr(self)
+        try:
+            check_is_fitted(self)
+        except NotFittedError:
+            return diagram
+        return diagram + model_html(fitted_facts(self))
 
     # --- the state as a whole ---------------------------------------------------------------------
 
@@ -156,6 +170,25 @@ class SavedModel(BaseEstimator):
                 f"the file names a parameter {sorted(strange)[0]!r} that {cls.__name__} does not have."
             )
         return {name: given_or(value, arrays, name, given) for name, value in params.items()}
+
+
+def fitted_facts(model: Any) -> list[tuple[str, str]]:
+    """Say what a fitted model holds, in rows of (name, value): sizes, labels, rules, how the fit ended."""
+    inner = getattr(model, "crf_", getattr(model, "model_", model)) if not hasattr(model, "theta_") else model
+    rows: list[tuple[str, str]] = []
+    labels = getattr(model, "labels_", getattr(inner, "classes_", None))
+    if labels is not None:
+        names = [str(label) for label in labels]
+        rows.append(("labels", f"{len(names)}: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}"))
+    if hasattr(inner, "n_features_in_"):
+        rows.append(("features", f"{inner.n_features_in_:,}"))
+    if hasattr(inner, "theta_"):
+        rows.append(("weights", f"{inner.theta_.size:,}"))
+    rules = getattr(model, "rules_", getattr(inner, "rules", None))
+    rows += [("rule", repr(rule)) for rule in rules or ()]
+    if hasattr(inner, "stopped_because_"):
+        rows.append(("fit", f"{inner.n_iter_} iterations; {inner.stopped_because_}"))
+    return rows
 
 
 class SequenceEstimator(SavedModel):

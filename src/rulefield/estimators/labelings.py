@@ -94,6 +94,11 @@ class Labeling:
         """Distance of the objective from its bound."""
         return max(0.0, self.upper_bound - self.objective)
 
+    def _repr_html_(self) -> str:
+        from rulefield.report.notebook import labeling_html
+
+        return labeling_html(self)
+
     def __str__(self) -> str:
         more = "" if self.probability is None else f", probability {self.probability:.3g}"
         head = (

@@ -56,11 +56,29 @@ class RuleEffect:
         """Share of the gold labelings that obey it."""
         return 1 - self.broken_in_gold / self.sequences if self.sequences else 1.0
 
+    def _repr_html_(self) -> str:
+        from rulefield.report.notebook import rules_html
+
+        return rules_html([effect_row(self)])
+
     @property
     def examples(self) -> list[tuple[str, Change]]:
         """Up to three sequences that it mended and three that it spoiled."""
         good = [("mended", c) for c in self.changes if c.gain > 0][:SHOWN]
         return good + [("spoiled", c) for c in reversed(self.changes) if c.gain < 0][:SHOWN]
+
+
+def effect_row(effect: RuleEffect) -> dict[str, Any]:
+    """One row of a table of rules."""
+    return {
+        "rule": effect.rule.label,
+        "price": "hard" if effect.rule.is_hard else f"{effect.rule.weight:.3g}",
+        "holds in gold": f"{effect.holds:.1%}",
+        "broken without": effect.broken_without,
+        "broken with": effect.broken_with,
+        "mended": effect.mended,
+        "spoiled": effect.spoiled,
+    }
 
 
 def rule_effects(

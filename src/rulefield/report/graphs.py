@@ -32,7 +32,7 @@ def plot_grid(labels: Any, *, truth: Any = None, title: str | None = None, ax: A
     right = None if truth is None else np.asarray(truth)
     if right is not None and right.shape != names.shape:
         raise InputError(f"truth must have the shape of labels, {names.shape}; got {right.shape}.")
-    axes = _axes(ax)
+    axes = axes_or_new(ax)
     known = names if right is None else np.concatenate([names, right])
     classes, numbers = np.unique(known, return_inverse=True)
     shown = numbers.reshape(known.shape)[: len(names)]
@@ -70,7 +70,7 @@ def plot_graph(
     -------
     matplotlib Axes
     """
-    axes = _axes(ax)
+    axes = axes_or_new(ax)
     where = _positions(graph, positions)
     names = _labels_by_type(graph, labels)
     for (a, b), (pairs, _) in graph.edges.items():
@@ -115,7 +115,8 @@ def _positions(graph: TypedGraph, given: Mapping[str, Any] | None) -> dict[str, 
     return out
 
 
-def _axes(ax: Any) -> Any:
+def axes_or_new(ax: Any) -> Any:
+    """Return the axes given, or new ones."""
     if ax is not None:
         return ax
     try:

@@ -49,15 +49,16 @@ def pieces(
     for number, span in enumerate(found):
         owner[span.start : span.stop] = [number] * (span.stop - span.start)
     made: list[Piece] = []
-    for low, high in _runs(owner):
-        parts = tuple((" ".join(words[low + a : low + b]), wrong[low + a]) for a, b in _runs(wrong[low:high]))
+    for low, high in runs(owner):
+        parts = tuple((" ".join(words[low + a : low + b]), wrong[low + a]) for a, b in runs(wrong[low:high]))
         made.append(Piece(None if owner[low] < 0 else found[owner[low]].type, parts))
     if len(labels) > LONGEST:
         made.append(Piece(None, ((f"… {len(labels) - LONGEST} more tokens", False),)))
     return made
 
 
-def _runs(values: Sequence[Any]) -> list[tuple[int, int]]:
+def runs(values: Sequence[Any]) -> list[tuple[int, int]]:
+    """Cut a sequence where its value changes: (low, high) of every run."""
     cuts = [i for i in range(1, len(values)) if values[i] != values[i - 1]]
     return list(zip([0, *cuts], [*cuts, len(values)])) if len(values) else []
 

@@ -133,13 +133,7 @@ class Study:
     @cached_property
     def confusion(self) -> tuple[list[str], np.ndarray]:
         """Names, and how often a gold segment (row) was paired with a predicted one (column), whatever its boundaries."""
-        names = [*self.types, NOTHING]
-        number = {name: k for k, name in enumerate(names)}
-        table = np.zeros((len(names), len(names)), dtype=np.int64)
-        for pair in self.pairs:
-            row, column = (number[span.type if span else NOTHING] for span in (pair.gold, pair.found))
-            table[row, column] += 1
-        return names, table
+        return confusion_of(self.pairs)
 
     # --- how sure it is ---------------------------------------------------------------------------
 
@@ -178,6 +172,17 @@ class Study:
             return hashlib.sha256(self.model.to_bytes()).hexdigest()[:16]
         except (InputError, TypeError, ValueError) as error:
             return f"none: the model cannot be saved ({error})"
+
+
+def confusion_of(pairs: list[SpanPair]) -> tuple[list[str], np.ndarray]:
+    """Names (the last: nothing), and how often gold (rows) and predicted segments (columns) were paired."""
+    names = [*sorted({span.type for pair in pairs for span in (pair.gold, pair.found) if span}), NOTHING]
+    number = {name: k for k, name in enumerate(names)}
+    table = np.zeros((len(names), len(names)), dtype=np.int64)
+    for pair in pairs:
+        row, column = (number[span.type if span else NOTHING] for span in (pair.gold, pair.found))
+        table[row, column] += 1
+    return names, table
 
 
 def calibration_bins(sure: np.ndarray, right: np.ndarray, bins: int = BINS) -> list[Bin]:

@@ -47,6 +47,11 @@ class Explanation:
     broken: tuple[BrokenRule, ...] = ()
     note: str = ""
 
+    def _repr_html_(self) -> str:
+        from rulefield.report.notebook import explanation_html
+
+        return explanation_html(self)
+
     def __str__(self) -> str:
         return "\n".join(map(str, (*self.tokens, *self.broken, *([self.note] if self.note else []))))
 
@@ -59,6 +64,11 @@ class ModelExplanation:
     transitions: tuple[tuple[Any, Any, float], ...]
     start: tuple[tuple[Any, float], ...]
     end: tuple[tuple[Any, float], ...]
+
+    def _repr_html_(self) -> str:
+        from rulefield.report.notebook import weights_html
+
+        return weights_html(self)
 
     def __str__(self) -> str:
         lines = ["transitions"]

@@ -31,6 +31,11 @@ class RuleReport:
         """Whether gold labels break a rule that was ``.soft("auto")`` more often than the model does: it is not obeyed."""
         return self.expected_by_model is not None and self.broken_by_gold > self.expected_by_model + 1e-9
 
+    def _repr_html_(self) -> str:
+        from rulefield.report.notebook import rules_html
+
+        return rules_html([self.__dict__])
+
     def __str__(self) -> str:
         if self.contradicted:
             return (

@@ -77,6 +77,11 @@ class Parse:
         whole = {"text": self.text, "fields": self.fields, "spans": spans, "probability": self.probability}
         return {**whole, "broken": broken, "status": self.status}
 
+    def _repr_html_(self) -> str:
+        from rulefield.report.notebook import parse_html
+
+        return parse_html(self)
+
     def __str__(self) -> str:
         lines = [f"{s.label}: {s.text}" + _chance(s.probability) for s in self.spans]
         lines.append(f"({self.status}{_chance(self.probability)})")

@@ -36,6 +36,7 @@ _PUBLIC = {
     "load_crfsuite": "rulefield.estimators.text.crfsuite",
     "open_corpus": "rulefield.encode.corpora.corpus",
     "write_corpus": "rulefield.estimators.corpora",
+    "suggest": "rulefield.report.suggest",
     "write_report": "rulefield.report.page",
 }
 _MODULES = {"rules", "metrics", "datasets"}

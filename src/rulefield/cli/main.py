@@ -1,4 +1,4 @@
-"""The command line: train, predict, parse, convert, evaluate, report, inspect, demo, rules.
+"""The command line: train, predict, parse, convert, evaluate, report, next, inspect, demo, rules.
 
 Commands only declare their options here and import their work when they run, so that ``--help`` is quick.
 """
@@ -167,6 +167,32 @@ def report(
     from rulefield.cli.pages.report import run_report
 
     run_report(files, output, rules, title, form, jobs, quiet)
+
+
+@app.command(
+    "next",
+    epilog="[b]Examples[/b]: rulefield next m.rf pool.jsonl -n 25 -o batch.jsonl   |   "
+    "rulefield next parser.rf texts.txt -n 25 -o tasks.json --to label-studio",
+)
+def choose_next(
+    model: ModelFile,
+    pool: Annotated[str, typer.Argument(help="Unlabelled data: columns or JSON lines; of a parser, texts.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="File to write; standard output by default.")] = "-",
+    n: Annotated[int, typer.Option("-n", help="How many to choose.")] = 25,
+    rules: Annotated[
+        str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")
+    ] = None,
+    form: Annotated[
+        str, typer.Option("--format", help="auto (by name), columns or jsonl; of a parser, any.")
+    ] = "auto",
+    to: Annotated[str, typer.Option(help="Format to write (of a parser): label-studio, doccano, ...")] = "auto",
+    jobs: Jobs = -1,
+    quiet: Quiet = False,
+) -> None:
+    """Choose what to label next: least certain, unlike each other, with the model's labels and their probabilities."""
+    from rulefield.cli.pages.next import run_next
+
+    run_next(model, pool, output, n, rules, form, to, jobs, quiet)
 
 
 @app.command(

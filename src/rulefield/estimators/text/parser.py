@@ -270,6 +270,11 @@ class TextParser(SavedModel):
         labels = align(document, lambda _: places, _scheme(self.model_), "snap").labels or []  # type: ignore[arg-type]
         return [None if label == "O" else label for label in labels]
 
+    def tokens(self, texts: Any) -> list[list[str]]:
+        """Return the tokens of each text, as the model inside sees them."""
+        check_is_fitted(self, "model_")
+        return [[text[a:b] for a, b in self._tokenizer(text)] for text in texts_of(texts)]
+
     def labeled_tokens(self, texts: Any, spans: Iterable[Spans] | None = None) -> tuple[list[Any], list[Any]]:
         """Return tokens and gold labels of labelled texts as the model inside sees them; arguments of ``fit``.
 

@@ -1,0 +1,78 @@
+"""``rulefield next``: what to label next."""
+
+import json
+from dataclasses import replace
+from typing import Any
+
+from rulefield.cli.corpus import STANDARD, Corpus, protect_inputs, read_corpus, with_labels, write_lines
+from rulefield.cli.pages.report import open_labeler
+from rulefield.cli.prediction import NONE, read_rules
+from rulefield.cli.show import console
+from rulefield.data.documents import Document, TextSpan
+from rulefield.exceptions import InputError
+
+
+def run_next(
+    model: str, pool: str, output: str, n: int, rules: str | None, form: str, to: str, jobs: int, quiet: bool
+) -> None:
+    """Choose, and write the chosen ones with the labels that the model would give."""
+    protect_inputs(output, [model, pool, *([rules] if rules and rules != NONE else [])])
+    opened, acting = open_labeler(model, jobs), read_rules(rules)
+    write = _write_documents if opened._kind == "text" else _write_sequences
+    count, of = write(opened, pool, output, n, acting, form, to)
+    if not quiet:
+        console(to_error=True).print(
+            f"{count} of {of} chosen, the most useful first; correct their labels, then train again."
+        )
+
+
+def _write_sequences(model: Any, pool: str, output: str, n: int, rules: Any, form: str, to: str) -> tuple[int, int]:
+    from rulefield.report.suggest import suggest
+
+    if to != "auto":
+        raise InputError(
+            "--to needs the model of a TextParser; token sequences are written in the format of the pool."
+        )
+    corpus = read_corpus(pool, form, labelled=False)
+    found = suggest(model, corpus.tokens, n, rules=rules)
+    chosen = Corpus([], None, [corpus.records[s.index] for s in found], corpus.form, corpus.separator)
+    extra = [
+        {"probabilities": [round(float(p), 6) for p in s.probabilities], "doubt": round(s.doubt, 6)} for s in found
+    ]
+    write_lines(output, with_labels(chosen, [s.labeling.labels for s in found], extra))
+    return len(found), len(corpus.tokens)
+
+
+def _write_documents(parser: Any, pool: str, output: str, n: int, rules: Any, form: str, to: str) -> tuple[int, int]:
+    from rulefield.encode.formats import write_documents
+    from rulefield.report.suggest import suggest
+
+    documents = read_texts(pool, form)
+    found = suggest(parser, [document.text for document in documents], n, rules=rules)
+    chosen = [documents[s.index] for s in found]
+    parses = parser.parse_all([document.text for document in chosen], rules=rules)
+    made = [
+        replace(
+            document,
+            spans=tuple(TextSpan(s.start, s.end, s.label, s.probability) for s in parse.spans),
+            tokens=None,
+            extra={**document.extra, "doubt": round(s.doubt, 6)},
+        )
+        for document, parse, s in zip(chosen, parses, found)
+    ]
+    if output == STANDARD:
+        rows = ({**parse.to_dict(), "doubt": round(s.doubt, 6)} for parse, s in zip(parses, found))
+        write_lines(output, (json.dumps(row, ensure_ascii=False) for row in rows))
+    else:
+        write_documents(made, output, to)
+    return len(found), len(documents)
+
+
+def read_texts(path: str, form: str = "auto") -> list[Document]:
+    """Texts of a file: one per line of a .txt file, or any format of annotated texts."""
+    from rulefield.encode.formats import read_documents
+    from rulefield.encode.formats.source import Source
+
+    if form == "auto" and path.lower().removesuffix(".gz").endswith((".txt", ".log")):
+        return [Document(line) for _, line in Source(path, "utf-8-sig").lines() if line.strip()]
+    return list(read_documents(path, form))

@@ -1,6 +1,6 @@
 """What to label next against random choice: Cora citations and US50 addresses, ten draws each.
 
-Both begin with the same 25 random sequences and take 25 more at a time; what is not in the pool is the test set. The interval
+Both begin with the same 10 random sequences and take 10 more at a time; what is not in the pool is the test set. The interval
 is that of the mean difference over draws (Student's t, 95 %).
 
     RULEFIELD_DATA=... python benchmarks/active_learning.py [--draws 10] [--sets cora us50] [--diversity 0.5]
@@ -16,7 +16,7 @@ from common import data_folder
 from rulefield import ChainCRF, metrics, suggest
 from rulefield.datasets import load_cora, load_us50
 
-BATCH, MARKS, POOL = 25, (50, 100), {"cora": 300, "us50": 541}
+BATCH, MARKS, POOL = 10, (50, 100), {"cora": 300, "us50": 541}
 
 
 def read(name: str) -> tuple[list, list]:

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from rulefield.cli.corpus import STANDARD, Corpus, protect_inputs, read_corpus, with_labels, write_lines
+from rulefield.cli.corpus import STANDARD, FileContents, protect_inputs, read_corpus, with_labels, write_lines
 from rulefield.cli.pages.report import open_labeler
 from rulefield.cli.prediction import NONE, read_rules
 from rulefield.cli.show import console
@@ -35,7 +35,7 @@ def _write_sequences(model: Any, pool: str, output: str, n: int, rules: Any, for
         )
     corpus = read_corpus(pool, form, labelled=False)
     found = suggest(model, corpus.tokens, n, rules=rules)
-    chosen = Corpus([], None, [corpus.records[s.index] for s in found], corpus.form, corpus.separator)
+    chosen = FileContents([], None, [corpus.records[s.index] for s in found], corpus.form, corpus.separator)
     extra = [
         {"probabilities": [round(float(p), 6) for p in s.probabilities], "doubt": round(s.doubt, 6)} for s in found
     ]

@@ -33,6 +33,7 @@ ESTIMATORS = {
     "PosteriorRegularization": "rulefield.estimators.expectations",
     "Template": "rulefield.encode.templates",
     "TokenFeatures": "rulefield.encode.tokens",
+    "WapitiPatterns": "rulefield.encode.foreign.wapiti_patterns",
 }
 """Objects that their constructor's parameters make again, by the module that holds them."""
 

@@ -1,1 +1,1 @@
-"""Models that other tools have trained, as plain arrays: CRFsuite's binary files, CRF++'s text files."""
+"""Models that other tools have trained, as plain arrays: CRFsuite's binary files, text files of CRF++ and Wapiti."""

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rulefield.encode.foreign.weights import ForeignChain
+from rulefield.encode.foreign.source import bytes_of
+from rulefield.encode.foreign.weights import ForeignChain, check_names
 from rulefield.exceptions import ModelFileError
 
 _HEADER = struct.Struct("<4sI4s9I")
@@ -29,8 +30,7 @@ def read_crfsuite(source: str | Path | bytes) -> ForeignChain:
     ModelFileError
         It is no such file, or damaged: something in it points outside it.
     """
-    data = source if isinstance(source, bytes) else _bytes_of(source)
-    where = "these bytes" if isinstance(source, bytes) else repr(str(source))
+    data, where = bytes_of(source)
     if len(data) < _HEADER.size or data[:4] != b"lCRF":
         raise ModelFileError(f"{where} is not a model of CRFsuite: it does not begin with 'lCRF'.")
     _, size, kind, version, _, n_labels, n_attributes, at_features, at_labels, at_attributes, _, _ = (
@@ -46,13 +46,6 @@ def read_crfsuite(source: str | Path | bytes) -> ForeignChain:
     labels = _strings(data, at_labels, n_labels, "label", where)
     attributes = _strings(data, at_attributes, n_attributes, "attribute", where)
     return _chain(records, labels, attributes, where)
-
-
-def _bytes_of(path: str | Path) -> bytes:
-    path = Path(path)
-    if not path.is_file():
-        raise ModelFileError(f"there is no model file {str(path)!r}.")
-    return path.read_bytes()
 
 
 def _features(data: bytes, at: int, where: str) -> np.ndarray:
@@ -86,18 +79,11 @@ def _strings(data: bytes, at: int, count: int, what: str, where: str) -> list[st
 
 
 def _chain(records: np.ndarray, labels: list[str], attributes: list[str], where: str) -> ForeignChain:
+    check_names(labels, attributes, where)
     m, kind = len(labels), records["type"]
     state, step = records[kind == _STATE], records[kind == _TRANSITION]
-    outside = (
-        (kind > _TRANSITION).any()
-        or (state["source"] >= len(attributes)).any()
-        or (records["target"] >= m).any()
-        or (step["source"] >= m).any()
-    )
-    if outside or not np.isfinite(records["weight"]).all():
-        raise ModelFileError(f"{where} is damaged: a feature names a label or attribute that does not exist.")
-    if len(set(attributes)) != len(attributes) or len(set(labels)) != len(labels) or not labels:
-        raise ModelFileError(f"{where} is damaged: it has no labels, or the same name twice.")
+    if (kind > _TRANSITION).any() or (step["source"] >= m).any() or (step["target"] >= m).any():
+        raise ModelFileError(f"{where} is damaged: a feature names a label that does not exist.")
     transitions = np.zeros((m, m))
     transitions[step["source"].astype(np.int64), step["target"].astype(np.int64)] = step["weight"]
     nothing = np.zeros(0, np.int64)
@@ -109,4 +95,4 @@ def _chain(records: np.ndarray, labels: list[str], attributes: list[str], where:
         state["weight"].astype(np.float64),
         transitions,
         *(nothing, nothing, np.zeros(0)),
-    )
+    ).checked(where)

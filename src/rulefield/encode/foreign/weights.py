@@ -4,6 +4,21 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rulefield.exceptions import ModelFileError
+from rulefield.forms import Forms, check_arrays, index, weights
+
+MOST_LABELS = 5_000
+"""A table of all steps between so many labels takes 200 MB; a file that names more is refused before it is made."""
+FOREIGN_FORMS: Forms = {
+    "state_feature": index("states", below="features", dtype="int64"),
+    "state_label": index("states", below="labels", dtype="int64"),
+    "state_weight": weights("states"),
+    "transitions": weights("labels", "labels"),
+    "step_feature": index("steps", below="features", dtype="int64"),
+    "step_pair": index("steps", below="labels*labels", dtype="int64"),
+    "step_weight": weights("steps"),
+}
+
 
 @dataclass(frozen=True)
 class ForeignChain:
@@ -47,3 +62,22 @@ class ForeignChain:
             step_pair=self.step_pair[stepped],
             step_weight=self.step_weight[stepped],
         )
+
+    def checked(self, where: str) -> "ForeignChain":
+        """Return the chain where every number in it names something that exists and every weight is finite."""
+        arrays = {name: getattr(self, name) for name in FOREIGN_FORMS}
+        try:
+            check_arrays(arrays, FOREIGN_FORMS, {"labels": len(self.labels), "features": len(self.features)})
+        except ModelFileError as error:
+            raise ModelFileError(
+                f"{where} is damaged: {str(error).split(' of the model file')[0]} is not as it must be."
+            ) from None
+        return self
+
+
+def check_names(labels: list[str], features: list[str], where: str) -> None:
+    """Refuse a file without labels, with a name twice, or with more labels than a table of steps can hold."""
+    if not labels or len(set(labels)) != len(labels) or len(set(features)) != len(features):
+        raise ModelFileError(f"{where} is damaged: it has no labels, or the same name twice.")
+    if len(labels) > MOST_LABELS:
+        raise ModelFileError(f"{where} names {len(labels)} labels; {MOST_LABELS} are the most that can be read.")

@@ -140,7 +140,7 @@ def test_the_perceptron_decodes_with_the_scores(data):
     labels = Labels(np.array([0, 1, 0], np.int32), np.array([3]), 2)
     learner = AveragedPerceptron(ChainModel.build(sequences, labels), sequences, labels)
     assert learner.epoch() == 0  # the scores alone are right, so nothing is learned
-    walk = StochasticLikelihood(ChainModel.build(sequences, labels), sequences, labels)
+    walk = StochasticLikelihood(ChainLikelihood(ChainModel.build(sequences, labels), sequences, labels))
     assert walk.epoch() < 0.1
 
 

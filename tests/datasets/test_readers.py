@@ -110,7 +110,7 @@ def test_addresses(folder):
 @pytest.mark.parametrize(
     ("read", "name", "text", "match"),
     [
-        (columns.read_columns, "a.txt", "a b c\na b\n", "line 2: 2 columns where line 1 has 3"),
+        (columns.read_columns, "a.txt", "a b c\na b\n", "line 2: 2 columns where the first has 3"),
         (columns.read_columns, "a.txt", "a\nb\n", "has one column"),
         (columns.read_conllu, "a.txt", "1\ta\n", "line 1: CoNLL-U has 10 columns; got 2"),
         (tagged.read_us50, "a.txt", "a |1\nb |9\n", "line 2 must be `text |label`"),
@@ -124,10 +124,10 @@ def test_bad_files_are_named_with_the_line(tmp_path, read, name, text, match):
 
 def test_files_that_are_no_text(tmp_path):
     (tmp_path / "latin").write_bytes("é".encode("latin-1"))
-    with pytest.raises(InputError, match="not UTF-8"):
-        columns.read_rows(tmp_path / "latin")
+    with pytest.raises(InputError, match="not utf-8 text"):
+        columns.read_columns(tmp_path / "latin")
     (tmp_path / "cut.gz").write_bytes(gzip.compress(b"a b\n" * 1000)[:40])
     with pytest.raises(InputError, match="gzip"):
-        columns.read_rows(tmp_path / "cut.gz")
+        columns.read_columns(tmp_path / "cut.gz")
     with pytest.raises(InputError, match="there is no file"):
-        columns.read_rows(tmp_path / "nothing")
+        columns.read_columns(tmp_path / "nothing")

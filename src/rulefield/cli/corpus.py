@@ -4,17 +4,15 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from rulefield.data.plain_json import read_json
-from rulefield.datasets.columns import rows_of
-from rulefield.datasets.folder import read_lines
+from rulefield.encode.formats.columns import Columns
+from rulefield.encode.formats.source import STANDARD, Source
 from rulefield.exceptions import InputError
 from rulefield.outputs import check_output, whole_file
 
-STANDARD = "-"
 JSON_NAMES = (".jsonl", ".json", ".ndjson")
 
 
@@ -64,55 +62,44 @@ def read_corpus(path: str, form: str = "auto", *, labelled: bool, unknown: str |
     unknown : str, optional
         Label that means "not known".
     """
-    lines = _standard_lines() if path == STANDARD else read_lines(path)
-    source = "standard input" if path == STANDARD else repr(path)
+    source = Source(path)
     read = _read_jsonl if form_of(path, form) == "jsonl" else _read_columns
-    corpus = read(lines, source, labelled)
+    corpus = read(source, labelled)
     if not corpus.tokens:
-        raise InputError(f"{source} holds no sequence.")
+        raise InputError(f"{source.place} holds no sequence.")
     if unknown is None or corpus.labels is None:
         return corpus
     labels = [[None if label == unknown else label for label in sequence] for sequence in corpus.labels]
     return FileContents(corpus.tokens, labels, corpus.records, corpus.form, corpus.separator)
 
 
-def _standard_lines() -> Iterator[str]:
-    try:
-        for line in sys.stdin:
-            yield line.rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise InputError(f"standard input is not UTF-8 text ({error.reason} at byte {error.start}).") from None
-
-
-def _read_columns(lines: Iterable[str], source: str, labelled: bool) -> FileContents:
-    lines = iter(lines)
-    first = list(islice(lines, 50))
-    tab = any("\t" in line for line in first)
-    blocks = list(rows_of(chain(first, lines), source, "\t" if tab else None))
+def _read_columns(source: Source, labelled: bool) -> FileContents:
+    columns = Columns(source)
+    blocks = [rows for _, rows in columns]
     if labelled and blocks and len(blocks[0][0]) < 2:
-        raise InputError(f"{source} has one column; a labelled file has the token first and its label last.")
+        raise InputError(f"{source.place} has one column; a labelled file has the token first and its label last.")
     tokens = [[_token(row[:-1] if labelled else row) for row in block] for block in blocks]
     labels = [[row[-1] for row in block] for block in blocks] if labelled else None
-    return FileContents(tokens, labels, blocks, "columns", "\t" if tab else " ")
+    return FileContents(tokens, labels, blocks, "columns", columns.separator)
 
 
 def _token(columns: Sequence[str]) -> Any:
     return columns[0] if len(columns) == 1 else tuple(columns)
 
 
-def _read_jsonl(lines: Iterable[str], source: str, labelled: bool) -> FileContents:
+def _read_jsonl(source: Source, labelled: bool) -> FileContents:
     tokens: list[Any] = []
     labels: list[Any] = []
     records: list[Any] = []
-    for number, line in enumerate(lines, 1):
+    for number, line in source.lines():
         if not line.strip():
             continue
-        record = _record(line, f"{source}, line {number}", labelled)
+        record = _record(line, f"{source.place}, line {number}", labelled)
         records.append(record)
         tokens.append(record["features"] if "features" in record else [_json_token(t) for t in record["tokens"]])
         labels.append(record.get("labels"))
         if labelled and len(labels[-1]) != len(tokens[-1]):
-            raise InputError(f"{source}, line {number}: {len(tokens[-1])} tokens but {len(labels[-1])} labels.")
+            raise InputError(f"{source.place}, line {number}: {len(tokens[-1])} tokens but {len(labels[-1])} labels.")
     return FileContents(tokens, labels if labelled else None, records, "jsonl")
 
 

@@ -1,57 +1,22 @@
 """Column files: one token per line, a blank line between sequences (CoNLL shared tasks, CoNLL-U)."""
 
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rulefield.datasets.folder import data_folder, find_file, read_lines
+from rulefield.encode.formats.columns import Columns
+from rulefield.encode.formats.source import Source
 from rulefield.exceptions import InputError
 
 Tokens = list[list[tuple[str, ...]]]
 LabelLists = list[list[str]]
 
 
-def read_rows(path: str | Path, separator: str | None = None) -> list[list[list[str]]]:
-    """Rows of columns of every sequence.
+def read_columns(path: str | Path) -> tuple[Tokens, LabelLists]:
+    """Tokens (tuples of all columns but the last) and labels (the last column) of a column file.
 
-    Parameters
-    ----------
-    path : path
-        Compressed where its name ends in .gz.
-    separator : str, optional
-        Between columns; by default any white space.
-
-    Notes
-    -----
-    Lines that begin with ``-DOCSTART-`` are left out. A line with another number of columns than the first is an
-    error that names it.
+    Files as in :func:`rulefield.encode.formats.columns.Columns`, compressed where the name ends in .gz.
     """
-    return list(rows_of(read_lines(path), str(path), separator))
-
-
-def rows_of(lines: Iterable[str], source: str, separator: str | None = None) -> Iterator[list[list[str]]]:
-    """Rows of columns of every sequence, from lines; errors name ``source``."""
-    block: list[list[str]] = []
-    width = 0
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            if block:
-                yield block
-            block = []
-            continue
-        if line.startswith("-DOCSTART-"):
-            continue
-        row = line.split(separator)
-        width = width or len(row)
-        if len(row) != width:
-            raise InputError(f"{source}, line {number}: {len(row)} columns where line 1 has {width}: {line[:60]!r}.")
-        block.append(row)
-    if block:
-        yield block
-
-
-def read_columns(path: str | Path, separator: str | None = None) -> tuple[Tokens, LabelLists]:
-    """Tokens (tuples of all columns but the last) and labels (the last column) of a column file."""
-    rows = read_rows(path, separator)
+    rows = [block for _, block in Columns(Source(str(path)))]
     if rows and len(rows[0][0]) < 2:
         raise InputError(f"{str(path)!r} has one column; a labelled file has the token first and its label last.")
     return [[tuple(row[:-1]) for row in block] for block in rows], [[row[-1] for row in block] for block in rows]

@@ -1,13 +1,10 @@
 """Where the real data sets lie: in the folder that RULEFIELD_DATA names. None is part of the project."""
 
-import gzip
-import io
 import os
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from rulefield.data.unpacking import Unpacked
+from rulefield.encode.formats.source import Source
 from rulefield.exceptions import InputError
 
 VARIABLE = "RULEFIELD_DATA"
@@ -40,14 +37,4 @@ def find_file(folder: Path, name: str) -> Path:
 
 def read_lines(path: str | Path) -> Iterator[str]:
     """Lines of a text file (UTF-8, compressed where its name ends in .gz), without line ends."""
-    path = Path(path)
-    if not path.is_file():
-        raise InputError(f"there is no file {str(path)!r}.")
-    try:
-        with io.TextIOWrapper(Unpacked(path) if path.suffix == ".gz" else open(path, "rb"), encoding="utf-8") as file:
-            for line in file:
-                yield line.rstrip("\r\n")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{str(path)!r} is not UTF-8 text ({error.reason} at byte {error.start}).") from None
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{str(path)!r} is not a whole gzip file: {error}.") from None
+    return (line for _, line in Source(str(path)).lines())

@@ -12,43 +12,60 @@ from rulefield.outputs import whole_file
 DOCUMENT_START = "-DOCSTART-"
 
 
-def column_blocks(source: Source) -> Iterator[tuple[int, list[list[str]]]]:
-    """Yield (first line, rows) of every sequence.
+class Columns:
+    """The sequences of a column file, each as (its first line, rows); all column files are read here.
 
     Columns are separated by tabs where the first line has one (cells may then be empty or hold blanks), else by white
     space. ``-DOCSTART-`` lines and comments before a sequence (``# ...`` with another number of columns) are passed over.
     """
-    block: list[list[str]] = []
-    first = width = 0
-    tabs: bool | None = None
-    for number, line in source.lines():
-        if not line.strip():
-            if block:
-                yield first, block
-            block = []
-            continue
-        if line.startswith(DOCUMENT_START):
-            continue
-        tabs = "\t" in line if tabs is None else tabs
-        row = line.split("\t") if tabs else line.split()
-        if line.startswith("#") and len(row) != (width or 0) and not block:
-            continue
-        width = width or len(row)
+
+    def __init__(self, source: Source):
+        self.source = source
+        self.separator = " "
+        """Between columns, known once the first row is read."""
+
+    def __iter__(self) -> Iterator[tuple[int, list[list[str]]]]:
+        block: list[tuple[int, list[str]]] = []
+        doubtful: list[tuple[int, str]] = []  # "#" lines at the beginning: the first other line shows what they are
+        width = 0
+        for number, line in self.source.lines():
+            if not line.strip():
+                yield from _finished(block)
+                block, doubtful = [], []
+            elif line.startswith(DOCUMENT_START):
+                continue
+            elif not width and line.startswith("#"):
+                doubtful.append((number, line))
+            else:
+                if not width:
+                    self.separator = "\t" if "\t" in line else " "
+                    width = len(self._cells(line))
+                    block = [(n, row) for n, row in ((n, self._cells(x)) for n, x in doubtful) if len(row) == width]
+                row = self._cells(line)
+                if block or not line.startswith("#") or len(row) == width:
+                    self._check(row, width, number, line)
+                    block.append((number, row))
+        yield from _finished(block)
+
+    def _cells(self, line: str) -> list[str]:
+        return line.split("\t") if self.separator == "\t" else line.split()
+
+    def _check(self, row: list[str], width: int, number: int, line: str) -> None:
+        place = f"{self.source.place}, line {number}"
         if len(row) != width:
-            raise bad_record(
-                f"{source.place}, line {number}", f"{len(row)} columns where the first has {width}: {line!r:.80}."
-            )
+            raise bad_record(place, f"{len(row)} columns where the first has {width}: {line!r:.80}.")
         if not row[0]:
-            raise bad_record(f"{source.place}, line {number}", f"the token (first column) is empty: {line!r:.80}.")
-        first = first if block else number
-        block.append(row)
+            raise bad_record(place, f"the token (first column) is empty: {line!r:.80}.")
+
+
+def _finished(block: list[tuple[int, list[str]]]) -> Iterator[tuple[int, list[list[str]]]]:
     if block:
-        yield first, block
+        yield block[0][0], [row for _, row in block]
 
 
 def read(source: Source) -> Iterator[Document]:
     """Yield one document per sequence: tokens joined by blanks, labels (the last column) as spans."""
-    for line, rows in column_blocks(source):
+    for line, rows in Columns(source):
         text, places = joined([row[0] for row in rows])
         spans = (
             None

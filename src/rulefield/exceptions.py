@@ -47,7 +47,7 @@ class ClusterError(RulefieldError, RuntimeError):
 
 
 class InterruptedFitWarning(UserWarning):
-    """Ctrl-C stopped a fit; the best model so far was kept."""
+    """Ctrl-C, or the loss of a cluster, stopped a fit; the best model so far was kept."""
 
 
 class MissedExpectationWarning(UserWarning):

@@ -9,6 +9,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from contextlib import contextmanager, suppress
 from itertools import islice
 from numbers import Integral
 from types import TracebackType
@@ -166,8 +167,8 @@ class Workers:
         except _losses() as error:
             raise ClusterError(f"the cluster did not finish a part ({_reason(error)}).") from None
         finally:
-            for future in futures:
-                future.cancel()
+            with suppress(Exception):  # a cluster that is gone cannot be told
+                self.client.cancel(list(futures))
 
     def _submit(self, function: Callable[[Item], Answer], item: Item) -> Any:
         return self.client.submit(_guarded, function, item, pure=False, retries=RETRIES)
@@ -218,9 +219,10 @@ def _guarded(function: Callable[[Item], Answer], item: Item) -> tuple[bool, Any]
 def _losses() -> tuple[type[BaseException], ...]:
     """Return what a client raises when workers or the scheduler are lost."""
     from distributed import KilledWorker
+    from distributed.client import ClosedClientError
     from distributed.comm import CommClosedError
 
-    return KilledWorker, CommClosedError, CancelledError, OSError
+    return KilledWorker, CommClosedError, ClosedClientError, CancelledError, OSError
 
 
 def _reason(error: BaseException) -> str:
@@ -242,3 +244,18 @@ def in_threads(function: Callable[[Item], Answer], items: Iterable[Item], n_jobs
 def executor_of(n_jobs: int | None, client: Any = None) -> "Threads | Workers":
     """Return threads of this process, or the workers of a cluster."""
     return Threads(n_jobs) if client is None else Workers(client)
+
+
+@contextmanager
+def connected(address: str, seconds: float = 30.0) -> Iterator[Any]:
+    """Give a client of the scheduler at ``address`` (``tcp://host:8786``) for as long as the block lasts."""
+    try:
+        from distributed import Client
+    except ImportError:
+        raise InputError("a cluster needs Dask; install it with: pip install 'rulefield[cluster]'.") from None
+    try:
+        client = Client(address, timeout=seconds)
+    except (OSError, ValueError) as error:  # TimeoutError among them
+        raise ClusterError(f"no scheduler answers at {address!r} ({_reason(error)}); check the address.") from None
+    with client:
+        yield client

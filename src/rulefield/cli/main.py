@@ -44,6 +44,7 @@ File = Annotated[str, typer.Argument(help="Column file or JSON lines (.jsonl), m
 ModelFile = Annotated[str, typer.Argument(help="Model file, as written by train.")]
 Format = Annotated[str, typer.Option("--format", help="auto (by name), columns or jsonl.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 for one per core.")]
+Cluster = Annotated[str | None, typer.Option(help="Dask scheduler whose workers share the work: tcp://host:8786.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 
 
@@ -51,11 +52,14 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but erro
     epilog="[b]Examples[/b]: rulefield train train.conll -o chunks.rf --scheme BIO   |   "
     "rulefield train data.jsonl -o m.rf --l1 0.1 --dev dev.jsonl --early-stopping 10   |   "
     "rulefield train scattered.conll -o joint.rf --tasks ner=3,pos=1 --expect expectations.yaml   |   "
+    "rulefield train large-*.conll.gz -o m.rf --corpus parts/   |   "
     "rulefield train marked.conll -o names.rf --initial-label O --expect expectations.yaml"
 )
 def train(
-    files: Annotated[list[str], typer.Argument(help="Labelled files: columns (label last) or JSON lines.")],
     model: Annotated[str, typer.Option("--output", "-o", help="Model file to write.")],
+    files: Annotated[
+        list[str] | None, typer.Argument(help="Labelled files: columns (label last) or JSON lines.")
+    ] = None,
     template: Annotated[str | None, typer.Option(help="CRF++ template file; without it, built-in features.")] = None,
     scheme: Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES, BILOU, IOE1 or IOE2.")] = "auto",
     algorithm: Annotated[str, typer.Option(help="likelihood, perceptron or ssvm.")] = "likelihood",
@@ -78,6 +82,11 @@ def train(
         str | None, typer.Option(help="Label that unknown tokens are taken to have at the start, such as O.")
     ] = None,
     segments: Annotated[bool, typer.Option("--segments", help="Label whole segments (SegmentCRF).")] = False,
+    corpus: Annotated[
+        str | None,
+        typer.Option(help="Folder of encoded parts to learn from, in little memory; files are written to it."),
+    ] = None,
+    cluster: Cluster = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     form: Format = "auto",
     jobs: Jobs = -1,
@@ -88,14 +97,14 @@ def train(
 
     options = TrainOptions(
         *(template, scheme, algorithm, solver, l1, l2, max_iter, min_count, early_stopping, rules, unknown, seed),
-        *(form, jobs, tasks, expect, initial_label, segments),
+        *(form, jobs, tasks, expect, initial_label, segments, corpus, cluster),
     )
     if tasks is None:
-        run_train(files, model, dev, options, quiet)
+        run_train(files or [], model, dev, options, quiet)
         return
     from rulefield.cli.joint_training import run_joint_train
 
-    run_joint_train(files, model, dev, options, quiet)
+    run_joint_train(files or [], model, dev, options, quiet)
 
 
 @app.command(
@@ -111,13 +120,14 @@ def predict(
     ] = None,
     probabilities: Annotated[bool, typer.Option(help="Add the probability of each label.")] = False,
     kbest: Annotated[int, typer.Option(help="Add the k best labellings (JSON lines only).")] = 0,
+    cluster: Cluster = None,
     form: Format = "auto",
     jobs: Jobs = -1,
 ) -> None:
     """Label new sequences: adds a last column (joint models: one per task), or the key "labels"."""
     from rulefield.cli.prediction import run_predict
 
-    run_predict(model, file, output, rules, probabilities, kbest, form, jobs)
+    run_predict(model, file, output, rules, probabilities, kbest, form, jobs, cluster)
 
 
 @app.command(

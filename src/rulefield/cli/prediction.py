@@ -1,11 +1,16 @@
 """``rulefield predict``."""
 
-from typing import Any
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from rulefield.cli.corpus import FileContents, protect_inputs, read_corpus, with_labels, write_lines
 from rulefield.cli.opened import OpenedChain, open_model
 from rulefield.exceptions import InputError
+from rulefield.parallel import Workers, connected
 
+PORTION = 2000
+"""Sequences that a worker labels at a time."""
 NONE = "none"
 """``--rules none``: predict without any rules."""
 
@@ -20,9 +25,19 @@ def read_rules(path: str | None) -> list[Any] | None:
 
 
 def run_predict(
-    model: str, file: str, output: str, rules: str | None, probabilities: bool, kbest: int, form: str, jobs: int
+    model: str,
+    file: str,
+    output: str,
+    rules: str | None,
+    probabilities: bool,
+    kbest: int,
+    form: str,
+    jobs: int,
+    cluster: str | None = None,
 ) -> None:
     """Read, label, write."""
+    if cluster and (probabilities or kbest):
+        raise InputError("--cluster predicts labels; leave --probabilities and --kbest out.")
     if output != "-":
         protect_inputs(output, [model, file, *([rules] if rules and rules != NONE else [])])
     opened = open_model(model, jobs)
@@ -30,9 +45,36 @@ def run_predict(
     if kbest and corpus.form != "jsonl":
         raise InputError("--kbest needs JSON lines; give a .jsonl file or --format jsonl.")
     given = read_rules(rules)
-    predicted = opened.predict(corpus.tokens, given)
+    predicted = (
+        opened.predict(corpus.tokens, given) if cluster is None else _on_workers(model, corpus.tokens, given, cluster)
+    )
     extra = _extra(opened, corpus, predicted, given, probabilities, kbest)
     write_lines(output, with_labels(corpus, predicted, extra))
+
+
+class _PredictTask(NamedTuple):
+    """Have a model file, which the worker must see, label a portion of a file."""
+
+    model: str
+    tokens: list[Any]
+    rules: list[Any] | None
+
+
+def _predicted(task: _PredictTask) -> list[Any]:
+    return list(_opened(task.model).predict(task.tokens, task.rules))
+
+
+@lru_cache(maxsize=1)
+def _opened(model: str) -> OpenedChain:
+    return open_model(model, 1)
+
+
+def _on_workers(model: str, tokens: list[Any], rules: list[Any] | None, cluster: str) -> list[Any]:
+    """Labels of a file's sequences, worked out in portions by the workers of a cluster."""
+    path = str(Path(model).resolve())
+    tasks = (_PredictTask(path, tokens[i : i + PORTION], rules) for i in range(0, len(tokens), PORTION))
+    with connected(cluster) as client:
+        return [labels for portion in Workers(client).stream(_predicted, tasks) for labels in portion]
 
 
 def _extra(

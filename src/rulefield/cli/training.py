@@ -1,7 +1,8 @@
 """``rulefield train``."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from rulefield.cli.corpus import FileContents, protect_inputs, read_corpus
 from rulefield.cli.tasks import UNKNOWN
 from rulefield.exceptions import InputError, LabelError
+from rulefield.parallel import connected
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,8 @@ class TrainOptions:
     expect: str | None = None
     initial_label: str | None = None
     segments: bool = False
+    corpus: str | None = None
+    cluster: str | None = None
 
     @property
     def unknown_label(self) -> str | None:
@@ -65,6 +69,11 @@ def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainO
     """Read, train, save, say what came out."""
     rules = None if options.rules == LEARN else options.rules
     protect_inputs(model, [*files, *(name for name in (dev, options.template, rules, options.expect) if name)])
+    if not files and not options.corpus:
+        raise InputError("train needs labelled files, or --corpus with a folder of encoded parts.")
+    if options.corpus or options.cluster:
+        _train_on_corpus(files, model, dev, options, quiet)
+        return
     tokens, labels = read_all(files, options)
     held_out = read_corpus(dev, options.form, labelled=True, unknown=options.unknown_label) if dev else None
     begun = perf_counter()
@@ -88,6 +97,77 @@ def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainO
         say(crf.report())
     if held_out:
         say(f"{dev}: {_dev_line(crf, chain.scheme, held_out)}")
+
+
+def _train_on_corpus(files: Sequence[str], model: str, dev: str | None, options: TrainOptions, quiet: bool) -> None:
+    """Write the files to a corpus where there are some, learn from it, save."""
+    from rulefield.estimators.chain.estimator import ChainCRF
+    from rulefield.rules import text as rules_text
+
+    _refuse_options(
+        options, ("expect", "initial_label", "segments", "tasks"), "needs the data in memory; leave --corpus out"
+    )
+    if not options.corpus or options.rules == LEARN:
+        raise InputError("--cluster needs --corpus, a folder that all workers see, and no --rules learn.")
+    begun = perf_counter()
+    corpus = _corpus_of(files, options)
+    held_out = read_corpus(dev, options.form, labelled=True, unknown=options.unknown_label) if dev else None
+    crf = ChainCRF(
+        algorithm=options.algorithm,
+        solver=options.solver,
+        l1=options.l1,
+        l2=options.l2,
+        scheme=_corpus_scheme(corpus, options.scheme, quiet),
+        rules=rules_text.load(options.rules) if options.rules else None,
+        min_count=options.min_count,
+        max_iter=options.max_iter,
+        early_stopping=options.early_stopping,
+        random_state=options.seed,
+        n_jobs=options.jobs,
+        verbose=progress(quiet),
+    )
+    given = {"X_dev": held_out.tokens, "y_dev": held_out.labels} if held_out and options.early_stopping else {}
+    with connected(options.cluster) if options.cluster else nullcontext() as client:
+        crf.fit(corpus, client=client, **given)
+    crf.save(model)
+    if quiet:
+        return
+    say(
+        f"{len(corpus)} sequences, {len(crf.classes_)} labels, {crf.theta_.size} weights, {crf.n_iter_} iterations, "
+        f"{perf_counter() - begun:.1f} s; saved to {model}"
+    )
+    if held_out:
+        say(f"{dev}: {_dev_line(crf, crf.scheme, held_out)}")
+
+
+def _corpus_of(files: Sequence[str], options: TrainOptions) -> Any:
+    from rulefield.estimators.corpora import open_corpus, write_corpus
+
+    if not files:
+        if options.template:
+            raise InputError("--template goes with files to encode; the corpus has its features.")
+        return open_corpus(str(options.corpus))
+    first = read_corpus(files[0], options.form, labelled=True, unknown=options.unknown_label)
+    features = choose_features(first.tokens, options.template)
+    del first
+
+    def source() -> Iterator[tuple[Any, Any]]:
+        for name in files:
+            contents = read_corpus(name, options.form, labelled=True, unknown=options.unknown_label)
+            yield from zip(contents.tokens, contents.labels or [])
+
+    return write_corpus(source(), str(options.corpus), features=features)
+
+
+def _corpus_scheme(corpus: Any, scheme: str, quiet: bool) -> str | None:
+    """Return the scheme asked for; "auto" is the one that the prefixes tell, where all labels of all parts are possible."""
+    from rulefield.encode.schemes import Scheme, as_scheme
+    from rulefield.metrics import guess_scheme
+
+    names = [str(label) for label in corpus.classes]
+    if scheme != "auto":
+        return None if as_scheme(scheme) is Scheme.none else as_scheme(scheme).value
+    return possible_scheme(guess_scheme(names), names, lambda: (part.labels for part in corpus), quiet)
 
 
 def _open_rules(options: TrainOptions) -> bool:
@@ -169,12 +249,17 @@ def make_crf(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet:
 
 def _refuse_chain_options(options: TrainOptions) -> None:
     """Refuse what a segment model does not have."""
-    usual = TrainOptions()
-    for name in ("algorithm", "solver", "early_stopping", "expect", "initial_label", "unknown"):
-        if getattr(options, name) != getattr(usual, name):
-            raise InputError(f"--{name.replace('_', '-')} works with chain models; leave it or --segments out.")
+    names = ("algorithm", "solver", "early_stopping", "expect", "initial_label", "unknown")
+    _refuse_options(options, names, "works with chain models; leave it or --segments out")
     if options.rules == LEARN:
         raise InputError("--rules learn works with chain models; give --segments a rules file.")
+
+
+def _refuse_options(options: TrainOptions, names: Sequence[str], why: str) -> None:
+    usual = TrainOptions()
+    for name in names:
+        if getattr(options, name) != getattr(usual, name):
+            raise InputError(f"--{name.replace('_', '-')} {why}.")
 
 
 def choose_features(tokens: list[Any], template: str | None) -> Any:
@@ -194,8 +279,7 @@ def choose_features(tokens: list[Any], template: str | None) -> Any:
 def choose_scheme(labels: list[Any], scheme: str, quiet: bool) -> str | None:
     """Return the scheme asked for; "auto" is the one that the prefixes tell, where all gold labels are possible."""
     from rulefield.encode.labels import LabelEncoder
-    from rulefield.encode.schemes import Scheme, allowed_transitions, as_scheme
-    from rulefield.encode.spans import check_possible
+    from rulefield.encode.schemes import Scheme, as_scheme
     from rulefield.metrics import guess_scheme
 
     if scheme != "auto":
@@ -203,12 +287,20 @@ def choose_scheme(labels: list[Any], scheme: str, quiet: bool) -> str | None:
     encoder = LabelEncoder()
     encoded = encoder.fit_encode(labels)
     names = [str(label) for label in encoder.classes_]
-    guess = guess_scheme(names)
+    return possible_scheme(guess_scheme(names), names, lambda: iter([encoded]), quiet)
+
+
+def possible_scheme(guess: Any, names: list[str], parts: Callable[[], Iterator[Any]], quiet: bool) -> str | None:
+    """Return the scheme that labels look like, or its older sister, where all gold labels are possible; else None."""
+    from rulefield.encode.schemes import Scheme, allowed_transitions
+    from rulefield.encode.spans import check_possible
+
     if guess is Scheme.none:
         return None
     for candidate in (guess, Scheme.iob1) if guess is Scheme.bio else (guess,):
         try:
-            check_possible(encoded, names, candidate, allowed_transitions(names, candidate))
+            for labels in parts():
+                check_possible(labels, names, candidate, allowed_transitions(names, candidate))
         except LabelError as error:
             reason = error
             continue

@@ -25,7 +25,7 @@ def record_fit(estimator: Fitted, result: FitResult) -> None:
 
 
 def report_fit(estimator: Fitted, result: FitResult, limit: str = "max_iter") -> None:
-    """:func:`record_fit`, and warn of Ctrl-C and of a limit that was met.
+    """:func:`record_fit`, and warn of Ctrl-C, of a lost cluster and of a limit that was met.
 
     Parameters
     ----------
@@ -42,6 +42,8 @@ def report_fit(estimator: Fitted, result: FitResult, limit: str = "max_iter") ->
             InterruptedFitWarning,
             stacklevel=callers_level(),
         )
+    elif result.ending is Ending.lost:
+        warnings.warn(f"{name}: {result.message}", InterruptedFitWarning, stacklevel=callers_level())
     elif result.ending is Ending.limit:
         warnings.warn(
             f"{name}: fit stopped after {result.n_iter} iterations before it converged; raise {limit}, or tol.",

@@ -49,10 +49,10 @@ def minimize_bounded(
                 callback=search.note,
                 options=options,
             )
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as cause:
         if search.best is None:
             raise
-        return search.rule.interrupted(*search.best)
+        return search.rule.interrupted(*search.best, cause)
     assert search.best is not None
     end = search.end or (Ending.converged, str(done.message))
     return search.rule.result(*search.best, end)

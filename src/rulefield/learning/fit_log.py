@@ -13,6 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
+from rulefield.exceptions import ClusterError
 from rulefield.interrupts import check, deferred
 from rulefield.kernels.quasi_newton import dot
 
@@ -53,6 +54,7 @@ class Ending(StrEnum):
     stopped = "stopped"
     interrupted = "interrupted"
     stuck = "stuck"
+    lost = "lost"
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,8 @@ class FitResult:
         At ``theta``.
     ending : Ending
         ``converged``: a stopping rule was met; ``limit``: iterations ran out; ``stopped``: the callback said so;
-        ``interrupted``: Ctrl-C; ``stuck``: no step lowers the objective any more (rounding).
+        ``interrupted``: Ctrl-C; ``stuck``: no step lowers the objective any more (rounding); ``lost``: the cluster that
+        did the work was lost.
     message : str
         One sentence.
     log : tuple of FitRecord
@@ -188,8 +191,10 @@ class StoppingRule:
         """Close the log."""
         return FitResult(theta, value, *ending, tuple(self.log))
 
-    def interrupted(self, theta: np.ndarray, value: float) -> FitResult:
-        """Close the log after Ctrl-C."""
+    def interrupted(self, theta: np.ndarray, value: float, cause: BaseException) -> FitResult:
+        """Close the log after Ctrl-C, or after the loss of a cluster."""
+        if isinstance(cause, ClusterError):
+            return self.result(theta, value, (Ending.lost, f"{cause} The best weights so far are kept."))
         message = f"Interrupted after {len(self.log)} iterations; the best weights so far are kept."
         return self.result(theta, value, (Ending.interrupted, message))
 
@@ -246,10 +251,10 @@ def run_passes(
                     end = Ending.converged, f"All {max_iter} passes were done."
                 if end is not None:
                     return rule.result(*kept, end)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ClusterError) as cause:
         if kept is None:
             raise
-        return rule.interrupted(*kept)
+        return rule.interrupted(*kept, cause)
 
 
 def joined(first: FitResult, second: FitResult) -> FitResult:

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rulefield.exceptions import InputError
+from rulefield.exceptions import ClusterError, InputError
 from rulefield.interrupts import check, deferred
 from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.fit_log import Callback, Ending, FitResult, Objective, StoppingRule, norm
@@ -73,7 +73,7 @@ def descend(
 ) -> FitResult:
     """Take steps from the point where the search begins until the rule stops it or no step lowers the objective.
 
-    ``slope`` is the norm of the (pseudo-)gradient at a point. Ctrl-C keeps the newest point.
+    ``slope`` is the norm of the (pseudo-)gradient at a point. Ctrl-C and the loss of a cluster keep the newest point.
     """
     here: Point | None = None
     try:
@@ -93,10 +93,10 @@ def descend(
                 end = rule.after(here.theta, here.value, slope(here))
                 if end is not None:
                     return rule.result(here.theta, here.value, end)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, ClusterError) as cause:
         if here is None:
             raise
-        return rule.interrupted(here.theta, here.value)
+        return rule.interrupted(here.theta, here.value, cause)
 
 
 def _evaluate(objective: Objective, theta: np.ndarray, rule: StoppingRule) -> Point:

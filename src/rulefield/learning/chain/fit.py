@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from rulefield.exceptions import ClusterError
 from rulefield.interrupts import check, deferred
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.parts import CorpusLikelihood, CorpusWalk
@@ -60,6 +61,10 @@ def fit_likelihood(
             except KeyboardInterrupt:
                 message = "Interrupted during the first, stochastic steps; the weights so far are kept."
                 return FitResult(walk.theta, likelihood.value(walk.theta), Ending.interrupted, message, ())
+            except ClusterError as lost:
+                if not isinstance(walk, CorpusWalk) or walk.objective == np.inf:
+                    raise
+                return FitResult(walk.theta, walk.objective, Ending.lost, f"{lost} The weights so far are kept.", ())
             theta = walk.theta
             del walk  # what it holds is as large as the data's part of a step
     how: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "callback": callback, "n_jobs": n_jobs}

@@ -307,6 +307,11 @@ class CorpusWalk:
     start : ndarray of float64, shape (size,), optional
     average : bool
         Let ``theta`` be the mean of the weights after each part of the last epoch.
+
+    Attributes
+    ----------
+    objective : float
+        As met in the last whole epoch.
     """
 
     def __init__(self, likelihood: CorpusLikelihood, seed: int, start: np.ndarray | None, average: bool):
@@ -315,6 +320,7 @@ class CorpusWalk:
         self._mean: np.ndarray | None = None
         self.stream = Stream(likelihood.n_members)
         self._epochs = 0
+        self.objective = np.inf
 
     @property
     def theta(self) -> np.ndarray:
@@ -340,7 +346,8 @@ class CorpusWalk:
         self._epochs += 1
         if self.average:
             self._mean = total / len(order)
-        return loss + 0.5 * f.l2 * dot(self._now, self._now)
+        self.objective = loss + 0.5 * f.l2 * dot(self._now, self._now)
+        return self.objective
 
     def learn(self) -> Pass:
         """One epoch, with the objective as met on the way."""

@@ -1,0 +1,182 @@
+"""Chains on a cluster of processes: the same bits for any number of workers, and after one was killed."""
+
+import os
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+import rulefield as rf
+from rulefield import ChainCRF
+from rulefield.datasets import make_addresses
+from rulefield.exceptions import ClusterError, InputError, InterruptedFitWarning
+from rulefield.parallel import Workers, connected
+
+distributed = pytest.importorskip("distributed")
+X, Y = make_addresses(80, seed=5, noise=0.3)
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def client(cluster):
+    with distributed.Client(cluster) as client:
+        client.wait_for_workers(2, timeout=60)
+        yield client
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return rf.write_corpus(zip(X, Y), tmp_path_factory.mktemp("corpus") / "c", part_tokens=100)
+
+
+@pytest.fixture(scope="module")
+def here(corpus):
+    return {kind: ChainCRF(**OPTIONS[kind]).fit(corpus).theta_ for kind in OPTIONS}
+
+
+OPTIONS = {"l2": {"max_iter": 12}, "l1": {"l1": 0.3, "max_iter": 8}, "sgd": {"solver": "sgd", "max_iter": 2}}
+
+
+@pytest.mark.parametrize("kind", OPTIONS)
+def test_workers_give_the_bits_that_threads_give(client, corpus, here, kind):
+    crf = ChainCRF(**OPTIONS[kind]).fit(corpus, client=client)
+    assert_array_equal(crf.theta_, here[kind])
+    if kind == "l2":
+        assert crf.predict(corpus, client=client).tolist() == crf.predict(X).tolist()
+        ours, theirs = crf.decode(corpus, client=client), crf.decode(X)
+        assert [a.labels for a in ours] == [a.labels for a in theirs]
+
+
+def test_one_worker_and_three_give_the_same_bits(client, cluster, corpus, here):
+    cluster.scale(1)
+    _wait(client, 1)
+    assert_array_equal(ChainCRF(max_iter=12).fit(corpus, client=client).theta_, here["l2"])
+    cluster.scale(3)
+    _wait(client, 3)
+    assert_array_equal(ChainCRF(max_iter=12).fit(corpus, client=client).theta_, here["l2"])
+    cluster.scale(2)
+    _wait(client, 2)
+
+
+def test_a_killed_worker_changes_nothing(client, corpus, here):
+    victim = next(iter(client.run(os.getpid).values()))
+    killed = []
+
+    def kill_after(record, theta):
+        if record.iteration == 3 and not killed:
+            killed.append(victim)
+            threading.Timer(0.02, os.kill, (victim, signal.SIGKILL)).start()
+
+    crf = ChainCRF(max_iter=12)
+    with pytest.MonkeyPatch.context() as patch:
+        watch = rf.estimators.chain.training.Monitor.__call__
+
+        def call(self, record, theta):
+            kill_after(record, theta)
+            return watch(self, record, theta)
+
+        patch.setattr(rf.estimators.chain.training.Monitor, "__call__", call)
+        crf.fit(corpus, client=client)
+    assert killed
+    assert_array_equal(crf.theta_, here["l2"])
+    _wait(client, 2)
+
+
+def test_the_command_line_trains_and_predicts_on_a_cluster(client, corpus, tmp_path):
+    from rulefield.cli.prediction import run_predict
+    from rulefield.cli.training import TrainOptions, run_train
+
+    address, folder = client.scheduler.address, str(corpus.folder)
+    options = TrainOptions(scheme="none", max_iter=12, corpus=folder, cluster=address)
+    run_train([], str(tmp_path / "m.rf"), None, options, quiet=True)
+    (tmp_path / "new.conll").write_text("\n\n".join("\n".join(tokens) for tokens in X))
+    for where, cluster in (("there", address), ("here", None)):
+        files = str(tmp_path / "m.rf"), str(tmp_path / "new.conll"), str(tmp_path / where)
+        run_predict(*files, None, False, 0, "columns", 1, cluster)
+    assert (tmp_path / "there").read_text() == (tmp_path / "here").read_text()
+    with (
+        pytest.raises(ClusterError, match="no scheduler answers at 'tcp://127.0.0.1:9'"),
+        connected("tcp://127.0.0.1:9", 0.3),
+    ):
+        pass
+
+
+def test_a_missing_part_is_named_at_once(client, corpus, tmp_path):
+    own = rf.write_corpus(zip(X, Y), tmp_path / "c", part_tokens=100)
+    (own.folder / own.parts[2]["file"]).unlink()
+    begun = time.monotonic()
+    with pytest.raises(InputError, match=own.parts[2]["file"]):
+        ChainCRF().fit(own, client=client)
+    assert time.monotonic() - begun < 20
+
+
+def test_the_best_model_is_kept_when_the_scheduler_is_gone(corpus):
+    with (
+        distributed.LocalCluster(
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster, timeout="3s") as client,
+    ):
+        client.wait_for_workers(1, timeout=60)
+        with pytest.MonkeyPatch.context() as patch:
+            watch = rf.estimators.chain.training.Monitor.__call__
+
+            def call(self, record, theta):
+                if record.iteration == 3:
+                    threading.Thread(target=cluster.close).start()
+                    time.sleep(1.0)
+                return watch(self, record, theta)
+
+            patch.setattr(rf.estimators.chain.training.Monitor, "__call__", call)
+            crf = ChainCRF(max_iter=50)
+            with pytest.warns(InterruptedFitWarning, match="cluster"):
+                crf.fit(corpus, client=client)
+    assert 3 <= crf.n_iter_ < 50
+    assert not crf.converged_
+    assert crf.score(X, Y) > 0.2
+
+
+def test_no_worker_for_long_is_told(monkeypatch):
+    monkeypatch.setattr("rulefield.parallel.LONGEST_WITHOUT_WORKERS", 1.0)
+    monkeypatch.setattr("rulefield.parallel.PATIENCE", 0.5)
+    with (
+        distributed.LocalCluster(n_workers=0, processes=True, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+        pytest.raises(ClusterError, match="no worker for 1 s"),
+    ):
+        Workers(client).map(abs, [1])
+
+
+def test_partitions_and_grid_search_run_on_the_workers(client):
+    import dask.bag
+    import joblib
+    from sklearn.model_selection import GridSearchCV
+
+    crf = ChainCRF(max_iter=5).fit(X, Y)
+    bag = dask.bag.from_sequence(X, npartitions=3)
+    assert bag.map_partitions(lambda rows: list(crf.predict(list(rows)))).compute() == crf.predict(X).tolist()
+    search = GridSearchCV(ChainCRF(max_iter=2), {"l2": [0.5, 2.0]}, cv=2, refit=False)
+    plain = search.fit(X, Y).cv_results_["mean_test_score"]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with joblib.parallel_backend("dask", client=client):
+            there = search.fit(X, Y).cv_results_["mean_test_score"]
+    np.testing.assert_allclose(there, plain)
+
+
+def _wait(client, n):
+    deadline = time.monotonic() + 60
+    while len(client.scheduler_info(n_workers=-1)["workers"]) != n:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

@@ -46,7 +46,7 @@ class TrainOptions:
     @property
     def penalties(self) -> dict[str, Any]:
         """``l1`` and ``l2``: numbers, "auto", or the usual numbers where nothing can be chosen by likelihood."""
-        chosen = self.algorithm == "likelihood" and not (self.expect or self.segments or self.tasks)
+        chosen = self.algorithm == "likelihood" and not (self.expect or self.segments or self.tasks or self.corpus)
         usual = {"l1": "auto", "l2": "auto"} if chosen else {"l1": 0.0, "l2": 1.0}
         return {name: _penalty(name, getattr(self, name), usual[name]) for name in usual}
 
@@ -115,8 +115,7 @@ def _train_on_corpus(files: Sequence[str], model: str, dev: str | None, options:
     crf = ChainCRF(
         algorithm=options.algorithm,
         solver=options.solver,
-        l1=options.l1,
-        l2=options.l2,
+        **options.penalties,
         scheme=_corpus_scheme(corpus, options.scheme, quiet),
         rules=rules_text.load(options.rules) if options.rules else None,
         min_count=options.min_count,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from rulefield.data.documents import Document, TextSpan, joined
 from rulefield.encode.formats import FORMATS, find_format, read_documents, write_documents
-from rulefield.encode.formats.columns import Columns
+from rulefield.encode.formats.columns import ColumnFile
 from rulefield.encode.formats.source import Source
 from rulefield.exceptions import InputError
 
@@ -202,9 +202,9 @@ def test_a_hash_sign_may_be_a_token_or_begin_a_comment(tmp_path):
     """Comments have another number of columns than rows; the very first line is told apart by the first row after it."""
     path = tmp_path / "hash.conll"
     path.write_text("# O\n1 B-x\n\n# a comment of more columns\n# O\nfoo O\n")
-    assert [(line, rows) for line, rows in Columns(Source(str(path)))] == [
+    assert [(line, rows) for line, rows in ColumnFile(Source(str(path)))] == [
         (1, [["#", "O"], ["1", "B-x"]]),
         (5, [["#", "O"], ["foo", "O"]]),
     ]
     path.write_text("# global columns = three words and more\na\tb c\n")
-    assert list(Columns(Source(str(path)))) == [(2, [["a", "b c"]])]
+    assert list(ColumnFile(Source(str(path)))) == [(2, [["a", "b c"]])]

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rulefield.data.plain_json import read_json
-from rulefield.encode.formats.columns import Columns
+from rulefield.encode.formats.columns import ColumnFile
 from rulefield.encode.formats.source import STANDARD, Source
 from rulefield.exceptions import InputError
 from rulefield.outputs import check_output, whole_file
@@ -74,7 +74,7 @@ def read_corpus(path: str, form: str = "auto", *, labelled: bool, unknown: str |
 
 
 def _read_columns(source: Source, labelled: bool) -> FileContents:
-    columns = Columns(source)
+    columns = ColumnFile(source)
     blocks = [rows for _, rows in columns]
     if labelled and blocks and len(blocks[0][0]) < 2:
         raise InputError(f"{source.place} has one column; a labelled file has the token first and its label last.")

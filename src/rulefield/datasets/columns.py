@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from rulefield.datasets.folder import data_folder, find_file, read_lines
-from rulefield.encode.formats.columns import Columns
+from rulefield.encode.formats.columns import ColumnFile
 from rulefield.encode.formats.source import Source
 from rulefield.exceptions import InputError
 
@@ -14,9 +14,9 @@ LabelLists = list[list[str]]
 def read_columns(path: str | Path) -> tuple[Tokens, LabelLists]:
     """Tokens (tuples of all columns but the last) and labels (the last column) of a column file.
 
-    Files as in :func:`rulefield.encode.formats.columns.Columns`, compressed where the name ends in .gz.
+    Files as in :func:`rulefield.encode.formats.columns.ColumnFile`, compressed where the name ends in .gz.
     """
-    rows = [block for _, block in Columns(Source(str(path)))]
+    rows = [block for _, block in ColumnFile(Source(str(path)))]
     if rows and len(rows[0][0]) < 2:
         raise InputError(f"{str(path)!r} has one column; a labelled file has the token first and its label last.")
     return [[tuple(row[:-1]) for row in block] for block in rows], [[row[-1] for row in block] for block in rows]

@@ -26,7 +26,7 @@ from rulefield.encode.corpora.corpus import (
     read_description,
 )
 from rulefield.encode.corpora.mapped import MappedArrays, array_bytes, write_arrays
-from rulefield.encode.formats.columns import Columns
+from rulefield.encode.formats.columns import ColumnFile
 from rulefield.encode.formats.source import Source
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.vocabulary import Vocabulary
@@ -275,7 +275,7 @@ def _of_files(pattern: str | Path) -> Iterator[tuple[Any, Any]]:
 
 
 def _columns(name: str) -> Iterator[tuple[Any, Any]]:
-    for _, block in Columns(Source(name)):
+    for _, block in ColumnFile(Source(name)):
         if len(block[0]) < 2:
             raise InputError(f"{name!r} has one column; a labelled file has the token first and its label last.")
         tokens = [row[0] if len(row) == 2 else tuple(row[:-1]) for row in block]

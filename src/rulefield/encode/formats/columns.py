@@ -12,7 +12,7 @@ from rulefield.outputs import whole_file
 DOCUMENT_START = "-DOCSTART-"
 
 
-class Columns:
+class ColumnFile:
     """The sequences of a column file, each as (its first line, rows); all column files are read here.
 
     Columns are separated by tabs where the first line has one (cells may then be empty or hold blanks), else by white
@@ -65,7 +65,7 @@ def _finished(block: list[tuple[int, list[str]]]) -> Iterator[tuple[int, list[li
 
 def read(source: Source) -> Iterator[Document]:
     """Yield one document per sequence: tokens joined by blanks, labels (the last column) as spans."""
-    for line, rows in Columns(source):
+    for line, rows in ColumnFile(source):
         text, places = joined([row[0] for row in rows])
         spans = (
             None

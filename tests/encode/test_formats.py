@@ -2,10 +2,13 @@
 
 import gzip
 import json
+import zlib
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from spacy.tokens import DocBin
+from spacy.vocab import Vocab
 
 from rulefield.data.documents import Document, TextSpan, joined
 from rulefield.encode.formats import FORMATS, find_format, read_documents, write_documents
@@ -62,8 +65,16 @@ MADE = {
     "hugging-face": sentences(),
     "columns": sentences(always=True).filter(ordinary),
     "conllu": sentences(blanks=True),
+    "docbin": texts(ANY | st.sampled_from("  \n.a"), scores=True),
 }
-NAMES = {"brat": "folder", "table": "t.csv", "xml": "t.xml", "columns": "t.conll", "conllu": "t.conllu"}
+NAMES = {
+    "brat": "folder",
+    "table": "t.csv",
+    "xml": "t.xml",
+    "columns": "t.conll",
+    "conllu": "t.conllu",
+    "docbin": "t.spacy",
+}
 
 
 def test_every_format_has_a_round_trip():
@@ -208,3 +219,24 @@ def test_a_hash_sign_may_be_a_token_or_begin_a_comment(tmp_path):
     ]
     path.write_text("# global columns = three words and more\na\tb c\n")
     assert list(ColumnFile(Source(str(path)))) == [(2, [["a", "b c"]])]
+
+
+def test_spacy_reads_what_is_written_for_it(tmp_path):
+    flat = Document("Ada Lovelace  wrote, 1843", (TextSpan(0, 12, "name"), TextSpan(20, 25, "year")), name="7")
+    nested = Document("Ada Love", (TextSpan(0, 8, "authors"), TextSpan(0, 3, "first")))
+    write_documents([flat, nested, Document("no notes")], tmp_path / "t.spacy")
+    docs = list(DocBin().from_disk(tmp_path / "t.spacy").get_docs(Vocab()))
+    assert [doc.text for doc in docs] == [flat.text, nested.text, "no notes"]
+    assert [(ent.text, ent.label_) for ent in docs[0].ents] == [("Ada Lovelace", "name"), (" 1843", "year")]
+    assert [span.label_ for span in docs[1].spans["sc"]] == ["first", "authors"]
+    again = list(read_documents(tmp_path / "t.spacy"))
+    assert [(d.text, d.spans) for d in again] == [(d.text, d.spans) for d in (flat, nested, Document("no notes"))]
+    assert again[0].name == "7"
+
+
+def test_damaged_doc_bins_are_refused(tmp_path):
+    path = tmp_path / "t.spacy"
+    for data in (b"", b"junk", zlib.compress(b"junk"), zlib.compress(bytes(1 << 25))):
+        path.write_bytes(data)
+        with pytest.raises(InputError, match="t.spacy"):
+            list(read_documents(path))

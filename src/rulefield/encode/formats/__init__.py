@@ -9,6 +9,7 @@ from rulefield.encode.formats import (
     brat,
     columns,
     conllu,
+    docbin,
     doccano,
     hugging_face,
     inline_xml,
@@ -20,7 +21,7 @@ from rulefield.encode.formats.base import Format, json_records
 from rulefield.encode.formats.source import STANDARD, Source
 from rulefield.exceptions import InputError
 
-_MODULES = (label_studio, prodigy, hugging_face, doccano, inline_xml, brat, conllu, tables, columns)
+_MODULES = (label_studio, prodigy, hugging_face, doccano, inline_xml, brat, conllu, docbin, tables, columns)
 FORMATS: dict[str, Format] = {module.FORMAT.name: module.FORMAT for module in _MODULES}
 _JSON = (".json", ".jsonl", ".ndjson")
 
@@ -112,5 +113,6 @@ def _format_to_write(path: str) -> str:
         ".tsv": "table",
         ".parquet": "table",
         ".pq": "table",
+        ".spacy": "docbin",
     }
     return known.get(Path(lower).suffix, "brat" if not Path(lower).suffix else "columns")

@@ -42,6 +42,8 @@ FAMILY_EXCEPTIONS = {
     ("inference", "joint", "chain"): "what rules leave open is a small chain over joint states",
     ("estimators", "ruled", "chain"): "RuledCRF wraps a ChainCRF",
     ("estimators", "documents", "graph"): "boxes are nodes of a graph",
+    ("estimators", "gaussian", "predictors"): "fields join cross-fitted predictors",
+    ("estimators", "graph", "predictors"): "and so do graphs",
     ("estimators", "text", "chain"): "a parser labels tokens with a chain",
     ("estimators", "text", "ruled"): "or with a chain and learned rules",
     ("kernels", "segments", "lattice"): "segmentations are laid out as the lattice that rules are multiplied with",

@@ -28,7 +28,7 @@ from sklearn.preprocessing import StandardScaler
 
 from rulefield.datasets.multilabel import MultiLabelData
 from rulefield.encode.similarity import chi2, label_distance, mutual_info, overfit_correlation
-from rulefield.estimators.gaussian.scores import CrossFitting, FittedScores, ScoreTask, cross_fit_scores
+from rulefield.estimators.predictors.cross_fitting import CrossFitting, FittedScores, ScoreTask, cross_fit_scores
 
 PAPER_NAMES = ["ridge logistic", "lasso logistic", "neural network", "random forest"]
 CROSSFIT_NAMES = ["chosen forest", "chosen logistic"]

@@ -16,6 +16,7 @@ _PUBLIC = {
     "GaussianCRFRegressor": "rulefield.estimators.gaussian.regressor",
     "GeneralizedExpectation": "rulefield.estimators.expectations",
     "GraphCRF": "rulefield.estimators.graph.estimator",
+    "GraphPredictors": "rulefield.estimators.graph.predictors",
     "BrokenRule": "rulefield.estimators.labelings",
     "JointCRF": "rulefield.estimators.joint.estimator",
     "Labeling": "rulefield.estimators.labelings",

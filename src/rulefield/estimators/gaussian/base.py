@@ -26,8 +26,6 @@ from rulefield.estimators.gaussian.layouts import (
     is_ragged,
 )
 from rulefield.estimators.gaussian.order import content_order, taken
-from rulefield.estimators.gaussian.predictors import describe, remake
-from rulefield.estimators.gaussian.scores import CrossFitting, RandomState, ScoreTask, generator_seed
 from rulefield.estimators.packing import Packer
 from rulefield.estimators.parameters import (
     FLAG,
@@ -39,6 +37,8 @@ from rulefield.estimators.parameters import (
     one_of,
     whole,
 )
+from rulefield.estimators.predictors.cross_fitting import CrossFitting, RandomState, ScoreTask, generator_seed
+from rulefield.estimators.predictors.files import describe, remake
 from rulefield.estimators.tables import KnownTable, known_rows
 from rulefield.exceptions import InputError
 from rulefield.learning.fit_log import FitResult, joined

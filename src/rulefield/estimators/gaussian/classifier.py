@@ -35,7 +35,6 @@ from rulefield.estimators.gaussian.inputs import Batched, GaussianTraining, make
 from rulefield.estimators.gaussian.joint import GaussianJointMixin
 from rulefield.estimators.gaussian.labels import LabelCodes, read_labels
 from rulefield.estimators.gaussian.layouts import Layout, TableLayout
-from rulefield.estimators.gaussian.scores import RandomState, ScoreTask
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
     FLAG,
@@ -45,6 +44,7 @@ from rulefield.estimators.parameters import (
     check_value,
     one_of,
 )
+from rulefield.estimators.predictors.cross_fitting import RandomState, ScoreTask
 from rulefield.estimators.tables import KnownTable
 from rulefield.exceptions import InputError, ModelFileError
 from rulefield.inference.gaussian.field import expected_logistic

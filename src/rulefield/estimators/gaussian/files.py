@@ -10,8 +10,8 @@ import scipy.sparse
 from rulefield.estimators.base import State
 from rulefield.estimators.gaussian.inputs import GraphEntry, OwnGraph, SharedGraph
 from rulefield.estimators.gaussian.layouts import Layout, NodesLayout, ScoresLayout, TableLayout
-from rulefield.estimators.gaussian.predictors import describe, fitted_state, refit, remake
-from rulefield.estimators.gaussian.scores import FittedScores, ScoreTask
+from rulefield.estimators.predictors.cross_fitting import FittedScores, ScoreTask
+from rulefield.estimators.predictors.files import describe, fitted_state, refit, remake
 from rulefield.exceptions import ModelFileError
 from rulefield.forms import Label, check_arrays, check_typed, sparse_matrix, weights
 from rulefield.models.gaussian import GaussianModel

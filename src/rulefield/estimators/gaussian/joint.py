@@ -11,8 +11,8 @@ from rulefield.estimators.gaussian.base import GaussianCRFBase, Graphs
 from rulefield.estimators.gaussian.inputs import Batched
 from rulefield.estimators.gaussian.labels import LabelCodes
 from rulefield.estimators.gaussian.rules import LabelRules
-from rulefield.estimators.gaussian.scores import RandomState, generator_seed
 from rulefield.estimators.parameters import ON_INFEASIBLE, RULES, check_value, whole
+from rulefield.estimators.predictors.cross_fitting import RandomState, generator_seed
 from rulefield.estimators.tables import KnownTable
 from rulefield.exceptions import InputError
 from rulefield.inference.gaussian.field import posterior

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.model_selection import GroupKFold
 
-from rulefield.estimators.gaussian.scores import CrossFitting, FittedScores, ScoreTask, cross_fit_scores
+from rulefield.estimators.predictors.cross_fitting import CrossFitting, FittedScores, ScoreTask, cross_fit_scores
 from rulefield.exceptions import InputError
 
 LARGEST = 30.0  # a logit beyond this is as good as infinite

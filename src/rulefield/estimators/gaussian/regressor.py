@@ -27,8 +27,8 @@ from rulefield.estimators.gaussian.base import (
 from rulefield.estimators.gaussian.files import field_state, restore_field, restored_task
 from rulefield.estimators.gaussian.inputs import Batched, make_batches
 from rulefield.estimators.gaussian.layouts import Labels, Layout, TableLayout, is_ragged
-from rulefield.estimators.gaussian.scores import RandomState, ScoreTask, generator_seed
 from rulefield.estimators.parameters import check_parameters, check_value, whole
+from rulefield.estimators.predictors.cross_fitting import RandomState, ScoreTask, generator_seed
 from rulefield.estimators.tables import KnownTable
 from rulefield.exceptions import InputError, LabelError, ModelFileError
 from rulefield.forms import Form, check_arrays, weights

@@ -14,6 +14,7 @@ from rulefield.estimators.fitting import record_fit, report_fit
 from rulefield.estimators.graph.decoding import GraphDecoder, SearchLimits
 from rulefield.estimators.graph.files import graph_state, restore_graph
 from rulefield.estimators.graph.inputs import Known, Labels, checked_graphs, checked_labels, checked_weight
+from rulefield.estimators.graph.predictors import FittedPredictors, GraphPredictors, fit_predictors
 from rulefield.estimators.graph.structure import Columns, Kinds, make_spec, node_costs
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
@@ -74,6 +75,9 @@ class GraphCRF(SavedModel):
         pair.
     share : list of lists, optional
         Groups of types, or of (type, type) pairs, that use the same weights.
+    predictors : list, dict of type or (type, type) to list, or GraphPredictors, optional
+        scikit-learn classifiers whose log-probabilities are more features of nodes (and edges): cross-fitted by graph for
+        learning, refitted on all graphs for prediction. A plain list is for the only type.
     labels : dict of type to int or list, optional
         The labels of a type, where they do not all occur in training (a latent type: how many).
     class_weight : None, "balanced" or dict of type to (dict of label to weight, or "balanced"), default None
@@ -119,6 +123,8 @@ class GraphCRF(SavedModel):
         How the fit ended, in words.
     gap_ : float or None
         Duality gap (``ssvm``).
+    predictors_ : dict of type or (type, type) to list
+        Fitted classifiers, where there are any: those that a file cannot hold are given back to ``load`` so.
 
     Examples
     --------
@@ -132,6 +138,7 @@ class GraphCRF(SavedModel):
     """
 
     _kind = "GraphCRF"
+    _given_to_load = ("predictors",)
     _saved = ("_plain_labels", "log_", "n_iter_", "converged_", "stopped_because_", "gap_")
     _parameters: ClassVar = {
         "algorithm": one_of(*ALGORITHMS),
@@ -140,6 +147,11 @@ class GraphCRF(SavedModel):
         "symmetric": COLUMNS,
         "antisymmetric": COLUMNS,
         "share": optional(list_of('a list of groups of types, as [["a", "b"]]', list, tuple)),
+        "predictors": optional(
+            instance_of(
+                "a list of classifiers, a dict of lists or GraphPredictors", list, tuple, Mapping, GraphPredictors
+            )
+        ),
         "labels": optional(instance_of("a dict by type", Mapping)),
         "class_weight": optional(either(one_of("balanced"), instance_of("a dict by type", Mapping))),
         "rules": RULES,
@@ -162,6 +174,7 @@ class GraphCRF(SavedModel):
         symmetric: Columns = None,
         antisymmetric: Columns = None,
         share: Sequence[Sequence[str | Pair]] | None = None,
+        predictors: Sequence[Any] | Mapping[Any, Any] | GraphPredictors | None = None,
         labels: Mapping[str, int | Sequence[Any]] | None = None,
         class_weight: str | Mapping[Any, Any] | None = None,
         rules: Rules = None,
@@ -180,6 +193,7 @@ class GraphCRF(SavedModel):
         self.symmetric = symmetric
         self.antisymmetric = antisymmetric
         self.share = share
+        self.predictors = predictors
         self.labels = labels
         self.class_weight = class_weight
         self.rules = rules
@@ -196,7 +210,12 @@ class GraphCRF(SavedModel):
 
     @interruptible
     def fit(
-        self, X: Sequence[TypedGraph], y: Sequence[Labels], sample_weight: Sequence[float] | np.ndarray | None = None
+        self,
+        X: Sequence[TypedGraph],
+        y: Sequence[Labels],
+        sample_weight: Sequence[float] | np.ndarray | None = None,
+        *,
+        groups: Sequence[Any] | np.ndarray | None = None,
     ) -> Self:
         """Learn from labelled graphs.
 
@@ -208,12 +227,18 @@ class GraphCRF(SavedModel):
             hidden states of one label, say); a type left out, or None, is unknown altogether. Where graphs have one
             type, plain sequences of labels do.
         sample_weight : array-like of shape (n_graphs,), optional
+        groups : array-like of shape (n_graphs,), optional
+            Graphs that belong together (pages of a book): cross-fitting of predictors never splits them.
         """
-        report_fit(self, self._learn(X, y, sample_weight))
+        report_fit(self, self._learn(X, y, sample_weight, groups))
         return self
 
     def _learn(
-        self, X: Sequence[TypedGraph], y: Sequence[Labels], sample_weight: Sequence[float] | np.ndarray | None
+        self,
+        X: Sequence[TypedGraph],
+        y: Sequence[Labels],
+        sample_weight: Sequence[float] | np.ndarray | None,
+        groups: Sequence[Any] | np.ndarray | None = None,
     ) -> FitResult:
         check_parameters(self)
         if self.algorithm == "ssvm" and self.l2 == 0:
@@ -222,6 +247,7 @@ class GraphCRF(SavedModel):
         labels = checked_labels(y, len(graphs))
         weight = checked_weight(sample_weight, len(graphs))
         names = GraphLabels.fit(graphs, labels, self.labels)
+        graphs, predictors = self._cross_fitted(graphs, labels, names, groups)
         spec = make_spec(self.edge_weights, self.symmetric, self.antisymmetric, self.share, graphs, names)
         model = GraphModel(spec)
         shards = self._shards(graphs, labels, names, weight)
@@ -236,10 +262,24 @@ class GraphCRF(SavedModel):
         )
         learned = fit_graph_model(model, shards, training, self._start(model, shards))
         self._plain_labels = not any(isinstance(given, Mapping) for given in labels)
-        self._set_model(model, names, learned.theta)
+        self._set_model(model, names, learned.theta, predictors)
         record_fit(self, learned)
         self.gap_ = learned.gap
         return learned
+
+    def _cross_fitted(
+        self,
+        graphs: list[TypedGraph],
+        labels: Sequence[Labels],
+        names: GraphLabels,
+        groups: Sequence[Any] | np.ndarray | None,
+    ) -> tuple[list[TypedGraph], FittedPredictors | None]:
+        """Graphs with the scores of predictors that did not see them, and predictors for new graphs."""
+        if self.predictors is None:
+            return graphs, None
+        numbers = [names.encode(graph, given) for graph, given in zip(graphs, labels)]
+        spec = GraphPredictors.of(self.predictors)
+        return fit_predictors(spec, graphs, numbers, names, groups, self.random_state, self.n_jobs)
 
     def _shards(
         self, graphs: Sequence[TypedGraph], labels: Sequence[Labels], names: GraphLabels, weight: np.ndarray
@@ -275,8 +315,12 @@ class GraphCRF(SavedModel):
     def _most_iterations(self) -> int:
         return self.max_iter or MOST_ITERATIONS[self.algorithm]
 
-    def _set_model(self, model: GraphModel, names: GraphLabels, theta: np.ndarray) -> None:
-        self.model_, self._names, self.theta_ = model, names, theta
+    def _set_model(
+        self, model: GraphModel, names: GraphLabels, theta: np.ndarray, predictors: FittedPredictors | None = None
+    ) -> None:
+        self.model_, self._names, self.theta_, self._predictors = model, names, theta, predictors
+        if predictors is not None:
+            self.predictors_ = predictors.members
         self.classes_ = names.classes
         self.n_parameters_ = model.n_parameters
         self.n_features_in_ = dict(model.spec.features)
@@ -428,7 +472,8 @@ class GraphCRF(SavedModel):
 
     def _graphs(self, X: Sequence[TypedGraph]) -> list[TypedGraph]:
         self._check_fitted()
-        return checked_graphs(X)
+        graphs = checked_graphs(X)
+        return graphs if self._predictors is None else self._predictors(graphs)
 
     def _allowed(self, graphs: Sequence[TypedGraph], known: Known) -> list[np.ndarray] | None:
         """Labels that each graph's nodes may have, flat, when some are known; None where nothing is."""
@@ -451,8 +496,11 @@ class GraphCRF(SavedModel):
         tags.target_tags.required = True
         return tags
 
+    def _params_to_save(self) -> dict[str, Any]:
+        return {"predictors": None}  # they come back with the fitted ones
+
     def _state(self) -> State:
         return graph_state(self)
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
-        restore_graph(self, arrays, metadata)
+        restore_graph(self, arrays, metadata, given.get("predictors"))

@@ -6,6 +6,7 @@ import numpy as np
 
 from rulefield.encode.graph_labels import GraphLabels
 from rulefield.estimators.base import State
+from rulefield.estimators.graph.predictors import predictors_state, restore_predictors
 from rulefield.exceptions import ModelFileError
 from rulefield.forms import Label, check_arrays, check_typed, weights
 from rulefield.models.graph import GraphModel, GraphSpec
@@ -15,6 +16,23 @@ if TYPE_CHECKING:
 
 
 Pair = tuple[str, str]
+
+
+class ClassifiersEntry(TypedDict):
+    """Classifiers of a type, or of a pair of types: each fitted and unfitted."""
+
+    key: str | list[str]
+    members: list[list[Any]]
+
+
+class ClassifiersMetadata(TypedDict):
+    """What :func:`predictors_state` gives beside arrays."""
+
+    plain: bool
+    neighbours: list[str]
+    beside: bool
+    cv: int
+    entries: list[ClassifiersEntry]
 
 
 class GraphMetadata(TypedDict):
@@ -27,6 +45,7 @@ class GraphMetadata(TypedDict):
     symmetric: list[tuple[str, str, list[int]]]
     antisymmetric: list[tuple[str, str, list[int]]]
     shared: list[list[str | Pair]]
+    predictors: ClassifiersMetadata | None
 
 
 def _check(data: dict[str, Any], n_weights: int) -> None:
@@ -51,8 +70,9 @@ def _check(data: dict[str, Any], n_weights: int) -> None:
 
 def graph_state(estimator: "GraphCRF") -> State:
     """Return the weights as one array and everything else as JSON-able metadata."""
-    spec = estimator.model_.spec
-    return {"theta": estimator.theta_}, {
+    spec, predictors = estimator.model_.spec, estimator._predictors
+    more, kept = ({}, None) if predictors is None else predictors_state(predictors)
+    return {"theta": estimator.theta_} | more, {
         "classes": [[t, c.tolist()] for t, c in sorted(estimator.classes_.items())],
         "features": sorted(spec.features.items()),
         "edge_features": [[*pair, d] for pair, d in sorted(spec.edge_features.items())],
@@ -60,11 +80,14 @@ def graph_state(estimator: "GraphCRF") -> State:
         "symmetric": [[*pair, list(f)] for pair, f in sorted(spec.symmetric.items())],
         "antisymmetric": [[*pair, list(f)] for pair, f in sorted(spec.antisymmetric.items())],
         "shared": [list(group) for group in spec.shared],
+        "predictors": kept,
     }
 
 
-def restore_graph(estimator: "GraphCRF", arrays: dict[str, np.ndarray], data: dict[str, Any]) -> None:
-    """Undo :func:`graph_state`."""
+def restore_graph(
+    estimator: "GraphCRF", arrays: dict[str, np.ndarray], data: dict[str, Any], given: object = None
+) -> None:
+    """Undo :func:`graph_state`; ``given`` are fitted predictors that the file could not hold."""
     _check(data, len(arrays["theta"]))
     names = GraphLabels({t: np.asarray(labels) for t, labels in data["classes"]})
     spec = GraphSpec(
@@ -78,4 +101,9 @@ def restore_graph(estimator: "GraphCRF", arrays: dict[str, np.ndarray], data: di
     )
     model = GraphModel(spec)
     check_arrays(arrays, {"theta": weights("weights")}, {"weights": model.n_parameters})
-    estimator._set_model(model, names, arrays["theta"])
+    predictors = None
+    if data["predictors"] is not None:
+        predictors = restore_predictors(data["predictors"], arrays, names, given)
+        kept = predictors.spec
+        estimator.predictors = kept if kept.neighbours or not kept.beside or kept.cv != 5 else kept.predictors
+    estimator._set_model(model, names, arrays["theta"], predictors)

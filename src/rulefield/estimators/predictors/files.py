@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from rulefield.estimators.gaussian.scores import Prior
+from rulefield.estimators.predictors.cross_fitting import Prior
 from rulefield.exceptions import ModelFileError
 
 LEARNED: dict[type, tuple[str, ...]] = {

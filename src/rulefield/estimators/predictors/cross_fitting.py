@@ -1,4 +1,4 @@
-"""Scores of unstructured predictors for a Gaussian field: cross-fitted for training, refitted for new data."""
+"""Scores of predictors, cross-fitted for training and refitted for new data: what structured models learn from."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,0 +1,308 @@
+"""Classifiers inside a graph model: cross-fitted by graph, their log-probabilities are features of nodes and edges."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.model_selection import GroupKFold
+
+from rulefield.data.graphs import Features, Pair, TypedGraph
+from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
+from rulefield.estimators.base import State
+from rulefield.estimators.parameters import FLAG, Table, anything, check_parameters, list_of, whole
+from rulefield.estimators.predictors.cross_fitting import CrossFitting, FittedScores, ScoreTask, cross_fit_scores
+from rulefield.estimators.predictors.files import describe, fitted_state, refit, remake
+from rulefield.estimators.types import RandomState
+from rulefield.exceptions import InputError, ModelFileError
+
+Key = str | Pair
+VIEWS = ("mean", "max")
+
+
+class GraphPredictors(BaseEstimator):
+    """Which classifiers a :class:`rulefield.GraphCRF` holds, and what they see.
+
+    Parameters
+    ----------
+    predictors : list, or dict of type or (type, type) to list
+        scikit-learn classifiers with ``predict_proba``. Those of a type see its nodes' features; those of a pair of
+        types see the edge's features and both nodes', and tell the pair of labels. A plain list is for the only type. An
+        entry that is itself a list holds alternatives, of which the one with the least cross-fitted loss is used.
+    neighbours : list of "mean" and "max", default ()
+        What predictors of nodes see of their neighbours' features as well, by edge type and direction.
+    beside : bool, default True
+        Keep the features that the graphs have, too; False: the log-probabilities and a constant stand in their place.
+    cv : int, default 5
+        Folds of graphs (or of ``groups``): features for learning come from classifiers that did not see the graph.
+    """
+
+    _parameters: ClassVar[Table] = {
+        "predictors": anything(),
+        "neighbours": list_of("a list of 'mean' and 'max'", str),
+        "beside": FLAG,
+        "cv": whole(2),
+    }
+
+    def __init__(self, predictors: Any, *, neighbours: Sequence[str] = (), beside: bool = True, cv: int = 5):
+        self.predictors = predictors
+        self.neighbours = neighbours
+        self.beside = beside
+        self.cv = cv
+
+    @classmethod
+    def of(cls, given: Any) -> "GraphPredictors":
+        """Read what ``GraphCRF(predictors=...)`` was given."""
+        made = given if isinstance(given, cls) else cls(given)
+        check_parameters(made)
+        if strange := [view for view in made.neighbours if view not in VIEWS]:
+            raise InputError(f"neighbours must be among {VIEWS}; got {strange[0]!r}.")
+        return made
+
+    def by_key(self, types: Sequence[str]) -> dict[Key, list[Any]]:
+        """Predictors of each type and pair of types."""
+        given = self.predictors
+        if isinstance(given, Mapping):
+            return {key: list(value) for key, value in given.items()}
+        if not isinstance(given, list | tuple) or not given:
+            raise InputError(f"predictors must be a list of classifiers, or a dict of lists; got {given!r:.60}.")
+        if len(types) != 1:
+            raise InputError(f"predictors must be a dict by type where there are several: {list(types)}.")
+        return {types[0]: list(given)}
+
+
+class FittedPredictors:
+    """Fitted classifiers of all types and pairs: they turn graphs into graphs with more features.
+
+    Parameters
+    ----------
+    spec : GraphPredictors
+    names : GraphLabels
+    fitted : dict of type or pair to FittedScores
+    """
+
+    def __init__(self, spec: GraphPredictors, names: GraphLabels, fitted: Mapping[Key, FittedScores]):
+        self.spec, self.names, self.fitted = spec, names, dict(fitted)
+
+    @property
+    def members(self) -> dict[Key, list[Any]]:
+        """The fitted classifiers."""
+        return {key: [one[0] for one in scores.members] for key, scores in self.fitted.items()}
+
+    def __call__(self, graphs: Sequence[TypedGraph]) -> list[TypedGraph]:
+        """Add the log-probabilities of classifiers that saw all training graphs."""
+        found = {}
+        for key, fitted in self.fitted.items():
+            rows = [_rows(graph, key, self.spec.neighbours) for graph in graphs]
+            flat = _stacked(rows)
+            width = fitted.task.width * len(fitted.members)
+            scores = _flat(fitted(flat)) if flat.shape[0] else np.zeros((0, width))
+            found[key] = np.split(scores, np.cumsum([row.shape[0] for row in rows])[:-1])
+        return [
+            _with(graph, {key: parts[g] for key, parts in found.items()}, self.spec.beside)
+            for g, graph in enumerate(graphs)
+        ]
+
+
+def fit_predictors(
+    spec: GraphPredictors,
+    graphs: Sequence[TypedGraph],
+    numbers: Sequence[np.ndarray],
+    names: GraphLabels,
+    groups: Sequence[Any] | np.ndarray | None,
+    random_state: RandomState,
+    n_jobs: int | None,
+) -> tuple[list[TypedGraph], FittedPredictors]:
+    """Fit all classifiers; return the training graphs with cross-fitted scores, and the classifiers for new graphs.
+
+    Parameters
+    ----------
+    spec : GraphPredictors
+    graphs : list of TypedGraph
+    numbers : list of ndarray
+        Label numbers of each graph's nodes, types sorted by name; -1 where unknown.
+    names : GraphLabels
+    groups : array-like of shape (n_graphs,), optional
+        Graphs of one group are never split between folds.
+    random_state, n_jobs : as in the estimator
+    """
+    own = np.arange(len(graphs)) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
+    if len(own) != len(graphs):
+        raise InputError(f"groups must hold one entry for each of {len(graphs)} graphs; got {len(own)}.")
+    n_folds = min(spec.cv, len(np.unique(own)))
+    if n_folds < 2:
+        raise InputError("predictors need two graphs (or groups) at least, to be cross-fitted; got one.")
+    fitted: dict[Key, FittedScores] = {}
+    found: dict[Key, list[np.ndarray]] = {}
+    for key, predictors in spec.by_key(sorted(names.classes)).items():
+        _check_key(key, names, graphs)
+        rows = [_rows(graph, key, spec.neighbours) for graph in graphs]
+        sizes = [row.shape[0] for row in rows]
+        labels = np.concatenate([_targets(graph, y, key, names) for graph, y in zip(graphs, numbers)])
+        folds = list(GroupKFold(n_folds).split(np.zeros(len(labels)), groups=np.repeat(own, sizes)))
+        task = ScoreTask("classes", _n_classes(key, names))
+        how = CrossFitting(predictors, folds, random_state, n_jobs)
+        scores, _, fitted[key] = cross_fit_scores(how, _stacked(rows), labels[:, None], task)
+        found[key] = np.split(_flat(scores), np.cumsum(sizes)[:-1])
+    made = [
+        _with(graph, {key: parts[g] for key, parts in found.items()}, spec.beside) for g, graph in enumerate(graphs)
+    ]
+    return made, FittedPredictors(spec, names, fitted)
+
+
+def _check_key(key: Key, names: GraphLabels, graphs: Sequence[TypedGraph]) -> None:
+    types = (key,) if isinstance(key, str) else key
+    if any(t not in names.classes for t in types):
+        raise InputError(f"predictors name {key!r}; the graphs have nodes of types {sorted(names.classes)}.")
+    if not isinstance(key, str) and not any(key in graph.edges for graph in graphs):
+        raise InputError(f"predictors name the edges {key!r}, which no graph has.")
+
+
+def _n_classes(key: Key, names: GraphLabels) -> int:
+    return int(np.prod([names.counts[t] for t in ((key,) if isinstance(key, str) else key)]))
+
+
+def _targets(graph: TypedGraph, numbers: np.ndarray, key: Key, names: GraphLabels) -> np.ndarray:
+    """Label of each node, or number of the pair of labels of each edge; NaN where unknown."""
+    by_type = names.by_type(graph, numbers, flat=False)
+    if isinstance(key, str):
+        own = by_type.get(key, np.zeros(0, np.int64))
+        return np.where(own == UNKNOWN, np.nan, own)
+    if key not in graph.edges:
+        return np.zeros(0)
+    pairs = graph.edges[key][0]
+    a, b = by_type[key[0]][pairs[:, 0]], by_type[key[1]][pairs[:, 1]]
+    return np.where((a == UNKNOWN) | (b == UNKNOWN), np.nan, a * names.counts[key[1]] + b)
+
+
+def _rows(graph: TypedGraph, key: Key, views: Sequence[str]) -> Features:
+    """Return what predictors of a type (or pair of types) see in one graph."""
+    if isinstance(key, str):
+        own = graph.nodes.get(key)
+        return np.zeros((0, 0)) if own is None else _joined([own, *_neighbours(graph, key, views)])
+    if key not in graph.edges:
+        return np.zeros((0, 0))
+    pairs, features = graph.edges[key]
+    ends = [graph.nodes[t][pairs[:, side]] for side, t in enumerate(key)]
+    return _joined([np.ones((len(pairs), 1)) if features is None else features, *ends])
+
+
+def _neighbours(graph: TypedGraph, kind: str, views: Sequence[str]) -> list[np.ndarray]:
+    """Mean and largest features of the neighbours of each node, by type of edge and direction; 0 where there are none."""
+    found = []
+    n = graph.nodes[kind].shape[0]
+    for key in sorted(graph.edges) if views else ():
+        for side in (0, 1):
+            if key[side] != kind:
+                continue
+            own, other = graph.edges[key][0][:, side], graph.edges[key][0][:, 1 - side]
+            values = graph.nodes[key[1 - side]]
+            values = values.toarray() if sparse.issparse(values) else values
+            if "mean" in views:
+                count = np.maximum(np.bincount(own, minlength=n), 1)
+                links = sparse.csr_array((np.ones(len(own)), (own, other)), shape=(n, len(values)))
+                found.append((links @ values) / count[:, None])
+            if "max" in views:
+                top = np.full((n, values.shape[1]), -np.inf)
+                np.maximum.at(top, own, values[other])
+                found.append(np.where(np.isfinite(top), top, 0.0))
+    return found
+
+
+def _joined(parts: Sequence[Features]) -> Features:
+    if any(sparse.issparse(part) for part in parts):
+        return sparse.csr_array(sparse.hstack(parts))
+    return np.hstack(parts)
+
+
+def _stacked(rows: Sequence[Features]) -> Features:
+    used = [row for row in rows if row.shape[1]]
+    if not used:
+        return np.zeros((0, 0))
+    return sparse.csr_array(sparse.vstack(used)) if any(map(sparse.issparse, used)) else np.concatenate(used)
+
+
+def _flat(scores: np.ndarray) -> np.ndarray:
+    """(n, width, 1, k) -> (n, width * k)."""
+    return scores.reshape(len(scores), -1)
+
+
+def _with(graph: TypedGraph, scores: Mapping[Key, np.ndarray], beside: bool) -> TypedGraph:
+    """Return the graph with scores as more features of its nodes and edges, or in their place."""
+    nodes: dict[str, Any] = dict(graph.nodes)
+    edges: dict[Pair, Any] = dict(graph.edges)
+    for key, more in scores.items():
+        if isinstance(key, str) and key in nodes:
+            nodes[key] = _joined([nodes[key] if beside else np.ones((len(more), 1)), more])
+        elif not isinstance(key, str) and key in edges:
+            pairs, features = edges[key]
+            own = np.ones((len(pairs), 1)) if features is None or not beside else features
+            edges[key] = (pairs, _joined([own, more]))
+    return TypedGraph(nodes, edges, graph.relations)
+
+
+# --- files ------------------------------------------------------------------------------------------
+
+
+def predictors_state(fitted: FittedPredictors) -> State:
+    """Return classifiers as arrays and metadata; those that a file cannot hold are named, to be given back."""
+    arrays: dict[str, np.ndarray] = {}
+    entries: list[Any] = []
+    for i, (key, scores) in enumerate(fitted.fitted.items()):
+        members = []
+        for k, (one,) in enumerate(scores.members):
+            try:
+                plain = fitted_state(one, f"predictor{i}.{k}", arrays)
+            except ModelFileError:
+                plain = {"given": type(one).__name__}
+            members.append([plain, _described(scores.chosen[k])])
+        entries.append({"key": key if isinstance(key, str) else list(key), "members": members})
+    spec = fitted.spec
+    return arrays, {
+        "plain": not isinstance(spec.predictors, Mapping),
+        "neighbours": list(spec.neighbours),
+        "beside": bool(spec.beside),
+        "cv": int(spec.cv),
+        "entries": entries,
+    }
+
+
+def _described(predictor: Any) -> Any:
+    try:
+        return describe(predictor)
+    except ModelFileError:
+        return None
+
+
+def restore_predictors(
+    data: Mapping[str, Any], arrays: Mapping[str, np.ndarray], names: GraphLabels, given: Any
+) -> FittedPredictors:
+    """Undo :func:`predictors_state`; ``given`` are the fitted classifiers that the file could not hold."""
+    fitted: dict[Key, FittedScores] = {}
+    chosen: dict[Key, list[Any]] = {}
+    for i, entry in enumerate(data["entries"]):
+        key: Key = entry["key"] if isinstance(entry["key"], str) else (entry["key"][0], entry["key"][1])
+        members = []
+        chosen[key] = []
+        for k, (plain, unfitted) in enumerate(entry["members"]):
+            if isinstance(plain, dict) and "given" in plain:
+                members.append([_given(given, key, k, plain["given"])])
+            else:
+                members.append([refit(plain, f"predictor{i}.{k}", arrays)])
+            chosen[key].append(members[-1][0] if unfitted is None else remake(unfitted))
+        fitted[key] = FittedScores(ScoreTask("classes", _n_classes(key, names)), members, 1, chosen[key])
+    listed = next(iter(chosen.values())) if data["plain"] else chosen
+    spec = GraphPredictors(listed, neighbours=data["neighbours"], beside=data["beside"], cv=data["cv"])
+    return FittedPredictors(GraphPredictors.of(spec), names, fitted)
+
+
+def _given(given: Any, key: Key, k: int, name: str) -> Any:
+    rows = given if isinstance(given, Mapping) else {key: given}
+    try:
+        return rows[key][k]
+    except (KeyError, IndexError, TypeError):
+        raise ModelFileError(
+            f"the model was trained with a {name} for {key!r}, which a file cannot hold; give it back fitted, as "
+            "predictors_ has it: load(path, predictors=...)."
+        ) from None

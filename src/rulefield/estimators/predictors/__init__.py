@@ -1,0 +1,1 @@
+"""Classifiers and regressors of other libraries inside structured models."""

@@ -1,0 +1,124 @@
+"""Classifiers inside GraphCRF: cross-fitted by graph, kept in files or asked for, better where scores are not linear."""
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.tree import DecisionTreeClassifier
+
+import rulefield as rf
+from rulefield.encode.graph_builders import chain
+from rulefield.estimators.graph.predictors import GraphPredictors
+from rulefield.exceptions import InputError, ModelFileError
+
+
+def sizes(n=30, seed=0):
+    """Chains whose labels say how large a number is, whatever its sign: no linear function of the features."""
+    rng = np.random.default_rng(seed)
+    X, y = [], []
+    for _ in range(n):
+        labels = np.repeat(rng.integers(2, size=2), 6)
+        sign = rng.choice([-1, 1], size=12)
+        noise = rng.random(12) < 0.15
+        features = np.stack([sign * np.where(labels ^ noise, 2.0, 0.5), rng.normal(size=12), np.ones(12)], axis=1)
+        X.append(chain(features + 0.1 * rng.normal(size=features.shape)))
+        y.append(np.array(["small", "large"])[labels])
+    return X, y
+
+
+class Watcher(ClassifierMixin, BaseEstimator):
+    """Remembers what it saw: no graph may be scored by one that saw it."""
+
+    def fit(self, X, y):
+        self.seen_ = {round(float(row[0]), 12) for row in X}
+        self.classes_ = np.unique(y)
+        return self
+
+    def predict_proba(self, X):
+        known = np.array([round(float(row[0]), 12) in self.seen_ for row in X])
+        return np.where(known[:, None], [[0.9, 0.1]], [[0.5, 0.5]])
+
+
+def test_a_tree_inside_learns_what_is_not_linear():
+    (X, y), (new, gold) = sizes(), sizes(seed=1)
+    plain = rf.GraphCRF().fit(X, y).score(new, gold)
+    tree = DecisionTreeClassifier(max_depth=3, random_state=0)
+    joined = rf.GraphCRF(predictors=[tree]).fit(X, y)
+    alone = tree.fit(np.concatenate([g.nodes["token"] for g in X]), np.concatenate(y))
+    by_itself = np.mean(alone.predict(np.concatenate([g.nodes["token"] for g in new])) == np.concatenate(gold))
+    assert joined.score(new, gold) > max(plain, by_itself) + 0.02
+    assert joined.coef_["token"].shape == (2, 3 + 2)
+    edges = rf.GraphCRF(predictors={("token", "token"): [tree]}).fit(X, y)
+    assert edges.score(new, gold) > plain + 0.1
+    assert edges.edge_coef_["token", "token"].shape == (2, 2, 1 + 4)
+
+
+def test_no_graph_is_scored_by_a_predictor_that_saw_its_group():
+    X, y = sizes(12)
+    groups = np.repeat(np.arange(4), 3)
+    crf = rf.GraphCRF(predictors=GraphPredictors([Watcher()], cv=3), max_iter=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        crf.fit(X, y, groups=groups)
+    names = crf._names
+    numbers = [names.encode(graph, labels) for graph, labels in zip(X, y)]
+    from rulefield.estimators.graph.predictors import fit_predictors
+
+    made, fitted = fit_predictors(GraphPredictors([Watcher()], cv=3), X, numbers, names, groups, None, None)
+    assert all(np.allclose(graph.nodes["token"][:, -2:], 0.0) for graph in made)  # half and half: never seen
+    assert not np.allclose(fitted(X)[0].nodes["token"][:, -2:], 0.0)  # refitted on everything
+
+
+def test_neighbours_and_scores_alone():
+    X, y = sizes(8)
+    views = GraphPredictors([LogisticRegression()], neighbours=["mean", "max"], beside=False)
+    crf = rf.GraphCRF(predictors=views).fit(X, y)
+    assert crf.predictors_["token"][0].n_features_in_ == 3 * (1 + 2 * 2)
+    assert crf.coef_["token"].shape == (2, 1 + 2)
+    one, two = X[0].nodes["token"][0], X[0].nodes["token"][1]
+    from rulefield.estimators.graph.predictors import _rows
+
+    seen = _rows(X[0], "token", ["mean"])
+    np.testing.assert_allclose(seen[0], [*one, *two, 0, 0, 0])
+    np.testing.assert_allclose(seen[1, 3:], [*X[0].nodes["token"][2], *one])
+
+
+def test_files_hold_linear_predictors_and_ask_for_others(tmp_path):
+    X, y = sizes(10)
+    linear = rf.GraphCRF(predictors={"token": [LogisticRegression(C=0.5)]}).fit(X, y)
+    linear.save(tmp_path / "linear.rf")
+    again = rf.load(tmp_path / "linear.rf")
+    assert again.predictors["token"][0].C == 0.5
+    np.testing.assert_array_equal(np.stack(again.predict(X)), np.stack(linear.predict(X)))
+    assert again.to_bytes() == linear.to_bytes()
+    tree = rf.GraphCRF(predictors=[DecisionTreeClassifier(max_depth=2)]).fit(X, y)
+    tree.save(tmp_path / "tree.rf")
+    with pytest.raises(ModelFileError, match="DecisionTreeClassifier.*predictors="):
+        rf.load(tmp_path / "tree.rf")
+    again = rf.load(tmp_path / "tree.rf", predictors=tree.predictors_)
+    np.testing.assert_array_equal(np.stack(again.predict(X)), np.stack(tree.predict(X)))
+
+
+@pytest.mark.parametrize(
+    ("predictors", "told"),
+    [
+        ({"word": [LogisticRegression()]}, "'word'"),
+        ({("token", "page"): [LogisticRegression()]}, "page"),
+        ([], "predictors must be a list"),
+        (GraphPredictors([LogisticRegression()], neighbours=["median"]), "neighbours must be"),
+    ],
+)
+def test_bad_predictors_get_a_sentence(predictors, told):
+    X, y = sizes(4)
+    with pytest.raises(InputError, match=told):
+        rf.GraphCRF(predictors=predictors).fit(X, y)
+
+
+def test_one_graph_cannot_be_cross_fitted():
+    X, y = sizes(2)
+    with pytest.raises(InputError, match="two graphs"):
+        rf.GraphCRF(predictors=[LogisticRegression()]).fit(X[:1], y[:1])
+    with pytest.raises(InputError, match="groups must hold"):
+        rf.GraphCRF(predictors=[LogisticRegression()]).fit(X, y, groups=[1])

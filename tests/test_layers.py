@@ -16,6 +16,7 @@ LEVELS = {
     "outputs": 0,
     "forms": 0,
     "regexes": 0,
+    "scikit": 0,
     "data": 0,
     "kernels": 0,
     "problem": 1,

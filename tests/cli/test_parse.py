@@ -101,3 +101,23 @@ def test_convert_says_what_it_took_a_file_for(tmp_path):
     assert json.loads((tmp_path / "tasks.json").read_text())[0]["data"]["text"] == "Ada 1843"
     with pytest.raises(RulefieldError, match="could be one of several JSON forms"):
         run("convert", target, tmp_path / "x.json")
+
+
+@pytest.mark.parametrize("command", ["parse", "predict"])
+def test_a_model_is_opened_without_scikit_learn(model, tmp_path, command):
+    """A process that only applies a model answers as one that has all of scikit-learn, and never imports it."""
+    (tmp_path / "chain.rf").write_bytes(rf.load(model).model_.to_bytes())
+    (tmp_path / "new.conll").write_text("Grace\nHopper\n,\n1952\n")
+    given = (
+        [model, "Grace Hopper, 1952"]
+        if command == "parse"
+        else [str(tmp_path / "chain.rf"), str(tmp_path / "new.conll")]
+    )
+    script = (
+        "import sys; sys.argv[0] = 'rulefield'; from rulefield.cli.main import main\n"
+        "try: main()\nexcept SystemExit as end: assert not end.code, end.code\n"
+        "assert not {'sklearn', 'scipy.optimize', 'pandas'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", script, command, *given], capture_output=True, text=True)
+    assert not done.stderr
+    assert done.stdout == run(command, *given)

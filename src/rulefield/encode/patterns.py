@@ -1,9 +1,12 @@
 """Classes of tokens recognized by their characters: numbers, years, initials, addresses of several kinds."""
 
 import re
+from functools import lru_cache
 
 from rulefield.regexes import limited
 
+REMEMBERED = 200_000
+"""Distinct tokens whose description is kept."""
 MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec"
 # What little data cannot teach: words that tell the parts of addresses and names apart.
 STREETS = (
@@ -78,10 +81,19 @@ class TokenClasses:
     def __init__(self, extra: dict[str, str] | None = None):
         self.inner = [(name, re.compile(pattern)) for name, pattern in TOKEN_CLASSES.items()]
         self.whole = [(name, re.compile(pattern)) for name, pattern in PUNCTUATION.items()]
+        self.memory: dict[str, list[str]] = {}
         self.extra = [(name, limited(pattern)) for name, pattern in (extra or {}).items()]
 
     def __call__(self, token: str) -> list[str]:
         """Classes of one token, in the order of the tables."""
+        found = self.memory.get(token)
+        if found is None:
+            if len(self.memory) >= REMEMBERED:
+                self.memory.clear()
+            found = self.memory[token] = self._of(token)
+        return found
+
+    def _of(self, token: str) -> list[str]:
         core = without_edges(token, _BEFORE, _BEHIND) or token
         found = [name for name, pattern in self.inner if pattern.fullmatch(core)]
         found += [name for name, pattern in self.whole if pattern.fullmatch(token)]
@@ -97,18 +109,23 @@ def without_edges(token: str, before: re.Pattern[str], behind: re.Pattern[str]) 
     return rest[: len(rest) - found.end()] if (found := behind.match(rest[::-1])) else rest
 
 
-_SHAPES = [(re.compile(r"[A-Z]"), "X"), (re.compile(r"[a-z]"), "x"), (re.compile(r"\d"), "9")]
+_SHAPES = str.maketrans(
+    {chr(c): "X" if chr(c).isupper() else "x" if chr(c).islower() else "9" for c in range(128) if chr(c).isalnum()}
+)
+_DIGIT = re.compile(r"\d")
 _RUNS = re.compile(r"(.)\1+")
 
 
 def shape(token: str) -> str:
     """Write capitals as X, small letters as x, digits as 9; other letters keep their case: ``Ab12`` is ``Xx99``."""
-    made = token
-    for pattern, letter in _SHAPES:
-        made = pattern.sub(letter, made)
+    made = token.translate(_SHAPES)
+    if made.isascii():
+        return made
+    made = _DIGIT.sub("9", made)
     return "".join(("X" if c.isupper() else "x") if c.isalpha() and not c.isascii() else c for c in made)
 
 
+@lru_cache(maxsize=REMEMBERED)
 def short_shape(token: str) -> str:
     """Shape with runs shortened to one sign: ``Washington,`` is ``Xx,``."""
     return _RUNS.sub(r"\1", shape(token))

@@ -12,9 +12,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sklearn.base import BaseEstimator, TransformerMixin
-
 from rulefield.exceptions import InputError
+from rulefield.scikit import BaseEstimator, TransformerMixin
 
 FARTHEST = 1000
 """Most places that a template may look to the left or to the right."""

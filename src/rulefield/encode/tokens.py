@@ -5,11 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from sklearn.base import BaseEstimator, TransformerMixin
-
 from rulefield.encode.marks import mark_features
 from rulefield.encode.patterns import TokenClasses, shape, short_shape, without_edges
 from rulefield.exceptions import InputError
+from rulefield.scikit import BaseEstimator, TransformerMixin
 
 _CACHE_LIMIT = 200_000
 WIDEST = 100

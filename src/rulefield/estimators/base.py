@@ -6,9 +6,6 @@ from pathlib import Path
 from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
-from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
-from sklearn.utils.validation import check_is_fitted
 
 from rulefield.estimators.attributes import check_attribute
 from rulefield.estimators.inputs import InputEncoder
@@ -18,6 +15,7 @@ from rulefield.estimators.types import Transformer
 from rulefield.exceptions import ModelFileError, callers_level
 from rulefield.forms import FileArrays, check_typed, refused_as_file
 from rulefield.persistence import load_model, model_to_bytes, save_model
+from rulefield.scikit import BaseEstimator, check_is_fitted
 
 _Metadata = TypedDict(
     "_Metadata",
@@ -82,6 +80,7 @@ class SavedModel(BaseEstimator):
 
     def _html_repr(self) -> str:
         """Return what notebooks show: scikit-learn's diagram, and of a fitted model what it holds."""
+        from sklearn.exceptions import NotFittedError
         from sklearn.utils import estimator_html_repr
 
         from rulefield.report.notebook import model_html

@@ -3,11 +3,10 @@
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from sklearn.base import BaseEstimator
-
 from rulefield.estimators.parameters import Requirement, Table, check_parameters, number, one_of, optional, whole
 from rulefield.exceptions import InputError
 from rulefield.rules.expectations import Expectation
+from rulefield.scikit import BaseEstimator
 
 EXPECTATIONS = Requirement(
     "a list of expectations, such as share('B-PER').between(.04, .06)",

@@ -3,8 +3,6 @@
 import warnings
 from typing import Protocol
 
-from sklearn.exceptions import ConvergenceWarning
-
 from rulefield.exceptions import InterruptedFitWarning, callers_level
 from rulefield.learning.fit_log import Ending, FitRecord, FitResult
 
@@ -45,6 +43,8 @@ def report_fit(estimator: Fitted, result: FitResult, limit: str = "max_iter") ->
     elif result.ending is Ending.lost:
         warnings.warn(f"{name}: {result.message}", InterruptedFitWarning, stacklevel=callers_level())
     elif result.ending is Ending.limit:
+        from sklearn.exceptions import ConvergenceWarning
+
         warnings.warn(
             f"{name}: fit stopped after {result.n_iter} iterations before it converged; raise {limit}, or tol.",
             ConvergenceWarning,

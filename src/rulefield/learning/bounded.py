@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from scipy.optimize import minimize
 
 from rulefield.interrupts import check, deferred
 from rulefield.learning.fit_log import Callback, Ending, FitResult, Objective, StoppingRule
@@ -36,6 +35,8 @@ def minimize_bounded(
     scale : float
         The solver sees the objective divided by this (say, by the number of observations).
     """
+    from scipy.optimize import minimize
+
     search = _BoundedSearch(objective, StoppingRule(max_iter, tol, callback=callback), scale)
     options = {"maxiter": 10 * max_iter, "maxcor": 20, "ftol": 0.0, "gtol": gtol}
     try:

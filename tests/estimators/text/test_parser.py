@@ -4,6 +4,8 @@ from importlib import import_module
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.model_selection import cross_val_score
 
@@ -12,6 +14,8 @@ from rulefield import rules as r
 from rulefield.data.documents import Document
 from rulefield.datasets import make_addresses
 from rulefield.encode.alignment import spans_of
+from rulefield.encode.spans import spans as segments
+from rulefield.estimators.text.chains import SegmentFinder
 from rulefield.exceptions import InputError, ModelFileError
 
 
@@ -178,3 +182,17 @@ def test_other_models_inside():
 def test_scikit_learn(parser):
     assert clone(parser).tokenizer == "whitespace"
     assert cross_val_score(rf.TextParser(tokenizer="whitespace"), TEXTS[:60], SPANS[:60], cv=2).min() > 0.5
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(
+        st.lists(st.sampled_from(["O", "B-a", "I-a", "B-b", "I-b", "I-a/B-c", "B-a/B-c"]), max_size=7), max_size=5
+    )
+)
+def test_segments_of_many_labelings_are_those_of_each(rows):
+    finder = SegmentFinder(["B-a", "B-a/B-c", "B-b", "I-a", "I-a/B-c", "I-b", "O"], "BIO")
+    for labels, found in zip(rows, finder(rows)):
+        alone = [s for s in segments(labels, "BIO", level=None) if s.type != "O"] if labels else []
+        assert [span for span, _ in found] == alone
+        assert [level for _, level in found] == [span.type.count("/") for span in alone]

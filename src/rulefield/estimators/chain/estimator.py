@@ -7,7 +7,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
@@ -66,6 +65,7 @@ from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
 from rulefield.models.chain_transfer import grown, restricted, transfer, union
 from rulefield.rules.expectations import Expectation
+from rulefield.scikit import check_random_state
 
 
 class ChainCRF(FittedChain):

@@ -3,8 +3,6 @@
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.sequences import Sequences
 from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
@@ -29,6 +27,7 @@ from rulefield.estimators.types import (
 from rulefield.exceptions import InputError
 from rulefield.models.chain import ChainModel
 from rulefield.parallel import n_threads
+from rulefield.scikit import check_is_fitted, check_random_state
 
 if TYPE_CHECKING:
     from rulefield.estimators.chain.under_rules import RuledDecoder

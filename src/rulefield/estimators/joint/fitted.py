@@ -4,8 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.base import SequenceEstimator
@@ -20,6 +18,7 @@ from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.metrics import span_f1, token_accuracy
 from rulefield.models.joint import JointModel
 from rulefield.rules.joint import JointRuleCompiler
+from rulefield.scikit import check_is_fitted, check_random_state
 
 Rules = Sequence[Any] | None
 TaskRows = dict[str, list[Any]]

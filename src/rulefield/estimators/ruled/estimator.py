@@ -4,7 +4,6 @@ import copy
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from rulefield.estimators.base import SequenceEstimator, State
 from rulefield.estimators.chain.decoding import ChainDecoder
@@ -53,6 +52,7 @@ from rulefield.learning.rule_weights.learners import Examples
 from rulefield.parallel import n_threads
 from rulefield.rules import mine, propose
 from rulefield.rules.rule import Rule
+from rulefield.scikit import check_is_fitted
 
 DEFAULTS = {
     "perceptron": {"l1": 0.0, "l2": 1.0},

@@ -7,8 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
-from sklearn.model_selection import KFold
 
 from rulefield.data.sequences import Sequences
 from rulefield.encode.spans import SegmentTable
@@ -60,6 +58,9 @@ def cross_fit(
     shared by the folds, whose weights are those of features that they saw. Folds begin from 0: the chain of all sequences
     would be a nearer start, but it has seen what they must not know, and a fit that stops early would remember it.
     """
+    from sklearn.base import clone
+    from sklearn.model_selection import KFold
+
     X, gold = as_list(X), [list(row) for row in y]
     base, told = _fitted(crf, X, gold)
     if any(issubclass(warning.category, InterruptedFitWarning) for warning in told):
@@ -67,7 +68,9 @@ def cross_fit(
     for warning in told:
         warnings.warn(warning.message, warning.category, stacklevel=callers_level())
     shared = base._encoder.transform(X) if _can_share_features(crf) else None
-    plain = crf if shared is None else clone(crf).set_params(features=None)
+    plain = clone(crf).set_params(l1=base.l1_, l2=base.l2_)  # penalties are chosen once
+    if shared is not None:
+        plain.set_params(features=None)
     rows: list[Example] = []
     for train, test in KFold(cv, shuffle=True, random_state=random_state).split(np.arange(len(gold))):
         known = picked(X if shared is None else shared, train)
@@ -88,6 +91,8 @@ def _can_share_features(crf: ChainCRF) -> bool:
 
 def _fitted(crf: ChainCRF, X: SequencesLike, y: list[list[Any]]) -> tuple[ChainCRF, list[warnings.WarningMessage]]:
     """Return a fitted copy of a chain, and what its fit warned of."""
+    from sklearn.base import clone
+
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         return clone(crf).fit(X, y), told

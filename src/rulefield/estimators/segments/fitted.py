@@ -5,8 +5,6 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder
@@ -21,6 +19,7 @@ from rulefield.exceptions import InputError, LabelError
 from rulefield.metrics import span_f1
 from rulefield.models.segments import SegmentModel, SpanMatches
 from rulefield.parallel import n_threads
+from rulefield.scikit import check_is_fitted, check_random_state
 
 if TYPE_CHECKING:
     from rulefield.estimators.segments.under_rules import RuledSegmentDecoder

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from rulefield.encode.spans import SegmentTable, Span, spans
+import numpy as np
+
+from rulefield.encode.spans import SegmentTable, Span
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.ruled.estimator import RuledCRF
 from rulefield.inference.chain.spans import span_probabilities
@@ -27,29 +29,49 @@ def acting_rules(model: Any, rules: Any) -> list[Any]:
 class SpanChances:
     """Probabilities of segments of one model under one list of rules; tables and compiled rules are made once."""
 
-    def __init__(self, chain: ChainCRF, rules: Sequence[Any]):
-        self.chain = chain
-        self.table = SegmentTable([str(c) for c in chain.classes_], chain.scheme)
+    def __init__(self, chain: ChainCRF, rules: Sequence[Any], table: SegmentTable):
+        self.chain, self.table = chain, table
         self.decoder = chain._ruled_decoder(rules) if rules else None
 
-    def __call__(self, tokens: list[str], labels: Sequence[str]) -> list[tuple[Span, float | None]]:
-        """Return every segment of a labelling, all levels, with its probability."""
-        found = leveled(labels, self.chain.scheme)
+    def __call__(self, tokens: list[str], found: list[tuple[Span, int]]) -> list[float | None]:
+        """Return the probability of every segment of a labelling."""
         data = self.chain._encoder.transform([tokens])
         potentials = self.chain._decoder().potentials(data, 0)
         compiled = self.decoder.compiler(tokens) if self.decoder else ()
-        chances = span_probabilities(ChainProblem(potentials, compiled), found, self.table)
-        return [(span, chance) for (span, _), chance in zip(found, chances)]
+        return list(span_probabilities(ChainProblem(potentials, compiled), found, self.table))
 
 
-def leveled(labels: Sequence[str], scheme: str | None) -> list[tuple[Span, int]]:
-    """Segments of one labelling with their level, outermost first at each start; runs of ``O`` are none."""
-    found = [
-        (span, span.type.count("/") if scheme else 0)
-        for span in spans(list(labels), scheme, level=None)
-        if span.type != "O"
-    ]
-    return found if labels is not None and len(labels) else []
+class SegmentFinder:
+    """Segments of many labelings at once, by one table of the model's labels.
+
+    Parameters
+    ----------
+    labels : list of str
+    scheme : str or None
+    """
+
+    def __init__(self, labels: Sequence[str], scheme: str | None):
+        self.table = SegmentTable(list(labels), scheme)
+        self.number = {label: i for i, label in enumerate(labels)}
+
+    def __call__(self, labelings: Sequence[Sequence[str]]) -> list[list[tuple[Span, int]]]:
+        """Return the segments of each labeling with their level, outermost first at each start; runs of ``O`` are none."""
+        lengths = np.array([len(labels) for labels in labelings], dtype=np.int64)
+        number, table = self.number, self.table
+        ids = np.fromiter((number[label] for labels in labelings for label in labels), np.int64, int(lengths.sum()))
+        offsets = np.cumsum(lengths) - lengths
+        found: list[list[tuple[Span, int]]] = [[] for _ in labelings]
+        for level in range(table.depth):
+            first, last, kind = table.find(ids, lengths, level)
+            owner = np.searchsorted(offsets, first, side="right") - 1
+            start, stop = first - offsets[owner], last - offsets[owner] + 1
+            for i, a, b, k in zip(owner.tolist(), start.tolist(), stop.tolist(), kind.tolist()):
+                if table.types[k] != "O":
+                    found[i].append((Span(a, b, table.types[k]), level))
+        if table.depth > 1:
+            for row in found:
+                row.sort(key=lambda item: (item[0].start, item[1]))
+        return found
 
 
 def characters(span: Span, places: Sequence[tuple[int, int]]) -> tuple[int, int]:

@@ -3,10 +3,9 @@
 import copy
 import warnings
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, TypedDict
+from typing import Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.documents import Document, TextSpan
 from rulefield.encode.alignment import ON_CUT, Cut, align
@@ -25,11 +24,19 @@ from rulefield.estimators.parameters import (
     optional,
 )
 from rulefield.estimators.sequences import object_array
-from rulefield.estimators.text.chains import SpanChances, acting_rules, chain_of, characters, label_of, leveled
+from rulefield.estimators.text.chains import (
+    SegmentFinder,
+    SpanChances,
+    acting_rules,
+    chain_of,
+    characters,
+    label_of,
+)
 from rulefield.estimators.text.columns import as_frame, field_columns, texts_of
 from rulefield.estimators.text.parse import Parse, ParsedSpan
 from rulefield.exceptions import InputError
 from rulefield.forms import Form, check_arrays, check_typed
+from rulefield.scikit import check_is_fitted
 
 Spans = Sequence[Sequence[Any]]
 
@@ -50,6 +57,15 @@ def _labels_sequences(value: object) -> bool:
 
 def _is_tokenizer(value: object) -> bool:
     return value is None or isinstance(value, str) or callable(value)
+
+
+class _Cut(NamedTuple):
+    """Texts cut into tokens: places of all texts; number, tokens and known labels of those that have any."""
+
+    places: list[list[Place]]
+    rows: list[int]
+    tokens: list[list[str]]
+    known: list[Any] | None
 
 
 class TextParser(SavedModel):
@@ -182,8 +198,14 @@ class TextParser(SavedModel):
 
     def predict(self, X: Any, *, rules: Any = None, known: Any = None) -> np.ndarray:
         """Return the spans of each text: a 1-D object array of lists of (start, end, label)."""
-        parses = self._parses(texts_of(X), rules, known, chances=False, whole=False)
-        return object_array([[(s.start, s.end, s.label) for s in parse.spans] for parse in parses])
+        check_is_fitted(self, "model_")
+        texts = texts_of(X)
+        cut = self._cut(texts, known)
+        labels = [*self.model_.predict(cut.tokens, rules=rules, known=cut.known)] if cut.rows else []
+        made: list[list[tuple[int, int, str]]] = [[] for _ in texts]
+        for i, found in zip(cut.rows, self._finder(labels)(labels)):
+            made[i] = [(*characters(span, cut.places[i]), label_of(span)) for span, _ in found]
+        return object_array(made)
 
     def parse_column(self, texts: Any, *, rules: Any = None) -> Any:
         """Return one column per field, ``probability`` and ``broken``, in a frame of the same library as ``texts``.
@@ -207,20 +229,38 @@ class TextParser(SavedModel):
         total = float(weight @ [len(g) + len(f) for g, f in zip(gold, found)])
         return 2 * right / total if total else 1.0
 
-    def _parses(self, texts: list[str], rules: Any, known: Any, *, chances: bool, whole: bool = True) -> list[Parse]:
-        check_is_fitted(self, "model_")
+    def _cut(self, texts: list[str], known: Any) -> "_Cut":
         places = [self._tokenizer(text) for text in texts]
         rows = [i for i, found in enumerate(places) if found]
         tokens = [[texts[i][a:b] for a, b in places[i]] for i in rows]
         clamped = None if known is None else [self._clamped(texts[i], places[i], known[i]) for i in rows]
+        return _Cut(places, rows, tokens, clamped)
+
+    def _finder(self, labelings: Iterable[Sequence[str]]) -> SegmentFinder:
+        """Return what finds segments in these labels; for a chain it is made once."""
+        if chain_of(self.model_) is None:  # its classes are types of segments
+            seen = sorted({label for labels in labelings for label in labels})
+            return SegmentFinder(seen, _scheme(self.model_))
+        made = getattr(self, "_found_by", None)
+        if made is None or made[0] is not self.model_:
+            finder = SegmentFinder([str(c) for c in self.model_.classes_], _scheme(self.model_))
+            self._found_by = made = (self.model_, finder)
+        return made[1]
+
+    def _parses(self, texts: list[str], rules: Any, known: Any, *, chances: bool) -> list[Parse]:
+        check_is_fitted(self, "model_")
+        cut = self._cut(texts, known)
         chain = chain_of(self.model_)
-        more: dict[str, Any] = {"probability": True} if whole and chain is not None else {}
-        labelings = self.model_.decode(tokens, rules=rules, known=clamped, **more) if rows else []
+        more: dict[str, Any] = {"probability": True} if chain is not None else {}
+        labelings = self.model_.decode(cut.tokens, rules=rules, known=cut.known, **more) if cut.rows else []
         acting = acting_rules(self.model_, rules)
-        judge = SpanChances(chain, acting) if chances and chain is not None else None
+        rows = [labeling.labels for labeling in labelings]
+        finder = self._finder(rows)
+        judge = SpanChances(chain, acting, finder.table) if chances and chain is not None else None
         made = [Parse(text, (), 1.0, (), "optimal") for text in texts]
-        for i, row, labeling in zip(rows, tokens, labelings):
-            made[i] = self._parse(texts[i], places[i], row, labeling, judge, rules)
+        for i, row, labeling, spans in zip(cut.rows, cut.tokens, labelings, finder(rows)):
+            odds = [None] * len(spans) if judge is None else judge(row, spans)
+            made[i] = self._parse(texts[i], cut.places[i], row, labeling, spans, odds, rules)
         return made
 
     def _parse(
@@ -229,17 +269,12 @@ class TextParser(SavedModel):
         places: list[Place],
         tokens: list[str],
         labeling: Labeling,
-        judge: SpanChances | None,
+        found: list[tuple[Span, int]],
+        chances: Sequence[float | None],
         rules: Any,
     ) -> Parse:
-        labels = labeling.labels
-        found: list[tuple[Span, float | None]]
-        if judge is None:
-            found = [(span, None) for span, _ in leveled(labels, _scheme(self.model_))]
-        else:
-            found = [*judge(tokens, labels)]
         spans = []
-        for span, chance in found:
+        for (span, _), chance in zip(found, chances):
             start, end = characters(span, places)
             spans.append(ParsedSpan(start, end, label_of(span), text[start:end], chance))
 
@@ -253,10 +288,9 @@ class TextParser(SavedModel):
     ) -> list[Parse]:
         """Return the k best parses; the certificate is that of the best."""
         made = []
-        scheme = _scheme(self.model_)
         for labels, probability in self.model_.predict_kbest([tokens], rules=rules, k=k)[0]:
             spans = []
-            for span, _ in leveled(labels, scheme):
+            for span, _ in self._finder([labels])([labels])[0]:
                 start, end = characters(span, places)
                 spans.append(ParsedSpan(start, end, label_of(span), text[start:end]))
             first = labels == best.labels

@@ -1,7 +1,6 @@
 """The exact dual where subgradients stall: column generation over labellings (cutting planes of the dual function)."""
 
 import numpy as np
-from scipy.optimize import linprog
 
 from rulefield.inference.chain.dual import Progress
 from rulefield.kernels.lattice.dual import best_path, completions, dual_error, path_score, priced
@@ -61,6 +60,8 @@ def _model_minimum(
     cuts: np.ndarray, scores: np.ndarray, center: np.ndarray, radius: float, caps: np.ndarray
 ) -> tuple[float, np.ndarray] | None:
     """Least z with z >= scores - cuts @ lambda, lambda within ``radius`` of the center and within [0, caps]."""
+    from scipy.optimize import linprog
+
     used = np.flatnonzero((cuts > 0).any(axis=0) & (caps > 0) | (center > 0))
     low, high = np.maximum(center[used] - radius, 0.0), np.minimum(center[used] + radius, caps[used])
     found = linprog(

@@ -1,7 +1,6 @@
 """Hard counters that cannot all be obeyed, proved by one combination of them that every labelling breaks."""
 
 import numpy as np
-from scipy.optimize import linprog
 
 from rulefield.inference.chain.dual import Progress
 from rulefield.kernels.lattice.dual import best_path, completions, priced
@@ -50,6 +49,8 @@ def prove_infeasible(progress: Progress, most_passes: int = MOST_PASSES) -> np.n
 
 def _next_combination(rows: np.ndarray) -> tuple[float, np.ndarray] | None:
     """Least z with rows @ lambda <= z for some 0 <= lambda <= 1: (z, lambda)."""
+    from scipy.optimize import linprog
+
     count = rows.shape[1]
     found = linprog(
         np.r_[np.zeros(count), 1.0],

@@ -1,9 +1,9 @@
 """The integer programme of a chain under rules, solved by HiGHS (``scipy.optimize.milp``)."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
 from scipy.sparse import csr_array
 
 from rulefield.inference.chain.dual import DualPotentials, Progress, dual_potentials, run_duals
@@ -11,6 +11,9 @@ from rulefield.inference.chain.prepare import Prepared, prepare
 from rulefield.inference.result import Result
 from rulefield.kernels.lattice.lattice import chain_lattice
 from rulefield.problem.chain_rules import ChainProblem
+
+if TYPE_CHECKING:
+    from scipy.optimize import LinearConstraint
 
 HIGHS_SCALE = 1024.0
 """Costs are multiplied by this: HiGHS stops at a gap of 1e-6 of its own units, which must be far below a nat."""
@@ -110,8 +113,10 @@ class Programme:
         self.high.append(np.asarray(high, dtype=np.float64))
         self.rows += len(high)
 
-    def constraint(self) -> LinearConstraint:
+    def constraint(self) -> "LinearConstraint":
         """Return all rows."""
+        from scipy.optimize import LinearConstraint
+
         entries = np.concatenate(self.value), (np.concatenate(self.row), np.concatenate(self.column))
         matrix = csr_array(entries, shape=(self.rows, self.columns))
         return LinearConstraint(matrix, np.concatenate(self.low), np.concatenate(self.high))
@@ -182,6 +187,8 @@ def run_highs(
     programme: Programme, parts: ChainParts, n: int, node_limit: int | None, seconds: float | None
 ) -> tuple[np.ndarray | None, float, int]:
     """Minimise a programme with a zero gap: (labels or None, lower bound or inf where infeasible, nodes)."""
+    from scipy.optimize import Bounds, milp
+
     options: dict[str, float] = {"mip_rel_gap": 0.0}
     if node_limit is not None:
         options["node_limit"] = node_limit

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import LinearConstraint, NonlinearConstraint, minimize
 
 from rulefield.exceptions import InputError
 from rulefield.inference.joint.exact import JointSums, joint_marginals
@@ -206,6 +205,8 @@ class Posterior:
         return [(0.0, float(most)) for most in self._most() / scale]
 
     def _quasi_newton(self, nu: np.ndarray, tol: float) -> tuple[np.ndarray, int]:
+        from scipy.optimize import minimize
+
         scale = self._scale()
         linear = self.slack if self.norm == "linf" else 0.0
 
@@ -222,6 +223,8 @@ class Posterior:
 
     def _with_norm(self, nu: np.ndarray, scale: np.ndarray, smooth: object) -> tuple[np.ndarray, int]:
         """Norms that are not smooth: one more variable t bounds the norm, and pays for it."""
+        from scipy.optimize import LinearConstraint, NonlinearConstraint, minimize
+
         n = len(nu)
 
         def value(z: np.ndarray) -> tuple[float, np.ndarray]:

@@ -16,7 +16,6 @@ the same.
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize
 from scipy.sparse import vstack
 
 from rulefield.learning.fit_log import Callback, FitResult, Pass, run_passes
@@ -114,6 +113,8 @@ class Penalty:
 
 def most_likely(lists: MeasuredLists, penalty: Penalty, start: np.ndarray | None = None) -> tuple[np.ndarray, float]:
     """Weights of the least objective over sets of labellings, and its value (L-BFGS-B)."""
+    from scipy.optimize import minimize
+
     start = penalty.prior if start is None else start
     done = minimize(
         Likelihood(lists).value,

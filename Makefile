@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 READY   = $(VENV)/.ready
 
-.PHONY: demo test test-oldest test-newest fuzz lint check bench clean
+.PHONY: demo test test-oldest test-newest fuzz lint check bench browser-test clean
 
 demo: $(READY)
 	$(BIN)/rulefield demo
@@ -46,6 +46,12 @@ MINUTES ?= 30
 fuzz: $(READY)
 	$(BIN)/python benchmarks/fuzz.py --minutes $(MINUTES)
 
+# The workbench in a real browser: needs Debian's packages chromium and chromium-driver. Pictures go to build/browser/.
+browser-test: $(READY)
+	@command -v chromium chromedriver >/dev/null || { echo "install a browser first: apt-get install chromium chromium-driver"; exit 2; }
+	$(BIN)/python -m pip install --quiet -e ".[browser]"
+	$(BIN)/python benchmarks/browser.py
+
 # The benchmarks read the real data sets from the folder in RULEFIELD_DATA.
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet -e ".[bench]"
@@ -57,5 +63,5 @@ $(READY): pyproject.toml
 	touch $(READY)
 
 clean:
-	rm -rf $(VENV) $(OLDEST) $(NEWEST) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist $(VENV) $(OLDEST) $(NEWEST) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,4 +1,4 @@
-"""The command line: train, predict, parse, convert, evaluate, report, next, inspect, demo, rules.
+"""The command line: train, predict, parse, convert, evaluate, report, next, serve, inspect, demo, rules.
 
 Commands only declare their options here and import their work when they run, so that ``--help`` is quick.
 """
@@ -204,6 +204,27 @@ def choose_next(
     from rulefield.cli.pages.next import run_next
 
     run_next(model, pool, output, n, rules, form, to, jobs, quiet)
+
+
+@app.command(epilog="[b]Example[/b]: rulefield serve citations.rf --data dev.conll")
+def serve(
+    model: ModelFile,
+    data: Annotated[
+        str | None, typer.Option(help="Texts or sequences to walk through, with gold labels or without.")
+    ] = None,
+    host: Annotated[str, typer.Option(help="Address; any but this machine's own needs --token.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="Port.")] = 8000,
+    token: Annotated[str | None, typer.Option(help="What clients must send (Authorization: Bearer TOKEN).")] = None,
+    tokenizer: Annotated[str, typer.Option(help="For pasted texts, where the model is no parser.")] = "words",
+    corrections: Annotated[
+        str, typer.Option(help="JSON lines to which corrections are added.")
+    ] = "corrections.jsonl",
+    form: Annotated[str, typer.Option("--format", help="Format of the data; auto: by its name.")] = "auto",
+) -> None:
+    """Open the workbench: a page on this machine with a text, its labels and the rules, and a JSON API."""
+    from rulefield.cli.pages.serve import run_serve
+
+    run_serve(model, data, host, port, token, tokenizer, corrections, form)
 
 
 @app.command(

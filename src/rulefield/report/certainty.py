@@ -10,6 +10,8 @@ from rulefield.exceptions import InputError
 from rulefield.rules.finding.check import amounts_table
 
 K = 30
+LEAST, MOST_EXACT = 0.05, 4
+"""Where the rules leave less than this share of the k best, and are no more than this many, sums are exact."""
 
 
 class Certainty(NamedTuple):
@@ -50,7 +52,12 @@ def certainty(
     places = _places(plain, predicted)
     tokens, whole = [], np.zeros(len(best))
     for i, (table, row, own) in enumerate(zip(tables, best, predicted)):
-        lost = np.array([p for _, p in row]) * (1 - kept[i])
+        share = np.array([p for _, p in row])
+        if rules and share @ kept[i] < LEAST * share.sum() and (exact := _exact(model, X[i], own, rules, places)):
+            tokens.append(exact[0])
+            whole[i] = exact[1]
+            continue
+        lost = share * (1 - kept[i])
         left = max(1 - lost.sum(), 1e-12)
         mass = np.array([line[places[str(label)]] for line, label in zip(table, own)])
         for (labels, _), gone in zip(row, lost):
@@ -60,6 +67,21 @@ def certainty(
         found = next((p * share for (labels, p), share in zip(row, kept[i]) if labels == own), None)
         whole[i] = min(found / left, 1.0) if found is not None else float(np.prod(tokens[-1]))
     return Certainty(tokens, whole)
+
+
+def _exact(
+    model: Any, x: Any, own: Sequence[Any], rules: Sequence[Any], places: dict[str, int]
+) -> tuple[np.ndarray, float] | None:
+    """Exact sums for one sequence, where rules are few: the k best say nothing of labelings that obey them."""
+    if len(rules) > MOST_EXACT:
+        return None
+    try:
+        table = model.predict_marginals([x], rules=rules, output="array")[0]
+        (best, p), *_ = model.predict_kbest([x], rules=rules, k=1)[0]
+    except InputError:  # too many after all, no labeling obeys them, or two stages
+        return None
+    mass = np.array([line[places[str(label)]] for line, label in zip(table, own)])
+    return mass, float(p) if list(best) == list(own) else float(np.prod(mass))
 
 
 def _kept(X: Sequence[Any], best: list[Any], rules: list[Any], model: Any) -> list[np.ndarray]:

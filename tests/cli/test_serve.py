@@ -1,0 +1,195 @@
+"""The workbench: the API says what the library says, refuses what it must, and the page holds no inline script."""
+
+import json
+import time
+from pathlib import Path
+
+import html5lib
+import pytest
+from starlette.testclient import TestClient
+
+import rulefield as rf
+from rulefield import rules as r
+from rulefield.cli.pages import serve
+from rulefield.cli.pages.app import LARGEST_BODY, POSTS, make_app
+from rulefield.cli.pages.workbench import Workbench, items_of
+from rulefield.exceptions import InputError
+
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture(scope="module")
+def model():
+    X, y = rf.datasets.make_citations(40, seed=0, noise=0.4)
+    rules = [(r.segments("title") == 1).named("one title")]
+    return rf.ChainCRF(scheme="BIO", rules=rules, max_iter=12).fit(X[:25], y[:25])
+
+
+@pytest.fixture
+def bench(model, tmp_path):
+    X, y = rf.datasets.make_citations(40, seed=0, noise=0.4)
+    rows = [{"tokens": a, "labels": b} for a, b in zip(X[25:], y[25:])]
+    (tmp_path / "d.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    parser = rf.TextParser.of(model, "whitespace")
+    return Workbench(parser, items_of(parser, str(tmp_path / "d.jsonl")), str(tmp_path / "c.jsonl"))
+
+
+@pytest.fixture
+def client(bench):
+    return TestClient(make_app(bench))
+
+
+def post(client, path, **body):
+    answer = client.post(path, json=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def test_parse_is_the_librarys_own(client, bench):
+    texts = [item.text for item in bench.items[:4]]
+    found = post(client, "/parse", texts=texts, probabilities=True)["parses"]
+    own = bench.parser.parse_all(texts)
+    assert [p["fields"] for p in found] == [p.fields for p in own]
+    assert found[0]["spans"][0]["probability"] == pytest.approx(own[0].spans[0].probability)
+    free = post(client, "/parse", text=texts[0], rules=[])["parses"][0]
+    assert free["fields"] == bench.parser.parse(texts[0], rules=[]).fields
+
+
+def test_rules_are_checked_with_the_place_of_the_error(client):
+    rows = post(
+        client,
+        "/rules/check",
+        rules=[
+            {"rule": "segments('title') <= 1"},
+            {"rule": "segments('titel') <= 1"},
+            {"rule": "segments('title') <= )"},
+            {"rule": "segmants('title') <= 1"},
+        ],
+    )["rules"]
+    assert "error" not in rows[0]
+    assert rows[1]["at"] == "segments('titel')".index("titel")
+    assert rows[2]["at"] == len("segments('title') <= ")
+    assert rows[3]["at"] == 0
+    assert "did you mean 'segments'" in rows[3]["error"]
+
+
+def test_view_shows_the_text_under_rules_and_without(client, bench, model):
+    item = bench.items[0]
+    view = post(client, "/view", index=0, rules=[{"rule": "segments('author') <= 0", "weight": "hard"}])
+    assert "author" not in {kind for *_, kind in view["spans"]}
+    assert "author" in {kind for *_, kind in view["plain"]}
+    assert len(view["chances"]) == len(item.tokens)
+    assert view["alternatives"]
+    assert "author" not in {kind for a in view["alternatives"] for *_, kind in a["spans"]}
+
+
+def test_rules_that_contradict_each_other_are_named(client):
+    rules = [
+        {"rule": "segments('title') >= 2", "weight": "hard", "name": "two"},
+        {"rule": "segments('title') <= 1", "weight": "hard", "name": "one"},
+        {"rule": "present('author')", "weight": "hard"},
+    ]
+    assert sorted(post(client, "/view", index=0, rules=rules)["conflict"]) == ["one", "two"]
+
+
+def test_effect_counts_right_and_wrong(client, bench, model):
+    rule = {"rule": "segments('date') <= 0", "weight": "hard"}
+    found = post(client, "/effect", rules=[rule], before=[])
+    X, gold = [i.tokens for i in bench.items], [i.gold for i in bench.items]
+    old, new = model.predict(X, rules=[]), model.predict(X, rules=[(r.segments("date") <= 0)])
+    assert found["changed"] == [i for i in range(len(X)) if old[i] != new[i]]
+    triples = [t for rows in zip(old, new, gold) for t in zip(*rows)]
+    assert found["worse"] == sum(a == g and b != g for a, b, g in triples) > 0
+    assert found["better"] == sum(a != g and b == g for a, b, g in triples)
+    assert found["broken"] == [0]
+
+
+def test_corrections_are_saved_and_learned_from(client, bench):
+    index = post(client, "/next")["index"]
+    n = len(bench.items[index].tokens)
+    found = post(client, "/correct", index=index, spans=[[0, n, "note"]])
+    assert found["label"] == [[0, len(bench.items[index].text), "note"]]
+    saved = Path(bench.corrections).read_text()
+    assert json.loads(saved) == {"text": found["text"], "label": found["label"]}
+    assert client.get("/corrections").text == saved
+    assert post(client, "/next")["index"] != index
+    post(client, "/retrain")
+    for _ in range(200):
+        if (now := client.get("/retrain").json())["state"] != "training":
+            break
+        time.sleep(0.1)
+    assert now["state"] == "done"
+    assert now["iteration"] > 0
+    assert post(client, "/view", index=index, rules=[])["spans"] == [[0, n, "note"]]
+    assert rf.load(client.get("/model").content).parse("a b") is not None
+
+
+def test_label_studio_finds_its_calls(client):
+    assert client.get("/health").json()["status"] == "UP"
+    assert post(client, "/setup", project="1", schema="<View/>")["model_version"]
+    results = post(client, "/predict", tasks=[{"id": 1, "data": {"text": "A. Turing, On computable numbers, 1936"}}])[
+        "results"
+    ]
+    assert results[0]["result"][0]["type"] == "labels"
+    assert 0 <= results[0]["score"] <= 1
+
+
+def test_what_must_be_refused_is_refused_in_a_sentence(client):
+    assert client.post("/parse", content=b"{}", headers={"content-type": "text/plain"}).status_code == 415
+    assert (
+        client.post("/parse", content=b"[" * 100_000, headers={"content-type": "application/json"}).status_code == 400
+    )
+    big = client.post("/parse", content=b"x" * (LARGEST_BODY + 1), headers={"content-type": "application/json"})
+    assert big.status_code == 413
+    assert client.get("/about", headers={"host": "evil.example"}).status_code == 400
+    assert client.get("/../../etc/passwd").status_code == 404
+    for path, body in [
+        ("/parse", {"texts": 3}),
+        ("/parse", {"text": "x" * 60_000}),
+        ("/view", {"index": "0"}),
+        ("/view", {"index": 10**6}),
+        ("/correct", {"index": 0, "spans": [[5, 2, "a"]]}),
+        ("/rules/check", {"rules": [{}] * 500}),
+        ("/view", {"index": 0, "rules": [{"rule": "nonsense"}]}),
+        ("/predict", {"tasks": [{"data": 3}]}),
+        ("/correct", {"text": 5, "spans": []}),
+    ]:
+        answer = client.post(path, json=body)
+        assert answer.status_code == 422, (path, answer.text)
+        assert answer.json()["error"].endswith((".", "'")), answer.text
+
+
+def test_a_token_guards_everything_but_the_empty_page(bench):
+    client = TestClient(make_app(bench, token="secret", hosts=["*"]))
+    assert client.get("/").status_code == 200
+    for path in POSTS:
+        assert client.post(path, json={}).status_code == 401
+    assert client.get("/model").status_code == 401
+    assert client.get("/about", headers={"Authorization": "Bearer secret"}).status_code == 200
+    with pytest.raises(InputError, match="--token"):
+        serve.run_serve("m.rf", None, "0.0.0.0", 8000, None, "words", "c.jsonl", "auto")
+
+
+def test_the_page_is_valid_and_runs_only_its_own_script(client):
+    answer = client.get("/")
+    tree = html5lib.HTMLParser(strict=True, namespaceHTMLElements=False).parse(answer.text)
+    scripts = [e for e in tree.iter() if e.tag == "script"]
+    assert [(s.get("src"), s.text) for s in scripts] == [("workbench.js", None)]
+    assert "unsafe-inline" not in answer.headers["content-security-policy"].split("style-src")[0]
+    script = client.get("/workbench.js").text
+    assert "innerHTML" not in script
+    assert "http" not in script
+    assert client.get("/workbench.css").text.startswith(".rf")
+
+
+def test_every_call_is_in_the_openapi_document(client):
+    assert set(POSTS) <= set(client.get("/openapi.json").json()["paths"])
+
+
+def test_texts_of_a_parser_are_the_data(tmp_path):
+    texts = [f"{EVIL} Ada, 1843", "Alan Turing, 1936"]
+    rf.TextParser().fit(texts, [[(26, 29, "name")], [(0, 11, "name")]]).save(tmp_path / "p.rf")
+    (tmp_path / "t.txt").write_text("\n".join(texts))
+    bench = serve.open_workbench(str(tmp_path / "p.rf"), str(tmp_path / "t.txt"), "words", None)
+    assert [item.text for item in bench.items] == texts
+    assert post(TestClient(make_app(bench)), "/view", index=0)["text"] == texts[0]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rulefield.encode.schemes import OUTSIDE
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, RulefieldError
 from rulefield.rules.finding.check import amounts_table
 
 K = 30
@@ -78,7 +78,7 @@ def _exact(
     try:
         table = model.predict_marginals([x], rules=rules, output="array")[0]
         (best, p), *_ = model.predict_kbest([x], rules=rules, k=1)[0]
-    except InputError:  # too many after all, no labeling obeys them, or two stages
+    except RulefieldError:  # too many after all, no labeling obeys them, or two stages
         return None
     mass = np.array([line[places[str(label)]] for line, label in zip(table, own)])
     return mass, float(p) if list(best) == list(own) else float(np.prod(mass))

@@ -13,6 +13,7 @@ import numpy as np
 import scipy.sparse
 
 from rulefield.estimators.parameters import check_parameters
+from rulefield.estimators.types import as_transformer
 from rulefield.exceptions import ModelFileError
 from rulefield.forms import check_typed, checked_flags, sparse_matrix
 
@@ -153,7 +154,7 @@ def given_or(plain: object, arrays: Mapping[str, np.ndarray], name: str, given: 
             f"the model was trained with your own {name} ({plain['type']}), which a file cannot hold; give it again: "
             f"load(path, {name}=...)."
         )
-    return given[name]
+    return as_transformer(given[name]) if name == "features" else given[name]
 
 
 def arrays_named(plain: object) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """What estimators are given, in types: data of many forms, labels, rules."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -28,6 +28,22 @@ class Transformer(Protocol):
 
     def transform(self, X: Any, /) -> Any:
         """Return the features of every token of every sequence."""
+
+
+class TokenFunction:
+    """A feature function of the user's own: the tokens of one sequence in, their features out."""
+
+    def __init__(self, function: Callable[[list[str]], Any]):
+        self.function = function
+
+    def transform(self, X: Any) -> list[Any]:
+        """Features of every token of every sequence."""
+        return [list(self.function(list(tokens))) for tokens in X]
+
+
+def as_transformer(features: Any) -> Any:
+    """Return a function of tokens as a transformer, anything else as it is."""
+    return TokenFunction(features) if callable(features) and not hasattr(features, "transform") else features
 
 
 Tokens = Sequence[Any]

@@ -10,7 +10,8 @@ from sklearn.model_selection import cross_val_predict
 import rulefield as rf
 from rulefield import ChainCRF
 from rulefield import rules as r
-from rulefield.exceptions import InfeasibleError, RuleError
+from rulefield.estimators.chain import under_rules
+from rulefield.exceptions import InfeasibleError, InputError, RuleError
 
 X = [["a", "b", "c", "a"], ["b", "b", "a"], ["c", "a", "b", "c"], ["a", "a"]] * 3
 Y = [["A", "B", "A", "A"], ["B", "B", "A"], ["C", "A", "B", "C"], ["A", "A"]] * 3
@@ -144,3 +145,19 @@ def test_broken_rules_are_told_by_their_own_names(crf):
             name: amount for name, amount in amounts.items() if amount
         }
     assert len(crf.decode([["b", "b", "a"]], rules=rules)[0].broken) == 2
+
+
+def test_kbest_where_rules_are_too_many_for_exact_sums(crf, monkeypatch):
+    x = ["a", "b", "c", "a"]
+    exact = crf.predict_kbest([x], rules=RULES, k=3)[0]
+
+    def too_many(*_):
+        raise InputError("too many nodes")
+
+    monkeypatch.setattr(under_rules, "constrained_log_partition", too_many)
+    listed = crf.predict_kbest([x], rules=RULES, k=3)[0]
+    assert [labels for labels, _ in listed] == [labels for labels, _ in exact]
+    assert_allclose([p for _, p in listed], [p for _, p in exact])
+    monkeypatch.setattr(under_rules, "LISTED", 4)  # too few to tell
+    with pytest.raises(InputError, match="too many nodes"):
+        crf.predict_kbest([x], rules=RULES, k=3)

@@ -53,6 +53,11 @@ def test_rules_files_and_texts_on_top(trained, tmp_path):
     parser = rf.load_crfsuite(trained, tokenizer=str.split, features=features_of)
     parse = parser.parse(" ".join(X[0]))
     assert parse.spans
+    parser.save(tmp_path / "p.rf")
+    again = rf.load(tmp_path / "p.rf", tokenizer=str.split, features=features_of)
+    assert again.parse(" ".join(X[0])) == parse
+    with pytest.raises(ModelFileError, match="your own features"):
+        rf.load(tmp_path / "p.rf", tokenizer=str.split)
     assert parse.probability <= 1
 
 

@@ -1,6 +1,5 @@
 """Chains that other tools have trained, as fitted ChainCRFs: then rules, k best, probabilities, ``save``."""
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,20 +9,10 @@ from rulefield.encode.foreign.weights import ForeignChain
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.inputs import InputEncoder
+from rulefield.estimators.types import as_transformer
 from rulefield.learning.chain.stochastic import Stream
 from rulefield.models.chain import ChainModel
 from rulefield.models.pairs import PairTable
-
-
-class TokenFunction:
-    """A feature function of the user's own: the tokens of one sequence in, their features out."""
-
-    def __init__(self, function: Callable[[list[str]], Any]):
-        self.function = function
-
-    def transform(self, X: Any) -> list[Any]:
-        """Features of every token of every sequence."""
-        return [list(self.function(list(tokens))) for tokens in X]
 
 
 def chain_of_weights(weights: ForeignChain, features: Any = None) -> ChainCRF:
@@ -51,7 +40,7 @@ def chain_of_weights(weights: ForeignChain, features: Any = None) -> ChainCRF:
     model = ChainModel(
         m, len(weights.features), pairs, first, second, nothing, nothing, np.ones((m, m), bool), free, free, steps
     )
-    crf = ChainCRF(features=_transformer(features), start_end=False)
+    crf = ChainCRF(features=as_transformer(features), start_end=False)
     crf.classes_ = [weights.labels[i] for i in order]
     crf.model_ = model
     crf.theta_ = np.concatenate([state, weights.transitions[np.ix_(order, order)].ravel(), step])
@@ -62,10 +51,6 @@ def chain_of_weights(weights: ForeignChain, features: Any = None) -> ChainCRF:
     crf.expectations_, crf._stream = [], Stream()
     crf.l1_, crf.l2_ = 0.0, 0.0  # what the other tool used is not in its file
     return crf
-
-
-def _transformer(features: Any) -> Any:
-    return TokenFunction(features) if callable(features) and not hasattr(features, "transform") else features
 
 
 def _table(

@@ -31,7 +31,7 @@ from rulefield.encode.vocabulary import Vocabulary
 from rulefield.exceptions import InputError
 
 _MANY = (list, set, frozenset, tuple)
-_Entries = tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray]
+Entries = tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray]
 """Columns of all features of all tokens, their values (None: all 1), features per token, tokens per sequence."""
 
 
@@ -176,7 +176,10 @@ class FeatureEncoder:
 
     def encode_portions(self, portions: Iterable[Any], grow: bool) -> Sequences:
         """Encode lists of sequences one after the other, into one: no more than one of them is held at a time."""
-        parts = [self._read(X, grow) for X in portions]
+        return self.joined([self._read(X, grow) for X in portions])
+
+    def joined(self, parts: list[Entries]) -> Sequences:
+        """Build one matrix from what was read in several goes."""
         if len(parts) == 1:
             return self._assemble(*parts[0])
         ids, counts, lengths = (
@@ -186,13 +189,12 @@ class FeatureEncoder:
         values = None
         if any(part[1] is not None for part in parts):
             values = np.concatenate([np.ones(len(p[0])) if p[1] is None else p[1] for p in parts])
-        del parts
         return self._assemble(ids, values, counts, lengths)
 
     def _encode(self, X: Any, grow: bool) -> Sequences:
         return self._assemble(*self._read(X, grow))
 
-    def _read(self, X: Any, grow: bool) -> _Entries:
+    def _read(self, X: Any, grow: bool) -> Entries:
         X = X if isinstance(X, (list, tuple, np.ndarray, Sequences)) else _listed(X)
         form = input_form(X)
         lengths = np.fromiter(map(len, X), dtype=np.int64, count=len(X))
@@ -204,7 +206,7 @@ class FeatureEncoder:
             return np.zeros(0, np.int32), None, np.zeros(0, np.int64), lengths
         raise InputError(f"FeatureEncoder reads feature dicts and lists of feature strings; got {form.value}.")
 
-    def _read_strings(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> _Entries:
+    def _read_strings(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> Entries:
         counts = np.fromiter(map(len, chain.from_iterable(X)), dtype=np.int64, count=int(lengths.sum()))
         try:
             ids = self.vocabulary_.number(chain.from_iterable(X), grow)
@@ -213,7 +215,7 @@ class FeatureEncoder:
             raise
         return ids, None, counts, lengths
 
-    def _read_dicts(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> _Entries:
+    def _read_dicts(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> Entries:
         reader = DictReader()
         try:
             ids = self.vocabulary_.number(reader.names(chain.from_iterable(X)), grow)

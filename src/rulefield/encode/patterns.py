@@ -2,6 +2,7 @@
 
 import re
 from functools import lru_cache
+from itertools import groupby
 
 from rulefield.regexes import limited
 
@@ -69,6 +70,30 @@ PUNCTUATION: dict[str, str] = {
 _BEFORE, _BEHIND = re.compile(r"[^\w$€£@]*"), re.compile(r"[^\w%€£$]*")
 
 
+# What a class needs to have at all, looked at once per token: most tokens need few of the patterns.
+_HAS_DIGIT, _HAS_SIGN, _LISTED, _MONTH = 1, 2, 3, 4
+_GATES = {
+    **dict.fromkeys(("number", "digits", "year", "ordinal", "range", "zip", "doi", "money"), _HAS_DIGIT),
+    **dict.fromkeys(("initials", "hyphenated", "email", "url"), _HAS_SIGN),
+    **dict.fromkeys(("street", "direction", "state", "unit", "legal-form"), _LISTED),
+    "month": _MONTH,
+}
+_DIGIT = re.compile(r"\d")
+_LONG_WORDS = frozenset(word for table in (STREETS, STATES, UNITS, LEGAL_FORMS) for word in table.split("|"))
+_SHORT_WORD = 5  # the longest alternative that is no plain word, l.l.c, beside directions
+_MONTH_BEGINS = frozenset(MONTHS.split("|"))
+
+
+def _open_gates(core: str) -> tuple[bool, ...]:
+    """Whether each gate lets classes through to their patterns; a gate may be open in vain, never closed in vain."""
+    digit = _DIGIT.search(core) is not None
+    if not core.isascii():  # case of other alphabets is left to the patterns
+        return True, digit, True, True, True
+    low = core.lower()
+    listed = len(low) <= _SHORT_WORD or low in _LONG_WORDS or low.startswith(("north", "south"))
+    return True, digit, not core.isalnum(), listed, low[:3] in _MONTH_BEGINS
+
+
 class TokenClasses:
     """Names of the classes of a token, from tables of regular expressions that must match all of it.
 
@@ -79,7 +104,7 @@ class TokenClasses:
     """
 
     def __init__(self, extra: dict[str, str] | None = None):
-        self.inner = [(name, re.compile(pattern)) for name, pattern in TOKEN_CLASSES.items()]
+        self.inner = [(name, re.compile(pattern), _GATES.get(name, 0)) for name, pattern in TOKEN_CLASSES.items()]
         self.whole = [(name, re.compile(pattern)) for name, pattern in PUNCTUATION.items()]
         self.memory: dict[str, list[str]] = {}
         self.extra = [(name, limited(pattern)) for name, pattern in (extra or {}).items()]
@@ -95,8 +120,10 @@ class TokenClasses:
 
     def _of(self, token: str) -> list[str]:
         core = without_edges(token, _BEFORE, _BEHIND) or token
-        found = [name for name, pattern in self.inner if pattern.fullmatch(core)]
-        found += [name for name, pattern in self.whole if pattern.fullmatch(token)]
+        open_ = _open_gates(core)
+        found = [name for name, pattern, gate in self.inner if open_[gate] and pattern.fullmatch(core)]
+        if not (token[:1].isalnum() and token[-1:].isalnum()):  # all of these begin or end with another sign
+            found += [name for name, pattern in self.whole if pattern.fullmatch(token)]
         return found + [name for name, pattern in self.extra if pattern.fullmatch(token)]
 
 
@@ -112,8 +139,6 @@ def without_edges(token: str, before: re.Pattern[str], behind: re.Pattern[str]) 
 _SHAPES = str.maketrans(
     {chr(c): "X" if chr(c).isupper() else "x" if chr(c).islower() else "9" for c in range(128) if chr(c).isalnum()}
 )
-_DIGIT = re.compile(r"\d")
-_RUNS = re.compile(r"(.)\1+")
 
 
 def shape(token: str) -> str:
@@ -128,4 +153,4 @@ def shape(token: str) -> str:
 @lru_cache(maxsize=REMEMBERED)
 def short_shape(token: str) -> str:
     """Shape with runs shortened to one sign: ``Washington,`` is ``Xx,``."""
-    return _RUNS.sub(r"\1", shape(token))
+    return "".join(sign for sign, _ in groupby(shape(token)))

@@ -15,6 +15,10 @@ WIDEST = 100
 """Most neighbours on each side, and longest affix: each costs a feature per token."""
 
 
+Kind = tuple[str, tuple[str, ...], tuple[str, ...]]
+"""Short shape, classes and further columns of a token."""
+
+
 class TokenFeatures(TransformerMixin, BaseEstimator):
     """Turn tokens into lists of feature strings.
 
@@ -112,16 +116,16 @@ class TokenFeatures(TransformerMixin, BaseEstimator):
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_made"}
 
-    def _current(self) -> "_Describer":
+    def _current(self) -> "Describer":
         """Give the describer of the present parameters; it is made anew when one was replaced."""
         values = list(self.get_params(deep=False).values())
         made = getattr(self, "_made", None)
         if made is None or any(a is not b for a, b in zip(made[0], values)):
-            self._made = made = (values, _Describer(self))
+            self._made = made = (values, Describer(self))
         return made[1]
 
 
-class _Describer:
+class Describer:
     """What the parameters ask for, ready to run; remembers what each distinct token says about itself."""
 
     def __init__(self, options: TokenFeatures):
@@ -137,9 +141,12 @@ class _Describer:
         self.lexicon = _Lexicons(options.lexicons) if options.lexicons else None
         offsets = range(-options.window, options.window + 1)
         self.memory: dict[int, dict[Any, list[str]]] = {d: {} for d in offsets}
+        self.short_shape = lru_cache(maxsize=_CACHE_LIMIT)(short_shape)
+        self.classes_of = lru_cache(maxsize=_CACHE_LIMIT)(self._classes_of)
 
     def __call__(self, tokens: Sequence[Any], sequence: int = 0) -> list[list[str]]:
-        words = [_word(token, sequence, t) for t, token in enumerate(tokens)]
+        """Give the features of every token of a sequence."""
+        words = [word_of(token, sequence, t) for t, token in enumerate(tokens)]
         n, width = len(words), self.options.window
         marks = self.lexicon(words) if self.lexicon else None
         made: list[list[str]] = []
@@ -158,9 +165,12 @@ class _Describer:
         if self.options.position:
             _add_positions(made)
         if self.options.marks:
-            about = mark_features(words, [_bare(word) for word in words], [short_shape(word) for word in words])
+            about = mark_features(words, [bare(word) for word in words], [short_shape(word) for word in words])
             made = [features + extra for features, extra in zip(made, about)]
         return made
+
+    def _classes_of(self, word: str) -> tuple[str, ...]:
+        return tuple(self.classes(word)) if self.classes is not None else ()
 
     def about(self, token: Any, word: str, d: int) -> list[str]:
         """Give what a token says at offset d; worked out once."""
@@ -169,50 +179,79 @@ class _Describer:
         if found is None:
             if len(memory) > _CACHE_LIMIT:
                 memory.clear()
-            columns = () if isinstance(token, str) else token[1:]
-            found = self.own(word, d) + [f"{d}:c{j}={value}" for j, value in enumerate(columns, 1)]
-            memory[token] = found
+            found = memory[token] = self.center(token, word) if d == 0 else self.neighbor(bare(word), d)
+            if d != 0:
+                found += self.kind_at(self.kind(token, word), d)
         return found
 
-    def own(self, word: str, d: int) -> list[str]:
-        options, low = self.options, _bare(word)
-        found = [f"{d}:w={word}"] if options.word and d == 0 else []
+    def center(self, token: Any, word: str) -> list[str]:
+        """Give what a token says of itself."""
+        options, low, (short, classes, columns) = self.options, bare(word), self.kind(token, word)
+        found = [f"0:w={word}"] if options.word else []
         if options.lower:
-            found.append(f"{d}:l={low}")
+            found.append(f"0:l={low}")
         if options.shapes:
-            found += [f"{d}:s={short_shape(word)}"] + ([f"{d}:S={shape(word)}"] if d == 0 else [])
-        if d == 0:
-            lengths = range(1, min(options.affixes, len(low)) + 1)
-            found += [f"0:p={low[:k]}" for k in lengths] + [f"0:x={low[-k:]}" for k in lengths]
-        if self.classes is not None:
-            found += [f"{d}:{name}" for name in self.classes(word)]
-        return found
+            found += [f"0:s={short}", f"0:S={shape(word)}"]
+        lengths = range(1, min(options.affixes, len(low)) + 1)
+        found += [f"0:p={low[:k]}" for k in lengths] + [f"0:x={low[-k:]}" for k in lengths]
+        return found + self.kind_at(("", classes, columns), 0)
+
+    def neighbor(self, low: str, d: int) -> list[str]:
+        """Give what the word ``low`` at offset d says."""
+        return [f"{d}:l={low}"] if self.options.lower else []
+
+    def kind(self, token: Any, word: str) -> Kind:
+        """Give what many tokens have in common: short shape, classes, further columns."""
+        columns = () if isinstance(token, str) else token[1:]
+        return self.short_shape(word), self.classes_of(word), columns
+
+    def kind_at(self, kind: Kind, d: int) -> list[str]:
+        """Give what a kind at offset d says; no shape where that was told before."""
+        short, classes, columns = kind
+        found = [f"{d}:s={short}"] if self.options.shapes and d != 0 else []
+        found += [f"{d}:{name}" for name in classes]
+        return found + [f"{d}:c{j}={value}" for j, value in enumerate(columns, 1)]
 
     def add_neighbors(self, words: Sequence[str], made: list[list[str]]) -> None:
         """Add pairs of words, and the short shapes of neighbours as pairs and as three, to all tokens."""
         if self.options.bigrams:
-            low = ["<", *map(_bare, words), ">"]
+            low = ["<", *map(bare, words), ">"]
             for t, features in enumerate(made):
-                a, b, c = low[t : t + 3]
-                features += [f"-1|0={a}|{b}", f"0|1={b}|{c}"]
+                features += self.word_pairs(*low[t : t + 3])
         if self.options.shapes:
             shapes = ["<", *map(short_shape, words), ">"]
             for t, features in enumerate(made):
-                a, b, c = shapes[t : t + 3]
-                features += [f"-1|0:s={a}|{b}", f"0|1:s={b}|{c}", f"-1|0|1:s={a}|{b}|{c}"]
+                features += self.shape_pairs(*shapes[t : t + 3])
+
+    @staticmethod
+    def word_pairs(a: str, b: str, c: str) -> list[str]:
+        """Give what three neighbouring words say together."""
+        return [f"-1|0={a}|{b}", f"0|1={b}|{c}"]
+
+    @staticmethod
+    def shape_pairs(a: str, b: str, c: str) -> list[str]:
+        """Give what three neighbouring short shapes say together."""
+        return [f"-1|0:s={a}|{b}", f"0|1:s={b}|{c}", f"-1|0|1:s={a}|{b}|{c}"]
 
 
 def _add_positions(made: list[list[str]]) -> None:
     n = len(made)
     for t, features in enumerate(made):
-        features.append(f"third={3 * t // n}")
-        if t < 2:
-            features.append(f"from-start={t}")
-        if t >= n - 2:
-            features.append(f"from-end={n - 1 - t}")
+        features += position_features(3 * t // n, min(t, 2), min(n - 1 - t, 2))
 
 
-def _word(token: Any, sequence: int, t: int) -> str:
+def position_features(third: int, before: int, behind: int) -> list[str]:
+    """Give what the place of a token says: ``before`` and ``behind`` are tokens on either side, 2 for two or more."""
+    found = [f"third={third}"]
+    if before < 2:
+        found.append(f"from-start={before}")
+    if behind < 2:
+        found.append(f"from-end={behind}")
+    return found
+
+
+def word_of(token: Any, sequence: int, t: int) -> str:
+    """Give the word of a token; refuse what is none."""
     if isinstance(token, str):
         return token
     if isinstance(token, tuple) and token and all(isinstance(part, str) for part in token):
@@ -226,7 +265,7 @@ _NO_LETTERS = re.compile(r"\W+")
 
 
 @lru_cache(maxsize=_CACHE_LIMIT)
-def _bare(word: str) -> str:
+def bare(word: str) -> str:
     """Lower case, without punctuation around it (unless there is nothing else)."""
     return without_edges(word, _NO_LETTERS, _NO_LETTERS).lower() or word.lower()
 
@@ -240,20 +279,20 @@ class _Lexicons:
         for name, phrases in lexicons.items():
             if isinstance(phrases, str):
                 raise InputError(f"lexicon {name!r} must be a collection of strings; got the string {phrases!r}.")
-            entries = {tuple(map(_bare, phrase.split())) for phrase in phrases} - {()}
+            entries = {tuple(map(bare, phrase.split())) for phrase in phrases} - {()}
             self.entries[name] = entries
             self.longest[name] = {}
             for entry in entries:
                 self.longest[name][entry[0]] = max(len(entry), self.longest[name].get(entry[0], 0))
 
     def __call__(self, words: Sequence[str]) -> list[list[str]]:
-        bare = [_bare(word) for word in words]
+        low = [bare(word) for word in words]
         marks: list[list[str]] = [[] for _ in words]
         for name, entries in self.entries.items():
             longest, t = self.longest[name], 0
-            while t < len(bare):
-                sizes = range(longest.get(bare[t], 0), 0, -1)
-                size = next((k for k in sizes if tuple(bare[t : t + k]) in entries), 0)
+            while t < len(low):
+                sizes = range(longest.get(low[t], 0), 0, -1)
+                size = next((k for k in sizes if tuple(low[t : t + k]) in entries), 0)
                 for i in range(size):
                     marks[t + i].append(name if i == 0 else f"{name}+")
                 t += size or 1

@@ -29,6 +29,8 @@ from rulefield.encode.corpora.mapped import MappedArrays, array_bytes, write_arr
 from rulefield.encode.formats.columns import ColumnFile
 from rulefield.encode.formats.source import Source
 from rulefield.encode.labels import LabelEncoder
+from rulefield.encode.templates import Template
+from rulefield.encode.tokens import TokenFeatures
 from rulefield.encode.vocabulary import Vocabulary
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.packing import Packer, pack_or_name
@@ -137,7 +139,9 @@ class _PartsWriter:
             )
 
     def _write(self, reader: "_PartReader", name: str) -> None:
-        encoder = InputEncoder(_RowTransformer(self.encoder.features) if self.encoder.features is not None else None)
+        given = self.encoder.features
+        alone = given is None or isinstance(given, (TokenFeatures, Template))
+        encoder = InputEncoder(given if alone or given is None else _RowTransformer(given))
         data = encoder.fit_transform(reader.tokens())
         if encoder.encoder is None:
             raise InputError("a corpus holds tokens or named features; matrices fit rf.Sequences, one per process.")

@@ -9,7 +9,9 @@ import numpy as np
 from rulefield.data.scored import Scored, is_scored
 from rulefield.data.sequences import Sequences, pointers32
 from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
-from rulefield.encode.features import FeatureEncoder, InputForm, input_form, refuse_columns
+from rulefield.encode.features import Entries, FeatureEncoder, InputForm, input_form, refuse_columns
+from rulefield.encode.keyed.groups import GroupNumbers
+from rulefield.encode.keyed.tokens import CrowdedError, TokenKeys
 from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.estimators.packing import Packer, State, given_or, pack_or_name
@@ -20,6 +22,8 @@ from rulefield.persistence import pack_strings, unpack_strings
 
 PORTION = 1000
 """Sequences whose features are made at a time: strings are larger than what they are encoded to."""
+LEAST_TOKENS = 40
+"""Fewer tokens are described one by one: that is as quick, and loads no compiled code."""
 
 
 class InputEncoder:
@@ -47,6 +51,7 @@ class InputEncoder:
         self.scored = False
         self.encoder: FeatureEncoder | None = None
         self.n_columns = 0
+        self._numbers: GroupNumbers[TokenKeys] | None = None
 
     def fit_transform(self, X: SequencesLike | Iterator[Any]) -> Sequences:
         """Learn the form and the vocabulary of ``X``, and encode it.
@@ -72,7 +77,7 @@ class InputEncoder:
         if self.features is not None and hasattr(self.features, "fit"):
             self.features.fit(rows)
         self.encoder = FeatureEncoder.from_names([])
-        return self.encoder.encode_portions(self._features(rows), grow=True)
+        return self._made(rows, grow=True)
 
     def _fit_stream(self, X: Iterator[Any]) -> Sequences:
         first = list(islice(X, PORTION))
@@ -174,12 +179,41 @@ class InputEncoder:
         if self.features is None and form is InputForm.tokens:
             raise InputError("the model was trained on features, but X holds plain tokens; give the same features.")
         assert self.encoder is not None
-        return self.encoder.encode_portions(self._features(X), grow)
+        return self._made(X, grow)
 
     def _encoded_slice(self, part: CorpusSlice, grow: bool) -> Sequences:
         if self.encoder is None or self.scored:
             raise InputError("the model was trained on matrices or scores, but X is a corpus of named features.")
         return part.encoded(self.encoder.vocabulary_, grow)
+
+    def _made(self, X: Any, grow: bool) -> Sequences:
+        """Make features of ``X`` and encode them: by keys where that is possible and pays."""
+        assert self.encoder is not None
+        if not TokenKeys.can(self.features) or sum(map(len, X[:LEAST_TOKENS])) < LEAST_TOKENS:
+            return self.encoder.encode_portions(self._features(X), grow)
+        portions = (X[i : i + PORTION] for i in range(0, len(X), PORTION))
+        return self.encoder.joined([self._keyed(portion, grow) for portion in portions])
+
+    def _keyed(self, X: Any, grow: bool) -> Entries:
+        lengths = np.fromiter(map(len, X), np.int64, len(X))
+        try:
+            ids, counts = self._groups().encode(X, grow)
+        except CrowdedError:
+            self._numbers = None
+            ids, counts = self._groups().encode(X, grow)
+        return ids, None, counts, lengths
+
+    def _groups(self) -> GroupNumbers[TokenKeys]:
+        """Return the numbers of groups for the features and the vocabulary that there are now."""
+        assert isinstance(self.features, TokenFeatures)
+        assert self.encoder is not None
+        made, vocabulary = self._numbers, self.encoder.vocabulary_
+        if made is None or made.vocabulary is not vocabulary or made.source.describer is not self.features._current():
+            made = self._numbers = GroupNumbers(vocabulary, TokenKeys(self.features))
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_numbers": None}
 
     def _features(self, X: Any) -> Iterator[Any]:
         """Features of ``X``, a portion at a time where they have to be made."""

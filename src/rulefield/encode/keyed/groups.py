@@ -1,0 +1,89 @@
+"""Groups of features by integer key, numbered in a vocabulary: strings are made once per key."""
+
+from collections.abc import Sequence
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from rulefield.encode.vocabulary import Vocabulary
+from rulefield.kernels.keys import add_keys, find_keys, gather_groups
+
+MOST_GROUPS = 3_000_000
+
+
+class KeySource(Protocol):
+    """What turns tokens into keys, and a key into the feature strings that it stands for."""
+
+    def keys(self, X: Sequence[Sequence[Any]]) -> np.ndarray:
+        """Return the keys of every token, uint64 (n_tokens, width), in the order of their features."""
+
+    def strings(self, key: int) -> list[str]:
+        """Return the features of a key."""
+
+
+Source = TypeVar("Source", bound=KeySource)
+
+
+class GroupNumbers(Generic[Source]):
+    """Numbers in a vocabulary of the features of each key that was met.
+
+    Rows of keys become rows of feature numbers without a string, but for keys that are new. New strings are numbered in
+    the order in which reading token by token meets them, so the vocabulary is the same as without keys.
+
+    Parameters
+    ----------
+    vocabulary : Vocabulary
+    source : KeySource
+    """
+
+    def __init__(self, vocabulary: Vocabulary, source: Source):
+        self.vocabulary, self.source = vocabulary, source
+        self._clear(grow=True)
+
+    def _clear(self, grow: bool) -> None:
+        self._table = np.zeros(1 << 12, np.uint64)
+        self._stop, self._members = np.zeros(1, np.uint64), np.zeros(0, np.int32)
+        self._names, self._grown = len(self.vocabulary), grow
+
+    def __len__(self) -> int:
+        return len(self._stop) - 1
+
+    def encode(self, X: Sequence[Sequence[Any]], grow: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the features of all tokens, and how many each has; unknown features only count with ``grow``."""
+        if self._names != len(self.vocabulary) or (grow and not self._grown) or len(self) > MOST_GROUPS:
+            self._clear(grow)
+        keys = self.source.keys(X)
+        flat, groups = keys.ravel(), np.empty(keys.size, np.int32)
+        if find_keys(flat, self._table, groups):
+            self._add(flat, np.flatnonzero(groups < 0), grow)
+            find_keys(flat, self._table, groups)
+        size = np.diff(self._stop.astype(np.int64))
+        total = int(size[groups].sum()) if len(size) else 0
+        counts, out = np.empty(len(keys), np.int64), np.empty(total, np.int32)
+        gather_groups(groups, np.uint64(keys.shape[1]), self._stop, self._members, counts, out)
+        return out, counts
+
+    def _add(self, flat: np.ndarray, missing: np.ndarray, grow: bool) -> None:
+        new, first = np.unique(flat[missing], return_index=True)
+        new = new[np.argsort(first)]
+        strings = [self.source.strings(int(key)) for key in new]
+        members = self.vocabulary.number(strings, grow)
+        sizes = np.fromiter(map(len, strings), np.int64, len(strings))
+        if len(members) and members.min() < 0:
+            group, known = np.repeat(np.arange(len(sizes)), sizes), members >= 0
+            sizes, members = np.bincount(group[known], minlength=len(sizes)), members[known]
+        self._reserve(len(self) + len(new))
+        add_keys(new, np.uint64(len(self)), self._table)
+        ends = int(self._stop[-1]) + np.cumsum(sizes)
+        self._stop = np.concatenate([self._stop, ends.astype(np.uint64)])
+        self._members = np.concatenate([self._members, members])
+        self._names, self._grown = len(self.vocabulary), self._grown and grow
+
+    def _reserve(self, n: int) -> None:
+        if 4 * n <= len(self._table):
+            return
+        old = self._table.reshape(-1, 2)
+        old = old[old[:, 0] > 0]
+        old = old[np.argsort(old[:, 1])]
+        self._table = np.zeros(2 << (4 * n - 1).bit_length(), np.uint64)
+        add_keys(old[:, 0] - np.uint64(1), np.uint64(0), self._table)

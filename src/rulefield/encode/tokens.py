@@ -141,8 +141,6 @@ class Describer:
         self.lexicon = _Lexicons(options.lexicons) if options.lexicons else None
         offsets = range(-options.window, options.window + 1)
         self.memory: dict[int, dict[Any, list[str]]] = {d: {} for d in offsets}
-        self.short_shape = lru_cache(maxsize=_CACHE_LIMIT)(short_shape)
-        self.classes_of = lru_cache(maxsize=_CACHE_LIMIT)(self._classes_of)
 
     def __call__(self, tokens: Sequence[Any], sequence: int = 0) -> list[list[str]]:
         """Give the features of every token of a sequence."""
@@ -168,9 +166,6 @@ class Describer:
             about = mark_features(words, [bare(word) for word in words], [short_shape(word) for word in words])
             made = [features + extra for features, extra in zip(made, about)]
         return made
-
-    def _classes_of(self, word: str) -> tuple[str, ...]:
-        return tuple(self.classes(word)) if self.classes is not None else ()
 
     def about(self, token: Any, word: str, d: int) -> list[str]:
         """Give what a token says at offset d; worked out once."""
@@ -203,7 +198,7 @@ class Describer:
     def kind(self, token: Any, word: str) -> Kind:
         """Give what many tokens have in common: short shape, classes, further columns."""
         columns = () if isinstance(token, str) else token[1:]
-        return self.short_shape(word), self.classes_of(word), columns
+        return short_shape(word), tuple(self.classes(word)) if self.classes is not None else (), columns
 
     def kind_at(self, kind: Kind, d: int) -> list[str]:
         """Give what a kind at offset d says; no shape where that was told before."""

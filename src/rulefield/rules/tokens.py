@@ -178,6 +178,14 @@ def texts_of(token: Any) -> tuple[str, ...]:
     )
 
 
+def have_texts(inputs: Sequence[Sequence[Any]]) -> bool:
+    """Whether the tokens of inputs have texts (that of the first token stands for all)."""
+    try:
+        return all(len(texts_of(token)) > 0 for token in next((tokens for tokens in inputs if len(tokens)), ())[:1])
+    except InputError:
+        return False
+
+
 def token_in(*texts: str | Iterable[str]) -> TokenIn:
     """Tokens whose text is one of these: ``token_in(",", ".")``."""
     flat = tuple(t for text in texts for t in ((text,) if isinstance(text, str) else tuple(text)))

@@ -1,5 +1,7 @@
 """RuledCRF: weights of rules learned on held-out data."""
 
+import warnings
+
 import numpy as np
 import pytest
 from sklearn.base import clone
@@ -14,6 +16,7 @@ from rulefield.estimators.ruled.gains import gains
 from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out_examples
 from rulefield.exceptions import InfeasibleError, InputError, RuleError
 from rulefield.metrics import span_f1, token_accuracy
+from rulefield.rules.finding.mine import FAMILIES, TOKEN_CLASS
 
 
 @pytest.fixture(scope="module")
@@ -215,11 +218,21 @@ def test_a_chain_that_is_not_fitted_is_told_the_way_out():
 def test_by_default_rules_are_found_on_five_folds(data):
     X, y = data[0][:15], data[1][:15]
     ruled = RuledCRF(ChainCRF(scheme="BIO", max_iter=5), n_jobs=2).fit(X, y)
-    found = [*r.propose(y, scheme="BIO"), *r.mine(X, y, scheme="BIO")]
+    found = [*r.propose(y, scheme="BIO"), *r.mine(X, y, scheme="BIO", families=(*FAMILIES, TOKEN_CLASS))]
     assert ruled.n_candidates_ == len(found)
     assert [row.rule for row in ruled.report_] == [rule.label for rule in found]
     same = RuledCRF(ChainCRF(scheme="BIO", max_iter=5), cv=5, algorithm="likelihood", rules="find").fit(X, y)
     assert same.rules_ == ruled.rules_
+
+
+def test_rules_are_found_where_tokens_have_no_texts(data):
+    """Features without a word: what rules would say of tokens is left out, and nobody is warned of what was found."""
+    X, y = ([[{"length": float(len(token))} for token in row] for row in data[0][:15]], data[1][:15])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ruled = RuledCRF(ChainCRF(scheme="BIO", tol=0.1)).fit(X, y)
+    assert ruled.n_candidates_ == len([*r.propose(y, scheme="BIO"), *r.mine(None, y, scheme="BIO")])
+    assert not any(row.contradicted for row in ruled.report_)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.chain.explanations import Explanation, ModelExplanation
 from rulefield.estimators.fitting import report_fit
-from rulefield.estimators.inputs import InputEncoder, as_list
+from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
     FLAG,
@@ -51,13 +51,15 @@ from rulefield.learning.fit_log import Ending, FitResult
 from rulefield.learning.rule_weights.learners import Examples
 from rulefield.parallel import n_threads
 from rulefield.rules import mine, propose
+from rulefield.rules.finding.mine import FAMILIES, TOKEN_CLASS
 from rulefield.rules.rule import Rule
+from rulefield.rules.tokens import have_texts
 from rulefield.scikit import check_is_fitted
 
 DEFAULTS = {
     "perceptron": {"l1": 0.0, "l2": 1.0},
     "ssvm": {"l1": 0.0, "l2": 1.0},
-    "likelihood": {"l1": 1.0, "l2": 0.3},
+    "likelihood": {"l1": 0.5, "l2": 1.0},
 }
 
 FOLDS = 5
@@ -74,7 +76,7 @@ class RuledCRF(SequenceEstimator):
     rules : list of rules, "find", "propose" or "mine", default "find"
         Rules with ``.soft("learn")`` get their weight learned; rules with ``.soft("auto")`` their residual price, from which
         the likelihood may move them; the others keep theirs. ``"propose"`` makes candidates by template, ``"mine"`` finds
-        them in the labelled data, ``"find"`` does both.
+        them in the labelled data (the likelihood then begins from their residual prices), ``"find"`` does both.
     method : {"soft", "two-stage"}, default "soft"
         Pay learned weights; or, among labellings nearly as probable as the best (``tau``, chosen on held-out data),
         the one that breaks least (costs then come from how often rules fail in the labels).
@@ -94,7 +96,7 @@ class RuledCRF(SequenceEstimator):
     rate : float, default 0.1
         Step of the perceptron, in nats.
     l1, l2 : float, optional
-        Penalties (``l2`` plays no part in the perceptron): 0 and 1; for the likelihood 1 and 0.3.
+        Penalties (``l2`` plays no part in the perceptron): 0 and 1; for the likelihood 0.5 and 1.
     tau : float, optional
         Fixes tau instead of choosing it.
     only_helpful : bool, default False
@@ -223,7 +225,7 @@ class RuledCRF(SequenceEstimator):
         base = done.crf
         if done.interrupted:
             return self._without_learning(base)
-        weighed = weigh(self._candidates(X, gold, base), done, self._learner())
+        weighed = weigh(self._candidates(X, gold, base), done, self._learner(), found=isinstance(self.rules, str))
         self.crf_, self.rules_, self.report_ = base, weighed.rules, weighed.report
         self.n_candidates_, self.n_kept_ = len(weighed.weights), weighed.n_kept
         self.gains_, self.vetoed_, self.gap_ = weighed.gains, weighed.vetoed, weighed.result.gap
@@ -285,11 +287,18 @@ class RuledCRF(SequenceEstimator):
         if isinstance(self.rules, str):
             rows = np.array([i for i, gold in enumerate(y) if set(gold) <= set(base.classes_)], dtype=np.int64)
             X, y = picked(X, rows), [y[i] for i in rows]
-            price = "learn" if self.method == "soft" else "eq30"
             proposed = propose(y, scheme=base.scheme, labels=labels) if self.rules in ("find", "propose") else []
-            mined = mine(X, y, scheme=base.scheme, price=price) if self.rules in ("find", "mine") else []
-            return [*proposed, *mined]
+            return [*proposed, *(self._mined(X, y, base.scheme) if self.rules in ("find", "mine") else [])]
         return list(self.rules)
+
+    def _mined(self, X: SequencesLike, y: list[list[Any]], scheme: str | None) -> list[Rule]:
+        tokens = [tokens_of(X, i) for i in range(len(y))]
+        seen = tokens if have_texts(tokens) else None
+        if self.method == "two-stage":
+            return mine(seen, y, scheme=scheme, price="eq30")
+        families = None if seen is None else (*FAMILIES, TOKEN_CLASS)
+        price = "auto" if self.algorithm == "likelihood" else "learn"
+        return mine(seen, y, scheme=scheme, price=price, families=families)
 
     def _choose_tau(self, data: Examples, weights: np.ndarray) -> float:
         if self.tau is not None:

@@ -44,8 +44,13 @@ def measured(
     return Examples(examples, compiler, fixed, once, n_jobs)
 
 
-def resolve(rules: list[Rule], lists: Lists, classes: Sequence[Any], scheme: str | None, learns: bool) -> Resolved:
-    """Find the prices of rules that are "auto"; ``learns`` leaves those that are above 0 to a learner that starts there."""
+def resolve(
+    rules: list[Rule], lists: Lists, classes: Sequence[Any], scheme: str | None, learns: bool, tell: bool = True
+) -> Resolved:
+    """Find the prices of rules that are "auto"; ``learns`` leaves those that are above 0 to a learner that starts there.
+
+    Rules that gold labels break more often than the model does are reported where there is somebody to ``tell``.
+    """
     auto = [i for i, rule in enumerate(rules) if rule.weight == AUTO]
     prior, found = np.zeros(len(rules)), list(rules)
     expected: list[float | None] = [None] * len(rules)
@@ -54,10 +59,11 @@ def resolve(rules: list[Rule], lists: Lists, classes: Sequence[Any], scheme: str
     some = auto + [i for i, rule in enumerate(rules) if not rule.is_open]
     shares = broken_shares(measured([rules[i] for i in some], lists.examples, classes, scheme), lists)
     for i, price, by_model in zip(auto, shares.prices, shares.by_model):
-        expected[i] = float(by_model)
+        expected[i] = float(by_model) if tell else None
         prior[i] = price if learns else 0.0
         found[i] = rules[i].soft(LEARN if learns and price > 0 else float(price), per=rules[i].per)
-    _warn_of([rules[i] for i in auto], shares)
+    if tell:
+        _warn_of([rules[i] for i in auto], shares)
     return Resolved(found, prior, expected)
 
 

@@ -1,6 +1,7 @@
 """From candidates to rules with weights: pruned, measured in one pass, learned, judged on other folds, reported."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from rulefield.learning.rule_weights.distances import WrongSpans
 from rulefield.learning.rule_weights.learners import Examples, learn_margin, learn_perceptron
 from rulefield.learning.rule_weights.likelihood import Penalty, learn_likelihood, most_likely
 from rulefield.learning.rule_weights.lists import MeasuredLists
+from rulefield.learning.rule_weights.residual import expected_broken, shares_in
 from rulefield.rules.finding.importance import importance_of
 from rulefield.rules.rule import Rule
 
@@ -60,15 +62,15 @@ class Weighed:
     result: FitResult
 
 
-def weigh(candidates: list[Rule], held: CrossFitted, how: Learner) -> Weighed:
+def weigh(candidates: list[Rule], held: CrossFitted, how: Learner, found: bool = False) -> Weighed:
     """Learn what candidates should cost, on held-out sequences.
 
     Candidates are first measured on gold labels and best predictions only; those that are important enough are measured once
     on all lists of likely labellings, where those that tell no labellings apart, or tell them apart as an earlier one does,
-    go. Weights are then a matter of sparse products.
+    go. Weights are then a matter of sparse products. Nobody is told of rules that were ``found`` and are not obeyed.
     """
     base = held.crf
-    resolved = resolve(candidates, held.lists, base.classes_, base.scheme, how.takes_priors)
+    resolved = resolve(candidates, held.lists, base.classes_, base.scheme, how.takes_priors, tell=not found)
     every = measured(resolved.rules, held.examples, base.classes_, base.scheme, how.n_jobs)
     plain = _plain(every, held)
     broken, gold = every.units(plain), every.gold
@@ -164,8 +166,14 @@ class _Work:
     def _fold_weights(self, members: np.ndarray) -> np.ndarray:
         if self.how.algorithm != "likelihood":
             return self._by_passes(self.data.some(members)).theta
-        penalty = Penalty.of(self.how.l1, self.how.l2, self.prior, self.data.learned)
+        prices = shares_in(self._broken[members], self.data.gold[members]).prices
+        prior = np.where(self.prior > 0, prices, 0.0)  # what these sequences say, and no others
+        penalty = Penalty.of(self.how.l1, self.how.l2, prior, self.data.learned)
         return most_likely(self.lists.some(members), penalty)[0]
+
+    @cached_property
+    def _broken(self) -> csr_matrix:
+        return expected_broken(self.lists.lists, self.lists.units, self.lists.worth)
 
 
 def _priced(rule: Rule, weight: float) -> Rule:

@@ -15,6 +15,7 @@ broken and to the others; what the model breaks is expected over its best labell
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csr_matrix
 
 from rulefield.learning.rule_weights.learners import Examples
 from rulefield.learning.rule_weights.lists import Lists
@@ -66,8 +67,20 @@ def broken_shares(examples: Examples, lists: Lists) -> BrokenShares:
     worth = lists.score - examples.fixed_costs(units)
     top = np.maximum.reduceat(worth, lists.first) if len(worth) else worth
     worth = np.where(top[lists.owner] > -np.inf, worth, lists.score)  # hard rules forbid all of these
-    shares = np.exp(worth - np.maximum.reduceat(worth, lists.first)[lists.owner]) if len(worth) else worth
-    shares = shares / np.bincount(lists.owner, shares, len(lists.examples))[lists.owner]
-    by_model = shares @ (units > 0)
-    by_gold = np.asarray((examples.gold > 0).sum(axis=0)).ravel().astype(float)
-    return BrokenShares(np.asarray(by_model).ravel(), by_gold, len(examples))
+    return shares_in(expected_broken(lists, units, worth), examples.gold)
+
+
+def expected_broken(lists: Lists, units: csr_matrix, worth: np.ndarray) -> csr_matrix:
+    """Probability that predictions break each rule, (n_sequences, n_rules); labellings are as probable as ``worth`` says."""
+    n = len(lists.examples)
+    if not len(worth):
+        return csr_matrix((n, units.shape[1]))
+    shares = np.exp(worth - np.maximum.reduceat(worth, lists.first)[lists.owner])
+    shares /= np.add.reduceat(shares, lists.first)[lists.owner]
+    return csr_matrix((shares, (lists.owner, np.arange(len(shares)))), shape=(n, len(shares))) @ (units > 0)
+
+
+def shares_in(broken: csr_matrix, gold: csr_matrix) -> BrokenShares:
+    """Count over sequences: probabilities that predictions break rules, and units of gold labels, (n_sequences, n_rules)."""
+    by_model, by_gold = (np.asarray(table.sum(axis=0), dtype=float).ravel() for table in (broken, gold > 0))
+    return BrokenShares(by_model, by_gold, broken.shape[0])

@@ -105,7 +105,7 @@ def conll2002() -> Set:
         X, y = load_conll2002("train")
         yield (X, [convert(labels, "BIO", "BIO") for labels in y]), load_conll2002("testb")
 
-    return Set(lambda: ChainCRF(scheme="BIO"), splits, 1)
+    return Set(lambda: ChainCRF(scheme="BIO", features=TokenFeatures()), splits, 1)  # tokens are words and tags
 
 
 SETS: dict[str, Callable[[], Set]] = {

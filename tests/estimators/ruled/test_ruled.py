@@ -16,7 +16,7 @@ from rulefield.estimators.ruled.gains import gains
 from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out_examples
 from rulefield.exceptions import InfeasibleError, InputError, RuleError
 from rulefield.metrics import span_f1, token_accuracy
-from rulefield.rules.finding.mine import FAMILIES, TOKEN_CLASS
+from rulefield.rules.finding.mine import ASKED_FOR, FAMILIES
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +218,7 @@ def test_a_chain_that_is_not_fitted_is_told_the_way_out():
 def test_by_default_rules_are_found_on_five_folds(data):
     X, y = data[0][:15], data[1][:15]
     ruled = RuledCRF(ChainCRF(scheme="BIO", max_iter=5), n_jobs=2).fit(X, y)
-    found = [*r.propose(y, scheme="BIO"), *r.mine(X, y, scheme="BIO", families=(*FAMILIES, TOKEN_CLASS))]
+    found = [*r.propose(y, scheme="BIO"), *r.mine(X, y, scheme="BIO", families=(*FAMILIES, *ASKED_FOR))]
     assert ruled.n_candidates_ == len(found)
     assert [row.rule for row in ruled.report_] == [rule.label for rule in found]
     same = RuledCRF(ChainCRF(scheme="BIO", max_iter=5), cv=5, algorithm="likelihood", rules="find").fit(X, y)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rulefield import rules as r
+from rulefield.encode.spans import convert
 from rulefield.exceptions import InputError, RuleError
 from rulefield.rules.finding.check import amounts_table, check
 from rulefield.rules.finding.importance import importance, prune
@@ -132,6 +133,17 @@ def test_violated_instances_are_the_amount_of_the_rule(seed, kind):
     assert [m.cost for m in found] == sorted((m.cost for m in found), reverse=True)
 
 
+def cues(text, words, tokens):
+    """Tokens that are the cue of a rule; the last one has nothing after it."""
+    (cue,) = (
+        w for w in ("p", "q", ",", "q,", "in lower case", "punctuation") if f"{w!r} " in words or f"{w} " in words
+    )
+    meets = {"in lower case": str.isalpha, "punctuation": lambda token: token == ","}.get(
+        cue, lambda token: token == cue
+    )
+    return sum(meets(token) for token in (tokens[:-1] if "next=" in text else tokens))
+
+
 def instances(m, tokens, labels):
     """For one sequence of plain labels, from the words of each family: the instances where a rule could fail."""
     runs, n = [], len(labels)
@@ -141,6 +153,8 @@ def instances(m, tokens, labels):
         runs[-1][2] = t
     if m.family == "token class":
         return labels.count(m.words.split()[1])
+    if m.family == "cue":
+        return cues(m.rule.text, m.words, tokens)
     a, b = m.names
     if m.family == "adjacency":
         return sum(label == a and last < n - 1 for label, _, last in runs)
@@ -160,7 +174,7 @@ def instances(m, tokens, labels):
 def test_counts_are_those_of_the_instances_where_a_rule_could_fail(seed):
     X, y = random_data(seed, FLAT, n_sequences=8)
     X = [["q," if t % 3 == 1 and w == "q" else w for t, w in enumerate(x)] for x in X]
-    every = [*FAMILIES, "token class"]
+    every = [*FAMILIES, "token class", "cue"]
     found = mine_table(X, y, None, every, min_support=0, min_confidence=0, delimiters=[","], labels=FLAT)
     seen = set()
     for m in found:
@@ -168,7 +182,7 @@ def test_counts_are_those_of_the_instances_where_a_rule_could_fail(seed):
         violated = sum(m.rule.violation(t, s, None) for t, s in zip(X, y))
         total = sum(instances(m, t, s) for t, s in zip(X, y))
         assert (m.satisfied, m.violated) == (total - violated, violated)
-    assert seen >= set(FAMILIES) - {"state change"}
+    assert seen >= {*FAMILIES, "cue"} - {"state change"}
 
 
 def test_sequences_without_the_label_are_no_evidence():
@@ -218,9 +232,33 @@ def test_what_the_tokens_of_a_label_look_like():
 def test_violated_tokens_are_the_amount_of_the_rule(seed, kind):
     labels, scheme = kind
     X, y = random_data(seed, labels)
-    found = mine_table(X, y, scheme, families=["token class"], min_support=0, min_confidence=0, labels=labels)
+    asked = {"families": ["token class", "cue"], "min_support": 0, "min_confidence": 0, "labels": labels}
+    found = mine_table(X, y, scheme, **asked)
     amounts = amounts_table([m.rule for m in found], X, y, scheme, labels).sum(axis=1)
     assert [m.violated for m in found] == amounts.tolist()
+
+
+@pytest.mark.parametrize("scheme", [None, "BIO", "BIOES"])
+def test_what_cues_say_of_labels(scheme):
+    X = [["x", "pp.", "3", "vol.", "7"], ["x", "y", "vol.", "2", "z"]] * 5
+    plain = [["t", "p", "p", "n", "v"], ["t", "t", "n", "v", "t"]] * 5
+    y = [segments_as(labels, scheme) for labels in plain]
+    found = {m.words: m for m in mine_table(X, y, scheme, families=["cue"])}
+    assert (found["after 'pp.' comes p"].satisfied, found["after 'vol.' comes v"].satisfied) == (5, 10)
+    assert found["'vol.' begins n" if scheme else "'vol.' is in n"].satisfied == 10
+    assert ("'vol.' is in n" in found) == (scheme is None), "that it begins n says more"
+    assert ("'3' begins p" in found, "'3' is in p" in found) == (False, True)
+    assert not any("'2' comes" in words for words in found if "z" not in words and "t" not in words)
+    rule = found["after 'pp.' comes p"].rule
+    assert rule.violation(X[0], segments_as(["t", "p", "t", "n", "v"], scheme), scheme) == 1
+
+
+def segments_as(labels, scheme):
+    """Runs of labels as prefixed labels."""
+    if scheme is None:
+        return labels
+    bio = [("I-" if t and labels[t - 1] == label else "B-") + label for t, label in enumerate(labels)]
+    return bio if scheme == "BIO" else list(convert(bio, "BIO", scheme))
 
 
 def test_delimiters_may_end_tokens():

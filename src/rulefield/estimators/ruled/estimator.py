@@ -1,6 +1,7 @@
 """A chain CRF with rules whose weights are learned on held-out data."""
 
 import copy
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,7 +32,7 @@ from rulefield.estimators.parameters import (
 )
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.ruled.files import restore_ruled, ruled_state
-from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out_examples, picked
+from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out_examples
 from rulefield.estimators.ruled.two_stage import TwoStageDecoder, best_in_two_stages
 from rulefield.estimators.ruled.weighing import Learner, weigh
 from rulefield.estimators.sequences import span_score
@@ -51,7 +52,7 @@ from rulefield.learning.fit_log import Ending, FitResult
 from rulefield.learning.rule_weights.learners import Examples
 from rulefield.parallel import n_threads
 from rulefield.rules import mine, propose
-from rulefield.rules.finding.mine import FAMILIES, TOKEN_CLASS
+from rulefield.rules.finding.mine import ASKED_FOR, FAMILIES
 from rulefield.rules.rule import Rule
 from rulefield.rules.tokens import have_texts
 from rulefield.scikit import check_is_fitted
@@ -225,9 +226,12 @@ class RuledCRF(SequenceEstimator):
         base = done.crf
         if done.interrupted:
             return self._without_learning(base)
-        weighed = weigh(self._candidates(X, gold, base), done, self._learner(), found=isinstance(self.rules, str))
+        find = None
+        if isinstance(self.rules, str):
+            find = partial(self._found_in, done)
+        weighed = weigh(self._candidates(X, gold, base), done, self._learner(), find)
         self.crf_, self.rules_, self.report_ = base, weighed.rules, weighed.report
-        self.n_candidates_, self.n_kept_ = len(weighed.weights), weighed.n_kept
+        self.n_candidates_, self.n_kept_ = len(weighed.report), weighed.n_kept
         self.gains_, self.vetoed_, self.gap_ = weighed.gains, weighed.vetoed, weighed.result.gap
         report_fit(self, weighed.result)
         self.tau_ = self._choose_tau(weighed.data, weighed.weights) if self.method == "two-stage" else None
@@ -283,22 +287,27 @@ class RuledCRF(SequenceEstimator):
         return "prefit" if crf.__sklearn_is_fitted__() else FOLDS
 
     def _candidates(self, X: SequencesLike, y: list[list[Any]], base: ChainCRF) -> list[Rule]:
-        labels = [str(c) for c in base.classes_]
-        if isinstance(self.rules, str):
-            rows = np.array([i for i, gold in enumerate(y) if set(gold) <= set(base.classes_)], dtype=np.int64)
-            X, y = picked(X, rows), [y[i] for i in rows]
-            proposed = propose(y, scheme=base.scheme, labels=labels) if self.rules in ("find", "propose") else []
-            return [*proposed, *(self._mined(X, y, base.scheme) if self.rules in ("find", "mine") else [])]
-        return list(self.rules)
+        if not isinstance(self.rules, str):
+            return list(self.rules)
+        rows = [i for i, gold in enumerate(y) if set(gold) <= set(base.classes_)]
+        return self._found([tokens_of(X, i) for i in rows], [y[i] for i in rows], base)
 
-    def _mined(self, X: SequencesLike, y: list[list[Any]], scheme: str | None) -> list[Rule]:
-        tokens = [tokens_of(X, i) for i in range(len(y))]
+    def _found_in(self, held: CrossFitted, members: np.ndarray) -> list[Rule]:
+        """Candidates that some of the held-out sequences show."""
+        classes, some = held.crf.classes_, [held.examples[i] for i in members]
+        return self._found([e.tokens for e in some], [[classes[k] for k in e.gold] for e in some], held.crf)
+
+    def _found(self, tokens: list[Any], y: list[list[Any]], base: ChainCRF) -> list[Rule]:
+        labels = [str(c) for c in base.classes_]
+        proposed = propose(y, scheme=base.scheme, labels=labels) if self.rules in ("find", "propose") else []
+        if self.rules == "propose":
+            return proposed
         seen = tokens if have_texts(tokens) else None
         if self.method == "two-stage":
-            return mine(seen, y, scheme=scheme, price="eq30")
-        families = None if seen is None else (*FAMILIES, TOKEN_CLASS)
+            return [*proposed, *mine(seen, y, scheme=base.scheme, price="eq30")]
+        families = None if seen is None else (*FAMILIES, *ASKED_FOR)
         price = "auto" if self.algorithm == "likelihood" else "learn"
-        return mine(seen, y, scheme=scheme, price=price, families=families)
+        return [*proposed, *mine(seen, y, scheme=base.scheme, price=price, families=families)]
 
     def _choose_tau(self, data: Examples, weights: np.ndarray) -> float:
         if self.tau is not None:

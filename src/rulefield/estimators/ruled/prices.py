@@ -25,12 +25,15 @@ class Resolved:
         At their residual price, or ``.soft("learn")`` where that is only where learning starts.
     prior : ndarray, shape (n_rules,)
         Prices toward which weights are learned; 0 for rules that were not "auto".
+    auto : ndarray of bool, shape (n_rules,)
+        Rules that have, or on other sequences would have, a price toward which weights are learned.
     expected : list of float or None
         For rules that were "auto", the number of sequences in which the model is expected to break them.
     """
 
     rules: list[Rule]
     prior: np.ndarray
+    auto: np.ndarray
     expected: list[float | None]
 
 
@@ -45,26 +48,28 @@ def measured(
 
 
 def resolve(
-    rules: list[Rule], lists: Lists, classes: Sequence[Any], scheme: str | None, learns: bool, tell: bool = True
+    rules: list[Rule], lists: Lists, classes: Sequence[Any], scheme: str | None, learns: bool, found: bool = False
 ) -> Resolved:
     """Find the prices of rules that are "auto"; ``learns`` leaves those that are above 0 to a learner that starts there.
 
-    Rules that gold labels break more often than the model does are reported where there is somebody to ``tell``.
+    Rules that gold labels break more often than the model does are reported and not obeyed; where they were ``found``, not
+    written, they are candidates like others, without a word.
     """
     auto = [i for i, rule in enumerate(rules) if rule.weight == AUTO]
-    prior, found = np.zeros(len(rules)), list(rules)
+    prior, open_, done = np.zeros(len(rules)), np.zeros(len(rules), dtype=bool), list(rules)
     expected: list[float | None] = [None] * len(rules)
     if not auto:
-        return Resolved(found, prior, expected)
+        return Resolved(done, prior, open_, expected)
     some = auto + [i for i, rule in enumerate(rules) if not rule.is_open]
     shares = broken_shares(measured([rules[i] for i in some], lists.examples, classes, scheme), lists)
     for i, price, by_model in zip(auto, shares.prices, shares.by_model):
-        expected[i] = float(by_model) if tell else None
+        expected[i] = None if found else float(by_model)
+        open_[i] = learns and (found or price > 0)
         prior[i] = price if learns else 0.0
-        found[i] = rules[i].soft(LEARN if learns and price > 0 else float(price), per=rules[i].per)
-    if tell:
+        done[i] = rules[i].soft(LEARN if open_[i] else float(price), per=rules[i].per)
+    if not found:
         _warn_of([rules[i] for i in auto], shares)
-    return Resolved(found, prior, expected)
+    return Resolved(done, prior, open_, expected)
 
 
 def _warn_of(rules: list[Rule], shares: BrokenShares) -> None:

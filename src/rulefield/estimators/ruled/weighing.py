@@ -1,5 +1,6 @@
 """From candidates to rules with weights: pruned, measured in one pass, learned, judged on other folds, reported."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,6 +22,7 @@ from rulefield.learning.rule_weights.residual import expected_broken, shares_in
 from rulefield.rules.finding.importance import importance_of
 from rulefield.rules.rule import Rule
 
+Finder = Callable[[np.ndarray], list[Rule]]
 GAIN_FOLDS = 5
 LEAST_FOR_GAINS = 10
 
@@ -62,37 +64,74 @@ class Weighed:
     result: FitResult
 
 
-def weigh(candidates: list[Rule], held: CrossFitted, how: Learner, found: bool = False) -> Weighed:
+def weigh(candidates: list[Rule], held: CrossFitted, how: Learner, find: Finder | None = None) -> Weighed:
     """Learn what candidates should cost, on held-out sequences.
 
     Candidates are first measured on gold labels and best predictions only; those that are important enough are measured once
     on all lists of likely labellings, where those that tell no labellings apart, or tell them apart as an earlier one does,
-    go. Weights are then a matter of sparse products. Nobody is told of rules that were ``found`` and are not obeyed.
+    go. Weights are then a matter of sparse products.
+
+    Parameters
+    ----------
+    find : function of some members of ``held.examples``, giving rules, optional
+        What found the candidates, where nobody wrote them. Gains are then those of rules found without the sequences that
+        they are judged on, nobody is told of candidates that are not obeyed, and a veto takes all of them away.
     """
     base = held.crf
-    resolved = resolve(candidates, held.lists, base.classes_, base.scheme, how.takes_priors, tell=not found)
+    folds = _folds(len(held.examples), how)
+    rules, sets = _with_those_of_folds(candidates, folds, find)
+    resolved = resolve(rules, held.lists, base.classes_, base.scheme, how.takes_priors, found=find is not None)
     every = measured(resolved.rules, held.examples, base.classes_, base.scheme, how.n_jobs)
     plain = _plain(every, held)
-    broken, gold = every.units(plain), every.gold
-    importance = importance_of(*(_counts(table) for table in (broken, gold)))
+    broken, gold = (_counts(units) for units in (every.units(plain), every.gold))
+    importance = importance_of(broken, gold)
     tried = np.flatnonzero(~every.learned | (resolved.prior > 0) | (importance >= how.cutoff))
-    work = _Work(held, [resolved.rules[i] for i in tried], resolved.prior[tried], how)
-    result = work.learned()
-    judged = work.gains(plain)
+    work = _Work(held, [resolved.rules[i] for i in tried], resolved.prior[tried], resolved.auto[tried], how)
+    main = work.chosen(np.isin(tried, sets[0]), work.prior)
+    result = work.learned(main)
+    judged = work.gains(plain, [(train, np.isin(tried, own)) for train, own in zip(folds, sets[1:])])
     vetoed = bool(judged) and judged[0].points < -judged[0].error
-    acting = tried[work.chosen]
-    weights = np.zeros(len(candidates))
-    weights[acting] = work.prior if vetoed else result.theta
+    weights = np.zeros(len(rules))
+    weights[tried[main]] = result.theta if not vetoed else work.prior[main] if find is None else 0.0
     weights = every.weights(weights)
-    effects = np.zeros((len(candidates), 2), dtype=np.int64)
-    effects[acting] = effects_of(work.alone, weights[acting])
+    effects = np.zeros((len(rules), 2), dtype=np.int64)
+    effects[tried[main]] = effects_of(work.alone.columns(main), weights[tried[main]])
     if how.only_helpful:
         weights = np.where(every.learned & (resolved.prior == 0) & (effects[:, 1] <= 0), 0.0, weights)
     report = rule_reports(
-        resolved.rules, weights, importance, _counts(broken), _counts(gold), effects, resolved.expected
+        resolved.rules[: len(candidates)], weights, importance, broken, gold, effects, resolved.expected
     )
-    rules = [_priced(rule, weight) for rule, weight in zip(resolved.rules, weights) if weight > 0]
-    return Weighed(rules, weights, every, report, judged, vetoed, len(tried), result)
+    kept = [_priced(rule, weight) for rule, weight in zip(resolved.rules, weights) if weight > 0]
+    n_kept = int((tried < len(candidates)).sum())
+    return Weighed(kept, weights, every, report, judged, vetoed, n_kept, result)
+
+
+def _folds(n: int, how: Learner) -> list[np.ndarray]:
+    """Sequences to learn from in each fold, the others being for judging gains; none where sequences are few."""
+    if n < LEAST_FOR_GAINS or not how.learns:
+        return []
+    order = np.random.default_rng(how.seed).permutation(n)
+    k = GAIN_FOLDS if how.algorithm == "likelihood" else 2
+    return [np.setdiff1d(order, order[fold::k]) for fold in range(k)]
+
+
+def _with_those_of_folds(
+    candidates: list[Rule], folds: list[np.ndarray], find: Finder | None
+) -> tuple[list[Rule], list[np.ndarray]]:
+    """Candidates and what else is found in folds, and the numbers of those of all sequences and of each fold."""
+    rules, sets = list(candidates), [np.arange(len(candidates))]
+    if find is None:
+        return rules, sets * (1 + len(folds))
+    number = {rule.text: i for i, rule in enumerate(rules)}
+    for train in folds:
+        own = []
+        for rule in find(train):
+            i = number.setdefault(rule.text, len(rules))
+            if i == len(rules):
+                rules.append(rule)
+            own.append(i)
+        sets.append(np.array(own, dtype=np.int64))
+    return rules, sets
 
 
 def _plain(data: Examples, held: CrossFitted) -> list[np.ndarray]:
@@ -110,33 +149,36 @@ def _counts(units: csr_matrix) -> np.ndarray:
 
 
 class _Work:
-    """Rules that are tried, on lists of labellings; ``chosen`` of them have a price or say something of their own."""
+    """Rules that are tried, on lists of labellings."""
 
-    def __init__(self, held: CrossFitted, rules: list[Rule], prior: np.ndarray, how: Learner):
-        base = held.crf
-        self.how = how
-        self.table = SegmentTable([str(c) for c in base.classes_], base.scheme)
+    def __init__(self, held: CrossFitted, rules: list[Rule], prior: np.ndarray, auto: np.ndarray, how: Learner):
+        self._held, self._rules, self.how, self.prior, self._auto = held, rules, how, prior, auto
+        self.table = SegmentTable([str(c) for c in held.crf.classes_], held.crf.scheme)
         self.distance = WrongSpans(self.table)
-        data = measured(rules, held.examples, base.classes_, base.scheme, how.n_jobs)
-        every = MeasuredLists.of(held.lists, data)
-        earning = data.learned & (prior == 0)
-        self.chosen = np.union1d(np.flatnonzero(~earning), every.distinct(np.flatnonzero(earning)))
-        some = [rules[i] for i in self.chosen]
-        self.prior = prior[self.chosen]
-        self.data = measured(some, held.examples, base.classes_, base.scheme, how.n_jobs)
-        self.alone = every.columns(self.chosen)
+        self.data = self._measured(np.arange(len(rules)))
+        self.alone = MeasuredLists.of(held.lists, self.data)
         self.lists = self.alone.paid(self.data, self.distance)
 
-    def learned(self) -> FitResult:
-        """Weights from all sequences."""
-        if not self.data.learned.any():
-            weights = self.data.weights(np.zeros(len(self.prior)))
+    def _measured(self, some: np.ndarray) -> Examples:
+        base = self._held.crf
+        rules = [self._rules[i] for i in some]
+        return measured(rules, self._held.examples, base.classes_, base.scheme, self.how.n_jobs)
+
+    def chosen(self, among: np.ndarray, prior: np.ndarray) -> np.ndarray:
+        """Numbers of the rules ``among`` these (a mask) that have a price, or say something of their own."""
+        earning = among & self.data.learned & (prior == 0)
+        return np.union1d(np.flatnonzero(among & ~earning), self.lists.distinct(np.flatnonzero(earning)))
+
+    def learned(self, some: np.ndarray) -> FitResult:
+        """Weights of some rules from all sequences."""
+        data, how = self._measured(some), self.how
+        if not data.learned.any():
+            weights = data.weights(np.zeros(len(some)))
             return FitResult(weights, 0.0, Ending.converged, "No rule has a weight to learn.", ())
-        how = self.how
-        if how.algorithm == "likelihood":
-            options: dict[str, Any] = {"rounds": how.max_iter, "l1": how.l1, "l2": how.l2, "prior": self.prior}
-            return learn_likelihood(self.data, self.lists, distance=self.distance, **options)
-        return self._by_passes(self.data)
+        if how.algorithm != "likelihood":
+            return self._by_passes(data)
+        options: dict[str, Any] = {"rounds": how.max_iter, "l1": how.l1, "l2": how.l2, "prior": self.prior[some]}
+        return learn_likelihood(data, self.lists.columns(some), distance=self.distance, **options)
 
     def _by_passes(self, data: Examples) -> FitResult:
         how = self.how
@@ -144,32 +186,32 @@ class _Work:
             return learn_perceptron(data, epochs=how.max_iter, l1=how.l1, seed=how.seed, rate=how.rate)
         return learn_margin(data, epochs=how.max_iter, l1=how.l1, seed=how.seed, l2=how.l2)
 
-    def gains(self, plain: list[np.ndarray]) -> list[Gain]:
-        """Gains on each fold of the sequences, by weights learned on the others; none for fewer than 10 sequences.
+    def gains(self, plain: list[np.ndarray], folds: list[tuple[np.ndarray, np.ndarray]]) -> list[Gain]:
+        """Gains on the sequences outside of each fold, by what its sequences say: candidates (masks), prices, weights.
 
         Answers are the best of the lists, so that nothing is decoded.
         """
-        n = len(self.data)
-        if n < LEAST_FOR_GAINS or not self.how.learns or not self.data.learned.any():
+        if not self.data.learned.any() or not folds:
             return []
-        order = np.random.default_rng(self.how.seed).permutation(n)
         found = list(plain)
-        folds = GAIN_FOLDS if self.how.algorithm == "likelihood" else 2
-        for fold in range(folds):
-            test = order[fold::folds]
-            weights = self._fold_weights(np.setdiff1d(order, test))
+        for train, among in folds:
+            test = np.setdiff1d(np.arange(len(plain)), train)
             part = self.lists.some(test)
-            for i, j in zip(test, part.best(weights)):
+            for i, j in zip(test, part.best(self._fold_weights(train, among))):
                 found[i] = part.lists.labellings[j]
         return gains([example.gold for example in self.data.examples], plain, found, self.table)
 
-    def _fold_weights(self, members: np.ndarray) -> np.ndarray:
-        if self.how.algorithm != "likelihood":
-            return self._by_passes(self.data.some(members)).theta
-        prices = shares_in(self._broken[members], self.data.gold[members]).prices
-        prior = np.where(self.prior > 0, prices, 0.0)  # what these sequences say, and no others
-        penalty = Penalty.of(self.how.l1, self.how.l2, prior, self.data.learned)
-        return most_likely(self.lists.some(members), penalty)[0]
+    def _fold_weights(self, train: np.ndarray, among: np.ndarray) -> np.ndarray:
+        prices = shares_in(self._broken[train], self.data.gold[train]).prices
+        prior = np.where(self._auto, prices, 0.0)
+        some = self.chosen(among, prior)
+        weights = np.zeros(len(among))
+        if self.how.algorithm == "likelihood":
+            penalty = Penalty.of(self.how.l1, self.how.l2, prior[some], self.data.learned[some])
+            weights[some] = most_likely(self.lists.columns(some).some(train), penalty)[0]
+        else:
+            weights[some] = self._by_passes(self._measured(some).some(train)).theta
+        return weights
 
     @cached_property
     def _broken(self) -> csr_matrix:

@@ -11,6 +11,7 @@ import numpy as np
 from rulefield.exceptions import RuleError
 from rulefield.rules.facts import at, before, eventually, first, followed_by, last
 from rulefield.rules.finding.mine_classes import class_rules
+from rulefield.rules.finding.mine_cues import cue_rules
 from rulefield.rules.finding.observed import NameTables, Observed, nested_types, observe, type_names
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.logic import implies
@@ -177,8 +178,9 @@ _FAMILIES: dict[str, Family] = {
     "presence": _presence,
 }
 FAMILIES = tuple(_FAMILIES)
-TOKEN_CLASS = "token class"
-"""A further family, to be asked for: what the tokens of a label look like."""
+TOKEN_CLASS, CUE = "token class", "cue"
+"""Further families, to be asked for: what the tokens of a label look like; what a token says of labels."""
+ASKED_FOR = (TOKEN_CLASS, CUE)
 
 
 def mine_table(
@@ -200,9 +202,9 @@ def mine_table(
     y : sequences of labels
     scheme : str or None
         ``"auto"`` guesses it from the labels.
-    families : some of "adjacency", "precedence", "state change", "begin-end", "presence", "token class"
+    families : some of "adjacency", "precedence", "state change", "begin-end", "presence", "token class", "cue"
         By default the paper's five (without X, all but "state change"). "token class" (every zip is a number) pays where
-        labelled sequences are few.
+        labelled sequences are few; "cue" (``pp.`` begins pages, after ``In:`` comes booktitle) where features do not say it.
     min_support : int
         Least number of instances that speak for a rule.
     min_confidence : float
@@ -220,13 +222,16 @@ def mine_table(
         families = [family for family in FAMILIES if X is not None or family != "state change"]
     chosen = tuple(families)
     for family in chosen:
-        if family not in (*FAMILIES, TOKEN_CLASS):
-            raise RuleError(f"families are {', '.join((*FAMILIES, TOKEN_CLASS))}; got {family!r}.")
+        if family not in (*FAMILIES, *ASKED_FOR):
+            raise RuleError(f"families are {', '.join((*FAMILIES, *ASKED_FOR))}; got {family!r}.")
     data = observe(y, X, scheme, labels)
     names = type_names(data.table)
     tables = NameTables(names, data.table)
-    mined = _classes(data, names, tables, min_support, min_confidence) if TOKEN_CLASS in chosen else []
-    for family in (family for family in chosen if family != TOKEN_CLASS):
+    mined = [
+        m for family in ASKED_FOR if family in chosen for m in _of_tokens(family, data, names, tables, min_support)
+    ]
+    mined = [m for m in mined if m.satisfied >= min_support and m.confidence >= min_confidence]
+    for family in (family for family in chosen if family in FAMILIES):
         for delimiter, found in _FAMILIES[family](data, tables, len(names), delimiters):
             total = np.maximum(found.premises, 1)
             good = (found.satisfied >= min_support) & (found.satisfied >= min_confidence * total)
@@ -249,18 +254,17 @@ def _without_repetition(mined: list[MinedRule]) -> list[MinedRule]:
     return kept
 
 
-def _classes(
-    data: Observed, names: Sequence[str], tables: NameTables, min_support: int, min_confidence: float
-) -> list[MinedRule]:
-    for tokens, _ in data:
-        if isinstance(tokens, int):
-            raise RuleError(f"the family {TOKEN_CLASS!r} looks at tokens; give X, or leave that family out.")
-    mined = []
-    for rule, words, satisfied, violated in class_rules(data, names, tables):
-        if satisfied >= min_support and satisfied >= min_confidence * (satisfied + violated):
-            rule = rule.soft(violation_cost(satisfied, violated)).named(words)
-            mined.append(MinedRule(rule, TOKEN_CLASS, satisfied, violated, words))
-    return mined
+def _of_tokens(
+    family: str, data: Observed, names: Sequence[str], tables: NameTables, min_support: int
+) -> Iterator[MinedRule]:
+    """Rules about single tokens, whatever their support."""
+    if any(isinstance(tokens, int) for tokens, _ in data):
+        raise RuleError(f"the family {family!r} looks at tokens; give X, or leave that family out.")
+    rules = class_rules(data, names, tables) if family == TOKEN_CLASS else cue_rules(data, names, tables, min_support)
+    for rule, words, satisfied, violated in rules:
+        yield MinedRule(
+            rule.soft(violation_cost(satisfied, violated)).named(words), family, satisfied, violated, words
+        )
 
 
 def _unrelated(names: Sequence[str], table: LabelTable) -> np.ndarray:

@@ -97,13 +97,13 @@ def _cues(inputs: Sequence[Sequence[Any]], min_support: int) -> Iterator[Cue]:
     sequences: Counter[str] = Counter()
     at_token = 0
     for tokens in inputs:
-        seen: set[str] = set()
+        seen: dict[str, None] = {}  # in order, so that ties are always broken alike
         for token in tokens:
             for text in texts_of(token):
                 places.setdefault(text, []).append(at_token)
-                seen.add(text)
+                seen[text] = None
             at_token += 1
-        sequences.update(seen)
+        sequences.update(seen.keys())
     for text, count in sequences.most_common(MOST_CUES):
         if count >= max(min_support, 1):
             yield Cue(repr(text), token_equals(text), np.array(places[text], dtype=np.int64))

@@ -5,12 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.inference.flatten import Term, Terms
+from rulefield.inference.limits import RUNNING
 from rulefield.kernels.lattice.lattice import Lattice, fill_ahead
 from rulefield.kernels.lattice.refine import refine, worst_term
 from rulefield.kernels.lattice.rule_tables import RuleTables
 
 Prices = tuple[np.ndarray, np.ndarray, float]
 """What a lattice charges for an automaton: weight x price (n, m), least amounts to come (n, states), weight x base."""
+
+UNLIMITED = 1 << 60
 
 _NO_PRICES: Prices = np.zeros((0, 0)), np.zeros((0, 0), np.int64), 0.0
 
@@ -33,15 +36,27 @@ class Relaxation:
 
     def __post_init__(self) -> None:
         self.waiting = np.ones(len(self.terms), np.bool_)
+        self.work = self.built = 0
 
     @property
     def left(self) -> bool:
         """Whether a term is not exact yet."""
         return bool(self.waiting.any())
 
-    def add(self, term: Term, threshold: float, limit: int, keep_runs: bool = False) -> bool:
-        """Make one term exact; False, and nothing changed, where the lattice would pass the limit."""
-        done, lattice, constant = refine(
+    def add(
+        self,
+        term: Term,
+        threshold: float,
+        limit: int,
+        keep_runs: bool = False,
+        most_work: int = UNLIMITED,
+        stop: np.ndarray = RUNNING,
+    ) -> bool:
+        """Make one term exact; False, and nothing changed, where it would pass a limit or was stopped.
+
+        ``limit`` is for nodes, ``most_work`` for arcs looked at (counted in ``work``); ``built`` is the number of nodes made.
+        """
+        done, lattice, constant, work = refine(
             self.lattice,
             self.tables,
             self.classes[term.rule],
@@ -55,7 +70,11 @@ class Relaxation:
             threshold,
             limit,
             keep_runs,
+            most_work,
+            stop,
         )
+        self.work += work
+        self.built = len(lattice.label)
         if not done:
             return False
         self.lattice, self.constant = lattice, constant

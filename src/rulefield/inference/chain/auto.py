@@ -1,19 +1,19 @@
 """The walk from cheap to exact: each engine takes over what the one before it learned."""
 
 from collections.abc import Callable
-from time import monotonic
 
 import numpy as np
 
-from rulefield.inference.chain.columns import tighten_dual
+from rulefield.inference.chain.climb import MOVES_PER_NODE, run_climb
+from rulefield.inference.chain.columns import MOST_PROOF_PASSES, prove_infeasible, tighten_dual
 from rulefield.inference.chain.dual import DualPotentials, Progress, dual_potentials, run_duals
-from rulefield.inference.chain.farkas import prove_infeasible
-from rulefield.inference.chain.milp import run_reduced
+from rulefield.inference.chain.milp import run_reduced, run_windows
 from rulefield.inference.chain.paths import run_paths
 from rulefield.inference.chain.product import run_product
 from rulefield.inference.engines import Engine, Engines
+from rulefield.inference.limits import deadline
 
-NODE_LIMIT = 5_000_000
+NODE_LIMIT = 6_000_000
 """Search and lattice nodes that one problem may cost, by default."""
 
 NODES_PER_BRANCHING = 50_000
@@ -25,76 +25,127 @@ PATH_NODES = 2_000
 PRODUCT_NODES = 50_000
 """Nodes of the first, short try of the product, which settles most problems."""
 
-Stage = Callable[[Progress, DualPotentials, int, float | None], None]
-"""(progress, dual potentials, node_limit, seconds left): learns more of the problem."""
+MEDIUM_NODES = 1_500_000
+"""Nodes after which the product waits for a better labelling."""
+
+CLIMB_MOVES = 300_000
+"""Moves of the local search between two tries of the product."""
+
+PRODUCT_SHARE = 0.7
+"""Of all nodes, what the product may use; the rest is for HiGHS and for the last climb."""
+
+LONG = 300
+"""Tokens of a chain that HiGHS is tried on before the product."""
+
+HIGHS_SHARE = 0.4
+"""Of the time left, what HiGHS may use at that early try."""
+
+HIGHS_PARTS = 30_000
+"""HiGHS is given at most so many parts at a time (where another engine can read the rules, too)."""
+
+SECONDS_PER_NODE = 2e-6
+"""What a node costs on a normal machine: HiGHS, whose work cannot be counted, gets the time that the nodes left are worth."""
+
+Stage = Callable[[Progress, DualPotentials, int], None]
+"""(progress, dual potentials, node_limit): learns more of the problem."""
 
 
-def _paths(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
+def _paths(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
     run_paths(progress, dual, min(PATH_NODES, node_limit))
 
 
-def _farkas(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
-    if progress.best == -np.inf and prove_infeasible(progress) is not None:
-        progress.bound = -np.inf
+def _farkas(passes: int) -> Stage:
+    def run(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+        if progress.best == -np.inf and prove_infeasible(progress, passes) is not None:
+            progress.bound = -np.inf
+
+    return run
 
 
-def _short_farkas(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
-    if progress.best == -np.inf and prove_infeasible(progress, 1) is not None:
-        progress.bound = -np.inf
-
-
-def _short_product(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
-    run_product(progress, dual, min(PRODUCT_NODES, node_limit))
-
-
-def _columns(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
+def _columns(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
     if len(progress.duals):
         tighten_dual(progress)
 
 
-def _product(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
-    run_product(progress, dual, node_limit)
+def _product(most_nodes: float, share: float = 1.0) -> Stage:
+    def run(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+        run_product(progress, dual, int(min(most_nodes, share * node_limit)))
+
+    return run
 
 
-def _reduced(progress: Progress, dual: DualPotentials, node_limit: int, seconds: float | None) -> None:
-    run_reduced(progress, dual, max(1, node_limit // NODES_PER_BRANCHING), seconds)
+def _climb(most_moves: float) -> Stage:
+    def run(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+        left = node_limit - progress.nodes
+        if left > 0:
+            run_climb(progress, dual, int(min(most_moves, MOVES_PER_NODE * left)))
+
+    return run
+
+
+def _windows(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+    """HiGHS on narrow windows of long chains, whose many small conflicts multiply in a product."""
+    if len(progress.labels) >= LONG:
+        left, seconds = _left(progress, node_limit)
+        run_windows(progress, dual, HIGHS_PARTS, left, HIGHS_SHARE * seconds)
+
+
+def _reduced(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+    left, seconds = _left(progress, node_limit)
+    if STAGES["product"].covers(progress.prepared.flat.shared.offered):
+        run_windows(progress, dual, HIGHS_PARTS, left, seconds)
+    else:
+        run_reduced(progress, dual, left, seconds)
+
+
+def _left(progress: Progress, node_limit: int) -> tuple[int, float]:
+    """Branchings and seconds that HiGHS may use: what the nodes left are worth, or what is left of the time."""
+    nodes, seconds = max(node_limit - progress.nodes, 0), progress.deadline.left
+    return max(1, nodes // NODES_PER_BRANCHING), max(nodes * SECONDS_PER_NODE, 1.0) if seconds is None else seconds
 
 
 _STATES = frozenset({"tally", "counters", "automaton"})
+_ROWS = frozenset({"tally", "rows"})
+_COUNTERS = frozenset({"counters"})
 
 STAGES: Engines[Stage] = Engines(
     "the stages of auto",
     [
         Engine("paths", _paths, True, _STATES),
-        Engine("short_farkas", _short_farkas, False, frozenset({"counters"})),
-        Engine("short_product", _short_product, True, _STATES),
-        Engine("farkas", _farkas, False, frozenset({"counters"})),
-        Engine("columns", _columns, False, frozenset({"counters"})),
-        Engine("product", _product, True, _STATES),
-        Engine("reduced_milp", _reduced, True, frozenset({"tally", "rows"})),
+        Engine("short_farkas", _farkas(1), False, _COUNTERS),
+        Engine("short_product", _product(PRODUCT_NODES), True, _STATES),
+        Engine("farkas", _farkas(MOST_PROOF_PASSES), False, _COUNTERS),
+        Engine("columns", _columns, False, _COUNTERS),
+        Engine("windows_milp", _windows, True, _ROWS),
+        Engine("product", _product(MEDIUM_NODES), True, _STATES),
+        Engine("climb", _climb(CLIMB_MOVES), False, _STATES),
+        Engine("long_product", _product(np.inf, PRODUCT_SHARE), True, _STATES),
+        Engine("reduced_milp", _reduced, True, _ROWS),
+        Engine("long_climb", _climb(np.inf), False, _STATES),
     ],
 )
 """What follows the duals, from cheap to expensive; an exact stage that cannot read a rule is passed over."""
 
 
 def run_auto(progress: Progress, node_limit: int, seconds: float | None) -> str:
-    """Run engines until one settles the problem or limits are met; return the name of the last one."""
-    start = monotonic()
+    """Run engines until one settles the problem or limits are met; return the name of the last one that learned something."""
+    with deadline(seconds) as progress.deadline:
+        return _walk(progress, node_limit)
 
-    def over() -> bool:
-        return progress.settled or (seconds is not None and monotonic() - start > seconds)
 
+def _walk(progress: Progress, node_limit: int) -> str:
     run_duals(progress, DUAL_ITERATIONS)
-    if over():
+    if progress.settled:
         return "viterbi" if progress.iterations == 1 else "soft_dd"
     dual = dual_potentials(progress)
     last = "soft_dd"
     for stage in STAGES.values():
+        if progress.settled or progress.deadline.over:
+            break
         if not stage.exact or stage.covers(progress.prepared.flat.shared.offered):
-            left = None if seconds is None else seconds - (monotonic() - start)
-            stage.run(progress, dual, node_limit, left)
-            last = stage.name.removeprefix("short_")
-            if over():
-                break
             dual = dual if dual.current else dual_potentials(progress)
+            known = progress.best, progress.bound
+            stage.run(progress, dual, node_limit)
+            if known != (progress.best, progress.bound):
+                last = stage.name.removeprefix("short_").removeprefix("long_")
     return last

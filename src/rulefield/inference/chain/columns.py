@@ -1,4 +1,4 @@
-"""The exact dual where subgradients stall: column generation over labellings (cutting planes of the dual function)."""
+"""Cutting planes over labellings, each found by one Viterbi pass: exact duals, and proofs that hard counters clash."""
 
 import numpy as np
 
@@ -8,8 +8,19 @@ from rulefield.kernels.lattice.dual import best_path, completions, dual_error, p
 MOST_PASSES = 80
 FIRST_RADIUS = 1.0
 
+WORTHWHILE = 0.2
+"""Better duals are taken over where they bring this share of what the bound has fallen by searching, too."""
+
 CLOSE = 1e-3
 """The dual is good enough where the model's minimum is within so many nats of the best bound."""
+
+NODES_PER_PROGRAMME = 1_000
+"""A small linear programme and the pass before it cost about as much as so many search nodes."""
+
+MOST_PROOF_PASSES = 40
+
+MARGIN = 1e-6
+"""A combination proves something where every labelling breaks it by more than this; duals are at most one."""
 
 
 def tighten_dual(progress: Progress, most_passes: int = MOST_PASSES) -> None:
@@ -21,7 +32,7 @@ def tighten_dual(progress: Progress, most_passes: int = MOST_PASSES) -> None:
     """
     prepared, tables = progress.prepared, progress.prepared.tables
     labels, ahead = np.zeros(len(prepared.unary), np.int64), np.empty_like(prepared.unary)
-    center, radius, best = progress.duals.copy(), FIRST_RADIUS, np.inf
+    center, radius, first, best = progress.duals.copy(), FIRST_RADIUS, np.inf, np.inf
     duals = center.copy()
     cuts: list[np.ndarray] = []
     scores: list[float] = []
@@ -31,29 +42,31 @@ def tighten_dual(progress: Progress, most_passes: int = MOST_PASSES) -> None:
         value = float(best_path(unary, moved, ahead, labels))
         progress.iterations += 1
         if value == -np.inf:
-            return
+            break
         value += progress.constant + float(duals @ tables.counter_bound)
         excesses = progress.offer(labels)[1].astype(np.float64)
         cuts.append(excesses)
         scores.append(float(path_score(progress.lowered, prepared.arriving, labels)) + progress.constant)
+        first = min(first, value) if len(cuts) == 1 else first
         if value < best:
             moved_by = best - value
             best, center = value, duals.copy()
             error = float(dual_error(tables, duals, len(labels), progress.constant, value))
             progress.bound = min(progress.bound, value + error)
-            if len(cuts) > 1:
-                progress.duals = duals.copy()
-                progress.step = 0.0  # windows begin anew, and other rules are in conflict
-                progress.terms.clear()
             radius *= 2.0 if moved_by > CLOSE else 1.0
         else:
             radius *= 0.5
-        if progress.settled:
-            return
+        if progress.settled or progress.deadline.over:
+            break
+        progress.nodes += NODES_PER_PROGRAMME
         found = _model_minimum(np.array(cuts), np.array(scores), center, radius, prepared.caps)
         if found is None or best - found[0] < CLOSE:
-            return
+            break
         duals = found[1]
+    if first - best > WORTHWHILE * (first - progress.bound):
+        progress.duals = center
+        progress.step = 0.0  # windows begin anew, and other rules are in conflict
+        progress.terms.clear()
 
 
 def _model_minimum(
@@ -76,3 +89,55 @@ def _model_minimum(
     duals = np.zeros_like(center)
     duals[used] = np.clip(found.x[:-1], low, high)
     return float(found.fun), duals
+
+
+def prove_infeasible(progress: Progress, most_passes: int = MOST_PROOF_PASSES) -> np.ndarray | None:
+    """Multipliers (counters,) in [0, 1] of hard counters, their sum broken by every labelling; None where none is found.
+
+    Minimises max_y of sum_c lambda_c (bound_c - tally_c(y)) over 0 <= lambda <= 1 by cutting planes: each pass finds the
+    labelling that breaks the present combination least (one Viterbi pass over zero scores), and a small linear
+    programme over the labellings met so far gives the next combination. A negative value is a proof (Farkas).
+    Labellings that obey all hard rules are kept in ``progress``.
+    """
+    prepared, tables = progress.prepared, progress.prepared.tables
+    hard = np.flatnonzero(np.isinf(prepared.caps))
+    if not len(hard):
+        return None
+    zero = np.where(progress.lowered > -np.inf, 0.0, -np.inf)
+    arriving = np.where(prepared.arriving > -np.inf, 0.0, -np.inf)
+    labels, ahead = np.zeros(len(zero), np.int64), np.empty_like(zero)
+    rows: list[np.ndarray] = []
+    duals = np.zeros(len(prepared.caps))
+    duals[hard] = 1.0
+    for number in range(1, most_passes + 1):
+        unary, moved = priced(zero, arriving, tables, prepared.classes, duals)
+        completions(unary, moved, ahead)
+        value = best_path(unary, moved, ahead, labels) + float(duals @ tables.counter_bound)
+        progress.iterations += 1
+        if value < -MARGIN:
+            return duals
+        excesses = progress.offer(labels)[1]
+        if progress.best > -np.inf or number == most_passes or progress.deadline.over:
+            return None
+        progress.nodes += NODES_PER_PROGRAMME
+        rows.append(-excesses[hard].astype(np.float64))
+        found = _next_combination(np.array(rows))
+        if found is None or found[0] > -MARGIN:
+            return None
+        duals[hard] = found[1]
+    return None
+
+
+def _next_combination(rows: np.ndarray) -> tuple[float, np.ndarray] | None:
+    """Least z with rows @ lambda <= z for some 0 <= lambda <= 1: (z, lambda)."""
+    from scipy.optimize import linprog
+
+    count = rows.shape[1]
+    found = linprog(
+        np.r_[np.zeros(count), 1.0],
+        A_ub=np.c_[rows, -np.ones(len(rows))],
+        b_ub=np.zeros(len(rows)),
+        bounds=[(0.0, 1.0)] * count + [(None, None)],
+        method="highs-ds",
+    )
+    return None if found.x is None else (float(found.fun), np.clip(found.x[:count], 0.0, 1.0))

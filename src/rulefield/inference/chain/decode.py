@@ -27,7 +27,7 @@ def decode_viterbi(problem: ChainProblem) -> Result:
 
 
 def decode_auto(problem: ChainProblem, node_limit: int = NODE_LIMIT, seconds: float | None = None) -> Result:
-    """Viterbi, Soft-DD, a short search over paths, the product with rules in conflict, HiGHS: until one proves it.
+    """Viterbi, Soft-DD, a short search over paths, the product with rules in conflict, HiGHS, climbing: until one proves it.
 
     ``engine`` of the result names the one that finished. What one engine learned (labelling, bound, duals) the next
     one takes over. ``iterations`` counts Viterbi passes and search nodes.
@@ -65,10 +65,9 @@ def decode(
     engine : str
         A name in ``ENGINES``.
     node_limit : int
-        Largest search; when it is reached the result is ``bounded``: the best labelling met, with a true gap.
+        Most work; when it is done the result is ``bounded``: the best labelling met, with a true gap.
     seconds : float, optional
-        Further limit in time, looked at between the steps of ``auto`` and by HiGHS; results then depend on the
-        machine.
+        Further limit in time, which the kernels of ``auto`` and HiGHS look at; results then depend on the machine.
 
     Returns
     -------

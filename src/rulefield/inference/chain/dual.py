@@ -7,6 +7,7 @@ import numpy as np
 
 from rulefield.inference.chain.prepare import Prepared, prepare
 from rulefield.inference.flatten import Term
+from rulefield.inference.limits import NO_DEADLINE, Deadline
 from rulefield.inference.relaxation import Prices
 from rulefield.inference.result import SLACK, Result
 from rulefield.kernels.certificate import proves
@@ -33,8 +34,10 @@ class Progress:
     prices : dict
         For each soft rule (by place) that was so lowered: (weight x price (n, m), least amounts to come (n, states),
         weight x base); None for a hard one.
-    terms : set of Term
-        Pieces of rules that were in conflict so far.
+    nodes : int
+        Work done so far, in units of about two microseconds: search nodes, and one more for every few arcs looked at.
+    terms : dict
+        Pieces of rules that were in conflict so far, and by how much each made its lattice grow.
     step : float
         Height of the next window that the product searches; 0 while that is to be chosen.
     """
@@ -49,8 +52,9 @@ class Progress:
     iterations: int = 0
     nodes: int = 0
     prices: dict[int, Prices | None] = field(default_factory=dict)
-    terms: set[Term] = field(default_factory=set)
+    terms: dict[Term, float] = field(default_factory=dict)
     step: float = 0.0
+    deadline: Deadline = NO_DEADLINE
 
     @classmethod
     def start(cls, prepared: Prepared) -> "Progress":

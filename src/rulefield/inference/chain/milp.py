@@ -1,6 +1,7 @@
 """The integer programme of a chain under rules, solved by HiGHS (``scipy.optimize.milp``)."""
 
 from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 
 HIGHS_SCALE = 1024.0
 """Costs are multiplied by this: HiGHS stops at a gap of 1e-6 of its own units, which must be far below a nat."""
+
+FIRST_WIDTH, WIDENING = 0.2, 3.0
+"""Nats of the first window below the bound, and how much wider each is than the one before."""
 
 HIGHS_ACCURACY = 1e-9
 """How far HiGHS may be off, of the largest cost (its tolerances are on rows, and costs multiply them) or of one."""
@@ -40,6 +44,11 @@ class ChainParts:
     target: np.ndarray
     node_score: np.ndarray
     edge_score: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """Number of parts."""
+        return len(self.step) + len(self.source)
 
     def scores_in(self, prepared: Prepared) -> np.ndarray:
         """Scores (nodes + edges,) of the parts under another problem's potentials."""
@@ -262,6 +271,31 @@ def run_reduced(progress: Progress, dual: DualPotentials, node_limit: int | None
     parts = open_parts(progress.prepared, dual, threshold)
     excluded = threshold + dual.error if threshold > -np.inf else threshold
     _solve_parts(progress, parts, excluded, node_limit, seconds)
+
+
+def run_windows(
+    progress: Progress, dual: DualPotentials, most_parts: int, node_limit: int | None, seconds: float
+) -> None:
+    """Solve programmes over the parts of windows below the bound that grow while they have at most ``most_parts`` parts.
+
+    A window without an optimum lowers the bound to its floor.
+    """
+    ends, width = monotonic() + seconds, FIRST_WIDTH
+    while not progress.settled:
+        before = progress.bound
+        least = progress.best + progress.slack
+        threshold = max(before - width, least)
+        parts = open_parts(progress.prepared, dual, threshold)
+        if threshold > least and parts.size == open_parts(progress.prepared, dual, least).size:
+            threshold = least  # the window holds all that is open
+        left = ends - monotonic()
+        if parts.size > most_parts or left <= 0.0:
+            return
+        excluded = threshold + dual.error if threshold > -np.inf else threshold
+        _solve_parts(progress, parts, excluded, node_limit, left)
+        if not progress.bound < before:
+            return
+        width *= WIDENING
 
 
 def decode_reduced_milp(

@@ -4,13 +4,14 @@ import numpy as np
 
 from rulefield.inference.chain.dual import DualPotentials, Progress, dual_potentials, run_duals
 from rulefield.inference.chain.prepare import prepare
+from rulefield.inference.flatten import Term
 from rulefield.inference.relaxation import Relaxation
 from rulefield.inference.result import Result
 from rulefield.kernels.lattice.lattice import chain_lattice, lattice_path
 from rulefield.problem.chain_rules import ChainProblem
 
-FIRST_WINDOW = 0.1
-"""Share of the gap (where no labelling is known: nats) in which the product first looks for an optimum."""
+FIRST_WINDOW, FIRST_SHARE, MOST_AT_FIRST = 0.1, 0.1, 0.5
+"""Nats of the window in which the product first looks for an optimum; share of the gap, and most nats, once that is known."""
 
 QUICK_WIDENING, WIDENING = 2.5, 1.5
 """How much wider each window is than the one before: the first where that one cost few nodes."""
@@ -24,6 +25,12 @@ WINDOW_NODES = 1_000_000
 """Nodes that one window may cost."""
 
 MOST_OVERFLOWS = 6
+
+LITTLE_GROWTH = 1.2
+"""Automata that made a lattice grow by no more come before all other terms: they sharpen its bounds and cost little."""
+
+ARCS_PER_NODE = 32
+"""So many arcs looked at cost about as much as a node."""
 
 
 def chain_relaxation(progress: Progress, dual: DualPotentials, threshold: float) -> Relaxation:
@@ -49,16 +56,21 @@ def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> No
     no good labelling is known; one that overflows is tried again narrower.
     """
     gap = progress.bound - progress.best
-    progress.step = progress.step or FIRST_WINDOW * (gap if np.isfinite(gap) else 1.0)
+    progress.step = progress.step or (FIRST_WINDOW if gap == np.inf else min(FIRST_SHARE * gap, MOST_AT_FIRST))
     lowest = _lowest_value(progress, dual) if progress.best == -np.inf else -np.inf
     overflows = 0
-    while not progress.settled and progress.nodes < node_limit and overflows < MOST_OVERFLOWS:
+    while (
+        not progress.settled
+        and progress.nodes < node_limit
+        and overflows < MOST_OVERFLOWS
+        and not progress.deadline.over
+    ):
         before = progress.nodes
         floor = progress.bound - progress.step
         floor = max(floor if floor > lowest else -np.inf, progress.best + progress.slack)
         if search_window(progress, dual, floor, min(node_limit, before + WINDOW_NODES)):
             progress.step *= QUICK_WIDENING if progress.nodes - before < FEW_NODES else WIDENING
-        elif progress.nodes < node_limit:
+        elif progress.nodes < node_limit and not progress.deadline.over:
             progress.step = min(progress.step, progress.bound - floor) / SHRINKING
             overflows += 1
 
@@ -74,14 +86,19 @@ def _lowest_value(progress: Progress, dual: DualPotentials) -> float:
     return float(dual.constant + unary + steps - abs(tables.weight[soft] @ most[soft])) - 1.0
 
 
+def _grows(progress: Progress, term: Term) -> bool:
+    """Whether a term makes lattices grow: all counters do, and some automata did."""
+    return term.high > term.low or progress.terms[term] > LITTLE_GROWTH
+
+
 def search_window(progress: Progress, dual: DualPotentials, floor: float, node_limit: int) -> bool:
     """Add terms until no path beats the floor; False where a limit is met.
 
-    Terms already known to matter come first, those with few states before the others. On return the bound is
-    the floor (or the best value, where that is higher).
+    Terms already known to matter come first: those that hardly made lattices grow, then those with few states. On return
+    the bound is the floor (or the best value, where that is higher).
     """
     relaxation = chain_relaxation(progress, dual, floor)
-    known = sorted(progress.terms, key=lambda term: (term.states, term.rule))
+    known = sorted(progress.terms, key=lambda term: (_grows(progress, term), term.states, term.rule))
     while True:
         bound = relaxation.bound(floor)
         progress.nodes += len(relaxation.lattice.label)
@@ -99,10 +116,12 @@ def search_window(progress: Progress, dual: DualPotentials, floor: float, node_l
             if progress.settled or not relaxation.left:
                 return True
             term = relaxation.mischarged(labels, excesses, amounts)
-        if not relaxation.add(term, floor, max(0, node_limit - progress.nodes)):
-            progress.nodes = max(progress.nodes, node_limit)  # it has built so many before it gave up
+        left, size, work = max(0, node_limit - progress.nodes), len(relaxation.lattice.label), relaxation.work
+        done = relaxation.add(term, floor, left, most_work=ARCS_PER_NODE * left, stop=progress.deadline.stop)
+        progress.nodes += (relaxation.work - work) // ARCS_PER_NODE + (0 if done else relaxation.built)
+        if not done:
             return False
-        progress.terms.add(term)
+        progress.terms[term] = max(len(relaxation.lattice.label) / size, progress.terms.get(term, 0.0))
 
 
 def decode_product(problem: ChainProblem, node_limit: int = 2_000_000, dual_iterations: int = 60) -> Result:

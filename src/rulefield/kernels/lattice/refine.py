@@ -262,6 +262,8 @@ def refine(
     threshold,
     limit,
     keep_runs,
+    most_work,
+    stop,
 ):
     """Multiply a lattice by counters ``low : high`` of a rule, or by its automaton where there are none.
 
@@ -282,11 +284,16 @@ def refine(
         Largest number of nodes.
     keep_runs : bool
         Keep exactly one path per labelling (for sums), not only the best one.
+    most_work : int
+        Largest number of arcs looked at.
+    stop : ndarray of bool, shape (1,)
+        Looked at now and then; another thread may set it when time is over.
 
     Returns
     -------
-    (done, lattice, constant)
-        The refined lattice, ``ahead`` not yet filled, and its constant; ``done`` False where it would pass the limit.
+    (done, lattice, constant, work)
+        The refined lattice, ``ahead`` not yet filled, and its constant; ``done`` False where it would pass a limit; arcs
+        looked at.
     """
     lattice = compacted(lattice, threshold - constant)
     layer, label, ahead = lattice.layer, lattice.label, lattice.ahead
@@ -336,7 +343,7 @@ def refine(
         base[k] = limits[k] + lowest
         radix[k] = size
         if size > MOST_CODES // max(highest - lowest + 1, 1):
-            return False, lattice, constant
+            return False, lattice, constant, len(old_to)
         size *= max(highest - lowest + 1, 1)
         constant -= rates[k] * limits[k]
     if counters == 0:
@@ -359,6 +366,7 @@ def refine(
     head = np.full(coarse_nodes, -1, np.int64)
     nodes = 0
     arcs = 0
+    work = len(old_to)
     done = True
     for t in range(n):
         first, last = (0, 1) if t == 0 else (fine_layer[t - 1], fine_layer[t])
@@ -376,6 +384,10 @@ def refine(
                 for k in range(counters - 1, -1, -1):
                     values[k] = rest // radix[k] + base[k]
                     rest = rest % radix[k]
+            work += arc_last - arc_first
+            if work > most_work or stop[0]:
+                done = False
+                break
             for a in range(arc_first, arc_last):
                 target = a if t == 0 else old_to[a]
                 score = lattice.reach[a] if t == 0 else old_score[a]
@@ -472,7 +484,7 @@ def refine(
     refined = Lattice(
         fine_layer, fine_label, reach[:nodes], np.empty(nodes), arc_ptr[: nodes + 1], arc_to[:arcs], arc_score[:arcs]
     )
-    return done, refined, constant
+    return done, refined, constant, work
 
 
 @kernel

@@ -1,0 +1,94 @@
+"""Whatever runs out, the answer keeps its word: a labelling with a true gap, in time."""
+
+from time import monotonic
+
+import numpy as np
+import pytest
+
+from oracles.compiled import random_problem
+from rulefield import rules as r
+from rulefield.inference.chain.climb import run_climb
+from rulefield.inference.chain.decode import decode
+from rulefield.inference.chain.dual import Progress, dual_potentials, run_duals
+from rulefield.inference.chain.enumerate import decode_enumerate
+from rulefield.inference.chain.milp import run_windows
+from rulefield.inference.chain.prepare import prepare
+from rulefield.inference.limits import deadline
+from rulefield.inference.result import Status
+from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain_rules import ChainProblem
+
+
+def started(problem):
+    progress = Progress.start(prepare(problem))
+    run_duals(progress, 30)
+    return progress
+
+
+def test_climbs_end_at_labellings_that_obey_the_rules_and_earn_their_value():
+    """Also where no move is possible the search ends; small problems it mostly solves."""
+    met = solved = 0
+    for seed in range(60):
+        problem = random_problem(np.random.default_rng(seed), 6, 3)
+        exact, progress = decode_enumerate(problem), started(problem)
+        if progress.settled:
+            continue
+        run_climb(progress, dual_potentials(progress), 3_000)
+        if progress.best == -np.inf:
+            continue
+        met += 1
+        assert progress.best == pytest.approx(progress.prepared.value(progress.labels), abs=1e-9)
+        assert progress.objective <= exact.objective + 1e-9
+        solved += progress.objective >= exact.objective - 1e-9
+    assert met > 10
+    assert solved > 0.7 * met
+
+
+def test_windows_of_the_integer_programme_prove_what_enumeration_finds():
+    proved = 0
+    for seed in range(120):
+        problem = random_problem(np.random.default_rng(seed), 5, 3, 3)
+        exact, progress = decode_enumerate(problem), started(problem)
+        if progress.settled:
+            continue
+        run_windows(progress, dual_potentials(progress), 10_000, None, 60.0)
+        assert progress.settled
+        assert progress.objective == pytest.approx(exact.objective, abs=1e-6)
+        proved += 1
+    assert proved > 20
+
+
+def hard_to_prove(n=80, m=40, pairs=300):
+    """Soft differences of segments between random pairs: nobody proves these."""
+    rng = np.random.default_rng(7)
+    names = [f"l{i}" for i in range(m)]
+    drawn = [rng.choice(names, 2, replace=False) for _ in range(pairs)]
+    rules = [(r.segments(str(a)) - r.segments(str(b)) <= 0).soft(float(rng.uniform(0.2, 1.5))) for a, b in drawn]
+    potentials = ChainPotentials(2 * rng.normal(size=(n, m)), rng.normal(size=(m, m)) + np.eye(m))
+    return ChainProblem(potentials, r.compile_rules(rules, names, None, n))
+
+
+def test_a_limit_in_seconds_is_kept_inside_kernels():
+    problem = hard_to_prove()
+    decode(problem, node_limit=1_000)  # kernels are compiled
+    begun = monotonic()
+    result = decode(problem, seconds=0.5)
+    assert monotonic() - begun < 2.5  # 0.75 on an idle machine
+    assert result.status is Status.bounded
+    assert 0 < result.gap < np.inf
+
+
+def test_a_limit_in_nodes_is_kept_and_gives_the_same_answer_twice():
+    problem = hard_to_prove(40, 20, 100)
+    one, two = (decode(problem, node_limit=60_000) for _ in range(2))
+    assert (one.objective, one.upper_bound, one.iterations) == (two.objective, two.upper_bound, two.iterations)
+    assert one.iterations < 120_000
+
+
+def test_a_deadline_raises_its_flag_and_none_never_does():
+    with deadline(None) as never:
+        assert never.left is None
+        assert not never.over
+    with deadline(0.0) as now:
+        assert now.left == 0.0
+        assert now.over

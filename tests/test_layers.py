@@ -42,6 +42,7 @@ FAMILY_EXCEPTIONS = {
     ("estimators", "joint", "chain"): "a joint model starts from one chain per task",
     ("inference", "joint", "chain"): "what rules leave open is a small chain over joint states",
     ("estimators", "ruled", "chain"): "RuledCRF wraps a ChainCRF",
+    ("encode", "documents", "formats"): "files of pages are opened and refused like files of texts",
     ("estimators", "documents", "graph"): "boxes are nodes of a graph",
     ("estimators", "gaussian", "predictors"): "fields join cross-fitted predictors",
     ("estimators", "graph", "predictors"): "and so do graphs",

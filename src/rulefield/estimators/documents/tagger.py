@@ -108,6 +108,7 @@ class DocumentTagger(SavedModel):
 
     _kind = "document"
     _saved = ("classes_",)
+    _given_to_load = ("predictors",)
     _parameters: ClassVar[Table] = {
         "model": optional(Requirement("a GraphCRF", lambda value: isinstance(value, GraphCRF))),
         "separators": FLAG,
@@ -133,7 +134,14 @@ class DocumentTagger(SavedModel):
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def fit(self, X: Documents, y: Iterable[BoxLabels] | None = None, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Documents,
+        y: Iterable[BoxLabels] | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        groups: Sequence[Any] | np.ndarray | None = None,
+    ) -> Self:
         """Learn from labelled documents.
 
         Parameters
@@ -142,6 +150,8 @@ class DocumentTagger(SavedModel):
         y : list of lists of labels, optional
             A label for each box, pages one after the other; None where unknown. By default the pages' own labels.
         sample_weight : array-like of shape (n_documents,), optional
+        groups : array-like of shape (n_documents,), optional
+            Documents that belong together (pages of a book): cross-fitting of predictors never splits them.
         """
         check_parameters(self)
         documents = checked_documents(X)
@@ -154,7 +164,7 @@ class DocumentTagger(SavedModel):
             raise InputError("y must hold at least one label that is known; got none.")
         silent = {kind: 1 for kind in (*encoder.scales, PAGE) if kind not in known}
         model.labels = {**silent, **(model.labels or {})}
-        self.model_ = model.fit([encoder.graph(pages) for pages in documents], given, sample_weight)
+        self.model_ = model.fit([encoder.graph(pages) for pages in documents], given, sample_weight, groups=groups)
         self._encoder, self._labelled = encoder, sorted(known)
         self.classes_ = sorted({x for kind in self._labelled for x in model.classes_[kind].tolist()}, key=str)
         return self
@@ -324,7 +334,7 @@ class DocumentTagger(SavedModel):
         good = bool(kinds) and set(known) == {*kinds, PAGE} and set(self._labelled) <= kinds
         if good:
             try:
-                graph = self._encoder.graph([Page([])])
+                graph = self.model_._graphs([self._encoder.graph([Page([])])])[0]
             except (ValueError, IndexError):
                 good = False
             else:

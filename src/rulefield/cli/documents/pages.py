@@ -1,0 +1,85 @@
+"""``rulefield train`` and ``rulefield predict`` on files of pages."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from rulefield.cli.corpus import protect_inputs
+from rulefield.exceptions import InputError
+
+DOCUMENT = "document"
+
+
+def are_pages(files: Sequence[str]) -> bool:
+    """Whether all files are files of pages; some of each kind is an error."""
+    from rulefield.encode.documents.files import is_page_file
+
+    kinds = {is_page_file(name) for name in files if name != "-"}
+    if len(kinds) > 1:
+        raise InputError("some of these files hold pages and some do not; give files of one kind.")
+    return kinds == {True}
+
+
+def run_page_train(
+    files: Sequence[str], model: str, l2: str, max_iter: int | None, rules: str | None, jobs: int, quiet: bool
+) -> None:
+    """Read pages, learn, save, say what came out; the pages of one file are one document."""
+    from rulefield.encode.documents.files import read_pages
+    from rulefield.estimators.documents.tagger import DocumentTagger
+    from rulefield.estimators.graph.estimator import GraphCRF
+    from rulefield.rules import text
+
+    protect_inputs(model, [*files, *([rules] if rules else [])])
+    begun = perf_counter()
+    documents = [one for name in files for one in _documents(read_pages(name))]
+    try:
+        strength = 2.0 if l2 == "auto" else float(l2)
+    except ValueError:
+        raise InputError(f"--l2 must be a number or auto; got {l2!r}.") from None
+    given = text.load(rules) if rules else None
+    crf = GraphCRF(l2=strength, max_iter=max_iter, rules=given, n_jobs=jobs)
+    tagger = DocumentTagger(model=crf).fit(documents)
+    tagger.save(model)
+    if not quiet:
+        boxes = sum(page.n_boxes for pages in documents for page in pages)
+        print(
+            f"{len(documents)} documents, {boxes} boxes, {len(tagger.classes_)} labels, {tagger.model_.n_parameters_} weights, "
+            f"{tagger.model_.n_iter_} iterations, {perf_counter() - begun:.1f} s; saved to {model}",
+            file=sys.stderr,
+        )
+
+
+def _documents(pages: list[Any]) -> list[list[Any]]:
+    """Pages of a JSON file of many scans stand alone where they have names of their own; else a file is one document."""
+    named = {page.name for page in pages}
+    return [[page] for page in pages] if len(named) == len(pages) > 1 and _scans(pages) else [pages]
+
+
+def _scans(pages: list[Any]) -> bool:
+    return not all(page.name.startswith("page") for page in pages)
+
+
+def run_page_predict(model: str, files: Sequence[str], output: str, rules: str | None, jobs: int) -> None:
+    """Label the pages of each file and write it, with the labels put in, to a folder."""
+    from rulefield.cli.prediction import read_rules
+    from rulefield.encode.documents.files import read_pages, write_pages
+    from rulefield.estimators.files import load
+
+    folder = Path(output)
+    if output == "-" or folder.is_file():
+        raise InputError("files of pages are written to a folder; give one: --output labelled/.")
+    if len({Path(name).name for name in files}) < len(files):
+        raise InputError("two of these files have the same name; they would be written to the same place.")
+    tagger = load(model)
+    if getattr(tagger, "_kind", None) != DOCUMENT:
+        raise InputError(f"{model!r} holds no model of pages; train one with rulefield train pages/*.xml -o {model}.")
+    tagger.model_.n_jobs = jobs
+    given = read_rules(rules)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in files:
+        target = folder / Path(name).name
+        protect_inputs(str(target), [model, *files])
+        documents = _documents(read_pages(name))
+        write_pages([page for pages in tagger.label(documents, rules=given) for page in pages], name, target)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from rulefield.cli.rules import app as rules_app
-from rulefield.exceptions import RulefieldError
+from rulefield.exceptions import InputError, RulefieldError
 from rulefield.scikit import do_without
 
 app = typer.Typer(
@@ -54,12 +54,13 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but erro
     "rulefield train data.jsonl -o m.rf --l1 0.1 --dev dev.jsonl --early-stopping 10   |   "
     "rulefield train scattered.conll -o joint.rf --tasks ner=3,pos=1 --expect expectations.yaml   |   "
     "rulefield train large-*.conll.gz -o m.rf --corpus parts/   |   "
+    "rulefield train pages/*.xml -o table.rf   |   "
     "rulefield train marked.conll -o names.rf --initial-label O --expect expectations.yaml"
 )
 def train(
     model: Annotated[str, typer.Option("--output", "-o", help="Model file to write.")],
     files: Annotated[
-        list[str] | None, typer.Argument(help="Labelled files: columns (label last) or JSON lines.")
+        list[str] | None, typer.Argument(help="Labelled files: columns (label last), JSON lines, or pages.")
     ] = None,
     template: Annotated[str | None, typer.Option(help="CRF++ template file; without it, built-in features.")] = None,
     scheme: Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES, BILOU, IOE1 or IOE2.")] = "auto",
@@ -100,6 +101,11 @@ def train(
         *(template, scheme, algorithm, solver, l1, l2, max_iter, min_count, early_stopping, rules, unknown, seed),
         *(form, jobs, tasks, expect, initial_label, segments, corpus, cluster),
     )
+    from rulefield.cli.documents.pages import are_pages, run_page_train
+
+    if files and form == "auto" and are_pages(files):
+        run_page_train(files, model, l2, max_iter, rules, jobs, quiet)
+        return
     if tasks is None:
         run_train(files or [], model, dev, options, quiet)
         return
@@ -110,12 +116,17 @@ def train(
 
 @app.command(
     epilog="[b]Examples[/b]: rulefield predict chunks.rf new.conll > labelled.conll   |   "
-    "rulefield predict m.rf new.jsonl -o out.jsonl --kbest 3 --rules rules.yaml"
+    "rulefield predict m.rf new.jsonl -o out.jsonl --kbest 3 --rules rules.yaml   |   "
+    "rulefield predict table.rf new/*.xml -o labelled/"
 )
 def predict(
     model: ModelFile,
-    file: File = "-",
-    output: Annotated[str, typer.Option("--output", "-o", help="File to write; standard output by default.")] = "-",
+    files: Annotated[
+        list[str] | None, typer.Argument(help="Column file or JSON lines, - for standard input; or files of pages.")
+    ] = None,
+    output: Annotated[
+        str, typer.Option("--output", "-o", help="File to write (pages: a folder); standard output by default.")
+    ] = "-",
     rules: Annotated[
         str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")
     ] = None,
@@ -126,9 +137,16 @@ def predict(
     jobs: Jobs = -1,
 ) -> None:
     """Label new sequences: adds a last column (joint models: one per task), or the key "labels"."""
+    from rulefield.cli.documents.pages import are_pages, run_page_predict
     from rulefield.cli.prediction import run_predict
 
-    run_predict(model, file, output, rules, probabilities, kbest, form, jobs, cluster)
+    given = files or ["-"]
+    if form == "auto" and are_pages(given):
+        run_page_predict(model, given, output, rules, jobs)
+        return
+    if len(given) > 1:
+        raise InputError("predict takes one file of sequences at a time, or several files of pages.")
+    run_predict(model, given[0], output, rules, probabilities, kbest, form, jobs, cluster)
 
 
 @app.command(

@@ -45,8 +45,9 @@ def run_page_train(
     if not quiet:
         boxes = sum(page.n_boxes for pages in documents for page in pages)
         print(
-            f"{len(documents)} documents, {boxes} boxes, {len(tagger.classes_)} labels, {tagger.model_.n_parameters_} weights, "
-            f"{tagger.model_.n_iter_} iterations, {perf_counter() - begun:.1f} s; saved to {model}",
+            f"{len(documents)} documents, {boxes} boxes, {len(tagger.classes_)} labels, "
+            f"{tagger.model_.n_parameters_} weights, {tagger.model_.n_iter_} iterations, "
+            f"{perf_counter() - begun:.1f} s; saved to {model}",
             file=sys.stderr,
         )
 

@@ -1,0 +1,138 @@
+"""Files of pages: every form is read, labelled, written and read again; bad ones are refused in a sentence."""
+
+import io
+import json
+
+import pytest
+
+import rulefield as rf
+from rulefield.encode.documents.files import is_page_file, read_pages, write_pages
+from rulefield.exceptions import InputError
+
+PAGE_XML = """<PcGts xmlns="http://schema.primaresearch.org/PAGE/gts/pagecontent/2013-07-15">
+<Page imageFilename="scan 1" imageWidth="200" imageHeight="300">
+<TextRegion id="r1" custom="readingOrder {index:0;}"><Coords points="10,10 190,10 190,90 10,90"/>
+<TextLine id="l1" custom="readingOrder {index:0;} structure {type:heading;}"><Coords points="12,12 100,12 100,30 12,30"/>
+<TextEquiv><Unicode>First &amp; line</Unicode></TextEquiv></TextLine>
+<TextLine id="l2"><Coords points="12,40 100,40 100,60 12,60"/></TextLine></TextRegion>
+<SeparatorRegion id="s1"><Coords points="0,35 200,36"/></SeparatorRegion></Page></PcGts>"""
+ALTO = """<alto xmlns="http://www.loc.gov/standards/alto/ns-v4#"><Description/>
+<Tags><OtherTag ID="t1" LABEL="heading"/></Tags><Layout><Page ID="scan 1" WIDTH="200" HEIGHT="300"><PrintSpace>
+<TextBlock ID="r1" HPOS="10" VPOS="10" WIDTH="180" HEIGHT="80">
+<TextLine ID="l1" HPOS="12" VPOS="12" WIDTH="88" HEIGHT="18" TAGREFS="t1">
+<String CONTENT="First"/><String CONTENT="&amp; line"/></TextLine>
+<TextLine ID="l2" HPOS="12" VPOS="40" WIDTH="88" HEIGHT="20"/></TextBlock>
+<GraphicalElement ID="s1" HPOS="0" VPOS="35" WIDTH="200" HEIGHT="1"/></PrintSpace></Page></Layout></alto>"""
+HOCR = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.0 Transitional//EN" "http://www.w3.org/TR/xhtml1/DTD/xhtml1-transitional.dtd">
+<html xmlns="http://www.w3.org/1999/xhtml"><body>
+<div class="ocr_page" id="scan 1" title="bbox 0 0 200 300"><div class="ocr_carea" id="r1" title="bbox 10 10 190 90">
+<span class="ocr_line label_heading" id="l1" title="bbox 12 12 100 30; x_size 18">
+<span class="ocrx_word">First</span> &amp; line</span>
+<span class="ocr_line" id="l2" title="bbox 12 40 100 60"/></div>
+<div class="ocr_separator" id="s1" title="bbox 0 35 200 36"/></div></body></html>"""
+FORMS = {"page.xml": PAGE_XML, "alto.xml": ALTO, "scan.hocr": HOCR}
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_xml_is_read_labelled_and_read_again(name, tmp_path):
+    path = tmp_path / name
+    path.write_text(FORMS[name])
+    assert is_page_file(str(path))
+    (page,) = read_pages(path)
+    assert page.boxes.tolist() == [[10, 10, 190, 90], [12, 12, 100, 30], [12, 40, 100, 60]]
+    assert (page.width, page.height, page.name) == (200, 300, "scan 1")
+    assert page.types == ("block", "line", "line")
+    assert page.parents.tolist() == [-1, 0, 0]
+    assert page.texts[1] == "First & line"
+    assert page.labels == (None, "heading", None)
+    assert page.separators.tolist() == [[0, 35, 200, 36]]
+    out = write_pages([page.labelled([None, "date", "place"])], path, tmp_path / f"new_{name}")
+    (again,) = read_pages(out)
+    assert again.labels == (None, "date", "place")
+    assert again.boxes.tolist() == page.boxes.tolist()
+    assert again.texts == page.texts
+
+
+def test_json_is_read_and_written(tmp_path):
+    record = {
+        "page": "p1", "width": 100, "height": 50, "separators": [{"box": [0, 20, 100, 21], "orient": "horizontal"}],
+        "lines": [{"box": [1, 1, 50, 10], "row": "B", "text": "one"}, {"box": [1, 22, 50, 30], "row": None}],
+    }  # fmt: skip
+    path = tmp_path / "pages.jsonl"
+    path.write_text(json.dumps(record) + "\n")
+    assert is_page_file(str(path))
+    (page,) = read_pages(path, "row")
+    assert page.labels == ("B", None)
+    assert page.texts == ("one", "")
+    write_pages([page.labelled(["B", "E"])], path, tmp_path / "out.jsonl")
+    (again,) = read_pages(tmp_path / "out.jsonl")
+    assert again.labels == ("B", "E")
+    assert again.separators.tolist() == [[0, 20, 100, 21]]
+
+
+def test_pdf_lines_and_rulings_are_read(tmp_path):
+    content = b"BT /F1 12 Tf 20 150 Td (First line) Tj 0 -40 Td (Second) Tj ET 0 130 m 200 130 l S"
+    parts = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 200] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
+        b"<< /Length %d >> stream\n" % len(content) + content + b"\nendstream",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    file, places = io.BytesIO(), []
+    file.write(b"%PDF-1.4\n")
+    for k, part in enumerate(parts, 1):
+        places.append(file.tell())
+        file.write(b"%d 0 obj " % k + part + b" endobj\n")
+    start = file.tell()
+    file.write(b"xref\n0 6\n0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % at for at in places))
+    file.write(b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % start)
+    path = tmp_path / "a.pdf"
+    path.write_bytes(file.getvalue())
+    (page,) = read_pages(path)
+    assert page.texts == ("First line", "Second")
+    assert len(page.separators) == 1
+    assert write_pages([page.labelled(["a", "b"])], path, tmp_path / "a.pdf.out").suffix == ".jsonl"
+    path.write_bytes(b"%PDF-1.4 nonsense")
+    with pytest.raises(InputError, match="not a PDF|no page"):
+        read_pages(path) or pytest.fail("read")
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("a.xml", "<PcGts><Page", "is not XML"),
+        ("a.xml", "<other/>", "no known form"),
+        ("a.xml", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "refused"),
+        ("a.xml", '<PcGts><Page imageWidth="x" imageHeight="1"/></PcGts>', "imageWidth"),
+        (
+            "a.xml",
+            '<PcGts><Page imageWidth="1" imageHeight="1"><TextLine id="l"><Coords points="1"/></TextLine></Page></PcGts>',
+            "id='l'",
+        ),
+        ("a.hocr", "<html><body/></html>", "ocr_page"),
+        ("a.hocr", '<html><div class="ocr_page" title="no"/></html>', "bbox"),
+        ("a.jsonl", '{"lines": [{"no": 1}]}', "box"),
+        ("a.jsonl", '{"lines": [{"box": [2, 0, 1, 1]}]}', "left <= right"),
+        ("a.txt", "", "no file of pages"),
+    ],
+)
+def test_bad_files_are_refused_in_a_sentence(name, text, told, tmp_path):
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(InputError, match=told):
+        read_pages(path)
+
+
+def test_a_picture_shows_what_is_wrong():
+    from matplotlib import pyplot as plt
+
+    from rulefield.report.pages import draw_page
+
+    page = rf.Page([[0, 0, 50, 10], [0, 20, 50, 30]], 60, 40, labels=["a", "b"], separators=[[0, 14, 60, 16]])
+    ax = draw_page(page, gold=["a", "a"])
+    assert [patch.get_edgecolor()[:3] == (1, 0, 0) for patch in ax.patches] == [False, True]
+    with pytest.raises(InputError, match="labels must hold"):
+        draw_page(page, ["a"])
+    plt.close("all")

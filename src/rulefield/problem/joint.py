@@ -78,14 +78,41 @@ class JointPotentials:
 
     def score(self, i: int, states: np.ndarray) -> float:
         """Score of one labelling (n,) of chain ``i``, ``-inf`` where it is forbidden."""
-        total = self.scores(i)[np.arange(len(states)), states].sum()
-        for labels, scores in zip(self.task_labels[:, states], self.transitions):
-            total += scores[labels[:-1], labels[1:]].sum()
-        if len(self.move_from):
-            moves = np.zeros((self.n_states, self.n_states))
-            moves[self.move_from, self.move_to] = self.move_score
-            total += moves[states[:-1], states[1:]].sum()
+        total = self.scores(i)[np.arange(len(states)), states].sum() + self.step_scores(states[:-1], states[1:]).sum()
         return float(total)
+
+    def step_scores(self, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Scores of single steps between joint states (k,)."""
+        total = np.zeros(len(before))
+        for labels, scores in zip(self.task_labels, self.transitions):
+            total += scores[labels[before], labels[after]]
+        codes, scores = self._moves
+        if len(codes):
+            wanted = np.asarray(before, np.int64) * self.n_states + after
+            place = np.minimum(np.searchsorted(codes, wanted), len(codes) - 1)
+            total += np.where(codes[place] == wanted, scores[place], 0.0)
+        return total
+
+    @cached_property
+    def _moves(self) -> tuple[np.ndarray, np.ndarray]:
+        """Listed moves in the order of their codes, from x S + to."""
+        codes = np.asarray(self.move_from, np.int64) * self.n_states + self.move_to
+        order = np.argsort(codes)
+        return codes[order], np.asarray(self.move_score)[order]
+
+    def defined_scores(self, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scores (n_chains,) of joint states (n_tokens,) from the definition, and the sums of the sizes of their terms."""
+        each = self.psi[np.arange(len(states)), states]
+        steps = np.zeros(len(states))
+        steps[1:] = self.step_scores(states[:-1], states[1:])
+        begins = np.asarray(self.offsets[:-1], np.int64)
+        filled = np.diff(self.offsets) > 0
+        steps[begins[filled]] = 0.0
+        totals, sizes = np.zeros((2, len(begins)))
+        if filled.any():
+            totals[filled] = np.add.reduceat(each, begins[filled]) + np.add.reduceat(steps, begins[filled])
+            sizes[filled] = np.add.reduceat(np.abs(each) + np.abs(steps), begins[filled])
+        return totals, sizes
 
     def alone(self, i: int, psi: np.ndarray) -> "JointPotentials":
         """Chain ``i`` with other scores of its joint states, (n, S)."""

@@ -214,3 +214,12 @@ class SegmentProblem:
         allowed = _EVERYTHING if self.allowed is None else self.allowed
         arrays = p.token, p.first, p.last, p.length, p.pairwise, spans.start, spans.length, spans.score
         return float(spelled_score(*arrays, words.type_of, words.goes_on, allowed, labels))
+
+    def defined_score(self, labels: np.ndarray) -> float:
+        """Return the same from the definition, in code that no engine shares: the checker's."""
+        opens, types = self.spelling.read(labels)
+        starts = np.flatnonzero(opens)
+        lengths = np.diff(np.append(starts, len(labels)))
+        if self.allowed is not None and not self.allowed[np.arange(len(labels)), labels].all():
+            return -np.inf
+        return self.potentials.score(lengths, types[starts])

@@ -7,8 +7,10 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles.joint_rules import random_joint_case
+from rulefield.exceptions import InternalError
 from rulefield.inference.chain.enumerate import labellings
 from rulefield.inference.definition import amounts_of, costs_of, scores_of
+from rulefield.inference.joint import decode as joint_decode
 from rulefield.inference.joint import windows
 from rulefield.inference.joint.amounts import joint_amounts
 from rulefield.inference.joint.decode import decode_joint
@@ -75,3 +77,30 @@ def test_where_joint_labels_are_too_many_the_bound_is_true(monkeypatch):
         if found.status is Status.optimal:
             assert_allclose(found.objective, best, atol=2e-6)
     assert Status.bounded in seen
+
+
+def test_a_wrong_claim_is_withheld(monkeypatch):
+    """Scores of the factored maximum and bounds of small chains are held against the definition on every answer."""
+    rng = np.random.default_rng(5)
+    problems = [random_joint_case(rng).problem(rng) for _ in range(30)]
+    with monkeypatch.context() as patch:
+        plain = joint_decode.joint_viterbi
+        patch.setattr(joint_decode, "joint_viterbi", lambda p: (plain(p)[0], plain(p)[1] + 0.01))
+        problem = next(problem for problem in problems if plain(problem.potentials)[1][0] > -np.inf)
+        with pytest.raises(InternalError, match="claims an objective"):
+            decode_joint(problem)
+    small = joint_decode.decode
+
+    def modest(*args):
+        result = small(*args)
+        lower = {name: getattr(result, name) - 0.01 for name in ("score", "objective", "upper_bound")}
+        return replace(result, **lower)
+
+    monkeypatch.setattr(joint_decode, "decode", modest)
+    withheld = 0
+    for problem in problems:
+        try:
+            decode_joint(problem)
+        except InternalError:
+            withheld += 1
+    assert withheld > 3

@@ -16,12 +16,13 @@ from oracles.segments import (
     scheme_coder,
 )
 from rulefield import rules as r
-from rulefield.exceptions import InfeasibleError, InputError
+from rulefield.exceptions import InfeasibleError, InputError, InternalError
 from rulefield.inference.definition import amounts_of, costs_of
 from rulefield.inference.result import Status
 from rulefield.inference.segments.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.segments.decode import ENGINES, decode
 from rulefield.inference.segments.enumerate import all_segmentations, judge_all
+from rulefield.inference.segments.prepare import PreparedSegments
 from rulefield.inference.segments.sums import RuledSegments
 from rulefield.problem.segments import SegmentProblem, Spelling
 from rulefield.rules import RuleCompiler
@@ -269,3 +270,23 @@ def check_relaxed(problem, result):
     assert_allclose(result.objective, best, atol=1e-6)
     soft = sum(b.cost for b in result.broken if np.isfinite(b.cost))
     assert_allclose(result.objective, result.score - soft, atol=1e-6)
+
+
+@pytest.mark.parametrize("part", ["objective", "amounts"])
+def test_a_wrong_claim_is_withheld(monkeypatch, part):
+    """What an engine thinks of its answer is held against the definition on every answer."""
+    rng = np.random.default_rng(3)
+    problems = [random_segment_problem(rng) for _ in range(20)]
+    plain = getattr(PreparedSegments, part)
+    wrong = {
+        "objective": lambda self, *args: plain(self, *args) + 0.01,
+        "amounts": lambda self, labels: (plain(self, labels)[0] * 0, plain(self, labels)[1]),
+    }
+    monkeypatch.setattr(PreparedSegments, part, wrong[part])
+    withheld = 0
+    for problem in problems:
+        try:
+            decode(problem)
+        except InternalError:
+            withheld += 1
+    assert withheld > 3

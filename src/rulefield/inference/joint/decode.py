@@ -15,13 +15,14 @@ import numpy as np
 
 from rulefield.inference.chain.auto import NODE_LIMIT
 from rulefield.inference.chain.decode import decode
+from rulefield.inference.checker import mismatch
 from rulefield.inference.joint.amounts import joint_amounts
 from rulefield.inference.joint.exact import joint_viterbi
 from rulefield.inference.joint.folding import about_tokens, counts_tokens, full_price, token_costs
 from rulefield.inference.joint.windows import Part, Windows
-from rulefield.inference.result import TOLERANCE, Breach, Result, Status
+from rulefield.inference.result import TOLERANCE, Breach, Result, Status, rounding_error
 from rulefield.problem.chain_rules import CompiledRule
-from rulefield.problem.joint import JointProblem
+from rulefield.problem.joint import JointPotentials, JointProblem
 
 NONE = np.zeros(0, np.int64)
 
@@ -48,6 +49,7 @@ def decode_joint(
     if engine != "auto":
         return [decode(problem.over(i), engine, node_limit, seconds) for i in range(len(p.offsets) - 1)]
     states, scores = joint_viterbi(p)
+    _confirm(p, states, scores)
     broken = joint_amounts(problem, states)
     results: list[Result] = []
     searches: list[JointSearch] = []
@@ -67,6 +69,16 @@ def decode_joint(
     for search in searches:
         results[search.chain] = search.result()
     return results
+
+
+def _confirm(p: JointPotentials, states: np.ndarray, claimed: np.ndarray) -> None:
+    """Raise where the factored maximum claims another score for a labelling than the definition gives it."""
+    found, sizes = p.defined_scores(states)
+    reached = np.flatnonzero(claimed > -np.inf)
+    error = rounding_error(4 * (len(p.sizes) + 2) * int(np.diff(p.offsets).max(initial=0)), 1.0) * sizes
+    wrong = reached[~(np.abs(found[reached] - claimed[reached]) <= error[reached])]
+    if len(wrong):
+        raise mismatch(float(claimed[wrong[0]]), float(found[wrong[0]]))
 
 
 def _in_step(problem: JointProblem, searches: "list[JointSearch]") -> None:
@@ -214,6 +226,8 @@ class JointSearch:
         """Settle the chain where the last step proves the best labelling, proves that there is none, or was the last."""
         floor = -np.inf if self._part is None else self._part.floor
         top = max(self.relaxed, floor)  # every labelling is below the floor, or worth at most what the step found
+        if self.best > top + TOLERANCE + self._rounding(top):
+            raise mismatch(top, self.best)  # a labelling that is worth more than what bounds all
         if top == -np.inf:
             self.bound, self.settled = -np.inf, True
         elif self.best >= top - TOLERANCE or not (self._fresh or self._stopped or self.relaxed < floor):
@@ -238,6 +252,16 @@ class JointSearch:
     def _costs(self, amounts: np.ndarray) -> list[tuple[int, float, float]]:
         paid = [(self.rules[r], float(amounts[r])) for r in np.flatnonzero(amounts).tolist()]
         return [(rule.rule, amount, rule.weight * (1.0 if rule.once else amount)) for rule, amount in paid]
+
+    def _rounding(self, value: float) -> float:
+        """Bound on what sums of this chain may differ by."""
+        if not len(self.labels) or value == np.inf:
+            return 0.0
+        steps = self.problem.potentials.step_scores(self.labels[:-1], self.labels[1:])
+        own = self.problem.potentials.scores(self.chain)[np.arange(len(self.labels)), self.labels]
+        cost = sum(cost for _, _, cost in self._costs(self.broken))
+        terms = 8 * (len(self.labels) * (len(self.problem.potentials.sizes) + 2) + len(self.rules))
+        return rounding_error(terms, float(np.abs(steps).sum() + np.abs(own).sum()) + abs(cost) + abs(value))
 
     def _score(self, states: np.ndarray) -> float:
         return self.problem.potentials.score(self.chain, states)

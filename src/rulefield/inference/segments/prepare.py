@@ -4,8 +4,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from rulefield.inference.checker import mismatch, rules_broken
 from rulefield.inference.flatten import Terms, flatten
-from rulefield.inference.result import TOLERANCE, Breach, Result, judge, rounding_error
+from rulefield.inference.result import TOLERANCE, Result, judge, rounding_error
 from rulefield.inference.segments.exact import as_parts, as_roles
 from rulefield.kernels.lattice.rule_tables import RuleTables, fold_local, rule_amounts
 from rulefield.kernels.segments.best import RoleScores
@@ -71,19 +72,23 @@ class PreparedSegments:
         return self.flat.score(labels) - self.cost(amounts)
 
     def result(self, labels: np.ndarray, upper_bound: float, engine: str, iterations: int) -> Result:
-        """Judge a segmentation from scratch: its score, what it breaks, and whether the (flat) bound proves it best."""
+        """Judge a segmentation from scratch: its score, what it breaks, and whether the (flat) bound proves it best.
+
+        Score and rules are read by code that no engine shares; a mismatch with the engines' own sums raises.
+        """
         amounts, _ = self.amounts(labels)
-        rules = self.problem.rules
-        broken = tuple(
-            Breach(rules[r].rule, float(amounts[r]), rules[r].weight * (1.0 if rules[r].once else float(amounts[r])))
-            for r in np.flatnonzero(amounts).tolist()
-        )
-        score, flat = self.problem.score(labels), self.objective(labels, amounts)
-        objective = score - sum(b.cost for b in broken)
+        flat = self.objective(labels, amounts)
+        broken, cost = rules_broken(self.problem.rules, labels, self.problem.spelling.n_labels)
+        score = self.problem.defined_score(labels)
+        objective = score - cost
         gap = max(upper_bound - flat, 0.0)
+        off = abs(objective - flat - self.shift)
         error = 0.0
-        if gap > TOLERANCE:  # rounding may be all that is left of it
-            error = rounding_error(6 * len(labels) + len(rules), self._magnitude(labels, amounts))
+        if gap > TOLERANCE or not off <= TOLERANCE:  # rounding may be all that is left of it
+            terms = 6 * len(labels) + len(self.problem.rules)
+            error = rounding_error(terms, self._magnitude(labels, amounts))
+            if not off <= TOLERANCE + 4 * (error + rounding_error(terms, score)):
+                raise mismatch(flat + self.shift, objective)
         status = judge(flat, flat + gap, error)
         return Result(labels.copy(), score, objective, objective + gap, status, engine, iterations, broken)
 

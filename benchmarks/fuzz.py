@@ -27,7 +27,7 @@ HERE = Path(__file__).resolve().parent
 LIMIT = 10.0
 SHARES = {
     "models": 9, "bytes": 1, "rules": 3, "expectations": 1, "columns": 2, "json lines": 2, "templates": 1,
-    "chain certificates": 2, "graph certificates": 2,
+    "chain certificates": 2, "graph certificates": 2, "foreign models": 1,
 }  # fmt: skip
 """Parts of the time that each family gets."""
 SHOWN = 20

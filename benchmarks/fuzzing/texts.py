@@ -1,4 +1,4 @@
-"""Altered texts: rules, expectations, columns, JSON lines, templates; refused with a sentence, or read and used."""
+"""Altered texts: rules, expectations, files, templates, models of other tools; refused with a sentence, or read and used."""
 
 import tempfile
 from functools import cache
@@ -39,6 +39,49 @@ JSON_LINES = """{"tokens": ["the", "Ada"], "labels": ["O", "B-name"]}
 {"tokens": [], "labels": []}
 """
 TEMPLATE = "# words\nU00:%x[-2,0]\nU01:%x[0,0]/%x[1,1]\nU02:%x[0,1]\n\nB\nB01:%x[0,0]\n"
+CRFPP = (
+    """version: 100
+cost-factor: 1
+maxid: 14
+xsize: 2
+
+N
+V
+
+U0:%x[0,0]
+U1:%x[-1,1]/%x[0,1]
+B
+B2:%x[0,1]
+
+0 U0:the
+2 U0:Ada
+4 U1:DT/NNP
+6 B
+10 B2:NNP
+
+"""
+    + "0.5\n-1.25\n" * 7
+)
+WAPITI = """#mdl#2#5
+#rdr#4/1/0
+10:u0:%X[0,0],
+17:*1:%t[0,1,"^N\\a"],
+1:b,
+14:b2:%m[0,0,"a"],
+#qrk#2
+1:N,
+1:V,
+#qrk#4
+6:u0:the,
+7:*1:true,
+1:b,
+4:b2:a,
+0=0x1.8p+0
+3=-0x1p-1
+5=0x1p+0
+9=0x1.4p+1
+13=0x1p-3
+"""
 SNIPPETS = ["'", '"', "(", ")", "[", "]", "{", "}", "&a ", "*a", "- ", ": ", "\t", "\n", "\0", "\\", "%x[", "-1", "9" * 30,
             "1e999", "9" * 5000, "NaN", "null", "true", "!!python/object:os.system", "<<: ", "~", "|", ">", "(a+)+$",
             "(a|aa)+$", ".{1000}", "🙂", "\ud7ff", "\u2028", "count('a')", "present", "not_(", ".soft(1e309)", "'*'", "**/",
@@ -121,6 +164,18 @@ def altered_template(rng):
     return "used", given
 
 
+def altered_foreign_model(rng):
+    """Open an altered model of CRF++ or Wapiti and use it."""
+    original, opened = ((CRFPP, rf.load_crfpp), (WAPITI, rf.load_wapiti))[int(rng.integers(2))]
+    given = mutated(rng, original)
+    try:
+        crf = opened(given.encode("utf-8", "surrogatepass"))
+        crf.predict_marginals([[("the", "DT"), ("Ada", "NNP")]])
+    except RulefieldError:
+        return "refused", given
+    return "used", given
+
+
 def _some_lines(rng, text):
     entries = text.replace("\n- ", "\n\0- ").split("\0") if text.startswith("- ") else text.splitlines(keepends=True)
     return "".join(entries[i] for i in rng.choice(len(entries), size=int(rng.choice([1, 1, 1, 2])), replace=False))
@@ -152,4 +207,5 @@ FAMILIES = {
     "columns": altered_columns,
     "json lines": altered_json_lines,
     "templates": altered_template,
+    "foreign models": altered_foreign_model,
 }

@@ -68,6 +68,7 @@ def test_online_learners_reach_the_weights_of_crfsuite(tmp_path, algorithm, ours
     ("ours", "params"),
     [
         ({}, {}),
+        ({"min_freq": 1.5}, {"feature.minfreq": 1.5}),
         ({"c1": 0.3, "c2": 0.1, "all_possible_states": True, "all_possible_transitions": True},
          {"c1": 0.3, "c2": 0.1, "feature.possible_states": True, "feature.possible_transitions": True}),
     ],

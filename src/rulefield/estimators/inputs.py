@@ -82,7 +82,9 @@ class InputEncoder:
     def _fit_stream(self, X: Iterator[Any]) -> Sequences:
         first = list(islice(X, PORTION))
         if is_scored(first):
-            raise InputError("an iterator gives sequences with scores (rf.Scored); make it a list.")
+            raise InputError(
+                "sequences with scores (rf.Scored) are taken from a list, not from an iterator and not into a corpus."
+            )
         learns = hasattr(self.features, "fit") and not isinstance(self.features, (TokenFeatures, Template))
         if learns or not first or input_form(first) in (InputForm.sequences, InputForm.matrices):
             return self.fit_transform([*first, *X])

@@ -181,7 +181,7 @@ def test_files_folds_and_rules_that_are_learned(crf, data, tmp_path):
         (lambda: rf.ChainCRF().fit([rf.Scored(["a"], [[1.0]]), ["b"]], [["A"], ["A"]]), "1 of 2 sequences carry scores"),
         (lambda: rf.ChainCRF(algorithm="ssvm").fit([rf.Scored(["a"], [[1.0]])], [["A"]]), "do not go with algorithm='ssvm'"),
         (lambda: rf.SegmentCRF().fit([rf.Scored(["a"], [[1.0]])], [["A"]]), "ChainCRF and RuledCRF only"),
-        (lambda: rf.ChainCRF().fit(iter([rf.Scored(["a"], [[1.0]])]), [["A"]]), "make it a list"),
+        (lambda: rf.ChainCRF().fit(iter([rf.Scored(["a"], [[1.0]])]), [["A"]]), "are taken from a list"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_said(make, sentence):

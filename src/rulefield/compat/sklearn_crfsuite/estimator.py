@@ -34,7 +34,7 @@ class CRF(BaseEstimator):
         Likelihood by L-BFGS (the default; OWL-QN with ``c1``) or by stochastic steps; averaged perceptron;
         passive-aggressive; adaptive regularization of weights.
     min_freq : float, default 0
-        Feature/label pairs seen less often get no weight.
+        Features of a label and transitions whose values sum to less over the training data get no weight.
     all_possible_states, all_possible_transitions : bool, default False
         Weights for all pairs, not only for those seen in training.
     c1, c2 : float, defaults 0 and 1

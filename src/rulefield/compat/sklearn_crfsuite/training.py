@@ -1,7 +1,7 @@
 """Training as CRFsuite's five algorithms do, by rulefield's learners."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from rulefield.learning.chain.stochastic import StochasticLikelihood
 from rulefield.learning.fit_log import FitRecord, FitResult, Pass, PassLearner, run_passes
 from rulefield.metrics import sequence_accuracy, token_accuracy, token_f1, token_precision, token_recall
 from rulefield.models.chain import ChainModel
+from rulefield.models.pairs import PairTable
 
 NO_LIMIT = 2**31 - 1
 COMMON = {"min_freq": 0.0, "all_possible_states": False, "all_possible_transitions": False}
@@ -123,8 +124,10 @@ class Trainer:
             all_states=options["all_possible_states"],
             all_transitions=options["all_possible_transitions"],
             start_end=False,
-            min_count=max(1, int(np.ceil(options["min_freq"]))),
         )
+        if options["min_freq"] > 0:
+            seen = self.model.joint_features(self.data, self.labels.ids)
+            self.model = _with_weights(self.model, seen >= options["min_freq"])
         self.log = TrainingLog(self.model.size)
 
     def train(self, algorithm: str, dev: tuple[Any, Any] | None, show: Callable[[str], None] | None) -> ForeignChain:
@@ -222,6 +225,21 @@ class _Perceptron(AveragedPerceptron):
     def theta(self) -> np.ndarray:
         """CRFsuite counts the zeros of the start as one of the weights that are averaged."""
         return super().theta * (self.seen / (self.seen + 1))
+
+
+def _with_weights(model: ChainModel, keep: np.ndarray) -> ChainModel:
+    """Return the model with those weights only for which ``keep`` (size,) is true."""
+    state, step = model.layout.state(keep), model.layout.transition(keep)
+    pairs = model.pairs
+    counts: np.ndarray = np.diff(pairs.ptr).astype(np.int64)
+    kept = np.bincount(np.repeat(np.arange(len(counts)), counts)[state], minlength=len(counts))
+    ptr = np.concatenate([[0], np.cumsum(kept)]).astype(np.uint64)
+    return replace(
+        model,
+        pairs=PairTable(ptr, pairs.label[state], pairs.n_labels),
+        transition_from=model.transition_from[step],
+        transition_to=model.transition_to[step],
+    )
 
 
 def _in_order_of_appearance(y: list[list[str]]) -> list[str]:

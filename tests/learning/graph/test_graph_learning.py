@@ -236,6 +236,26 @@ def test_the_same_weights_have_the_same_value_whatever_was_asked_before(objectiv
     assert np.array_equal(first[1], again[1])
 
 
+@pytest.mark.parametrize("unknown", [False, True])
+def test_likelihood_of_small_binary_graphs_with_loops_is_exact(unknown):
+    rng = np.random.default_rng(3)
+    counts = {"token": 2}
+    model = GraphModel(GraphSpec(counts, {"token": 2}, {("token", "token"): 2}))
+    graphs, labels = [], []
+    for n in (1, 3, 5):
+        pairs = np.array(list(itertools.permutations(range(n), 2))).reshape(-1, 2)[::2]
+        edges = {("token", "token"): (pairs, rng.normal(size=(len(pairs), 2)))}
+        graphs.append(TypedGraph({"token": rng.normal(size=(n, 2))}, edges))
+        labels.append(rng.integers(2, size=n))
+    if unknown:
+        labels[1][0] = labels[2][3] = -1
+    shards = make_shards(graphs, labels, counts, n_shards=1)
+    objective = GraphLikelihood(model, shards)
+    theta = rng.normal(size=model.n_parameters)
+    assert_allclose(objective.value_and_gradient(theta)[0], exact_likelihood(model, theta, shards), rtol=1e-10)
+    assert gradient_error(objective, theta) < 1e-5
+
+
 def test_settled_messages_save_sweeps_and_change_no_answer_beyond_their_tolerance():
     rng, *_, shards = loopy()
     objective = GraphLikelihood(MODEL, shards)

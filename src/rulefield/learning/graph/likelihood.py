@@ -8,6 +8,7 @@ from rulefield.kernels.graph import reweighted as kernels
 from rulefield.learning.fit_log import penalized
 from rulefield.learning.graph.cases import CasesField, shard_hubs
 from rulefield.learning.graph.shards import GraphShard
+from rulefield.learning.graph.small import SmallField, is_small
 from rulefield.learning.graph.trees import edge_appearance
 from rulefield.models.graph import GraphModel
 from rulefield.parallel import Threads
@@ -97,8 +98,10 @@ class ReweightedField:
         return values, node, edge
 
 
-def field_of(shard: GraphShard) -> ReweightedField | CasesField:
-    """Return the field of a shard: case by case where its graphs have hubs."""
+def field_of(shard: GraphShard) -> ReweightedField | CasesField | SmallField:
+    """Return the field of a shard: exact where its graphs are small and binary, case by case where they have hubs."""
+    if is_small(shard.batch):
+        return SmallField(shard)
     hubs = shard_hubs(shard.batch)
     return CasesField(shard, hubs, ReweightedField) if any(map(len, hubs)) else ReweightedField(shard)
 

@@ -122,3 +122,30 @@ def test_one_graph_cannot_be_cross_fitted():
         rf.GraphCRF(predictors=[LogisticRegression()]).fit(X[:1], y[:1])
     with pytest.raises(InputError, match="groups must hold"):
         rf.GraphCRF(predictors=[LogisticRegression()]).fit(X, y, groups=[1])
+
+
+def labels_together(seed=0, n=120):
+    """Three labels of one row; the third says whether the first two differ, which no linear function of the row does."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 3))
+    first, second = np.abs(X[:, 0]) > 0.7, X[:, 1] > 0
+    return X, np.stack([first, second, first ^ second], axis=1).astype(int)
+
+
+def test_predictors_inside_a_multilabel_model(tmp_path):
+    X, Y = labels_together(n=300)
+    new, gold = labels_together(1)
+    plain = rf.MultiLabelCRF(structure="full").fit(X, Y)
+    tree = DecisionTreeClassifier(max_depth=4, min_samples_leaf=5, random_state=0)
+    joined = rf.MultiLabelCRF(structure="full", predictors=[tree]).fit(X, Y)
+    assert joined.score(new, gold) > plain.score(new, gold) + 0.2
+    assert joined.crf_.n_features_in_ == {"label0": 2, "label1": 2, "label2": 2}
+    joined.save(tmp_path / "m.rf")
+    with pytest.raises(ModelFileError, match="DecisionTreeClassifier"):
+        rf.load(tmp_path / "m.rf")
+    again = rf.load(tmp_path / "m.rf", predictors=joined.predictors_)
+    np.testing.assert_array_equal(again.predict(new), joined.predict(new))
+    linear = rf.MultiLabelCRF(predictors=[LogisticRegression()]).fit(X, Y)
+    kept = rf.MultiLabelCRF.load(linear.to_bytes())
+    np.testing.assert_array_equal(kept.predict(new), linear.predict(new))
+    assert kept.to_bytes() == linear.to_bytes()

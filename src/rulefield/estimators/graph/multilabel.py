@@ -18,6 +18,7 @@ from rulefield.estimators.base import SavedModel, State
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.graph.decoding import Compiled, GraphDecoder, SearchLimits
 from rulefield.estimators.graph.estimator import ALGORITHMS, GraphCRF, Rules
+from rulefield.estimators.graph.predictors import restored_scores, scores_state
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
     FLAG,
@@ -33,6 +34,7 @@ from rulefield.estimators.parameters import (
     optional,
     whole,
 )
+from rulefield.estimators.predictors.cross_fitting import CrossFitting, FittedScores, ScoreTask, cross_fit_scores
 from rulefield.estimators.tables import KnownTable, known_rows
 from rulefield.estimators.types import ArrayLike, Transformer
 from rulefield.exceptions import InputError, LabelError, ModelFileError
@@ -41,6 +43,7 @@ from rulefield.inference.graph.decode import ENGINES, NODE_LIMIT
 from rulefield.interrupts import interruptible
 from rulefield.rules.graph.compiler import GraphRuleCompiler
 
+FOLDS = 5  # of samples, for cross-fitting predictors
 NODE = "label"  # the type of every label in rules: r.node("label", 3).is_(1), r.nodes("label").is_(1)
 
 
@@ -59,6 +62,9 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
         See :class:`rulefield.GraphCRF`. On a tree the likelihood is exact.
     l2 : float, default 1
         Weight of the squared weights beside the sum of losses.
+    predictors : list of classifiers, optional
+        scikit-learn classifiers, one copy per label: their cross-fitted log-odds stand in the place of the features, and
+        bend the scores of pairs; refitted on all samples for prediction. A list inside the list holds alternatives.
     scale : bool, default True
         Bring features to mean 0 and variance 1 first (dense features only).
     rules : list of rules, optional
@@ -88,6 +94,8 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
         One record per iteration.
     stopped_because_ : str
         How the fit ended, in words.
+    predictors_ : list of lists
+        Fitted classifiers by predictor and label, where there are any.
 
     Examples
     --------
@@ -100,6 +108,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
     """
 
     _kind = "MultiLabelCRF"
+    _given_to_load = ("predictors",)
     _saved = (
         "edges_",
         "n_features_in_",
@@ -116,6 +125,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
         "structure": either(one_of("tree", "full", "none"), instance_of("pairs of labels", list, tuple, np.ndarray)),
         "algorithm": one_of(*ALGORITHMS),
         "l2": number(),
+        "predictors": optional(instance_of("a list of classifiers", list, tuple)),
         "scale": FLAG,
         "rules": RULES,
         "on_infeasible": ON_INFEASIBLE,
@@ -130,6 +140,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
         structure: str | Sequence[Sequence[int]] | np.ndarray = "tree",
         algorithm: str = "likelihood",
         l2: float = 1.0,
+        predictors: Sequence[Any] | None = None,
         scale: bool = True,
         rules: Rules = None,
         on_infeasible: str = "raise",
@@ -140,6 +151,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
         self.structure = structure
         self.algorithm = algorithm
         self.l2 = l2
+        self.predictors = predictors
         self.scale = scale
         self.rules = rules
         self.on_infeasible = on_infeasible
@@ -180,7 +192,8 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
             n_jobs=self.n_jobs,
         )
         labels = [{name: [int(k)] for name, k in zip(self._names, row)} for row in numbers]
-        report_fit(self, self.crf_._learn(self._graphs(X), labels, sample_weight))
+        scores = self._cross_fitted(X, numbers, sample_weight)
+        report_fit(self, self.crf_._learn(self._graphs(X, scores), labels, sample_weight))
         self.n_iter_ = max(self.crf_.n_iter_, 1)
         return self
 
@@ -212,8 +225,47 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
             raise InputError(f"structure must join different labels 0 to {n_labels - 1}; got {edges.tolist()}.")
         return edges
 
-    def _graphs(self, X: Features) -> list[TypedGraph]:
+    def _cross_fitted(self, X: Features, numbers: np.ndarray, weight: ArrayLike | None) -> np.ndarray | None:
+        """Scores (n_samples, n_labels, width) of predictors that did not see the sample; None without predictors."""
+        self._fitted_scores: FittedScores | None = None
+        if self.predictors is None:
+            return None
+        how = CrossFitting(self.predictors, FOLDS, 0, self.n_jobs)
+        share = None if weight is None else np.asarray(weight, dtype=np.float64)
+        scores, _, self._fitted_scores = cross_fit_scores(how, X, numbers.astype(float), self._task, share)
+        self.predictors_ = self._fitted_scores.members
+        return _by_label(scores)
+
+    @property
+    def _task(self) -> ScoreTask:
+        n_classes = max(map(len, self._class_list))
+        return ScoreTask("binary" if n_classes == 2 else "classes", n_classes)
+
+    def _scored(self, X: Features) -> np.ndarray | None:
+        return None if self._fitted_scores is None else _by_label(self._fitted_scores(X))
+
+    def _score_graphs(self, scores: np.ndarray) -> list[TypedGraph]:
+        """One graph for each sample; a label has its own scores, a pair those of both labels, each a constant more."""
+        n, n_labels, width = scores.shape
+        nodes = np.concatenate([scores, np.ones((n, n_labels, 1))], axis=2)
+        names, first = self._names, scores[:, :, :1]
+        pair = np.zeros((1, 2), dtype=np.int64)
+        ends = {(names[a], names[b]): (a, b) for a, b in self.edges_.tolist()}
+        bent = {
+            key: np.concatenate([np.ones((n, 1)), first[:, a], first[:, b]], axis=1) for key, (a, b) in ends.items()
+        }
+        return [
+            TypedGraph(
+                {name: nodes[i, k][None] for k, name in enumerate(names)},
+                {key: (pair, rows[i][None]) for key, rows in bent.items()},
+            )
+            for i in range(n)
+        ]
+
+    def _graphs(self, X: Features, scores: np.ndarray | None) -> list[TypedGraph]:
         """One graph for each sample; all labels share its row of features and a constant."""
+        if scores is not None:
+            return self._score_graphs(scores)
         if sparse.issparse(X):
             rows = sparse.csr_array(sparse.hstack([X, np.ones((X.shape[0], 1))]))
             parts = [rows[[i]] for i in range(rows.shape[0])]
@@ -239,7 +291,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
             Labels known beforehand; NaN or None where free. A row may be None.
         """
         X = self._checked(X)
-        results = self._decoder(rules).results(self._graphs(X), self._allowed(known, X.shape[0]))
+        results = self._decoder(rules).results(self._graphs(X, self._scored(X)), self._allowed(known, X.shape[0]))
         numbers = np.stack([result.labels for result in results])
         columns = [classes[numbers[:, k]] for k, classes in enumerate(self._class_list)]
         return np.stack(columns, axis=1) if self._multilabel else columns[0]
@@ -265,7 +317,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
         X = self._checked(X)
         decoder = self._decoder(rules)
         search = SearchLimits(engine, node_limit, seconds)
-        results = decoder.results(self._graphs(X), self._allowed(known, X.shape[0]), search)
+        results = decoder.results(self._graphs(X, self._scored(X)), self._allowed(known, X.shape[0]), search)
         names = [rule.label for rule in decoder.rules]
         return [Labeling.named(r, [c[k].item() for c, k in zip(self._class_list, r.labels)], names) for r in results]
 
@@ -279,7 +331,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
         X, rules, known : as in ``predict``
         """
         X = self._checked(X)
-        found = self._decoder(rules).marginals(self._graphs(X), self._allowed(known, X.shape[0]))
+        found = self._decoder(rules).marginals(self._graphs(X, self._scored(X)), self._allowed(known, X.shape[0]))
         cuts = np.cumsum([len(classes) for classes in self._class_list])[:-1]
         tables = np.split(np.stack(found), cuts, axis=1)
         return tables if self._multilabel else tables[0]
@@ -343,10 +395,26 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
     def _state(self) -> State:
         arrays, field = self.crf_._whole_state()
         names = [str(name) for name in getattr(self, "feature_names_in_", ())]
-        return {f"field.{name}": array for name, array in arrays.items()}, {"field": field, "feature_names": names}
+        mine = {f"field.{name}": array for name, array in arrays.items()}
+        kept = None if self._fitted_scores is None else scores_state(self._fitted_scores, "predictor", mine)
+        return mine, {"field": field, "feature_names": names, "predictors": kept}
+
+    def _params_to_save(self) -> dict[str, Any]:
+        return {"predictors": None}  # they come back with the fitted ones
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
         self.crf_ = GraphCRF._from_state(part_of(arrays, "field."), metadata["field"])
+        self._fitted_scores = None
+        if metadata["predictors"] is not None:
+            fitted = restored_scores(
+                metadata["predictors"],
+                "predictor",
+                arrays,
+                self._task,
+                len(self._class_list),
+                given.get("predictors"),
+            )
+            self._fitted_scores, self.predictors, self.predictors_ = fitted, fitted.chosen, fitted.members
         self._check_restored()
         if metadata["feature_names"]:
             self.feature_names_in_ = np.array(metadata["feature_names"], dtype=object)
@@ -362,18 +430,25 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
             forms |= {"center": weights("features"), "spread": Form(("float64",), ("features",), least=1e-300)}
         check_arrays(parts, forms, {"labels": len(self._class_list), "features": self.n_features_in_})
         counts = {name: len(set(c.tolist())) for name, c in zip(self._names, self._class_list)}
-        spec = self.crf_.model_.spec
+        spec, scores = self.crf_.model_.spec, self._fitted_scores
+        width = 1 + (self.n_features_in_ if scores is None else scores.task.width * len(scores.members))
         wanted = set(map(tuple, np.array(self._names)[self.edges_].tolist()))
         if (
             not counts
             or spec.labels != counts
-            or any(d != self.n_features_in_ + 1 for d in spec.features.values())
+            or any(d != width for d in spec.features.values())
             or set(spec.edge_features) != wanted
-            or any(d != 1 for d in spec.edge_features.values())
+            or any(d != (1 if scores is None else 3) for d in spec.edge_features.values())
             or any(c.ndim != 1 for c in self._class_list)
             or self._multilabel != (len(counts) > 1)
         ):
             raise ModelFileError("the labels of the model file do not fit its field; save the model again.")
+
+
+def _by_label(scores: np.ndarray) -> np.ndarray:
+    """(n, width, n_labels, n_predictors) -> (n, n_labels, width * n_predictors)."""
+    n, width, n_labels, k = scores.shape
+    return np.moveaxis(scores, 2, 1).reshape(n, n_labels, width * k)
 
 
 class _LabelRules:

@@ -245,19 +245,39 @@ def _with(graph: TypedGraph, scores: Mapping[Key, np.ndarray], beside: bool) -> 
 # --- files ------------------------------------------------------------------------------------------
 
 
+def scores_state(scores: FittedScores, name: str, arrays: dict[str, np.ndarray]) -> list[Any]:
+    """Return fitted classifiers, and the unfitted ones, as JSON can hold them; those that a file cannot hold are named."""
+    kept = []
+    for k, members in enumerate(scores.members):
+        try:
+            plain = [fitted_state(one, f"{name}.{k}.{i}", arrays) for i, one in enumerate(members)]
+        except ModelFileError:
+            plain = [{"given": type(members[0]).__name__}]
+        kept.append([plain, _described(scores.chosen[k])])
+    return kept
+
+
+def restored_scores(
+    kept: Sequence[Any], name: str, arrays: Mapping[str, np.ndarray], task: ScoreTask, n_outputs: int, given: Any
+) -> FittedScores:
+    """Undo :func:`scores_state`; ``given`` are the fitted classifiers that the file could not hold."""
+    members, chosen = [], []
+    for k, (plain, unfitted) in enumerate(kept):
+        if plain and isinstance(plain[0], dict) and "given" in plain[0]:
+            members.append(_given(given, k, plain[0]["given"]))
+        else:
+            members.append([refit(one, f"{name}.{k}.{i}", arrays) for i, one in enumerate(plain)])
+        chosen.append(members[-1][0] if unfitted is None else remake(unfitted))
+    return FittedScores(task, members, n_outputs, chosen)
+
+
 def predictors_state(fitted: FittedPredictors) -> State:
     """Return classifiers as arrays and metadata; those that a file cannot hold are named, to be given back."""
     arrays: dict[str, np.ndarray] = {}
-    entries: list[Any] = []
-    for i, (key, scores) in enumerate(fitted.fitted.items()):
-        members = []
-        for k, (one,) in enumerate(scores.members):
-            try:
-                plain = fitted_state(one, f"predictor{i}.{k}", arrays)
-            except ModelFileError:
-                plain = {"given": type(one).__name__}
-            members.append([plain, _described(scores.chosen[k])])
-        entries.append({"key": key if isinstance(key, str) else list(key), "members": members})
+    entries = [
+        {"key": key if isinstance(key, str) else list(key), "members": scores_state(scores, f"predictor{i}", arrays)}
+        for i, (key, scores) in enumerate(fitted.fitted.items())
+    ]
     spec = fitted.spec
     return arrays, {
         "plain": not isinstance(spec.predictors, Mapping),
@@ -280,29 +300,23 @@ def restore_predictors(
 ) -> FittedPredictors:
     """Undo :func:`predictors_state`; ``given`` are the fitted classifiers that the file could not hold."""
     fitted: dict[Key, FittedScores] = {}
-    chosen: dict[Key, list[Any]] = {}
     for i, entry in enumerate(data["entries"]):
         key: Key = entry["key"] if isinstance(entry["key"], str) else (entry["key"][0], entry["key"][1])
-        members = []
-        chosen[key] = []
-        for k, (plain, unfitted) in enumerate(entry["members"]):
-            if isinstance(plain, dict) and "given" in plain:
-                members.append([_given(given, key, k, plain["given"])])
-            else:
-                members.append([refit(plain, f"predictor{i}.{k}", arrays)])
-            chosen[key].append(members[-1][0] if unfitted is None else remake(unfitted))
-        fitted[key] = FittedScores(ScoreTask("classes", _n_classes(key, names)), members, 1, chosen[key])
+        own = given.get(key) if isinstance(given, Mapping) else given
+        own = None if own is None else [[one] for one in own]
+        task = ScoreTask("classes", _n_classes(key, names))
+        fitted[key] = restored_scores(entry["members"], f"predictor{i}", arrays, task, 1, own)
+    chosen = {key: scores.chosen for key, scores in fitted.items()}
     listed = next(iter(chosen.values())) if data["plain"] else chosen
     spec = GraphPredictors(listed, neighbours=data["neighbours"], beside=data["beside"], cv=data["cv"])
     return FittedPredictors(GraphPredictors.of(spec), names, fitted)
 
 
-def _given(given: Any, key: Key, k: int, name: str) -> Any:
-    rows = given if isinstance(given, Mapping) else {key: given}
+def _given(given: Any, k: int, name: str) -> list[Any]:
     try:
-        return rows[key][k]
+        return list(given[k])
     except (KeyError, IndexError, TypeError):
         raise ModelFileError(
-            f"the model was trained with a {name} for {key!r}, which a file cannot hold; give it back fitted, as "
-            "predictors_ has it: load(path, predictors=...)."
+            f"the model was trained with a {name}, which a file cannot hold; give it back fitted, as predictors_ has it: "
+            "load(path, predictors=...)."
         ) from None

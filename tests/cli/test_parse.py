@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -121,3 +122,34 @@ def test_a_model_is_opened_without_scikit_learn(model, tmp_path, command):
     done = subprocess.run([sys.executable, "-c", script, command, *given], capture_output=True, text=True)
     assert not done.stderr
     assert done.stdout == run(command, *given)
+
+
+def streaming(model):
+    command = [sys.executable, "-m", "rulefield", "parse", model, "-"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process.stdin.write(b"Grace Hopper, 1952\n")
+    process.stdin.flush()
+    assert b"Grace Hopper" in process.stdout.readline()
+    return process
+
+
+def test_an_interrupt_ends_a_stream_quietly(model):
+    process = streaming(model)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=60)
+    assert (process.returncode, told) == (130, b"")
+
+
+def test_a_closed_pipe_ends_a_stream_quietly(model):
+    process = streaming(model)
+    process.stdout.close()
+    for _ in range(2):
+        try:
+            process.stdin.write(b"Ada Lovelace, 1843\n" * 10_000)
+            process.stdin.flush()
+        except BrokenPipeError:
+            break
+    process.stdin.close()
+    assert process.wait(timeout=60) in (0, 1)
+    assert process.stderr.read() == b""
+    process.stderr.close()

@@ -49,7 +49,9 @@ def form_of(path: str, form: str = "auto") -> str:
     return "jsonl" if path.removesuffix(".gz").endswith(JSON_NAMES) else "columns"
 
 
-def read_corpus(path: str, form: str = "auto", *, labelled: bool, unknown: str | None = None) -> FileContents:
+def read_corpus(
+    path: str, form: str = "auto", *, labelled: bool, unknown: str | None = None, encoding: str = "utf-8-sig"
+) -> FileContents:
     """Read a file, or standard input where ``path`` is ``-``.
 
     Parameters
@@ -61,8 +63,9 @@ def read_corpus(path: str, form: str = "auto", *, labelled: bool, unknown: str |
         Whether labels are needed: the last column, or the key ``labels``.
     unknown : str, optional
         Label that means "not known".
+    encoding : str
     """
-    source = Source(path)
+    source = Source(path, encoding)
     read = _read_jsonl if form_of(path, form) == "jsonl" else _read_columns
     corpus = read(source, labelled)
     if not corpus.tokens:

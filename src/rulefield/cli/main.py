@@ -17,7 +17,7 @@ from rulefield.scikit import do_without
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
+    add_completion=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
@@ -30,6 +30,16 @@ def _show_version(wanted: bool) -> None:
 
         typer.echo(f"rulefield {rulefield.__version__}")
         raise typer.Exit
+
+
+def _configured(context: typer.Context, path: str | None) -> str | None:
+    """Take options that are not on the command line from a file."""
+    if path is not None:
+        from rulefield.cli.texts.config import read_config
+
+        known = {str(parameter.name) for parameter in context.command.params} - {"config"}
+        context.default_map = {**(context.default_map or {}), **read_config(path, known)}
+    return path
 
 
 @app.callback()
@@ -46,6 +56,15 @@ ModelFile = Annotated[str, typer.Argument(help="Model file, as written by train.
 Format = Annotated[str, typer.Option("--format", help="auto (by name), columns or jsonl.")]
 Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 for one per core.")]
 Cluster = Annotated[str | None, typer.Option(help="Dask scheduler whose workers share the work: tcp://host:8786.")]
+Encoding = Annotated[str, typer.Option(help="Encoding of the files.")]
+Config = Annotated[
+    str | None,
+    typer.Option(
+        help="YAML file of options (`l2: 0.3`); what the command line says counts.",
+        callback=_configured,
+        is_eager=True,
+    ),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 
 
@@ -55,12 +74,17 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but erro
     "rulefield train scattered.conll -o joint.rf --tasks ner=3,pos=1 --expect expectations.yaml   |   "
     "rulefield train large-*.conll.gz -o m.rf --corpus parts/   |   "
     "rulefield train pages/*.xml -o table.rf   |   "
+    "rulefield train export.json -o notes.rf   |   "
+    "rulefield train --config run.yaml   |   "
     "rulefield train marked.conll -o names.rf --initial-label O --expect expectations.yaml"
 )
 def train(
     model: Annotated[str, typer.Option("--output", "-o", help="Model file to write.")],
     files: Annotated[
-        list[str] | None, typer.Argument(help="Labelled files: columns (label last), JSON lines, or pages.")
+        list[str] | None,
+        typer.Argument(
+            help="Labelled files: columns (label last), JSON lines, texts as annotation tools export them, or pages."
+        ),
     ] = None,
     template: Annotated[str | None, typer.Option(help="CRF++ template file; without it, built-in features.")] = None,
     scheme: Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES, BILOU, IOE1 or IOE2.")] = "auto",
@@ -90,16 +114,23 @@ def train(
     ] = None,
     cluster: Cluster = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    form: Format = "auto",
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", help="auto (by name and content), columns, jsonl, or a format of texts: doccano, xml, ..."
+        ),
+    ] = "auto",
+    encoding: Encoding = "utf-8-sig",
+    config: Config = None,
     jobs: Jobs = -1,
     quiet: Quiet = False,
 ) -> None:
-    """Learn a model from labelled sequences."""
+    """Learn a model from labelled sequences, or a parser from annotated texts."""
     from rulefield.cli.training import TrainOptions, run_train
 
     options = TrainOptions(
         *(template, scheme, algorithm, solver, l1, l2, max_iter, min_count, early_stopping, rules, unknown, seed),
-        *(form, jobs, tasks, expect, initial_label, segments, corpus, cluster),
+        *(form, jobs, tasks, expect, initial_label, segments, corpus, cluster, encoding),
     )
     from rulefield.cli.documents.pages import are_pages, run_page_train
 

@@ -109,6 +109,8 @@ def open_model(path: str, jobs: int = 1) -> OpenedChain:
     from rulefield.estimators.files import load
 
     crf = load(path)
+    if type(crf).__name__ == "TextParser":
+        crf = crf.model_  # what labels the tokens; `rulefield parse` begins with texts
     name = type(crf).__name__
     if name not in _KINDS:
         raise InputError(f"the commands label sequences, but {path!r} holds a {name}; use it from Python.")

@@ -7,8 +7,10 @@ import sys
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from time import perf_counter
 from typing import IO, Any
 
+from rulefield.cli.show import console
 from rulefield.encode.formats.source import STANDARD, Source
 from rulefield.encode.formats.tables import rows_of, separator_of, suffix_is_table
 from rulefield.exceptions import InputError
@@ -39,6 +41,15 @@ def run_parse(
         return
     read = Source(source, encoding)
     name = source.lower().removesuffix(".gz")
+    try:
+        _parse_file(parser, read, name, output, acting, column, spans)
+    except KeyboardInterrupt:
+        sys.exit(130)  # what was answered so far stands; a file of its own appears when it is whole
+
+
+def _parse_file(
+    parser: Any, read: Source, name: str, output: str, acting: Any, column: str | None, spans: bool
+) -> None:
     if suffix_is_table(name):
         _parse_table(parser, read, column or "text", output, acting)
     elif name.endswith(_JSON):
@@ -76,7 +87,7 @@ def _refuse_missing(source: str) -> None:
 def _show(parse: Any) -> None:
     from rich.text import Text
 
-    from rulefield.cli.show import Palette, console
+    from rulefield.cli.show import Palette
 
     out = console()
     palette = Palette(span.label for span in parse.spans)
@@ -111,7 +122,7 @@ def _parse_lines(parser: Any, source: Source, output: str, rules: Any, spans: bo
     """One JSON line per line of text, as they come: a pipe is answered at once, memory stays flat."""
     portions = _live_lines(source) if source.path == STANDARD else _portions(line for _, line in source.lines())
     with _opened_output(output, [source.path]) as file:
-        for lines in portions:
+        for lines in _watched(portions, source, output):
             for parse in parser.parse_all(lines, rules=rules, probabilities=spans):
                 file.write(_line(parse, spans) + "\n")
             file.flush()
@@ -128,6 +139,32 @@ def _short(parse: Any) -> dict[str, Any]:
     broken = [b.rule for b in parse.broken]
     chance = None if parse.probability is None else round(parse.probability, 6)
     return {"fields": parse.fields, "probability": chance, "broken": broken}
+
+
+def _watched(portions: Iterable[list[Any]], source: Source, output: str) -> Iterator[list[Any]]:
+    """Yield the portions, with a bar, rate and time left where the answers go to a file and somebody watches."""
+    if output == STANDARD or not sys.stderr.isatty():
+        yield from portions
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    columns = (BarColumn(), TextColumn("{task.completed:,} texts, {task.fields[rate]}"), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console(to_error=True), transient=True) as bar:
+        task, begun = bar.add_task("", total=_line_count(source), rate=""), perf_counter()
+        done = 0
+        for portion in portions:
+            yield portion
+            done += len(portion)
+            rate = f"{done / max(perf_counter() - begun, 1e-9):,.0f} per second"
+            bar.update(task, completed=done, rate=rate)
+
+
+def _line_count(source: Source) -> int | None:
+    """Return how many lines a file has; None where only reading it all would tell."""
+    if source.path == STANDARD or not source.path.lower().endswith((*_JSON, ".txt", ".log", ".csv", ".tsv")):
+        return None
+    with open(source.path, "rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
 
 
 def _portions(items: Iterable[Any]) -> Iterator[list[Any]]:
@@ -166,7 +203,7 @@ def _parse_json(parser: Any, source: Source, key: str, output: str, rules: Any, 
     from rulefield.encode.formats.base import json_records, text_of
 
     with _opened_output(output, [source.path]) as file:
-        for portion in _portions(json_records(source)):
+        for portion in _watched(_portions(json_records(source)), source, output):
             texts = [text_of(record, key, place) for place, record in portion]
             for (_, record), parse in zip(portion, parser.parse_all(texts, rules=rules, probabilities=spans)):
                 found = parse.to_dict() if spans else _short(parse)
@@ -184,7 +221,7 @@ def _parse_table(parser: Any, source: Source, column: str, output: str, rules: A
     with _opened_output(output, [source.path]) as file:
         writer = csv.writer(file, delimiter=separator_of(target), lineterminator="\n")
         names: list[str] | None = None
-        for portion in _portions(rows_of(source)):
+        for portion in _watched(_portions(rows_of(source)), source, output):
             texts = [_cell(row, column, place) for place, row in portion]
             found = field_columns(parser.parse_all(texts, rules=rules, probabilities=False), parser.labels_)
             if names is None:

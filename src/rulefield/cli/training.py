@@ -37,6 +37,7 @@ class TrainOptions:
     segments: bool = False
     corpus: str | None = None
     cluster: str | None = None
+    encoding: str = "utf-8-sig"
 
     @property
     def unknown_label(self) -> str | None:
@@ -67,17 +68,23 @@ FOLDS = 5
 
 def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainOptions, quiet: bool) -> None:
     """Read, train, save, say what came out."""
+    from rulefield.cli.texts.training import run_text_train, text_format
+
     rules = None if options.rules == LEARN else options.rules
     protect_inputs(model, [*files, *(name for name in (dev, options.template, rules, options.expect) if name)])
     if not files and not options.corpus:
         raise InputError("train needs labelled files, or --corpus with a folder of encoded parts.")
+    form = text_format(files[0], options.form, options.encoding) if files else None
+    if form is not None:
+        run_text_train(files, form, model, dev, options, quiet)
+        return
     if options.corpus or options.cluster:
         _train_on_corpus(files, model, dev, options, quiet)
         return
     tokens, labels = read_all(files, options)
-    held_out = read_corpus(dev, options.form, labelled=True, unknown=options.unknown_label) if dev else None
+    held_out = read_labelled(dev, options) if dev else None
     begun = perf_counter()
-    if options.rules == LEARN or _open_rules(options):
+    if options.rules == LEARN or open_rules(options):
         crf = fit_ruled(tokens, labels, options, quiet)
         chain = crf.crf_
     else:
@@ -89,7 +96,7 @@ def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainO
         return
     say(
         f"{len(tokens)} sequences, {len(chain.classes_)} labels, {chain.theta_.size} weights, "
-        f"{_chosen(chain)}{chain.n_iter_} iterations, {perf_counter() - begun:.1f} s; saved to {model}"
+        f"{chosen_penalties(chain)}{chain.n_iter_} iterations, {perf_counter() - begun:.1f} s; saved to {model}"
     )
     for report in getattr(chain, "expectations_", []):
         say(expectation_line(report))
@@ -104,14 +111,14 @@ def _train_on_corpus(files: Sequence[str], model: str, dev: str | None, options:
     from rulefield.estimators.chain.estimator import ChainCRF
     from rulefield.rules import text as rules_text
 
-    _refuse_options(
+    refuse_options(
         options, ("expect", "initial_label", "segments", "tasks"), "needs the data in memory; leave --corpus out"
     )
     if not options.corpus or options.rules == LEARN:
         raise InputError("--cluster needs --corpus, a folder that all workers see, and no --rules learn.")
     begun = perf_counter()
     corpus = _corpus_of(files, options)
-    held_out = read_corpus(dev, options.form, labelled=True, unknown=options.unknown_label) if dev else None
+    held_out = read_labelled(dev, options) if dev else None
     crf = ChainCRF(
         algorithm=options.algorithm,
         solver=options.solver,
@@ -146,13 +153,17 @@ def _corpus_of(files: Sequence[str], options: TrainOptions) -> Any:
         if options.template:
             raise InputError("--template goes with files to encode; the corpus has its features.")
         return open_corpus(str(options.corpus))
-    first = read_corpus(files[0], options.form, labelled=True, unknown=options.unknown_label)
+    first = read_corpus(
+        files[0], options.form, labelled=True, unknown=options.unknown_label, encoding=options.encoding
+    )
     features = choose_features(first.tokens, options.template)
     del first
 
     def source() -> Iterator[tuple[Any, Any]]:
         for name in files:
-            contents = read_corpus(name, options.form, labelled=True, unknown=options.unknown_label)
+            contents = read_corpus(
+                name, options.form, labelled=True, unknown=options.unknown_label, encoding=options.encoding
+            )
             yield from zip(contents.tokens, contents.labels or [])
 
     return write_corpus(source(), str(options.corpus), features=features)
@@ -169,7 +180,7 @@ def _corpus_scheme(corpus: Any, scheme: str, quiet: bool) -> str | None:
     return possible_scheme(guess_scheme(names), names, lambda: (part.labels for part in corpus), quiet)
 
 
-def _open_rules(options: TrainOptions) -> bool:
+def open_rules(options: TrainOptions) -> bool:
     """Whether a rules file leaves weights to be found; a model of segments refuses them by itself."""
     from rulefield.rules import text
 
@@ -197,11 +208,16 @@ def fit_ruled(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet
     return ruled.fit(tokens, labels)
 
 
-def _chosen(chain: Any) -> str:
+def chosen_penalties(chain: Any) -> str:
     """Say which penalties were chosen, if any were."""
     if "auto" not in (getattr(chain, "l1", 0.0), chain.l2):
         return ""
     return f"l1 {chain.l1_:g} and l2 {chain.l2_:g} chosen, "
+
+
+def read_labelled(path: str, options: TrainOptions) -> FileContents:
+    """Read a labelled file as the options say."""
+    return read_corpus(path, options.form, labelled=True, unknown=options.unknown_label, encoding=options.encoding)
 
 
 def read_all(files: Sequence[str], options: TrainOptions) -> tuple[list[Any], list[Any]]:
@@ -209,7 +225,9 @@ def read_all(files: Sequence[str], options: TrainOptions) -> tuple[list[Any], li
     tokens: list[Any] = []
     labels: list[Any] = []
     for name in files:
-        corpus = read_corpus(name, options.form, labelled=True, unknown=options.unknown_label)
+        corpus = read_corpus(
+            name, options.form, labelled=True, unknown=options.unknown_label, encoding=options.encoding
+        )
         tokens += corpus.tokens
         labels += corpus.labels or []
     return tokens, labels
@@ -249,12 +267,13 @@ def make_crf(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet:
 def _refuse_chain_options(options: TrainOptions) -> None:
     """Refuse what a segment model does not have."""
     names = ("algorithm", "solver", "early_stopping", "expect", "initial_label", "unknown")
-    _refuse_options(options, names, "works with chain models; leave it or --segments out")
+    refuse_options(options, names, "works with chain models; leave it or --segments out")
     if options.rules == LEARN:
         raise InputError("--rules learn works with chain models; give --segments a rules file.")
 
 
-def _refuse_options(options: TrainOptions, names: Sequence[str], why: str) -> None:
+def refuse_options(options: TrainOptions, names: Sequence[str], why: str) -> None:
+    """Refuse what was given of these options."""
     usual = TrainOptions()
     for name in names:
         if getattr(options, name) != getattr(usual, name):

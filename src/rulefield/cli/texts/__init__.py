@@ -1,0 +1,1 @@
+"""Commands that begin with texts: training on what annotation tools export."""

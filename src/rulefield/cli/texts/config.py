@@ -1,0 +1,39 @@
+"""``--config FILE``: options of a command from a YAML file; what the command line says counts."""
+
+import difflib
+from typing import Any
+
+from rulefield.exceptions import InputError
+
+
+def read_config(path: str, known: set[str]) -> dict[str, Any]:
+    """Options by the name of their parameter; ``max-iter`` and ``max_iter`` are the same.
+
+    Parameters
+    ----------
+    path : str
+    known : set of str
+        Parameters of the command.
+    """
+    import yaml
+
+    try:
+        with open(path, encoding="utf-8") as file:
+            found = yaml.safe_load(file)
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise InputError(f"{path!r} is not YAML: {str(error).splitlines()[0]}.") from None
+    if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
+        raise InputError(f"{path!r} must hold options by name, such as `l2: 0.3`; got {found!r:.60}.")
+    names = {str(ALIASES.get(name, name)).replace("-", "_"): value for name, value in found.items()}
+    for name, value in names.items():
+        if name not in known:
+            near = difflib.get_close_matches(name, known, 1)
+            hint = f"; did you mean {near[0]!r}" if near else f"; there are {', '.join(sorted(known))}"
+            raise InputError(f"{path!r}: {name!r} is no option{hint}.")
+        if isinstance(value, dict):
+            raise InputError(f"{path!r}: {name!r} must be one value or a list; got {value!r:.60}.")
+    return {name: value for name, value in names.items() if value is not None}
+
+
+ALIASES = {"output": "model", "format": "form"}
+"""Options whose parameter has another name."""

@@ -126,7 +126,13 @@ def test_a_model_is_opened_without_scikit_learn(model, tmp_path, command):
 
 def streaming(model):
     command = [sys.executable, "-m", "rulefield", "parse", model, "-"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # in the background it would be ignored
+    )
     process.stdin.write(b"Grace Hopper, 1952\n")
     process.stdin.flush()
     assert b"Grace Hopper" in process.stdout.readline()

@@ -38,17 +38,21 @@ def text_format(path: str, form: str, encoding: str) -> str | None:
             raise InputError(f"--format must be one of {known}; got {form!r}.")
         return form
     source = Source(path, encoding)
-    name = path.lower().removesuffix(".gz")
-    if not Path(path).is_dir() and name.endswith(JSON_NAMES) and _holds_sequences(source):
-        return None
+    if not Path(path).is_dir() and path.lower().removesuffix(".gz").endswith(JSON_NAMES):
+        return _json_format(source)
     found = find_format(source).name
     return None if found in SEQUENCES else found
 
 
-def _holds_sequences(source: Source) -> bool:
-    """Whether the first record has tokens (or features) and labels, as ``rulefield predict`` writes them."""
-    _, record = next(json_records(source), ("", None))
-    return isinstance(record, dict) and "labels" in record and ("tokens" in record or "features" in record)
+def _json_format(source: Source) -> str | None:
+    """Return the format that the first record shows; what none recognizes is for the reader of sequences to judge."""
+    try:
+        _, record = next(json_records(source), ("", None))
+    except InputError:
+        return None
+    if isinstance(record, dict) and "labels" in record and ("tokens" in record or "features" in record):
+        return None
+    return next((form.name for form in FORMATS.values() if form.recognizes(record)), None)
 
 
 def run_text_train(

@@ -1,6 +1,8 @@
 """Files of pages, found by name and content: PAGE XML, ALTO, hOCR, JSON of boxes, PDF."""
 
+import re
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from types import ModuleType
 
@@ -12,6 +14,8 @@ from rulefield.encode.formats.source import Source
 from rulefield.exceptions import InputError
 
 _XML: dict[str, ModuleType] = {"page-xml": page_xml, "alto": alto, "hocr": hocr}
+_ROOT = re.compile(r"<([\w.-]+:)?(PcGts|alto|html)\b", re.IGNORECASE)
+ANY_BYTES = "latin-1"  # reads every file; names of elements and keys are ASCII
 _XML_NAMES = (".xml", ".alto", ".hocr", ".html", ".xhtml", ".htm")
 _JSON_NAMES = (".json", ".jsonl", ".ndjson")
 
@@ -57,10 +61,12 @@ def write_pages(pages: Sequence[Page], source: str | Path, target: str | Path) -
 
 
 def is_page_file(path: str) -> bool:
-    """Whether a name, or what stands at the beginning of a JSON file, is one of a file of pages."""
+    """Whether a name, or what stands at the beginning of a JSON or XML file, is one of a file of pages."""
     name = path.lower().removesuffix(".gz")
     if name.endswith(_JSON_NAMES) and Path(path).is_file():
-        return boxes_json.recognizes(next(Source(path).lines(), (1, ""))[1])
+        return boxes_json.recognizes(next(Source(path, ANY_BYTES).lines(), (1, ""))[1])
+    if name.endswith(".xml") and Path(path).is_file():  # texts with inline elements have that name, too
+        return bool(_ROOT.search("".join(line for _, line in islice(Source(path, ANY_BYTES).lines(), 50))[:5000]))
     return name.endswith((*_XML_NAMES, ".pdf"))
 
 

@@ -81,7 +81,7 @@ class _Reader:
             elif rule.counters:
                 for counter in rule.counters:
                     self._add(counter.tally, counter.bound)
-            elif rule.automaton is None:
+            elif rule.automaton is None and rule.find_amount is None:
                 raise RuleError(
                     f"compiled rule {rule.rule} has neither a tally, nor counters, nor an automaton; give it one."
                 )

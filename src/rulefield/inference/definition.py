@@ -28,6 +28,8 @@ def amounts_of(rule: CompiledRule, paths: np.ndarray) -> np.ndarray:
         return _tally(rule.tally, classes, paths)
     if rule.counters:
         return sum(np.maximum(_tally(c.tally, classes, paths) - c.bound, 0) for c in rule.counters)
+    if rule.find_amount is not None:
+        return np.array([rule.find_amount(path) for path in paths], dtype=np.int64)
     if rule.automaton is None:
         raise RuleError(
             f"compiled rule {rule.rule} has neither a tally, nor counters, nor an automaton; give it one."

@@ -53,6 +53,8 @@ class SharedForms(NamedTuple):
     """Places of the rules that are read by an automaton."""
     folds: bool
     """Whether some rules are folded into the potentials."""
+    rows_only: tuple[int, ...]
+    """Places of the rules that are known by their rows only: kernels take them to cost nothing."""
     rules: tuple[CompiledRule, ...]
 
 
@@ -160,7 +162,8 @@ def _flat_forms(rules: tuple[CompiledRule, ...], m: int) -> SharedForms:
         tables, terms = _build(rules, m)
         automata = tuple(np.flatnonzero(tables.rule_automaton >= 0).tolist())
         offered, folds = frozenset(map(_offered, rules)), bool(tables.local.any())
-        found = _by_forms.put(key, SharedForms(tables, terms, offered, automata, folds, rules))
+        rows_only = tuple(r for r, rule in enumerate(rules) if rule.find_amount is not None)
+        found = _by_forms.put(key, SharedForms(tables, terms, offered, automata, folds, rows_only, rules))
     return found
 
 
@@ -196,6 +199,8 @@ def _reader(rule: CompiledRule) -> tuple[tuple[Counter, ...], Automaton | None]:
         return rule.counters, None
     if rule.automaton is not None:
         return (), rule.automaton
+    if rule.find_amount is not None:
+        return (), None
     raise RuleError(f"compiled rule {rule.rule} has neither a tally, nor counters, nor an automaton; give it one.")
 
 
@@ -210,7 +215,7 @@ def _build(rules: tuple[CompiledRule, ...], m: int) -> tuple[RuleTables, Terms]:
             pool.add_counter(r, counter)
         pool.end_rule(automaton)
         high = len(pool.counter_bound)
-        if local[r]:
+        if local[r] or rule.find_amount is not None:
             continue
         if automaton is not None or (rule.once and rule.weight != np.inf):
             spans.append((r, low, high))

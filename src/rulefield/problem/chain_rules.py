@@ -19,6 +19,7 @@ from typing import Protocol
 
 import numpy as np
 
+from rulefield.exceptions import RuleError
 from rulefield.problem.chain import ChainPotentials
 
 
@@ -153,7 +154,7 @@ class CompiledRule:
     counters : tuple of Counter
         Where the amount is a sum of excesses; empty where it is not.
     automaton : Automaton or None
-        None only where ``tally`` or ``counters`` say everything.
+        None only where ``tally`` or ``counters`` say everything, or where it would be too large.
     find_max : callable
         Returns ``max_amount``, which the amount never exceeds on this input; a function, because few rules need it.
     make_rows : callable
@@ -163,6 +164,8 @@ class CompiledRule:
         Rules with the same object here have the same tally, counters and automaton: engines need not look closer.
     joinable : Joinable, optional
         Where engines may read the rule together with others.
+    find_amount : callable, optional
+        Amount of a labelling (n,), token by token in Python: where ``rows`` are the only form.
     """
 
     rule: int
@@ -176,14 +179,24 @@ class CompiledRule:
     make_rows: Callable[..., Rows]
     form: object | None = field(default=None, compare=False, repr=False)
     joinable: Joinable | None = field(default=None, compare=False, repr=False)
+    find_amount: Callable[[np.ndarray], int] | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def max_amount(self) -> int:
         """The amount never exceeds this on this input."""
         return self.find_max()
 
+    def refuse_rows_only(self, what: str) -> None:
+        """Raise where ``what`` must read the rule by its states and only rows are known."""
+        if self.find_amount is not None:
+            raise RuleError(
+                f"rule {self.rule} needs too large an automaton, so only its linear rows are known, which {what} cannot "
+                f"read; split it into several rules, or count fewer things inside logic."
+            )
+
     def relabelled(self, letter: np.ndarray) -> "CompiledRule":
         """Return the rule for other labels (m,): label u stands for label ``letter[u]`` of this one's tables."""
+        self.refuse_rows_only("segments and joint chains")
         automaton = self.automaton
         return replace(
             self,

@@ -159,10 +159,20 @@ def test_prefixed_labels_without_a_scheme_say_so():
         compile_rules([r.present("title")], ["O", "B-title"], None, 3)
 
 
-def test_rules_too_large_for_a_state_machine_say_so():
+def test_rules_too_large_for_an_automaton_keep_their_rows_and_their_amount():
     counts = [r.count(f"l{i}") - r.count(f"l{i + 1}") == 0 for i in range(0, 8, 2)]
-    with pytest.raises(RuleError, match="more than 10000 states"):
-        compile_rules([r.any_of(*counts)], [f"l{i}" for i in range(9)], None, 100)
+    compiler = r.RuleCompiler([r.any_of(*counts)], [f"l{i}" for i in range(9)])
+    (rule,) = compiler(100)
+    assert rule.automaton is None
+    assert len(rule.make_rows().bound) > 0
+    assert rule.find_amount(np.zeros(100, np.int64)) == 0  # 0 of l2 and 0 of l3
+    assert rule.find_amount(np.array([0, 2, 4, 6] * 25)) == 1
+    with pytest.raises(RuleError, match="more than 10000 states, so its amounts cannot be measured in bulk"):
+        compiler.amounts(100, np.zeros(100, np.int64))
+    with pytest.raises(
+        RuleError, match="only its linear rows are known, which segments and joint chains cannot read"
+    ):
+        rule.relabelled(np.arange(9))
 
 
 def test_numbers_too_large_for_the_tables_say_so():

@@ -34,6 +34,9 @@ CLIMB_MOVES = 300_000
 PRODUCT_SHARE = 0.7
 """Of all nodes, what the product may use; the rest is for HiGHS and for the last climb."""
 
+ALONE_SECONDS = 60.0
+"""Where HiGHS alone can read the rules, it gets so long."""
+
 LONG = 300
 """Tokens of a chain that HiGHS is tried on before the product."""
 
@@ -77,7 +80,7 @@ def _product(most_nodes: float, share: float = 1.0) -> Stage:
 def _climb(most_moves: float) -> Stage:
     def run(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
         left = node_limit - progress.nodes
-        if left > 0:
+        if left > 0 and not progress.prepared.flat.shared.rows_only:
             run_climb(progress, dual, int(min(most_moves, MOVES_PER_NODE * left)))
 
     return run
@@ -95,7 +98,7 @@ def _reduced(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
     if STAGES["product"].covers(progress.prepared.flat.shared.offered):
         run_windows(progress, dual, HIGHS_PARTS, left, seconds)
     else:
-        run_reduced(progress, dual, left, seconds)
+        run_reduced(progress, dual, None, max(seconds, ALONE_SECONDS) if progress.deadline.left is None else seconds)
 
 
 def _left(progress: Progress, node_limit: int) -> tuple[int, float]:

@@ -1,5 +1,6 @@
 """Judging labellings of chains: the entry point to the checker, which every answer passes before it is returned."""
 
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,11 @@ def judge_labelling(problem: ChainProblem, labels: np.ndarray, flat: Flat | None
     score, size, cost, n_broken = judge_one(unary, pairwise, definitions_of(flat), weight, classes, labels, amounts)
     if n_broken == OUTSIDE:
         raise InternalError(f"an engine returned labels that are not {n} numbers in 0..{m - 1}: {labels}.")
+    for r in flat.shared.rows_only:
+        amounts[r] = problem.rules[r].find_amount(labels)  # type: ignore[misc]
+        if amounts[r]:
+            n_broken += 1
+            cost += weight[r] * (1.0 if problem.rules[r].once else float(amounts[r]))
     broken = breaches(problem.rules, amounts) if n_broken else ()
     size += cost if cost < np.inf else 0.0
     error = rounding_error(4 * (n + len(amounts) + 1), size)
@@ -63,6 +69,12 @@ def all_judged(problem: ChainProblem) -> tuple[np.ndarray, np.ndarray]:
     scores, costs = np.empty(m**n), np.empty(m**n)
     classes = flat.classes.reshape(len(problem.rules), n)
     judge_all(unary, pairwise, definitions_of(flat), flat.tables.weight, classes, scores, costs)
+    for r in flat.shared.rows_only:
+        rule = problem.rules[r]
+        for number, labels in enumerate(product(range(m), repeat=n)):
+            amount = rule.find_amount(np.array(labels))  # type: ignore[misc]
+            if amount:
+                costs[number] += rule.weight * (1.0 if rule.once else float(amount))
     return scores, costs
 
 

@@ -48,7 +48,8 @@ def conflicting(problem: ChainProblem, node_limit: int = NODE_LIMIT) -> tuple[Co
         return None
     if duals is not None:
         return _named(progress, local | set(progress.prepared.tables.counter_rule[duals > 0].tolist()))
-    if search_window(progress, dual_potentials(progress), -np.inf, node_limit):
+    by_states = not progress.prepared.flat.shared.rows_only
+    if by_states and search_window(progress, dual_potentials(progress), -np.inf, node_limit):
         looked_at = {term.rule for term in progress.terms} | local
         return None if progress.best > -np.inf else _named(progress, looked_at)
     labels, _, _ = solve(progress.prepared, all_parts(progress.prepared))

@@ -147,7 +147,9 @@ def run_soft_dd(progress: Progress, max_iterations: int, paper_stop: bool = Fals
         labels,
     )
     progress.bound = min(progress.bound, float(bound))
-    if best > progress.best:
+    if prepared.flat.shared.rows_only:
+        progress.offer(labels)  # the kernel does not know what all rules cost
+    elif best > progress.best:
         progress.best = float(best)
         progress.labels[:] = labels
     progress.iterations += iterations

@@ -71,6 +71,10 @@ class Prepared:
         amounts = np.zeros(len(self.tables.weight), np.int64)
         excesses = np.zeros(len(self.tables.counter_bound), np.int64)
         cost = rule_amounts(self.tables, self.classes, labels, self.unary.shape[1], amounts, excesses)
+        for r in self.flat.shared.rows_only:
+            amounts[r] = self.flat.rules[r].find_amount(labels)  # type: ignore[misc]
+            if amounts[r]:
+                cost += self.tables.weight[r] * (1.0 if self.tables.once[r] else float(amounts[r]))
         return amounts, excesses, float(cost)
 
     def value(self, labels: np.ndarray) -> float:

@@ -35,6 +35,8 @@ def ruled_lattice(problem: ChainProblem, node_limit: int = SUM_NODES) -> tuple[P
     InputError
         Where the product has more than ``node_limit`` nodes.
     """
+    for rule in problem.rules:
+        rule.refuse_rows_only("exact sums")
     progress = Progress.start(prepare(problem))
     relaxation = chain_relaxation(progress, dual_potentials(progress), -np.inf)
     relaxation.bound(-np.inf)

@@ -118,6 +118,8 @@ def decode_two_stage(
     TwoStageResult
         ``upper_bound`` bounds score - cost over the labellings that stage 2 allows.
     """
+    for rule in problem.rules if engine == "auto" else ():
+        rule.refuse_rows_only("two-stage decoding")
     if (tau is None) == (delta is None):
         raise InputError(f"two-stage decoding needs either tau or delta; got tau={tau} and delta={delta}.")
     if tau is not None and not 0 <= tau <= 1:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from rulefield.exceptions import RuleError
 from rulefield.kernels.joint.amounts import automaton_amounts
 from rulefield.problem.chain_rules import Automaton, CompiledRule, Tally
 from rulefield.problem.joint import JointProblem
@@ -58,7 +59,8 @@ def _sums(tally: Tally, token_class: np.ndarray, letter: np.ndarray, offsets: np
 def _runs(
     automaton: Automaton | None, token_class: np.ndarray, letter: np.ndarray, offsets: np.ndarray
 ) -> np.ndarray:
-    assert automaton is not None
+    if automaton is None:
+        raise RuleError("a rule needs too large an automaton for joint chains; split it into several rules.")
     amounts = np.zeros(len(offsets) - 1, np.int64)
     a = automaton
     ptr, to, more, initial, final = (

@@ -113,6 +113,8 @@ def prepare(problem: SegmentProblem) -> PreparedSegments:
     n, m = p.n_steps, spelling.n_labels
     flat_problem = SegmentProblem(_shifted(p), spelling, rules, problem.allowed)
     flat = flatten(rules, m)
+    for r in flat.shared.rows_only:
+        rules[r].refuse_rows_only("segments")
     tables, classes = flat.tables, flat.classes.reshape(len(rules), n)
     plain = as_roles(as_parts(flat_problem.potentials))
     extra = np.zeros((n, m)) if problem.allowed is None else np.where(problem.allowed, 0.0, -np.inf)

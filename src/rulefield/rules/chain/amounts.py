@@ -16,6 +16,7 @@ from rulefield.exceptions import RuleError
 from rulefield.kernels.chain.amounts import Automata, Steps, automaton_amounts, counted_amounts, nonzeros
 from rulefield.parallel import Threads
 from rulefield.problem.chain_rules import Automaton, Tally
+from rulefield.rules.chain.automata import MAX_STATES
 from rulefield.rules.chain.classes import ClassSpace, remembered
 from rulefield.rules.chain.comparisons import rounded_up
 from rulefield.rules.chain.statement import Forms
@@ -219,6 +220,11 @@ def _steps(rules: Sequence[tuple[int, int, Forms]], spaces: Sequence[ClassSpace]
 
 
 def _automata(rules: Sequence[tuple[int, int, Forms]]) -> Automata:
+    if any(forms == Forms() for _, _, forms in rules):
+        raise RuleError(
+            f"a rule needs an automaton of more than {MAX_STATES} states, so its amounts cannot be measured in bulk; "
+            f"split it into several rules, or count fewer things inside logic."
+        )
     read: list[tuple[int, int, Automaton]] = [
         (rule, space, forms.automaton)
         for rule, space, forms in rules

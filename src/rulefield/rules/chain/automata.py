@@ -21,6 +21,10 @@ Values = tuple[int, ...]
 Arcs = tuple[tuple[State, int], ...]
 
 
+class TooLargeError(RuleError):
+    """An automaton has too many states."""
+
+
 @dataclass(frozen=True)
 class LazyAutomaton:
     """An automaton, given by functions, that adds up an amount.
@@ -153,7 +157,7 @@ def _explore(automaton: LazyAutomaton, letters: Letters, what: str, n: int | Non
     def visit(depth: int, state: tuple[int, State]) -> int:
         if state not in number:
             if len(number) >= MAX_STATES:
-                raise RuleError(
+                raise TooLargeError(
                     f"the rule {what} needs an automaton of more than {MAX_STATES} states; split it into several "
                     f"rules, or count fewer things inside logic."
                 )

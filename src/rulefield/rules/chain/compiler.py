@@ -15,7 +15,7 @@ from rulefield.rules.chain.amounts import MAX_REMEMBERED, AmountReader, hashable
 from rulefield.rules.chain.classes import ClassSpace, Meets, remembered
 from rulefield.rules.chain.comparisons import rounded_up
 from rulefield.rules.chain.nested import Nested
-from rulefield.rules.chain.statement import Forms, Statement, rows_of
+from rulefield.rules.chain.statement import Forms, Statement, amount_by_truth, rows_of
 from rulefield.rules.chain.translate import PatternTables, Translator, bits_of
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.rule import Rule
@@ -55,6 +55,8 @@ class RuleTemplate:
         made.__dict__.update(known)
         made.__dict__["token_class"] = token_class
         made.__dict__["find_max"] = partial(self.statement.max_amount, token_class)
+        if made.tally is None and not made.counters and made.automaton is None:
+            made.__dict__["find_amount"] = partial(amount_by_truth, self.statement, token_class)
         made.__dict__["make_rows"] = partial(rows_of, self.statement, token_class, self.n_labels)
         return made
 

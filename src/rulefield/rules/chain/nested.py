@@ -7,7 +7,7 @@ import numpy as np
 
 from rulefield.exceptions import RuleError
 from rulefield.rules import logic
-from rulefield.rules.chain.automata import State, Truth, Values, build
+from rulefield.rules.chain.automata import State, TooLargeError, Truth, Values, build
 from rulefield.rules.chain.rows import Affine, RowBuilder, total
 from rulefield.rules.chain.statement import Forms, Statement
 
@@ -25,8 +25,11 @@ class Nested(Statement):
         return any(part.depends_on_length for part in self.parts)
 
     def forms(self, n: int, what: str) -> Forms:
-        """Return the product of the parts' automata."""
-        return Forms(automaton=build(self.truth(n).automaton(), what, n if self.depends_on_length else None))
+        """Return the product of the parts' automata; nothing where it is too large (rows are left)."""
+        try:
+            return Forms(automaton=build(self.truth(n).automaton(), what, n if self.depends_on_length else None))
+        except TooLargeError:
+            return Forms()
 
     def truth(self, n: int) -> Truth:
         """All parts side by side; settled as soon as their settled answers settle it."""

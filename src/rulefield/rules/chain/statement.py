@@ -7,6 +7,7 @@ import numpy as np
 from rulefield.problem.chain_rules import Automaton, Counter, Joinable, Rows, Tally
 from rulefield.rules.chain.automata import Truth
 from rulefield.rules.chain.rows import Affine, RowBuilder
+from rulefield.rules.chain.tallies import values_of
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,16 @@ class Statement:
     def force(self, builder: RowBuilder, truth: bool) -> Affine:
         """Add a 0/1 variable that can be 1 exactly where the statement has this truth."""
         raise NotImplementedError
+
+
+def amount_by_truth(statement: Statement, token_class: np.ndarray, labels: np.ndarray) -> int:
+    """Amount (0 or 1) of a statement that only its truth decides, token by token."""
+    truth = statement.truth(len(labels))
+    values = [values_of(tally, token_class, labels) for tally in truth.signals]
+    state = truth.start
+    for said in zip(*values, strict=True):
+        state = truth.read(state, said)
+    return int(not truth.answer(state))
 
 
 def rows_of(statement: Statement, token_class: np.ndarray, n_labels: int, letter: np.ndarray | None = None) -> Rows:

@@ -66,14 +66,18 @@ def bounds_at(tally: Tally, token_class: np.ndarray) -> tuple[np.ndarray, np.nda
     return low, high
 
 
-def value_of(tally: Tally, token_class: np.ndarray, labels: np.ndarray) -> int:
-    """Return the sum for one labelling."""
+def values_of(tally: Tally, token_class: np.ndarray, labels: np.ndarray) -> list[int]:
+    """Return what each token of one labelling, with the step to it, adds."""
     if not len(labels):
-        return 0
-    per_token = tally.node[token_class, labels]
+        return []
+    per_token = tally.node[token_class, labels].astype(np.int64)
     if tally.first is not None:
         per_token[0] = tally.first[token_class[0], labels[0]]
-    total = int(per_token.sum())
     if tally.edge is not None:
-        total += int(tally.edge[token_class[1:], labels[:-1], labels[1:]].sum())
-    return total
+        per_token[1:] += tally.edge[token_class[1:], labels[:-1], labels[1:]]
+    return per_token.tolist()
+
+
+def value_of(tally: Tally, token_class: np.ndarray, labels: np.ndarray) -> int:
+    """Return the sum for one labelling."""
+    return sum(values_of(tally, token_class, labels))

@@ -71,11 +71,12 @@ _BEFORE, _BEHIND = re.compile(r"[^\w$€£@]*"), re.compile(r"[^\w%€£$]*")
 
 
 # What a class needs to have at all, looked at once per token: most tokens need few of the patterns.
-_HAS_DIGIT, _HAS_SIGN, _LISTED, _MONTH = 1, 2, 3, 4
+_HAS_DIGIT, _HAS_SIGN, _LISTED, _MONTH, _CAPITALS = 1, 2, 3, 4, 5
 _GATES = {
     **dict.fromkeys(("number", "digits", "year", "ordinal", "range", "zip", "doi", "money"), _HAS_DIGIT),
     **dict.fromkeys(("initials", "hyphenated", "email", "url"), _HAS_SIGN),
     **dict.fromkeys(("street", "direction", "state", "unit", "legal-form"), _LISTED),
+    **dict.fromkeys(("roman", "initial", "two-capitals", "all-capitals", "camel"), _CAPITALS),
     "month": _MONTH,
 }
 _DIGIT = re.compile(r"\d")
@@ -88,10 +89,12 @@ def _open_gates(core: str) -> tuple[bool, ...]:
     """Whether each gate lets classes through to their patterns; a gate may be open in vain, never closed in vain."""
     digit = _DIGIT.search(core) is not None
     if not core.isascii():  # case of other alphabets is left to the patterns
-        return True, digit, True, True, True
+        return True, digit, True, True, True, True
     low = core.lower()
     listed = len(low) <= _SHORT_WORD or low in _LONG_WORDS or low.startswith(("north", "south"))
-    return True, digit, not core.isalnum(), listed, low[:3] in _MONTH_BEGINS
+    sign = not core.isalnum()
+    capitals = sign or len(core) < 2 or core[1:] != low[1:]  # a capital that is not the first of several letters
+    return True, digit, sign, listed, low[:3] in _MONTH_BEGINS, capitals
 
 
 class TokenClasses:

@@ -174,9 +174,7 @@ class Describer:
         if found is None:
             if len(memory) > _CACHE_LIMIT:
                 memory.clear()
-            found = memory[token] = self.center(token, word) if d == 0 else self.neighbor(bare(word), d)
-            if d != 0:
-                found += self.kind_at(self.kind(token, word), d)
+            found = memory[token] = self.center(token, word) if d == 0 else self.around(token, word, d)
         return found
 
     def center(self, token: Any, word: str) -> list[str]:
@@ -191,9 +189,14 @@ class Describer:
         found += [f"0:p={low[:k]}" for k in lengths] + [f"0:x={low[-k:]}" for k in lengths]
         return found + self.kind_at(("", classes, columns), 0)
 
-    def neighbor(self, low: str, d: int) -> list[str]:
-        """Give what the word ``low`` at offset d says."""
-        return [f"{d}:l={low}"] if self.options.lower else []
+    def around(self, token: Any, word: str, d: int) -> list[str]:
+        """Give what a token says as a neighbour at offset d."""
+        prefix = self.word_prefix(d)
+        return ([prefix + bare(word)] if prefix else []) + self.kind_at(self.kind(token, word), d)
+
+    def word_prefix(self, d: int) -> str:
+        """Give how the feature of the word at offset d begins; nothing where words are no features."""
+        return f"{d}:l=" if self.options.lower else ""
 
     def kind(self, token: Any, word: str) -> Kind:
         """Give what many tokens have in common: short shape, classes, further columns."""

@@ -12,23 +12,28 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel
-def find_keys(keys, table, numbers):
-    """Fill the number of each key, -1 where it is not in the table; return how many are not."""
+def number_keys(keys, begin, table, used, numbers, fresh):
+    """Fill the number of each key from position ``begin`` on; new ones get the next numbers and go to ``fresh``.
+
+    Stops where ``fresh`` is full, so that the table keeps its room. Returns the position and the number of fresh keys.
+    """
     mask = np.uint64(len(table) // 2 - 1)
-    missing = 0
-    for i in range(np.uint64(keys.size)):
+    n_fresh = np.uint64(0)
+    for i in range(begin, np.uint64(keys.size)):
         wanted = keys[i] + np.uint64(1)
         h = wanted * MIX
         s = (h ^ (h >> np.uint64(32))) & mask
-        numbers[i] = -1
-        while table[s + s] != 0:
-            if table[s + s] == wanted:
-                numbers[i] = np.int32(table[s + s + np.uint64(1)])
-                break
+        while table[s + s] != 0 and table[s + s] != wanted:
             s = (s + np.uint64(1)) & mask
-        if numbers[i] < 0:
-            missing += 1
-    return missing
+        if table[s + s] == 0:
+            if n_fresh == np.uint64(fresh.size):
+                return i, n_fresh
+            table[s + s] = wanted
+            table[s + s + np.uint64(1)] = used + n_fresh
+            fresh[n_fresh] = keys[i]
+            n_fresh += np.uint64(1)
+        numbers[i] = np.int32(table[s + s + np.uint64(1)])
+    return np.uint64(keys.size), n_fresh
 
 
 @kernel

@@ -6,7 +6,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from rulefield.encode.vocabulary import Vocabulary
-from rulefield.kernels.keys import add_keys, find_keys, gather_groups
+from rulefield.kernels.keys import add_keys, gather_groups, number_keys
 
 MOST_GROUPS = 3_000_000
 
@@ -17,8 +17,8 @@ class KeySource(Protocol):
     def keys(self, X: Sequence[Sequence[Any]]) -> np.ndarray:
         """Return the keys of every token, uint64 (n_tokens, width), in the order of their features."""
 
-    def strings(self, key: int) -> list[str]:
-        """Return the features of a key."""
+    def strings(self, keys: np.ndarray) -> list[list[str]]:
+        """Return the features of each key."""
 
 
 Source = TypeVar("Source", bound=KeySource)
@@ -54,26 +54,35 @@ class GroupNumbers(Generic[Source]):
             self._clear(grow)
         keys = self.source.keys(X)
         flat, groups = keys.ravel(), np.empty(keys.size, np.int32)
-        if find_keys(flat, self._table, groups):
-            self._add(flat, np.flatnonzero(groups < 0), grow)
-            find_keys(flat, self._table, groups)
+        position = np.uint64(0)
+        fresh: list[np.ndarray] = []
+        while position < len(flat):
+            known = len(self) + sum(map(len, fresh))
+            self._reserve(2 * known + 1024)
+            new = np.empty(len(self._table) // 4 - known, np.uint64)
+            position, n = number_keys(flat, position, self._table, np.uint64(known), groups, new)
+            fresh.append(new[: int(n)])
+        self._add(np.concatenate([np.zeros(0, np.uint64), *fresh]), grow)
         size = np.diff(self._stop.astype(np.int64))
         total = int(size[groups].sum()) if len(size) else 0
         counts, out = np.empty(len(keys), np.int64), np.empty(total, np.int32)
         gather_groups(groups, np.uint64(keys.shape[1]), self._stop, self._members, counts, out)
         return out, counts
 
-    def _add(self, flat: np.ndarray, missing: np.ndarray, grow: bool) -> None:
-        new, first = np.unique(flat[missing], return_index=True)
-        new = new[np.argsort(first)]
-        strings = [self.source.strings(int(key)) for key in new]
+    def _add(self, new: np.ndarray, grow: bool) -> None:
+        """Describe new keys, which have their numbers already, and number their features."""
+        if len(new) == 0:
+            return
+        try:
+            strings = self.source.strings(new)
+        except BaseException:
+            self._clear(grow)
+            raise
         members = self.vocabulary.number(strings, grow)
         sizes = np.fromiter(map(len, strings), np.int64, len(strings))
         if len(members) and members.min() < 0:
             group, known = np.repeat(np.arange(len(sizes)), sizes), members >= 0
             sizes, members = np.bincount(group[known], minlength=len(sizes)), members[known]
-        self._reserve(len(self) + len(new))
-        add_keys(new, np.uint64(len(self)), self._table)
         ends = int(self._stop[-1]) + np.cumsum(sizes)
         self._stop = np.concatenate([self._stop, ends.astype(np.uint64)])
         self._members = np.concatenate([self._members, members])

@@ -75,29 +75,41 @@ class TokenKeys:
             made[:, self.position_at] = 9 * (3 * before // length) + 3 * np.minimum(before, 2) + np.minimum(behind, 2)
         return made + (np.arange(self.n_slots, dtype=np.uint64) << SLOT)
 
-    def strings(self, key: int) -> list[str]:
-        """Return the features of a key."""
-        slot, value = key >> int(SLOT), key & ((1 << int(SLOT)) - 1)
-        if slot == 0:
-            return ["bias"]
-        if slot <= len(self.places):
-            return self._said(*self.places[slot - 1], value - 1)
-        if slot == self.position_at:
-            return position_features(value // 9, value // 3 % 3, value % 3)
-        names = self._words if slot == self.bigrams_at else self._shapes
-        a, b, c = (_named(names, (value >> (FIELD * k)) & ((1 << FIELD) - 1)) for k in (2, 1, 0))
-        return self.describer.word_pairs(a, b, c) if slot == self.bigrams_at else self.describer.shape_pairs(a, b, c)
+    def strings(self, keys: np.ndarray) -> list[list[str]]:
+        """Return the features of each key."""
+        slots, values = (
+            (keys >> SLOT).astype(np.int64),
+            (keys & ((np.uint64(1) << SLOT) - np.uint64(1))).astype(np.int64),
+        )
+        made: list[list[str]] = [[]] * len(keys)
+        for slot in np.unique(slots).tolist():
+            where = np.flatnonzero(slots == slot)
+            for i, features in zip(where.tolist(), self._in_slot(slot, values[where].tolist())):
+                made[i] = features
+        return made
 
-    def _said(self, d: int, what: str, number: int) -> list[str]:
-        """Return what a token, a word or a kind at offset d says; -1 is outside."""
-        if number < 0:
-            return [] if what == "kind" else [f"{d}:outside"]
+    def _in_slot(self, slot: int, values: list[int]) -> list[list[str]]:
+        if slot == 0:
+            return [["bias"]]
+        if slot <= len(self.places):
+            return self._said(*self.places[slot - 1], values)
+        if slot == self.position_at:
+            return [position_features(value // 9, value // 3 % 3, value % 3) for value in values]
+        names = self._words if slot == self.bigrams_at else self._shapes
+        tell = self.describer.word_pairs if slot == self.bigrams_at else self.describer.shape_pairs
+        mask = (1 << FIELD) - 1
+        return [tell(*(_named(names, (v >> (FIELD * k)) & mask) for k in (2, 1, 0))) for v in values]
+
+    def _said(self, d: int, what: str, values: list[int]) -> list[list[str]]:
+        """Return what tokens, words or kinds at offset d say; 0 is outside, others are numbers plus one."""
         if what == "token":
-            token = self.tokens[number]
-            return self.describer.center(token, token if isinstance(token, str) else token[0])
+            tokens = [self.tokens[value - 1] for value in values]
+            return [self.describer.center(t, t if isinstance(t, str) else t[0]) for t in tokens]
         if what == "word":
-            return self.describer.neighbor(self._words.names[number], d)
-        return self.describer.kind_at(self._kinds.names[number], d)
+            names, outside, prefix = self._words.names, [f"{d}:outside"], self.describer.word_prefix(d)
+            return [outside if value == 0 else [prefix + names[value - 1]] if prefix else [] for value in values]
+        kinds = self._kinds.names
+        return [self.describer.kind_at(kinds[value - 1], d) if value else [] for value in values]
 
     def _types(self, flat: list[Any], lengths: np.ndarray) -> np.ndarray:
         types = np.fromiter(map(self.number.get, flat, repeat(-1)), np.int64, len(flat))

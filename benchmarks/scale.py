@@ -1,0 +1,411 @@
+"""Past memory and past one machine: memory against python-crfsuite, corpora on disk, Dask, features, growth.
+
+Sentences beyond CoNLL-2000 are made of real ones: the beginning of one up to a chunk's end, the rest of another, and one
+word in a hundred gets a number behind it, so that the vocabulary grows with the corpus (about 0.9 weights per token).
+Every figure comes from fresh processes; fits for memory take 12 iterations (a full history), on both sides.
+
+    RULEFIELD_DATA=... python benchmarks/scale.py             # all; --quick: small sizes, to see that it runs
+    RULEFIELD_DATA=... python benchmarks/scale.py memory disk # some: compare, memory, disk, limit, tokens, cluster, growth
+"""
+
+import json
+import os
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from common import conll2000, crfpp_features, data_folder, peak_megabytes, worker
+
+QUICK = "--quick" in sys.argv
+MANY, LARGE, SMALL = (2_000, 6_000, 1_000) if QUICK else (50_000, 200_000, 10_000)
+LIMITED = 5_000 if QUICK else 85_000  # 2 million tokens
+ITERATIONS = 12
+PART_TOKENS = 20_000 if QUICK else 150_000
+
+
+def sentences(n: int, seed: int = 0) -> Iterator[tuple[list[list[str]], list[str]]]:
+    """Recombined sentences: feature lists and labels."""
+    from rulefield.datasets.columns import load_conll2000
+
+    X, y = load_conll2000("train")
+    rng = np.random.default_rng(seed)
+    cuts = [[t for t in range(1, len(labels)) if not labels[t].startswith("I")] or [len(labels)] for labels in y]
+    for _ in range(n):
+        a, b = rng.integers(len(X), size=2)
+        i, j = cuts[a][rng.integers(len(cuts[a]))], cuts[b][rng.integers(len(cuts[b]))]
+        tokens, labels = [*X[a][:i], *X[b][j:]], [*y[a][:i], *y[b][j:]]
+        fresh = rng.random(len(tokens)) < 0.01
+        tokens = [(f"{w}{rng.integers(10**6)}", p) if new else (w, p) for (w, p), new in zip(tokens, fresh)]
+        yield crfpp_features(tokens), labels
+
+
+# --- jobs of fresh processes ----------------------------------------------------------------------
+
+
+def fit_crfsuite(n: int, stream: bool) -> dict:
+    import pycrfsuite
+
+    source = sentences(n) if n else zip(*conll2000("train"))
+    items = source if stream else list(source)
+    trainer = pycrfsuite.Trainer(verbose=False)
+    for xs, ys in items:
+        trainer.append(xs, ys)
+    trainer.select("lbfgs")
+    trainer.set_params({"c1": 0.0, "c2": 0.5, "max_iterations": ITERATIONS})
+    trainer.train(os.path.join(tempfile.mkdtemp(), "model"))
+    return {"peak_mb": peak_megabytes()}
+
+
+def fit_rulefield(n: int, stream: bool) -> dict:
+    from rulefield import ChainCRF
+
+    source = sentences(n) if n else zip(*conll2000("train"))
+    crf = ChainCRF(start_end=False, max_iter=ITERATIONS)
+    if stream:
+        crf.fit(iter(source))
+    else:
+        X, y = map(list, zip(*source))
+        crf.fit(X, y)
+    return {"peak_mb": peak_megabytes(), "weights": crf.theta_.size}
+
+
+def write(folder: str, n: int, times: int) -> dict:
+    """Write a corpus of n recombined sentences (0: CoNLL-2000 itself), ``times`` over."""
+    import rulefield as rf
+
+    begun = time.process_time()
+    source = (pair for _ in range(times) for pair in (sentences(n) if n else zip(*conll2000("train"))))
+    corpus = rf.write_corpus(source, folder, part_tokens=PART_TOKENS)
+    size = sum(file.stat().st_size for file in Path(folder).iterdir())
+    return {
+        "cpu": time.process_time() - begun,
+        "tokens": corpus.n_tokens,
+        "parts": len(corpus.parts),
+        "bytes_per_token": size / corpus.n_tokens,
+        "peak_mb": peak_megabytes(),
+    }
+
+
+def fit_corpus(folder: str, iterations: int, limit_mb: int = 0) -> dict:
+    import rulefield as rf
+
+    if limit_mb:
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_DATA, (limit_mb << 20, limit_mb << 20))
+    crf = rf.ChainCRF(start_end=False, max_iter=iterations).fit(rf.open_corpus(folder))
+    return {"peak_mb": peak_megabytes(), "objective": crf.log_[-1].objective, "weights": crf.theta_.size}
+
+
+def fit_in_memory_under(n: int, limit_mb: int) -> dict:
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_DATA, (limit_mb << 20, limit_mb << 20))
+    try:
+        return {"fits": 1, **fit_rulefield(n, stream=True)}
+    except MemoryError:
+        return {"fits": 0}
+
+
+def same_parts_in_memory(folder: str, iterations: int) -> dict:
+    """L-BFGS from zeros with the parts of a corpus held in memory, and with the corpus itself: both final objectives."""
+    import rulefield as rf
+    from rulefield.learning.chain.likelihood import ChainLikelihood
+    from rulefield.learning.chain.parts import CorpusLikelihood, scratch_folder
+    from rulefield.learning.lbfgs import minimize_lbfgs
+    from rulefield.models.chain_transfer import restricted
+    from rulefield.parallel import Threads
+
+    corpus = rf.open_corpus(folder)
+    model = rf.ChainCRF(start_end=False, max_iter=1).fit(corpus).model_
+
+    class InMemory:
+        def __init__(self):
+            self.parts = []
+            for part in corpus:
+                own, index = restricted(model, part.columns.astype(np.int64))
+                bounds = np.array([0, len(part.labels)], np.uint64)
+                self.parts.append((ChainLikelihood(own, part.sequences, part.labels, bounds=bounds), index))
+
+        def value_and_gradient(self, theta):
+            value, gradient = 0.5 * float(theta @ theta), theta.copy()
+            for likelihood, index in self.parts:
+                v, g = likelihood.value_and_gradient(theta[index])
+                value += v
+                gradient[index] += g
+            return value, gradient
+
+    here = minimize_lbfgs(InMemory(), model.zeros(), max_iter=iterations)
+    with scratch_folder(corpus.folder) as scratch, Threads(1) as threads:
+        f = CorpusLikelihood(corpus, model, scratch, threads, l2=1.0)
+        there = minimize_lbfgs(f, model.zeros(), max_iter=iterations)
+    return {"memory": here.objective, "disk": there.objective, "iterations": there.n_iter}
+
+
+def evaluation_cost(folder: str) -> dict:
+    """CPU seconds per token of one evaluation, least of three."""
+    import rulefield as rf
+    from rulefield.learning.chain.parts import CorpusLikelihood, scratch_folder
+    from rulefield.parallel import Threads
+
+    corpus = rf.open_corpus(folder)
+    model = rf.ChainCRF(start_end=False, max_iter=1, solver="sgd").fit(corpus).model_
+    theta = 0.1 * np.random.default_rng(0).normal(size=model.size)
+    with scratch_folder(corpus.folder) as scratch, Threads(1) as threads:
+        f = CorpusLikelihood(corpus, model, scratch, threads, l2=1.0)
+        f.value_and_gradient(theta)
+        costs = []
+        for _ in range(3):
+            begun = time.process_time()
+            f.value_and_gradient(theta)
+            costs.append(time.process_time() - begun)
+    return {"ns_per_token": 1e9 * min(costs) / corpus.n_tokens, "weights": model.size, "tokens": corpus.n_tokens}
+
+
+def cluster_overhead(folder: str) -> dict:
+    """Wall seconds of one evaluation, least of three: two threads, two workers."""
+    from distributed import Client, LocalCluster
+
+    import rulefield as rf
+    from rulefield.learning.chain.parts import CorpusLikelihood, scratch_folder
+    from rulefield.parallel import Threads, Workers
+
+    corpus = rf.open_corpus(folder)
+    model = rf.ChainCRF(start_end=False, max_iter=1, solver="sgd").fit(corpus).model_
+    theta = 0.1 * np.random.default_rng(0).normal(size=model.size)
+    seconds, gradients = {}, []
+    with (
+        scratch_folder(corpus.folder) as scratch,
+        Threads(2) as threads,
+        LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+        Client(cluster) as client,
+    ):
+        client.wait_for_workers(2)
+        for name, executor in (("threads", threads), ("workers", Workers(client))):
+            f = CorpusLikelihood(corpus, model, scratch, executor, l2=1.0)
+            gradients.append(f.value_and_gradient(theta)[1])
+            walls = []
+            for _ in range(3):
+                begun = time.perf_counter()
+                f.value_and_gradient(theta)
+                walls.append(time.perf_counter() - begun)
+            seconds[name] = min(walls)
+    return {**seconds, "equal": int(np.array_equal(*gradients)), "weights": model.size}
+
+
+def cluster_equal(folder: str) -> dict:
+    """Whether 1, 2 and 4 workers, and 2 of which one is killed, give the weights that threads give."""
+    from distributed import Client, LocalCluster
+
+    import rulefield as rf
+
+    corpus = rf.open_corpus(folder)
+
+    def fit(client=None, after=None) -> np.ndarray:
+        crf = rf.ChainCRF(start_end=False, max_iter=15)
+        if after is not None:
+            threading.Timer(2.0, after).start()
+        return crf.fit(corpus, client=client).theta_
+
+    expected = fit()
+    equal = {}
+    for n in (1, 2, 4):
+        with (
+            LocalCluster(n_workers=n, threads_per_worker=1, processes=True, dashboard_address=None) as cluster,
+            Client(cluster) as client,
+        ):
+            client.wait_for_workers(n)
+            equal[f"workers_{n}"] = int(np.array_equal(fit(client), expected))
+            if n == 2:
+                victim = next(iter(client.run(os.getpid).values()))
+                theta = fit(client, lambda victim=victim: os.kill(victim, signal.SIGKILL))
+                equal["killed"] = int(np.array_equal(theta, expected))
+    return equal
+
+
+def tokens_to_labels() -> dict:
+    """CPU seconds from plain Spanish tokens to labels, by keys and by the definition in Python, both from a fresh model."""
+    import rulefield as rf
+    from rulefield.datasets.columns import load_conll2002
+    from rulefield.encode.features import FeatureEncoder
+    from rulefield.encode.tokens import TokenFeatures
+    from rulefield.estimators import inputs
+    from rulefield.metrics import span_f1
+
+    (X, y), (Z, gold) = (
+        (([w[0] for w in x] for x in X), y) for X, y in (load_conll2002("train"), load_conll2002("testb"))
+    )
+    X, Z = list(X), list(Z)
+    X, y = (X[:500], y[:500]) if QUICK else (X, y)
+    begun = time.process_time()
+    crf = rf.ChainCRF(max_iter=60).fit(X, y)
+    fit = time.process_time() - begun
+    begun = time.process_time()
+    encoder = inputs.InputEncoder()
+    encoder.fit_transform(X)
+    encoding = time.process_time() - begun
+    saved = crf.to_bytes()
+    n = sum(map(len, Z))
+    fresh = rf.load(saved)
+    fresh.predict(Z[:3])
+    begun = time.process_time()
+    predicted = fresh.predict(Z)
+    cold = time.process_time() - begun
+    begun = time.process_time()
+    fresh.predict(Z)
+    warm = time.process_time() - begun
+    names = FeatureEncoder.from_names(fresh._encoder.names)
+    definition = TokenFeatures()
+    begun = time.process_time()
+    data = names.transform(definition.transform(Z))
+    ids = fresh._decoder().best(data)
+    labels = inputs_labels(fresh, ids, data.lengths)
+    python = time.process_time() - begun
+    assert labels == predicted.tolist()
+    return {
+        "cold_us": 1e6 * cold / n,
+        "warm_us": 1e6 * warm / n,
+        "python_us": 1e6 * python / n,
+        "encoding_share": encoding / fit,
+        "span_f1": 100 * span_f1(gold, labels, scheme="BIO"),
+    }
+
+
+def inputs_labels(crf, ids, lengths):
+    from rulefield.estimators.sequences import label_lists
+
+    return label_lists(crf._labels_encoder, ids, lengths)
+
+
+# --- sections -------------------------------------------------------------------------------------
+
+
+def job(*arguments: object) -> dict:
+    return worker(__file__, "job", *map(str, arguments), *(["--quick"] if QUICK else []))
+
+
+def run_memory(folder: str) -> dict:
+    figures = {}
+    for key, n, stream in (("memory_ratio_50k", MANY, 0), ("memory_ratio_stream", MANY, 1)):
+        theirs, ours = job("fit_crfsuite", n, stream), job("fit_rulefield", n, stream)
+        print(
+            f"{key}: crfsuite {theirs['peak_mb']:.0f} MB, rulefield {ours['peak_mb']:.0f} MB, {ours['weights']} weights"
+        )
+        figures[key] = ours["peak_mb"] / theirs["peak_mb"]
+    return figures
+
+
+def run_disk(folder: str) -> dict:
+    one, eight = f"{folder}/one", f"{folder}/eight"
+    print("written:", job("write", one, 0, 1), job("write", eight, 0, 8))
+    theirs, ours = job("fit_crfsuite", 0, 0), job("fit_corpus", one, ITERATIONS)
+    larger = job("fit_corpus", eight, ITERATIONS)
+    print(f"corpus: crfsuite {theirs['peak_mb']:.0f} MB, 1x {ours['peak_mb']:.0f} MB, 8x {larger['peak_mb']:.0f} MB")
+    same = job("same_parts_in_memory", one, 60)
+    print("same parts:", same)
+    return {
+        "memory_ratio_corpus": ours["peak_mb"] / theirs["peak_mb"],
+        "out_of_core_memory_ratio": larger["peak_mb"] / ours["peak_mb"],
+        "out_of_core_excess": abs(same["disk"] / same["memory"] - 1),
+    }
+
+
+def run_limit(folder: str) -> dict:
+    there = f"{folder}/limited"
+    print("written:", job("write", there, LIMITED, 1))
+    free = job("fit_corpus", there, ITERATIONS)
+    limit = int(1.3 * free["peak_mb"])
+    under = job("fit_corpus", there, ITERATIONS, limit)
+    memory = job("fit_in_memory_under", LIMITED, limit)
+    print(f"limit {limit} MB: corpus {under}, memory {memory}")
+    return {"under_limit": int(under["objective"] == free["objective"] and not memory["fits"])}
+
+
+def run_cluster(folder: str) -> dict:
+    many, small = f"{folder}/many", f"{folder}/small"
+    print("written:", job("write", many, MANY, 1))
+    print("written:", worker(__file__, "job", "write", small, "1000", "1", "--quick"))
+    overhead = job("cluster_overhead", many)
+    equal = job("cluster_equal", small)
+    print("cluster:", overhead, equal)
+    return {
+        "cluster_equal": int(all(equal.values()) and overhead["equal"]),
+        "cluster_overhead": overhead["workers"] / overhead["threads"],
+    }
+
+
+def run_growth(folder: str) -> dict:
+    cost = {}
+    for n in (SMALL, LARGE):
+        print("written:", job("write", f"{folder}/growth-{n}", n, 1))
+        cost[n] = job("evaluation_cost", f"{folder}/growth-{n}")
+    print("growth:", cost)
+    return {"growth": cost[LARGE]["ns_per_token"] / cost[SMALL]["ns_per_token"]}
+
+
+def run_tokens(folder: str) -> dict:
+    got = job("tokens_to_labels")
+    print("tokens:", got)
+    return {
+        "tokens_to_labels_speedup": got["python_us"] / got["cold_us"],
+        "tokens_to_labels_speedup_warm": got["python_us"] / got["warm_us"],
+        "encoding_share": got["encoding_share"],
+    }
+
+
+def run_compare(folder: str) -> dict:
+    from chain_vs_crfsuite import compare_conll
+
+    return compare_conll()
+
+
+SECTIONS = {
+    "tokens": run_tokens,
+    "disk": run_disk,
+    "cluster": run_cluster,
+    "memory": run_memory,
+    "limit": run_limit,
+    "growth": run_growth,
+    "compare": run_compare,
+}
+JOBS = {
+    f.__name__: f
+    for f in (
+        fit_crfsuite,
+        fit_rulefield,
+        write,
+        fit_corpus,
+        fit_in_memory_under,
+        same_parts_in_memory,
+        evaluation_cost,
+        cluster_overhead,
+        cluster_equal,
+        tokens_to_labels,
+    )
+}
+
+
+def main() -> None:
+    data_folder()
+    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
+    if arguments[:1] == ["job"]:
+        given = [int(a) if a.isdigit() else a for a in arguments[2:]]
+        print(json.dumps(JOBS[arguments[1]](*given)))
+        return
+    figures: dict[str, float] = {}
+    for name in arguments or SECTIONS:
+        begun = time.perf_counter()
+        with tempfile.TemporaryDirectory() as folder:
+            figures |= SECTIONS[name](folder)
+        print(f"({name}: {time.perf_counter() - begun:.0f} s)", flush=True)
+    print(json.dumps({key: round(value, 12 if "excess" in key else 4) for key, value in figures.items()}))
+
+
+if __name__ == "__main__":
+    main()

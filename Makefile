@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 READY   = $(VENV)/.ready
 
-.PHONY: demo test test-oldest test-newest fuzz lint check bench browser-test clean
+.PHONY: demo test test-oldest test-newest fuzz lint check docs bench browser-test clean
 
 demo: $(READY)
 	$(BIN)/rulefield demo
@@ -52,6 +52,12 @@ browser-test: $(READY)
 	$(BIN)/python -m pip install --quiet -e ".[browser]"
 	$(BIN)/python benchmarks/browser.py
 
+# The documentation site, into build/docs: warnings are errors, examples run, no network.
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	rm -rf docs/gallery build/docs
+	$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
+
 # The benchmarks read the real data sets from the folder in RULEFIELD_DATA.
 bench: $(READY)
 	$(BIN)/python -m pip install --quiet -e ".[bench]"
@@ -63,5 +69,5 @@ $(READY): pyproject.toml
 	touch $(READY)
 
 clean:
-	rm -rf build dist $(VENV) $(OLDEST) $(NEWEST) .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf build dist docs/gallery docs/sg_execution_times.rst $(VENV) $(OLDEST) $(NEWEST) .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -prune -exec rm -rf {} +

@@ -1,4 +1,7 @@
-"""Citations with rules: train a chain, write down what you know, and get the best labelling that respects it.
+"""Citations with rules
+====================
+
+Train a chain, write down what you know, and get the best labelling that respects it.
 
 A chain learned from few citations makes mistakes that anybody can see: two titles, authors in two places. A handful of
 rules forbids or prices them. Every answer comes with a certificate: no labelling that obeys the rules is better.

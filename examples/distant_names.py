@@ -1,4 +1,7 @@
-"""Distant supervision: a list of known names marks some of them, nothing says where no name is; one number mends it.
+"""Distant supervision
+===================
+
+A list of known names marks some of them, nothing says where no name is; one number mends it.
 
 A chain that sums over everything unknown has no reason ever to say "no name", and calls everything one. The share of
 tokens that belong to names, counted on a few complete texts, is enough to bring it back (``ChainCRF(expectations=...)``),

@@ -1,4 +1,7 @@
-"""Fifty labelled citations and five rules that you know: what to do, in order of worth.
+"""Fifty labelled citations and five rules that you know
+=====================================================
+
+What to do, in order of worth.
 
 Label 25, 50, 100, 200 citations and compare: the chain alone; rules that you write, at a price that knows what the chain
 already knows (``.soft("auto")``); rules found in the labels; and citations without labels of which something holds on

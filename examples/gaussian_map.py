@@ -1,9 +1,14 @@
-"""A noisy map of 40 x 40 cells: two weak predictors, labels for a third of the cells, one Gaussian field.
+"""A noisy map of 40 x 40 cells
+============================
 
-Run: python examples/gaussian_map.py    (writes gaussian_map.png to the current folder where matplotlib is installed)
+Two weak predictors, labels for a third of the cells, one Gaussian field.
+
+Run: python examples/gaussian_map.py [FOLDER]; FOLDER gets the picture where matplotlib is installed.
 """
 
 import importlib.util
+import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -46,8 +51,9 @@ def draw(pictures):
         axis.set_title(name)
         axis.axis("off")
     figure.tight_layout()
-    figure.savefig("gaussian_map.png", dpi=100)
-    print("wrote gaussian_map.png")
+    if len(sys.argv) > 1:
+        figure.savefig(Path(sys.argv[1]) / "gaussian_map.png", dpi=100)
+        print(f"wrote gaussian_map.png to {sys.argv[1]}")
 
 
 if __name__ == "__main__":

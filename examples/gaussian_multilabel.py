@@ -1,4 +1,7 @@
-"""Tags of songs: what one tag says of the others, and tags that must go together.
+"""Tags of songs
+=============
+
+What one tag says of the others, and tags that must go together.
 
 Six tags depend on a mood that the features tell only in part. A Gaussian field learns it from the tags themselves.
 Run: python examples/gaussian_multilabel.py

@@ -1,4 +1,7 @@
-"""Pages and blocks: two types of nodes that help each other, and facts that are certain.
+"""Pages and blocks
+================
+
+Two types of nodes that help each other, and facts that are certain.
 
 A block's looks say little about whether it is a title; the kind of its page says more, and is not known either. The two
 are learned together. On a cover exactly one block is the title, on other pages there is none, whatever the scores say.

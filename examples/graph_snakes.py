@@ -1,4 +1,7 @@
-"""Snakes: label a snake's ten cells from head to tail, first without and then with what we know for certain.
+"""Snakes
+======
+
+Label a snake's ten cells from head to tail, first without and then with what we know for certain.
 
 Each cell shows only the direction of the next one, so the field must carry numbers along the snake. Knowing that a
 picture holds each number at most once repairs most of what is left.
@@ -6,7 +9,9 @@ picture holds each number at most once repairs most of what is left.
 Run with ``python examples/graph_snakes.py [picture.png]``.
 """
 
+import importlib.util
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -31,7 +36,7 @@ print(f"with rules: {(np.concatenate([x.labels for x in ruled]) == truth).mean()
 print(f"proved optimal: {sum(x.status == 'optimal' for x in ruled)} of {len(ruled)}")
 
 # %% show the first test picture, wrong cells framed
-if len(sys.argv) > 1:
+if importlib.util.find_spec("matplotlib"):
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -43,4 +48,5 @@ if len(sys.argv) > 1:
     _, (left, right) = plt.subplots(1, 2, figsize=(8, 4))
     plot_grid(plain[0].reshape(shape), truth=pictures[60].labels, title="plain", ax=left)
     plot_grid(np.reshape(ruled[0].labels, shape), truth=pictures[60].labels, title="with rules", ax=right)
-    plt.savefig(sys.argv[1], dpi=120)
+    if len(sys.argv) > 1:
+        plt.savefig(Path(sys.argv[1]) / "graph_snakes.png", dpi=120)

@@ -1,4 +1,7 @@
-"""Rules that are learned: candidates by template, and held-out data to say which of them pay.
+"""Rules that are learned
+======================
+
+Candidates by template, and held-out data to say which of them pay.
 
 Nobody knows all rules of a domain, nor their prices. ``RuledCRF`` proposes hundreds (how many segments of which types a
 sequence has), drops those that cannot matter, learns a price for each of the others, and reports what is left.

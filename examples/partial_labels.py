@@ -1,4 +1,7 @@
-"""Partial labels: train on what is known, ask the model how sure it is, and label the rest with its help.
+"""Partial labels
+==============
+
+Train on what is known, ask the model how sure it is, and label the rest with its help.
 
 An annotator left some tokens blank (``None``) and on others was sure only of a choice (a set). The chain sums over what
 is unknown. Its probabilities then show where a second look is worth most, and its k best answers what to choose from.

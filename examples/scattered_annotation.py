@@ -1,4 +1,7 @@
-"""Scattered annotation: one model from two half-annotated corpora.
+"""Scattered annotation
+====================
+
+One model from two half-annotated corpora.
 
 One team marked fields of citations, another marked what kind of word each token is, on different citations; nobody has
 both. ``JointCRF`` learns both tasks at once and may be told what is known on average. Where a list marked some names and

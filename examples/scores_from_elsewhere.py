@@ -1,4 +1,7 @@
-"""Scores from elsewhere: a frozen transformer scores labels, and rules, transitions and a few features are put on top.
+"""Scores from elsewhere
+=====================
+
+A frozen transformer scores labels, and rules, transitions and a few features are put on top.
 
 A token classifier gives logits for sub-words, each by itself: totals come in pieces, and an ``I-`` follows nothing. Here such
 logits are simulated, so that the example needs no network and no GPU; with a real model, ``subword_logits`` is

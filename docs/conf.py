@@ -28,7 +28,8 @@ html_theme_options = {
 
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
-suppress_warnings = ["toc.empty_glob", "ref.python"]  # "n_features" in a docstring names a number, not an attribute of some class
+# "n_features" in a docstring names a number, not an attribute of some class
+suppress_warnings = ["ref.python"]
 
 autodoc_default_options = {"members": True, "show-inheritance": False}
 autodoc_typehints = "none"

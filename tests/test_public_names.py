@@ -1,7 +1,10 @@
 """Every public name exists, is documented, and importing the package alone is cheap."""
 
+import re
 import subprocess
 import sys
+from fnmatch import fnmatch
+from pathlib import Path
 
 import pytest
 
@@ -21,3 +24,19 @@ def test_unknown_names_are_attribute_errors():
 def test_importing_the_package_loads_nothing_heavy():
     code = "import sys, rulefield; assert not {'numba', 'sklearn', 'scipy'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_every_public_name_is_in_the_reference():
+    page = (Path(__file__).parent.parent / "docs" / "api.md").read_text(encoding="utf-8")
+    missing = [n for n in rulefield.__all__ if n != "__version__" and not re.search(rf"rulefield\.{n}$", page, re.M)]
+    assert missing == []
+
+
+def test_every_page_is_in_the_index_of_the_site():
+    docs = Path(__file__).parent.parent / "docs"
+    index = (docs / "index.md").read_text(encoding="utf-8")
+    listed = [
+        line.strip() for block in re.findall(r"```{toctree}(.*?)```", index, re.S) for line in block.splitlines()
+    ]
+    pages = {page.stem for page in docs.glob("*.md")} - {"index"}
+    assert sorted(p for p in pages if not any(fnmatch(p, line) for line in listed if line)) == []

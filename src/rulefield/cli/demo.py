@@ -1,5 +1,8 @@
-"""``rulefield demo``: made-up data, a model, labelled output, scores, and what rules change."""
+"""``rulefield demo``: made-up data, a model, labelled output, scores, what rules change, and a report."""
 
+import json
+import tempfile
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -9,6 +12,7 @@ from rulefield.datasets.citations import make_citations
 from rulefield.encode.spans import spans
 from rulefield.exceptions import InputError
 from rulefield.metrics import sequence_accuracy, span_f1, token_accuracy
+from rulefield.outputs import write_whole
 
 SETS = {"citations": make_citations, "addresses": make_addresses}
 
@@ -43,6 +47,21 @@ def run_demo(data: str, n: int, noise: float, seed: int, jobs: int) -> None:
     rows["model + rules"] = ruled
     show_change(out, palette, X_new, y_new, plain, ruled)
     show_scores(out, y_new, rows, [str(rule.label) for rule in rules])
+    write_pages(out, crf.set_params(rules=rules), X_new, y_new, data)
+
+
+def write_pages(out: Any, crf: Any, X: Any, y: Any, data: str) -> None:
+    """Write model, data and report into a folder of their own, and say what to type next."""
+    from rulefield.report.page import write_report
+
+    folder = Path(tempfile.mkdtemp(prefix="rulefield-demo-"))
+    crf.save(folder / "model.rf")
+    rows = (json.dumps({"tokens": tokens, "labels": labels}) for tokens, labels in zip(X, y))
+    write_whole(folder / "test.jsonl", "".join(row + "\n" for row in rows))
+    write_report(crf, X, y, folder / "report.html", title=f"Made-up {data}", data="test.jsonl")
+    out.print(f"\nOne page about all of it: [b]{folder / 'report.html'}[/b]. Next:")
+    out.print(f"  rulefield serve {folder / 'model.rf'} --data {folder / 'test.jsonl'}", soft_wrap=True)
+    out.print(f"  rulefield next {folder / 'model.rf'} {folder / 'test.jsonl'} -n 5", soft_wrap=True)
 
 
 def demo_rules(data: str) -> list[Any]:

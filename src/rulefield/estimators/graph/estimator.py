@@ -108,7 +108,7 @@ class GraphCRF(SavedModel):
     classes_ : dict of type to ndarray
     coef_ : dict of type to ndarray (n_labels, n_features)
     edge_coef_ : dict of (type, type) to ndarray (n_labels, n_labels', n_edge_features)
-    theta_ : ndarray (n_parameters_,)
+    theta_ : ndarray of shape (n_parameters,)
         The free weights; eq. 8 of [Meunier17]_ counts them where none are tied.
     n_features_in_ : dict of type to int
         Node features of each type.

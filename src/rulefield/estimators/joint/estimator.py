@@ -82,7 +82,7 @@ class JointCRF(FittedJoint):
     on_infeasible : {"raise", "relax"}, default "raise"
         What to do where hard rules contradict each other: raise, naming them, or break them as little as possible.
     l2 : float
-        Penalty (l2 / 2) |w|^2.
+        Penalty ``(l2 / 2) |w|^2``.
     expectations : list of expectations, PosteriorRegularization or GeneralizedExpectation, optional
         What should hold on average: ``rules.share(ner="B-PER", pos="NOUN").between(.053, .055)``. One with
         ``.at_most(0)`` on a share of tokens forbids those joint labels outright. A list is kept by

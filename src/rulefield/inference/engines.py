@@ -1,4 +1,4 @@
-"""Engines as data: one registry type for chains, segments and graphs.
+"""Engines as data: one registry type for chains, segments, joint chains and graphs.
 
 A family lists its engines in an ``Engines`` table. The table finds an engine by name, says which of them can read a
 problem's rules, and gives the tests their parameters, so what an engine declares is what it is held to.

@@ -13,7 +13,7 @@ from rulefield.inference.definition import amounts_of, costs_of, scores_of
 from rulefield.inference.joint import decode as joint_decode
 from rulefield.inference.joint import windows
 from rulefield.inference.joint.amounts import joint_amounts
-from rulefield.inference.joint.decode import decode_joint
+from rulefield.inference.joint.decode import ENGINES, decode_joint
 from rulefield.inference.result import Status
 
 
@@ -104,3 +104,21 @@ def test_a_wrong_claim_is_withheld(monkeypatch):
         except InternalError:
             withheld += 1
     assert withheld > 3
+
+
+@pytest.mark.parametrize("engine", list(ENGINES))
+def test_every_engine_keeps_its_word(engine):
+    rng = np.random.default_rng(8)
+    for _ in range(6):
+        problem = random_joint_case(rng).problem(rng)
+        dense = problem.over(0)
+        paths = labellings(dense.potentials)
+        best = best_of_all(
+            problem.potentials, paths, sum(costs_of(rule, amounts_of(rule, paths)) for rule in dense.rules)
+        )
+        (found,) = decode_joint(problem, engine)
+        assert found.upper_bound >= best - 1e-6
+        if ENGINES[engine].exact:
+            assert found.status is (Status.infeasible if best == -np.inf else Status.optimal)
+        if found.status is Status.optimal:
+            assert_allclose(found.objective, best, atol=2e-6)

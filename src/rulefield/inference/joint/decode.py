@@ -8,14 +8,17 @@ labelling was seen to break: leaving a rule out can only raise the optimum, so a
 All chains take their steps together, so that the factored maximum and the amounts of rules are found for many at once.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
 import numpy as np
 
 from rulefield.inference.chain.auto import NODE_LIMIT
+from rulefield.inference.chain.decode import ENGINES as CHAIN_ENGINES
 from rulefield.inference.chain.decode import decode
 from rulefield.inference.checker import mismatch
+from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.joint.amounts import joint_amounts
 from rulefield.inference.joint.exact import joint_viterbi
 from rulefield.inference.joint.folding import about_tokens, counts_tokens, full_price, token_costs
@@ -25,6 +28,9 @@ from rulefield.problem.chain_rules import CompiledRule
 from rulefield.problem.joint import JointPotentials, JointProblem
 
 NONE = np.zeros(0, np.int64)
+
+Run = Callable[[JointProblem, int, float | None], list[Result]]
+"""(problem, node_limit, seconds) -> a Result per chain."""
 
 
 def decode_joint(
@@ -36,7 +42,7 @@ def decode_joint(
     ----------
     problem : JointProblem
     engine : str
-        ``auto``, or an engine of chains, which then runs on the dense product of all label sets.
+        A name in ``ENGINES``.
     node_limit, seconds : limits of each search, as in :func:`rulefield.inference.chain.decode.decode`
 
     Returns
@@ -45,9 +51,12 @@ def decode_joint(
         ``labels`` are joint states; ``engine`` is ``viterbi`` where the factored maximum, with rules about single tokens
         inside, settled it.
     """
+    return ENGINES.find(engine).run(problem, node_limit, seconds)
+
+
+def decode_factored(problem: JointProblem, node_limit: int, seconds: float | None) -> list[Result]:
+    """``auto``: the factored maximum, and small chains where rules are broken."""
     p = problem.potentials
-    if engine != "auto":
-        return [decode(problem.over(i), engine, node_limit, seconds) for i in range(len(p.offsets) - 1)]
     states, scores = joint_viterbi(p)
     _confirm(p, states, scores)
     broken = joint_amounts(problem, states)
@@ -111,6 +120,26 @@ def _amounts(problem: JointProblem, searches: "list[JointSearch]") -> np.ndarray
     potentials = replace(problem.potentials, psi=problem.potentials.psi[:0], offsets=offsets)
     rules = tuple(problem.rules[search.chain] for search in searches)
     return joint_amounts(JointProblem(potentials, rules, problem.letters), np.concatenate(states))
+
+
+def _dense(engine: str) -> Run:
+    """Return an engine of chains as it runs on the dense product of all label sets."""
+
+    def run(problem: JointProblem, node_limit: int, seconds: float | None) -> list[Result]:
+        chains = range(len(problem.potentials.offsets) - 1)
+        return [decode(problem.over(i), engine, node_limit, seconds) for i in chains]
+
+    return run
+
+
+ENGINES: Engines[Run] = Engines(
+    "joint chains",
+    [
+        Engine("auto", decode_factored, True, CHAIN_ENGINES["auto"].reads),
+        *(Engine(e.name, _dense(e.name), e.exact, e.reads) for e in CHAIN_ENGINES.values() if e.name != "auto"),
+    ],
+)
+"""``auto``, and the engines of chains, which run on the dense product of all label sets."""
 
 
 def _nothing(bound: float, steps: int) -> Result:

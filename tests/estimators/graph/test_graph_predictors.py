@@ -149,3 +149,19 @@ def test_predictors_inside_a_multilabel_model(tmp_path):
     kept = rf.MultiLabelCRF.load(linear.to_bytes())
     np.testing.assert_array_equal(kept.predict(new), linear.predict(new))
     assert kept.to_bytes() == linear.to_bytes()
+
+
+def test_joint_probabilities_sum_to_one_and_to_marginals():
+    import itertools
+
+    X, Y = labels_together()
+    model = rf.MultiLabelCRF(structure="full").fit(X, Y)
+    every = np.array(list(itertools.product((0, 1), repeat=3)))
+    chances = np.exp([model.predict_joint_log_proba(X[:4], np.tile(row, (4, 1))) for row in every])
+    np.testing.assert_allclose(chances.sum(axis=0), 1.0)
+    for k, table in enumerate(model.predict_proba(X[:4])):
+        np.testing.assert_allclose(table[:, 1], chances[every[:, k] == 1].sum(axis=0))
+    known = np.array([[1.0, np.nan, np.nan]] * 4)
+    given = chances[every[:, 0] == 1]
+    both = chances[(every[:, 0] == 1) & (every[:, 2] == 1)].sum(axis=0) / given.sum(axis=0)
+    np.testing.assert_allclose(model.predict_proba(X[:4], known=known)[2][:, 1], both)

@@ -41,6 +41,8 @@ from rulefield.exceptions import InputError, LabelError, ModelFileError
 from rulefield.forms import Form, check_arrays, part_of, weights
 from rulefield.inference.graph.decode import ENGINES, NODE_LIMIT
 from rulefield.interrupts import interruptible
+from rulefield.learning.graph.small import MOST_NODES, small_sums
+from rulefield.models.graph_batch import make_batch
 from rulefield.rules.graph.compiler import GraphRuleCompiler
 
 FOLDS = 5  # of samples, for cross-fitting predictors
@@ -331,10 +333,37 @@ class MultiLabelCRF(ClassifierMixin, SavedModel):
         X, rules, known : as in ``predict``
         """
         X = self._checked(X)
-        found = self._decoder(rules).marginals(self._graphs(X, self._scored(X)), self._allowed(known, X.shape[0]))
+        decoder, allowed = self._decoder(rules), self._allowed(known, X.shape[0])
+        sums = None if decoder.rules else self._sums(X, allowed)
+        found = decoder.marginals(self._graphs(X, self._scored(X)), allowed) if sums is None else list(sums[1])
         cuts = np.cumsum([len(classes) for classes in self._class_list])[:-1]
         tables = np.split(np.stack(found), cuts, axis=1)
         return tables if self._multilabel else tables[0]
+
+    def predict_joint_log_proba(self, X: Any, y: Any) -> np.ndarray:
+        """Log-probability of each sample's labels together, (n_samples,); exact, for up to 14 labels of two values.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples, n_labels)
+            NaN or None where a label is not known: summed over.
+        """
+        X = self._checked(X)
+        free, given = self._sums(X, None), self._sums(X, self._allowed(y, X.shape[0]))
+        if free is None or given is None:
+            raise InputError(f"exact sums need up to {MOST_NODES} labels of two values; got {len(self._class_list)}.")
+        return given[0] - free[0]
+
+    def _sums(self, X: Features, allowed: list[np.ndarray] | None) -> tuple[np.ndarray, np.ndarray] | None:
+        """Log-partition value (n,) and marginals (n, 2 n_labels) of every sample; None where they are not small."""
+        if len(self._class_list) > MOST_NODES or any(len(classes) != 2 for classes in self._class_list):
+            return None
+        batch = make_batch(self._graphs(X, self._scored(X)), self.crf_._names.counts)
+        union = self.crf_.model_.potentials(self.crf_.theta_, batch)
+        unary = union.unary if allowed is None else np.where(np.concatenate(allowed), union.unary, -np.inf)
+        values, node, _ = small_sums(batch, unary, union.pairwise)
+        return values, node.reshape(X.shape[0], -1)
 
     def score(
         self, X: Any, y: Any, *, rules: Rules = None, known: KnownTable = None, sample_weight: ArrayLike | None = None

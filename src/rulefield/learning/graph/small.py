@@ -18,6 +18,15 @@ def is_small(batch: GraphBatch) -> bool:
     )
 
 
+def small_sums(
+    batch: GraphBatch, unary: np.ndarray, pairwise: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each graph's log-partition value, node and edge marginals (flat), all labellings summed."""
+    values, node, edge = np.empty(batch.n_graphs), np.empty_like(unary), np.empty_like(pairwise)
+    binary_sums(batch.node_pointer, batch.edge_pointer, batch.edges, unary, pairwise, node, edge, values)
+    return values, node, edge
+
+
 class SmallField:
     """Sums over all labellings of each graph of a shard."""
 
@@ -28,10 +37,7 @@ class SmallField:
 
     def marginals(self, unary: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return each graph's log-partition value, node and edge marginals (flat)."""
-        batch = self.shard.batch
-        values, node, edge = np.empty(batch.n_graphs), np.empty_like(unary), np.empty_like(pairwise)
-        binary_sums(batch.node_pointer, batch.edge_pointer, batch.edges, unary, pairwise, node, edge, values)
-        return values, node, edge
+        return small_sums(self.shard.batch, unary, pairwise)
 
     def settle(self) -> None:
         """Do nothing: exact sums do not depend on where they begin."""

@@ -22,7 +22,12 @@ from rulefield.exceptions import InputError
 
 def drawn(seed, n=8, labels=3):
     rng = np.random.default_rng(seed)
-    items = [{"w": str(rng.integers(6)), "s": float(rng.random()), "bias": True} for _ in range(n)]
+    items = [
+        {"w": str(rng.integers(6)), "s": float(rng.random()), "bias": True, "odd": bool(rng.random() < 0.3)}
+        for _ in range(n)
+    ]
+    items[0]["next"] = {"zero": 0}
+    items[1]["next"] = {"zero": 1}
     return items, [f"L{v}" for v in rng.integers(0, labels, n)]
 
 

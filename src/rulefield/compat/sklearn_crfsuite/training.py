@@ -1,7 +1,8 @@
 """Training as CRFsuite's five algorithms do, by rulefield's learners."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,7 @@ from rulefield.models.chain import ChainModel
 from rulefield.models.pairs import PairTable
 
 NO_LIMIT = 2**31 - 1
+PORTION = 1000  # sequences that are encoded at a time
 COMMON = {"min_freq": 0.0, "all_possible_states": False, "all_possible_transitions": False}
 DEFAULTS: dict[str, dict[str, Any]] = {
     "lbfgs": {
@@ -114,12 +116,16 @@ class Trainer:
 
     def __init__(self, X: list[Any], y: list[list[str]], options: dict[str, Any]):
         self.options = options
-        self.encoder = FeatureEncoder()
-        self.data = self.encoder.fit_transform(X)
+        self.encoder = FeatureEncoder.from_names([])
+        shapes = self.encoder.encode_portions(
+            ([[_counted(item) for item in items] for items in X[i : i + PORTION]] for i in range(0, len(X), PORTION)),
+            grow=True,
+        )
+        self.data = self.encoder.transform(X)
         self.names = LabelEncoder().set_classes(_in_order_of_appearance(y))
         self.labels = self.names.encode(y, self.data.lengths)
         self.model = ChainModel.build(
-            self.data,
+            shapes,
             self.labels,
             all_states=options["all_possible_states"],
             all_transitions=options["all_possible_transitions"],
@@ -225,6 +231,22 @@ class _Perceptron(AveragedPerceptron):
     def theta(self) -> np.ndarray:
         """CRFsuite counts the zeros of the start as one of the weights that are averaged."""
         return super().theta * (self.seen / (self.seen + 1))
+
+
+def _counted(item: Any) -> Any:
+    """Return an item with ones for zeros: in CRFsuite a feature that is there, even if it is False, gets its weight."""
+    if not isinstance(item, Mapping):
+        return item
+    values = item.values()
+    if False not in values and dict not in map(type, values):  # False equals 0 and 0.0
+        return item
+    return {key: _counted_value(value) for key, value in item.items()}
+
+
+def _counted_value(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _counted(value)
+    return True if isinstance(value, (Real, np.bool_)) and value == 0 else value
 
 
 def _with_weights(model: ChainModel, keep: np.ndarray) -> ChainModel:

@@ -133,3 +133,10 @@ def test_it_is_a_good_transformer():
     assert TokenFeatures.from_config(features.to_config()).transform([["Ada", "b"]]) == made
     features.set_params(window=0)
     assert features.transform([["Ada", "b"]]) != made
+
+
+def test_classes_of_numbers_are_those_of_the_patterns():
+    """Numbers take a shorter way; every year and every length goes through both."""
+    classes = TokenClasses()
+    for token in [*map(str, range(10_000)), "00", "0999", "90210", "902101", "٣٤", "12345678901"]:
+        assert classes(token) == classes._of(token), token

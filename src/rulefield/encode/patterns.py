@@ -110,6 +110,7 @@ class TokenClasses:
         self.inner = [(name, re.compile(pattern), _GATES.get(name, 0)) for name, pattern in TOKEN_CLASSES.items()]
         self.whole = [(name, re.compile(pattern)) for name, pattern in PUNCTUATION.items()]
         self.memory: dict[str, list[str]] = {}
+        self.numbers: dict[str, list[str]] = {}
         self.extra = [(name, limited(pattern)) for name, pattern in (extra or {}).items()]
 
     def __call__(self, token: str) -> list[str]:
@@ -118,7 +119,17 @@ class TokenClasses:
         if found is None:
             if len(self.memory) >= REMEMBERED:
                 self.memory.clear()
-            found = self.memory[token] = self._of(token)
+            found = self.memory[token] = self._of_number(token) if token.isdecimal() else self._of(token)
+        return found
+
+    def _of_number(self, token: str) -> list[str]:
+        """Classes of a run of digits, which follow from its length and from how a year would begin; there are many."""
+        if self.extra or not token.isascii():
+            return self._of(token)
+        alike = token[:2] + "0" * (len(token) - 2)
+        found = self.numbers.get(alike)
+        if found is None:
+            found = self.numbers[alike] = self._of(alike)
         return found
 
     def _of(self, token: str) -> list[str]:

@@ -64,7 +64,7 @@ def is_page_file(path: str) -> bool:
     """Whether a name, or what stands at the beginning of a JSON or XML file, is one of a file of pages."""
     name = path.lower().removesuffix(".gz")
     if name.endswith(_JSON_NAMES) and Path(path).is_file():
-        return boxes_json.recognizes(next(Source(path, ANY_BYTES).lines(), (1, ""))[1])
+        return boxes_json.recognizes(next(Source(path, ANY_BYTES).lines(), (1, ""))[1].removeprefix("\xef\xbb\xbf"))
     if name.endswith(".xml") and Path(path).is_file():  # texts with inline elements have that name, too
         return bool(_ROOT.search("".join(line for _, line in islice(Source(path, ANY_BYTES).lines(), 50))[:5000]))
     return name.endswith((*_XML_NAMES, ".pdf"))

@@ -31,6 +31,7 @@ from rulefield.estimators.text.chains import (
     chain_of,
     characters,
     label_of,
+    uncollected,
 )
 from rulefield.estimators.text.columns import as_frame, field_columns, texts_of
 from rulefield.estimators.text.parse import Parse, ParsedSpan
@@ -194,17 +195,19 @@ class TextParser(SavedModel):
         self, texts: Any, *, rules: Any = None, known: Any = None, probabilities: bool = True
     ) -> list[Parse]:
         """Parse many texts; ``probabilities=False`` leaves the probability of each span out, which is quicker."""
-        return self._parses(texts_of(texts), rules, known, chances=probabilities)
+        with uncollected():
+            return self._parses(texts_of(texts), rules, known, chances=probabilities)
 
     def predict(self, X: Any, *, rules: Any = None, known: Any = None) -> np.ndarray:
         """Return the spans of each text: a 1-D object array of lists of (start, end, label)."""
         check_is_fitted(self, "model_")
         texts = texts_of(X)
-        cut = self._cut(texts, known)
-        labels = [*self.model_.predict(cut.tokens, rules=rules, known=cut.known)] if cut.rows else []
         made: list[list[tuple[int, int, str]]] = [[] for _ in texts]
-        for i, found in zip(cut.rows, self._finder(labels)(labels)):
-            made[i] = [(*characters(span, cut.places[i]), label_of(span)) for span, _ in found]
+        with uncollected():
+            cut = self._cut(texts, known)
+            labels = [*self.model_.predict(cut.tokens, rules=rules, known=cut.known)] if cut.rows else []
+            for i, found in zip(cut.rows, self._finder(labels)(labels)):
+                made[i] = [(*characters(span, cut.places[i]), label_of(span)) for span, _ in found]
         return object_array(made)
 
     def parse_column(self, texts: Any, *, rules: Any = None) -> Any:
@@ -212,7 +215,8 @@ class TextParser(SavedModel):
 
         A pandas, polars or Arrow column gives a frame of its own kind; a list gives a dict of lists.
         """
-        parses = self._parses(texts_of(texts), rules, None, chances=False)
+        with uncollected():
+            parses = self._parses(texts_of(texts), rules, None, chances=False)
         return as_frame(field_columns(parses, self.labels_), texts)
 
     def score(

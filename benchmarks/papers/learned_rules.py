@@ -98,12 +98,12 @@ def us50() -> Set:
     return Set(lambda: ChainCRF(scheme="BIO"), splits, 10, (",",))
 
 
-def conll2002() -> Set:
-    """Spanish names: esp.train to learn from, esp.testb to test, esp.testa not used."""
+def conll2002(part: str = "testb", sentences: int | None = None) -> Set:
+    """Spanish names: esp.train to learn from, esp.testb to test, esp.testa not used but for trials."""
 
     def splits(n: int) -> Iterator[tuple[Part, Part]]:
-        X, y = load_conll2002("train")
-        yield (X, [convert(labels, "BIO", "BIO") for labels in y]), load_conll2002("testb")
+        X, y = (rows[:sentences] for rows in load_conll2002("train"))
+        yield (X, [convert(labels, "BIO", "BIO") for labels in y]), load_conll2002(part)
 
     return Set(lambda: ChainCRF(scheme="BIO", features=TokenFeatures()), splits, 1)  # tokens are words and tags
 

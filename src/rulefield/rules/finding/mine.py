@@ -227,9 +227,8 @@ def mine_table(
     data = observe(y, X, scheme, labels)
     names = type_names(data.table)
     tables = NameTables(names, data.table)
-    mined = [
-        m for family in ASKED_FOR if family in chosen for m in _of_tokens(family, data, names, tables, min_support)
-    ]
+    least = (min_support, min_confidence)
+    mined = [m for family in ASKED_FOR if family in chosen for m in _of_tokens(family, data, names, tables, least)]
     mined = [m for m in mined if m.satisfied >= min_support and m.confidence >= min_confidence]
     for family in (family for family in chosen if family in FAMILIES):
         for delimiter, found in _FAMILIES[family](data, tables, len(names), delimiters):
@@ -255,12 +254,12 @@ def _without_repetition(mined: list[MinedRule]) -> list[MinedRule]:
 
 
 def _of_tokens(
-    family: str, data: Observed, names: Sequence[str], tables: NameTables, min_support: int
+    family: str, data: Observed, names: Sequence[str], tables: NameTables, least: tuple[int, float]
 ) -> Iterator[MinedRule]:
-    """Rules about single tokens, whatever their support."""
+    """Rules about single tokens; those of cues have the ``least`` support and confidence."""
     if any(isinstance(tokens, int) for tokens, _ in data):
         raise RuleError(f"the family {family!r} looks at tokens; give X, or leave that family out.")
-    rules = class_rules(data, names, tables) if family == TOKEN_CLASS else cue_rules(data, names, tables, min_support)
+    rules = class_rules(data, names, tables) if family == TOKEN_CLASS else cue_rules(data, names, tables, *least)
     for rule, words, satisfied, violated in rules:
         yield MinedRule(
             rule.soft(violation_cost(satisfied, violated)).named(words), family, satisfied, violated, words

@@ -40,48 +40,57 @@ class CueRule(NamedTuple):
     violated: int
 
 
-def cue_rules(data: Observed, names: Sequence[str], tables: NameTables, min_support: int) -> Iterator[CueRule]:
-    """Every pair of a cue and a label: the cue begins a segment of the label, lies in one, comes right before one.
+def cue_rules(
+    data: Observed, names: Sequence[str], tables: NameTables, min_support: int, min_confidence: float
+) -> Iterator[CueRule]:
+    """Pairs of a cue and a label of which enough holds: the cue begins a segment of the label, lies in one, or precedes one.
 
     Cues are texts that occur in at least ``min_support`` sequences, and classes of tokens. That a cue lies in a label is left
     out where it always begins it: one says more on the same evidence. Rules are sums over tokens, which cost engines
     nothing. O(tokens x (K + classes)) for K names.
     """
-    flat = np.concatenate(data.sequences) if len(data) else np.zeros(0, dtype=np.int64)
-    last = np.zeros(len(flat), dtype=bool)
-    last[np.cumsum([len(labels) for labels in data.sequences], dtype=np.int64) - 1] = True
-    within = tables.matches[:, flat].astype(np.int64)
-    after = np.where(last, 0, np.roll(within, -1, axis=1))
-    starting = [_beginnings(name, data.table) for name in names]
-    begun = np.array(
-        [np.zeros(len(flat)) if s is None else matches(s, data.table)[flat] for s in starting], dtype=np.int64
-    )
     cues = list(_cues(data.tokens, min_support))
     if not cues:
         return
-    sizes = [len(cue.places) for cue in cues]
-    meets = csr_matrix(
-        (
-            np.ones(sum(sizes), np.int64),
-            (np.concatenate([c.places for c in cues]), np.repeat(np.arange(len(cues)), sizes)),
-        ),
-        shape=(len(flat), len(cues)),
+    flat = np.concatenate(data.sequences)
+    last = np.zeros(len(flat), dtype=bool)
+    last[np.cumsum([len(labels) for labels in data.sequences], dtype=np.int64) - 1] = True
+    starts = [_beginnings(name, data.table) for name in names]
+    within = tables.matches[:, flat].astype(np.int64)
+    after = np.where(last, 0, np.roll(within, -1, axis=1))
+    begun = np.array(
+        [np.zeros(len(flat)) if s is None else matches(s, data.table)[flat] for s in starts], dtype=np.int64
     )
-    inside, begins, follows = ((meets.T @ table.T) for table in (within, begun, after))
-    followed = meets.T @ (~last).astype(np.int64)
-    for c, cue in enumerate(cues):
-        for k, name in enumerate(names):
-            start = starting[k]
-            if start is not None:
-                rule = at(cue.condition, here=start.alternatives if start.listed else start.alternatives[0])
-                yield CueRule(rule, f"{cue.words} begins {name}", int(begins[c, k]), int(sizes[c] - begins[c, k]))
-            if start is None or begins[c, k] < inside[c, k]:
-                held = int(inside[c, k])
-                yield CueRule(at(cue.condition, here=name), f"{cue.words} is in {name}", held, int(sizes[c]) - held)
-            held = int(follows[c, k])
-            yield CueRule(
-                at(cue.condition, next=name), f"after {cue.words} comes {name}", held, int(followed[c]) - held
-            )
+    sizes = np.array([len(cue.places) for cue in cues])
+    number = np.repeat(np.arange(len(cues)), sizes)
+    meets = csr_matrix(
+        (np.ones(sizes.sum(), np.int64), (number, np.concatenate([c.places for c in cues]))), (len(cues), len(flat))
+    )
+    inside, begins, follows = (meets @ table.T for table in (within, begun, after))
+    can_begin = np.array([s is not None for s in starts])
+    says_more = ~can_begin | (begins < inside)
+    for held, total, possible, written in (
+        (begins, sizes, can_begin, _begins),
+        (inside, sizes, says_more, _lies_in),
+        (follows, meets @ (~last).astype(np.int64), True, _precedes),
+    ):
+        enough = (held >= min_support) & (held >= min_confidence * total[:, None]) & possible
+        for c, k in np.argwhere(enough):
+            rule, words = written(cues[c], names[k], starts[k])
+            yield CueRule(rule, words, int(held[c, k]), int(total[c] - held[c, k]))
+
+
+def _begins(cue: Cue, name: str, start: Pattern | None) -> tuple[Rule, str]:
+    assert start is not None
+    return at(cue.condition, here=start), f"{cue.words} begins {name}"
+
+
+def _lies_in(cue: Cue, name: str, start: Pattern | None) -> tuple[Rule, str]:
+    return at(cue.condition, here=name), f"{cue.words} is in {name}"
+
+
+def _precedes(cue: Cue, name: str, start: Pattern | None) -> tuple[Rule, str]:
+    return at(cue.condition, next=name), f"after {cue.words} comes {name}"
 
 
 def _beginnings(name: str, table: LabelTable) -> Pattern | None:

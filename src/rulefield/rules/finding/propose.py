@@ -4,6 +4,7 @@ Candidates are ordinary rules with ``.soft("learn")``: whoever learns their weig
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import combinations
 from typing import Any
 
@@ -102,6 +103,7 @@ def _key(parts: tuple[tuple[int, str], ...], sign: str, bound: int) -> tuple[str
     return (*sorted(f"{flip * factor} {name}" for factor, name in parts), str(flip * bound))
 
 
+@lru_cache(maxsize=100_000)  # folds of one data set propose nearly the same
 def _rule(parts: tuple[tuple[int, str], ...], sign: str, bound: int) -> Rule:
     number: Number | int = 0
     for factor, name in parts:

@@ -4,7 +4,7 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 READY   = $(VENV)/.ready
 
-.PHONY: demo test test-oldest test-newest fuzz lint check docs bench browser-test clean
+.PHONY: demo test test-oldest test-newest fuzz lint check docs package bench browser-test clean
 
 demo: $(READY)
 	$(BIN)/rulefield demo
@@ -57,6 +57,16 @@ docs: $(READY)
 	$(BIN)/python -m pip install --quiet -e ".[docs]"
 	rm -rf docs/gallery build/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
+
+# Wheel and source distribution, checked, then installed and tried in an environment of their own, away from the repository.
+package: $(READY)
+	$(BIN)/python -m pip install --quiet build twine
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/python -m twine check --strict dist/*
+	for file in dist/*.whl dist/*.tar.gz; do \
+	  rm -rf build/clean && $(PYTHON) -m venv build/clean && build/clean/bin/python -m pip install --quiet "$$file" && \
+	  (cd /tmp && "$(CURDIR)/build/clean/bin/rulefield" demo --n 40 --jobs 1) || exit 1; done
 
 # The benchmarks read the real data sets from the folder in RULEFIELD_DATA.
 bench: $(READY)

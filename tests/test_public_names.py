@@ -40,3 +40,10 @@ def test_every_page_is_in_the_index_of_the_site():
     ]
     pages = {page.stem for page in docs.glob("*.md")} - {"index"}
     assert sorted(p for p in pages if not any(fnmatch(p, line) for line in listed if line)) == []
+
+
+def test_the_version_is_written_in_one_place():
+    root = Path(__file__).parent.parent
+    assert re.search(r"^version: (.+)$", (root / "CITATION.cff").read_text(), re.M)[1] == rulefield.__version__
+    assert 'dynamic = ["version"]' in (root / "pyproject.toml").read_text()
+    assert f"## [{rulefield.__version__}]" in (root / "CHANGELOG.md").read_text()

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rulefield.inference.chain.climb import MOVES_PER_NODE, run_climb
+from rulefield.inference.chain.climb import run_climb
 from rulefield.inference.chain.columns import MOST_PROOF_PASSES, prove_infeasible, tighten_dual
 from rulefield.inference.chain.dual import DualPotentials, Progress, dual_potentials, run_duals
 from rulefield.inference.chain.milp import run_reduced, run_windows
@@ -28,10 +28,10 @@ PRODUCT_NODES = 50_000
 MEDIUM_NODES = 1_500_000
 """Nodes after which the product waits for a better labelling."""
 
-CLIMB_MOVES = 300_000
-"""Moves of the local search between two tries of the product."""
+CLIMB_NODES = 400_000
+"""What the local search between two tries of the product may cost."""
 
-PRODUCT_SHARE = 0.7
+PRODUCT_SHARE = 0.6
 """Of all nodes, what the product may use; the rest is for HiGHS and for the last climb."""
 
 ALONE_SECONDS = 60.0
@@ -77,11 +77,11 @@ def _product(most_nodes: float, share: float = 1.0) -> Stage:
     return run
 
 
-def _climb(most_moves: float) -> Stage:
+def _climb(most_nodes: float) -> Stage:
     def run(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
         left = node_limit - progress.nodes
         if left > 0 and not progress.prepared.flat.shared.rows_only:
-            run_climb(progress, dual, int(min(most_moves, MOVES_PER_NODE * left)))
+            run_climb(progress, dual, int(min(most_nodes, left)))
 
     return run
 
@@ -121,7 +121,7 @@ STAGES: Engines[Stage] = Engines(
         Engine("columns", _columns, False, _COUNTERS),
         Engine("windows_milp", _windows, True, _ROWS),
         Engine("product", _product(MEDIUM_NODES), True, _STATES),
-        Engine("climb", _climb(CLIMB_MOVES), False, _STATES),
+        Engine("climb", _climb(CLIMB_NODES), False, _STATES),
         Engine("long_product", _product(np.inf, PRODUCT_SHARE), True, _STATES),
         Engine("reduced_milp", _reduced, True, _ROWS),
         Engine("long_climb", _climb(np.inf), False, _STATES),

@@ -14,6 +14,8 @@ _PUBLIC = {
     "make_addresses": "addresses",
     "make_citations": "citations",
     "read_columns": "columns",
+    "read_uai": "markov",
+    "read_wcsp": "markov",
 }
 
 __all__ = sorted(_PUBLIC)

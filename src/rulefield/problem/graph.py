@@ -1,12 +1,13 @@
-"""What a graph engine is given: potentials of a pairwise graph, logic factors and rows."""
+"""What a graph engine is given: potentials of a pairwise graph, logic factors, rows and tables."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 
 from rulefield.exceptions import InputError
 from rulefield.problem.logic import GraphRows, LogicFactors
+from rulefield.problem.tables import TableFactors
 
 
 @dataclass(frozen=True)
@@ -84,23 +85,75 @@ class GraphProblem:
         A broken soft factor costs its weight once.
     rows : GraphRows
         A soft row costs weight x excess. Its auxiliary 0/1 variables take the values that cost least.
+    tables : TableFactors
+        Scores of combinations of labels of any number of nodes, added to the score.
     """
 
     potentials: GraphPotentials
     logic: LogicFactors = field(default_factory=LogicFactors.none)
     rows: GraphRows = field(default_factory=GraphRows.none)
+    tables: TableFactors = field(default_factory=TableFactors.none)
 
     def __post_init__(self) -> None:
         n = self.potentials.n_nodes
         sizes = np.concatenate([self.potentials.n_labels, np.full(self.rows.n_auxiliary, 2)])
         _check_atoms("logic factor", self.logic.atom_node, self.logic.atom_label, sizes[:n])
         _check_atoms("row", self.rows.atom_node, self.rows.atom_label, sizes)
+        if (
+            self.tables.n_tables
+            and len(self.tables.node)
+            and not 0 <= self.tables.node.min() <= self.tables.node.max() < n
+        ):
+            raise InputError(f"a table names a node that the graph does not have; its nodes are 0 to {n - 1}.")
 
     @property
     def n_rules(self) -> int:
         """One more than the largest rule number in use."""
         numbers = np.concatenate([self.logic.rule, self.rows.rule])
         return int(numbers.max()) + 1 if len(numbers) else 0
+
+    @cached_property
+    def pairwise(self) -> "GraphProblem":
+        """The same problem without tables: more nodes follow the problem's own, and auxiliary variables follow these."""
+        if not self.tables.n_tables:
+            return self
+        potentials, n = without_tables(self.potentials, self.tables), self.potentials.n_nodes
+        atoms = np.where(self.rows.atom_node >= n, self.rows.atom_node + potentials.n_nodes - n, self.rows.atom_node)
+        return GraphProblem(potentials, self.logic, replace(self.rows, atom_node=atoms))
+
+
+def without_tables(p: GraphPotentials, tables: TableFactors) -> GraphPotentials:
+    """Potentials that say the same without tables: one more node per table of three nodes or more, after all others.
+
+    Its labels are the table's combinations, and an edge to each of the table's nodes forbids what does not agree. A table
+    of one or two nodes becomes a node's or an edge's scores.
+    """
+    unary, sizes = [p.unary.copy()], [p.n_labels]
+    edges, pairwise = [p.edges], [p.pairwise]
+    n = p.n_nodes
+    for t in range(tables.n_tables):
+        nodes = tables.node[tables.pointer[t] : tables.pointer[t + 1]]
+        own = p.n_labels[nodes]
+        rows, scores = tables.combinations(t, own)
+        if len(nodes) <= 2:
+            dense = np.full(tuple(own), -np.inf)
+            dense[tuple(rows.T)] = scores
+            if len(nodes) == 1:
+                unary[0][p.unary_offset[nodes[0]] : p.unary_offset[nodes[0] + 1]] += dense
+            elif len(nodes) == 2:
+                edges.append(nodes[None, :])
+                pairwise.append(dense.ravel())
+            continue
+        scores, rows = (scores, rows) if len(scores) else (np.array([-np.inf]), np.zeros((1, len(nodes)), np.int64))
+        unary.append(scores)
+        sizes.append(np.array([len(scores)]))
+        for v, column in zip(nodes, rows.T):
+            edges.append(np.array([[v, n]]))
+            pairwise.append(np.where(np.arange(p.n_labels[v])[:, None] == column, 0.0, -np.inf).ravel())
+        n += 1
+    return GraphPotentials(
+        np.concatenate(sizes), np.concatenate(unary), np.concatenate(edges), np.concatenate(pairwise)
+    )
 
 
 def _check_atoms(what: str, node: np.ndarray, label: np.ndarray, sizes: np.ndarray) -> None:

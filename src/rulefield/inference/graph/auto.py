@@ -11,6 +11,7 @@ from rulefield.inference.graph.maxflow import flow_graph, is_submodular
 from rulefield.inference.graph.milp import milp_graph, milp_parts
 from rulefield.inference.graph.network import build_network
 from rulefield.inference.graph.parts import Connected, GraphParts, extend, parts_of, split
+from rulefield.inference.graph.soft import SoftSearch, begin_soft
 from rulefield.inference.graph.trws import (
     MANY_NODES,
     MOVES,
@@ -39,6 +40,10 @@ ENTRIES = 200_000_000  # of messages, in all rounds together
 MOST_PIECES = 1_000
 FIRST_ROUNDS = 12  # before what is left is looked at as a smaller problem
 FEW_LEFT = 0.5  # of the labels beyond one per node: with fewer left a smaller problem is worth building
+NODE_WORK = 30_000  # entries looked at under soft arc consistency that count as one search node
+FIRST_WORK = 5_000_000  # of such entries, where pairs are forbidden, before anything else is tried
+MOST_WORK = 500_000_000
+MANY_LABELS = 12  # of a node: a sweep costs the square
 ONE_PIECE = 0.8  # of the open nodes in one piece: splitting would not pay
 
 
@@ -67,6 +72,12 @@ class Budget:
         before = search.nodes
         branch_and_bound(search, -(-limit // price), self.deadline)
         self.nodes -= (search.nodes - before) * price
+
+    def search_softly(self, search: Search, soft: SoftSearch | None, work: int) -> None:
+        """Search under soft arc consistency, looking at ``work`` entries or what the budget allows."""
+        if soft is not None and search.is_open and self.nodes > 0:
+            work = min(work, self.nodes * NODE_WORK)
+            self.nodes -= soft.run(search, work, self.deadline) // NODE_WORK
 
     @property
     def seconds(self) -> float | None:
@@ -118,7 +129,12 @@ def auto_graph(
 def _solve(parts: GraphParts, search: Search, budget: Budget) -> str:
     """Close the gap of a search as far as the budget allows; return the engine that came last."""
     descend(search, FIRST_ROUNDS, progress=ROOT_PROGRESS, deadline=budget.deadline)
-    if search.is_open:
+    tight = search.is_open and _is_tight(parts)
+    if tight:
+        budget.search_softly(search, begin_soft(search), FIRST_WORK)
+        if not search.is_open:
+            return "soft"
+    if search.is_open and not tight:
         _search_what_is_left(parts, search, budget)
     if search.network.n_nodes > MANY_NODES and search.value > -np.inf:
         return _solve_large(parts, search, budget)
@@ -126,14 +142,37 @@ def _solve(parts: GraphParts, search: Search, budget: Budget) -> str:
         descend(search, progress=ROOT_PROGRESS, deadline=budget.deadline)
     engine = "tree" if search.network.is_forest else "branch" if search.nodes else "trws"
     if search.is_open:
-        engine = "branch"
-        _search_what_is_left(parts, search, budget)
-        budget.search(search, FIRST_NODES)
+        engine = _branch(parts, search, budget, tight)
     if search.is_open and search.value == -np.inf:
         budget.search(search)  # labels can only be ruled out by a labelling, so find one first
     if search.is_open and search.value > -np.inf:
         _finish(parts, search, budget)
     return engine
+
+
+def _branch(parts: GraphParts, search: Search, budget: Budget, tight: bool) -> str:
+    """Search from the root's bound, under soft arc consistency and on sweeps by turns; return who closed the gap.
+
+    The first begins from the root's messages, which the second overwrites.
+    """
+    soft = begin_soft(search)
+    if tight:
+        budget.search_softly(search, soft, 2 * FIRST_WORK)
+    if search.is_open:
+        _search_what_is_left(parts, search, budget)
+        budget.search(search, FIRST_NODES)
+    work = 4 * FIRST_WORK
+    while soft is not None and search.is_open and budget.nodes > 0 and budget.seconds != 0.0 and work <= MOST_WORK:
+        budget.search_softly(search, soft, work)
+        budget.search(search, work // NODE_WORK)
+        work *= 2
+    return "soft" if soft is not None and soft.depth == 0 else "branch"
+
+
+def _is_tight(parts: GraphParts) -> bool:
+    """Whether forbidden pairs or many labels rule: sweeps then are dear, and see little."""
+    p = parts.potentials
+    return bool(p.n_nodes <= MANY_NODES and (p.n_labels.max() >= MANY_LABELS or (p.pairwise == -np.inf).any()))
 
 
 def _solve_large(parts: GraphParts, search: Search, budget: Budget) -> str:

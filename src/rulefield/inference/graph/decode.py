@@ -6,11 +6,20 @@ from time import monotonic
 
 import numpy as np
 
+from rulefield.exceptions import InputError
 from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.graph.ad3 import ad3_graph
 from rulefield.inference.graph.auto import auto_graph, branch_graph, reduced_graph, trws_graph
-from rulefield.inference.graph.enumerate import enumerate_graph
-from rulefield.inference.graph.evaluate import Answer, centered, certify, check_labels, check_problem, no_answer
+from rulefield.inference.graph.evaluate import (
+    Answer,
+    centered,
+    certify,
+    check_labels,
+    check_problem,
+    evaluate,
+    no_answer,
+    with_tables,
+)
 from rulefield.inference.graph.maxflow import flow_graph
 from rulefield.inference.graph.milp import milp_graph
 from rulefield.inference.graph.parts import parts_of
@@ -21,6 +30,7 @@ from rulefield.problem.graph import GraphProblem
 from rulefield.problem.logic import LogicFactors
 
 NODE_LIMIT = 100_000
+MOST_LABELLINGS = 2_000_000
 
 
 def decode_graph(
@@ -56,6 +66,9 @@ def decode_graph(
     if warm_start is not None:
         check_labels(problem.potentials, np.asarray(warm_start))
     chosen = ENGINES.find(engine)
+    if problem.tables.n_tables:
+        plain = problem.pairwise
+        return with_tables(problem, decode_graph(plain, engine, node_limit, seconds))
     inner, constant = centered(problem)
     if not chosen.reads >= ALL:
         ENGINES.choose(engine, _forms(inner))
@@ -86,6 +99,31 @@ def _lazily(
     left = None if seconds is None else max(0.0, seconds - (monotonic() - start))
     answer = auto_graph(problem, node_limit, left, warm_start)
     return replace(answer, bound=max(answer.value, min(answer.bound, plain.bound)))
+
+
+def enumerate_graph(problem: GraphProblem) -> Answer:
+    """Best labelling by trying all of them, auxiliary variables included.
+
+    Raises
+    ------
+    InputError
+        Where there are more than two million labellings.
+    """
+    sizes = np.concatenate([problem.potentials.n_labels, np.full(problem.rows.n_auxiliary, 2)]).astype(np.int64)
+    count = float(np.prod(sizes.astype(np.float64)))
+    if count > MOST_LABELLINGS:
+        raise InputError(
+            f'engine="enumerate" tries at most {MOST_LABELLINGS:,} labellings, here are {count:.3g}; use "auto".'
+        )
+    best, best_value = None, -np.inf
+    for code in range(int(count)):
+        labels = np.array(np.unravel_index(code, sizes), dtype=np.int64) if len(sizes) else np.zeros(0, np.int64)
+        value = evaluate(problem, labels).objective
+        if value > best_value:
+            best, best_value = labels, value
+    if best is None:
+        return no_answer(-np.inf, "enumerate", int(count))
+    return Answer(best, best_value, best_value, "enumerate", int(count))
 
 
 Run = Callable[[GraphProblem, int, float | None, np.ndarray | None], Answer]

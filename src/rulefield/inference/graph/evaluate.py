@@ -192,6 +192,28 @@ def certify(problem: GraphProblem, inner: GraphProblem, constant: float, answer:
     )
 
 
+def with_tables(problem: GraphProblem, result: Result) -> Result:
+    """Return the result of a problem with tables, from that of ``problem.pairwise``; its worth is looked up in the tables.
+
+    Raises
+    ------
+    InternalError
+        Where the tables say something else.
+    """
+    if not len(result.labels):
+        return result
+    labels = result.labels[: problem.potentials.n_nodes]
+    full = np.concatenate([labels, np.zeros(problem.rows.n_auxiliary, np.int64)])
+    worth = evaluate(problem, settle(problem, full))
+    score = worth.score + problem.tables.table_score(problem.potentials.n_labels, labels)
+    if not abs(score - result.score) <= CLAIM + rounding_error(problem.tables.n_tables + 1, score) + worth.rounding:
+        raise InternalError(
+            f"engine {result.engine!r} says that its labelling scores {result.score!r}, but by the tables it is "
+            f"{score!r}; please report it."
+        )
+    return replace(result, labels=labels)
+
+
 def _check_labels(problem: GraphProblem, engine: str, labels: np.ndarray) -> None:
     """Raise where an engine's labels are not labels of the problem."""
     sizes = np.concatenate([problem.potentials.n_labels, np.full(problem.rows.n_auxiliary, 2)])

@@ -1,0 +1,104 @@
+"""Tables over any number of nodes: what they mean, by enumeration, and what is refused; the files that hold them."""
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from rulefield.datasets import read_uai, read_wcsp
+from rulefield.exceptions import InputError
+from rulefield.inference.graph.decode import decode_graph
+from rulefield.problem.graph import GraphPotentials, GraphProblem
+from rulefield.problem.tables import TableFactors
+
+
+def random_tables(rng, sizes):
+    tables = []
+    for _ in range(int(rng.integers(1, 4))):
+        nodes = rng.permutation(len(sizes))[: int(rng.integers(1, min(4, len(sizes)) + 1))].tolist()
+        every = list(product(*(range(sizes[v]) for v in nodes)))
+        rows = [row for row in every if rng.random() < 0.6]
+        scores = rng.normal(size=len(rows))
+        scores[rng.random(len(rows)) < 0.2] = -np.inf
+        default = -np.inf if rng.random() < 0.5 else float(rng.normal())
+        tables.append((nodes, np.array(rows, np.int64).reshape(len(rows), len(nodes)), scores, default))
+    return tables
+
+
+def meaning(tables, labels) -> float:
+    total = 0.0
+    for nodes, rows, scores, default in tables:
+        listed = {tuple(row): score for row, score in zip(rows.tolist(), scores)}
+        total += listed.get(tuple(int(labels[v]) for v in nodes), default)
+    return total
+
+
+def test_the_best_labelling_under_tables_is_that_of_enumeration():
+    rng = np.random.default_rng(0)
+    infeasible = 0
+    for _ in range(60):
+        sizes = rng.integers(1, 4, size=int(rng.integers(2, 5)))
+        edges = np.array([[0, 1]])
+        potentials = GraphPotentials(
+            sizes, rng.normal(size=sizes.sum()), edges, rng.normal(size=int(sizes[0] * sizes[1]))
+        )
+        tables = random_tables(rng, sizes)
+        problem = GraphProblem(potentials, tables=TableFactors.of(sizes, tables))
+        every = [np.array(y) for y in product(*map(range, sizes))]
+        values = [potentials.score(y) + meaning(tables, y) for y in every]
+        result = decode_graph(problem)
+        if max(values) == -np.inf:
+            infeasible += 1
+            assert result.status.name == "infeasible"
+            continue
+        assert result.status.name == "optimal"
+        assert result.objective == pytest.approx(max(values))
+        assert potentials.score(result.labels) + meaning(tables, result.labels) == pytest.approx(max(values))
+        assert problem.tables.table_score(sizes, result.labels) == pytest.approx(meaning(tables, result.labels))
+    assert infeasible
+
+
+@pytest.mark.parametrize(
+    ("nodes", "rows", "words"),
+    [([0, 0], [[0, 0]], "twice"), ([0, 1], [[0, 5]], "does not have"), ([0, 1], [[0, 0], [0, 0]], "twice")],
+)
+def test_tables_that_cannot_be_are_refused(nodes, rows, words):
+    with pytest.raises(InputError, match=words):
+        TableFactors.of(np.array([2, 2]), [(nodes, np.array(rows), np.zeros(len(rows)), 0.0)])
+
+
+def test_a_table_names_nodes_of_the_graph():
+    potentials = GraphPotentials(np.array([2]), np.zeros(2), np.zeros((0, 2), np.int64), np.zeros(0))
+    tables = TableFactors.of(np.array([2, 2]), [([1], np.array([[0]]), np.zeros(1), 0.0)])
+    with pytest.raises(InputError, match="0 to 0"):
+        GraphProblem(potentials, tables=tables)
+
+
+UAI = "MARKOV\n3\n2 2 3\n2\n2 0 1\n3 0 1 2\n4\n1 2 0 4\n12\n1 1 1 1 1 1 1 1 1 1 1 8\n"
+WCSP = "tiny 3 3 2 100\n2 2 3\n2 0 1 0 2\n0 0 5\n1 1 100\n3 0 1 2 7 2\n0 1 2 0\n1 0 0 1\n"
+
+
+def test_uai_files(tmp_path):
+    (tmp_path / "a.uai").write_text(UAI)
+    result = decode_graph(read_uai(tmp_path / "a.uai"))
+    assert result.labels.tolist() == [1, 1, 2]
+    assert result.objective == pytest.approx(np.log(4 * 8))
+
+
+def test_wcsp_files(tmp_path):
+    (tmp_path / "a.wcsp").write_text(WCSP)
+    result = decode_graph(read_wcsp(tmp_path / "a.wcsp"))
+    assert result.labels.tolist() == [0, 1, 2]
+    assert result.objective == pytest.approx(0.0)
+
+
+@pytest.mark.parametrize("cut", range(1, 24, 3))
+@pytest.mark.parametrize(("text", "read"), [(UAI, read_uai), (WCSP, read_wcsp)])
+def test_damaged_files_are_named(tmp_path, text, read, cut):
+    path = tmp_path / "damaged"
+    path.write_text(" ".join(text.split()[:-cut]))
+    with pytest.raises(InputError, match="damaged"):
+        read(path)
+    path.write_text(text.replace("2 0 1", "2 0 x", 1))
+    with pytest.raises(InputError, match="'x'"):
+        read(path)

@@ -6,7 +6,7 @@ from time import monotonic
 import numpy as np
 
 from rulefield.inference.graph.trws import Search
-from rulefield.kernels.graph.soft import Rows, Soft, soft_problem, soft_search
+from rulefield.kernels.graph.soft import OpenDecisions, Soft, soft_problem, soft_search
 from rulefield.kernels.graph.sweep import slack
 
 SLICE = 5_000_000
@@ -20,7 +20,7 @@ class SoftSearch:
     """A search that goes on where it stopped; its scores are ``constant`` minus costs."""
 
     soft: Soft
-    rows: Rows
+    rows: OpenDecisions
     constant: float
     labels: np.ndarray
     depth: int = -1
@@ -83,7 +83,7 @@ def begin_soft(search: Search) -> SoftSearch | None:
         work=np.zeros(1, np.int64),
         room=np.zeros((2, int(sizes.max()))),
     )
-    rows = Rows(
+    rows = OpenDecisions(
         np.empty((n + 1, len(f))),
         np.empty((n + 1, n), np.int64),
         np.zeros(n + 1, np.int64),

@@ -49,7 +49,7 @@ class Soft(NamedTuple):
     room: np.ndarray  # (2, widest)
 
 
-class Rows(NamedTuple):
+class OpenDecisions(NamedTuple):
     """Open decisions: the state before each, the node and the label that was tried."""
 
     f: np.ndarray

@@ -9,6 +9,9 @@ from rulefield.kernels.lattice.moves import counters_at, local_search
 COUNTERS_PER_NODE = 4
 """A move costs a search node, and one more for so many counters that count a label."""
 
+CELLS_PER_NODE = 1_000
+"""And one for so many states times tokens of the automata."""
+
 PENALTY = 3.0
 """What a unit of a hard rule first costs, in units of what a label is worse than the best on average."""
 
@@ -35,7 +38,8 @@ def _climb(progress: Progress, start: np.ndarray, most_nodes: int) -> None:
     prepared = progress.prepared
     found = np.zeros_like(start)
     pointer, _ = counters_at(prepared.tables, prepared.unary.shape[1])
-    nodes_per_move = 1.0 + pointer[-1] / (len(pointer) - 1) / COUNTERS_PER_NODE
+    runs = float(prepared.tables.states.sum()) * len(start)
+    nodes_per_move = 1.0 + pointer[-1] / (len(pointer) - 1) / COUNTERS_PER_NODE + runs / CELLS_PER_NODE
     scores = prepared.unary[prepared.unary > -np.inf]
     value, moves = local_search(
         prepared.unary,

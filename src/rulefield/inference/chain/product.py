@@ -26,8 +26,8 @@ WINDOW_NODES = 1_000_000
 
 MOST_OVERFLOWS = 6
 
-LITTLE_GROWTH = 1.2
-"""Automata that made a lattice grow by no more come before all other terms: they sharpen its bounds and cost little."""
+FEW_STATES, LITTLE_GROWTH = 8, 1.2
+"""Small automata that made a lattice grow by no more come before all other terms: they sharpen its bounds and cost little."""
 
 ARCS_PER_NODE = 32
 """So many arcs looked at cost about as much as a node."""
@@ -87,8 +87,8 @@ def _lowest_value(progress: Progress, dual: DualPotentials) -> float:
 
 
 def _grows(progress: Progress, term: Term) -> bool:
-    """Whether a term makes lattices grow: all counters do, and some automata did."""
-    return term.high > term.low or progress.terms[term] > LITTLE_GROWTH
+    """Whether a term makes lattices grow: all counters and larger automata do, and some small automata did."""
+    return term.high > term.low or term.states > FEW_STATES or progress.terms[term] > LITTLE_GROWTH
 
 
 def search_window(progress: Progress, dual: DualPotentials, floor: float, node_limit: int) -> bool:

@@ -75,6 +75,7 @@ EVERYTHING = {
     "symmetric": {("a", "a"): [0]},
     "antisymmetric": {("a", "a"): (2,)},
     "share": None,
+    "predictors": None,  # files with predictors: test_graph_predictors
     "labels": {"b": ["maybe", "no", "yes"]},
     "class_weight": {"a": {"x": 2.0}, "b": "balanced"},
     "rules": [r.at_most(3, nodes("a").is_("x")).soft(2.5).named("few x")],

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from rulefield.regexes import limited
 
-REMEMBERED = 200_000
+REMEMBERED = 20_000
 """Distinct tokens whose description is kept."""
 MONTHS = "jan|feb|mar|apr|may|jun|jul|aug|sep|sept|oct|nov|dec"
 # What little data cannot teach: words that tell the parts of addresses and names apart.

@@ -10,7 +10,7 @@ from rulefield.encode.patterns import TokenClasses, shape, short_shape, without_
 from rulefield.exceptions import InputError
 from rulefield.scikit import BaseEstimator, TransformerMixin
 
-_CACHE_LIMIT = 200_000
+_CACHE_LIMIT = 10_000
 WIDEST = 100
 """Most neighbours on each side, and longest affix: each costs a feature per token."""
 

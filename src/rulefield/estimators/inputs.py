@@ -22,6 +22,8 @@ from rulefield.persistence import pack_strings, unpack_strings
 
 PORTION = 1000
 """Sequences whose features are made at a time: strings are larger than what they are encoded to."""
+MOST_KEPT = 20_000
+"""Distinct tokens that prediction remembers."""
 LEAST_TOKENS = 40
 """Fewer tokens are described one by one: that is as quick, and loads no compiled code."""
 
@@ -199,17 +201,22 @@ class InputEncoder:
     def _keyed(self, X: Any, grow: bool) -> Entries:
         lengths = np.fromiter(map(len, X), np.int64, len(X))
         try:
-            ids, counts = self._groups().encode(X, grow)
+            ids, counts = self._groups(grow).encode(X, grow)
         except CrowdedError:
             self._numbers = None
-            ids, counts = self._groups().encode(X, grow)
+            ids, counts = self._groups(grow).encode(X, grow)
         return ids, None, counts, lengths
 
-    def _groups(self) -> GroupNumbers[TokenKeys]:
-        """Return the numbers of groups for the features and the vocabulary that there are now."""
+    def _groups(self, grow: bool) -> GroupNumbers[TokenKeys]:
+        """Return the numbers of groups for the features and the vocabulary that there are now.
+
+        In prediction they begin anew from time to time, so that a stream does not fill the memory.
+        """
         assert isinstance(self.features, TokenFeatures)
         assert self.encoder is not None
         made, vocabulary = self._numbers, self.encoder.vocabulary_
+        if made is not None and not grow and len(made.source.tokens) > MOST_KEPT:
+            made = None
         if made is None or made.vocabulary is not vocabulary or made.source.describer is not self.features._current():
             made = self._numbers = GroupNumbers(vocabulary, TokenKeys(self.features))
         return made

@@ -27,6 +27,8 @@ COARSE = 5e-3
 MOST_ITERATIONS, MOST_FROM_NEAR, MOST_SPARSE = 30, 12, 24
 # All trials together, in units of the first one's evaluations: below two whole fits, which evaluate more often.
 MOST_WORK = 4.0
+# Fits that are stopped early flatter weak penalties, and weak penalties make too sure: they must win clearly.
+LEAST_GAIN_WEAKER = 0.05
 # Sparse weights take several times as long to find, and stopped early they look better than they are: they must win clearly.
 LEAST_GAIN_L1 = 0.1
 
@@ -147,7 +149,8 @@ class _Folds:
             if self.passes + most * share > self.limit:
                 return best
             here = self.trial(l1, l2, best, most)
-            if not sum(here.losses) < sum(best.losses):
+            margin = LEAST_GAIN_WEAKER if l2 < best.l2 else 0.0
+            if not sum(here.losses) < (1.0 - margin) * sum(best.losses):
                 return best
             best = here
         return best

@@ -96,6 +96,8 @@ def _windows(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
 def _reduced(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
     left, seconds = _left(progress, node_limit)
     if STAGES["product"].covers(progress.prepared.flat.shared.offered):
+        if node_limit - progress.nodes < NODES_PER_BRANCHING:
+            return
         run_windows(progress, dual, HIGHS_PARTS, left, seconds)
     else:
         run_reduced(progress, dual, None, max(seconds, ALONE_SECONDS) if progress.deadline.left is None else seconds)

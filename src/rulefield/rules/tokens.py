@@ -20,6 +20,11 @@ TEXT_KEYS = ("word", "token", "text", "form", "w")
 class TokenCondition:
     """Something that a token meets or does not meet."""
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it looks at the token alone, not at its neighbours or its place."""
+        return True
+
     def __call__(self, token: Any) -> bool:
         """Whether the token meets the condition, for conditions that look at nothing else."""
         raise RuleError(f"{self!r} depends on more than the token itself; use over(tokens).")
@@ -109,6 +114,11 @@ class TokenAll(TokenCondition):
 
     conditions: tuple[TokenCondition, ...]
 
+    @property
+    def is_local(self) -> bool:
+        """Whether all of them are."""
+        return all(condition.is_local for condition in self.conditions)
+
     def over(self, tokens: Sequence[Any]) -> np.ndarray:
         """Which tokens meet all conditions."""
         meets = np.ones(len(tokens), dtype=bool)
@@ -128,6 +138,11 @@ class TokenNot(TokenCondition):
 
     condition: TokenCondition
 
+    @property
+    def is_local(self) -> bool:
+        """Whether it is."""
+        return self.condition.is_local
+
     def over(self, tokens: Sequence[Any]) -> np.ndarray:
         """Which tokens do not meet the condition."""
         return ~self.condition.over(tokens)
@@ -142,6 +157,11 @@ class Neighbor(TokenCondition):
 
     offset: int
     condition: TokenCondition | None
+
+    @property
+    def is_local(self) -> bool:
+        """It looks at a neighbour, or at the place."""
+        return False
 
     def over(self, tokens: Sequence[Any]) -> np.ndarray:
         """Which tokens have such a neighbour (are first, are last)."""

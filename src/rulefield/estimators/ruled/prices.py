@@ -14,6 +14,9 @@ from rulefield.learning.rule_weights.residual import BrokenShares, broken_shares
 from rulefield.rules.chain.compiler import RuleCompiler
 from rulefield.rules.rule import AUTO, LEARN, Rule
 
+LEAST_PRICE = 0.1
+"""Found rules whose residual price is lower, in nats, have to earn their weight: they are many, and hardly act."""
+
 
 @dataclass(frozen=True)
 class Resolved:
@@ -65,7 +68,7 @@ def resolve(
     for i, price, by_model in zip(auto, shares.prices, shares.by_model):
         expected[i] = None if found else float(by_model)
         open_[i] = learns and (found or price > 0)
-        prior[i] = price if learns else 0.0
+        prior[i] = price if learns and (price >= LEAST_PRICE or not found) else 0.0
         done[i] = rules[i].soft(LEARN if open_[i] else float(price), per=rules[i].per)
     if not found:
         _warn_of([rules[i] for i in auto], shares)

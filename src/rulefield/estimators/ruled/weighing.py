@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.ruled.gains import Gain, gains
 from rulefield.estimators.ruled.held_out import CrossFitted
-from rulefield.estimators.ruled.prices import measured, resolve
+from rulefield.estimators.ruled.prices import LEAST_PRICE, measured, resolve
 from rulefield.estimators.ruled.reports import RuleReport, effects_of, rule_reports
 from rulefield.learning.fit_log import Ending, FitResult
 from rulefield.learning.rule_weights.distances import WrongSpans
@@ -86,7 +86,9 @@ def weigh(candidates: list[Rule], held: CrossFitted, how: Learner, find: Finder 
     broken, gold = (_counts(units) for units in (every.units(plain), every.gold))
     importance = importance_of(broken, gold)
     tried = np.flatnonzero(~every.learned | (resolved.prior > 0) | (importance >= how.cutoff))
-    work = _Work(held, [resolved.rules[i] for i in tried], resolved.prior[tried], resolved.auto[tried], how)
+    work = _Work(
+        held, [resolved.rules[i] for i in tried], resolved.prior[tried], resolved.auto[tried], how, find is not None
+    )
     main = work.chosen(np.isin(tried, sets[0]), work.prior)
     result = work.learned(main)
     judged = work.gains(plain, [(train, np.isin(tried, own)) for train, own in zip(folds, sets[1:])])
@@ -151,8 +153,11 @@ def _counts(units: csr_matrix) -> np.ndarray:
 class _Work:
     """Rules that are tried, on lists of labellings."""
 
-    def __init__(self, held: CrossFitted, rules: list[Rule], prior: np.ndarray, auto: np.ndarray, how: Learner):
+    def __init__(
+        self, held: CrossFitted, rules: list[Rule], prior: np.ndarray, auto: np.ndarray, how: Learner, found: bool
+    ):
         self._held, self._rules, self.how, self.prior, self._auto = held, rules, how, prior, auto
+        self._least = LEAST_PRICE if found else 0.0
         self.table = SegmentTable([str(c) for c in held.crf.classes_], held.crf.scheme)
         self.distance = WrongSpans(self.table)
         self.data = self._measured(np.arange(len(rules)))
@@ -203,7 +208,7 @@ class _Work:
 
     def _fold_weights(self, train: np.ndarray, among: np.ndarray) -> np.ndarray:
         prices = shares_in(self._broken[train], self.data.gold[train]).prices
-        prior = np.where(self._auto, prices, 0.0)
+        prior = np.where(self._auto & (prices >= self._least), prices, 0.0)
         some = self.chosen(among, prior)
         weights = np.zeros(len(among))
         if self.how.algorithm == "likelihood":

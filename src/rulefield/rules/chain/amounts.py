@@ -45,6 +45,7 @@ class AmountReader:
         self.n_rules, self.m, self._forms = len(spaces), n_labels, forms
         self._spaces = list(dict.fromkeys([ClassSpace(), *spaces]))
         self._reads = any(space.reads_tokens for space in self._spaces)
+        self._local = all(space.is_local for space in self._spaces)
         number = {space: s for s, space in enumerate(self._spaces)}
         self._space = [number[space] for space in spaces]
         fixed = [r for r in range(self.n_rules) if not grows[r]]
@@ -69,7 +70,7 @@ class AmountReader:
         if len(wrong):
             j = int(wrong[0])
             raise RuleError(f"every token needs a label; {sizes[owner[j]]} tokens have {lengths[j]} labels.")
-        classes = np.concatenate([self._classes_of(x) for x in inputs], axis=1) if len(inputs) else self._no_classes
+        classes = self._classes_of_all(inputs, sizes)
         flat = _Flat(
             np.concatenate(
                 [np.asarray(labels, dtype=np.uint64) for labels in labellings] or [np.zeros(0, np.uint64)]
@@ -84,9 +85,15 @@ class AmountReader:
         done = (threads or Threads(1)).map(lambda some: self._part(flat, lengths, some), parts)
         return vstack(done, format="csr") if done else csr_matrix((0, self.n_rules))
 
-    @property
-    def _no_classes(self) -> np.ndarray:
-        return np.zeros((len(self._spaces), 0), dtype=np.uint16)
+    def _classes_of_all(self, inputs: Sequence[Any], sizes: np.ndarray) -> np.ndarray:
+        """Class of each token of all inputs in each space, (n_spaces, n_tokens)."""
+        if not len(inputs):
+            return np.zeros((len(self._spaces), 0), dtype=np.uint16)
+        if not self._reads or not self._local or any(isinstance(x, int) for x in inputs):
+            return np.concatenate([self._classes_of(x) for x in inputs], axis=1)
+        meets = remembered([token for tokens in inputs for token in tokens])
+        owner = np.repeat(np.arange(len(sizes)), sizes)
+        return np.array([space.joined_classes(owner, meets) for space in self._spaces])
 
     def _part(self, flat: "_Flat", lengths: np.ndarray, some: np.ndarray) -> csr_matrix:
         out = np.zeros((len(some), self.n_rules), dtype=np.int32)

@@ -60,6 +60,34 @@ class ClassSpace:
         classes.flags.writeable = False
         return classes
 
+    @property
+    def is_local(self) -> bool:
+        """Whether its conditions look at one token each, so that many inputs can be asked as one."""
+        return all(condition.is_local for condition, _ in self.bits if isinstance(condition, TokenCondition))
+
+    def joined_classes(self, owner: np.ndarray, meets: Meets) -> np.ndarray:
+        """Class of each token of inputs that were put one behind the other; ``owner`` is the input of each token."""
+        classes = np.zeros(len(owner), dtype=np.uint16)
+        for i, (condition, offset) in enumerate(self.bits):
+            if isinstance(condition, TokenCondition):
+                value = shifted(meets(condition), offset)
+                if offset:
+                    value &= shifted_owner(owner, offset) == owner
+            else:
+                value = shifted_owner(owner, 1) != owner
+            classes |= value.astype(np.uint16) << np.uint16(i)
+        return classes
+
+
+def shifted_owner(owner: np.ndarray, offset: int) -> np.ndarray:
+    """Owner of the token ``offset`` places on; -1 beyond the ends."""
+    out = np.full(len(owner), -1, dtype=np.int64)
+    if offset > 0:
+        out[:-offset] = owner[offset:]
+    elif offset < 0:
+        out[-offset:] = owner[:offset]
+    return out
+
 
 @lru_cache(maxsize=4096)
 def _one_class(n: int) -> np.ndarray:

@@ -177,7 +177,7 @@ class Workers:
         return max(1, sum(worker["nthreads"] for worker in self._workers().values()))
 
     def _workers(self) -> dict[str, Any]:
-        return self.client.scheduler_info(n_workers=-1)["workers"]
+        return self.client.scheduler_info(n_workers=-1).get("workers", {})  # {} where the scheduler is gone
 
     def _result(self, future: Any) -> Any:
         lonely = 0.0

@@ -41,8 +41,8 @@ MOST_PIECES = 1_000
 FIRST_ROUNDS = 12  # before what is left is looked at as a smaller problem
 FEW_LEFT = 0.5  # of the labels beyond one per node: with fewer left a smaller problem is worth building
 NODE_WORK = 30_000  # entries looked at under soft arc consistency that count as one search node
-FIRST_WORK = 5_000_000  # of such entries, where pairs are forbidden, before anything else is tried
-MOST_WORK = 500_000_000
+FIRST_WORK = 5_000_000  # of such entries, where labels are many, before anything else is tried
+MOST_WORK = 80_000_000  # in one turn: what is open after this is left to pieces and HiGHS
 MANY_LABELS = 12  # of a node: a sweep costs the square
 ONE_PIECE = 0.8  # of the open nodes in one piece: splitting would not pay
 
@@ -130,11 +130,12 @@ def _solve(parts: GraphParts, search: Search, budget: Budget) -> str:
     """Close the gap of a search as far as the budget allows; return the engine that came last."""
     descend(search, FIRST_ROUNDS, progress=ROOT_PROGRESS, deadline=budget.deadline)
     tight = search.is_open and _is_tight(parts)
+    many = tight and int(parts.potentials.n_labels.max()) >= MANY_LABELS
     if tight:
-        budget.search_softly(search, begin_soft(search), FIRST_WORK)
+        budget.search_softly(search, begin_soft(search), FIRST_WORK if many else FIRST_WORK // 5)
         if not search.is_open:
             return "soft"
-    if search.is_open and not tight:
+    if search.is_open and not many:
         _search_what_is_left(parts, search, budget)
     if search.network.n_nodes > MANY_NODES and search.value > -np.inf:
         return _solve_large(parts, search, budget)
@@ -142,7 +143,7 @@ def _solve(parts: GraphParts, search: Search, budget: Budget) -> str:
         descend(search, progress=ROOT_PROGRESS, deadline=budget.deadline)
     engine = "tree" if search.network.is_forest else "branch" if search.nodes else "trws"
     if search.is_open:
-        engine = _branch(parts, search, budget, tight)
+        engine = _branch(parts, search, budget, many)
     if search.is_open and search.value == -np.inf:
         budget.search(search)  # labels can only be ruled out by a labelling, so find one first
     if search.is_open and search.value > -np.inf:
@@ -150,13 +151,13 @@ def _solve(parts: GraphParts, search: Search, budget: Budget) -> str:
     return engine
 
 
-def _branch(parts: GraphParts, search: Search, budget: Budget, tight: bool) -> str:
+def _branch(parts: GraphParts, search: Search, budget: Budget, many: bool) -> str:
     """Search from the root's bound, under soft arc consistency and on sweeps by turns; return who closed the gap.
 
     The first begins from the root's messages, which the second overwrites.
     """
     soft = begin_soft(search)
-    if tight:
+    if many:
         budget.search_softly(search, soft, 2 * FIRST_WORK)
     if search.is_open:
         _search_what_is_left(parts, search, budget)

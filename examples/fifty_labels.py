@@ -20,7 +20,7 @@ from rulefield import rules as r
 from rulefield.datasets import make_citations
 
 X, y = make_citations(500, seed=5, noise=0.6)
-labelled, pool, test = slice(0, 200), slice(200, 300), slice(300, 500)
+pool, test = slice(200, 300), slice(300, 500)  # the first ones are labelled
 sizes = [int(word) for word in sys.argv[1:] if word.isdigit()] or [50]
 settings = {"scheme": "BIO", "l2": 0.5}
 

@@ -81,7 +81,7 @@ def begin_soft(search: Search) -> SoftSearch | None:
         weight=np.ones(len(to)),
         flags=np.zeros((4, n), np.uint8),
         work=np.zeros(1, np.int64),
-        room=np.zeros((2, int(sizes.max()))),
+        room=np.zeros(int(sizes.max())),
     )
     rows = OpenDecisions(
         np.empty((n + 1, len(f))),

@@ -46,7 +46,7 @@ class Soft(NamedTuple):
     weight: np.ndarray  # of arcs: contradictions met
     flags: np.ndarray  # (4, n): queues Q, R, S and P
     work: np.ndarray  # entries looked at
-    room: np.ndarray  # (2, widest)
+    room: np.ndarray  # of a node's labels
 
 
 class OpenDecisions(NamedTuple):
@@ -199,7 +199,7 @@ def full_support(s, v, k, eps, top):
     w = s.to[k]
     begin, there, mine, theirs = s.at[v], s.at[w], s.half[k], s.half[s.back[k]]
     q = s.at[w + 1] - there
-    P, E = s.room[0], s.room[1]
+    P = s.room
     rose, any_gain = False, False
     s.work[0] += s.size[v]
     i = begin
@@ -248,9 +248,9 @@ def full_support(s, v, k, eps, top):
                 value = P[a] - (s.cost[s.cost_at[k] + a * q + b] - s.f[mine + a] - s.f[theirs + b])
                 most = max(most, value)
         if most > 0.0:
-            E[b] = min(most, s.f[there + b])
-            s.f[there + b] -= E[b]
-            s.f[theirs + b] -= E[b]
+            moved = min(most, s.f[there + b])
+            s.f[there + b] -= moved
+            s.f[theirs + b] -= moved
     s.work[0] += s.size[v]
     for i in range(begin, begin + s.size[v]):
         a = s.vals[i]
@@ -463,7 +463,7 @@ def cost_of(s, labels):
 
 @kernel
 def soft_search(s, rows, depth, best, labels, slack, limit, last):
-    """Search until no decision is open, rows are used up, or ``limit`` entries were looked at.
+    """Search until no decision is open or ``limit`` entries were looked at; open decisions are of different nodes.
 
     ``depth`` is the number of open decisions, -1 at the very beginning. Returns it (0: done), the best cost (its labels in
     ``labels``) and the node of the last contradiction.

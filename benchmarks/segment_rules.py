@@ -75,7 +75,7 @@ def main() -> None:
         crf.predict(test[0], rules=rules)
         ruled, under = cpu(lambda rules=rules: crf.predict(test[0], rules=rules), options.repeat)
         decoder = crf._ruled(rules)
-        alone, _ = cpu(lambda decoder=decoder: decoder.best(data, tokens, None), options.repeat)
+        alone, _ = cpu(lambda decoder=decoder: decoder.results(data, tokens, None), options.repeat)
         found = crf.decode(test[0], rules=rules)
         engines = Counter(f"{row.engine} {row.status}" for row in found)
         changed = sum(list(a) != list(b) for a, b in zip(free, under))

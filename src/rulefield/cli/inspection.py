@@ -7,7 +7,7 @@ from rich.table import Table
 from rulefield.cli.opened import OpenedChain, OpenedJoint, OpenedRuled, open_model
 from rulefield.cli.show import console
 from rulefield.encode.labels import nearest
-from rulefield.exceptions import InputError, LabelError
+from rulefield.exceptions import LabelError
 
 
 def run_inspect(model: str, top: int, labels: list[str], explain: str | None) -> None:
@@ -38,15 +38,13 @@ def run_inspect(model: str, top: int, labels: list[str], explain: str | None) ->
 
 
 def explained(opened: OpenedChain, tokens: list[str], top: int) -> str:
-    """Say why a chain labels tokens as it does, and what its rules change."""
-    if opened.chain is None:
-        raise InputError(f"--explain works with chain models; this file holds a {opened.kind} model.")
-    text = str(opened.crf.explain(tokens, top=top))
+    """Say why a model labels tokens as it does, and what its rules change."""
+    found = opened.crf.explain(tokens, top=top)
+    text = "\n".join(f"{task}\n{one}" for task, one in found.items()) if isinstance(found, dict) else str(found)
     rules = opened.crf.rules_ if isinstance(opened, OpenedRuled) else opened.crf.rules
     if not rules:
         return text
-    found = opened.crf.decode([tokens])[0]
-    return f"{text}\nwith {len(rules)} rules: {found}"
+    return f"{text}\nwith {len(rules)} rules: {opened.crf.decode([tokens])[0]}"
 
 
 def _labels(opened: OpenedChain) -> list[Any]:
@@ -82,11 +80,9 @@ def _shown(labels: list[Any]) -> str:
 
 
 def _weights(opened: OpenedChain, top: int) -> list[tuple[str, Any]]:
-    """Largest weights of the chains that a model is made of, with the name of each."""
-    if opened.chain is not None:
-        return [("", opened.chain.explain(top=top))]
+    """Largest weights of the model, or of the chains that it is made of, with the name of each."""
     if not isinstance(opened, OpenedJoint):
-        return []
+        return [("", (opened.chain or opened.crf).explain(top=top))]
     from rulefield.estimators.chain.explanations import explain_model
 
     crf, names = opened.crf, opened.crf._encoder.names

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV, cross_val_predict
 
 from oracles.segments import SCHEMES
+from rulefield import rules as r
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
-from rulefield.encode.spans import spans
+from rulefield.encode.spans import convert, spans
 from rulefield.estimators.files import load
 from rulefield.estimators.segments import estimator as module
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
@@ -91,6 +93,49 @@ def test_lexicons_match_whole_phrases_in_any_case():
     assert list(zip(found.end, found.length, found.feature)) == [(1, 1, 0), (2, 2, 2), (7, 2, 2)]
     with pytest.raises(InputError, match="plain tokens"):
         matcher.find([[{"word": "ada"}]])
+
+
+# --- explanations ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scheme", ["BIO", "IOB1", None])
+def test_explanations_add_up_to_the_difference_of_two_segmentations(scheme):
+    X, y = citations(20) if scheme else runs(10)
+    y = [convert(row, "BIO", scheme) for row in y] if scheme == "IOB1" else y
+    crf = SegmentCRF(scheme=scheme, l2=0.1, lexicons={"names": NAMES} if scheme else None).fit(X, y)
+    for x in X[:3]:
+        data, _, _ = crf._given([x], None)
+        potentials = crf._decoder().potentials(data)[0]
+        told = crf.explain(x, top=100)
+        assert [token.label for token in told.tokens] == list(crf.predict([x])[0])
+        segments = crf.predict_segments([x])[0]
+        best = scored(potentials, crf, [(s.stop - s.start, s.type) for s in segments])
+        for k, segment in enumerate(segments):
+            size, own = segment.stop - segment.start, told.tokens[segment.start : segment.stop]
+            (other,) = {token.runner_up for token in own}
+            instead = [(1, other)] * size if scheme and other == "O" else [(size, other)]
+            pieces = [(s.stop - s.start, s.type) for s in segments]
+            worse = scored(potentials, crf, pieces[:k] + instead + pieces[k + 1 :])
+            assert_allclose(sum(token.margin for token in own), best - worse)
+            assert_allclose(sum(v for token in own for _, v in token.features + token.transitions), best - worse)
+            chances = [token.probability for token in own]
+            assert_allclose(
+                chances, [row[segment.type] for row in crf.predict_marginals([x])[0]][segment.start : segment.stop]
+            )
+    assert all(str(kind) in str(crf.explain()) for kind in crf.classes_)
+
+
+def scored(potentials, crf, pieces):
+    return potentials.score([size for size, _ in pieces], [crf.classes_.index(kind) for _, kind in pieces])
+
+
+def test_explanations_name_whole_matches_and_rules_that_are_broken():
+    X, y = citations(20)
+    crf = SegmentCRF(scheme="BIO", l2=0.1, lexicons={"names": NAMES}).fit(X, y)
+    assert any(name == "in names" for token in crf.explain(X[0], top=100).tokens for name, _ in token.features)
+    told = crf.explain(X[0], rules=[r.absent("year").soft(0.01).named("no years")])
+    assert [broken.rule for broken in told.broken] == ["no years"]
+    assert crf.explain(X[0], known=["O", *[None] * (len(X[0]) - 1)]).tokens[0].label == "O"
 
 
 # --- learning and predicting ----------------------------------------------------------------------------

@@ -10,7 +10,8 @@ from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.base import SequenceEstimator
 from rulefield.estimators.chain.corpora import answers, refuse_client
 from rulefield.estimators.chain.decoding import ChainDecoder
-from rulefield.estimators.chain.explanations import ChainExplainer, Explanation, ModelExplanation, explain_model
+from rulefield.estimators.chain.explanations import ChainExplainer, explain_model
+from rulefield.estimators.explanations import Explanation, ModelExplanation
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.sequences import label_lists, object_array, span_score, token_lists, whole_rows

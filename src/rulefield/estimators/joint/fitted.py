@@ -7,7 +7,8 @@ import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.base import SequenceEstimator
-from rulefield.estimators.chain.explanations import ChainExplainer, Explanation
+from rulefield.estimators.chain.explanations import ChainExplainer
+from rulefield.estimators.explanations import Explanation
 from rulefield.estimators.inputs import InputEncoder, as_list
 from rulefield.estimators.joint.decoding import JointDecoder, Known
 from rulefield.estimators.joint.labels import TaskLabels

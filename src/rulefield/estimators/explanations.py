@@ -1,0 +1,133 @@
+"""Why a sequence got its labels, token by token: what the explanations of chains and of segments share."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from rulefield.estimators.labelings import BrokenRule
+from rulefield.models.pairs import CsrRows, PairTable
+
+Contribution = tuple[str, float]
+
+
+@dataclass(frozen=True)
+class TokenExplanation:
+    """Why a token got its label rather than the runner-up.
+
+    ``features`` and ``transitions`` list what the label scored from each, minus what the runner-up would have
+    (with its neighbours as they are); the largest in absolute value come first. ``margin`` is their total.
+    """
+
+    token: Any
+    label: Any
+    probability: float
+    runner_up: Any
+    runner_up_probability: float
+    margin: float
+    features: tuple[Contribution, ...]
+    transitions: tuple[Contribution, ...]
+
+    def __str__(self) -> str:
+        head = f"{self.token!s:20.20} {self.label!s:14} {self.probability:6.1%}"
+        parts = ", ".join(f"{name} {value:+.2f}" for name, value in (*self.features, *self.transitions))
+        return f"{head}  over {self.runner_up!s} {self.runner_up_probability:.1%}: {parts}"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why one sequence got its labels, token by token, and which rules they break.
+
+    Where rules decided, the label may score less than the runner-up: ``margin`` is the model's own.
+    """
+
+    tokens: tuple[TokenExplanation, ...]
+    broken: tuple[BrokenRule, ...] = ()
+    note: str = ""
+
+    def _repr_html_(self) -> str:
+        from rulefield.report.notebook import explanation_html
+
+        return explanation_html(self)
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, (*self.tokens, *self.broken, *([self.note] if self.note else []))))
+
+
+@dataclass(frozen=True)
+class ModelExplanation:
+    """The largest weights of a model: features by label, transitions, starts and ends."""
+
+    features: dict[Any, tuple[Contribution, ...]]
+    transitions: tuple[tuple[Any, Any, float], ...]
+    start: tuple[tuple[Any, float], ...]
+    end: tuple[tuple[Any, float], ...]
+
+    def _repr_html_(self) -> str:
+        from rulefield.report.notebook import weights_html
+
+        return weights_html(self)
+
+    def __str__(self) -> str:
+        lines = ["transitions"]
+        lines += [f"  {a} -> {b}  {w:+.3f}" for a, b, w in self.transitions]
+        for label, rows in self.features.items():
+            lines += [f"{label}", *(f"  {w:+.3f}  {name}" for name, w in rows)]
+        return "\n".join(lines)
+
+
+def feature_scores(
+    table: PairTable, weights: np.ndarray, rows: CsrRows, t: int, label: int, names: Sequence[str]
+) -> dict[str, float]:
+    """Score that each feature of row ``t`` gives a label, by name."""
+    indptr, indices, values = rows
+    found: dict[str, float] = {}
+    for i in range(int(indptr[t]), int(indptr[t + 1])):
+        feature = int(indices[i])
+        first, last = int(table.ptr[feature]), int(table.ptr[feature + 1])
+        place = first + int(np.searchsorted(table.label[first:last], label))
+        weight = float(weights[place]) if place < last and table.label[place] == label else 0.0
+        found[names[feature]] = found.get(names[feature], 0.0) + float(values[i]) * weight
+    return found
+
+
+def differences(of: Mapping[str, float], other: Mapping[str, float]) -> list[Contribution]:
+    """By name, what one label scores minus what the other does."""
+    return [(name, difference(of.get(name, 0.0), other.get(name, 0.0))) for name in {**of, **other}]
+
+
+def largest_features(
+    table: PairTable, weights: np.ndarray, labels: list[Any], names: list[str], top: int
+) -> dict[Any, tuple[Contribution, ...]]:
+    """Return the ``top`` features of each label with the largest weights, by absolute value."""
+    feature = np.repeat(np.arange(table.n_features), table.counts)
+    found = {}
+    for k, label in enumerate(labels):
+        own = np.flatnonzero(table.label == k)
+        best = own[largest(weights[own], top)]
+        found[label] = tuple((names[feature[i]], float(weights[i])) for i in best)
+    return found
+
+
+def most(parts: list[Contribution], top: int) -> tuple[Contribution, ...]:
+    """Return the ``top`` parts that say most, either way."""
+    kept = [part for part in parts if part[1] != 0]
+    return tuple(sorted(kept, key=lambda part: -abs(part[1]))[:top])
+
+
+def difference(a: float, b: float) -> float:
+    """Return a - b; 0 where both are forbidden."""
+    return float(a - b) if a > -np.inf or b > -np.inf else 0.0
+
+
+def runner_up(probability: np.ndarray, label: int) -> int:
+    """Return the most probable label but that one (that one if there is no other)."""
+    others = probability.copy()
+    others[label] = -1.0
+    return int(others.argmax()) if len(others) > 1 else label
+
+
+def largest(values: np.ndarray, top: int) -> np.ndarray:
+    """Places of the ``top`` largest values, by absolute value."""
+    return np.argsort(-np.abs(values), kind="stable")[:top]

@@ -6,6 +6,7 @@ import pytest
 from rulefield.datasets.addresses import make_addresses
 from rulefield.datasets.citations import make_citations
 from rulefield.datasets.draw import Draw, add_noise, typo
+from rulefield.datasets.texts import make_invoices, make_log_lines, make_notes
 from rulefield.datasets.words import word_lists
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
@@ -25,6 +26,7 @@ CITATION_FIELDS = {
     "publisher",
 }
 CITATION_FIELDS |= {"location", "institution", "tech", "note"}
+AMOUNTS = {"net", "tax", "total"}
 ADDRESS_FIELDS = {"number", "street", "unit", "box", "building", "city", "state", "zip"}
 
 
@@ -110,3 +112,26 @@ def test_bad_parameters(make):
     for options in ({"n": -1}, {"noise": 2}):
         with pytest.raises(InputError, match="noise between 0 and 1"):
             make(**options)
+
+
+@pytest.mark.parametrize("make", [make_invoices, make_log_lines, make_notes])
+def test_made_texts_have_spans_that_lie_apart_and_cover_words(make):
+    texts, spans = make(200, seed=3)
+    assert (texts, spans) == make(200, seed=3)
+    assert texts != make(200, seed=4)[0]
+    for text, found in zip(texts, spans):
+        assert found == sorted(found)
+        assert all(first[1] < second[0] for first, second in zip(found, found[1:]))
+        assert all(text[a:b] == text[a:b].strip() != "" for a, b, _ in found)
+    assert make(0) == ([], [])
+    with pytest.raises(InputError, match="n must be >= 0"):
+        make(-1)
+
+
+def test_net_and_tax_make_the_total():
+    for text, found in zip(*make_invoices(100, seed=0)):
+        fields = {
+            label: int(text[a:b].replace(",", "").replace(".", "")) for a, b, label in found if label in AMOUNTS
+        }
+        if "tax" in fields:
+            assert fields["net"] + fields["tax"] == fields["total"]

@@ -102,6 +102,12 @@ def test_effect_counts_right_and_wrong(client, bench, model):
     assert found["worse"] == sum(a == g and b != g for a, b, g in triples) > 0
     assert found["better"] == sum(a != g and b == g for a, b, g in triples)
     assert found["broken"] == [0]
+    assert post(client, "/effect", rules=[rule], before=[rule])["changed"] == []  # what was kept belongs to other rules
+    assert post(client, "/effect", rules=[rule], before=[]) == found
+    other = rf.TextParser.of(rf.ChainCRF(scheme="BIO", max_iter=1).fit(X[:2], gold[:2]), "whitespace")
+    bench.parser = other  # as after training again
+    fresh = Workbench(other, bench.items)
+    assert post(client, "/effect", rules=[rule], before=[]) == fresh.effect(fresh.rules([rule]), [])
 
 
 def test_corrections_are_saved_and_learned_from(client, bench):

@@ -111,7 +111,7 @@ def _sentence(text: str, status: int) -> JSONResponse:
 
 
 def _asked(bench: Workbench, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-    """Answer a question in a thread, within the time limit; mistakes of the client are one sentence."""
+    """Answer a question in a thread, its JSON included, within the time limit; mistakes of the client are one sentence."""
 
     async def endpoint(request: Request) -> Response:
         body: Any = {}
@@ -123,8 +123,7 @@ def _asked(bench: Workbench, answer: Answer) -> Callable[[Request], Awaitable[Re
             if not isinstance(body, dict):
                 return _sentence("the body must be a JSON object.", 400)
         try:
-            found = await asyncio.wait_for(run_in_threadpool(answer, bench, body), SECONDS)
-            return JSONResponse(found)
+            return await asyncio.wait_for(run_in_threadpool(lambda: JSONResponse(answer(bench, body))), SECONDS)
         except RulefieldError as error:
             return _sentence(str(error), 422)
         except TimeoutError:

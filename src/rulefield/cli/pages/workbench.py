@@ -23,7 +23,7 @@ from rulefield.report.suggest import suggest
 from rulefield.rules import RuleCompiler
 from rulefield.rules.finding.check import amounts_table
 from rulefield.rules.rule import Rule
-from rulefield.rules.text import from_dicts, to_dicts
+from rulefield.rules.text import dumps, from_dicts, to_dicts
 
 MOST_RULES = 200
 MOST_TEXTS = 1_000
@@ -56,6 +56,7 @@ class Workbench:
     def __init__(self, parser: Any, items: Sequence[Item] = (), corrections: str | None = None):
         self.parser, self.items, self.corrections = parser, list(items), corrections
         self.lock = threading.Lock()
+        self._predicted: tuple[Any, ...] = ()
         self.training: dict[str, Any] = {"state": "idle"}
 
     @property
@@ -189,11 +190,9 @@ class Workbench:
 
     def effect(self, rules: list[Rule], before: list[Rule]) -> dict[str, Any]:
         """Count what ``rules`` change in the whole data in place of ``before``, right and wrong where gold is known."""
-        tokens = [item.tokens for item in self.items if item.tokens]
         places = [i for i, item in enumerate(self.items) if item.tokens]
-        model = copy.copy(self.model)
-        model.n_jobs, model.on_infeasible = -1, "relax"
-        old, new = (list(model.predict(tokens, rules=acting)) for acting in (before, rules))
+        tokens = [self.items[i].tokens for i in places]
+        old, new = self._before(tokens, before), self._predict(tokens, rules)
         changed = [k for k in range(len(tokens)) if old[k] != new[k]]
         better = worse = 0
         for k in changed:
@@ -209,6 +208,19 @@ class Workbench:
             "worse": worse,
             "broken": (amounts > 0).sum(axis=1).tolist(),
         }
+
+    def _predict(self, tokens: list[Any], rules: list[Rule]) -> list[list[str]]:
+        model = copy.copy(self.model)
+        model.n_jobs, model.on_infeasible = -1, "relax"
+        return list(model.predict(tokens, rules=rules))
+
+    def _before(self, tokens: list[Any], rules: list[Rule]) -> list[list[str]]:
+        """Predict under the rules that changes are counted against: the same ones question after question, so kept."""
+        asked = (self.model, len(tokens), dumps(rules))
+        known = self._predicted
+        if not known or known[:3] != asked:
+            self._predicted = known = (*asked, self._predict(tokens, rules))
+        return known[3]
 
     def next(self, rules: list[Rule]) -> int | None:
         """Return the text that a person should label next: among those that nobody corrected."""

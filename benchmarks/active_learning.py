@@ -3,7 +3,7 @@
 Both begin with the same 10 random sequences and take 10 more at a time; what is not in the pool is the test set. The interval
 is that of the mean difference over draws (Student's t, 95 %).
 
-    RULEFIELD_DATA=... python benchmarks/active_learning.py [--draws 10] [--sets cora us50] [--diversity 0.5]
+    RULEFIELD_DATA=... python benchmarks/active_learning.py [--draws 10] [--sets cora us50] [--diversity 0.5] [--first 0]
 """
 
 import argparse
@@ -55,13 +55,14 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=10)
     parser.add_argument("--sets", nargs="+", default=["cora", "us50"])
     parser.add_argument("--diversity", type=float, default=0.5)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first draw")
     options = parser.parse_args()
     data_folder()
     record = {}
     for name in options.sets:
         X, y = read(name)
         runs: dict[bool, list] = {True: [], False: []}
-        for seed in range(options.draws):
+        for seed in range(options.first, options.first + options.draws):
             order = np.random.default_rng(seed).permutation(len(X))
             for active, rows in runs.items():
                 rows.append(curve(X, y, order, POOL[name], active, options.diversity))

@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 import rulefield as rf
 from rulefield import rules as r
-from rulefield.cli.pages import serve
+from rulefield.cli.pages import app, serve
 from rulefield.cli.pages.app import LARGEST_BODY, POSTS, make_app
 from rulefield.cli.pages.workbench import Workbench, items_of
 from rulefield.exceptions import InputError
@@ -102,7 +102,9 @@ def test_effect_counts_right_and_wrong(client, bench, model):
     assert found["worse"] == sum(a == g and b != g for a, b, g in triples) > 0
     assert found["better"] == sum(a != g and b == g for a, b, g in triples)
     assert found["broken"] == [0]
-    assert post(client, "/effect", rules=[rule], before=[rule])["changed"] == []  # what was kept belongs to other rules
+    assert (
+        post(client, "/effect", rules=[rule], before=[rule])["changed"] == []
+    )  # what was kept belongs to other rules
     assert post(client, "/effect", rules=[rule], before=[]) == found
     other = rf.TextParser.of(rf.ChainCRF(scheme="BIO", max_iter=1).fit(X[:2], gold[:2]), "whitespace")
     bench.parser = other  # as after training again
@@ -163,6 +165,16 @@ def test_what_must_be_refused_is_refused_in_a_sentence(client):
         answer = client.post(path, json=body)
         assert answer.status_code == 422, (path, answer.text)
         assert answer.json()["error"].endswith((".", "'")), answer.text
+
+
+def test_an_answer_that_takes_too_long_is_refused_in_time(bench, monkeypatch):
+    monkeypatch.setattr(app, "SECONDS", 0.05)
+    monkeypatch.setattr(bench, "check", lambda entries: time.sleep(2))
+    begun = time.perf_counter()
+    answer = TestClient(make_app(bench)).post("/rules/check", json={"rules": []})
+    assert answer.status_code == 503
+    assert "no answer within" in answer.json()["error"]
+    assert time.perf_counter() - begun < 1.5
 
 
 def test_a_token_guards_everything_but_the_empty_page(bench):

@@ -3,9 +3,11 @@
 import asyncio
 import hmac
 import json
+import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
@@ -23,6 +25,8 @@ from rulefield.rules.text import dumps
 
 LARGEST_BODY = 2_000_000
 SECONDS = 60.0
+AT_ONCE = max(2, os.cpu_count() or 1) + 2
+"""Questions that are worked on at once; more threads than cores would only take turns."""
 POLICY = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' data:"
 OPEN = ("/healthz", "/health", "/", "/workbench.js", "/workbench.css")
 """Paths that tell nothing: they need no token."""
@@ -41,6 +45,7 @@ def make_app(bench: Workbench, *, token: str | None = None, hosts: list[str] | N
     hosts : list of str, optional
         Names that the ``Host`` of a request may have: other web sites cannot reach a local server under a name of theirs.
     """
+    limiter = CapacityLimiter(AT_ONCE)
     allowed = hosts or ["localhost", "127.0.0.1", "[::1]", "testserver"]
     routes = [
         Route("/", lambda request: _page(bench), methods=["GET"]),
@@ -49,11 +54,11 @@ def make_app(bench: Workbench, *, token: str | None = None, hosts: list[str] | N
         Route("/healthz", lambda request: JSONResponse({"status": "ok"}), methods=["GET"]),
         Route("/health", lambda request: JSONResponse({"status": "UP", "model_class": "rulefield"}), methods=["GET"]),
         Route("/openapi.json", lambda request: JSONResponse(openapi()), methods=["GET"]),
-        Route("/about", _asked(bench, lambda b, _: b.about()), methods=["GET"]),
-        Route("/retrain", _asked(bench, lambda b, _: b.training), methods=["GET"]),
+        Route("/about", _asked(bench, limiter, lambda b, _: b.about()), methods=["GET"]),
+        Route("/retrain", _asked(bench, limiter, lambda b, _: b.training), methods=["GET"]),
         Route("/model", _download(bench, lambda b: b.parser.to_bytes(), "model.rf"), methods=["GET"]),
         Route("/corrections", _download(bench, lambda b: b.records().encode(), "corrections.jsonl"), methods=["GET"]),
-        *(Route(path, _asked(bench, answer), methods=["POST"]) for path, (answer, _) in POSTS.items()),
+        *(Route(path, _asked(bench, limiter, answer), methods=["POST"]) for path, (answer, _) in POSTS.items()),
     ]
     guards = [Middleware(TrustedHostMiddleware, allowed_hosts=allowed)] if "*" not in allowed else []
     app = Starlette(routes=routes, middleware=guards)
@@ -110,7 +115,7 @@ def _sentence(text: str, status: int) -> JSONResponse:
     return JSONResponse({"error": text}, status_code=status)
 
 
-def _asked(bench: Workbench, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
+def _asked(bench: Workbench, limiter: CapacityLimiter, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
     """Answer a question in a thread, its JSON included, within the time limit; mistakes of the client are one sentence."""
 
     async def endpoint(request: Request) -> Response:
@@ -123,7 +128,10 @@ def _asked(bench: Workbench, answer: Answer) -> Callable[[Request], Awaitable[Re
             if not isinstance(body, dict):
                 return _sentence("the body must be a JSON object.", 400)
         try:
-            return await asyncio.wait_for(run_in_threadpool(lambda: JSONResponse(answer(bench, body))), SECONDS)
+            work = to_thread.run_sync(
+                lambda: JSONResponse(answer(bench, body)), abandon_on_cancel=True, limiter=limiter
+            )
+            return await asyncio.wait_for(work, SECONDS)
         except RulefieldError as error:
             return _sentence(str(error), 422)
         except TimeoutError:

@@ -1,46 +1,26 @@
-"""What sequence models take of scikit-learn, and what stands in for it in a process that only opens and applies them.
+"""scikit-learn's conventions for sequence models, without importing it.
 
-Importing scikit-learn takes longer than opening a model and parsing a text. ``rulefield parse`` and ``rulefield predict``
-call :func:`do_without` before any estimator is imported: the names here are then stand-ins, which hold parameters and
-tell fitted from unfitted, and that is all that prediction asks of them. In every other process they are scikit-learn's own.
+Importing scikit-learn takes longer than opening a model and parsing a text, and with what it imports in turn (scipy.stats,
+pandas where that is installed) more memory than the weights of a chain. So :class:`Estimator` holds parameters and tells
+fitted from unfitted by itself. What only scikit-learn asks for (tags, routing of metadata), and what only it can
+give (how an estimator looks), comes from scikit-learn's own ``BaseEstimator``, at the moment when somebody asks.
 """
 
 import inspect
 import sys
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, Any, Self
 
-from rulefield.exceptions import InputError
+import numpy as np
 
 if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator as BaseEstimator
-    from sklearn.base import TransformerMixin as TransformerMixin
-    from sklearn.utils import check_random_state as check_random_state
-    from sklearn.utils.validation import check_is_fitted as check_is_fitted
-
-_SOURCES = {
-    "BaseEstimator": "sklearn.base",
-    "TransformerMixin": "sklearn.base",
-    "check_is_fitted": "sklearn.utils.validation",
-    "check_random_state": "sklearn.utils",
-}
-_without = False
+    from sklearn.base import BaseEstimator as _Typed
+else:
+    _Typed = object
 
 
-def do_without() -> None:
-    """Use stand-ins from now on, unless scikit-learn is loaded already: the two never mix."""
-    global _without
-    _without = "sklearn" not in sys.modules
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _SOURCES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _STAND_INS[name] if _without else getattr(import_module(_SOURCES[name]), name)
-
-
-class _Parameters:
-    """Constructor parameters by name, as scikit-learn's ``BaseEstimator`` keeps them."""
+class Estimator(_Typed):
+    """Constructor parameters by name, as scikit-learn's ``BaseEstimator`` keeps them: ``clone`` and searches work."""
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
@@ -48,38 +28,121 @@ class _Parameters:
         return sorted(p.name for p in found if p.name != "self" and p.kind is not p.VAR_KEYWORD)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the constructor's parameters."""
-        return {name: getattr(self, name) for name in self._get_param_names()}
+        """Return the constructor's parameters; with ``deep`` also those of parameters that are estimators."""
+        params: dict[str, Any] = {}
+        for name in self._get_param_names():
+            value = getattr(self, name)
+            if deep and hasattr(value, "get_params") and not isinstance(value, type):
+                params |= {f"{name}__{inner}": v for inner, v in value.get_params().items()}
+            params[name] = value
+        return params
 
-    def set_params(self, **params: Any) -> Any:
-        """Set constructor parameters by name."""
-        strange = sorted(set(params) - set(self._get_param_names()))
-        if strange:
-            raise InputError(f"{strange[0]!r} is no parameter of {type(self).__name__}.")
-        self.__dict__.update(params)
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters by name, those of a parameter that is an estimator as ``name__inner``."""
+        known = self._get_param_names()
+        inner: dict[str, dict[str, Any]] = {}
+        for key, value in params.items():
+            name, nested, rest = key.partition("__")
+            if name not in known:
+                raise ValueError(
+                    f"Invalid parameter {name!r} for {type(self).__name__}. Valid parameters are: {known!r}."
+                )
+            if nested:
+                inner.setdefault(name, {})[rest] = value
+            else:
+                setattr(self, name, value)
+        for name, values in inner.items():
+            getattr(self, name).set_params(**values)
         return self
+
+    def __repr__(self) -> str:
+        return repr(_as_scikit(self))
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.base import BaseEstimator
+
+        return BaseEstimator.__sklearn_tags__(self)
 
     def __getstate__(self) -> dict[str, Any]:
         return dict(self.__dict__)
 
+    if not TYPE_CHECKING:
 
-class _Nothing:
-    """A mixin of which prediction needs nothing."""
-
-
-def _is_fitted(estimator: Any, attributes: str | None = None) -> None:
-    told = getattr(estimator, "__sklearn_is_fitted__", None)
-    if not (hasattr(estimator, attributes) if attributes else told is None or told()):
-        raise InputError(f"this {type(estimator).__name__} is not fitted yet.")
-
-
-def _random_state(seed: Any) -> Any:
-    return import_module("sklearn.utils").check_random_state(seed)
+        def __getattr__(self, name: str) -> Any:
+            """Give what only scikit-learn's base has, to those who ask for it: notebooks, and scikit-learn itself."""
+            if name.startswith("_repr_") or (not name.startswith("__") and "sklearn.base" in sys.modules):
+                twin = _twin(type(self))
+                if twin is not type(self) and hasattr(twin, name):
+                    found = getattr(_as_scikit(self), name)
+                    return _returning(self, found) if name.endswith("_request") and name.startswith("set_") else found
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
 
 
-_STAND_INS = {
-    "BaseEstimator": _Parameters,
-    "TransformerMixin": _Nothing,
-    "check_is_fitted": _is_fitted,
-    "check_random_state": _random_state,
-}
+class TransformerMixin:
+    """What scikit-learn's pipelines ask of a transformer."""
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Learn from ``X`` and return what it is turned into."""
+        return self.fit(X, y).transform(X)  # type: ignore[attr-defined]
+
+    def __sklearn_tags__(self) -> Any:
+        from sklearn.utils import TransformerTags
+
+        tags = super().__sklearn_tags__()  # type: ignore[misc]
+        tags.transformer_tags = TransformerTags()
+        return tags
+
+
+def _as_scikit(estimator: Estimator) -> Any:
+    """Return the same estimator as one of scikit-learn's: they share their attributes."""
+    made: Any = object.__new__(_twin(type(estimator)))  # type: ignore[arg-type]
+    made.__dict__ = estimator.__dict__
+    return made
+
+
+def _returning(estimator: Estimator, method: Any) -> Any:
+    """Return a method of a twin that returns the estimator instead of the twin."""
+
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Estimator:
+        method(*args, **kwargs)
+        return estimator
+
+    return call
+
+
+@lru_cache(maxsize=256)
+def _twin(cls: type) -> type:
+    from sklearn.base import BaseEstimator
+
+    if cls.__dict__.get("__repr__") is BaseEstimator.__repr__:
+        return cls  # a twin is its own
+    bases = (cls,) if issubclass(cls, BaseEstimator) else (cls, BaseEstimator)
+    return type(cls.__name__, bases, {"__repr__": BaseEstimator.__repr__, "__doc__": cls.__doc__})
+
+
+def check_is_fitted(estimator: Any, attribute: str | None = None, *, msg: str | None = None) -> None:
+    """Raise scikit-learn's ``NotFittedError`` for an estimator that was not fitted."""
+    if not _is_fitted(estimator, attribute):
+        from sklearn.exceptions import NotFittedError
+
+        raise NotFittedError(msg or f"this {type(estimator).__name__} is not fitted yet; call fit before using it.")
+
+
+def _is_fitted(estimator: Any, attribute: str | None) -> bool:
+    if attribute is not None:
+        return hasattr(estimator, attribute)
+    if hasattr(estimator, "__sklearn_is_fitted__"):
+        return estimator.__sklearn_is_fitted__()
+    return any(name.endswith("_") and not name.startswith("_") for name in vars(estimator))
+
+
+def check_random_state(seed: Any) -> np.random.RandomState:
+    """Return a generator for a seed: None is numpy's own, a generator itself."""
+    if seed is None or seed is np.random:
+        return np.random.mtrand._rand
+    if isinstance(seed, (int, np.integer)):
+        return np.random.RandomState(seed)
+    if isinstance(seed, np.random.RandomState):
+        return seed
+    raise ValueError(f"{seed!r} cannot be used to seed a numpy.random.RandomState instance")

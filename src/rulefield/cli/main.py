@@ -13,7 +13,6 @@ import typer
 
 from rulefield.cli.rules import app as rules_app
 from rulefield.exceptions import InputError, RulefieldError
-from rulefield.scikit import do_without
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -352,8 +351,6 @@ def demo(
 
 def main() -> None:
     """Run the command line; mistakes in the input end with one sentence and exit code 2."""
-    if sys.argv[1:2] in (["parse"], ["predict"]):
-        do_without()
     warnings.showwarning = _show_warning
     signal.signal(signal.SIGTERM, _end)  # so that a file that is being written is cleaned up
     try:

@@ -6,7 +6,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import minimum_spanning_tree
 
 from rulefield.data.limits import WAY_OUT, usable
 from rulefield.exceptions import InputError
@@ -158,4 +157,6 @@ def spanning_tree(matrix: Any) -> sparse.coo_array:
     """Return the minimum spanning tree of a sparse matrix (scipy 1.15 and 1.16 read 32-bit indices only)."""
     csr = sparse.csr_array(matrix)
     narrow = (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32))
+    from scipy.sparse.csgraph import minimum_spanning_tree  # brings scipy.linalg, which no chain needs
+
     return minimum_spanning_tree(sparse.csr_array(narrow, shape=csr.shape)).tocoo()

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from rulefield.exceptions import InputError
-from rulefield.scikit import BaseEstimator, TransformerMixin
+from rulefield.scikit import Estimator, TransformerMixin
 
 FARTHEST = 1000
 """Most places that a template may look to the left or to the right."""
@@ -26,7 +26,7 @@ class _Line(NamedTuple):
     cells: tuple[tuple[int, int], ...]
 
 
-class Template(TransformerMixin, BaseEstimator):
+class Template(TransformerMixin, Estimator):
     r"""Turn tokens with columns into lists of feature strings by a CRF++ template.
 
     Parameters

@@ -8,7 +8,7 @@ from typing import Any
 from rulefield.encode.marks import mark_features
 from rulefield.encode.patterns import TokenClasses, shape, short_shape, without_edges
 from rulefield.exceptions import InputError
-from rulefield.scikit import BaseEstimator, TransformerMixin
+from rulefield.scikit import Estimator, TransformerMixin
 
 _CACHE_LIMIT = 10_000
 WIDEST = 100
@@ -19,7 +19,7 @@ Kind = tuple[str, tuple[str, ...], tuple[str, ...]]
 """Short shape, classes and further columns of a token."""
 
 
-class TokenFeatures(TransformerMixin, BaseEstimator):
+class TokenFeatures(TransformerMixin, Estimator):
     """Turn tokens into lists of feature strings.
 
     A token is a string, or a tuple of strings, the word first and then further columns (part of speech, ...). The

@@ -15,7 +15,7 @@ from rulefield.estimators.types import Transformer
 from rulefield.exceptions import ModelFileError, callers_level
 from rulefield.forms import FileArrays, check_typed, refused_as_file
 from rulefield.persistence import load_model, model_to_bytes, save_model
-from rulefield.scikit import BaseEstimator, check_is_fitted
+from rulefield.scikit import Estimator, check_is_fitted
 
 _Metadata = TypedDict(
     "_Metadata",
@@ -29,7 +29,7 @@ _Metadata = TypedDict(
 )
 
 
-class SavedModel(BaseEstimator):
+class SavedModel(Estimator):
     """``save``, ``to_bytes`` and ``load``: every constructor parameter and fitted attribute, in one file.
 
     The base writes the parameters and the attributes named in ``_saved`` by :class:`Packer`, which refuses what a file

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from rulefield.estimators.parameters import Requirement, Table, check_parameters, number, one_of, optional, whole
 from rulefield.exceptions import InputError
 from rulefield.rules.expectations import Expectation
-from rulefield.scikit import BaseEstimator
+from rulefield.scikit import Estimator
 
 EXPECTATIONS = Requirement(
     "a list of expectations, such as share('B-PER').between(.04, .06)",
@@ -17,7 +17,7 @@ EXPECTATIONS = Requirement(
 )  # fmt: skip
 
 
-class PosteriorRegularization(BaseEstimator):
+class PosteriorRegularization(Estimator):
     """Keep expectations under a distribution q near the model, and train the model towards q [Goyal16].
 
     Parameters
@@ -64,7 +64,7 @@ class PosteriorRegularization(BaseEstimator):
         self.batch = batch
 
 
-class GeneralizedExpectation(BaseEstimator):
+class GeneralizedExpectation(Estimator):
     """Penalise the model itself for expectations that it misses (Mann and McCallum, 2010).
 
     Parameters

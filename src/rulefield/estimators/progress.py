@@ -7,12 +7,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from time import perf_counter
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import numpy as np
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from rulefield.learning.fit_log import FitRecord
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 AFTER = 2.0
 """Seconds before a bar appears: what is over sooner needs none."""
@@ -74,7 +76,17 @@ class ProgressLine:
             more = f"{record.iteration / elapsed:.1f}/s, objective {record.objective:.4f}{dev}"
             self.bar.update(self.bar.task_ids[0], completed=record.iteration, more=more)
 
-    def _started(self) -> Progress:
+    def _started(self) -> "Progress":
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
         columns = (
             TextColumn("{task.description}"),
             BarColumn(),

@@ -14,11 +14,11 @@ from functools import lru_cache
 from typing import Any
 
 import regex
-from sklearn.base import BaseEstimator, TransformerMixin
 
 from rulefield.encode.templates import FARTHEST, MOST_COLUMNS
 from rulefield.exceptions import InputError
 from rulefield.regexes import SECONDS
+from rulefield.scikit import Estimator, TransformerMixin
 
 _COMMAND = re.compile(r'%([xtmXTM])\[(@?)(-?\d{1,9}),(\d{1,9})(?:,"((?:\\.|[^"\\])*)")?\]', re.DOTALL)
 _CLASSES = {"a": "A-Za-z", "d": "0-9", "l": "a-z", "p": "!-/:-@\\[-`{-~", "s": "\t-\r ", "u": "A-Z", "w": "0-9A-Za-z"}
@@ -27,7 +27,7 @@ _MOST_SHOWN = 4
 Piece = Callable[[list[tuple[bytes, ...]], int], bytes]
 
 
-class WapitiPatterns(TransformerMixin, BaseEstimator):
+class WapitiPatterns(TransformerMixin, Estimator):
     r"""Turn tokens with columns into lists of feature strings by Wapiti's patterns.
 
     Parameters

@@ -103,7 +103,7 @@ class GraphSources:
     residual_weight: np.ndarray | None
 
 
-class GaussianCRFBase(SavedModel):
+class GaussianCRFBase(SavedModel, BaseEstimator):
     """Shared parts; see the classifier and the regressor."""
 
     predictors: Predictors

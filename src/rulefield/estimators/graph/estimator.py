@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils import Tags, check_random_state
 from sklearn.utils.validation import check_is_fitted
 
@@ -54,7 +55,7 @@ COLUMNS = optional(
 Rules = Sequence[Rule] | None
 
 
-class GraphCRF(SavedModel):
+class GraphCRF(SavedModel, BaseEstimator):
     r"""Conditional random field on graphs whose nodes are of several types, each with its own labels and features.
 
     The score of a labelling is :math:`\sum_v w^{t}_{y_v} \cdot \phi(v) + \sum_{(u,v)} w^{tt'}_{y_u y_v} \cdot

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import ClassifierMixin
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
@@ -49,7 +49,7 @@ FOLDS = 5  # of samples, for cross-fitting predictors
 NODE = "label"  # the type of every label in rules: r.node("label", 3).is_(1), r.nodes("label").is_(1)
 
 
-class MultiLabelCRF(ClassifierMixin, SavedModel):
+class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     """Multi-label classifier: one binary node for each label, edges between labels that depend on each other.
 
     Each label is a linear classifier of the features; each edge adds a score for every pair of values of two labels,

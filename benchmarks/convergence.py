@@ -27,6 +27,20 @@ from rulefield.encode.formats.source import Source
 Row = tuple[str, Any, Any, Any]
 
 
+CHAINS = {
+    "likelihood": {},
+    "sgd": {"solver": "sgd"},
+    "ssvm": {"algorithm": "ssvm"},
+    "perceptron": {"algorithm": "perceptron"},
+}
+
+
+def chains(names, X, y, **given) -> Iterator[Row]:
+    """One ChainCRF per learner."""
+    for name in names:
+        yield f"ChainCRF {name}", rf.ChainCRF(**CHAINS[name], **given), X, y
+
+
 def words(rows):
     """The word of each token of column files."""
     return [[token[0] for token in row] for row in rows]
@@ -34,39 +48,34 @@ def words(rows):
 
 def conll2000() -> Iterator[Row]:
     X, y = load_conll2000("train")
-    for algorithm in ("likelihood", "perceptron", "ssvm", "sgd"):
-        yield f"ChainCRF {algorithm}", rf.ChainCRF(scheme="BIO", algorithm=algorithm), words(X), y
+    yield from chains(CHAINS, words(X), y, scheme="BIO")
     both = [{"chunk": row, "pos": [token[1] for token in tokens]} for row, tokens in zip(y, X)]
     yield "JointCRF", rf.JointCRF(scheme={"chunk": "BIO"}), words(X)[:1000], both[:1000]
 
 
 def conll2002_es() -> Iterator[Row]:
     X, y = load_conll2002("train")
-    for algorithm in ("likelihood", "ssvm"):
-        yield f"ChainCRF {algorithm}", rf.ChainCRF(scheme="BIO", algorithm=algorithm), words(X), y
+    yield from chains(("likelihood", "ssvm"), words(X), y, scheme="BIO")
     yield "SegmentCRF", rf.SegmentCRF(scheme="BIO"), words(X), y
 
 
 def umass() -> Iterator[Row]:
     X, y = load_umass("training")
-    for algorithm in ("likelihood", "ssvm", "perceptron"):
-        yield f"ChainCRF {algorithm}", rf.ChainCRF(algorithm=algorithm, features=rf.TokenFeatures()), X, y
+    yield from chains(("likelihood", "ssvm", "perceptron"), X, y)
     flat = [[label.split("/")[0] for label in row] for row in y]
     yield "SegmentCRF", rf.SegmentCRF(scheme="BIO"), X, flat
 
 
 def citations() -> Iterator[Row]:
     X, y = load_cora()
-    for algorithm in ("likelihood", "ssvm", "perceptron", "sgd"):
-        yield f"ChainCRF {algorithm}", rf.ChainCRF(scheme="BIO", algorithm=algorithm), X, y
+    yield from chains(CHAINS, X, y, scheme="BIO")
     yield "SegmentCRF", rf.SegmentCRF(scheme="BIO"), X, y
     yield "RuledCRF", rf.RuledCRF(rf.ChainCRF(scheme="BIO")), X, y
 
 
 def addresses() -> Iterator[Row]:
     X, y = load_us50("train")
-    for algorithm in ("likelihood", "ssvm", "perceptron", "sgd"):
-        yield f"ChainCRF {algorithm}", rf.ChainCRF(algorithm=algorithm), X, y
+    yield from chains(CHAINS, X, y)
     yield "SegmentCRF", rf.SegmentCRF(), X, y
     yield "RuledCRF", rf.RuledCRF(rf.ChainCRF()), X, y
 

@@ -427,6 +427,43 @@ def test_a_limit_that_stops_a_fit_is_told_once(case):
     assert not (model.model_ if case in MADE_OF_OTHERS else model).converged_
 
 
+LEARNERS = [
+    ("ChainCRF", {}),
+    ("ChainCRF", {"solver": "sgd"}),
+    ("ChainCRF", {"algorithm": "ssvm", "l2": 10.0}),
+    ("ChainCRF", {"algorithm": "perceptron"}),
+    ("SegmentCRF", {}),
+    ("JointCRF", {}),
+    ("GraphCRF", {}),
+    ("GraphCRF", {"algorithm": "pseudolikelihood"}),
+    ("GraphCRF", {"algorithm": "ssvm"}),
+    ("GraphCRF", {"algorithm": "perceptron"}),
+    ("MultiLabelCRF", {}),
+]
+
+
+@pytest.mark.parametrize(("name", "learner"), LEARNERS, ids=lambda value: str(value))
+@pytest.mark.parametrize("tol", [3e-1, 1e-4])
+def test_tol_is_the_share_by_which_the_objective_still_falls(name, learner, tol):
+    case = next(c for c in CASES if c.name == name)
+    model = quiet_fit(case.make(**learner, tol=tol, max_iter=2000), *case.data())
+    if "fell by at most" in model.stopped_because_ or "gap" in model.stopped_because_:
+        assert settled(model.log_, tol)
+        assert not any(settled(model.log_[:n], tol) for n in range(1, len(model.log_)))
+    else:  # the gradient is zero within rounding, or nothing is labelled wrongly any more
+        assert model.converged_
+        assert not settled(model.log_[:-1], tol)
+
+
+def settled(log, tol):
+    """The documented rule: little was gained in ten iterations, or the duality gap leaves little to gain."""
+    within = tol * abs(log[-1].objective)
+    before, last = log[:-10], log[-10:]
+    falls = [record.objective for record in before]
+    slow = bool(falls) and min(falls) - min(record.objective for record in last) <= within
+    return slow or (log[-1].gap is not None and log[-1].gap <= within)
+
+
 @over_all
 def test_a_fit_that_converges_is_silent(case):
     with warnings.catch_warnings():

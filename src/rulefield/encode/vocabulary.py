@@ -78,6 +78,8 @@ class Vocabulary:
     def number_joined(self, text: np.ndarray, count: int, grow: bool) -> np.ndarray:
         """Numbers of ``count`` strings given as :meth:`joined` gives them."""
         hashes, ends = np.empty(count, np.uint64), np.empty(count, np.uint64)
+        text = text.view()
+        text.flags.writeable = False  # as bytes are: one compiled form serves both
         if count == 0 or hash_strings(text, _NEVER, hashes, ends) != count:
             if count:
                 raise InputError(f"names are damaged: there should be {count} of them.")

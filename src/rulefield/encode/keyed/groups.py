@@ -54,13 +54,13 @@ class GroupNumbers(Generic[Source]):
             self._clear(grow)
         keys = self.source.keys(X)
         flat, groups = keys.ravel(), np.empty(keys.size, np.int32)
-        position = np.uint64(0)
+        position = 0
         fresh: list[np.ndarray] = []
         while position < len(flat):
             known = len(self) + sum(map(len, fresh))
             self._reserve(2 * known + 1024)
             new = np.empty(len(self._table) // 4 - known, np.uint64)
-            position, n = number_keys(flat, position, self._table, np.uint64(known), groups, new)
+            position, n = number_keys(flat, np.uint64(position), self._table, np.uint64(known), groups, new)
             fresh.append(new[: int(n)])
         self._add(np.concatenate([np.zeros(0, np.uint64), *fresh]), grow)
         size = np.diff(self._stop.astype(np.int64))

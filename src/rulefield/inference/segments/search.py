@@ -60,7 +60,7 @@ class SegmentSearch:
         scores = prepared.scores
         _, n, m = scores.role.shape
         enter, alpha = np.empty((n + 1, m)), np.empty((n + 1, m))
-        opens, types = np.zeros(n, np.bool_), np.zeros(n, np.int64)
+        opens, types = np.zeros(n, np.uint8), np.zeros(n, np.int64)
         scratch = np.empty(m), np.empty(scores.length.shape), np.empty(scores.length.shape)
         bound = best_segments(scores, 0, n, enter, alpha, *scratch, opens, types)
         search = cls(prepared, np.zeros(n, np.int64), enter, bound=float(bound), iterations=1)

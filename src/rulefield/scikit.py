@@ -137,6 +137,16 @@ def _is_fitted(estimator: Any, attribute: str | None) -> bool:
     return any(name.endswith("_") and not name.startswith("_") for name in vars(estimator))
 
 
+class ConvergenceWarning(UserWarning):
+    """A fit met its limit; stands for scikit-learn's warning of this name in a process that has not loaded it."""
+
+
+def convergence_warning() -> type[Warning]:
+    """Return scikit-learn's ``ConvergenceWarning`` where it is loaded: whoever filters or expects it has loaded it."""
+    loaded = sys.modules.get("sklearn.exceptions")
+    return ConvergenceWarning if loaded is None else loaded.ConvergenceWarning
+
+
 def check_random_state(seed: Any) -> np.random.RandomState:
     """Return a generator for a seed: None is numpy's own, a generator itself."""
     if seed is None or seed is np.random:

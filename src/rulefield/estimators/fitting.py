@@ -5,6 +5,7 @@ from typing import Protocol
 
 from rulefield.exceptions import InterruptedFitWarning, callers_level
 from rulefield.learning.fit_log import Ending, FitRecord, FitResult
+from rulefield.scikit import convergence_warning
 
 
 class Fitted(Protocol):
@@ -43,10 +44,8 @@ def report_fit(estimator: Fitted, result: FitResult, limit: str = "max_iter") ->
     elif result.ending is Ending.lost:
         warnings.warn(f"{name}: {result.message}", InterruptedFitWarning, stacklevel=callers_level())
     elif result.ending is Ending.limit:
-        from sklearn.exceptions import ConvergenceWarning
-
         warnings.warn(
             f"{name}: fit stopped after {result.n_iter} iterations before it converged; raise {limit}, or tol.",
-            ConvergenceWarning,
+            convergence_warning(),
             stacklevel=callers_level(),
         )

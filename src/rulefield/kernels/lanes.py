@@ -2,7 +2,7 @@
 
 Numba runs LLVM without its straight-line vectoriser, and loops over a few dozen labels are too short for the loop
 vectoriser. These functions say directly what is meant; LLVM maps the eight lanes to whatever the machine has
-(AVX-512, AVX, SSE, NEON). Values of this type live in local variables of a kernel only. Indices count float64, any
+(AVX-512, AVX, SSE, NEON). Values of this type live in local variables of a kernel only. Indices count numbers, any
 alignment is fine.
 """
 
@@ -13,6 +13,7 @@ from numba.extending import intrinsic, register_model
 
 N = 8
 VECTOR = ir.VectorType(ir.DoubleType(), N)
+SHORT = ir.VectorType(ir.FloatType(), N)
 INTEGERS = ir.VectorType(ir.IntType(64), N)
 
 
@@ -52,16 +53,19 @@ def _fuse(builder, a, b, c):
     return builder.call(function, [a, b, c])
 
 
-def _pointer(context, builder, array_type, array, index):
+def _pointer(context, builder, array_type, array, index, vector=VECTOR):
     data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [index]), VECTOR.as_pointer())
+    return builder.bitcast(builder.gep(data, [index]), vector.as_pointer())
 
 
 @intrinsic
 def load8(typing_context, array, index):
-    """array[index : index + 8]."""
+    """array[index : index + 8], of float64 or float32."""
 
     def generate(context, builder, signature, arguments):
+        if signature.args[0].dtype == types.float32:
+            pointer = _pointer(context, builder, signature.args[0], *arguments, SHORT)
+            return builder.fpext(builder.load(pointer, align=4), VECTOR)
         pointer = _pointer(context, builder, signature.args[0], *arguments)
         return builder.load(pointer, align=8)
 

@@ -41,7 +41,7 @@ def minimize_lbfgs(
     max_iter, tol, gtol, callback
         See :class:`rulefield.learning.fit_log.StoppingRule`.
     memory : int
-        Pairs that are remembered; costs 16 x memory bytes per variable.
+        Pairs that are remembered; costs 16 x memory bytes per variable, 8 x where there are many.
     n_jobs : int, optional
         Threads of the vector operations; the result does not depend on it.
 

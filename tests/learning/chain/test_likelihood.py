@@ -223,3 +223,21 @@ def test_labels_of_other_lengths_are_refused():
     model, sequences, labels, _, _ = problem(9)
     with pytest.raises(InputError, match="same lengths"):
         ChainLikelihood(model, sequences, labels[:3])
+
+
+@pytest.mark.parametrize("n_labels", [2, 3, 12])
+@pytest.mark.parametrize("ones", [True, False])
+def test_packed_features_can_be_unpacked(n_labels, ones):
+    """A likelihood keeps no matrix: a sequence comes back from what was packed, but for features without weights."""
+    rng = np.random.default_rng(n_labels)
+    lengths = [3, 0, 1, 40, 7]
+    sequences = random_sequences(rng, lengths, n_features=30, ones=ones)
+    labels = random_labels(rng, lengths, n_labels)
+    model = ChainModel.build(sequences, labels, min_count={2: 13, 3: 10, 12: 6}[n_labels])
+    weighted = np.diff(model.pairs.ptr.astype(int)) > 0
+    assert 0 < weighted.sum() < len(weighted)
+    bounds = np.array([0, 2, 3, 5], np.uint64)
+    likelihood = ChainLikelihood(model, sequences, labels, bounds=bounds)
+    for i in range(len(lengths)):
+        expected = sequences[i].matrix.toarray() * weighted
+        assert_array_equal(likelihood.sequence(i).matrix.toarray(), expected)

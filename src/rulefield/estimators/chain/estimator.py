@@ -316,6 +316,7 @@ class ChainCRF(FittedChain):
         dev = self._dev_scorer(X_dev, y_dev, encoder, names, model, options)
         rules = self._training_rules(X, names, options)
         training = ChainTraining(model, data, labels, weight, start, self._seed(), begun, rules, expected)
+        del data  # what training lays out otherwise need not stay
         if guess is not labels and start is None:
             training = replace(training, start=presumed_start(training, options, guess))
         self._learn(training, options, encoder, names, dev)
@@ -506,7 +507,7 @@ class ChainCRF(FittedChain):
             done = train_chain(training, options, dev, self.verbose)
         else:
             done, reports = train_expected(training, options, self.verbose)
-        self._stream = Stream(len(training.data), float(len(training.data)))
+        self._stream = Stream(len(training.labels), float(len(training.labels)))
         self._keep(training.model, done, options, encoder, names, reports)
 
     def _keep(

@@ -41,7 +41,7 @@ class TrainingRules:
     names: list[str]
 
 
-@dataclass(frozen=True)
+@dataclass
 class ChainTraining:
     """One fit: structure, data, and where it begins."""
 
@@ -54,6 +54,12 @@ class ChainTraining:
     begun: float
     rules: TrainingRules | None = None
     expectations: "ChainExpectations | None" = None
+
+    def handed_over(self) -> Sequences:
+        """Give the data away: a learner that lays them out otherwise is the last who needs them."""
+        data = self.data
+        del self.data
+        return data
 
 
 def check_scores(data: Sequences, labels: Labels, algorithm: str, expectations: bool = False) -> None:
@@ -172,21 +178,21 @@ def _minimized(training: ChainTraining, options: ChainOptions, limit: int, tol: 
 
 
 def _objective(training: ChainTraining, options: ChainOptions) -> "ChainLikelihood | RuledLikelihood":
-    data = (training.model, training.data, training.labels)
     how: dict[str, Any] = {"l2": options.l2, "sample_weight": training.weight, "n_jobs": options.n_jobs}
     if training.rules is None:
-        return ChainLikelihood(*data, **how)
+        return ChainLikelihood(training.model, training.handed_over(), training.labels, **how)
     if training.labels.is_partial:
         raise InputError("train_with_rules needs every label; leave sequences with unknown labels out.")
     from rulefield.learning.chain.under_rules import RuledLikelihood
 
     names = training.rules.names
+    data = (training.model, training.data, training.labels)
     return RuledLikelihood(*data, training.rules.compiled, lambda r: names[r], **how)
 
 
 def _likelihood(training: ChainTraining, options: ChainOptions) -> ChainLikelihood:
-    data = training.model, training.data, training.labels
-    return ChainLikelihood(*data, l2=options.l2, sample_weight=training.weight)
+    data = training.handed_over()
+    return ChainLikelihood(training.model, data, training.labels, l2=options.l2, sample_weight=training.weight)
 
 
 def _stochastic(training: ChainTraining, options: ChainOptions, limit: int) -> PassLearner:

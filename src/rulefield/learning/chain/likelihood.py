@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse as sp
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
@@ -41,6 +42,7 @@ class ChainLikelihood:
     ----------
     model : ChainModel
     sequences : Sequences
+        Packed, and not kept: evaluations read what was packed.
     labels : Labels or None
         None: nothing is observed, and the value is the sum of log partition functions alone.
     l2 : float
@@ -71,7 +73,8 @@ class ChainLikelihood:
     ):
         if labels is not None:
             _check(model, sequences, labels)
-        self.model, self.sequences, self.labels = model, sequences, labels
+        self.model, self.labels = model, labels
+        self._conditioned = sequences if model.conditioned else None
         self.l2 = float(l2)
         self.weight = as_rates(sample_weight, len(sequences))
         self.threads = Threads(n_jobs)
@@ -80,11 +83,12 @@ class ChainLikelihood:
         self.partial = _partial_sequences(model, labels) if labels is not None else np.zeros(len(sequences), np.uint8)
         none = np.zeros((0, model.n_labels), np.uint8)
         self.allowed = none if labels is None or labels.allowed is None else labels.allowed
-        self._observed = self._observed_counts()
-        self._given = self._given_scores()
+        self._observed = self._observed_counts(sequences)
+        self._given = self._given_scores(sequences)
         self.factors = TransitionFactors(model)
         if not model.conditioned:
-            self._pack()
+            shard_tokens = self.offsets[self._bounds.astype(np.int64)]
+            self.packing = pack(model.rows(sequences), model.pairs, shard_tokens, sequences.scores)
 
     @property
     def size(self) -> int:
@@ -119,18 +123,26 @@ class ChainLikelihood:
         gradient = self.model.zeros()
         value = self._in_log_space(theta, np.array([i]), gradient)
         if self.labels is not None and not self.partial[i]:
-            first, last = span(self.sequences, i)
+            first, last = self._span(i)
             known = self.model.zeros()
-            self.model.add_features(known, self.sequences, i, self.labels.ids[first:last], self.weight[i])
+            self.model.add_features(known, self.sequence(i), 0, self.labels.ids[first:last], self.weight[i])
             value -= float(theta @ known) + float(self._given[i])
             gradient -= known
         return value, gradient
 
-    # --- probability space ------------------------------------------------------------------------
+    def sequence(self, i: int) -> Sequences:
+        """Features of sequence ``i`` alone, from what was packed: those without weights are lost."""
+        if self._conditioned is not None:
+            return self._conditioned[i]
+        (first, last), given = self._span(i), self.packing.packed.given
+        indptr, indices, values = self.packing.rows(first, last, self.model.pairs)
+        matrix = sp.csr_array((values, indices, indptr), shape=(last - first, self.model.n_features))
+        return Sequences(matrix, np.array([last - first]), given[first:last] if len(given) else None)
 
-    def _pack(self) -> None:
-        shard_tokens = self.offsets[self._bounds.astype(np.int64)]
-        self.packing = pack(self.model.rows(self.sequences), self.model.pairs, shard_tokens, self.sequences.scores)
+    def _span(self, i: int) -> tuple[int, int]:
+        return int(self.offsets[i]), int(self.offsets[i + 1])
+
+    # --- probability space ------------------------------------------------------------------------
 
     def _in_probability_space(
         self, theta: np.ndarray, steps: DenseSteps | SparseSteps, odd: np.ndarray, gradient: np.ndarray
@@ -205,48 +217,49 @@ class ChainLikelihood:
         pairwise = self.model.pairwise(theta)
         value = 0.0
         for i in members:
-            if self.sequences.lengths[i] > 0 and self.weight[i] > 0:
+            if self.offsets[i + 1] > self.offsets[i] and self.weight[i] > 0:
                 value += self.weight[i] * self._one_in_log_space(theta, int(i), pairwise, gradient)
         return float(value)
 
     def _one_in_log_space(self, theta: np.ndarray, i: int, pairwise: np.ndarray, gradient: np.ndarray) -> float:
-        potentials = self.model.potentials(theta, self.sequences, i, pairwise)
+        own = self.sequence(i)
+        potentials = self.model.potentials(theta, own, 0, pairwise)
         free = forward_backward(potentials, edges=True)
-        self.model.pullback(self.sequences, i, free.node, free.edge, gradient, self.weight[i])
+        self.model.pullback(own, 0, free.node, free.edge, gradient, self.weight[i])
         if not self.partial[i]:
             return free.log_partition
-        first, last = span(self.sequences, i)
+        first, last = self._span(i)
         known = forward_backward(potentials, self.allowed[first:last], edges=True)
         if known.log_partition == -np.inf:
             raise LabelError(
                 f"the labels of sequence {i} allow no labelling that the label scheme permits; correct them or "
                 "choose another scheme."
             )
-        self.model.pullback(self.sequences, i, known.node, known.edge, gradient, -self.weight[i])
+        self.model.pullback(own, 0, known.node, known.edge, gradient, -self.weight[i])
         return free.log_partition - known.log_partition
 
     # --- what was observed ------------------------------------------------------------------------
 
-    def _observed_counts(self) -> np.ndarray:
+    def _observed_counts(self, sequences: Sequences) -> np.ndarray:
         """Weighted counts of the features of all fully labelled sequences: a constant part of the gradient."""
         model = self.model
         counts = model.zeros()
         if self.labels is None:
             return counts
-        known = np.repeat(self.partial == 0, self.sequences.lengths)
-        scale = np.repeat(self.weight, self.sequences.lengths)
+        known = np.repeat(self.partial == 0, sequences.lengths)
+        scale = np.repeat(self.weight, sequences.lengths)
         scale[~known] = 0.0
         y = np.where(known, self.labels.ids, 0)
-        model.add_all_features(counts, self.sequences, y, scale)
+        model.add_all_features(counts, sequences, y, scale)
         return counts
 
-    def _given_scores(self) -> np.ndarray:
+    def _given_scores(self, sequences: Sequences) -> np.ndarray:
         """Weighted scores from elsewhere of the labels of each fully labelled sequence: a constant part of the value."""
-        total = np.zeros(len(self.sequences))
-        if self.labels is None or self.sequences.scores is None:
+        total = np.zeros(len(sequences))
+        if self.labels is None or sequences.scores is None:
             return total
         for i in np.flatnonzero((self.partial == 0) & (self.weight > 0)):
-            total[i] = self.weight[i] * given_score(self.sequences, int(i), self.labels.ids)
+            total[i] = self.weight[i] * given_score(sequences, int(i), self.labels.ids)
         return total
 
 

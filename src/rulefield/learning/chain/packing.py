@@ -6,6 +6,7 @@ buffer for each shard; in text most weights belong to the third.
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -59,6 +60,37 @@ class Packing:
         work = np.zeros(self.n_work + 1)
         work[self.position] = state
         return work
+
+    def rows(self, first: int, last: int, table: PairTable) -> CsrRows:
+        """Undo :func:`pack` for the tokens ``first`` to ``last``; features without weights are lost. For a few tokens."""
+        packed, tokens, features, values = self.packed, [], [], []
+        for ptr, places, value in (
+            (packed.row_ptr, packed.rows, packed.row_values),
+            (packed.pair_ptr, packed.pairs, packed.pair_values),
+        ):
+            begin, end = int(ptr[first]), int(ptr[last])
+            feature, is_first = self._feature_at(places[begin:end], table)
+            keep = is_first if places is packed.pairs else np.ones(end - begin, bool)
+            ends = ptr[first + 1 : last + 1].astype(np.int64) - begin
+            tokens.append(np.searchsorted(ends, np.arange(end - begin), side="right")[keep])
+            features.append(feature[keep].astype(np.uint32))
+            values.append(value[begin:end][keep] if packed.value_step else np.ones(int(keep.sum())))
+        token = np.concatenate(tokens)
+        order = np.argsort(token, kind="stable")
+        indptr = np.searchsorted(token[order], np.arange(last - first + 1)).astype(np.uint64)
+        return indptr, np.concatenate(features)[order], np.concatenate(values)[order]
+
+    def _feature_at(self, places: np.ndarray, table: PairTable) -> tuple[np.ndarray, np.ndarray]:
+        """Features at places of the work space, and whether a place is that of a feature's first weight."""
+        by_place, sorted_places = self._by_place
+        weight = by_place[np.searchsorted(sorted_places, places)]  # a row may begin with labels that have none
+        feature = np.searchsorted(table.ptr.astype(np.int64), weight, side="right") - 1
+        return feature, table.ptr[feature] == weight.astype(np.uint64)
+
+    @cached_property
+    def _by_place(self) -> tuple[np.ndarray, np.ndarray]:
+        order = np.argsort(self.position, kind="stable")
+        return order, self.position[order]
 
 
 def given_scores(given: np.ndarray | None, n_labels: int) -> np.ndarray:

@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences
 from rulefield.encode.corpora.corpus import Corpus
 from rulefield.encode.corpora.mapped import MappedArrays, write_arrays
 from rulefield.encode.schemes import allowed_transitions
@@ -122,7 +121,7 @@ def pack_part(task: PackTask) -> int:
         "ids": part.labels.ids,
         "observed": own._observed,
     }
-    kept = {"n_shared": own.packing.n_shared, "n_labels": model.n_labels, "folder": task.folder, "k": task.k}
+    kept = {"n_shared": own.packing.n_shared, "n_labels": model.n_labels}
     write_arrays(_packed_path(task.scratch, task.k), arrays, kept)
     return int(((part.sequences.lengths > 0) & (own.weight > 0)).sum())
 
@@ -159,14 +158,8 @@ class PartLikelihood(ChainLikelihood):
         packed = Packed(**arrays)._replace(value_step=np.uint64(arrays["value_step"][0]))  # type: ignore[arg-type]
         self.packing = Packing(packed, file["position"], file.metadata["n_shared"], file["own_from"])
         self.factors = TransitionFactors(self.model)
-        self._source = file.metadata["folder"], file.metadata["k"]
+        self._conditioned = None
         self._ids = file["ids"]
-
-    @cached_property
-    def sequences(self) -> Sequences:  # type: ignore[override]
-        """The part's features, read where a sequence has to be taken in log space."""
-        folder, k = self._source
-        return Corpus(folder).part(k).sequences
 
     @cached_property
     def labels(self) -> Labels:  # type: ignore[override]

@@ -137,7 +137,7 @@ class _Folds:
             done = fit_likelihood(fit, start, l1=l1, max_iter=most, tol=COARSE, n_jobs=self.n_jobs, seed=self.seed)
             evaluations = done.log[-1].evaluations if done.log else 1
             self.limit = self.limit or MOST_WORK * evaluations
-            self.passes += (evaluations * fit.sequences.n_tokens + judge.sequences.n_tokens) / self.n_tokens
+            self.passes += (evaluations * fit.n_tokens + judge.n_tokens) / self.n_tokens
             made.weights.append(done.theta)
             made.losses.append(judge.value(done.theta))
         return made

@@ -18,11 +18,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 import rulefield as rf
 from common import data_folder
+from rulefield.data.source import Source
 from rulefield.datasets import load_conll2000, load_conll2002, load_cora, load_umass, load_us50
 from rulefield.datasets.multilabel import read_emotions, read_yeast
 from rulefield.datasets.snakes import read_snakes, snake_graph, snake_labels
 from rulefield.encode.documents.boxes_json import read
-from rulefield.encode.formats.source import Source
 
 Row = tuple[str, Any, Any, Any]
 

@@ -47,7 +47,6 @@ FAMILY_EXCEPTIONS = {
     ("estimators", "gaussian", "predictors"): "fields join cross-fitted predictors",
     ("estimators", "graph", "predictors"): "and so do graphs",
     ("estimators", "text", "chain"): "a parser labels tokens with a chain",
-    ("estimators", "text", "ruled"): "or with a chain and learned rules",
     ("kernels", "segments", "lattice"): "segmentations are laid out as the lattice that rules are multiplied with",
     ("kernels", "segments", "chain"): "a step between segments is a step of a chain",
     ("learning", "expectations", "chain"): "free sums of one chain go through the chain's kernels",

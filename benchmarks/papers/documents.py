@@ -32,8 +32,8 @@ from sklearn.preprocessing import StandardScaler
 
 import rulefield as rf
 from rulefield import rules as r
+from rulefield.data.source import Source
 from rulefield.encode.documents.boxes_json import read
-from rulefield.encode.formats.source import Source
 from rulefield.rules.nodes import violation_on_graph
 
 ROWS = ("linear", "typed", "rules", "predictors", "alone", "header")

@@ -11,9 +11,9 @@ from spacy.tokens import DocBin
 from spacy.vocab import Vocab
 
 from rulefield.data.documents import Document, TextSpan, joined
+from rulefield.data.source import Source
 from rulefield.encode.formats import FORMATS, find_format, read_documents, write_documents
 from rulefield.encode.formats.columns import ColumnFile
-from rulefield.encode.formats.source import Source
 from rulefield.exceptions import InputError
 
 ANY = st.characters(exclude_categories=["Cs"])

@@ -3,8 +3,8 @@
 from typing import Any
 
 from rulefield.cli.show import console
+from rulefield.data.source import STANDARD, Source
 from rulefield.encode.formats import FORMATS, find_format, read_documents, write_documents
-from rulefield.encode.formats.source import STANDARD, Source
 from rulefield.outputs import check_output
 
 

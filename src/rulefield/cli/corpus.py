@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rulefield.data.plain_json import read_json
+from rulefield.data.source import STANDARD, Source
 from rulefield.encode.formats.columns import ColumnFile
-from rulefield.encode.formats.source import STANDARD, Source
 from rulefield.exceptions import InputError
 from rulefield.outputs import check_output, whole_file
 

@@ -10,9 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import IO, Any
 
-from rulefield.cli.show import console
-from rulefield.encode.formats.source import STANDARD, Source
-from rulefield.encode.formats.tables import rows_of, separator_of, suffix_is_table
+from rulefield.data.source import STANDARD, Source
 from rulefield.exceptions import InputError
 from rulefield.outputs import check_output, whole_file
 
@@ -50,6 +48,8 @@ def run_parse(
 def _parse_file(
     parser: Any, read: Source, name: str, output: str, acting: Any, column: str | None, spans: bool
 ) -> None:
+    from rulefield.encode.formats.tables import suffix_is_table
+
     if suffix_is_table(name):
         _parse_table(parser, read, column or "text", output, acting)
     elif name.endswith(_JSON):
@@ -85,9 +85,18 @@ def _refuse_missing(source: str) -> None:
 
 
 def _show(parse: Any) -> None:
+    """Print a parse: in colour on a terminal, else its plain lines."""
+    width = max((len(span.label) for span in parse.spans), default=0)
+    rows = [(f"  {span.label:<{width}}  ", span.text, _chance(span)) for span in parse.spans]
+    whole = "" if parse.probability is None else f", probability {parse.probability:.3f}"
+    last = f"  {parse.status}{whole}"
+    broken = [f"  breaks {broken.rule!r}, cost {broken.cost:.3g}" for broken in parse.broken]
+    if not sys.stdout.isatty():
+        print(parse.text, *map("".join, rows), last, *broken, sep="\n")
+        return
     from rich.text import Text
 
-    from rulefield.cli.show import Palette
+    from rulefield.cli.show import Palette, console
 
     out = console()
     palette = Palette(span.label for span in parse.spans)
@@ -98,17 +107,11 @@ def _show(parse: Any) -> None:
         at = span.end
     line.append(parse.text[at:], style="dim")
     out.print(line)
-    width = max((len(span.label) for span in parse.spans), default=0)
-    for span in parse.spans:
-        out.print(
-            Text.assemble(
-                (f"  {span.label:<{width}}  ", palette.style(span.label)), span.text, (_chance(span), "dim")
-            )
-        )
-    whole = "" if parse.probability is None else f", probability {parse.probability:.3f}"
-    out.print(Text(f"  {parse.status}{whole}", style="dim"))
-    for broken in parse.broken:
-        out.print(Text(f"  breaks {broken.rule!r}, cost {broken.cost:.3g}", style="yellow"))
+    for span, (label, text, chance) in zip(parse.spans, rows):
+        out.print(Text.assemble((label, palette.style(span.label)), text, (chance, "dim")))
+    out.print(Text(last, style="dim"))
+    for sentence in broken:
+        out.print(Text(sentence, style="yellow"))
 
 
 def _chance(span: Any) -> str:
@@ -147,6 +150,8 @@ def _watched(portions: Iterable[list[Any]], source: Source, output: str) -> Iter
         yield from portions
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from rulefield.cli.show import console
 
     columns = (BarColumn(), TextColumn("{task.completed:,} texts, {task.fields[rate]}"), TimeElapsedColumn())
     with Progress(*columns, TimeRemainingColumn(), console=console(to_error=True), transient=True) as bar:
@@ -213,6 +218,7 @@ def _parse_json(parser: Any, source: Source, key: str, output: str, rules: Any, 
 
 def _parse_table(parser: Any, source: Source, column: str, output: str, rules: Any) -> None:
     """Write the columns of a table, one more per field, ``probability`` and ``broken``."""
+    from rulefield.encode.formats.tables import rows_of, separator_of, suffix_is_table
     from rulefield.estimators.text.columns import field_columns
 
     target = source.path if output == STANDARD else output

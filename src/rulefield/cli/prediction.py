@@ -17,11 +17,11 @@ NONE = "none"
 
 def read_rules(path: str | None) -> list[Any] | None:
     """Rules of a file; none at all for ``none``; None (the model's own) where nothing is said."""
+    if path == NONE or not path:
+        return [] if path == NONE else None
     from rulefield.rules import text
 
-    if path == NONE:
-        return []
-    return text.load(path) if path else None
+    return text.load(path)
 
 
 def run_predict(

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from rulefield.data.source import Source
 from rulefield.datasets.folder import data_folder, find_file, read_lines
 from rulefield.encode.formats.columns import ColumnFile
-from rulefield.encode.formats.source import Source
 from rulefield.exceptions import InputError
 
 Tokens = list[list[tuple[str, ...]]]

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from rulefield.encode.formats.source import Source
+from rulefield.data.source import Source
 from rulefield.exceptions import InputError
 
 VARIABLE = "RULEFIELD_DATA"

@@ -8,9 +8,11 @@ import numpy as np
 
 from rulefield.data.sequences import ranges
 from rulefield.exceptions import InputError
+from rulefield.kernels.light import affordable
 from rulefield.kernels.strings import LENGTH_BITS, fill_table, hash_strings, number_strings
 
 _LINE_END, _NEVER = np.uint8(10), np.uint8(255)  # the second one never occurs in UTF-8
+_SECONDS = 2e-7  # per string that a dictionary holds or looks up
 _PORTION = 1_500  # groups that are joined at a time: it bounds the memory that a batch needs
 
 
@@ -26,14 +28,16 @@ class Vocabulary:
 
     Notes
     -----
-    ``blob`` holds the bytes (UTF-8) of all names; name j is ``blob[stop[j] : stop[j + 1]]``.
+    ``blob`` holds the bytes (UTF-8) of all names; name j is ``blob[stop[j] : stop[j + 1]]``. A process that has loaded no
+    kernel and asks little looks names up in a dictionary, and the hash table stays unmade.
     """
 
     def __init__(self, names: Iterable[str] = ()):
         self._count = np.zeros(1, dtype=np.uint64)
         self._blob = np.zeros(64, dtype=np.uint8)
         self._stop = np.zeros(17, dtype=np.uint64)
-        self._table = np.zeros(64, dtype=np.uint64)
+        self._table: np.ndarray | None = None
+        self._index: dict[str, int] | None = None
         self.add(names)
 
     def __len__(self) -> int:
@@ -100,9 +104,34 @@ class Vocabulary:
             self._set_names(self._blob[: int(self._stop[n])], self._stop[: n + 1])
 
     def _number(self, groups: list[Collection[str]], grow: bool) -> np.ndarray:
+        asked = sum(map(len, groups))
+        if self._table is None and affordable(_SECONDS * (asked + (len(self) if self._index is None else 0))):
+            return self._looked_up(list(chain.from_iterable(groups)), grow)
         return self._number_hashed(*_hashed(groups), grow)
 
+    def _looked_up(self, strings: list[str], grow: bool) -> np.ndarray:
+        """Numbers of strings by a dictionary."""
+        index = self._index
+        if index is None:
+            index = self._index = {name: i for i, name in enumerate(self)}
+        if not grow:
+            return np.array([index.get(string, -1) for string in strings], dtype=np.int32)
+        known = len(index)
+        ids = np.array([index.setdefault(string, len(index)) for string in strings], dtype=np.int32)
+        new = [string.encode("utf-8", "surrogatepass") for string in islice(index, known, None)]
+        if new:
+            ends = int(self._stop[known]) + np.cumsum([len(name) for name in new])
+            self._blob = np.frombuffer(
+                self._blob[: int(self._stop[known])].tobytes() + b"".join(new), np.uint8
+            ).copy()
+            self._stop = np.concatenate([self._stop[: known + 1], ends.astype(np.uint64)])
+            self._count[0] = len(index)
+        return ids
+
     def _number_hashed(self, text: np.ndarray, hashes: np.ndarray, ends: np.ndarray, grow: bool) -> np.ndarray:
+        if self._table is None:
+            self._index = None
+            self._resize(len(self))
         if grow:
             if len(text) >= 1 << LENGTH_BITS:
                 raise InputError(f"feature names are too long: {len(text)} bytes in {len(hashes)} of them.")
@@ -118,6 +147,7 @@ class Vocabulary:
             self._blob = _enlarged(self._blob, size)
         if names + 1 > len(self._stop):
             self._stop = _enlarged(self._stop, names + 1)
+        assert self._table is not None
         if 4 * names > len(self._table):
             self._resize(names)
 
@@ -131,7 +161,7 @@ class Vocabulary:
         self._blob = np.ascontiguousarray(blob, dtype=np.uint8)
         self._stop = np.ascontiguousarray(stop, dtype=np.uint64)
         self._count = np.array([len(stop) - 1], dtype=np.uint64)
-        self._resize(len(stop) - 1)
+        self._table = self._index = None
 
     def __getstate__(self) -> dict[str, Any]:
         n = len(self)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.data.plain_json import read_json
+from rulefield.data.source import Source
 from rulefield.datasets.folder import read_lines
 from rulefield.encode.corpora.corpus import (
     DESCRIPTION,
@@ -27,7 +28,6 @@ from rulefield.encode.corpora.corpus import (
 )
 from rulefield.encode.corpora.mapped import MappedArrays, array_bytes, write_arrays
 from rulefield.encode.formats.columns import ColumnFile
-from rulefield.encode.formats.source import Source
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures

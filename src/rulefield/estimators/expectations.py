@@ -1,20 +1,25 @@
 """How expectations are kept while a model is trained: two methods, as objects that grid search can reach into."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rulefield.estimators.parameters import Requirement, Table, check_parameters, number, one_of, optional, whole
 from rulefield.exceptions import InputError
-from rulefield.rules.expectations import Expectation
 from rulefield.scikit import Estimator
 
-EXPECTATIONS = Requirement(
-    "a list of expectations, such as share('B-PER').between(.04, .06)",
-    lambda value: (
-        value is None
-        or (isinstance(value, list | tuple) and all(isinstance(item, Expectation) for item in value))
-    ),
-)  # fmt: skip
+if TYPE_CHECKING:
+    from rulefield.rules.expectations import Expectation
+
+
+def _are_expectations(value: object) -> bool:
+    if value is None:
+        return True
+    from rulefield.rules.expectations import Expectation
+
+    return isinstance(value, list | tuple) and all(isinstance(item, Expectation) for item in value)
+
+
+EXPECTATIONS = Requirement("a list of expectations, such as share('B-PER').between(.04, .06)", _are_expectations)
 
 
 class PosteriorRegularization(Estimator):
@@ -48,7 +53,7 @@ class PosteriorRegularization(Estimator):
 
     def __init__(
         self,
-        expectations: Sequence[Expectation] | None = None,
+        expectations: "Sequence[Expectation] | None" = None,
         *,
         slack: float = 0.0,
         norm: str = "linf",
@@ -76,7 +81,7 @@ class GeneralizedExpectation(Estimator):
 
     _parameters: ClassVar[Table] = {"expectations": EXPECTATIONS, "strength": number()}
 
-    def __init__(self, expectations: Sequence[Expectation] | None = None, *, strength: float = 10.0):
+    def __init__(self, expectations: "Sequence[Expectation] | None" = None, *, strength: float = 10.0):
         self.expectations = expectations
         self.strength = strength
 

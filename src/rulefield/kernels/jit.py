@@ -1,26 +1,74 @@
-"""The one decorator of all kernels.
+"""The decorators of all kernels.
 
 Cached on disk (a second process does not compile), GIL released (threads run in parallel), no fast
 maths (minus infinity means "forbidden", and the full flag lets the compiler assume that infinities do
 not exist). Division follows numpy, so that no kernel carries Python's zero-division branches.
+
+Numba itself is imported at the first call of a kernel: a process that reads a model and labels one text never pays for it
+(see :mod:`rulefield.kernels.light`).
 
 A cached kernel is not recompiled when a kernel *in another file* that it calls is edited: remove the
 ``__pycache__`` folder of this package after such an edit.
 """
 
 from collections.abc import Callable
-from typing import Any
+from functools import cached_property, update_wrapper
+from importlib import import_module
+from typing import Any, ClassVar
 
-from numba import njit
 
+class Kernel:
+    """A function that is compiled at its first call.
 
-def kernel(function: Callable) -> Any:
-    """Compile a function at its first call, and keep it on disk."""
-    compiled: Any = njit(cache=True, nogil=True, error_model="numpy")(function)
-    stored = getattr(compiled._cache, "_cache_file", None)
-    if stored is not None:
-        stored._load_index = _or_nothing(stored._load_index)
-    return compiled
+    Numba takes it for a dispatcher of its own where another kernel calls it: it asks every global for its
+    ``_numba_type_``, and for ``targetoptions`` and ``py_func`` where it may be inlined.
+
+    Parameters
+    ----------
+    function : callable
+    **options
+        Of ``numba.njit``.
+
+    Attributes
+    ----------
+    twin : callable or None
+        The same in numpy, for little work in a process that has loaded no kernel yet; it returns NotImplemented where the
+        work is not little.
+    """
+
+    any_loaded: ClassVar[bool] = False
+    """Whether any kernel of this process was loaded: from then on all work is done by kernels."""
+
+    def __init__(self, function: Callable, **options: Any):
+        update_wrapper(self, function)
+        self.py_func, self.targetoptions = function, options
+        self.twin: Callable | None = None
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run the kernel, or its twin."""
+        if self.twin is not None and not Kernel.any_loaded:
+            answer = self.twin(*arguments)
+            if answer is not NotImplemented:
+                return answer
+        return self.dispatcher(*arguments)
+
+    @cached_property
+    def dispatcher(self) -> Any:
+        """What numba makes of the function."""
+        from numba import njit
+
+        Kernel.any_loaded = True
+        while _overloads:
+            _overload(*_overloads.pop())
+        made: Any = njit(**self.targetoptions)(self.py_func)
+        stored = getattr(made._cache, "_cache_file", None)
+        if stored is not None:
+            stored._load_index = _or_nothing(stored._load_index)
+        return made
+
+    @property
+    def _numba_type_(self) -> Any:
+        return self.dispatcher._numba_type_
 
 
 def _or_nothing(load_index: Callable[[], dict]) -> Callable[[], dict]:
@@ -35,5 +83,45 @@ def _or_nothing(load_index: Callable[[], dict]) -> Callable[[], dict]:
     return load
 
 
-# A small piece of a kernel. A call passes every array as seven words, which costs more than a short loop does.
-piece = njit(nogil=True, error_model="numpy", inline="always")
+def kernel(function: Callable) -> Any:
+    """Compile a function at its first call, and keep it on disk."""
+    return Kernel(function, cache=True, nogil=True, error_model="numpy")
+
+
+def piece(function: Callable) -> Any:
+    """Mark a small piece of a kernel: a call passes every array as seven words, which costs more than a short loop does."""
+    return Kernel(function, nogil=True, error_model="numpy", inline="always")
+
+
+class Intrinsic:
+    """An intrinsic of numba by its place, imported when a kernel that uses it is compiled."""
+
+    def __init__(self, module: str, name: str):
+        self.module, self.name = module, name
+
+    @cached_property
+    def _numba_type_(self) -> Any:
+        from numba.core.registry import cpu_target
+
+        made = getattr(import_module(self.module), self.name)
+        cpu_target.typing_context.refresh()  # it learns of intrinsics that were made since the kernel's compilation began
+        return cpu_target.typing_context.resolve_value_type(made)
+
+
+_overloads: list[tuple[Callable, Callable]] = []
+
+
+def overload(function: Callable) -> Callable[[Callable], Callable]:
+    """Say, as ``numba.extending.overload`` does, what a function is in kernels; numba hears of it before the first one."""
+
+    def keep(implementation: Callable) -> Callable:
+        _overloads.append((function, implementation))
+        return implementation
+
+    return keep
+
+
+def _overload(function: Callable, implementation: Callable) -> None:
+    from numba.extending import overload as now
+
+    now(function)(implementation)

@@ -70,8 +70,8 @@ def _write_documents(parser: Any, pool: str, output: str, n: int, rules: Any, fo
 
 def read_texts(path: str, form: str = "auto") -> list[Document]:
     """Texts of a file: one per line of a .txt file, or any format of annotated texts."""
+    from rulefield.data.source import Source
     from rulefield.encode.formats import read_documents
-    from rulefield.encode.formats.source import Source
 
     if form == "auto" and path.lower().removesuffix(".gz").endswith((".txt", ".log")):
         return [Document(line) for _, line in Source(path, "utf-8-sig").lines() if line.strip()]

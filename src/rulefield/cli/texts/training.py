@@ -19,9 +19,9 @@ from rulefield.cli.training import (
     say,
 )
 from rulefield.data.documents import Document
+from rulefield.data.source import STANDARD, Source
 from rulefield.encode.formats import FORMATS, find_format, read_documents
 from rulefield.encode.formats.base import json_records
-from rulefield.encode.formats.source import STANDARD, Source
 from rulefield.exceptions import InputError
 
 SEQUENCES = ("columns", "jsonl")

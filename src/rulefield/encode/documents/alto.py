@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from rulefield.data.pages import LINE, Page
+from rulefield.data.source import Source
 from rulefield.encode.documents.boxes import BoxCollector
 from rulefield.encode.documents.xml_tree import Element, attribute, checked_label, found, local, write_tree
-from rulefield.encode.formats.source import Source
 
 _KINDS = {"TextBlock": "block", "TextLine": LINE}
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rulefield.data.pages import LINE, Page
+from rulefield.data.source import Source
 from rulefield.encode.formats.base import bad_record, compact, json_records
-from rulefield.encode.formats.source import Source
 from rulefield.exceptions import InputError
 from rulefield.outputs import whole_file
 

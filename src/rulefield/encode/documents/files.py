@@ -7,10 +7,10 @@ from pathlib import Path
 from types import ModuleType
 
 from rulefield.data.pages import Page
+from rulefield.data.source import Source
 from rulefield.encode.documents import alto, boxes_json, hocr, page_xml, pdf
 from rulefield.encode.documents.xml_tree import local, read_tree
 from rulefield.encode.formats.base import bad_record
-from rulefield.encode.formats.source import Source
 from rulefield.exceptions import InputError
 
 _XML: dict[str, ModuleType] = {"page-xml": page_xml, "alto": alto, "hocr": hocr}

@@ -4,10 +4,10 @@ import re
 from collections.abc import Sequence
 
 from rulefield.data.pages import LINE, Page
+from rulefield.data.source import Source
 from rulefield.encode.documents.boxes import BoxCollector
 from rulefield.encode.documents.xml_tree import Element, checked_label, local, write_tree
 from rulefield.encode.formats.base import bad_record
-from rulefield.encode.formats.source import Source
 from rulefield.exceptions import InputError
 
 _KINDS = {

@@ -3,9 +3,9 @@
 from io import BytesIO
 
 from rulefield.data.pages import LINE, Page
+from rulefield.data.source import Source
 from rulefield.encode.documents.boxes import BoxCollector
 from rulefield.encode.formats.base import bad_record
-from rulefield.encode.formats.source import Source
 from rulefield.exceptions import InputError
 
 THIN = 3.0  # points: a rectangle that is thinner is a ruled line

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
+from rulefield.data.source import Source
 from rulefield.encode.formats.base import bad_record
-from rulefield.encode.formats.source import Source
 from rulefield.exceptions import InputError
 from rulefield.outputs import whole_file
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from rulefield.data.documents import Document
+from rulefield.data.source import STANDARD, Source
 from rulefield.encode.formats import (
     brat,
     columns,
@@ -18,7 +19,6 @@ from rulefield.encode.formats import (
     tables,
 )
 from rulefield.encode.formats.base import Format, json_records
-from rulefield.encode.formats.source import STANDARD, Source
 from rulefield.exceptions import InputError
 
 _MODULES = (label_studio, prodigy, hugging_face, doccano, inline_xml, brat, conllu, docbin, tables, columns)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rulefield.data.documents import Document, TextSpan
-from rulefield.encode.formats.source import Source
+from rulefield.data.source import Source
 from rulefield.exceptions import InputError
 
 

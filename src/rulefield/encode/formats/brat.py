@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rulefield.data.documents import Document, TextSpan
+from rulefield.data.source import Source
 from rulefield.encode.formats.base import Format, bad_record, document
-from rulefield.encode.formats.source import Source
 from rulefield.exceptions import InputError
 from rulefield.outputs import write_whole
 

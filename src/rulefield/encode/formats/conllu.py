@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 
 from rulefield.data.documents import Document, joined
+from rulefield.data.source import Source
 from rulefield.encode.alignment import spans_of, tagged
 from rulefield.encode.formats.base import Format, bad_record, document
-from rulefield.encode.formats.source import Source
 from rulefield.exceptions import InputError
 from rulefield.outputs import whole_file
 

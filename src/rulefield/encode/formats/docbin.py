@@ -10,9 +10,9 @@ from itertools import pairwise
 from typing import Any
 
 from rulefield.data.documents import Document, TextSpan
+from rulefield.data.source import Source
 from rulefield.data.unpacking import ALWAYS_UNPACKED, MOST_UNPACKED
 from rulefield.encode.formats.base import Format, as_name, bad_record, document
-from rulefield.encode.formats.source import Source
 from rulefield.encode.tokenizers import Words
 from rulefield.exceptions import InputError
 from rulefield.outputs import whole_file

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from rulefield.data.documents import Document, TextSpan
+from rulefield.data.source import Source
 from rulefield.encode.formats.base import (
     Format,
     as_name,
@@ -14,7 +15,6 @@ from rulefield.encode.formats.base import (
     span_of,
     text_of,
 )
-from rulefield.encode.formats.source import Source
 from rulefield.outputs import whole_file
 
 _KEYS = ("label", "labels", "entities")

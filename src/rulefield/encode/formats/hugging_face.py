@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from rulefield.data.documents import Document, joined
+from rulefield.data.source import STANDARD, Source
 from rulefield.encode.alignment import spans_of, tagged
 from rulefield.encode.formats.base import Format, as_name, bad_record, compact, document, json_records
-from rulefield.encode.formats.source import STANDARD, Source
 from rulefield.outputs import whole_file
 
 _KEYS = ("ner_tags", "tags", "labels")

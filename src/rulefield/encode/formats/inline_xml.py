@@ -3,11 +3,10 @@
 import re
 from collections.abc import Iterable, Iterator
 from typing import Any
-from xml.sax.saxutils import escape, quoteattr
 
 from rulefield.data.documents import Document, TextSpan
+from rulefield.data.source import Source
 from rulefield.encode.formats.base import Format, bad_record, document
-from rulefield.encode.formats.source import Source
 from rulefield.exceptions import InputError
 from rulefield.outputs import whole_file
 
@@ -108,10 +107,14 @@ def _escaped(text: str) -> str:
         raise InputError(
             f"XML cannot hold the character U+{ord(bad.group()):04X} of {text!r:.60}; remove it or choose JSON."
         )
+    from xml.sax.saxutils import escape  # loads the standard library's network modules
+
     return escape(text, {"\r": "&#13;"})
 
 
 def _attribute(value: str) -> str:
+    from xml.sax.saxutils import quoteattr
+
     _escaped(value)
     return quoteattr(value, {"\r": "&#13;", "\n": "&#10;", "\t": "&#9;"})
 

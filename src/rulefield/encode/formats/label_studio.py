@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rulefield.data.documents import Document, TextSpan
+from rulefield.data.source import Source
 from rulefield.encode.formats.base import Format, as_name, bad_record, document, json_records, span_of, text_of
-from rulefield.encode.formats.source import Source
 from rulefield.outputs import whole_file
 
 FROM, TO = "label", "text"

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from rulefield.data.documents import Document
+from rulefield.data.source import Source
 from rulefield.encode.formats.base import Format, as_name, bad_record, document, parsed, span_of
-from rulefield.encode.formats.source import Source
 from rulefield.exceptions import InputError
 from rulefield.outputs import check_output, whole_file
 

@@ -47,6 +47,25 @@ class ChainDecoder:
 
         return _joined(self._over_chunks(data, chunk), np.int64, 0)
 
+    def labelings(
+        self, data: Sequences, allowed: np.ndarray | None = None, probability: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Best labels of all tokens; of each sequence the score and, where wanted, the log partition function (else NaN).
+
+        The score of a sequence without any possible labelling is ``-inf``.
+        """
+
+        def chunk(first: int, last: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            unary, pairwise, offsets = self._scores(data, allowed, first, last)
+            labels, best = viterbi_batch(unary, pairwise, offsets)
+            total = log_partition_batch(unary, pairwise, offsets) if probability else np.full_like(best, np.nan)
+            possible = best > -np.inf
+            return labels, np.where(possible, score_batch(unary, pairwise, offsets, labels), best), total
+
+        parts = self._over_chunks(data, chunk)
+        labels, score, total = zip(*parts) if parts else ([], [], [])
+        return _joined([*labels], np.int64, 0), _joined([*score], np.float64, 0), _joined([*total], np.float64, 0)
+
     def marginals(self, data: Sequences, allowed: np.ndarray | None = None) -> np.ndarray:
         """Probabilities of all labels at all tokens, (n_tokens, n_labels)."""
 
@@ -123,7 +142,7 @@ class ChainDecoder:
                 steps[begin : end - 1] = self.model.step_pairwise(self.theta, part, i)
         return unary, steps, part.offsets
 
-    def _over_chunks(self, data: Sequences, work: Callable[[int, int], np.ndarray]) -> list[np.ndarray]:
+    def _over_chunks(self, data: Sequences, work: Callable[[int, int], T]) -> list[T]:
         bounds = list(_chunks(data, self.model.n_labels, self.model.conditioned))
         return self.each(len(bounds), lambda k: work(*bounds[k]))
 

@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,13 +17,6 @@ from rulefield.encode.spans import check_possible
 from rulefield.estimators.base import State
 from rulefield.estimators.chain.corpora import Held, continue_with_corpus, fit_corpus
 from rulefield.estimators.chain.decoding import ChainDecoder
-from rulefield.estimators.chain.expectations import (
-    ChainExpectations,
-    chain_expectations,
-    label_names,
-    presumed_start,
-    train_expected,
-)
 from rulefield.estimators.chain.files import chain_state, restore_chain
 from rulefield.estimators.chain.fitted import FittedChain
 from rulefield.estimators.chain.options import PARAMETERS, ChainOptions, chain_options
@@ -64,8 +57,11 @@ from rulefield.learning.fit_log import FitResult
 from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
 from rulefield.models.chain_transfer import grown, restricted, transfer, union
-from rulefield.rules.expectations import Expectation
 from rulefield.scikit import check_random_state
+
+if TYPE_CHECKING:
+    from rulefield.estimators.chain.expectations import ChainExpectations
+    from rulefield.rules.expectations import Expectation
 
 
 class ChainCRF(FittedChain):
@@ -189,7 +185,7 @@ class ChainCRF(FittedChain):
         l2: Penalty = 1.0,
         scheme: str | None = None,
         rules: RulesLike | None = None,
-        expectations: Sequence[Expectation] | Keeper | None = None,
+        expectations: "Sequence[Expectation] | Keeper | None" = None,
         initial_label: Label | None = None,
         features: Transformer | None = None,
         transition_features: str | Sequence[str] | None = None,
@@ -288,6 +284,8 @@ class ChainCRF(FittedChain):
         options: ChainOptions,
         begun: float,
     ) -> None:
+        from rulefield.estimators.chain.expectations import chain_expectations, label_names, presumed_start
+
         X_dev, y_dev = held_out
         if not self._reads_once(X, X_dev):
             X, y = as_list(X), as_list(y)
@@ -430,6 +428,8 @@ class ChainCRF(FittedChain):
 
     def _batch_names(self, X: Any, y: LabelsLike, classes: Sequence[Label] | None) -> LabelEncoder:
         if classes is None:
+            from rulefield.estimators.chain.expectations import label_names
+
             return label_names(y, self.initial_label, X)
         return LabelEncoder().set_classes(sorted(classes, key=_by_kind))
 
@@ -473,7 +473,7 @@ class ChainCRF(FittedChain):
         classes: list[Any],
         encoder: InputEncoder,
         options: ChainOptions,
-        expected: ChainExpectations | None = None,
+        expected: "ChainExpectations | None" = None,
         columns: np.ndarray | None = None,
     ) -> ChainModel:
         allowed = allowed_transitions([str(c) for c in classes], self.scheme)
@@ -506,6 +506,8 @@ class ChainCRF(FittedChain):
         if training.expectations is None:
             done = train_chain(training, options, dev, self.verbose)
         else:
+            from rulefield.estimators.chain.expectations import train_expected
+
             done, reports = train_expected(training, options, self.verbose)
         self._stream = Stream(len(training.labels), float(len(training.labels)))
         self._keep(training.model, done, options, encoder, names, reports)

@@ -115,8 +115,26 @@ class FittedChain(SequenceEstimator):
         refuse_client(client)
         rows = as_list(X)
         data = self._encoder.transform(rows)
+        acting = self._acting(rules)
+        plainly = (
+            not acting and engine == "auto" and "_ruled_decoder" not in vars(self)
+        )  # another engine was put there
+        if plainly and (plain := self._plain(data, known, probability)) is not None:
+            return plain
         how = {"engine": engine} | {name: value for name, value in limits.items() if value is not None}
-        return self._ruled(rows, data, self._acting(rules), known, how, probability)
+        return self._ruled(rows, data, acting, known, how, probability)
+
+    def _plain(self, data: Sequences, known: KnownLike | None, probability: bool) -> list[Labeling] | None:
+        """Return the best labelings without rules, by one pass over all sequences; None where one has no labeling at all."""
+        ids, scores, totals = self._decoder().labelings(data, self._known(known, data), probability)
+        if not (scores > -np.inf).all():
+            return None
+        chances = np.exp(scores - totals).tolist() if probability else [None] * len(data)
+        rows = label_lists(self._labels_encoder, ids, data.lengths)
+        return [
+            Labeling(labels, score, score, score, "optimal", "viterbi", probability=chance)
+            for labels, score, chance in zip(rows, scores.tolist(), chances)
+        ]
 
     def _acting(self, rules: RulesLike | None) -> RulesLike:
         """Return the rules that act: the model's own unless others are given."""

@@ -9,7 +9,6 @@ import numpy as np
 
 from rulefield.encode.spans import SegmentTable, Span
 from rulefield.estimators.chain.estimator import ChainCRF
-from rulefield.estimators.ruled.estimator import RuledCRF
 from rulefield.inference.chain.spans import span_probabilities
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -31,7 +30,7 @@ def uncollected() -> Iterator[None]:
 
 def chain_of(model: Any) -> ChainCRF | None:
     """Return the chain whose sums give probabilities, or None where the model is no chain."""
-    if isinstance(model, RuledCRF):
+    if model._kind == "ruled":
         return model.crf_
     return model if isinstance(model, ChainCRF) else None
 
@@ -40,7 +39,7 @@ def acting_rules(model: Any, rules: Any) -> list[Any]:
     """Return the rules that act in a prediction: the model's own where ``rules`` is None."""
     if rules is not None:
         return list(rules)
-    return list(model.rules_ if isinstance(model, RuledCRF) else model.rules or ())
+    return list(model.rules_ if model._kind == "ruled" else model.rules or ())
 
 
 class SpanChances:

@@ -10,7 +10,6 @@ breaks a bound adds nothing here; it is marked for the caller, who takes it in l
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
 from rulefield.kernels.chain.train_rows import (
     EIGHT,
@@ -33,7 +32,7 @@ from rulefield.kernels.chain.train_steps import (
     sparse_backward,
     sparse_forward,
 )
-from rulefield.kernels.jit import kernel, piece
+from rulefield.kernels.jit import kernel, overload, piece
 from rulefield.kernels.lanes import fill8, load8, mul8, store8, where_positive8
 
 LOWEST_FACTOR = 1e-60

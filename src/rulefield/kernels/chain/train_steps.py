@@ -10,10 +10,9 @@ a result that is small beside the sum is taken again from the full matrix, so th
 from typing import NamedTuple
 
 import numpy as np
-from numba.extending import overload
 
 from rulefield.kernels.chain.train_rows import EIGHT, ONE, ZERO, total
-from rulefield.kernels.jit import piece
+from rulefield.kernels.jit import overload, piece
 from rulefield.kernels.lanes import fill8, fma8, load8, store8
 
 CANCELLED = 1e-4

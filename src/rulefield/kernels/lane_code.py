@@ -1,0 +1,233 @@
+"""Eight float64 at once: a vector type for kernels, where the compiler does not find the vectors by itself.
+
+Numba runs LLVM without its straight-line vectoriser, and loops over a few dozen labels are too short for the loop
+vectoriser. These functions say directly what is meant; LLVM maps the eight lanes to whatever the machine has
+(AVX-512, AVX, SSE, NEON). Values of this type live in local variables of a kernel only. Indices count numbers, any
+alignment is fine. Kernels take these functions from :mod:`rulefield.kernels.lanes`, which does not import numba yet.
+"""
+
+from llvmlite import ir
+from numba.core import cgutils, types
+from numba.core.datamodel import models
+from numba.extending import intrinsic, register_model
+
+N = 8
+VECTOR = ir.VectorType(ir.DoubleType(), N)
+SHORT = ir.VectorType(ir.FloatType(), N)
+INTEGERS = ir.VectorType(ir.IntType(64), N)
+
+
+class Eight(types.Type):
+    """Numba's type of eight float64."""
+
+    def __init__(self) -> None:
+        super().__init__(name="Eight")
+
+
+@register_model(Eight)
+class EightModel(models.PrimitiveModel):
+    """Stored as one LLVM vector."""
+
+    def __init__(self, dmm, fe_type):
+        super().__init__(dmm, fe_type, VECTOR)
+
+
+eight = Eight()
+
+
+def _splat(builder, scalar):
+    """Vector with the same value in all lanes."""
+    single = builder.insert_element(ir.Constant(VECTOR, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
+    mask = ir.Constant(ir.VectorType(ir.IntType(32), N), [0] * N)
+    return builder.shuffle_vector(single, ir.Constant(VECTOR, ir.Undefined), mask)
+
+
+def _constant(value):
+    return ir.Constant(VECTOR, [ir.Constant(ir.DoubleType(), value)] * N)
+
+
+def _fuse(builder, a, b, c):
+    """Return a * b + c, in one instruction where the machine has it."""
+    kind = ir.FunctionType(VECTOR, [VECTOR] * 3)
+    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fmuladd.v{N}f64")
+    return builder.call(function, [a, b, c])
+
+
+def _pointer(context, builder, array_type, array, index, vector=VECTOR):
+    data = context.make_array(array_type)(context, builder, array).data
+    return builder.bitcast(builder.gep(data, [index]), vector.as_pointer())
+
+
+@intrinsic
+def load8(typing_context, array, index):
+    """array[index : index + 8], of float64 or float32."""
+
+    def generate(context, builder, signature, arguments):
+        if signature.args[0].dtype == types.float32:
+            pointer = _pointer(context, builder, signature.args[0], *arguments, SHORT)
+            return builder.fpext(builder.load(pointer, align=4), VECTOR)
+        pointer = _pointer(context, builder, signature.args[0], *arguments)
+        return builder.load(pointer, align=8)
+
+    return eight(array, types.uint64), generate
+
+
+@intrinsic
+def store8(typing_context, array, index, value):
+    """array[index : index + 8] = value."""
+
+    def generate(context, builder, signature, arguments):
+        pointer = _pointer(context, builder, signature.args[0], *arguments[:2])
+        builder.store(arguments[2], pointer, align=8)
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64, eight), generate
+
+
+@intrinsic
+def fill8(typing_context, scalar):
+    """Eight times the same number."""
+
+    def generate(context, builder, signature, arguments):
+        return _splat(builder, arguments[0])
+
+    return eight(types.float64), generate
+
+
+@intrinsic
+def fma8(typing_context, a, b, c):
+    """Return a * b + c."""
+
+    def generate(context, builder, signature, arguments):
+        return _fuse(builder, *arguments)
+
+    return eight(eight, eight, eight), generate
+
+
+@intrinsic
+def add8(typing_context, a, b):
+    """Return a + b."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.fadd(*arguments)
+
+    return eight(eight, eight), generate
+
+
+@intrinsic
+def mul8(typing_context, a, b):
+    """Return a * b."""
+
+    def generate(context, builder, signature, arguments):
+        return builder.fmul(*arguments)
+
+    return eight(eight, eight), generate
+
+
+@intrinsic
+def max8(typing_context, a, b):
+    """Return the larger in each lane."""
+
+    def generate(context, builder, signature, arguments):
+        a, b = arguments
+        return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+    return eight(eight, eight), generate
+
+
+@intrinsic
+def least_positive8(typing_context, a, b):
+    """Return the smaller in each lane, of a where it is positive and b."""
+
+    def generate(context, builder, signature, arguments):
+        a, b = arguments
+        positive = builder.fcmp_ordered(">", a, _constant(0.0))
+        return builder.select(builder.and_(positive, builder.fcmp_ordered("<", a, b)), a, b)
+
+    return eight(eight, eight), generate
+
+
+@intrinsic
+def where_positive8(typing_context, a, b):
+    """B where a is positive, else 0, in each lane."""
+
+    def generate(context, builder, signature, arguments):
+        a, b = arguments
+        return builder.select(builder.fcmp_ordered(">", a, _constant(0.0)), b, _constant(0.0))
+
+    return eight(eight, eight), generate
+
+
+def _fold(builder, vector, combine):
+    """Combine the lanes, always in the same order: halves, then quarters, then the last two."""
+    lanes = [builder.extract_element(vector, ir.Constant(ir.IntType(32), i)) for i in range(N)]
+    while len(lanes) > 1:
+        half = len(lanes) // 2
+        lanes = [combine(lanes[i], lanes[i + half]) for i in range(half)]
+    return lanes[0]
+
+
+@intrinsic
+def sum8(typing_context, a):
+    """Sum of the lanes."""
+
+    def generate(context, builder, signature, arguments):
+        return _fold(builder, arguments[0], builder.fadd)
+
+    return types.float64(eight), generate
+
+
+@intrinsic
+def highest8(typing_context, a):
+    """Largest lane."""
+
+    def generate(context, builder, signature, arguments):
+        def larger(a, b):
+            return builder.select(builder.fcmp_ordered(">", a, b), a, b)
+
+        return _fold(builder, arguments[0], larger)
+
+    return types.float64(eight), generate
+
+
+@intrinsic
+def lowest8(typing_context, a):
+    """Smallest lane."""
+
+    def generate(context, builder, signature, arguments):
+        def smaller(a, b):
+            return builder.select(builder.fcmp_ordered("<", a, b), a, b)
+
+        return _fold(builder, arguments[0], smaller)
+
+    return types.float64(eight), generate
+
+
+LOG2_E = 1.4426950408889634
+LN2_HIGH = 6.93147180369123816490e-01
+LN2_LOW = 1.90821492927058770002e-10
+ROUND = 6755399441055744.0  # 1.5 * 2**52: adding it leaves the nearest whole number in the low bits
+FACTORIALS = (1, 1, 2, 6, 24, 120, 720, 5040, 40320, 362880, 3628800, 39916800, 479001600, 6227020800)
+
+
+@intrinsic
+def exp8(typing_context, a):
+    """Exp of each lane, for -700 < a < 700, to the last bit or two.
+
+    exp(x) = 2^k exp(r), abs(r) <= ln(2)/2, exp(r) by its Taylor polynomial of degree 13 (remainder below 5e-18),
+    2^k by writing k into the exponent.
+    """
+
+    def generate(context, builder, signature, arguments):
+        (x,) = arguments
+        shifted = _fuse(builder, x, _constant(LOG2_E), _constant(ROUND))
+        k = builder.fsub(shifted, _constant(ROUND))
+        r = _fuse(builder, k, _constant(-LN2_LOW), _fuse(builder, k, _constant(-LN2_HIGH), x))
+        p = _constant(1.0 / FACTORIALS[-1])
+        for factorial in FACTORIALS[-2::-1]:
+            p = _fuse(builder, p, r, _constant(1.0 / factorial))
+        whole = [ir.Constant(INTEGERS, [ir.Constant(ir.IntType(64), value)] * N) for value in (52, 1023 << 52)]
+        bits = builder.add(builder.shl(builder.bitcast(shifted, INTEGERS), whole[0]), whole[1])
+        return builder.fmul(p, builder.bitcast(bits, VECTOR))
+
+    return eight(eight), generate

@@ -10,6 +10,6 @@ import os
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
-from rulefield.kernels.jit import Kernel
+from rulefield.kernels.jit import Kernel  # noqa: E402
 
 Kernel.any_loaded = True

@@ -155,8 +155,6 @@ def _checked_pairs(pairs: Any, types: tuple[str, str], counts: dict[str, int], w
 
 def spanning_tree(matrix: Any) -> sparse.coo_array:
     """Return the minimum spanning tree of a sparse matrix (scipy 1.15 and 1.16 read 32-bit indices only)."""
-    from scipy.sparse.csgraph import minimum_spanning_tree  # loads scipy.linalg, which rules and texts do not need
-
     csr = sparse.csr_array(matrix)
     narrow = (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int32))
     from scipy.sparse.csgraph import minimum_spanning_tree  # brings scipy.linalg, which no chain needs

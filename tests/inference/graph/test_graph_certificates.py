@@ -17,7 +17,16 @@ from rulefield.problem.logic import Logic, LogicFactors
 
 TOLERANCE = 1e-6
 LIMITS = (0, 1, 3, 100_000)
-MANY = {"auto": 700, "branch": 600, "trws": 400, "reduced_milp": 350, "ad3": 200, "toulbar2": 250, "milp": 150}
+MANY = {
+    "auto": 700,
+    "branch": 500,
+    "elimination": 300,
+    "trws": 400,
+    "reduced_milp": 350,
+    "ad3": 200,
+    "toulbar2": 250,
+    "milp": 150,
+}
 WITHIN_TOLERANCES = ("milp", "reduced_milp", "toulbar2")  # at large scales these may leave a gap, but nothing false
 
 
@@ -77,15 +86,19 @@ def test_every_engine_holds_its_word(name):
 
 def test_every_stage_of_auto_holds_its_word(monkeypatch):
     """Small problems end early: with hardly any work for the first stages, the last ones are met as well."""
-    for name, value in {"FIRST_ROUNDS": 1, "FIRST_NODES": 1, "MANY_NODES": 2, "FEW_LEFT": 1.0}.items():
+    small = {"FIRST_NODES": 1, "BRIEFLY": 1, "FEW_LEFT": 1.0, "FAIR": 1, "WORTH": 0}
+    for name, value in small.items():
         monkeypatch.setattr(auto, name, value)
+    monkeypatch.setattr(auto, "FIRST_ROUNDS", (1,))
     engines = set()
-    for plain, problem, limit, _ in cases(ENGINES["auto"], 350, shift=1):
+    for k, (plain, problem, limit, _) in enumerate(cases(ENGINES["auto"], 350, shift=1)):
         monkeypatch.setattr(auto, "ONE_PIECE", float(limit % 2))
+        monkeypatch.setattr(auto, "EASY", 4 if k % 3 else 400)
+        monkeypatch.setattr(auto, "MANY_NODES", 2 if k % 2 else 1_000)
         result = decode_graph(problem, node_limit=limit)
         holds_its_word(plain, problem, result, exact=False)
         engines.add(result.engine)
-    assert {"branch", "trws", "tree", "milp"} <= engines
+    assert {"branch", "trws", "tree", "milp", "elimination"} <= engines
 
 
 def priced(problem, hard, soft):

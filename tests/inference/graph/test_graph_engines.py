@@ -20,7 +20,7 @@ SHAPES = {
     "forbidden": {"n_factors": 3, "forbidden": 0.15},
     "half steps": {"n_factors": 0, "n_rows": 3, "step": 0.5},
 }
-EXACT = ("auto", "branch", "reduced_milp", "milp", "enumerate")
+EXACT = ("auto", "branch", "elimination", "reduced_milp", "milp", "enumerate")
 
 
 def agrees(problem, engine):

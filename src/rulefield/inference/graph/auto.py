@@ -5,13 +5,15 @@ from time import monotonic
 
 import numpy as np
 
+from rulefield.exceptions import InputError
 from rulefield.inference.graph.condition import Cases, cases_of
 from rulefield.inference.graph.evaluate import Answer, evaluate, no_answer
+from rulefield.inference.graph.exact.eliminate import Elimination, plan_elimination, propose
+from rulefield.inference.graph.exact.soft import SoftSearch, begin_soft
 from rulefield.inference.graph.maxflow import flow_graph, is_submodular
 from rulefield.inference.graph.milp import milp_graph, milp_parts
 from rulefield.inference.graph.network import build_network
 from rulefield.inference.graph.parts import Connected, GraphParts, extend, parts_of, split
-from rulefield.inference.graph.soft import SoftSearch, begin_soft
 from rulefield.inference.graph.trws import (
     MANY_NODES,
     MOVES,
@@ -22,10 +24,13 @@ from rulefield.inference.graph.trws import (
     branch_and_bound,
     descend,
 )
-from rulefield.kernels.graph.branch import margins
+from rulefield.inference.limits import deadline
+from rulefield.kernels.graph.exact.branch import margins
+from rulefield.kernels.graph.sweep import Messages
 from rulefield.problem.graph import GraphProblem
 
 CLOSED = 2e-7  # of a gap, in nats: well within the tolerance of a certificate
+BRIEFLY = 64  # search nodes, where the best labelling was found already these are most often enough
 FIRST_NODES = 512
 LARGE_NODES = 5_000  # for branch and bound on a network of MANY_NODES, whatever the limit
 MOST_NODES = 5_000  # of a network that is branched on as a whole
@@ -38,11 +43,16 @@ CASE_ROUNDS = 5
 LAST_ROUNDS, MOST_ROUNDS = 100, 2_000  # of sweeps on a large graph, and what decides between them:
 ENTRIES = 200_000_000  # of messages, in all rounds together
 MOST_PIECES = 1_000
-FIRST_ROUNDS = 12  # before what is left is looked at as a smaller problem
+MOST_SPARE = 1.5  # labels per node beyond one: with more, elimination is not easy, and no plan is made
+FIRST_ROUNDS = (12, 20)  # after each, what is left is looked at as a smaller problem
 FEW_LEFT = 0.5  # of the labels beyond one per node: with fewer left a smaller problem is worth building
 NODE_WORK = 30_000  # entries looked at under soft arc consistency that count as one search node
+TABLE_WORK = 6 * NODE_WORK  # entries of tables in elimination that do: six times as fast
+EASY = 4_000_000  # entries of tables: with fewer, elimination is tried before any search
+FAIR = 2**29  # with fewer, before long searches
 FIRST_WORK = 5_000_000  # of such entries, where labels are many, before anything else is tried
 MOST_WORK = 80_000_000  # in one turn: what is open after this is left to pieces and HiGHS
+WORTH = 20  # entries of tables, in elimination, that cost what one entry does in a turn of both searches
 MANY_LABELS = 12  # of a node: a sweep costs the square
 ONE_PIECE = 0.8  # of the open nodes in one piece: splitting would not pay
 
@@ -79,6 +89,15 @@ class Budget:
             work = min(work, self.nodes * NODE_WORK)
             self.nodes -= soft.run(search, work, self.deadline) // NODE_WORK
 
+    def eliminate(self, search: Search, found: Elimination | None, most: float = np.inf) -> bool:
+        """Solve what is left by variable elimination where a way was found, of at most so many entries; True: it did."""
+        if found is None or not search.is_open or found.work > min(most, max(EASY, self.nodes * TABLE_WORK)):
+            return False
+        with deadline(self.seconds) as limit:
+            found.run(search, limit)
+        self.nodes -= int(found.work) // TABLE_WORK
+        return not search.is_open
+
     @property
     def seconds(self) -> float | None:
         """Seconds left, None where time is not limited."""
@@ -105,6 +124,25 @@ def branch_graph(
     return search_answer(problem, search, rest, "branch")
 
 
+def elimination_graph(problem: GraphProblem, seconds: float | None) -> Answer:
+    """Sweep a little, then eliminate what bounds leave open.
+
+    Raises
+    ------
+    InputError
+        Where its tables would be too large.
+    """
+    parts, rest = parts_of(problem)
+    budget = Budget.of(MOST_WORK, seconds)
+    search = _start(parts, None)
+    descend(search, FIRST_ROUNDS[0], deadline=budget.deadline)
+    found = plan_elimination(search)
+    if search.is_open and found is None:
+        raise InputError('engine="elimination" would need too large tables for this graph; use "auto".')
+    budget.eliminate(search, found)
+    return search_answer(problem, search, rest, "elimination")
+
+
 def auto_graph(
     problem: GraphProblem, node_limit: int, seconds: float | None, warm_start: np.ndarray | None = None
 ) -> Answer:
@@ -128,19 +166,24 @@ def auto_graph(
 
 def _solve(parts: GraphParts, search: Search, budget: Budget) -> str:
     """Close the gap of a search as far as the budget allows; return the engine that came last."""
-    descend(search, FIRST_ROUNDS, progress=ROOT_PROGRESS, deadline=budget.deadline)
-    tight = search.is_open and _is_tight(parts)
+    tight = _is_tight(parts)
+    eliminated = _squeeze(search, budget, FIRST_ROUNDS[:1] if tight else FIRST_ROUNDS)
+    if not search.is_open:
+        return "tree" if search.network.is_forest else "elimination" if eliminated else "trws"
+    if search.network.n_nodes > MANY_NODES and search.value > -np.inf:
+        return _solve_large(parts, search, budget)
     many = tight and int(parts.potentials.n_labels.max()) >= MANY_LABELS
     if tight:
         budget.search_softly(search, begin_soft(search), FIRST_WORK if many else FIRST_WORK // 5)
         if not search.is_open:
             return "soft"
-    if search.is_open and not many:
-        _search_what_is_left(parts, search, budget)
-    if search.network.n_nodes > MANY_NODES and search.value > -np.inf:
-        return _solve_large(parts, search, budget)
+        if budget.eliminate(search, plan_elimination(search, FAIR)):
+            return "elimination"
+    else:
+        _search_briefly(search, budget)
     if search.is_open:
         descend(search, progress=ROOT_PROGRESS, deadline=budget.deadline)
+        propose(search, EASY // 4)
     engine = "tree" if search.network.is_forest else "branch" if search.nodes else "trws"
     if search.is_open:
         engine = _branch(parts, search, budget, many)
@@ -151,23 +194,61 @@ def _solve(parts: GraphParts, search: Search, budget: Budget) -> str:
     return engine
 
 
+def _squeeze(search: Search, budget: Budget, stages: tuple[int, ...]) -> bool:
+    """Sweep, eliminate what is left where that is easy, else look for a better labelling; True where that closed it."""
+    for rounds in stages:
+        descend(search, rounds, progress=ROOT_PROGRESS, deadline=budget.deadline)
+        if not search.is_open or search.network.n_nodes > MANY_NODES:
+            return False
+        spare = np.count_nonzero(search.network.scores.unary > -np.inf) - search.network.n_nodes
+        if spare <= MOST_SPARE * search.network.n_nodes and budget.eliminate(search, plan_elimination(search, EASY)):
+            return True
+        propose(search, EASY // 4)
+    return False
+
+
+def _search_briefly(search: Search, budget: Budget) -> None:
+    """Branch a little; what is not closed goes on from the root as it was, with the labelling that was found."""
+    unary, messages, dual = (
+        search.network.scores.unary.copy(),
+        Messages(*(a.copy() for a in search.messages)),
+        search.dual,
+    )
+    budget.search(search, BRIEFLY)
+    if search.is_open:
+        search.network.scores.unary[:] = unary
+        search.messages, search.dual, search.stack, search.depth = messages, dual, None, 0
+
+
 def _branch(parts: GraphParts, search: Search, budget: Budget, many: bool) -> str:
     """Search from the root's bound, under soft arc consistency and on sweeps by turns; return who closed the gap.
 
-    The first begins from the root's messages, which the second overwrites.
+    The first begins from the root's messages, which the second overwrites. Elimination has its turn as soon as it is
+    not much dearer than what was spent.
     """
+    found = plan_elimination(search)
+    if budget.eliminate(search, found, 4 * EASY):
+        return "elimination"
     soft = begin_soft(search)
     if many:
         budget.search_softly(search, soft, 2 * FIRST_WORK)
     if search.is_open:
         _search_what_is_left(parts, search, budget)
         budget.search(search, FIRST_NODES)
+    if budget.eliminate(search, found, FAIR):
+        return "elimination"
     work = 4 * FIRST_WORK
     while soft is not None and search.is_open and budget.nodes > 0 and budget.seconds != 0.0 and work <= MOST_WORK:
+        if budget.eliminate(search, found, WORTH * work):
+            return "elimination"
         budget.search_softly(search, soft, work)
         budget.search(search, work // NODE_WORK)
         work *= 2
-    return "soft" if soft is not None and soft.depth == 0 else "branch"
+    if soft is not None and soft.depth == 0:
+        return "soft"
+    if found is not None:
+        budget.search(search, int(found.work) // TABLE_WORK)
+    return "elimination" if budget.eliminate(search, found) else "branch"
 
 
 def _is_tight(parts: GraphParts) -> bool:

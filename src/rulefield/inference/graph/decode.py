@@ -9,7 +9,7 @@ import numpy as np
 from rulefield.exceptions import InputError
 from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.graph.ad3 import ad3_graph
-from rulefield.inference.graph.auto import auto_graph, branch_graph, reduced_graph, trws_graph
+from rulefield.inference.graph.auto import auto_graph, branch_graph, elimination_graph, reduced_graph, trws_graph
 from rulefield.inference.graph.evaluate import (
     Answer,
     centered,
@@ -47,11 +47,12 @@ def decode_graph(
     problem : GraphProblem
     engine : str
         ``auto`` walks from cheap to exact and stops at the first certificate: logic factors are left out at first
-        (an optimum that breaks none of them is the optimum); TRW-S (exact on forests), branch and
-        bound on its bound, the same on the pieces that bounds leave open, HiGHS on the rest; hubs are tried label by
-        label, and submodular problems with two labels and no rules go to ``maxflow`` at once.
+        (an optimum that breaks none of them is the optimum); TRW-S (exact on forests), variable elimination where its
+        tables are small, branch and bound, the same on the pieces that bounds leave open, HiGHS on the rest; hubs are
+        tried label by label, and submodular problems with two labels and no rules go to ``maxflow`` at once.
         ``maxflow``: a minimum cut, for these alone. ``trws``: no search. ``branch``: TRW-S and branch and bound on the
-        whole. ``ad3``: the relaxation, rounded. ``reduced_milp``: TRW-S, then HiGHS on what its bounds leave open.
+        whole. ``elimination``: TRW-S, then variable elimination, refused where its tables would be too large.
+        ``ad3``: the relaxation, rounded. ``reduced_milp``: TRW-S, then HiGHS on what its bounds leave open.
         ``milp``: HiGHS on the whole problem.
         ``toulbar2``: where pytoulbar2 is installed (it holds the GIL). ``enumerate``: every labelling.
     node_limit : int
@@ -135,6 +136,12 @@ ENGINES: Engines[Run] = Engines(
         Engine("auto", _lazily, True, ALL),
         Engine("trws", lambda problem, nodes, seconds, start: trws_graph(problem, ROUNDS, start), False, ALL),
         Engine("branch", branch_graph, True, frozenset({LOGIC, COUNTS})),
+        Engine(
+            "elimination",
+            lambda problem, nodes, seconds, start: elimination_graph(problem, seconds),
+            True,
+            frozenset({LOGIC, COUNTS}),
+        ),
         Engine("maxflow", lambda problem, nodes, seconds, start: flow_graph(problem), True, frozenset()),
         Engine("ad3", lambda problem, nodes, seconds, start: ad3_graph(problem), False, ALL),
         Engine(

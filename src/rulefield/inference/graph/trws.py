@@ -7,7 +7,7 @@ import numpy as np
 
 from rulefield.inference.graph.network import Network, build_network
 from rulefield.inference.graph.parts import GraphParts
-from rulefield.kernels.graph.branch import Stack, branch, push
+from rulefield.kernels.graph.exact.branch import Stack, branch, push
 from rulefield.kernels.graph.local import improve, total_value
 from rulefield.kernels.graph.moves import cross, move_forests
 from rulefield.kernels.graph.sweep import Messages, slack, start_messages, trws, workspace

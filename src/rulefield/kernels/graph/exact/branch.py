@@ -99,6 +99,28 @@ def margins(net, unary, messages):
 
 
 @kernel
+def shortfalls(net, unary, messages):
+    """For every label: how much less it is worth than its node's best under the reparametrised scores (inf: forbidden)."""
+    out = np.full(len(unary), np.inf)
+    for v in range(len(net.node_at) - 1):
+        begin, end = np.int64(net.node_at[v]), np.int64(net.node_at[v + 1])
+        best = -np.inf
+        for y in range(end - begin):
+            theta = unary[begin + y]
+            for k in range(net.inc_ptr[v], net.inc_ptr[v + 1]):
+                theta += messages.edge[np.int64(net.inc_recv[k]) + y]
+            for k in range(net.at_ptr[v], net.at_ptr[v + 1]):
+                p = net.at_pos[k]
+                letter = np.int64(net.letter[np.int64(net.letter_at[p]) + y])
+                theta += messages.read[np.int64(net.read_at[p]) + letter]
+            out[begin + y] = theta
+            best = max(best, theta)
+        for i in range(begin, end):
+            out[i] = best - out[i] if out[i] > -np.inf else np.inf
+    return out
+
+
+@kernel
 def undecided(net, unary, messages):
     """Choose the node to branch on and its best label: a near tie, many neighbours; -1 where all are decided."""
     leads, picks = margins(net, unary, messages)

@@ -1,0 +1,1 @@
+"""Exact searches on graphs."""

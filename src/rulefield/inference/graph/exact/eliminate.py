@@ -1,0 +1,105 @@
+"""Variable elimination of what is left of a search: exact where its tables stay small, whatever bounds say."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rulefield.inference.graph.trws import Search
+from rulefield.inference.limits import NO_DEADLINE, Deadline
+from rulefield.kernels.graph.exact.branch import shortfalls
+from rulefield.kernels.graph.exact.eliminate import eliminate
+from rulefield.kernels.graph.exact.living import Tables, living_tables
+from rulefield.kernels.graph.exact.plan import Plan, greedy_order, make_plan
+from rulefield.kernels.graph.sweep import slack
+
+MOST_LABELS = 256  # a best label is kept in a byte
+MOST_BYTES = 2**29
+MOST_ENTRIES = 2**18  # of tables to begin with: rules over many nodes are no tables
+MOST_WORK = 2**32  # entries looked at: some seconds
+SPARE = 0.4  # labels per node, beyond one, with which looking for a labelling begins
+SHRINK, GROW, TRIES = 0.5, 2.0, 4
+
+
+@dataclass(frozen=True)
+class Elimination:
+    """A way to solve what is left by eliminating nodes; ``work`` is the number of entries it looks at."""
+
+    tables: Tables
+    plan: Plan
+
+    @property
+    def work(self) -> float:
+        """Entries that are looked at."""
+        return self.plan.work
+
+    def labels(self, picks: np.ndarray) -> np.ndarray:
+        """Labels of the whole network (uint64) from numbers of living labels of the open nodes."""
+        t = self.tables
+        labels = t.only.astype(np.uint64)
+        labels[t.node] = t.label[t.label_at[:-1] + picks]
+        return labels
+
+    def run(self, search: Search, limit: Deadline = NO_DEADLINE) -> None:
+        """Close the search: its optimum among the labels that were left, or the proof that nothing is better."""
+        total, picks = eliminate(self.tables, self.plan, limit.stop)
+        if total == np.inf:
+            return
+        if total > search.value:
+            search.value, search.labels = float(total), self.labels(picks)
+        room = slack(search.network.net, search.value)
+        search.bound = min(search.bound, search.value + room)
+
+
+def plan_elimination(search: Search, most: float = MOST_WORK) -> Elimination | None:
+    """Find the cheapest of three orders for the labels that are left; None where tables would be too large.
+
+    None also where the search has branched: its scores then are a subproblem's.
+    """
+    return _plan(search, search.network.scores.unary, most, (False, True)) if search.stack is None else None
+
+
+def propose(search: Search, most: float) -> None:
+    """Look for a better labelling among the likeliest labels, as many as elimination can take within ``most`` entries.
+
+    Likely is what the messages leave close to the best of its node (as in CombiLP, [Savchynskyy13]), and the labels
+    of the best labelling so far, so that the best mixture of these is never worse.
+    """
+    network, unary = search.network, search.network.scores.unary
+    if search.stack is not None:
+        return
+    short = shortfalls(network.net, unary, search.messages)
+    if search.value > -np.inf:
+        start = network.net.node_at[:-1].astype(np.int64)
+        short[start + search.labels.astype(np.int64)] = 0.0
+        unary = search.original
+    spare = np.sort(short[(short > 0.0) & (short < np.inf)])
+    if not len(spare):
+        return
+    found, limit = None, spare[min(len(spare) - 1, int(SPARE * network.n_nodes))]
+    for _ in range(TRIES):
+        trial = _plan(search, np.where(short <= limit, unary, -np.inf), most, (False,))
+        if trial is None and found is not None:
+            break
+        found = trial
+        limit *= SHRINK if trial is None else GROW
+    if found is not None:
+        total, picks = eliminate(found.tables, found.plan, NO_DEADLINE.stop)
+        if total > search.value:
+            search.offer(found.labels(picks))
+
+
+def _plan(search: Search, unary: np.ndarray, most: float, criteria: tuple[bool, ...]) -> Elimination | None:
+    """Find the cheapest order for the labels that ``unary`` allows, by table or by fill, or the given one."""
+    scores, net = search.network.scores, search.network.net
+    tables = living_tables(net, unary, scores.pairwise, scores.final, MOST_ENTRIES)
+    sizes = np.diff(tables.label_at)
+    if not len(tables.at) or not len(sizes) or sizes.max() > MOST_LABELS:
+        return None
+    orders = [greedy_order(sizes, tables.scope_ptr, tables.scope, by_fill, np.log2(most)) for by_fill in criteria]
+    if len(criteria) > 1:
+        orders.append(np.arange(len(sizes)))
+    plans = [make_plan(sizes, order, tables.scope_ptr, tables.scope) for order in orders if len(order)]
+    best = min(plans, key=lambda plan: plan.work, default=None)
+    if best is None or best.work > most or 8 * best.peak + best.kept > MOST_BYTES:
+        return None
+    return Elimination(tables, best)

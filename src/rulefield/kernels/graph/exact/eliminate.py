@@ -1,0 +1,266 @@
+"""Variable elimination: the exact maximum of a sum of tables, node by node ([Dechter99]).
+
+Eliminating a node replaces the tables over it by one over its neighbours: the best of its labels for each combination of
+theirs. In the order of a :class:`Plan` the tables that wait form a stack, as in sparse factorisation. A new table
+is made in blocks: the labels of its last nodes run inside a block, those of its first ones outside. Tables over inner
+nodes only are added up once for all blocks, tables over outer nodes only are one number per block and label, so that
+a node of many edges costs little more than a node of one.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from rulefield.kernels.jit import kernel
+
+BLOCK = 1024
+
+
+class Inputs(NamedTuple):
+    """Tables over one node and some of the nodes of its new table: where each begins, and its steps.
+
+    ``own`` is the step of the node's label, ``step[i, d]`` that of the d-th node of the new table (0: not in scope),
+    ``kind`` 0: inner nodes only (or none), 1: outer nodes only, 2: both, 3: both, and inner labels are neighbours in memory.
+    """
+
+    base: np.ndarray
+    own: np.ndarray
+    step: np.ndarray
+    kind: np.ndarray
+    inner: np.ndarray
+
+
+@kernel
+def eliminate(tables, plan, stop):
+    """Return the best sum and, in ``labels`` (of open nodes, as numbers of living labels), who reaches it.
+
+    ``stop[0]`` may be raised by another thread: the sum returned is then inf.
+    """
+    n = len(plan.order)
+    sizes = np.diff(tables.label_at)
+    data = np.empty(len(tables.values) + np.int64(plan.peak))
+    data[: len(tables.values)] = tables.values
+    kept = np.zeros(np.int64(plan.kept), np.uint8)
+    kept_at, message_at = np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
+    rank, head, following, child, sibling = buckets(tables, plan)
+    place_of = np.full(n, -1, np.int64)
+    labels = np.zeros(n, np.int64)
+    total, top = tables.constant, len(tables.values)
+    for p in range(n):
+        if stop[0]:
+            return np.inf, labels
+        shape = np.empty(plan.width[p], np.int64)
+        for d in range(len(shape)):
+            shape[d] = sizes[plan.order[plan.scope[p, d]]]
+            place_of[plan.scope[p, d]] = d
+        inputs, split = gather_inputs(
+            tables, plan, sizes, p, shape, rank, place_of, message_at, head, following, child, sibling
+        )
+        entries = combine(data, inputs, shape, split, sizes[plan.order[p]], top, kept, kept_at[p])
+        c, begin = child[p], top
+        while c >= 0:
+            begin = min(begin, message_at[c])
+            c = sibling[c]
+        kept_at[p + 1] = kept_at[p] + ((entries + 7) // 8 if sizes[plan.order[p]] == 2 else entries)
+        if plan.parent[p] < 0:
+            total += data[top]
+            top = begin
+            continue
+        message_at[p] = begin
+        if begin < top:
+            for k in range(entries):
+                data[begin + k] = data[top + k]
+        top = begin + entries
+    if total > -np.inf:
+        trace_back(plan, sizes, kept, kept_at, labels)
+    return total, labels
+
+
+@kernel
+def buckets(tables, plan):
+    """Places of nodes, and lists of the tables and messages that each place reads: heads and next ones."""
+    n, n_tables = len(plan.order), len(tables.at) - 1
+    rank = np.empty(n, np.int64)
+    for p in range(n):
+        rank[plan.order[p]] = p
+    head, following = np.full(n, -1, np.int64), np.full(n_tables, -1, np.int64)
+    for t in range(n_tables):
+        first = n
+        for q in range(tables.scope_ptr[t], tables.scope_ptr[t + 1]):
+            first = min(first, rank[tables.scope[q]])
+        head[first], following[t] = t, head[first]
+    child, sibling = np.full(n, -1, np.int64), np.full(n, -1, np.int64)
+    for p in range(n):
+        up = plan.parent[p]
+        if up >= 0:
+            child[up], sibling[p] = p, child[up]
+    return rank, head, following, child, sibling
+
+
+@kernel
+def gather_inputs(tables, plan, sizes, p, shape, rank, place_of, message_at, head, following, child, sibling):
+    """List what place ``p`` reads, with steps along the new table; and the first node that runs inside a block."""
+    width = len(shape)
+    split, block = width, 1
+    while split > 0 and block * shape[split - 1] <= BLOCK:
+        split -= 1
+        block *= shape[split]
+    count = 0
+    t, c = head[p], child[p]
+    while t >= 0:
+        count += 1
+        t = following[t]
+    while c >= 0:
+        count += 1
+        c = sibling[c]
+    inputs = Inputs(
+        np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros((count, width), np.int64),
+        np.zeros(count, np.int64), np.zeros((count, block), np.int32),
+    )  # fmt: skip
+    i, t, c = 0, head[p], child[p]
+    while t >= 0:
+        inputs.base[i] = tables.at[t]
+        step = 1
+        for q in range(tables.scope_ptr[t + 1] - 1, tables.scope_ptr[t] - 1, -1):
+            v = tables.scope[q]
+            if rank[v] == p:
+                inputs.own[i] = step
+            else:
+                inputs.step[i, place_of[rank[v]]] = step
+            step *= sizes[v]
+        i, t = i + 1, following[t]
+    while c >= 0:
+        inputs.base[i] = message_at[c]
+        step = 1
+        for d in range(plan.width[c] - 1, -1, -1):
+            q = plan.scope[c, d]
+            if q == p:
+                inputs.own[i] = step
+            else:
+                inputs.step[i, place_of[q]] = step
+            step *= sizes[plan.order[q]]
+        i, c = i + 1, sibling[c]
+    for i in range(count):
+        classify(inputs, i, shape, split, block)
+    return inputs, split
+
+
+@kernel
+def classify(inputs, i, shape, split, block):
+    """Say where the nodes of input ``i`` run, and lay out its steps inside a block."""
+    outside = inside = False
+    for d in range(len(shape)):
+        if inputs.step[i, d]:
+            outside = outside or d < split
+            inside = inside or d >= split
+    inputs.kind[i] = (2 if inside else 1) if outside else 0
+    filled = 1
+    for d in range(len(shape) - 1, split - 1, -1):
+        for y in range(1, shape[d]):
+            for b in range(filled):
+                inputs.inner[i, y * filled + b] = inputs.inner[i, b] + y * inputs.step[i, d]
+        filled *= shape[d]
+    if inputs.kind[i] == 2:
+        neighbours = True
+        for b in range(block):
+            neighbours = neighbours and inputs.inner[i, b] == b
+        if neighbours:
+            inputs.kind[i] = 3
+
+
+@kernel
+def combine(data, inputs, shape, split, n_labels, out, kept, kept_at):
+    """Write the new table at ``out`` and the best labels at ``kept_at``; returns the number of its entries."""
+    block = inputs.inner.shape[1]
+    outer = 1
+    for d in range(split):
+        outer *= shape[d]
+    fixed = np.zeros((n_labels, block))
+    for i in range(len(inputs.base)):
+        if inputs.kind[i] == 0:
+            for y in range(n_labels):
+                begin = inputs.base[i] + y * inputs.own[i]
+                for b in range(block):
+                    fixed[y, b] += data[begin + inputs.inner[i, b]]
+    digit, offset = np.zeros(split, np.int64), inputs.base.copy()
+    best, trial, pick = np.empty(block), np.empty(block), np.zeros(block, np.uint8)
+    for o in range(outer):
+        here = out + o * block
+        for y in range(n_labels):
+            add_up(data, inputs, offset, fixed[y], y, trial)
+            if y == 0:
+                for b in range(block):
+                    best[b] = trial[b]
+                    pick[b] = 0
+            else:
+                for b in range(block):
+                    better = trial[b] > best[b]
+                    best[b] = trial[b] if better else best[b]
+                    pick[b] = y if better else pick[b]
+        for b in range(block):
+            data[here + b] = best[b]
+        if n_labels == 2:
+            pack(kept, kept_at, o * block, pick)
+        else:
+            for b in range(block):
+                kept[kept_at + o * block + b] = pick[b]
+        for d in range(split - 1, -1, -1):
+            digit[d] += 1
+            back = digit[d] == shape[d]
+            if back:
+                digit[d] = 0
+            for i in range(len(offset)):
+                offset[i] += inputs.step[i, d] * (1 - shape[d] if back else 1)
+            if not back:
+                break
+    return outer * block
+
+
+@kernel
+def add_up(data, inputs, offset, fixed, y, out):
+    """Sum all inputs over one block, for label ``y`` of the node that goes."""
+    number = 0.0
+    for i in range(len(offset)):
+        if inputs.kind[i] == 1:
+            number += data[offset[i] + y * inputs.own[i]]
+    for b in range(len(out)):
+        out[b] = fixed[b] + number
+    for i in range(len(offset)):
+        begin = offset[i] + y * inputs.own[i]
+        if inputs.kind[i] == 3:
+            for b in range(len(out)):
+                out[b] += data[begin + b]
+        elif inputs.kind[i] == 2:
+            for b in range(len(out)):
+                out[b] += data[begin + inputs.inner[i, b]]
+
+
+@kernel
+def pack(kept, kept_at, first, pick):
+    """Store labels 0 and 1 as bits ``first``, ``first + 1``, ..."""
+    if first % 8 == 0 and len(pick) % 8 == 0:
+        here = kept_at + first // 8
+        for c in range(len(pick) // 8):
+            byte = 0
+            for k in range(8):
+                byte |= np.int64(pick[8 * c + k]) << k
+            kept[here + c] = byte
+        return
+    for b in range(len(pick)):
+        bit = first + b
+        kept[kept_at + bit // 8] |= np.uint8(np.int64(pick[b]) << (bit % 8))
+
+
+@kernel
+def trace_back(plan, sizes, kept, kept_at, labels):
+    """Read the best labels from the last eliminated node to the first."""
+    for p in range(len(plan.order) - 1, -1, -1):
+        v = plan.order[p]
+        index = 0
+        for d in range(plan.width[p]):
+            w = plan.order[plan.scope[p, d]]
+            index = index * sizes[w] + labels[w]
+        if sizes[v] == 2:
+            labels[v] = (np.int64(kept[kept_at[p] + index // 8]) >> (index % 8)) & 1
+        else:
+            labels[v] = kept[kept_at[p] + index]

@@ -46,6 +46,8 @@ FAMILY_EXCEPTIONS = {
     ("estimators", "documents", "graph"): "boxes are nodes of a graph",
     ("estimators", "gaussian", "predictors"): "fields join cross-fitted predictors",
     ("estimators", "graph", "predictors"): "and so do graphs",
+    ("estimators", "multilabel", "graph"): "the labels of one sample are a small graph",
+    ("estimators", "multilabel", "predictors"): "and may be scored by predictors first",
     ("estimators", "text", "chain"): "a parser labels tokens with a chain",
     ("kernels", "segments", "lattice"): "segmentations are laid out as the lattice that rules are multiplied with",
     ("kernels", "segments", "chain"): "a step between segments is a step of a chain",

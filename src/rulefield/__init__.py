@@ -20,7 +20,7 @@ _PUBLIC = {
     "BrokenRule": "rulefield.estimators.labelings",
     "JointCRF": "rulefield.estimators.joint.estimator",
     "Labeling": "rulefield.estimators.labelings",
-    "MultiLabelCRF": "rulefield.estimators.graph.multilabel",
+    "MultiLabelCRF": "rulefield.estimators.multilabel.estimator",
     "Page": "rulefield.data.pages",
     "PosteriorRegularization": "rulefield.estimators.expectations",
     "RuledCRF": "rulefield.estimators.ruled.estimator",

@@ -13,7 +13,7 @@ _LOADERS = {
     "gaussian classifier": ("rulefield.estimators.gaussian.classifier", "GaussianCRFClassifier"),
     "gaussian regressor": ("rulefield.estimators.gaussian.regressor", "GaussianCRFRegressor"),
     "GraphCRF": ("rulefield.estimators.graph.estimator", "GraphCRF"),
-    "MultiLabelCRF": ("rulefield.estimators.graph.multilabel", "MultiLabelCRF"),
+    "MultiLabelCRF": ("rulefield.estimators.multilabel.estimator", "MultiLabelCRF"),
     "joint": ("rulefield.estimators.joint.estimator", "JointCRF"),
     "ruled": ("rulefield.estimators.ruled.estimator", "RuledCRF"),
     "text": ("rulefield.estimators.text.parser", "TextParser"),

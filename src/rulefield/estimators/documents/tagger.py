@@ -25,7 +25,8 @@ from rulefield.estimators.documents.inputs import (
     own_labels,
 )
 from rulefield.estimators.files import load
-from rulefield.estimators.graph.estimator import GraphCRF, Rules
+from rulefield.estimators.graph.estimator import GraphCRF
+from rulefield.estimators.graph.fitted import Rules
 from rulefield.estimators.graph.inputs import checked_weight
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (

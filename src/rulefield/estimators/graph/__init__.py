@@ -1,1 +1,1 @@
-"""GraphCRF, MultiLabelCRF and what they are made of."""
+"""GraphCRF and what it is made of."""

@@ -10,7 +10,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 
 from rulefield import rules as r
-from rulefield.estimators.graph.multilabel import MultiLabelCRF
+from rulefield.estimators.multilabel.estimator import MultiLabelCRF
 from rulefield.exceptions import InputError, LabelError
 
 

@@ -1,0 +1,1 @@
+"""MultiLabelCRF and what it is made of."""

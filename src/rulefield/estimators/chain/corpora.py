@@ -27,6 +27,7 @@ from rulefield.models.chain_parts import model_of_parts
 from rulefield.parallel import Executor, executor_of
 
 if TYPE_CHECKING:
+    from rulefield.estimators.chain.batches import GrowingChain
     from rulefield.estimators.chain.estimator import ChainCRF
     from rulefield.estimators.chain.fitted import FittedChain
 
@@ -113,7 +114,7 @@ def _minimized(
 
 
 def continue_with_corpus(
-    crf: "ChainCRF",
+    crf: "GrowingChain",
     corpus: Corpus,
     y: LabelsLike | None,
     classes: Sequence[Label] | None,

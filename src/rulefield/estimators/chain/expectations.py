@@ -34,7 +34,7 @@ from rulefield.learning.fit_log import FitResult
 from rulefield.models.chain_structure import Allowed, label_masks
 
 if TYPE_CHECKING:
-    from rulefield.estimators.chain.estimator import ChainCRF
+    from rulefield.estimators.chain.learning import LearningChain
 
 DEFAULT_ITERATIONS = 30
 START_ITERATIONS = 40
@@ -84,7 +84,7 @@ class ChainExpectations:
 
 
 def chain_expectations(
-    crf: "ChainCRF",
+    crf: "LearningChain",
     options: ChainOptions,
     names: LabelEncoder,
     X: SequencesLike,

@@ -33,7 +33,7 @@ def read_columns(path: Path) -> list[list[tuple[str, ...]]]:
 
 
 def crfpp_features(sentence: list[tuple[str, ...]]) -> list[list[str]]:
-    """The 19 features a token of the CRF++ chunking set: words and tags in a window of five."""
+    """The 19 features per token of the CRF++ chunking set: words and tags in a window of five."""
     n = len(sentence)
     w = ["__B2", "__B1", *(token[0] for token in sentence), "__E1", "__E2"]
     p = ["__B2", "__B1", *(token[1] for token in sentence), "__E1", "__E2"]

@@ -1,5 +1,6 @@
 """Every public name exists, is documented, and importing the package alone is cheap."""
 
+import inspect
 import re
 import subprocess
 import sys
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 import rulefield
+from rulefield import datasets, metrics, rules
+from rulefield.encode import graph_builders, similarity
 
 
 @pytest.mark.parametrize("name", [n for n in rulefield.__all__ if n != "__version__"])
@@ -40,6 +43,25 @@ def test_every_page_is_in_the_index_of_the_site():
     ]
     pages = {page.stem for page in docs.glob("*.md")} - {"index"}
     assert sorted(p for p in pages if not any(fnmatch(p, line) for line in listed if line)) == []
+
+
+BRITISH = re.compile(
+    "colour|behaviour|neighbour|labell|centre|favour|(normal|optim|regular|general|initial|penal|minim|maxim)is[ei]"
+)
+
+
+def test_public_names_are_spelled_as_scikit_learn_spells():
+    modules = (rulefield, rules, metrics, datasets, graph_builders, similarity)
+    public = [(name, getattr(module, name)) for module in modules for name in dir(module) if name[0] != "_"]
+    members = [
+        (name, member) for _, made in public if inspect.isclass(made) for name, member in inspect.getmembers(made)
+    ]
+    names = {name for name, _ in public + members if name[0] != "_"}
+    for _, made in public + members:
+        own = str(getattr(made, "__module__", "")).startswith("rulefield")
+        if inspect.isfunction(made) or (own and inspect.isclass(made) and not issubclass(made, Exception)):
+            names |= set(inspect.signature(made).parameters)
+    assert {name for name in names if BRITISH.search(name)} == set()
 
 
 def test_the_version_is_written_in_one_place():

@@ -40,7 +40,7 @@ def test_grid_joins_exactly_the_neighbours(shape, neighbours):
 def test_grid_edge_features():
     x = np.arange(12.0).reshape(6, 2)
     assert grid(x, (2, 3)).edges["cell", "cell"][1].shape == (7, 2)
-    assert grid(x, (2, 3), neighbours=8).edges["cell", "cell"][1].shape == (11, 4)
+    assert grid(x, (2, 3), neighbors=8).edges["cell", "cell"][1].shape == (11, 4)
     assert grid(x, (2, 3), directions=False).edges["cell", "cell"][1] is None
     pairs, features = grid(x, (2, 3), ends=True).edges["cell", "cell"]
     _, direction = grid_edges(2, 3)

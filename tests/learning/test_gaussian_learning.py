@@ -91,7 +91,7 @@ def test_gradient_where_variance_is_zero():
         value, gradient = objective.value_and_gradient(np.r_[theta, 0.0])
         assert value == pytest.approx(
             plain.value_and_gradient(theta)[0], abs=1e-6
-        )  # the mixture for log(1 + e^z) is good to 1e-8 a node
+        )  # the mixture for log(1 + e^z) is good to 1e-8 per node
         np.testing.assert_allclose(gradient[:-1], plain.value_and_gradient(theta)[1], atol=1e-6)
         ahead = objective.value_and_gradient(np.r_[theta, 1e-6])[0]  # log(1 + v) = v there
         assert gradient[-1] == pytest.approx((ahead - value) / 1e-6, rel=1e-3, abs=1e-3)

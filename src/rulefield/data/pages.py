@@ -76,7 +76,7 @@ class Page:
         """Number of boxes."""
         return len(self.boxes)
 
-    def labelled(self, labels: Sequence[Label]) -> "Page":
+    def labeled(self, labels: Sequence[Label]) -> "Page":
         """Return the page with these labels."""
         return replace(self, labels=tuple(labels))
 

@@ -12,7 +12,7 @@ from rulefield.exceptions import InputError
 _STEPS = {4: ((0, 1), (1, 0)), 8: ((0, 1), (1, 0), (1, 1), (1, -1))}
 
 
-def grid_edges(height: int, width: int, neighbours: int = 4) -> tuple[np.ndarray, np.ndarray]:
+def grid_edges(height: int, width: int, neighbors: int = 4) -> tuple[np.ndarray, np.ndarray]:
     """Return the edges of a picture and the direction of each.
 
     Cells are numbered row by row. Directions: 0 right, 1 down and, with 8 neighbours, 2 down-right, 3 down-left.
@@ -22,11 +22,11 @@ def grid_edges(height: int, width: int, neighbours: int = 4) -> tuple[np.ndarray
     pairs : ndarray of int64, shape (n_edges, 2)
     direction : ndarray of int64, shape (n_edges,)
     """
-    if neighbours not in _STEPS:
-        raise InputError(f"neighbours must be 4 or 8; got {neighbours!r}.")
+    if neighbors not in _STEPS:
+        raise InputError(f"neighbors must be 4 or 8; got {neighbors!r}.")
     cell = np.arange(height * width, dtype=np.int64).reshape(height, width)
     pairs, direction = [], []
-    for number, (down, right) in enumerate(_STEPS[neighbours]):
+    for number, (down, right) in enumerate(_STEPS[neighbors]):
         left = cell[: height - down, max(0, -right) : width - max(0, right)]
         there = cell[down:, max(0, right) : width + min(0, right)]
         pairs.append(np.stack([left.ravel(), there.ravel()], axis=1))
@@ -38,7 +38,7 @@ def grid(
     features: Any,
     shape: tuple[int, int],
     *,
-    neighbours: int = 4,
+    neighbors: int = 4,
     directions: bool = True,
     ends: bool = False,
     node: str = "cell",
@@ -51,7 +51,7 @@ def grid(
         One row for each cell, row by row.
     shape : (int, int)
         Height and width.
-    neighbours : 4 or 8
+    neighbors : 4 or 8
     directions : bool
         One edge feature per direction (one-hot), so that weights may differ between right and down; else the
         constant 1.
@@ -65,11 +65,11 @@ def grid(
     height, width = shape
     if matrix.shape[0] != height * width:
         raise InputError(f"features must have height x width = {height * width} rows; got {matrix.shape[0]}.")
-    pairs, direction = grid_edges(height, width, neighbours)
+    pairs, direction = grid_edges(height, width, neighbors)
     if ends:
-        edge: Features | None = end_features(matrix, pairs, direction, len(_STEPS[neighbours]))
+        edge: Features | None = end_features(matrix, pairs, direction, len(_STEPS[neighbors]))
     elif directions:
-        edge = np.eye(len(_STEPS[neighbours]))[direction]
+        edge = np.eye(len(_STEPS[neighbors]))[direction]
     else:
         edge = None
     return TypedGraph({node: matrix}, {(node, node): (pairs, edge)})

@@ -39,7 +39,7 @@ def object_array(rows: list[Any]) -> np.ndarray:
 
 
 def label_lists(names: LabelEncoder, ids: np.ndarray, lengths: np.ndarray) -> list[list[Any]]:
-    """Label numbers of all tokens (n_tokens,) as one list of labels a sequence."""
+    """Label numbers of all tokens (n_tokens,) as one list of labels per sequence."""
     flat = names.decode(ids)
     stops = np.cumsum(lengths).tolist()
     return [flat[stop - n : stop] for stop, n in zip(stops, lengths.tolist())]

@@ -47,7 +47,7 @@ def test_xml_is_read_labelled_and_read_again(name, tmp_path):
     assert page.texts[1] == "First & line"
     assert page.labels == (None, "heading", None)
     assert page.separators.tolist() == [[0, 35, 200, 36]]
-    out = write_pages([page.labelled([None, "date", "place"])], path, tmp_path / f"new_{name}")
+    out = write_pages([page.labeled([None, "date", "place"])], path, tmp_path / f"new_{name}")
     (again,) = read_pages(out)
     assert again.labels == (None, "date", "place")
     assert again.boxes.tolist() == page.boxes.tolist()
@@ -65,7 +65,7 @@ def test_json_is_read_and_written(tmp_path):
     (page,) = read_pages(path, "row")
     assert page.labels == ("B", None)
     assert page.texts == ("one", "")
-    write_pages([page.labelled(["B", "E"])], path, tmp_path / "out.jsonl")
+    write_pages([page.labeled(["B", "E"])], path, tmp_path / "out.jsonl")
     (again,) = read_pages(tmp_path / "out.jsonl")
     assert again.labels == ("B", "E")
     assert again.separators.tolist() == [[0, 20, 100, 21]]
@@ -93,7 +93,7 @@ def test_pdf_lines_and_rulings_are_read(tmp_path):
     (page,) = read_pages(path)
     assert page.texts == ("First line", "Second")
     assert len(page.separators) == 1
-    assert write_pages([page.labelled(["a", "b"])], path, tmp_path / "a.pdf.out").suffix == ".jsonl"
+    assert write_pages([page.labeled(["a", "b"])], path, tmp_path / "a.pdf.out").suffix == ".jsonl"
     path.write_bytes(b"%PDF-1.4 nonsense")
     with pytest.raises(InputError, match="not a PDF|no page"):
         read_pages(path) or pytest.fail("read")

@@ -73,7 +73,7 @@ def test_no_graph_is_scored_by_a_predictor_that_saw_its_group():
 
 def test_neighbours_and_scores_alone():
     X, y = sizes(8)
-    views = GraphPredictors([LogisticRegression()], neighbours=["mean", "max"], beside=False)
+    views = GraphPredictors([LogisticRegression()], neighbors=["mean", "max"], beside=False)
     crf = rf.GraphCRF(predictors=views).fit(X, y)
     assert crf.predictors_["token"][0].n_features_in_ == 3 * (1 + 2 * 2)
     assert crf.coef_["token"].shape == (2, 1 + 2)
@@ -107,7 +107,7 @@ def test_files_hold_linear_predictors_and_ask_for_others(tmp_path):
         ({"word": [LogisticRegression()]}, "'word'"),
         ({("token", "page"): [LogisticRegression()]}, "page"),
         ([], "predictors must be a list"),
-        (GraphPredictors([LogisticRegression()], neighbours=["median"]), "neighbours must be"),
+        (GraphPredictors([LogisticRegression()], neighbors=["median"]), "neighbors must be"),
     ],
 )
 def test_bad_predictors_get_a_sentence(predictors, told):

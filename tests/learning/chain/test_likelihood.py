@@ -128,7 +128,7 @@ def test_extreme_weights(scale, forbid):
 
 
 def test_a_path_that_fades_and_returns():
-    """Label 1 loses 60 a token for a while, then wins 60 a token; nothing else may enter it: it must not be lost."""
+    """Label 1 loses 60 per token for a while, then wins 60 per token; nothing else may enter it: it must not be lost."""
     n = 31
     rows = np.zeros((n, 2))
     rows[1:13, 0] = 1.0

@@ -1,7 +1,7 @@
 """CRF++'s text models (``crf_learn -t``, or ``crf_model.txt``): five sections with empty lines between them.
 
 Header (version, cost-factor, maxid, xsize); labels; templates; a dictionary from feature strings to the place of their first
-weight; the weights, one a line. A feature that begins with U has one weight per label, one with B one per pair of labels
+weight; the weights, one per line. A feature that begins with U has one weight per label, one with B one per pair of labels
 [from, to]. The cost factor is not used: crf_test takes its own, 1, in its place.
 """
 

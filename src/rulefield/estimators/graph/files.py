@@ -29,7 +29,7 @@ class ClassifiersMetadata(TypedDict):
     """What :func:`predictors_state` gives beside arrays."""
 
     plain: bool
-    neighbours: list[str]
+    neighbors: list[str]
     beside: bool
     cv: int
     entries: list[ClassifiersEntry]
@@ -105,5 +105,5 @@ def restore_graph(
     if data["predictors"] is not None:
         predictors = restore_predictors(data["predictors"], arrays, names, given)
         kept = predictors.spec
-        estimator.predictors = kept if kept.neighbours or not kept.beside or kept.cv != 5 else kept.predictors
+        estimator.predictors = kept if kept.neighbors or not kept.beside or kept.cv != 5 else kept.predictors
     estimator._set_model(model, names, arrays["theta"], predictors)

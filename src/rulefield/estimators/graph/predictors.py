@@ -30,7 +30,7 @@ class GraphPredictors(BaseEstimator):
         scikit-learn classifiers with ``predict_proba``. Those of a type see its nodes' features; those of a pair of
         types see the edge's features and both nodes', and tell the pair of labels. A plain list is for the only type. An
         entry that is itself a list holds alternatives, of which the one with the least cross-fitted loss is used.
-    neighbours : list of "mean" and "max", default ()
+    neighbors : list of "mean" and "max", default ()
         What predictors of nodes see of their neighbours' features as well, by edge type and direction.
     beside : bool, default True
         Keep the features that the graphs have, too; False: the log-probabilities and a constant stand in their place.
@@ -40,14 +40,14 @@ class GraphPredictors(BaseEstimator):
 
     _parameters: ClassVar[Table] = {
         "predictors": anything(),
-        "neighbours": list_of("a list of 'mean' and 'max'", str),
+        "neighbors": list_of("a list of 'mean' and 'max'", str),
         "beside": FLAG,
         "cv": whole(2),
     }
 
-    def __init__(self, predictors: Any, *, neighbours: Sequence[str] = (), beside: bool = True, cv: int = 5):
+    def __init__(self, predictors: Any, *, neighbors: Sequence[str] = (), beside: bool = True, cv: int = 5):
         self.predictors = predictors
-        self.neighbours = neighbours
+        self.neighbors = neighbors
         self.beside = beside
         self.cv = cv
 
@@ -56,8 +56,8 @@ class GraphPredictors(BaseEstimator):
         """Read what ``GraphCRF(predictors=...)`` was given."""
         made = given if isinstance(given, cls) else cls(given)
         check_parameters(made)
-        if strange := [view for view in made.neighbours if view not in VIEWS]:
-            raise InputError(f"neighbours must be among {VIEWS}; got {strange[0]!r}.")
+        if strange := [view for view in made.neighbors if view not in VIEWS]:
+            raise InputError(f"neighbors must be among {VIEWS}; got {strange[0]!r}.")
         return made
 
     def by_key(self, types: Sequence[str]) -> dict[Key, list[Any]]:
@@ -94,7 +94,7 @@ class FittedPredictors:
         """Add the log-probabilities of classifiers that saw all training graphs."""
         found = {}
         for key, fitted in self.fitted.items():
-            rows = [_rows(graph, key, self.spec.neighbours) for graph in graphs]
+            rows = [_rows(graph, key, self.spec.neighbors) for graph in graphs]
             flat = _stacked(rows)
             width = fitted.task.width * len(fitted.members)
             scores = _flat(fitted(flat)) if flat.shape[0] else np.zeros((0, width))
@@ -137,7 +137,7 @@ def fit_predictors(
     found: dict[Key, list[np.ndarray]] = {}
     for key, predictors in spec.by_key(sorted(names.classes)).items():
         _check_key(key, names, graphs)
-        rows = [_rows(graph, key, spec.neighbours) for graph in graphs]
+        rows = [_rows(graph, key, spec.neighbors) for graph in graphs]
         sizes = [row.shape[0] for row in rows]
         labels = np.concatenate([_targets(graph, y, key, names) for graph, y in zip(graphs, numbers)])
         folds = list(GroupKFold(n_folds).split(np.zeros(len(labels)), groups=np.repeat(own, sizes)))
@@ -281,7 +281,7 @@ def predictors_state(fitted: FittedPredictors) -> State:
     spec = fitted.spec
     return arrays, {
         "plain": not isinstance(spec.predictors, Mapping),
-        "neighbours": list(spec.neighbours),
+        "neighbors": list(spec.neighbors),
         "beside": bool(spec.beside),
         "cv": int(spec.cv),
         "entries": entries,
@@ -308,7 +308,7 @@ def restore_predictors(
         fitted[key] = restored_scores(entry["members"], f"predictor{i}", arrays, task, 1, own)
     chosen = {key: scores.chosen for key, scores in fitted.items()}
     listed = next(iter(chosen.values())) if data["plain"] else chosen
-    spec = GraphPredictors(listed, neighbours=data["neighbours"], beside=data["beside"], cv=data["cv"])
+    spec = GraphPredictors(listed, neighbors=data["neighbors"], beside=data["beside"], cv=data["cv"])
     return FittedPredictors(GraphPredictors.of(spec), names, fitted)
 
 

@@ -40,11 +40,11 @@ class Compiler(Protocol):
     def amounts_of_all(
         self,
         inputs: Sequence[Any],
-        labellings: Sequence[np.ndarray],
+        labelings: Sequence[np.ndarray],
         owner: np.ndarray | None = None,
         threads: Threads | None = None,
     ) -> csr_matrix:
-        """By how much each labelling breaks each rule, (n_labellings, n_rules)."""
+        """By how much each labelling breaks each rule, (n_labelings, n_rules)."""
         ...
 
 

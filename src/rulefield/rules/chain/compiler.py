@@ -185,15 +185,15 @@ class RuleCompiler:
     def amounts_of_all(
         self,
         inputs: Sequence[Sequence[Any] | int],
-        labellings: Sequence[np.ndarray],
+        labelings: Sequence[np.ndarray],
         owner: np.ndarray | None = None,
         threads: Threads | None = None,
     ) -> csr_matrix:
-        """By how much each of many labellings breaks each rule, (n_labellings, n_rules), in compiled passes.
+        """By how much each of many labellings breaks each rule, (n_labelings, n_rules), in compiled passes.
 
         Labelling j is one of input ``owner[j]``, by default of input j.
         """
-        return self._reader(inputs, labellings, owner, threads)
+        return self._reader(inputs, labelings, owner, threads)
 
     @cached_property
     def _reader(self) -> AmountReader:

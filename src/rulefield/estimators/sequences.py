@@ -9,8 +9,8 @@ from scipy.sparse import csr_array
 from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.inputs import InputEncoder, tokens_of
-from rulefield.estimators.types import ArrayLike, KnownLike, LabelsLike, SequencesLike
-from rulefield.exceptions import InputError
+from rulefield.estimators.types import ArrayLike, KnownLike, Label, LabelsLike, SequencesLike
+from rulefield.exceptions import InputError, LabelError
 from rulefield.metrics import span_f1
 
 
@@ -48,8 +48,21 @@ def label_lists(names: LabelEncoder, ids: np.ndarray, lengths: np.ndarray) -> li
 def whole_rows(known: KnownLike, lengths: np.ndarray) -> list[Any]:
     """Return labels known beforehand with None for every token of a sequence of which nothing is known."""
     if len(known) != len(lengths):
-        raise InputError(f"known must have one entry per sequence; got {len(known)} for {len(lengths)} sequences.")
+        raise LabelError(f"known must have one entry per sequence; got {len(known)} for {len(lengths)} sequences.")
     return [[None] * int(n) if row is None else row for row, n in zip(known, lengths)]
+
+
+def checked_output(output: str) -> None:
+    """Refuse a form of probabilities that there is not."""
+    if output not in ("dict", "array"):
+        raise InputError(f"output must be 'dict' or 'array'; got {output!r}.")
+
+
+def in_form(output: str, tables: list[np.ndarray], classes: Sequence[Label]) -> list[Any]:
+    """Probabilities of each sequence (n_tokens, n_classes) as they are, or as {class: probability} for each token."""
+    if output == "array":
+        return tables
+    return [[dict(zip(classes, row)) for row in table.tolist()] for table in tables]
 
 
 def span_score(y: LabelsLike, predicted: LabelsLike, scheme: str | None, sample_weight: ArrayLike | None) -> float:

@@ -14,7 +14,15 @@ from rulefield.estimators.chain.explanations import ChainExplainer, explain_mode
 from rulefield.estimators.explanations import Explanation, ModelExplanation
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.sequences import label_lists, object_array, span_score, token_lists, whole_rows
+from rulefield.estimators.sequences import (
+    checked_output,
+    in_form,
+    label_lists,
+    object_array,
+    span_score,
+    token_lists,
+    whole_rows,
+)
 from rulefield.estimators.types import (
     ArrayLike,
     Client,
@@ -179,15 +187,11 @@ class FittedChain(SequenceEstimator):
             ``classes_``.
         """
         self._check_fitted()
-        if output not in ("dict", "array"):
-            raise InputError(f"output must be 'dict' or 'array'; got {output!r}.")
+        checked_output(output)
         X = as_list(X)
         data = self._encoder.transform(X)
         node = self._marginals(X, data, self._acting(rules), self._known(known, data))
-        pieces = np.split(node, data.offsets[1:-1]) if len(data) else []
-        if output == "array":
-            return pieces
-        return [[dict(zip(self.classes_, row)) for row in piece.tolist()] for piece in pieces]
+        return in_form(output, np.split(node, data.offsets[1:-1]) if len(data) else [], self.classes_)
 
     def _marginals(
         self, X: SequencesLike, data: Sequences, rules: RulesLike, allowed: np.ndarray | None, quick: bool = False

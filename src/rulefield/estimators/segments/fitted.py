@@ -15,9 +15,9 @@ from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
 from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
 from rulefield.estimators.segments.explanations import SegmentExplainer, explain_weights
-from rulefield.estimators.sequences import object_array, token_lists
+from rulefield.estimators.sequences import checked_output, in_form, object_array, token_lists, whole_rows
 from rulefield.estimators.types import ArrayLike, KnownLike, LabelsLike, RandomState, RulesLike, SequencesLike, Tokens
-from rulefield.exceptions import InputError, LabelError
+from rulefield.exceptions import InputError
 from rulefield.metrics import span_f1
 from rulefield.models.segments import SegmentModel, SpanMatches
 from rulefield.parallel import n_threads
@@ -121,17 +121,14 @@ class FittedSegments(SequenceEstimator):
             A list of {type: probability} for each sequence, or an array (n_tokens, n_types) in the order of
             ``classes_``.
         """
-        if output not in ("dict", "array"):
-            raise InputError(f"output must be 'dict' or 'array'; got {output!r}.")
+        checked_output(output)
         data, tokens, allowed = self._given(X, known)
         acting = self._acting(rules)
         if acting or allowed is not None:
             pieces = self._ruled(acting).marginals(data, tokens, allowed)
         else:
             pieces = np.split(self._decoder().marginals(data), data.sequences.offsets[1:-1])[: len(tokens)]
-        if output == "array":
-            return pieces
-        return [[dict(zip(self.classes_, row)) for row in piece.tolist()] for piece in pieces]
+        return in_form(output, pieces, self.classes_)
 
     def predict_kbest(
         self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None, k: int = 5
@@ -233,12 +230,7 @@ class FittedSegments(SequenceEstimator):
     def _known(self, known: KnownLike | None, lengths: np.ndarray) -> np.ndarray | None:
         if known is None:
             return None
-        known = list(known)
-        if len(known) != len(lengths):
-            raise LabelError(
-                f"known has {len(known)} entries for {len(lengths)} sequences; give one for each (None: nothing known)."
-            )
-        rows = [[None] * n if row is None else row for row, n in zip(known, lengths.tolist())]
+        rows = whole_rows(list(known), lengths)
         return self._coder.possible(LabelEncoder().set_classes(self._coder.words).encode(rows, lengths))
 
     def _ruled(self, rules: Sequence[Any]) -> "RuledSegmentDecoder":

@@ -64,6 +64,13 @@ class GraphLabels:
             raise InputError(f"the model knows nodes of types {sorted(self.classes)}; got {unknown[0]!r}.")
         return np.concatenate(parts)
 
+    def settled(self, graph: TypedGraph, labels: Any) -> np.ndarray:
+        """Like :meth:`encode`, but a node that can have one label only has it: there is nothing to sum over."""
+        parts = self.by_type(graph, self.encode(graph, labels), flat=False)
+        return np.concatenate(
+            [np.zeros_like(part) if len(self.classes[t]) == 1 else part for t, part in parts.items()]
+        )
+
     def _encode_type(self, t: str, values: np.ndarray) -> np.ndarray:
         out = np.full(len(values), UNKNOWN, dtype=np.int64)
         known = _is_known(values)

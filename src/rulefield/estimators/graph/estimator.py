@@ -277,7 +277,7 @@ class GraphCRF(FittedGraph):
     def _shards(
         self, graphs: Sequence[TypedGraph], labels: Sequence[Labels], names: GraphLabels, weight: np.ndarray
     ) -> list[GraphShard]:
-        numbers = [names.encode(graph, given) for graph, given in zip(graphs, labels)]
+        numbers = [names.settled(graph, given) for graph, given in zip(graphs, labels)]
         latent = any((n == UNKNOWN).any() for n in numbers)
         allowed = [names.allowed(graph, given) for graph, given in zip(graphs, labels)] if latent else None
         costs = node_costs(self.class_weight, graphs, numbers, names)

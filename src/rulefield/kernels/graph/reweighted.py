@@ -50,67 +50,123 @@ def sweeps(
     ``forward`` lists the edges of each graph in the order in which they carry messages towards their higher node, those
     of one source together, ``backward`` towards their lower node. Message 2e goes to edges[e, 1], message 2e + 1 to
     edges[e, 0]; ``linear`` sums to 1 over a message's labels and ``messages`` is its logarithm. ``belief`` (like unary)
-    is kept equal to unary + sum of rho x messages. Exponentials are taken once for each source, not for each message.
+    is kept equal to unary + sum of rho x messages. A node sends again only when what it received since has moved by more
+    than ``tolerance`` in all: where most of a graph has settled, a sweep costs what is left.
     """
-    one, two, zero = np.uint64(1), np.uint64(2), np.uint64(0)
+    n_nodes = np.uint64(offset.shape[0] - 1)
     widest = np.uint64(0)
-    for v in range(np.uint64(offset.shape[0] - 1)):
-        widest = max(widest, offset[v + one] - offset[v])
-    own, scratch, fresh = np.empty(widest), np.empty(widest), np.empty(widest)
+    for v in range(n_nodes):
+        widest = max(widest, offset[v + np.uint64(1)] - offset[v])
+    scratch = np.empty((3, widest))
+    moved = np.full((2, n_nodes), np.inf)
     slowest = 0
     for g in range(np.uint64(edge_pointer.shape[0] - 1)):
+        begin, end = edge_pointer[g], edge_pointer[g + np.uint64(1)]
         for sweep in range(n_sweeps):
             change = 0.0
             for down in range(2):
-                current, top = np.uint64(offset.shape[0]), 0.0
-                for k in range(edge_pointer[g], edge_pointer[g + one]):
-                    e = forward[k] if down == 0 else backward[k]
-                    i, j = edges[e, zero], edges[e, one]
-                    to_second = (i < j) == (down == 0)
-                    source, target = (i, j) if to_second else (j, i)
-                    sent, back = (two * e, two * e + one) if to_second else (two * e + one, two * e)
-                    sent, back = message_offset[sent], message_offset[back]
-                    at_source, at_target, at = offset[source], offset[target], pairwise_offset[e]
-                    n_from, n_to = offset[source + one] - at_source, offset[target + one] - at_target
-                    if source != current:
-                        current, top = source, -np.inf
-                        for a in range(n_from):
-                            top = max(top, belief[at_source + a])
-                        for a in range(n_from):
-                            own[a] = np.exp(belief[at_source + a] - top)
-                    for a in range(n_from):
-                        scratch[a] = own[a] / linear[back + a]
-                        if own[a] < SMALL and belief[at_source + a] > -np.inf:
-                            scratch[a] = np.exp(min(belief[at_source + a] - top - messages[back + a], LARGEST))
-                    mass = 0.0
-                    if to_second:
-                        for b in range(n_to):
-                            fresh[b] = 0.0
-                        for a in range(n_from):
-                            x = scratch[a]
-                            for b in range(n_to):
-                                fresh[b] += exponential[at + a * n_to + b] * x
-                        for b in range(n_to):
-                            mass += fresh[b]
-                    else:
-                        for b in range(n_to):
-                            total = 0.0
-                            for a in range(n_from):
-                                total += exponential[at + b * n_from + a] * scratch[a]
-                            fresh[b] = total
-                            mass += total
-                    scale, weight = 1.0 / mass, rho[e]
-                    for b in range(n_to):
-                        share = max(fresh[b] * scale, TINY)
-                        change = max(change, abs(share - linear[sent + b]))
-                        linear[sent + b] = share
-                        new = np.log(share)
-                        belief[at_target + b] += weight * (new - messages[sent + b])
-                        messages[sent + b] = new
+                order = forward[begin:end] if down == 0 else backward[begin:end]
+                largest = _one_way(
+                    offset,
+                    edges,
+                    order,
+                    down == 0,
+                    pairwise_offset,
+                    exponential,
+                    message_offset,
+                    rho,
+                    belief,
+                    messages,
+                    linear,
+                    moved,
+                    scratch,
+                    tolerance,
+                )
+                change = max(change, largest)
             slowest = max(slowest, sweep + 1)
             if change <= tolerance:
                 break
     return slowest
+
+
+@kernel
+def _one_way(
+    offset,
+    edges,
+    order,
+    upward,
+    pairwise_offset,
+    exponential,
+    message_offset,
+    rho,
+    belief,
+    messages,
+    linear,
+    moved,
+    scratch,
+    tolerance,
+):
+    """Send the messages of one graph towards higher (or lower) nodes; return the largest change of one.
+
+    ``moved`` (2, n_nodes): how far the messages to each node have moved since it last sent upward, and downward.
+    Exponentials are taken once for each source, not for each message.
+    """
+    one, two, zero = np.uint64(1), np.uint64(2), np.uint64(0)
+    own, ratio, fresh = scratch[0], scratch[1], scratch[2]
+    current, top, quiet, change = np.uint64(offset.shape[0]), 0.0, False, 0.0
+    way = zero if upward else one
+    for e in order:
+        i, j = edges[e, zero], edges[e, one]
+        to_second = (i < j) == upward
+        source, target = (i, j) if to_second else (j, i)
+        at_source, at_target, at = offset[source], offset[target], pairwise_offset[e]
+        n_from, n_to = offset[source + one] - at_source, offset[target + one] - at_target
+        if source != current:
+            current, top = source, -np.inf
+            quiet = moved[way, source] <= tolerance
+            if not quiet:
+                moved[way, source] = 0.0
+                for a in range(n_from):
+                    top = max(top, belief[at_source + a])
+                for a in range(n_from):
+                    own[a] = np.exp(belief[at_source + a] - top)
+        if quiet:
+            continue
+        sent, back = (two * e, two * e + one) if to_second else (two * e + one, two * e)
+        sent, back = message_offset[sent], message_offset[back]
+        for a in range(n_from):
+            ratio[a] = own[a] / linear[back + a]
+            if own[a] < SMALL and belief[at_source + a] > -np.inf:
+                ratio[a] = np.exp(min(belief[at_source + a] - top - messages[back + a], LARGEST))
+        mass = 0.0
+        if to_second:
+            for b in range(n_to):
+                fresh[b] = 0.0
+            for a in range(n_from):
+                x = ratio[a]
+                for b in range(n_to):
+                    fresh[b] += exponential[at + a * n_to + b] * x
+            for b in range(n_to):
+                mass += fresh[b]
+        else:
+            for b in range(n_to):
+                total = 0.0
+                for a in range(n_from):
+                    total += exponential[at + b * n_from + a] * ratio[a]
+                fresh[b] = total
+                mass += total
+        scale, weight, step = 1.0 / mass, rho[e], 0.0
+        for b in range(n_to):
+            share = max(fresh[b] * scale, TINY)
+            step = max(step, abs(share - linear[sent + b]))
+            linear[sent + b] = share
+            new = np.log(share)
+            belief[at_target + b] += weight * (new - messages[sent + b])
+            messages[sent + b] = new
+        change = max(change, step)
+        moved[zero, target] += step
+        moved[one, target] += step
+    return change
 
 
 @kernel
@@ -131,27 +187,27 @@ def pseudo_marginals(
     edge,
     values,
 ):
-    """Fill node and edge marginals from beliefs and messages, and each graph's log-partition value."""
+    """Fill node and edge marginals from beliefs and messages, and each graph's log-partition value.
+
+    The value is the sum of expected scores and entropies of nodes, minus rho times the mutual information of edges. With
+    log q(a, b) = (score - its largest) / rho + left(a) + right(b) - log mass the edge's score cancels: no logarithm is
+    taken for each pair of labels.
+    """
     one, two, zero = np.uint64(1), np.uint64(2), np.uint64(0)
+    norm = np.empty(offset.shape[0] - 1)
     for g in range(np.uint64(values.shape[0])):
         value = 0.0
         for v in range(node_pointer[g], node_pointer[g + one]):
-            top, mass = -np.inf, 0.0
-            for k in range(offset[v], offset[v + one]):
-                top = max(top, belief[k])
-            for k in range(offset[v], offset[v + one]):
-                node[k] = np.exp(belief[k] - top)
-                mass += node[k]
-            for k in range(offset[v], offset[v + one]):
-                node[k] /= mass
+            begin, end = offset[v], offset[v + one]
+            norm[v] = _shares(belief, begin, end, node)
+            for k in range(begin, end):
                 if node[k] > 0.0:
-                    value += node[k] * (unary[k] - np.log(node[k]))
+                    value += node[k] * (unary[k] - belief[k] + norm[v])
         for e in range(edge_pointer[g], edge_pointer[g + one]):
-            i, j = edges[e, zero], edges[e, one]
+            i, j, at = edges[e, zero], edges[e, one], pairwise_offset[e]
             to_j, to_i = message_offset[two * e], message_offset[two * e + one]
             n_i, n_j = offset[i + one] - offset[i], offset[j + one] - offset[j]
-            at = pairwise_offset[e]
-            top_i, top_j = -np.inf, -np.inf
+            top, top_i, top_j = -np.inf, -np.inf, -np.inf
             for a in range(n_i):
                 top_i = max(top_i, belief[offset[i] + a] - messages[to_i + a])
             for b in range(n_j):
@@ -162,17 +218,33 @@ def pseudo_marginals(
                 for b in range(n_j):
                     k = at + a * n_j + b
                     edge[k] = left * exponential[k]
+                    top = max(top, pairwise[k])
             for b in range(n_j):
                 right = np.exp(belief[offset[j] + b] - messages[to_j + b] - top_j)
                 for a in range(n_i):
                     k = at + a * n_j + b
                     edge[k] *= right
                     mass += edge[k]
+            told = 0.0
             for a in range(n_i):
                 for b in range(n_j):
                     k = at + a * n_j + b
                     edge[k] /= mass
-                    if edge[k] > 0.0:
-                        independent = node[offset[i] + a] * node[offset[j] + b]
-                        value += edge[k] * (pairwise[k] - rho[e] * np.log(edge[k] / max(independent, TINY)))
+                    told += edge[k] * (messages[to_i + a] + messages[to_j + b])
+            apart = norm[i] - top_i + norm[j] - top_j - told - np.log(mass)
+            value += (top if top > -np.inf else 0.0) - rho[e] * apart
         values[g] = value
+
+
+@kernel
+def _shares(belief, begin, end, node):
+    """Fill node = exp(belief) / sum of one node's; return the logarithm of the sum."""
+    top, mass = -np.inf, 0.0
+    for k in range(begin, end):
+        top = max(top, belief[k])
+    for k in range(begin, end):
+        node[k] = np.exp(belief[k] - top)
+        mass += node[k]
+    for k in range(begin, end):
+        node[k] /= mass
+    return top + np.log(mass)

@@ -31,7 +31,7 @@ class ReweightedField:
         Edge appearance probabilities.
     """
 
-    def __init__(self, shard: GraphShard, sweeps: int = 60, tolerance: float = 1e-4, rho: np.ndarray | None = None):
+    def __init__(self, shard: GraphShard, sweeps: int = 200, tolerance: float = 1e-5, rho: np.ndarray | None = None):
         batch = shard.batch
         self.shard, self.n_sweeps, self.tolerance = shard, sweeps, tolerance
         self.rho = edge_appearance(len(batch.n_labels), batch.edges) if rho is None else rho

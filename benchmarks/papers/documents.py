@@ -3,18 +3,21 @@
 111 pages of 99 books, 29,752 lines, 3,029 ruled separators; five folds by book. Rows of the table:
 
 ``linear``      DocumentTagger with lines alone: one type of thing, separators unread.
-``typed``       lines and separators: these decorate the edges between lines and cut the page into regions.
-``rules``       + down a column B I* E or S, as soft or hard rules along ``below`` and ``next in region``. Which of these, is
-                chosen for each fold by the accuracy on the other four.
+``typed``       lines and separators in one graph: separators across the page are nodes with two hidden states, joined to the
+                lines above and below; all decorate the edges between lines and cut the page into regions.
+``rules``       + down a column B I* E or S, along ``below`` and ``next in region``, hard, soft or not at all: chosen by
+                ``rf.choose_rules`` on a quarter of the books that the fold learns from.
 ``predictors``  + gradient boosting inside, cross-fitted by book, under the same rules.
 ``boosting_alone``, ``logistic_alone``  the same features of lines without structure.
-``header``      header labels (CH, D, O) and rows in one ladder, beside header labels alone.
+``header``      header labels (CH, D, O) and rows in one ladder, beside header labels alone (``header_alone``); its rows are
+                ``header_rows``.
 
 ``cells_f1``: cells recovered exactly, all their lines and no other. ``gain_low``: lower end of the 95 % interval of the
-difference to the row before, books drawn with replacement.
+difference to the row before, books drawn with replacement. ``broken``: hard rules that predictions under them break.
+``gold_broken``: the same of the true labels, among ``pairs``.
 
 Run with ``RULEFIELD_DATA=<folder> OMP_NUM_THREADS=1 python benchmarks/papers/documents.py`` (``--folds 0 1`` for some of the
-folds, ``--rows linear typed`` for some of the rows, ``--pages 30`` for a first look).
+folds, ``--rows linear typed`` for some of the rows, ``--keep DIR`` to keep each fold's answers and go on from them).
 """
 
 import argparse
@@ -27,6 +30,7 @@ from time import process_time
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GroupShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -39,6 +43,7 @@ from rulefield.rules.nodes import violation_on_graph
 ROWS = ("linear", "typed", "rules", "predictors", "alone", "header")
 GOES_ON = r.followed_by(["B", "I"], ["I", "E"], level="token")
 BEGINS = r.followed_by(["E", "S", "O"], ["B", "S", "O"], level="token")
+BEFORE = {"typed": "linear", "rules": "typed", "predictors": "rules"}
 
 
 def order(relation, weight=None):
@@ -49,13 +54,10 @@ def order(relation, weight=None):
 
 HARD = order("below")
 CANDIDATES = {
+    "none": [],
     "hard": HARD,
-    **{f"below {w:g}": order("below", w) for w in (1.0, 2.0)},
-    **{f"region {w:g}": order("next in region", w) for w in (0.3, 0.6)},
-    **{
-        f"below {a:g}, region {b:g}": order("below", a) + order("next in region", b)
-        for a, b in ((1, 0.3), (1, 0.6), (2, 0.3))
-    },
+    **{f"{where} {w:g}": order(where, w) for where in ("below", "next in region") for w in (0.3, 1.0, 3.0)},
+    **{f"both {w:g}": order("below", w) + order("next in region", w) for w in (0.3, 1.0, 3.0)},
 }
 
 
@@ -63,28 +65,134 @@ def boosting():
     return HistGradientBoostingClassifier(max_iter=150, learning_rate=0.08, random_state=0)
 
 
-def load(field):
-    source = Source(str(Path(os.environ["RULEFIELD_DATA"]) / "abp" / "pages_111.jsonl.gz"), "utf-8", {})
-    return read(source, field)
+class Data:
+    """All pages, with labels of rows and headers, cells (for evaluation only), books and folds."""
+
+    def __init__(self):
+        path = str(Path(os.environ["RULEFIELD_DATA"]) / "abp" / "pages_111.jsonl.gz")
+
+        def labels(field):
+            return [list(page.labels) for page in read(Source(path, "utf-8", {}), field)]
+
+        self.pages = read(Source(path, "utf-8", {}), "row")
+        self.rows, self.header, self.cells = labels("row"), labels("header"), labels("cell")
+        self.books = np.array([page.name.rsplit("_", 1)[0] for page in self.pages])
+        names = sorted(set(self.books))
+        place = {names[k]: i % 5 for i, k in enumerate(np.random.default_rng(0).permutation(len(names)))}
+        self.fold = np.array([place[book] for book in self.books])
 
 
-def gold_cells():
-    """Cell of each line of each page, or None: for evaluation only."""
-    source = Source(str(Path(os.environ["RULEFIELD_DATA"]) / "abp" / "pages_111.jsonl.gz"), "utf-8", {})
-    return [page.labels for page in read(source, "cell")]
+def timed(work):
+    begin = process_time()
+    made = work()
+    return made, process_time() - begin
 
 
-def fold_of_books(pages):
-    """Fold of each page; pages of one book are in one fold."""
-    books = [page.name.rsplit("_", 1)[0] for page in pages]
-    names = sorted(set(books))
-    place = {names[k]: i % 5 for i, k in enumerate(np.random.default_rng(0).permutation(len(names)))}
-    return np.array(books), np.array([place[book] for book in books])
+class Fold:
+    """One fold: what is learned from the other books, and what it says of this fold's pages."""
+
+    def __init__(self, data, number):
+        self.data, self.number = data, number
+        self.train, self.test = np.flatnonzero(data.fold != number), np.flatnonzero(data.fold == number)
+        self.X, self.y = [data.pages[i] for i in self.train], [data.rows[i] for i in self.train]
+        self.new = [data.pages[i] for i in self.test]
+        self.found = {"test": self.test.tolist(), "rows": {}}
+
+    def run(self, rows):
+        """Fit all rows that are asked for; return what :func:`summary` reads."""
+        if "linear" in rows:
+            self.learn("linear", rf.DocumentTagger(separators=False))
+        self.typed = self.learn("typed", rf.DocumentTagger())
+        self.places()
+        rules = self.under_rules() if "rules" in rows else []
+        if "predictors" in rows:
+            inside = rf.GraphCRF(l2=2.0, random_state=0, predictors={"line": [boosting()]})
+            self.learn("predictors", rf.DocumentTagger(model=inside), rules)
+        if "alone" in rows:
+            self.alone()
+        if "header" in rows:
+            self.headers()
+        return self.found
+
+    def keep(self, name, labels, fit=None, seconds=None, statuses=()):
+        hits = [a == b for row, i in zip(labels, self.test) for a, b in zip(row, self.gold(name)[i])]
+        print(f"fold {self.number} {name:<15} {np.mean(hits):.4f}  fit {fit or 0:.1f} CPU s", flush=True)
+        self.found["rows"][name] = {"labels": [list(map(str, row)) for row in labels], "fit": fit}
+        if seconds is not None:
+            proved = float(np.mean([status == "optimal" for status in statuses]))
+            self.found["rows"][name] |= {"decode": 1000 * seconds / len(self.new), "certified": proved}
+
+    def gold(self, name):
+        return self.data.header if name in ("header", "header_alone") else self.data.rows
+
+    def learn(self, name, tagger, rules=()):
+        model, fit = timed(lambda: tagger.fit(self.X, self.y, groups=self.data.books[self.train]))
+        found, seconds = timed(lambda: model.decode(self.new, rules=list(rules)))
+        self.keep(name, [one.labels for one in found], fit, seconds, [one.status for one in found])
+        return model
+
+    def places(self):
+        """Lines one after the other in a region, by which cells are counted; how often gold breaks the hard rules."""
+        graphs = self.typed.graphs(self.new)
+        self.found["after"] = [graph.relations["next in region"][2].tolist() for graph in graphs]
+        told = [({"line": self.data.rows[i]}, graph) for i, graph in zip(self.test, graphs)]
+        wrong = sum(violation_on_graph(rule, graph, labels) for labels, graph in told for rule in HARD)
+        pairs = sum(len(graph.relations["below"][2]) for graph in graphs)
+        hard = self.typed.decode(self.new, rules=HARD)
+        broken = sum(b.amount for one in hard for b in one.broken)
+        self.found |= {"gold_broken": int(wrong), "pairs": pairs, "broken": int(broken)}
+
+    def under_rules(self):
+        """Choose between hard and soft on held-out books of the training pages, then predict."""
+        books = self.data.books[self.train]
+        split = GroupShuffleSplit(1, test_size=0.25, random_state=0).split(self.X, groups=books)
+        choice, seconds = timed(
+            lambda: rf.choose_rules(rf.DocumentTagger(), self.X, self.y, CANDIDATES, groups=books, cv=split)
+        )
+        self.found |= {"chosen": choice.name, "held_out": choice.scores, "choice_cpu_s": seconds}
+        found, seconds = timed(lambda: self.typed.decode(self.new, rules=choice.rules))
+        self.keep("rules", [one.labels for one in found], None, seconds, [one.status for one in found])
+        return choice.rules
+
+    def alone(self):
+        lines = np.concatenate([graph.nodes["line"] for graph in self.typed.graphs(self.X)])
+        unseen = np.concatenate([graph.nodes["line"] for graph in self.typed.graphs(self.new)])
+        ends = np.cumsum([page.n_boxes for page in self.new])[:-1]
+        logistic = make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=300))
+        for name, one in (("boosting_alone", boosting()), ("logistic_alone", logistic)):
+            fitted, fit = timed(lambda one=one: one.fit(lines, np.concatenate(self.y)))
+            self.keep(name, np.split(fitted.predict(unseen), ends), fit)
+
+    def headers(self):
+        for name, joint in (("header_alone", False), ("header", True)):
+            y = [
+                {"header": self.data.header[i], **({"line": self.data.rows[i]} if joint else {})} for i in self.train
+            ]
+            graphs = [self.ladder(graph, joint) for graph in self.typed.graphs(self.X)]
+            crf = rf.GraphCRF(l2=2.0, random_state=0, labels={"separator": 2} if joint else None)
+            _, fit = timed(lambda crf=crf, graphs=graphs, y=y: crf.fit(graphs, y))
+            found = crf.predict([self.ladder(graph, joint) for graph in self.typed.graphs(self.new)])
+            self.keep(name, [one["header"] for one in found], fit)
+            if joint:
+                self.keep("header_rows", [one["line"] for one in found])
+
+    def ladder(self, graph, joint):
+        """Header labels as a second label of each line, tied to its row; edges between headers have flags only."""
+        names = self.typed._encoder.edge_names("line")
+        flags = [k for k, name in enumerate(names) if "~" not in name]
+        pairs, features = graph.edges["line", "line"]
+        nodes = {"header": graph.nodes["line"]}
+        edges = {("header", "header"): (pairs, np.ascontiguousarray(features[:, flags]))}
+        if joint:
+            nodes |= {kind: graph.nodes[kind] for kind in ("line", "separator")}
+            edges |= graph.edges
+            edges["header", "line"] = np.repeat(np.arange(len(graph.nodes["line"]))[:, None], 2, axis=1)
+        return rf.TypedGraph(nodes, edges)
 
 
 def cells(labels, pairs):
     """Sets of lines that labels make cells: down a region, B opens one, I and E go on, S stands alone."""
-    after = dict(pairs.tolist())
+    after = dict(pairs)
     heads = sorted(set(range(len(labels))) - set(after.values()))
     found = []
     for line in heads:
@@ -104,212 +212,91 @@ def cells(labels, pairs):
     return {frozenset(one) for one in found if one}
 
 
-class Scores:
-    """Predictions of one row of the table, page by page."""
-
-    def __init__(self):
-        self.labels, self.fit, self.decode = {}, [], []
-        self.certified, self.n_decoded = 0, 0
-
-    def add(self, numbers, found, fit=0.0, seconds=0.0):
-        self.fit.append(fit)
-        self.decode.append(1000 * seconds / len(numbers))
-        for i, one in zip(numbers, found):
-            status = getattr(one, "status", None)
-            self.labels[i] = list(getattr(one, "labels", one))
-            self.certified += status == "optimal"
-            self.n_decoded += status is not None
-
-
-def right(scores, gold):
-    return {i: np.array([a == b for a, b in zip(row, gold[i])]) for i, row in scores.labels.items()}
-
-
-def summary(scores, gold, books, truth, pairs, before=None):
-    hits = right(scores, gold)
-    made = {"accuracy": float(np.concatenate(list(hits.values())).mean())}
-    if before is not None:
-        made["gain_low"] = gain_low(hits, right(before, gold), books)
-    if truth is not None:
-        exact = found = wanted = 0
-        for i, row in scores.labels.items():
-            groups = defaultdict(set)
-            for line, cell in enumerate(truth[i]):
-                if cell is not None:
-                    groups[tuple(cell)].add(line)
-            true, guess = {frozenset(g) for g in groups.values()}, cells(row, pairs[i])
-            exact, found, wanted = exact + len(true & guess), found + len(guess), wanted + len(true)
-        made["cells_f1"] = 2 * exact / (found + wanted)
-    if any(scores.fit):
-        made["fit_cpu_s"] = max(scores.fit)
-    if scores.n_decoded:
-        made["decode_ms_a_page"] = float(np.mean(scores.decode))
-        made["certified"] = scores.certified / scores.n_decoded
-    return {key: round(value, 4) for key, value in made.items()}
+def cells_f1(labels, truth, after):
+    """Cells found exactly, F1 over all pages."""
+    exact = found = wanted = 0
+    for i, row in labels.items():
+        groups = defaultdict(set)
+        for line, cell in enumerate(truth[i]):
+            if cell is not None:
+                groups[tuple(cell)].add(line)
+        true, guess = {frozenset(g) for g in groups.values()}, cells(row, after[i])
+        exact, found, wanted = exact + len(true & guess), found + len(guess), wanted + len(true)
+    return 2 * exact / (found + wanted)
 
 
 def gain_low(hits, before, books, draws=2000):
     """Lower end of the 95 % interval of the difference of accuracies, books drawn with replacement."""
     by_book = defaultdict(lambda: np.zeros(2))
     for i, row in hits.items():
-        if i in before:
-            by_book[books[i]] += [row.sum() - before[i].sum(), len(row)]
+        by_book[books[i]] += [row.sum() - before[i].sum(), len(row)]
     table = np.array(list(by_book.values()))
     rng = np.random.default_rng(0)
     drawn = table[rng.integers(len(table), size=(draws, len(table)))].sum(axis=1)
     return float(np.quantile(drawn[:, 0] / drawn[:, 1], 0.025))
 
 
-def timed(work):
-    begin = process_time()
-    made = work()
-    return made, process_time() - begin
+def summary(data, folds):
+    """All rows of the table, from what the folds found."""
+    after = {i: pairs for fold in folds for i, pairs in zip(fold["test"], fold["after"])}
+    result, hits = {}, {}
+    for name in folds[0]["rows"]:
+        parts = [fold["rows"][name] for fold in folds]
+        gold = data.header if name in ("header", "header_alone") else data.rows
+        labels = {i: row for fold, part in zip(folds, parts) for i, row in zip(fold["test"], part["labels"])}
+        hits[name] = {i: np.array([a == b for a, b in zip(row, gold[i])]) for i, row in labels.items()}
+        result[name] = {"accuracy": float(np.concatenate(list(hits[name].values())).mean())}
+        result[name]["by_fold"] = [
+            round(float(np.mean(np.concatenate([hits[name][i] for i in fold["test"]]))), 4) for fold in folds
+        ]
+        if BEFORE.get(name) in hits:
+            result[name]["gain_low"] = gain_low(hits[name], hits[BEFORE[name]], data.books)
+        if gold is data.rows:
+            result[name]["cells_f1"] = cells_f1(labels, data.cells, after)
+        if parts[0]["fit"] is not None:
+            result[name]["fit_cpu_s"] = max(part["fit"] for part in parts)
+        if "decode" in parts[0]:
+            result[name]["decode_ms_a_page"] = max(part["decode"] for part in parts)
+            result[name]["certified"] = min(part["certified"] for part in parts)
+    if "rules" in result:
+        result["rules"] |= {key: sum(fold[key] for fold in folds) for key in ("broken", "gold_broken", "pairs")}
+        result["rules"]["chosen"] = [fold["chosen"] for fold in folds]
+        result["rules"]["choice_cpu_s"] = max(fold["choice_cpu_s"] for fold in folds)
+    return result
 
 
-def learn_fold(rows, pages, gold, books, train, test, table, models):
-    """Fit the rows of one fold and keep their predictions."""
-    X, y = [pages[i] for i in train], [gold[i] for i in train]
-    new = [pages[i] for i in test]
-    taggers = {
-        "linear": lambda: rf.DocumentTagger(separators=False),
-        "typed": lambda: rf.DocumentTagger(),
-        "predictors": lambda: rf.DocumentTagger(model=rf.GraphCRF(l2=2.0, predictors={"line": [boosting()]})),
-    }
-    for name, make in taggers.items():
-        if name in rows:
-            model, fit = timed(lambda make=make: make().fit(X, y, groups=books[train]))
-            found, seconds = timed(lambda model=model: model.decode(new))
-            table[name].add(test, found, fit, seconds)
-            models[name].append((model, test))
-    if "alone" in rows:
-        model = models["typed"][-1][0]
-        lines = np.concatenate([graph.nodes["line"] for graph in model.graphs(X)])
-        labels = np.concatenate(y)
-        ends = np.cumsum([page.n_boxes for page in new])[:-1]
-        unseen = np.concatenate([graph.nodes["line"] for graph in model.graphs(new)])
-        for name, one in (
-            ("boosting_alone", boosting()),
-            ("logistic_alone", make_pipeline(StandardScaler(), LogisticRegression(C=0.1, max_iter=300))),
-        ):
-            fitted, fit = timed(lambda one=one: one.fit(lines, labels))
-            table[name].add(test, np.split(fitted.predict(unseen), ends), fit)
-
-
-def under_rules(name, source, models, pages, gold, table):
-    """Decode every fold under all candidates; take, for each fold, the one that is best on the others."""
-    found = {}
-    for fold, (model, test) in enumerate(models[source]):
-        for label, rules in CANDIDATES.items():
-            new = [pages[i] for i in test]
-            labelings, seconds = timed(lambda model=model, new=new, rules=rules: model.decode(new, rules=rules))
-            hits = sum(a == b for i, one in zip(test, labelings) for a, b in zip(one.labels, gold[i]))
-            found[fold, label] = (labelings, seconds, hits)
-    chosen = []
-    for fold, (_, test) in enumerate(models[source]):
-        others = [k for k in range(len(models[source])) if k != fold] or [fold]
-        best = max(CANDIDATES, key=lambda label: sum(found[k, label][2] for k in others))
-        table[name].add(test, found[fold, best][0], seconds=found[fold, best][1])
-        chosen.append(best)
-    hard = [one for fold in range(len(models[source])) for one in found[fold, "hard"][0]]
-    accuracy = {label: sum(found[k, label][2] for k in range(len(models[source]))) for label in CANDIDATES}
-    return chosen, sum(b.amount for one in hard for b in one.broken), accuracy
-
-
-def gold_breaks(models, pages, gold):
-    """How often gold breaks the hard rules, and of how many pairs below each other."""
-    broken = pairs = 0
-    for model, test in models["typed"]:
-        for i, graph in zip(test, model.graphs([pages[i] for i in test])):
-            broken += sum(violation_on_graph(rule, graph, {"line": gold[i]}) for rule in HARD)
-            pairs += len(graph.relations["below"][2])
-    return broken, pairs
-
-
-def ladder(model, graphs, joint):
-    """Header labels as a second type on the same lines, tied to the rows; header edges have flags only."""
-    names = model._encoder.edge_names("line")
-    flags = [k for k, name in enumerate(names) if "~" not in name]
-    made = []
-    for graph in graphs:
-        pairs, features = graph.edges["line", "line"]
-        nodes = {"header": graph.nodes["line"]}
-        edges = {("header", "header"): (pairs, np.ascontiguousarray(features[:, flags]))}
-        if joint:
-            n = len(graph.nodes["line"])
-            nodes["line"] = graph.nodes["line"]
-            edges["line", "line"] = (pairs, features)
-            edges["header", "line"] = np.repeat(np.arange(n)[:, None], 2, axis=1)
-        made.append(rf.TypedGraph(nodes, edges))
-    return made
-
-
-def header_fold(model, pages, gold, header, train, test, table):
-    for name, joint in (("header_alone", False), ("header", True)):
-        graphs = ladder(model, model.graphs([pages[i] for i in train]), joint)
-        y = [{"header": header[i], **({"line": gold[i]} if joint else {})} for i in train]
-        crf, fit = timed(lambda graphs=graphs, y=y: rf.GraphCRF(l2=2.0).fit(graphs, y))
-        found = crf.predict(ladder(model, model.graphs([pages[i] for i in test]), joint))
-        table[name].add(test, [one["header"] for one in found], fit)
-        if joint:
-            table["header_rows"].add(test, [one["line"] for one in found])
+def rounded(value):
+    if isinstance(value, dict):
+        return {key: rounded(one) for key, one in value.items()}
+    return round(value, 4) if isinstance(value, float) else value
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--folds", type=int, nargs="*", default=list(range(5)))
     parser.add_argument("--rows", nargs="*", choices=ROWS, default=list(ROWS))
-    parser.add_argument("--pages", type=int, default=None)
+    parser.add_argument("--keep", type=Path, default=None)
     options = parser.parse_args()
-    pages, truth = load("row")[: options.pages], gold_cells()[: options.pages]
-    gold = [list(page.labels) for page in pages]
-    header = [list(page.labels) for page in load("header")[: options.pages]]
-    books, fold = fold_of_books(pages)
-    table, models = defaultdict(Scores), defaultdict(list)
-    rows = set(options.rows) | ({"typed"} if {"rules", "alone", "header"} & set(options.rows) else set())
-    for f in options.folds:
-        train, test = np.flatnonzero(fold != f), np.flatnonzero(fold == f)
-        learn_fold(rows, pages, gold, books, train, test, table, models)
-        if "header" in rows:
-            header_fold(models["typed"][-1][0], pages, gold, header, train, test, table)
-        for name in table:
-            hits = right(table[name], header if name in ("header", "header_alone") else gold)
-            print(f"fold {f} {name:<15} {np.mean(np.concatenate([hits[i] for i in test])):.4f}", flush=True)
-    result = {"pages": len(pages), "lines": sum(map(len, gold))}
-    pairs = {}
-    for model, test in models["typed"]:
-        for i, graph in zip(test, model.graphs([pages[i] for i in test])):
-            pairs[i] = graph.relations["next in region"][2]
-    if "rules" in rows:
-        chosen, broken, by_candidate = under_rules("rules", "typed", models, pages, gold, table)
-        if "predictors" in rows:
-            under_rules("predictors_rules", "predictors", models, pages, gold, table)
-    cells_of = truth if pairs else None
-    before = {"typed": "linear", "rules": "typed", "predictors_rules": "rules"}
-    for name in ("linear", "typed", "rules", "predictors", "predictors_rules", "boosting_alone", "logistic_alone"):
-        if name in table:
-            old = table.get(before.get(name))
-            result[name] = summary(table[name], gold, books, cells_of, pairs, old)
-    if "predictors_rules" in result:
-        without = result.pop("predictors")
-        result["predictors"] = result.pop("predictors_rules") | {"fit_cpu_s": without["fit_cpu_s"]}
-        result["predictors_without_rules"] = without
-    if "rules" in result:
-        wrong, all_pairs = gold_breaks(models, pages, gold)
-        lines = sum(len(gold[i]) for i in table["rules"].labels)
-        result["rules"] |= {"broken": int(broken), "gold_broken": wrong, "pairs": all_pairs, "chosen": chosen}
-        result["rules"]["candidates"] = {key: round(hits / lines, 5) for key, hits in by_candidate.items()}
-    if "header" in rows:
-        result["header"] = summary(table["header"], header, books, None, pairs)
-        result["header"]["alone"] = summary(table["header_alone"], header, books, None, pairs)["accuracy"]
-        result["header"]["rows"] = summary(table["header_rows"], gold, books, None, pairs)["accuracy"]
+    data, folds = Data(), []
+    for number in options.folds:
+        path = None if options.keep is None else options.keep / f"fold{number}.json"
+        if path is not None and path.is_file():
+            folds.append(json.loads(path.read_text()))
+            continue
+        folds.append(Fold(data, number).run(set(options.rows)))
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(json.dumps(folds[-1]))
+    result = rounded(summary(data, folds))
     for name, row in result.items():
-        print(f"{name:<17} {row}")
-    rows_of = {name: row for name, row in result.items() if isinstance(row, dict)}
+        print(f"{name:<15} {row}")
+    rows = dict(result)
+    result |= {"pages": sum(len(fold["test"]) for fold in folds), "folds": len(folds)}
     for key, pick in (("fit_cpu_s", max), ("certified", min)):
-        result[key] = pick([row[key] for row in rows_of.values() if key in row], default=None)
-    ruled = [rows_of[name]["decode_ms_a_page"] for name in ("rules", "predictors") if name in rows_of]
+        result[key] = pick(row[key] for row in rows.values() if key in row)
+    ruled = [rows[name]["decode_ms_a_page"] for name in ("rules", "predictors") if name in rows]
     result["decode_ms_a_page"] = max(ruled, default=None)
-    result["cells_f1"] = {name: row["cells_f1"] for name, row in rows_of.items() if "cells_f1" in row}
+    result["cells_f1"] = {name: row["cells_f1"] for name, row in rows.items() if "cells_f1" in row}
     print(json.dumps(result))
 
 

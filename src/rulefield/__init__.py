@@ -32,6 +32,7 @@ _PUBLIC = {
     "TextParser": "rulefield.estimators.text.parser",
     "TokenFeatures": "rulefield.encode.tokens",
     "TypedGraph": "rulefield.data.graphs",
+    "choose_rules": "rulefield.estimators.ruled.choice",
     "decode_scores": "rulefield.estimators.chain.scores",
     "load": "rulefield.estimators.files",
     "load_crfpp": "rulefield.estimators.text.foreign",

@@ -30,6 +30,9 @@ class TypedGraph:
     relations : dict of str to (type, type, pairs)
         Named sets of node pairs that rules refer to, such as ``"blocks": ("page", "block", pairs)``; they carry
         no score.
+    views : dict of str to array-like or CSR matrix of shape (n_nodes, n_columns), optional
+        What predictors of a type see in place of its features: numbers as they are, where features were made for a
+        linear model.
 
     Notes
     -----
@@ -51,6 +54,7 @@ class TypedGraph:
     nodes: Mapping[str, Any]
     edges: Mapping[Pair, Any] = field(default_factory=dict)
     relations: Mapping[str, Any] = field(default_factory=dict)
+    views: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.nodes:
@@ -60,6 +64,7 @@ class TypedGraph:
         object.__setattr__(self, "nodes", nodes)
         object.__setattr__(self, "edges", {k: _edge_entry(k, v, counts) for k, v in self.edges.items()})
         object.__setattr__(self, "relations", {k: _relation(k, v, counts) for k, v in self.relations.items()})
+        object.__setattr__(self, "views", {k: _view(k, v, counts) for k, v in self.views.items()})
 
     @property
     def n_nodes(self) -> dict[str, int]:
@@ -86,6 +91,16 @@ def _node_features(name: str, value: Any) -> Features:
     if isinstance(value, int | np.integer):
         return np.ones((int(value), 1))
     return as_features(value, f"features of the nodes {name!r}")
+
+
+def _view(name: str, value: Any, counts: dict[str, int]) -> Features:
+    matrix = as_features(value, f"views of the nodes {name!r}")
+    if matrix.shape[0] != counts.get(name, -1):
+        raise InputError(
+            f"views of the nodes {name!r} must have one row for each of {counts.get(name, 0)} nodes; "
+            f"got {matrix.shape[0]}."
+        )
+    return matrix
 
 
 def as_features(value: Any, what: str) -> Features:

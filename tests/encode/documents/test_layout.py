@@ -71,10 +71,26 @@ def test_separators_cut_a_table_into_its_cells(skew):
 def test_distances_to_separators_are_those_of_the_page():
     layout = Layout([table()], "line")
     assert layout.unit == 20.0
-    assert_allclose(layout.to_separator(BELOW, False)[:2] * layout.unit, [25.0, 55.0])
-    assert_allclose(layout.to_separator(BELOW, True)[:2] * layout.unit, [75.0, 45.0])
-    assert_allclose(layout.to_separator(RIGHT, True)[:2] * layout.unit, [60.0, 60.0], atol=1.0)
-    assert_allclose(layout.to_separator(RIGHT, False)[:2] * layout.unit, [40.0, 40.0], atol=1.0)
+    assert_allclose(layout.to_separator(BELOW, False)[0][:2] * layout.unit, [25.0, 55.0])
+    assert_allclose(layout.to_separator(BELOW, True)[0][:2] * layout.unit, [75.0, 45.0])
+    assert_allclose(layout.to_separator(RIGHT, True)[0][:2] * layout.unit, [60.0, 60.0], atol=1.0)
+    assert_allclose(layout.to_separator(RIGHT, False)[0][:2] * layout.unit, [40.0, 40.0], atol=1.0)
+
+
+def test_separators_across_are_nodes_joined_to_what_stands_above_and_below():
+    page = table(rows=2)  # boxes 0 to 3 in the first row, two per cell; rulings 0 to 2 across, then those down
+    encoder = DocumentEncoder(separator_nodes=True).fit([[page]])
+    graph = encoder.graph([page])
+    assert graph.n_nodes["separator"] == 3
+    pairs, features = graph.edges["line", "separator"]
+    first_and_last = {(0, 0), (2, 0), (1, 1), (3, 1), (4, 1), (6, 1), (5, 2), (7, 2)}
+    assert set(map(tuple, pairs.tolist())) == first_and_last
+    above, below = features[:, -2:].T
+    assert {pair for pair, up in zip(map(tuple, pairs.tolist()), above) if up} == {(0, 0), (2, 0), (4, 1), (6, 1)}
+    assert (above + below == 1).all()
+    bare = encoder.graph([rf.Page(page.boxes)])
+    assert bare.n_nodes["separator"] == 0
+    assert "separator" not in DocumentEncoder(separator_nodes=True).fit([[rf.Page(page.boxes)]]).graph([page]).nodes
 
 
 def test_the_foot_of_a_page_sees_the_head_of_the_next():

@@ -35,7 +35,7 @@ def box_table(layout: Layout) -> Columns:
     }
     flags: dict[str, np.ndarray] = {"any": np.ones(layout.n)}
     for side, (direction, ahead) in _SIDES.items():
-        distance = layout.to_separator(direction, bool(ahead))
+        distance, _ = layout.to_separator(direction, bool(ahead))
         flags[f"no separator {side}"] = distance >= FAR
         numbers[f"to separator {side}"] = np.where(distance >= FAR, np.nan, distance)
         more_numbers, more_flags = _towards(layout, side, layout.sights[direction], ahead, direction)

@@ -13,6 +13,7 @@ from rulefield.data.pages import Page
 from rulefield.encode.documents.features import Columns, box_table, pair_table
 from rulefield.encode.documents.layout import BELOW, RIGHT, Layout
 from rulefield.encode.documents.scaling import QuantileScale
+from rulefield.encode.documents.separators import SEPARATOR, separator_table, touching
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.exceptions import InputError
 
@@ -26,11 +27,15 @@ Document = Sequence[Page]
 
 @dataclass(frozen=True)
 class BoxScales:
-    """What training data say of one type of box: scales of its numbers, and the text features that are worth a column."""
+    """What training data say of one type of box: scales of its numbers, and the text features that are worth a column.
+
+    ``separator`` scales how far separators are, where these are nodes.
+    """
 
     box: QuantileScale
     pair: Mapping[int, QuantileScale]
     words: Mapping[str, int] = field(default_factory=dict)
+    separator: QuantileScale | None = None
 
 
 class DocumentEncoder:
@@ -46,6 +51,9 @@ class DocumentEncoder:
         Neighbours see each other over this share of the smaller box at least.
     n_knots : int
         Columns that a number is spread over.
+    separator_nodes : bool
+        Whether ruled lines across the page are nodes, too, where training pages have any, joined to the boxes that see
+        them above and below before any other box.
     min_count : int
         Boxes that must have a text feature for it to count.
 
@@ -63,11 +71,13 @@ class DocumentEncoder:
         max_distance: float | None = None,
         min_overlap: float = 0.2,
         n_knots: int = 6,
+        separator_nodes: bool = False,
         min_count: int = 3,
     ):
         self.separators, self.max_distance, self.min_overlap = separators, max_distance, min_overlap
-        self.n_knots, self.min_count = n_knots, min_count
+        self.n_knots, self.separator_nodes, self.min_count = n_knots, separator_nodes and separators, min_count
         self.scales: dict[str, BoxScales] = {}
+        self.separator_scale: QuantileScale | None = None
 
     # --- learning scales --------------------------------------------------------------------------
 
@@ -76,16 +86,21 @@ class DocumentEncoder:
         count = Counter(kind for pages in documents for page in pages for kind in page.types or ())
         if not count:
             raise InputError("the documents hold no boxes; give pages with at least one.")
-        if PAGE in count:
-            raise InputError(f"{PAGE!r} is the type of the pages themselves; call these boxes otherwise.")
-        self.scales = {}
+        for taken, what in ((PAGE, "the pages themselves"), (SEPARATOR, "ruled lines")):
+            if taken in count:
+                raise InputError(f"{taken!r} is the type of {what}; call these boxes otherwise.")
+        self.scales, self.separator_scale = {}, None
         for kind, _ in sorted(count.items(), key=lambda item: (-item[1], item[0])):
             layouts = [self._layout(pages, kind) for pages in documents]
+            ruled = self.separator_nodes and any(one.horizontal.any() for one in layouts)
             self.scales[kind] = BoxScales(
                 self._scale([box_table(one) for one in layouts]),
                 {way: self._scale([pair_table(one, way) for one in layouts]) for way in _DIRECTIONS},
                 self._vocabulary(documents, kind),
+                self._scale([touching(one)[1] for one in layouts]) if ruled else None,
             )
+            if ruled and self.separator_scale is None:
+                self.separator_scale = self._scale([separator_table(one) for one in layouts])
         return self
 
     def _layout(self, pages: Document, kind: str) -> Layout:
@@ -117,18 +132,28 @@ class DocumentEncoder:
         nodes: dict[str, Features | int] = {PAGE: len(pages)}
         edges: dict[tuple[str, str], Any] = {}
         relations: dict[str, Any] = {}
+        views: dict[str, Features] = {}
         for kind, scales in self.scales.items():
             layout = self._layout(pages, kind)
-            nodes[kind] = self._boxes(layout, scales, pages, kind)
+            nodes[kind], views[kind] = self._boxes(layout, scales, pages, kind)
             edges[kind, kind] = self._edges(layout, scales)
             relations |= self._relations(layout, kind)
-        return TypedGraph(nodes, edges, relations | _containment(pages, self.scales))
+            if scales.separator is not None and self.separator_scale is not None:
+                pairs, beside = touching(layout)
+                edges[kind, SEPARATOR] = (pairs, _scaled(beside, scales.separator))
+                if SEPARATOR not in nodes:
+                    nodes[SEPARATOR] = _scaled(separator_table(layout), self.separator_scale)
+        return TypedGraph(nodes, edges, relations | _containment(pages, self.scales), views)
 
-    def _boxes(self, layout: Layout, scales: BoxScales, pages: Document, kind: str) -> Features:
-        dense = _scaled(box_table(layout), scales.box)
+    def _boxes(self, layout: Layout, scales: BoxScales, pages: Document, kind: str) -> tuple[Features, Features]:
+        """Features of boxes for the graph, and for predictors: there a number is one column, 0 where it is missing."""
+        table = box_table(layout)
+        spread = _scaled(table, scales.box)
+        plain = np.hstack([np.nan_to_num(table.matrix("numbers")), table.matrix("flags")])
         if not scales.words:
-            return dense
-        return sparse.csr_array(sparse.hstack([dense, _bag(_text_features(pages, kind), scales.words, layout.n)]))
+            return spread, plain
+        bag = _bag(_text_features(pages, kind), scales.words, layout.n)
+        return sparse.csr_array(sparse.hstack([spread, bag])), sparse.csr_array(sparse.hstack([plain, bag]))
 
     def _edges(self, layout: Layout, scales: BoxScales) -> tuple[np.ndarray, np.ndarray]:
         """Pairs in both directions; each direction has columns, and so weights, of its own."""

@@ -78,8 +78,10 @@ class Layout:
         self.boxes = _moved(raw, tops[self.page]) / self.unit
         lines = [_moved(page.separators, np.full(len(page.separators), top)) for page, top in zip(pages, tops)]
         self.separators = np.concatenate([np.zeros((0, 4)), *(lines if separators else ())]) / self.unit
-        self.sizes = np.array([[page.width, page.height] for page in pages])[self.page] / self.unit
-        self.tops = tops[self.page] / self.unit
+        self.page_of_separator = np.repeat(np.arange(len(pages)), [len(one) if separators else 0 for one in lines])
+        self.page_sizes = np.array([[page.width, page.height] for page in pages]) / self.unit
+        self.page_tops = tops / self.unit
+        self.sizes, self.tops = self.page_sizes[self.page], self.page_tops[self.page]
 
     @property
     def n(self) -> int:
@@ -133,24 +135,26 @@ class Layout:
 
     def _between(
         self, place: np.ndarray, start: np.ndarray, end: np.ndarray, direction: int
-    ) -> tuple[np.ndarray, np.ndarray]:
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         axis, along = _AXES[direction]
         turned = np.ascontiguousarray(self.separators[:, [axis, axis + 2, along, along + 2]])
         wanted = self.horizontal if direction == BELOW else ~self.horizontal
         return separators_between(place, start, end, turned, self._rising, wanted, 0.5)
 
-    def to_separator(self, direction: int, ahead: bool) -> np.ndarray:
-        """How far the next separator stands from each box's center, in one of four directions; FAR where there is none."""
+    def to_separator(self, direction: int, ahead: bool) -> tuple[np.ndarray, np.ndarray]:
+        """How far the next separator stands from each box's center in one of four directions (FAR: none), and its number."""
         axis, along = _AXES[direction]
         place, here = self.centers[:, axis], self.centers[:, along]
         if ahead:
-            return np.minimum(self._between(place, here, here + FAR, direction)[1], FAR)
+            _, distance, which = self._between(place, here, here + FAR, direction)
+            return np.minimum(distance, FAR), which
         mirror = Layout.__new__(Layout)
         mirror.__dict__.update(self.__dict__)
         turned = self.separators.copy()
         turned[:, [along, along + 2]] = -self.separators[:, [along + 2, along]]
         mirror.__dict__.update(separators=turned, _rising=~self._rising, horizontal=self.horizontal)
-        return np.minimum(mirror._between(place, -here, -here + FAR, direction)[1], FAR)
+        _, distance, which = mirror._between(place, -here, -here + FAR, direction)
+        return np.minimum(distance, FAR), which
 
     def nearest(self, direction: int, ahead: bool) -> np.ndarray:
         """Return, for each box, which pair of a sight leads to the nearest one on one side; -1 for none, (n,)."""

@@ -14,6 +14,7 @@ from rulefield.data.pages import Page
 from rulefield.encode.documents.graphs import PAGE, BoxScales, Document, DocumentEncoder
 from rulefield.encode.documents.layout import BELOW, RIGHT
 from rulefield.encode.documents.scaling import QuantileScale
+from rulefield.encode.documents.separators import SEPARATOR
 from rulefield.estimators.base import SavedModel, State
 from rulefield.estimators.documents.inputs import (
     BoxLabels,
@@ -55,6 +56,7 @@ class BoxMetadata(TypedDict):
     below: list[list[float]]
     right: list[list[float]]
     words: list[str]
+    separator: list[list[float]] | None
 
 
 class TaggerMetadata(TypedDict):
@@ -63,18 +65,20 @@ class TaggerMetadata(TypedDict):
     given: bool
     labelled: list[str]
     boxes: list[BoxMetadata]
+    separator: list[list[float]] | None
 
 
 class DocumentTagger(SavedModel):
     """Label the boxes of documents: lines of tables, blocks of pages, words of forms.
 
-    Boxes are nodes of a graph, the nearest ones in sight in four directions its edges; ruled lines decorate the edges and
-    cut pages into regions. A :class:`rulefield.GraphCRF` learns the rest.
+    Boxes are nodes of a graph, the nearest ones in sight in four directions its edges; ruled lines decorate the edges,
+    cut pages into regions, and those across are nodes themselves. A :class:`rulefield.GraphCRF` learns the rest.
 
     Parameters
     ----------
     model : GraphCRF, optional
-        The model of the graphs, with its regularization, rules, predictors and threads; by default ``GraphCRF(l2=2.0)``.
+        The model of the graphs, with its regularization, rules, predictors and threads; by default
+        ``GraphCRF(l2=2.0, random_state=0)``.
     separators : bool, default True
         Whether ruled lines are used.
     max_distance : float, optional
@@ -83,6 +87,9 @@ class DocumentTagger(SavedModel):
         Neighbours see each other over this share of the smaller box at least.
     n_knots : int, default 6
         Columns that each number is spread over: a weight per column is a piecewise linear function of the number.
+    separator_states : int, default 2
+        Hidden states of a ruled line across the page. It is a node of its own, joined to the boxes above and below it, so
+        that all boxes along a line agree on what it is; 0: ruled lines only decorate edges and cut pages.
 
     Attributes
     ----------
@@ -116,6 +123,7 @@ class DocumentTagger(SavedModel):
         "max_distance": optional(number(above=True)),
         "min_overlap": number(most=1.0),
         "n_knots": whole(2),
+        "separator_states": whole(0),
     }
 
     def __init__(
@@ -126,12 +134,14 @@ class DocumentTagger(SavedModel):
         max_distance: float | None = None,
         min_overlap: float = 0.2,
         n_knots: int = 6,
+        separator_states: int = 2,
     ):
         self.model = model
         self.separators = separators
         self.max_distance = max_distance
         self.min_overlap = min_overlap
         self.n_knots = n_knots
+        self.separator_states = separator_states
 
     # --- learning ---------------------------------------------------------------------------------
 
@@ -158,20 +168,23 @@ class DocumentTagger(SavedModel):
         documents = checked_documents(X)
         labels = checked_box_labels(documents, own_labels(documents) if y is None else y, "y")
         encoder = self._new_encoder().fit(documents)
-        model = GraphCRF(l2=2.0) if self.model is None else copy.deepcopy(self.model)
+        model = GraphCRF(l2=2.0, random_state=0) if self.model is None else copy.deepcopy(self.model)
         given = [by_type(pages, row, encoder.scales) for pages, row in zip(documents, labels)]
         known = {kind for one in given for kind, row in one.items() if any(x is not None for x in row)}
         if not known:
             raise InputError("y must hold at least one label that is known; got none.")
-        silent = {kind: 1 for kind in (*encoder.scales, PAGE) if kind not in known}
-        model.labels = {**silent, **(model.labels or {})}
+        hidden = {kind: 1 for kind in (*encoder.scales, PAGE) if kind not in known}
+        if encoder.separator_scale is not None:
+            hidden[SEPARATOR] = self.separator_states
+        model.labels = {**hidden, **(model.labels or {})}
         self.model_ = model.fit([encoder.graph(pages) for pages in documents], given, sample_weight, groups=groups)
         self._encoder, self._labelled = encoder, sorted(known)
         self.classes_ = sorted({x for kind in self._labelled for x in model.classes_[kind].tolist()}, key=str)
         return self
 
     def _new_encoder(self) -> DocumentEncoder:
-        return DocumentEncoder(self.separators, self.max_distance, self.min_overlap, self.n_knots)
+        nodes = self.separator_states > 0
+        return DocumentEncoder(self.separators, self.max_distance, self.min_overlap, self.n_knots, nodes)
 
     def graphs(self, X: Documents) -> list[TypedGraph]:
         """Return the graphs that the model sees."""
@@ -309,11 +322,18 @@ class DocumentTagger(SavedModel):
                 "below": scales.pair[BELOW].plain(),
                 "right": scales.pair[RIGHT].plain(),
                 "words": list(scales.words),
+                "separator": None if scales.separator is None else scales.separator.plain(),
             }
             for kind, scales in self._encoder.scales.items()
         ]
         inner = np.frombuffer(self.model_.to_bytes(), dtype=np.uint8)
-        return {"model": inner}, {"given": self.model is not None, "labelled": self._labelled, "boxes": boxes}
+        ruled = self._encoder.separator_scale
+        return {"model": inner}, {
+            "given": self.model is not None,
+            "labelled": self._labelled,
+            "boxes": boxes,
+            "separator": None if ruled is None else ruled.plain(),
+        }
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
         check_typed(metadata, TaggerMetadata, "the model")
@@ -326,13 +346,16 @@ class DocumentTagger(SavedModel):
         for one in metadata["boxes"]:
             pair = {BELOW: QuantileScale.of(one["below"]), RIGHT: QuantileScale.of(one["right"])}
             words = {word: k for k, word in enumerate(one["words"])}
-            self._encoder.scales[one["kind"]] = BoxScales(QuantileScale.of(one["box"]), pair, words)
+            beside = None if one["separator"] is None else QuantileScale.of(one["separator"])
+            self._encoder.scales[one["kind"]] = BoxScales(QuantileScale.of(one["box"]), pair, words, beside)
+        if metadata["separator"] is not None:
+            self._encoder.separator_scale = QuantileScale.of(metadata["separator"])
         self._check_restored()
 
     def _check_restored(self) -> None:
         """Refuse scales of a file that do not fit its model."""
         kinds, known = set(self._encoder.scales), self.model_.n_features_in_
-        good = bool(kinds) and set(known) == {*kinds, PAGE} and set(self._labelled) <= kinds
+        good = bool(kinds) and set(known) - {SEPARATOR} == {*kinds, PAGE} and set(self._labelled) <= kinds
         if good:
             try:
                 graph = self.model_._graphs([self._encoder.graph([Page([])])])[0]

@@ -27,9 +27,10 @@ class GraphPredictors(BaseEstimator):
     Parameters
     ----------
     predictors : list, or dict of type or (type, type) to list
-        scikit-learn classifiers with ``predict_proba``. Those of a type see its nodes' features; those of a pair of
-        types see the edge's features and both nodes', and tell the pair of labels. A plain list is for the only type. An
-        entry that is itself a list holds alternatives, of which the one with the least cross-fitted loss is used.
+        scikit-learn classifiers with ``predict_proba``. Those of a type see its nodes' features (or the graph's ``views``
+        of them); those of a pair of types see the edge's features and both nodes', and tell the pair of labels. A plain
+        list is for the only type. An entry that is itself a list holds alternatives, of which the one with the least
+        cross-fitted loss is used.
     neighbors : list of "mean" and "max", default ()
         What predictors of nodes see of their neighbours' features as well, by edge type and direction.
     beside : bool, default True
@@ -179,13 +180,18 @@ def _targets(graph: TypedGraph, numbers: np.ndarray, key: Key, names: GraphLabel
 def _rows(graph: TypedGraph, key: Key, views: Sequence[str]) -> Features:
     """Return what predictors of a type (or pair of types) see in one graph."""
     if isinstance(key, str):
-        own = graph.nodes.get(key)
-        return np.zeros((0, 0)) if own is None else _joined([own, *_neighbours(graph, key, views)])
+        return (
+            _joined([_seen(graph, key), *_neighbours(graph, key, views)]) if key in graph.nodes else np.zeros((0, 0))
+        )
     if key not in graph.edges:
         return np.zeros((0, 0))
     pairs, features = graph.edges[key]
-    ends = [graph.nodes[t][pairs[:, side]] for side, t in enumerate(key)]
+    ends = [_seen(graph, t)[pairs[:, side]] for side, t in enumerate(key)]
     return _joined([np.ones((len(pairs), 1)) if features is None else features, *ends])
+
+
+def _seen(graph: TypedGraph, kind: str) -> Features:
+    return graph.views.get(kind, graph.nodes[kind])
 
 
 def _neighbours(graph: TypedGraph, kind: str, views: Sequence[str]) -> list[np.ndarray]:
@@ -197,7 +203,7 @@ def _neighbours(graph: TypedGraph, kind: str, views: Sequence[str]) -> list[np.n
             if key[side] != kind:
                 continue
             own, other = graph.edges[key][0][:, side], graph.edges[key][0][:, 1 - side]
-            values = graph.nodes[key[1 - side]]
+            values = _seen(graph, key[1 - side])
             values = values.toarray() if sparse.issparse(values) else values
             if "mean" in views:
                 count = np.maximum(np.bincount(own, minlength=n), 1)
@@ -239,7 +245,7 @@ def _with(graph: TypedGraph, scores: Mapping[Key, np.ndarray], beside: bool) -> 
             pairs, features = edges[key]
             own = np.ones((len(pairs), 1)) if features is None or not beside else features
             edges[key] = (pairs, _joined([own, more]))
-    return TypedGraph(nodes, edges, graph.relations)
+    return TypedGraph(nodes, edges, graph.relations, graph.views)
 
 
 # --- files ------------------------------------------------------------------------------------------

@@ -128,9 +128,11 @@ def separators_between(place, start, end, separators, rising, wanted, slack):
     count : int64, shape (k,)
     nearest : float64, shape (k,)
         Of the separators between: how far behind ``start`` the first stands; inf where there is none.
+    which : int64, shape (k,)
+        Its number; -1 where there is none.
     """
     count = np.zeros(len(place), np.int64)
-    nearest = np.full(len(place), np.inf)
+    nearest, which = np.full(len(place), np.inf), np.full(len(place), -1, np.int64)
     for k in range(len(place)):
         for s in range(len(separators)):
             begin, stop, low, high = separators[s]
@@ -146,5 +148,6 @@ def separators_between(place, start, end, separators, rising, wanted, slack):
             at = low + (high - low) * (1.0 - share if rising[s] else share)
             if start[k] < at < end[k]:
                 count[k] += 1
-                nearest[k] = min(nearest[k], at - start[k])
-    return count, nearest
+                if at - start[k] < nearest[k]:
+                    nearest[k], which[k] = at - start[k], s
+    return count, nearest, which

@@ -15,7 +15,11 @@ python-crfsuite with usaddress's own model, on the same generated addresses.
 *Start-up.* Wall seconds of a warm ``rulefield parse MODEL TEXT`` over those of ``python -c "import numpy, numba"``, the least
 of alternating runs.
 
+*Memory.* Resident memory of ``rulefield parse MODEL -`` after 10,000 generated addresses and after all of them, each new,
+through a pipe. Takes minutes, so only where it is asked for.
+
     RULEFIELD_DATA=... python benchmarks/text_parsing.py [--splits 5] [--sentences 1000] [--only defaults|throughput|startup]
+    python benchmarks/text_parsing.py --only memory [--lines 1000000]
 """
 
 import argparse
@@ -24,11 +28,12 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 for name in ("OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
     os.environ.setdefault(name, "1")
@@ -259,14 +264,57 @@ def run_startup(rounds: int = 7) -> dict[str, float]:
     return {"startup_ratio": round(float(ours / bare), 3)}
 
 
+def resident(process: subprocess.Popen) -> float:
+    """Megabytes that a process has in memory."""
+    told = subprocess.run(["ps", "-o", "rss=", "-p", str(process.pid)], capture_output=True, text=True, check=True)
+    return int(told.stdout) / 1024
+
+
+def run_memory(n_lines: int, portion: int = 10_000) -> dict[str, float]:
+    """Feed addresses a portion at a time, and look when all of it is answered."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = str(Path(folder) / "m.rf")
+        address_parser().save(model)
+        command = [sys.executable, "-m", "rulefield", "parse", model, "-"]
+        process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        seen = []
+        for k in range(n_lines // portion):
+            lines = [doc.text for doc in documents(*make_addresses(portion, seed=1000 + k))]
+            feeder = threading.Thread(target=_feed, args=(process.stdin, lines))
+            feeder.start()
+            for _ in lines:
+                process.stdout.readline()
+            feeder.join()
+            seen.append(resident(process))
+            if k == 0 or (k + 1) % 10 == 0:
+                print(f"{(k + 1) * portion:>9,} lines: {seen[-1]:.1f} MB", flush=True)
+        process.stdin.close()
+        process.wait()
+    print(
+        f"memory: {seen[0]:.1f} MB after the first {portion:,} lines, {seen[-1]:.1f} MB at the end, at most {max(seen):.1f}"
+    )
+    return {"stream_growth_mb": round(max(seen) - seen[0], 1)}
+
+
+def _feed(pipe: IO[bytes], lines: list[str]) -> None:
+    pipe.write("".join(line + "\n" for line in lines).encode())
+    pipe.flush()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--splits", type=int, default=5)
     parser.add_argument("--sentences", type=int, default=1000, help="to learn from on CoNLL-2002")
-    parser.add_argument("--only", choices=["defaults", "throughput", "startup"])
+    parser.add_argument("--only", choices=["defaults", "throughput", "startup", "memory"])
+    parser.add_argument("--lines", type=int, default=1_000_000, help="of the stream whose memory is looked at")
     options = parser.parse_args()
-    data_folder()
     record: dict[str, float] = {}
+    if options.only == "memory":
+        record |= run_memory(options.lines)
+    else:
+        data_folder()
     if options.only in (None, "startup"):
         record |= run_startup()
     if options.only in (None, "throughput"):

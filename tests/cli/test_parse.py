@@ -160,3 +160,26 @@ def test_a_closed_pipe_ends_a_stream_quietly(model):
     assert process.wait(timeout=60) in (0, 1)
     assert process.stderr.read() == b""
     process.stderr.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("wrong.jsonl", '{"address": "Ada Lovelace, 1843"}\n', "no field 'text'; the fields are 'address'"),
+        ("latin.csv", b"text\ncaf\xe9\n", "not utf-8 text .*--encoding latin-1"),
+        ("", "", "nothing to parse"),
+        (".", "", "is a folder"),
+    ],
+)
+def test_what_cannot_be_parsed_is_refused_by_name(model, tmp_path, name, content, words):
+    source = name
+    if content:
+        source = tmp_path / name
+        source.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(RulefieldError, match=words):
+        run("parse", model, source)
+
+
+def test_a_table_of_semicolons(model, tmp_path):
+    (tmp_path / "in.csv").write_bytes("\ufeffid;text\r\n7;Grace Hopper, 1952\r\n".encode())
+    assert run("parse", model, tmp_path / "in.csv").splitlines()[1].startswith('7,"Grace Hopper, 1952",Grace Hopper,1952')

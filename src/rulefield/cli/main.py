@@ -120,6 +120,10 @@ def train(
         ),
     ] = "auto",
     encoding: Encoding = "utf-8-sig",
+    tokenizer: Annotated[str, typer.Option(help="Of texts: words, whitespace or a regular expression.")] = "words",
+    on_cut: Annotated[
+        str, typer.Option(help="Where a span cuts a token: split, snap (widen the span) or raise.")
+    ] = "split",
     config: Config = None,
     jobs: Jobs = -1,
     quiet: Quiet = False,
@@ -129,7 +133,7 @@ def train(
 
     options = TrainOptions(
         *(template, scheme, algorithm, solver, l1, l2, max_iter, min_count, early_stopping, rules, unknown, seed),
-        *(form, jobs, tasks, expect, initial_label, segments, corpus, cluster, encoding),
+        *(form, jobs, tasks, expect, initial_label, segments, corpus, cluster, encoding, tokenizer, on_cut),
     )
     from rulefield.cli.documents.pages import are_pages, run_page_train
 

@@ -33,7 +33,7 @@ def run_parse(
         check_output(output)
     parser = _opened(model, jobs)
     acting = _rules(rules)
-    if source != STANDARD and not Path(source).exists():
+    if source != STANDARD and not Path(source).is_file():
         _refuse_missing(source)
         _show(parser.parse(source, rules=acting))
         return
@@ -77,7 +77,11 @@ def _rules(path: str | None) -> Any:
 
 
 def _refuse_missing(source: str) -> None:
-    """Refuse a name that looks like a file's: it is no text to be parsed."""
+    """Refuse what is neither a file nor a text: nothing, a folder, a name that looks like a file's."""
+    if source and Path(source).is_dir():
+        raise InputError(f"{source!r} is a folder; give a file, or a text in quotes.")
+    if not source:
+        raise InputError("there is nothing to parse: give a text in quotes, a file, or - for lines as they come.")
     name = source.lower().removesuffix(".gz")
     looks = name.endswith((*_JSON, ".txt", ".log", ".csv", ".tsv", ".parquet")) and " " not in source.strip()
     if looks or (os.sep in source and " " not in source):

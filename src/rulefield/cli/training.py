@@ -38,6 +38,8 @@ class TrainOptions:
     corpus: str | None = None
     cluster: str | None = None
     encoding: str = "utf-8-sig"
+    tokenizer: str = "words"
+    on_cut: str = "split"
 
     @property
     def unknown_label(self) -> str | None:

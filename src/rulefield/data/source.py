@@ -54,7 +54,7 @@ class Source:
                 for number, line in enumerate(text, 1):
                     yield number, line.rstrip("\n").removesuffix("\r")
         except (UnicodeDecodeError, LookupError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise self._unreadable(error) from None
+            raise self.unreadable(error) from None
 
     def text(self) -> str:
         """Return the whole text, line ends as they are."""
@@ -62,9 +62,10 @@ class Source:
             with self.open() as file:
                 return file.read().decode(self.encoding)
         except (UnicodeDecodeError, LookupError, gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise self._unreadable(error) from None
+            raise self.unreadable(error) from None
 
-    def _unreadable(self, error: Exception) -> InputError:
+    def unreadable(self, error: Exception) -> InputError:
+        """Say why it cannot be read."""
         if isinstance(error, UnicodeDecodeError):
             return InputError(
                 f"{self.place} is not {self.encoding.removesuffix('-sig')} text ({error.reason} at byte {error.start}); "

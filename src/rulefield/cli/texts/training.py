@@ -69,7 +69,8 @@ def run_text_train(
     documents = [document for name in files for document in _annotated(name, form, options, quiet)]
     held_out = _annotated(dev, form, options, quiet) if dev else []
     begun = perf_counter()
-    parser = TextParser(model=_model(options, quiet)).fit(documents)
+    how = {"tokenizer": options.tokenizer, "on_cut": options.on_cut}
+    parser = TextParser(model=_model(options, quiet), **how).fit(documents)
     parser.save(model)
     if quiet:
         return

@@ -75,7 +75,10 @@ def parsed(text: str, place: str) -> Any:
 
 def text_of(record: Mapping[str, Any], key: str, place: str) -> str:
     """Return the text of a record."""
-    text = record.get(key)
+    if key not in record:
+        known = ", ".join(map(repr, record)) or "none"
+        raise bad_record(place, f"there is no field {key!r}; the fields are {known}.")
+    text = record[key]
     if not isinstance(text, str):
         raise bad_record(place, f'field "{key}" must be a string; got {text!r:.60}.')
     return text

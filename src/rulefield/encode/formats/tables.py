@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,12 @@ def separator_of(path: str) -> str:
     return "\t" if path.lower().removesuffix(".gz").endswith((".tsv", ".tab")) else ","
 
 
+def _separator(path: str, header: str) -> str:
+    """Return the separator of a table that is read: its header shows the semicolons of many countries' spreadsheets."""
+    usual = separator_of(path)
+    return ";" if usual == "," and "," not in header and ";" in header else usual
+
+
 def rows_of(source: Source) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield (place, row) of a table; rows are dicts by column name. CSV is read row by row."""
     if is_parquet(source.path):
@@ -34,17 +41,25 @@ def rows_of(source: Source) -> Iterator[tuple[str, Mapping[str, Any]]]:
         return
     csv.field_size_limit(_LARGEST_CELL)
     with io.TextIOWrapper(source.open(), encoding=source.encoding, newline="") as file:
-        reader = csv.DictReader(file, delimiter=separator_of(source.path), strict=True)
         try:
-            for row in reader:
-                place = f"{source.place}, line {reader.line_num}"
-                if None in row or None in row.values():
-                    raise bad_record(
-                        place, f"has another number of cells than the {len(reader.fieldnames or ())} columns."
-                    )
-                yield place, row
-        except (csv.Error, UnicodeDecodeError) as error:
-            raise bad_record(f"{source.place}, line {reader.line_num}", f"is not a table: {error}.") from None
+            yield from _csv_rows(source, file)
+        except UnicodeDecodeError as error:
+            raise source.unreadable(error) from None
+
+
+def _csv_rows(source: Source, file: io.TextIOWrapper) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    header = file.readline()
+    reader = csv.DictReader(chain([header], file), delimiter=_separator(source.path, header), strict=True)
+    try:
+        for row in reader:
+            place = f"{source.place}, line {reader.line_num}"
+            if None in row or None in row.values():
+                raise bad_record(
+                    place, f"has another number of cells than the {len(reader.fieldnames or ())} columns."
+                )
+            yield place, row
+    except csv.Error as error:
+        raise bad_record(f"{source.place}, line {reader.line_num}", f"is not a table: {error}.") from None
 
 
 def _parquet_rows(source: Source) -> Iterator[tuple[str, Mapping[str, Any]]]:

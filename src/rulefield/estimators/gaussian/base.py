@@ -6,16 +6,18 @@ from copy import copy
 from dataclasses import dataclass, replace
 from numbers import Integral
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from rulefield.encode.similarity import LABEL_BUILDERS, correlation, overfit_correlation
 from rulefield.estimators.base import SavedModel
+from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.gaussian.inputs import Batched, GraphEntry, make_batches, own_graphs, shared_graphs
 from rulefield.estimators.gaussian.layouts import (
     Labels,
@@ -32,6 +34,7 @@ from rulefield.estimators.parameters import (
     N_JOBS,
     RANDOM_STATE,
     Requirement,
+    check_parameters,
     either,
     number,
     one_of,
@@ -41,6 +44,7 @@ from rulefield.estimators.predictors.cross_fitting import CrossFitting, RandomSt
 from rulefield.estimators.predictors.files import describe, remake
 from rulefield.estimators.tables import KnownTable, known_rows
 from rulefield.exceptions import InputError
+from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult, joined
 from rulefield.learning.gaussian import FieldObjective, fit_field
 from rulefield.models.gaussian import GaussianModel
@@ -125,6 +129,40 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
     @abstractmethod
     def _task(self) -> ScoreTask:
         """What the predictors are for."""
+
+    @interruptible
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, graphs: Graphs = None) -> Self:
+        """Cross-fit the predictors, build the graphs, learn the field.
+
+        Parameters
+        ----------
+        X : array of shape (n_instances, n_features) or (n_instances, n_nodes, n_features), or list of arrays
+            A table; or features of each node, (n_nodes_j, n_features) for each instance (predictors then pool all
+            nodes). With ``predictors="precomputed"``: logits (of a regressor predictions) in place of the features of nodes.
+        y : array of shape (n_instances,), (n_instances, n_outputs) or list of arrays
+            0 / 1 or class numbers, of a regressor values; in two dimensions NaN marks what is not known.
+        sample_weight : array of shape (n_instances,), optional
+            How often each instance counts: for the predictors (which must take weights), the graphs and the field.
+        graphs : list, optional
+            Graphs of the instances: for each graph a list of one similarity matrix per instance.
+        """
+        check_parameters(self)
+        self._check_options()
+        report_fit(self, self._fit(X, y, sample_weight, graphs))
+        return self
+
+    def _check_options(self) -> None:
+        """Refuse parameters that do not go together."""
+
+    @abstractmethod
+    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, graphs: Graphs) -> FitResult:
+        """Learn with parameters that are checked."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.input_tags.three_d_array = True
+        return tags
 
     def _layout_of(self, X: Any, same_nodes: bool) -> Layout:
         if isinstance(self.predictors, str):

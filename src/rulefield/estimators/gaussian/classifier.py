@@ -1,7 +1,7 @@
 """Gaussian CRF for classification: binary, multi-label, multi-class, over any graphs."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +14,6 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags, check_random_state
 
 from rulefield.estimators.base import State
-from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.gaussian.base import (
     PAPER_GRAPHS,
     SHARED_PARAMETERS,
@@ -40,7 +39,6 @@ from rulefield.estimators.parameters import (
     FLAG,
     ON_INFEASIBLE,
     RULES,
-    check_parameters,
     check_value,
     one_of,
 )
@@ -50,7 +48,6 @@ from rulefield.exceptions import InputError, ModelFileError
 from rulefield.inference.gaussian.field import expected_logistic
 from rulefield.inference.gaussian.softmax import expected_softmax
 from rulefield.inference.graph.decode import ENGINES
-from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
 from rulefield.models.gaussian import GaussianModel
 from rulefield.problem.gaussian import GaussianPotentials
@@ -203,9 +200,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
         tags.classifier_tags.multi_label = True
-        tags.input_tags.three_d_array = True
         return tags
 
     def _default_predictors(self) -> list[BaseEstimator]:
@@ -235,29 +230,11 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
             raise ModelFileError("the labels of the model file do not fit its weights; save the model again.")
         self.classes_ = [values] * labels["outputs"] if labels["outputs"] else values
 
-    @interruptible
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, graphs: Graphs = None) -> Self:
-        """Cross-fit the predictors, build the graphs, learn the field.
-
-        Parameters
-        ----------
-        X : array of shape (n_instances, n_features) or (n_instances, n_nodes, n_features), or list of arrays
-            A table; or features of each node, (n_nodes_j, n_features) for each instance (predictors then pool all
-            nodes). With ``predictors="precomputed"``: logits in place of the features of nodes.
-        y : array of shape (n_instances,), (n_instances, n_outputs) or list of arrays
-            0 / 1, or class numbers; in two dimensions NaN marks an unknown label.
-        sample_weight : array of shape (n_instances,), optional
-            How often each instance counts: for the predictors (which must take weights), the graphs and the field.
-        graphs : list, optional
-            Graphs of the instances: for each graph a list of one similarity matrix per instance.
-        """
-        check_parameters(self)
+    def _check_options(self) -> None:
         if self.algorithm == "map" and self.mean == "direct":
             raise InputError(
                 'algorithm="map" sees graphs only through the mean: use mean="smoothed", or algorithm="vb".'
             )
-        report_fit(self, self._fit(X, y, sample_weight, graphs))
-        return self
 
     def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, graphs: Graphs) -> FitResult:
         layout = self._layout = self._layout_of(X, graphs is None)

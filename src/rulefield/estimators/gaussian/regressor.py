@@ -1,6 +1,6 @@
 """Gaussian CRF for continuous outputs."""
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,12 +9,10 @@ from sklearn.linear_model import Ridge
 from sklearn.metrics import r2_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_array
 
 from rulefield.data.limits import LARGEST_OUTPUT
 from rulefield.estimators.base import State
-from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.gaussian.base import (
     SHARED_PARAMETERS,
     CrossValidation,
@@ -27,14 +25,13 @@ from rulefield.estimators.gaussian.base import (
 from rulefield.estimators.gaussian.files import field_state, restore_field, restored_task
 from rulefield.estimators.gaussian.inputs import Batched, make_batches
 from rulefield.estimators.gaussian.layouts import Labels, Layout, TableLayout, is_ragged
-from rulefield.estimators.parameters import check_parameters, check_value, whole
+from rulefield.estimators.parameters import check_value, whole
 from rulefield.estimators.predictors.cross_fitting import RandomState, ScoreTask, generator_seed
 from rulefield.estimators.tables import KnownTable
 from rulefield.exceptions import InputError, LabelError, ModelFileError
 from rulefield.forms import Form, check_arrays, weights
 from rulefield.inference.gaussian.regression import gaussian_likelihood
 from rulefield.inference.gaussian.sampling import colored_noise, latent_covariance
-from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
 from rulefield.models.gaussian import FieldBatch, GaussianModel
 from rulefield.problem.gaussian import DenseCoupling
@@ -145,12 +142,6 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         self.random_state = random_state
         self.joint_predictors = joint_predictors
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.target_tags.multi_output = True
-        tags.input_tags.three_d_array = True
-        return tags
-
     def _default_predictors(self) -> list[BaseEstimator]:
         return [make_pipeline(StandardScaler(), Ridge())]
 
@@ -173,24 +164,6 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
             raise ModelFileError(f"the model file scales {sizes['outputs']} outputs; save the model again.")
         if self._task != restored_task(self._layout):
             raise ModelFileError("the predictors of the model file do not give values; save the model again.")
-
-    @interruptible
-    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, graphs: Graphs = None) -> Self:
-        """Cross-fit the predictors, build the graphs, learn the field.
-
-        Parameters
-        ----------
-        X : as in :meth:`GaussianCRFClassifier.fit`
-        y : array of shape (n_instances,) or (n_instances, n_outputs), or list of arrays
-            In two dimensions NaN marks an unknown value.
-        sample_weight : array of shape (n_instances,), optional
-            How often each instance counts: for the predictors (which must take weights), the graphs and the field.
-        graphs : list, optional
-            Graphs of the instances: for each graph a list of one similarity matrix per instance.
-        """
-        check_parameters(self)
-        report_fit(self, self._fit(X, y, sample_weight, graphs))
-        return self
 
     def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, graphs: Graphs) -> FitResult:
         layout = self._layout = self._layout_of(X, graphs is None)

@@ -9,8 +9,8 @@ from rulefield.kernels.jit import kernel
 def binary_sums(node_pointer, edge_pointer, edges, unary, pairwise, node, edge, values):
     """Fill node and edge marginals and each graph's log-partition value, by summing over all its labellings.
 
-    Scores of all labellings are built node by node, O(2^n (n + edges / n)); marginals are sums over supersets of one or two
-    nodes, all of which one zeta transform gives, O(n 2^n).
+    Labelling s gives node k the value of bit k. O(2^n), whatever the number of edges: scores grow, and sums shrink, by
+    halves.
 
     Parameters
     ----------
@@ -20,49 +20,78 @@ def binary_sums(node_pointer, edge_pointer, edges, unary, pairwise, node, edge, 
     pairwise : float64, shape (4 n_edges,)
     node, edge, values : float64, to fill
     """
+    most = 0
+    for g in range(len(values)):
+        most = max(most, node_pointer[g + 1] - node_pointer[g])
+    score, given = np.empty(1 << most), np.empty((2, max(1 << most, 2) // 2))
+    table, both = np.empty((most, 2, 2)), np.empty((most, most))
     for g in range(len(values)):
         first, n = node_pointer[g], node_pointer[g + 1] - node_pointer[g]
+        e0, e1 = edge_pointer[g], edge_pointer[g + 1]
+        _all_scores(first, n, edges[e0:e1], unary, pairwise[4 * e0 : 4 * e1], score, given, table)
         size = 1 << n
-        score = np.zeros(size)
-        for k in range(n):
-            half = 1 << k
-            for s in range(half):
-                score[half + s] = score[s] + unary[2 * (first + k) + 1]
-                score[s] += unary[2 * (first + k)]
-            for e in range(edge_pointer[g], edge_pointer[g + 1]):
-                i, j = edges[e, 0] - first, edges[e, 1] - first
-                if max(i, j) != k:
-                    continue
-                step = 1 << min(i, j)
-                for own in range(2):
-                    for other in range(2):
-                        gain = pairwise[4 * e + (2 * other + own if j == k else 2 * own + other)]
-                        for begin in range(own * half + other * step, (own + 1) * half, 2 * step):
-                            for s in range(begin, begin + step):
-                                score[s] += gain
-        top = score.max()
+        top = score[:size].max()
         if top == -np.inf:
             values[g] = -np.inf
             node[2 * first : 2 * (first + n)] = 0.5
-            edge[4 * edge_pointer[g] : 4 * edge_pointer[g + 1]] = 0.25
+            edge[4 * e0 : 4 * e1] = 0.25
             continue
         for s in range(size):
             score[s] = np.exp(score[s] - top)
-        for k in range(n):
-            step = 1 << k
-            for begin in range(0, size, 2 * step):
-                for s in range(begin, begin + step):
-                    score[s] += score[s + step]
-        total = score[0]
+        total = _pair_sums(n, score, given[0], both)
         values[g] = top + np.log(total)
         for k in range(n):
-            share = min(score[1 << k] / total, 1.0)
+            share = min(both[k, k] / total, 1.0)
             node[2 * (first + k)], node[2 * (first + k) + 1] = 1.0 - share, share
-        for e in range(edge_pointer[g], edge_pointer[g + 1]):
+        for e in range(e0, e1):
             i, j = edges[e, 0] - first, edges[e, 1] - first
-            both = score[(1 << i) | (1 << j)] / total
-            a, b = score[1 << i] / total, score[1 << j] / total
-            edge[4 * e + 3] = both
-            edge[4 * e + 2] = max(a - both, 0.0)
-            edge[4 * e + 1] = max(b - both, 0.0)
-            edge[4 * e] = max(1.0 - a - b + both, 0.0)
+            a, b = both[i, i] / total, both[j, j] / total
+            edge[4 * e + 3] = both[max(i, j), min(i, j)] / total
+            edge[4 * e + 2] = max(a - edge[4 * e + 3], 0.0)
+            edge[4 * e + 1] = max(b - edge[4 * e + 3], 0.0)
+            edge[4 * e] = max(1.0 - a - b + edge[4 * e + 3], 0.0)
+
+
+@kernel
+def _all_scores(first, n, edges, unary, pairwise, score, given, table):
+    """Fill score[s] for all 2^n labellings: node k adds what its two values score, given the values of nodes before it."""
+    score[0] = 0.0
+    for k in range(n):
+        table[:k] = 0.0
+        for e in range(len(edges)):
+            i, j = edges[e, 0] - first, edges[e, 1] - first
+            if max(i, j) != k:
+                continue
+            for own in range(2):
+                for other in range(2):
+                    table[min(i, j), other, own] += pairwise[4 * e + (2 * other + own if j == k else 2 * own + other)]
+        for own in range(2):
+            gain = given[own]
+            gain[0] = unary[2 * (first + k) + own]
+            for j in range(k):
+                step, without, with_it = 1 << j, table[j, 0, own], table[j, 1, own]
+                for s in range(step):
+                    gain[step + s] = gain[s] + with_it
+                    gain[s] += without
+        half = 1 << k
+        for s in range(half):
+            score[half + s] = score[s] + given[1, s]
+            score[s] += given[0, s]
+
+
+@kernel
+def _pair_sums(n, mass, scratch, both):
+    """Sum mass over all labellings: return the sum; fill both[k, j], j < k, where k and j are 1, and both[k, k]. Uses mass up."""
+    for k in range(n - 1, -1, -1):
+        half = 1 << k
+        for s in range(half):
+            scratch[s] = mass[half + s]
+            mass[s] += mass[half + s]
+        for j in range(k - 1, -1, -1):
+            step, total = 1 << j, 0.0
+            for s in range(step):
+                total += scratch[step + s]
+                scratch[s] += scratch[step + s]
+            both[k, j] = total
+        both[k, k] = scratch[0]
+    return mass[0]

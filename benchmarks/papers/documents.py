@@ -36,8 +36,7 @@ from sklearn.preprocessing import StandardScaler
 
 import rulefield as rf
 from rulefield import rules as r
-from rulefield.data.source import Source
-from rulefield.encode.documents.boxes_json import read
+from rulefield.encode.documents.files import read_pages
 from rulefield.rules.nodes import violation_on_graph
 
 ROWS = ("linear", "typed", "rules", "predictors", "alone", "header")
@@ -69,12 +68,12 @@ class Data:
     """All pages, with labels of rows and headers, cells (for evaluation only), books and folds."""
 
     def __init__(self):
-        path = str(Path(os.environ["RULEFIELD_DATA"]) / "abp" / "pages_111.jsonl.gz")
+        path = Path(os.environ["RULEFIELD_DATA"]) / "abp" / "pages_111.jsonl.gz"
 
         def labels(field):
-            return [list(page.labels) for page in read(Source(path, "utf-8", {}), field)]
+            return [list(page.labels) for page in read_pages(path, field)]
 
-        self.pages = read(Source(path, "utf-8", {}), "row")
+        self.pages = read_pages(path, "row")
         self.rows, self.header, self.cells = labels("row"), labels("header"), labels("cell")
         self.books = np.array([page.name.rsplit("_", 1)[0] for page in self.pages])
         names = sorted(set(self.books))

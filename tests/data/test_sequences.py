@@ -9,7 +9,7 @@ from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 
 from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences, ranges
+from rulefield.data.sequences import Sequences, is_ones, ones, ranges
 from rulefield.exceptions import InputError
 
 
@@ -137,3 +137,22 @@ def test_labels_are_indexed_by_sequence():
 def test_bad_labels_are_refused(ids, allowed, match):
     with pytest.raises(InputError, match=match):
         Labels(np.array(ids), np.array([2]), 2, None if allowed is None else np.array(allowed))
+
+
+@pytest.mark.parametrize(
+    "key", [2, -1, slice(1, 4), slice(0, 0), slice(None, None, 2), [3, 0, 3], np.array([True] * 3 + [False] * 2)]
+)
+def test_ones_in_the_room_of_one_are_ones(key):
+    """A matrix whose values are all 1 need not hold them; rows that are taken from it do not either."""
+    lengths = [2, 0, 3, 4, 1]
+    plain, dense = make(lengths)
+    pattern = sp.csr_array((dense > 0).astype(float))
+    held = Sequences(pattern, lengths)
+    slim = Sequences(sp.csr_array((ones(pattern.nnz), pattern.indices, pattern.indptr), shape=pattern.shape), lengths)
+    assert is_ones(slim.matrix.data)
+    taken = slim[key]
+    assert is_ones(taken.matrix.data)
+    assert not is_ones(plain.matrix.data)
+    np.testing.assert_array_equal(rows_of(taken), rows_of(held[key]))
+    assert taken.matrix.indptr.dtype == taken.matrix.indices.dtype == np.int32
+    assert taken.lengths.tolist() == held[key].lengths.tolist()

@@ -59,13 +59,13 @@ def test_scores_of_features(small_process):
     ptr = np.array([0, 2, 2, 3], np.uint64)
     label, weights = np.array([0, 2, 1], np.uint32), rng.normal(size=3)
     indptr, indices = np.array([0, 3, 3, 5], np.uint64), np.array([0, 1, 0, 2, 0], np.uint32)
-    values, made = rng.normal(size=5), np.zeros((3, 3))
-    add_scores(indptr, indices, values, ptr, label, weights, made)
-    wanted = np.zeros((3, 3))
-    for row, k in ((0, 0), (0, 1), (0, 2), (2, 3), (2, 4)):
-        for p in range(int(ptr[indices[k]]), int(ptr[indices[k] + 1])):
-            wanted[row, label[p]] += values[k] * weights[p]
-    assert_allclose(made, wanted, rtol=1e-14)
+    for values in (rng.normal(size=5), np.array([0.7])):  # one value stands for all
+        made, wanted = np.zeros((2, 3, 3))
+        add_scores(indptr, indices, values, ptr, label, weights, made)
+        for row, k in ((0, 0), (0, 1), (0, 2), (2, 3), (2, 4)):
+            for p in range(int(ptr[indices[k]]), int(ptr[indices[k] + 1])):
+                wanted[row, label[p]] += np.resize(values, 5)[k] * weights[p]
+        assert_allclose(made, wanted, rtol=1e-14)
 
 
 @settings(max_examples=60, deadline=None)

@@ -7,6 +7,7 @@ import scipy.sparse as sp
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import ones as implicit_ones
 
 
 def random_sequences(rng, lengths, n_features=7, density=0.5, dense=False, ones=False):
@@ -14,7 +15,10 @@ def random_sequences(rng, lengths, n_features=7, density=0.5, dense=False, ones=
     matrix = rng.normal(size=(lengths.sum(), n_features)) * (rng.random((lengths.sum(), n_features)) < density)
     if ones:
         matrix = (matrix != 0).astype(float)
-    return Sequences(matrix if dense else sp.csr_array(matrix), lengths)
+    csr = sp.csr_array(matrix)
+    if ones:  # as encoders give them: values that are not held
+        csr = sp.csr_array((implicit_ones(csr.nnz), csr.indices, csr.indptr), shape=csr.shape)
+    return Sequences(matrix if dense else csr, lengths)
 
 
 def random_labels(rng, lengths, n_labels, allowed=None, partial=0.0):

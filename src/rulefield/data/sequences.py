@@ -23,7 +23,8 @@ class Sequences:
     ----------
     matrix : csr_array, or ndarray of float64, shape (n_tokens, n_features)
         Anything that converts to one of these without loss; kept without a copy where it already is one.
-        Sparse data are float64 with int32 ``indices`` and ``indptr``.
+        Sparse data are float64 with int32 ``indices`` and ``indptr``; where all are 1, as for lists of features, they
+        may be :func:`ones`.
     lengths : ndarray of int64, shape (n_sequences,)
         Tokens in each sequence; they add up to ``n_tokens``. Zero is allowed (an empty sequence).
     scores : ndarray of float64, shape (n_tokens, n_labels), optional
@@ -177,11 +178,34 @@ def _resolve(key: Any, n: int) -> tuple[int, int, np.ndarray | None]:
     return 0, 0, picked
 
 
+def ones(n: int) -> np.ndarray:
+    """Return n ones in the room of one: values of a matrix that only says which features a token has."""
+    return np.broadcast_to(np.float64(1.0), (n,))
+
+
+def is_ones(values: np.ndarray) -> bool:
+    """Whether values come from :func:`ones`."""
+    return values.strides == (0,)
+
+
 def _take_rows(matrix: Any, rows: Any) -> Any:
+    if sp.issparse(matrix) and is_ones(matrix.data):  # scipy would write all the ones down
+        indices, indptr = _taken_pattern(matrix, rows)
+        return sp.csr_array((ones(len(indices)), indices, indptr), shape=(len(indptr) - 1, matrix.shape[1]))
     taken = matrix[rows]
     if sp.issparse(taken):
         return _narrow(taken)
     return np.ascontiguousarray(taken)
+
+
+def _taken_pattern(matrix: sp.csr_array, rows: slice | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Columns and pointers of some rows."""
+    if isinstance(rows, slice):
+        indptr = matrix.indptr[rows.start : rows.stop + 1]
+        return matrix.indices[indptr[0] : indptr[-1]], indptr - indptr[0]
+    starts = matrix.indptr[rows].astype(np.int64)
+    counts = matrix.indptr[rows + 1] - starts
+    return matrix.indices[ranges(starts, counts)], pointers32(np.cumsum(counts))
 
 
 def _narrow(matrix: Any) -> sp.csr_array:
@@ -212,7 +236,8 @@ def _as_matrix(matrix: Any) -> Any:
         if matrix.ndim != 2:
             raise InputError(f"the feature matrix must be 2-D (n_tokens, n_features); got {matrix.ndim} dimensions.")
         result = _narrow(sp.csr_array(matrix, dtype=np.float64))
-        _check_finite(result.data, lambda i: _csr_place(result, i))
+        if not is_ones(result.data):
+            _check_finite(result.data, lambda i: _csr_place(result, i))
         return result
     try:
         dense = np.ascontiguousarray(matrix, dtype=np.float64)

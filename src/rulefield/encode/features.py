@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from rulefield.data.sequences import Sequences, pointers32
+from rulefield.data.sequences import Sequences, is_ones, ones, pointers32
 from rulefield.encode.feature_dicts import BadFeatureError, DictReader
 from rulefield.encode.vocabulary import Vocabulary
 from rulefield.exceptions import InputError
@@ -174,29 +174,31 @@ class FeatureEncoder:
         """Encode ``X``; unknown features are left out."""
         return self._encode(X, grow=False)
 
-    def encode_portions(self, portions: Iterable[Any], grow: bool) -> Sequences:
-        """Encode lists of sequences one after the other, into one: no more than one of them is held at a time."""
-        return self.joined([self._read(X, grow) for X in portions])
-
     def joined(self, parts: list[Entries]) -> Sequences:
-        """Build one matrix from what was read in several goes."""
+        """Build one matrix from what was read in several goes; ``parts`` is emptied, so that it is not held twice."""
         if len(parts) == 1:
-            return self._assemble(*parts[0])
-        ids, counts, lengths = (
-            np.concatenate([np.zeros(0, kind), *(part[k] for part in parts)])
-            for k, kind in ((0, np.int32), (2, np.int64), (3, np.int64))
-        )
-        values = None
-        if any(part[1] is not None for part in parts):
-            values = np.concatenate([np.ones(len(p[0])) if p[1] is None else p[1] for p in parts])
+            return self._assemble(*parts.pop())
+        counts, lengths = (np.concatenate([np.zeros(0, np.int64), *(part[k] for part in parts)]) for k in (2, 3))
+        valued = any(part[1] is not None for part in parts)
+        ids = np.empty(sum(len(part[0]) for part in parts), np.int32)
+        values = np.empty(len(ids)) if valued else None
+        end = len(ids)
+        while parts:
+            part = parts.pop()
+            begin = end - len(part[0])
+            ids[begin:end] = part[0]
+            if values is not None:
+                values[begin:end] = 1.0 if part[1] is None else part[1]
+            end = begin
         return self._assemble(ids, values, counts, lengths)
 
     def _encode(self, X: Any, grow: bool) -> Sequences:
-        return self._assemble(*self._read(X, grow))
+        return self._assemble(*self.read(X, grow))
 
-    def _read(self, X: Any, grow: bool) -> Entries:
+    def read(self, X: Any, grow: bool, form: InputForm | None = None) -> Entries:
+        """Give the features of ``X`` their numbers; those that are new the next ones with ``grow``, otherwise -1."""
         X = X if isinstance(X, (list, tuple, np.ndarray, Sequences)) else _listed(X)
-        form = input_form(X)
+        form = form or input_form(X)
         lengths = np.fromiter(map(len, X), dtype=np.int64, count=len(X))
         if form is InputForm.strings:
             return self._read_strings(X, lengths, grow)
@@ -209,7 +211,7 @@ class FeatureEncoder:
     def _read_strings(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> Entries:
         counts = np.fromiter(map(len, chain.from_iterable(X)), dtype=np.int64, count=int(lengths.sum()))
         try:
-            ids = self.vocabulary_.number(chain.from_iterable(X), grow)
+            ids = self.vocabulary_.number(chain.from_iterable(X), grow, counts)
         except TypeError:
             _refuse_other_types(X)
             raise
@@ -236,7 +238,7 @@ class FeatureEncoder:
             ids = ids[known]
             values = None if values is None else values[known]
         indptr = pointers32(ends)
-        data = np.ones(len(ids)) if values is None else values
+        data = ones(len(ids)) if values is None else values
         return Sequences(sp.csr_array((data, ids, indptr), shape=(len(counts), len(self.vocabulary_))), lengths)
 
 
@@ -247,7 +249,8 @@ def _prune(encoder: FeatureEncoder, made: Sequences) -> Sequences:
     column = np.where(keep, np.cumsum(keep) - 1, -1).astype(np.int32)
     encoder.vocabulary_ = encoder.vocabulary_.keep(keep)
     counts = np.diff(made.matrix.indptr).astype(np.int64)
-    return encoder._assemble(column[made.matrix.indices], made.matrix.data, counts, made.lengths)
+    values = None if is_ones(made.matrix.data) else made.matrix.data
+    return encoder._assemble(column[made.matrix.indices], values, counts, made.lengths)
 
 
 def _listed(X: Any) -> Any:

@@ -64,12 +64,17 @@ class Vocabulary:
         """Numbers of strings, int32; -1 for unknown ones."""
         return self.number([list(strings)], grow=False)
 
-    def number(self, groups: Iterable[Collection[str]], grow: bool) -> np.ndarray:
-        """Numbers of the strings of all groups (lists, tuples or sets), one after the other."""
-        source = iter(groups)
+    def number(self, groups: Iterable[Collection[str]], grow: bool, counts: np.ndarray | None = None) -> np.ndarray:
+        """Numbers of the strings of all groups (lists, tuples or sets), one after the other.
+
+        ``counts``, the number of strings of each group, saves counting them again.
+        """
+        source, first = iter(groups), 0
         made = [np.zeros(0, np.int32)]
         while portion := list(islice(source, _PORTION)):
-            made.append(self._number(portion, grow))
+            count = sum(map(len, portion)) if counts is None else int(counts[first : first + len(portion)].sum())
+            made.append(self._number(portion, count, grow))
+            first += len(portion)
         return np.concatenate(made)
 
     def joined(self) -> np.ndarray:
@@ -103,11 +108,10 @@ class Vocabulary:
         if n < len(self):
             self._set_names(self._blob[: int(self._stop[n])], self._stop[: n + 1])
 
-    def _number(self, groups: list[Collection[str]], grow: bool) -> np.ndarray:
-        asked = sum(map(len, groups))
-        if self._table is None and affordable(_SECONDS * (asked + (len(self) if self._index is None else 0))):
+    def _number(self, groups: list[Collection[str]], count: int, grow: bool) -> np.ndarray:
+        if self._table is None and affordable(_SECONDS * (count + (len(self) if self._index is None else 0))):
             return self._looked_up(list(chain.from_iterable(groups)), grow)
-        return self._number_hashed(*_hashed(groups), grow)
+        return self._number_hashed(*_hashed(groups, count), grow)
 
     def _looked_up(self, strings: list[str], grow: bool) -> np.ndarray:
         """Numbers of strings by a dictionary."""
@@ -177,9 +181,8 @@ def _enlarged(array: np.ndarray, size: int) -> np.ndarray:
     return made
 
 
-def _hashed(groups: list[Collection[str]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Give the joined bytes of all strings, the hash of each, and where each ends."""
-    count = sum(map(len, groups))
+def _hashed(groups: list[Collection[str]], count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Give the joined bytes of all ``count`` strings, the hash of each, and where each ends."""
     hashes, ends = np.empty(count, dtype=np.uint64), np.empty(count, dtype=np.uint64)
     text = "\n".join(map("\n".join, filter(None, groups))).encode("utf-8", "surrogatepass")
     data = np.frombuffer(text, dtype=np.uint8)

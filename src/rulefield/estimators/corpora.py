@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.data.plain_json import read_json
+from rulefield.data.sequences import is_ones
 from rulefield.data.source import Source
 from rulefield.datasets.folder import read_lines
 from rulefield.encode.corpora.corpus import (
@@ -153,7 +154,7 @@ class _PartsWriter:
         vocabulary = encoder.encoder.vocabulary_
         arrays, classes = _label_arrays(reader.labels, data.lengths)
         arrays |= {"lengths": data.lengths, "indptr": data.matrix.indptr, "indices": data.matrix.indices}
-        if not (data.matrix.data == 1.0).all():
+        if not is_ones(data.matrix.data) and not (data.matrix.data == 1.0).all():
             arrays["values"] = data.matrix.data
         content = array_bytes(arrays | {"names": vocabulary.joined()}, {"classes": classes})
         write_whole(self.folder / name, content)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.estimators.labelings import BrokenRule
-from rulefield.models.pairs import CsrRows, PairTable
+from rulefield.models.pairs import CsrRows, PairTable, every_value
 
 Contribution = tuple[str, float]
 
@@ -81,7 +81,7 @@ def feature_scores(
     table: PairTable, weights: np.ndarray, rows: CsrRows, t: int, label: int, names: Sequence[str]
 ) -> dict[str, float]:
     """Score that each feature of row ``t`` gives a label, by name."""
-    indptr, indices, values = rows
+    (indptr, indices, _), values = rows, every_value(rows)
     found: dict[str, float] = {}
     for i in range(int(indptr[t]), int(indptr[t + 1])):
         feature = int(indices[i])

@@ -7,7 +7,7 @@ from typing import Any, TypedDict
 import numpy as np
 
 from rulefield.data.scored import Scored, is_scored
-from rulefield.data.sequences import Sequences, pointers32
+from rulefield.data.sequences import Sequences
 from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
 from rulefield.encode.features import Entries, FeatureEncoder, InputForm, input_form, refuse_columns
 from rulefield.encode.keyed.groups import GroupNumbers
@@ -72,6 +72,10 @@ class InputEncoder:
             data = _stacked(rows)
             self.n_columns = data.n_features
             return data
+        return self._begun(rows, form).joined(self._entries(rows, form, grow=True))
+
+    def _begun(self, rows: Any, form: InputForm) -> FeatureEncoder:
+        """Settle from which features a model learns; return the encoder, still without names."""
         if self.features is None and form is InputForm.tokens:
             self.features = TokenFeatures()
         if self.features is None and form is InputForm.strings:
@@ -79,7 +83,7 @@ class InputEncoder:
         if self.features is not None and hasattr(self.features, "fit"):
             self.features.fit(rows)
         self.encoder = FeatureEncoder.from_names([])
-        return self._made(rows, grow=True)
+        return self.encoder
 
     def _fit_stream(self, X: Iterator[Any]) -> Sequences:
         first = list(islice(X, PORTION))
@@ -88,12 +92,15 @@ class InputEncoder:
                 "sequences with scores (rf.Scored) are taken from a list, not from an iterator and not into a corpus."
             )
         learns = hasattr(self.features, "fit") and not isinstance(self.features, (TokenFeatures, Template))
-        if learns or not first or input_form(first) in (InputForm.sequences, InputForm.matrices):
+        form = input_form(first)
+        if learns or not first or form in (InputForm.sequences, InputForm.matrices):
             return self.fit_transform([*first, *X])
-        data = [self.fit_transform(first)]
-        assert self.encoder is not None
-        data += map(self.extend, iter(lambda: list(islice(X, PORTION)), []))
-        return _joined(data)
+        encoder = self._begun(first, form)
+        made = self._entries(first, form, grow=True)
+        while portion := list(islice(X, PORTION)):
+            self._check_scored(portion)
+            made += self._entries(portion, self._checked_form(portion), grow=True)
+        return encoder.joined(made)
 
     def transform(self, X: SequencesLike | CorpusSlice) -> Sequences:
         """Encode ``X``; features that training did not see are ignored."""
@@ -152,15 +159,19 @@ class InputEncoder:
         if isinstance(X, CorpusSlice):
             return self._encoded_slice(X, grow)
         rows: Any = as_list(X)
+        if self._check_scored(rows):
+            return self._with_scores(self._encoded_plain([row.tokens for row in rows], grow), rows)
+        return self._encoded_plain(rows, grow)
+
+    def _check_scored(self, rows: Any) -> bool:
+        """Whether rows carry scores; refuse them where training data did not, and the other way round."""
         scored = is_scored(rows)
         if scored != self.scored and len(rows):
             had, has = ("with", "without") if self.scored else ("without", "with")
             raise InputError(
                 f"the model was trained {had} scores from elsewhere (rf.Scored), but X comes {has} them."
             )
-        if scored:
-            return self._with_scores(self._encoded_plain([row.tokens for row in rows], grow), rows)
-        return self._encoded_plain(rows, grow)
+        return scored
 
     def _with_scores(self, data: Sequences, X: Sequence[Scored]) -> Sequences:
         if self.labels is None:
@@ -169,34 +180,39 @@ class InputEncoder:
         return Sequences(data.matrix, data.lengths, np.concatenate([np.zeros((0, len(self.labels))), *tables]))
 
     def _encoded_plain(self, X: Any, grow: bool) -> Sequences:
+        form = self._checked_form(X)
+        if self.encoder is not None:
+            return self.encoder.joined(self._entries(X, form, grow))
+        if form is InputForm.empty:
+            return Sequences(np.zeros((0, self.n_columns)), np.zeros(len(X), np.int64))
+        return self._checked(_stacked(X))
+
+    def _checked_form(self, X: Any) -> InputForm:
+        """How ``X`` is given; refuse another form than that of the training data."""
         form = input_form(X)
         matrix = form in (InputForm.sequences, InputForm.matrices)
-        if form is InputForm.empty and self.encoder is None:
-            return Sequences(np.zeros((0, self.n_columns)), np.zeros(len(X), np.int64))
-        if matrix != (self.encoder is None):
+        if matrix != (self.encoder is None) and not (form is InputForm.empty and self.encoder is None):
             trained = "matrices" if self.encoder is None else "named features or tokens"
             raise InputError(
                 f"the model was trained on {trained}, but X is given as {form.value}; give the same form."
             )
-        if matrix:
-            return self._checked(_stacked(X))
         if self.features is None and form is InputForm.tokens:
             raise InputError("the model was trained on features, but X holds plain tokens; give the same features.")
-        assert self.encoder is not None
-        return self._made(X, grow)
+        return form
 
     def _encoded_slice(self, part: CorpusSlice, grow: bool) -> Sequences:
         if self.encoder is None or self.scored:
             raise InputError("the model was trained on matrices or scores, but X is a corpus of named features.")
         return part.encoded(self.encoder.vocabulary_, grow)
 
-    def _made(self, X: Any, grow: bool) -> Sequences:
-        """Make features of ``X`` and encode them: by keys where that is possible and pays."""
+    def _entries(self, X: Any, form: InputForm, grow: bool) -> list[Entries]:
+        """Make features of ``X`` and number them: by keys where that is possible and pays."""
         assert self.encoder is not None
+        if self.features is None:
+            return [self.encoder.read(X, grow, form)]
         if not TokenKeys.can(self.features) or sum(map(len, X[:LEAST_TOKENS])) < LEAST_TOKENS:
-            return self.encoder.encode_portions(self._features(X), grow)
-        portions = (X[i : i + PORTION] for i in range(0, len(X), PORTION))
-        return self.encoder.joined([self._keyed(portion, grow) for portion in portions])
+            return [self.encoder.read(made, grow) for made in self._features(X)]
+        return [self._keyed(X[i : i + PORTION], grow) for i in range(0, len(X), PORTION)]
 
     def _keyed(self, X: Any, grow: bool) -> Entries:
         lengths = np.fromiter(map(len, X), np.int64, len(X))
@@ -225,9 +241,8 @@ class InputEncoder:
         return {**self.__dict__, "_numbers": None}
 
     def _features(self, X: Any) -> Iterator[Any]:
-        """Features of ``X``, a portion at a time where they have to be made."""
-        if self.features is None:
-            return iter([X])
+        """Features of ``X``, made a portion at a time."""
+        assert self.features is not None
         if not isinstance(self.features, (TokenFeatures, Template)):  # another one may need to see all of it
             return iter([self.features.transform(X)])
         features = self.features
@@ -334,19 +349,6 @@ def tokens_of(X: SequencesLike | CorpusSlice, i: int) -> Any:
     if isinstance(X, (Sequences, CorpusSlice)):
         return [f"token {t}" for t in range(int(X.lengths[i]))]
     return X[i].tokens if isinstance(X[i], Scored) else X[i]
-
-
-def _joined(parts: list[Sequences]) -> Sequences:
-    """One Sequences of several, encoded one after the other: later ones may have more columns."""
-    from scipy.sparse import csr_array
-
-    matrices = [part.matrix for part in parts]
-    ends = np.concatenate([[0], np.cumsum([m.nnz for m in matrices])])
-    stops = np.concatenate([m.indptr[1:].astype(np.int64) + end for m, end in zip(matrices, ends.tolist())])
-    lengths = np.concatenate([part.lengths for part in parts])
-    entries = np.concatenate([m.data for m in matrices]), np.concatenate([m.indices for m in matrices])
-    shape = len(stops), matrices[-1].shape[1]
-    return Sequences(csr_array((*entries, pointers32(stops)), shape=shape), lengths)
 
 
 def _stacked(X: SequencesLike) -> Sequences:

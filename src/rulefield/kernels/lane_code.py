@@ -73,6 +73,21 @@ def load8(typing_context, array, index):
 
 
 @intrinsic
+def prefetch(typing_context, array, index):
+    """Ask for ``array[index]`` to be brought into the cache: a loop that knows where it will look soon need not wait."""
+
+    def generate(context, builder, signature, arguments):
+        place = _pointer(context, builder, signature.args[0], *arguments, ir.IntType(8))
+        number = ir.IntType(32)
+        kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
+        function = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0i8")
+        builder.call(function, [place, number(0), number(3), number(1)])  # to read, to keep, data
+        return context.get_dummy_value()
+
+    return types.void(array, types.uint64), generate
+
+
+@intrinsic
 def store8(typing_context, array, index, value):
     """array[index : index + 8] = value."""
 

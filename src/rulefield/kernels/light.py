@@ -8,6 +8,7 @@ every bit of the scores where the C library's ``exp`` and ``log`` are those that
 
 import math
 from collections.abc import Callable
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,8 @@ def _add_scores(
     out: np.ndarray,
 ) -> None:
     for row, first, last in zip(out, indptr[:-1].tolist(), indptr[1:].tolist()):
-        for f, value in zip(indices[first:last].tolist(), values[first:last].tolist()):
+        own = repeat(float(values[0])) if len(values) == 1 else values[first:last].tolist()
+        for f, value in zip(indices[first:last].tolist(), own):
             pairs = slice(int(ptr[f]), int(ptr[f + 1]))
             row[label[pairs]] += value * weights[pairs]
 

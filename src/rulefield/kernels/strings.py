@@ -9,8 +9,10 @@ Linear probing; the number of slots is a power of two, and some are always free.
 import numpy as np
 
 from rulefield.kernels.jit import kernel
+from rulefield.kernels.lanes import prefetch
 
 LENGTH_BITS = 28
+FAR, NEAR = np.uint64(16), np.uint64(8)  # strings ahead whose slots, and whose names, are fetched
 
 
 @kernel
@@ -44,8 +46,16 @@ def number_strings(text, hashes, ends, grow, table, blob, stop, used, ids):
     """
     one, high = np.uint64(1), np.uint64(0xFFFFFFFF00000000)
     mask, sizes = np.uint64(len(table) // 2 - 1), np.uint64((1 << LENGTH_BITS) - 1)
-    n_names, begin = np.uint64(used[0]), np.uint64(0)
-    for i in range(np.uint64(len(ids))):
+    n_names, begin, n = np.uint64(used[0]), np.uint64(0), np.uint64(len(ids))
+    for i in range(n):
+        if i + FAR < n:
+            h = hashes[i + FAR]
+            s = (h ^ (h >> np.uint64(29))) & mask
+            prefetch(table, s + s)
+        if i + NEAR < n:
+            h = hashes[i + NEAR]
+            s = (h ^ (h >> np.uint64(29))) & mask
+            prefetch(blob, table[s + s + one] >> np.uint64(LENGTH_BITS))
         length, h = ends[i] - begin, hashes[i]
         s = (h ^ (h >> np.uint64(29))) & mask
         number = np.uint64(0)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from rulefield.data.sequences import ranges
+from rulefield.data.sequences import is_ones, ranges
 from rulefield.exceptions import InputError
 from rulefield.kernels.chain.train_features import (
     add_label_counts,
@@ -18,6 +18,7 @@ from rulefield.kernels.chain.train_features import (
 )
 
 CsrRows = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Pointers, columns and values of rows; a single value is that of all entries."""
 
 
 def csr_rows(matrix: Any, first: int, last: int) -> CsrRows:
@@ -30,8 +31,13 @@ def csr_rows(matrix: Any, first: int, last: int) -> CsrRows:
         first, last = 0, last - first
     indices = matrix.indices
     indices = indices.view(np.uint32) if indices.dtype == np.int32 else indices.astype(np.uint32)
-    values = np.ascontiguousarray(matrix.data, dtype=np.float64)
+    values = np.ones(1) if is_ones(matrix.data) else np.ascontiguousarray(matrix.data, dtype=np.float64)
     return matrix.indptr[first : last + 1].astype(np.uint64), indices, values
+
+
+def every_value(rows: CsrRows) -> np.ndarray:
+    """Values of all entries of rows."""
+    return np.repeat(rows[2], len(rows[1])) if len(rows[2]) == 1 else rows[2]
 
 
 def seen_pairs(

@@ -117,9 +117,12 @@ class Trainer:
     def __init__(self, X: list[Any], y: list[list[str]], options: dict[str, Any]):
         self.options = options
         self.encoder = FeatureEncoder.from_names([])
-        shapes = self.encoder.encode_portions(
-            ([[_counted(item) for item in items] for items in X[i : i + PORTION]] for i in range(0, len(X), PORTION)),
-            grow=True,
+        portions = (X[i : i + PORTION] for i in range(0, len(X), PORTION))
+        shapes = self.encoder.joined(
+            [
+                self.encoder.read([[_counted(item) for item in items] for items in part], grow=True)
+                for part in portions
+            ]
         )
         self.data = self.encoder.transform(X)
         self.names = LabelEncoder().set_classes(_in_order_of_appearance(y))

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from rulefield.data.labels import Labels
 from rulefield.data.plain_json import read_json
-from rulefield.data.sequences import Sequences
+from rulefield.data.sequences import Sequences, is_ones, ones
 from rulefield.encode.corpora.mapped import MappedArrays
 from rulefield.encode.vocabulary import Vocabulary
 from rulefield.exceptions import InputError, ModelFileError
@@ -96,7 +96,8 @@ class CorpusSlice:
         if len(columns) and columns.min() < 0:
             known = ids >= 0
             kept = np.concatenate([np.zeros(1, np.int32), np.cumsum(known, dtype=np.int32)])
-            ids, values, indptr = ids[known], values[known], kept[indptr]
+            ids, indptr = ids[known], kept[indptr]
+            values = ones(len(ids)) if is_ones(values) else values[known]
         return Sequences(sp.csr_array((values, ids, indptr), shape=(own.n_tokens, len(vocabulary))), own.lengths)
 
 
@@ -277,6 +278,6 @@ def check_digest(path: Path, digest: str) -> None:
 
 def _sequences(file: MappedArrays, n_features: int) -> Sequences:
     indices = file["indices"]
-    values = file["values"] if "values" in file else np.ones(len(indices))
+    values = file["values"] if "values" in file else ones(len(indices))
     shape = len(file["indptr"]) - 1, n_features
     return Sequences(sp.csr_array((values, indices, file["indptr"]), shape=shape), file["lengths"])

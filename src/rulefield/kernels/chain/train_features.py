@@ -1,13 +1,16 @@
 """Feature/label pairs of a chain: which occur in data, what they score, how often a labelling uses them.
 
 Matrices are CSR (``indptr`` uint64, ``indices`` uint32, ``values`` float64); ``indptr`` may be a slice, for some of
-the rows. The labels of feature f that have a weight are ``label[ptr[f] : ptr[f + 1]]``, ascending, and the pair at
-position p has weight ``weights[p]``.
+the rows, and one value may stand for all entries. The labels of feature f that have a weight are
+``label[ptr[f] : ptr[f + 1]]``, ascending, and the pair at position p has weight ``weights[p]``.
 """
 
 import numpy as np
 
 from rulefield.kernels.jit import kernel
+from rulefield.kernels.lanes import prefetch
+
+FAR, NEAR = np.uint64(32), np.uint64(16)  # entries ahead whose pointers, and whose weights, are fetched
 
 
 @kernel
@@ -80,11 +83,18 @@ def merge_counts(a, a_count, b, b_count, keys, counts):
 @kernel
 def add_scores(indptr, indices, values, ptr, label, weights, out):
     """Add the scores of all rows to ``out`` (n_rows, n_labels)."""
+    step, n = np.uint64(values.size > 1), np.uint64(indices.size)
     for t in range(indptr.size - 1):
         row = out[t]
         for k in range(indptr[t], indptr[t + 1]):
+            if k + FAR < n:
+                prefetch(ptr, np.uint64(indices[k + FAR]))
+            if k + NEAR < n:
+                soon = ptr[indices[k + NEAR]]
+                prefetch(label, soon)
+                prefetch(weights, soon)
             f = np.uint64(indices[k])
-            value = values[k]
+            value = values[k * step]
             for p in range(ptr[f], ptr[f + np.uint64(1)]):
                 row[label[p]] += value * weights[p]
 
@@ -92,11 +102,12 @@ def add_scores(indptr, indices, values, ptr, label, weights, out):
 @kernel
 def add_row_gradient(indptr, indices, values, ptr, label, rows, weights):
     """Transpose of :func:`add_scores`: add to every pair's weight the value times ``rows`` (n_rows, n_labels)."""
+    step = np.uint64(values.size > 1)
     for t in range(indptr.size - 1):
         row = rows[t]
         for k in range(indptr[t], indptr[t + 1]):
             f = np.uint64(indices[k])
-            value = values[k]
+            value = values[k * step]
             for p in range(ptr[f], ptr[f + np.uint64(1)]):
                 weights[p] += value * row[label[p]]
 
@@ -107,6 +118,7 @@ def add_label_counts(indptr, indices, values, ptr, label, chosen, scale, weights
 
     ``chosen`` and ``scale`` are (n_rows,). A pair without a weight is passed over; pairs are found by bisection.
     """
+    step = np.uint64(values.size > 1)
     for t in range(indptr.size - 1):
         y = chosen[t]
         for k in range(indptr[t], indptr[t + 1]):
@@ -121,7 +133,7 @@ def add_label_counts(indptr, indices, values, ptr, label, chosen, scale, weights
                 else:
                     high = middle
             if low < end and label[low] == y:
-                weights[low] += scale[t] * values[k]
+                weights[low] += scale[t] * values[k * step]
 
 
 @kernel

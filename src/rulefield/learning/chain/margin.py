@@ -8,6 +8,7 @@ from rulefield.exceptions import InputError, LabelError
 from rulefield.kernels.chain.margin import Data, State, Table, Work
 from rulefield.learning.chain.packing import given_scores
 from rulefield.models.chain import ChainModel
+from rulefield.models.pairs import every_value
 
 MOST_LABELS = 2**16 - 1
 
@@ -100,9 +101,9 @@ class DecodingLearner:
 
 def kernel_data(model: ChainModel, sequences: Sequences, labels: Labels) -> Data:
     """Return the training data as the kernels read them."""
-    indptr, indices, values = model.rows(sequences)
+    indptr, indices, _ = rows = model.rows(sequences)
     given = given_scores(sequences.scores, model.n_labels)
-    return Data(indptr, indices, values, sequences.offsets, labels.ids.astype(np.uint16), given)
+    return Data(indptr, indices, every_value(rows), sequences.offsets, labels.ids.astype(np.uint16), given)
 
 
 def kernel_table(model: ChainModel) -> Table:

@@ -5,6 +5,7 @@ imports its own files and the layer's shared ones; exceptions are listed with th
 """
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,25 @@ def test_no_two_classes_share_a_name():
 def test_no_two_test_files_share_a_name():
     names = [path.name for path in Path(__file__).parent.rglob("test_*.py")]
     assert {name for name in names if names.count(name) > 1} == set()  # pytest would collect neither
+
+
+NAMES = "X|Y|Sequences|Parquet|PDF|XML|CoNLL-U|CRFsuite's|\\w+CRF|FeatureEncoder"
+SCIKIT_LEARN = "Found input variables|Input [Xy] contains|Invalid parameter"  # its checks look for these words
+
+
+def test_messages_begin_with_what_they_are_about():
+    """A message begins with the name of a thing, in lower case if it has no other, and ends its sentence."""
+    bad = []
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
+                text = _text(node.exc.args[0])
+                if text[:1].isupper() and not re.match(f"({NAMES})\\b|{SCIKIT_LEARN}", text):
+                    bad.append(f"{path.relative_to(ROOT)}:{node.lineno}: {text}")
+    assert bad == []
+
+
+def _text(node):
+    if isinstance(node, ast.JoinedStr):
+        return "".join(map(_text, node.values))
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else "..."

@@ -182,4 +182,8 @@ def test_what_cannot_be_parsed_is_refused_by_name(model, tmp_path, name, content
 
 def test_a_table_of_semicolons(model, tmp_path):
     (tmp_path / "in.csv").write_bytes("\ufeffid;text\r\n7;Grace Hopper, 1952\r\n".encode())
-    assert run("parse", model, tmp_path / "in.csv").splitlines()[1].startswith('7,"Grace Hopper, 1952",Grace Hopper,1952')
+    assert (
+        run("parse", model, tmp_path / "in.csv")
+        .splitlines()[1]
+        .startswith('7,"Grace Hopper, 1952",Grace Hopper,1952')
+    )

@@ -42,7 +42,7 @@ from rulefield.estimators.parameters import (
     whole,
 )
 from rulefield.estimators.progress import ProgressLine
-from rulefield.estimators.sequences import checked_weights
+from rulefield.estimators.sequences import check_some_tokens, checked_weights
 from rulefield.estimators.types import ArrayLike, LabelsLike, RulesLike, SequencesLike, TasksLike, Transformer
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
@@ -212,8 +212,7 @@ class JointCRF(FittedJoint):
         tasks = self._task_names(y)
         encoder = InputEncoder(copy.deepcopy(self.features))
         data = encoder.fit_transform(X)
-        if not data.n_tokens:
-            raise InputError("X holds no token to learn from; give at least one sequence with at least one token.")
+        check_some_tokens(data)
         names = TaskLabels(tasks).fit(y)
         labels = names.encode(y, data.lengths)
         tokens = [tokens_of(X, i) for i in range(len(data))]

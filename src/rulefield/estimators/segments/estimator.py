@@ -33,9 +33,8 @@ from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
 from rulefield.estimators.segments.files import restore_segments, segments_state
 from rulefield.estimators.segments.fitted import FittedSegments
-from rulefield.estimators.sequences import checked_weights
+from rulefield.estimators.sequences import check_some_tokens, checked_weights
 from rulefield.estimators.types import ArrayLike, LabelsLike, RandomState, RulesLike, SequencesLike, Transformer
-from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
 from rulefield.learning.lbfgs import minimize_lbfgs
@@ -190,8 +189,7 @@ class SegmentCRF(FittedSegments):
         self._encoder = InputEncoder(copy.deepcopy(self.features))
         self._lexicons = LexiconMatcher(self.lexicons)
         data = self._data(X, self._encoder.fit_transform(X))
-        if data.sequences.n_tokens == 0:
-            raise InputError("X holds no token to learn from; give at least one sequence with at least one token.")
+        check_some_tokens(data.sequences)
         gold = self._gold(LabelEncoder(), y, data.sequences)
         model = self._model(data.sequences, gold)
         objective = SegmentLikelihood(

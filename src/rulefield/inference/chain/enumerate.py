@@ -26,7 +26,7 @@ def labellings(potentials: ChainPotentials) -> np.ndarray:
 
 def _check_size(n: int, m: int) -> None:
     if m**n > LIMIT:
-        raise InputError(f"Enumeration lists at most {LIMIT} labellings; {m} labels on {n} tokens have {m**n}.")
+        raise InputError(f"enumeration lists at most {LIMIT} labellings; {m} labels on {n} tokens have {m**n}.")
 
 
 def judge_every(problem: ChainProblem) -> tuple[np.ndarray, np.ndarray]:

@@ -149,7 +149,7 @@ def log_likelihood(potentials: ChainPotentials, labels: np.ndarray) -> float:
     """Return log p(labels), labels (n_steps,); a step of -1 is unknown and summed over."""
     total = log_partition(potentials)
     if total == -np.inf:
-        raise InfeasibleError("The chain forbids every labelling, so no labelling has a probability.")
+        raise InfeasibleError("the chain forbids every labelling, so no labelling has a probability.")
     mask = label_mask(np.asarray(labels), potentials.n_states)
     return log_partition(potentials, mask) - total
 
@@ -272,5 +272,5 @@ def _forward(potentials: ChainPotentials) -> tuple[np.ndarray, np.ndarray]:
     unary, pairwise = checked(potentials.unary, potentials.pairwise)
     alpha, beta = np.empty_like(unary), np.empty_like(unary)
     if chain_sums.messages(unary, pairwise, alpha, beta) == -np.inf:
-        raise InfeasibleError("The chain forbids every labelling, so it has no distribution.")
+        raise InfeasibleError("the chain forbids every labelling, so it has no distribution.")
     return alpha, pairwise

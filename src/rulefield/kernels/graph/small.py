@@ -81,7 +81,7 @@ def _all_scores(first, n, edges, unary, pairwise, score, given, table):
 
 @kernel
 def _pair_sums(n, mass, scratch, both):
-    """Sum mass over all labellings: return the sum; fill both[k, j], j < k, where k and j are 1, and both[k, k]. Uses mass up."""
+    """Return the sum of mass; fill both[k, j], j < k, its sum where k and j are 1, and both[k, k]. Uses mass up."""
     for k in range(n - 1, -1, -1):
         half = 1 << k
         for s in range(half):

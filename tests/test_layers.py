@@ -180,3 +180,27 @@ def _text(node):
     if isinstance(node, ast.JoinedStr):
         return "".join(map(_text, node.values))
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else "..."
+
+
+def test_docstrings_name_parameters_that_there_are():
+    stale = []
+    for path in modules():
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and (own := _parameters(node)):
+                found = re.search(
+                    r"Parameters\n-+\n(.*?)(?=\n\w[^\n]*\n-{3,}|\Z)", ast.get_docstring(node) or "", re.S
+                )
+                heads = re.findall(r"^(\*{0,2}[A-Za-z_][\w*, ]*)(?= : |$)", found[1] if found else "", re.M)
+                told = {name.strip(" *") for head in heads for name in head.split(",")}
+                stale += [f"{path.relative_to(ROOT)}:{node.lineno}: {name}" for name in told - own]
+    assert stale == []
+
+
+def _parameters(node):
+    """Names that a function takes; for a class those of its constructor, or its fields."""
+    if isinstance(node, ast.FunctionDef):
+        return {argument.arg for argument in ast.walk(node.args) if isinstance(argument, ast.arg)}
+    for member in node.body:
+        if isinstance(member, ast.FunctionDef) and member.name in ("__init__", "__new__"):
+            return _parameters(member)
+    return {m.target.id for m in node.body if isinstance(m, ast.AnnAssign) and isinstance(m.target, ast.Name)}

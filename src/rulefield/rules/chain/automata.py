@@ -130,7 +130,7 @@ def build(automaton: LazyAutomaton, what: str, n: int | None = None) -> Automato
 
     Parameters
     ----------
-    machine : Machine
+    automaton : LazyAutomaton
     what : str
         Names the rule in the error that is raised when there are more than ``MAX_STATES`` states.
     n : int, optional

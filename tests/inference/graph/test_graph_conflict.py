@@ -1,10 +1,13 @@
 """Conflicts, relaxing, AD3, toulbar2 and what the engines say of wrong input."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from oracles.graphs import best_objective, objectives, random_problem
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, InternalError
+from rulefield.inference.graph import auto, toulbar2
 from rulefield.inference.graph.ad3 import AD3State, ad3_graph
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph.decode import decode_graph
@@ -130,6 +133,49 @@ def test_toulbar2_agrees():
         found = decode_graph(problem, "toulbar2")
         assert found.status == (Status.infeasible if best == -np.inf else Status.optimal)
         assert found.objective == pytest.approx(best, abs=1e-6)
+
+
+def coupled(n, seed, forbidden=0.0):
+    """All pairs of n nodes of two labels, with random scores: bounds decide little."""
+    rng = np.random.default_rng(seed)
+    edges = np.array([(i, j) for i in range(n) for j in range(i)])
+    pairwise = np.where(rng.random(4 * len(edges)) < forbidden, -np.inf, rng.normal(size=4 * len(edges)))
+    return GraphProblem(GraphPotentials(np.full(n, 2), rng.normal(size=2 * n), edges, pairwise))
+
+
+def stall(monkeypatch):
+    """Nothing of auto's own gets far."""
+    for name in ("FAIR", "FIRST_WORK", "FIRST_NODES", "BRIEFLY"):
+        monkeypatch.setattr(auto, name, 1)
+    monkeypatch.setattr(auto, "EASY", 4)
+    monkeypatch.setattr(auto, "FIRST_ROUNDS", (1,))
+    monkeypatch.setattr(auto, "plan_elimination", lambda search, most=0: None)
+
+
+def test_toulbar2_finishes_what_auto_leaves_open(monkeypatch):
+    stall(monkeypatch)
+    engines = []
+    for seed in range(12):
+        problem = coupled(9, seed, forbidden=0.2 * (seed % 2))
+        found, best = decode_graph(problem), best_objective(problem)
+        assert found.status == (Status.infeasible if best == -np.inf else Status.optimal)
+        assert found.objective == pytest.approx(best, abs=1e-6)
+        engines.append(found.engine)
+        monkeypatch.setattr(auto, "USE_TOULBAR2", seed % 5 > 0)
+    assert engines.count("toulbar2") > 2
+
+
+def test_toulbar2_is_not_believed_when_its_labelling_is_worth_something_else(monkeypatch):
+    stall(monkeypatch)
+    honest = toulbar2.toulbar2_parts
+
+    def wrong(*args):
+        answer = honest(*args)
+        return replace(answer, value=answer.value + 0.1) if answer.labels is not None else answer
+
+    monkeypatch.setattr(toulbar2, "toulbar2_parts", wrong)
+    with pytest.raises(InternalError, match="toulbar2 says that its labelling is worth"):
+        decode_graph(coupled(12, 4))
 
 
 def test_toulbar2_missing_is_said(monkeypatch):

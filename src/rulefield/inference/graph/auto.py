@@ -14,6 +14,7 @@ from rulefield.inference.graph.maxflow import flow_graph, is_submodular
 from rulefield.inference.graph.milp import milp_graph, milp_parts
 from rulefield.inference.graph.network import build_network
 from rulefield.inference.graph.parts import Connected, GraphParts, extend, parts_of, split
+from rulefield.inference.graph.toulbar2 import finish_with_toulbar2
 from rulefield.inference.graph.trws import (
     MANY_NODES,
     MOVES,
@@ -53,6 +54,8 @@ FAIR = 2**29  # with fewer, before long searches
 FIRST_WORK = 5_000_000  # of such entries, where labels are many, before anything else is tried
 MOST_WORK = 80_000_000  # in one turn: what is open after this is left to pieces and HiGHS
 WORTH = 20  # entries of tables, in elimination, that cost what one entry does in a turn of both searches
+USE_TOULBAR2 = True  # where it is installed, elimination has no way, and the first searches did not end
+BACKTRACKS = 50_000
 MANY_LABELS = 12  # of a node: a sweep costs the square
 ONE_PIECE = 0.8  # of the open nodes in one piece: splitting would not pay
 
@@ -237,6 +240,10 @@ def _branch(parts: GraphParts, search: Search, budget: Budget, many: bool) -> st
         budget.search(search, FIRST_NODES)
     if budget.eliminate(search, found, FAIR):
         return "elimination"
+    if found is None and USE_TOULBAR2:
+        budget.nodes -= finish_with_toulbar2(parts, search, min(budget.nodes, BACKTRACKS), budget.seconds)
+        if not search.is_open:
+            return "toulbar2"
     work = 4 * FIRST_WORK
     while soft is not None and search.is_open and budget.nodes > 0 and budget.seconds != 0.0 and work <= MOST_WORK:
         if budget.eliminate(search, found, WORTH * work):

@@ -1,16 +1,21 @@
 """toulbar2 on a graph problem, where the optional package is installed. It holds the GIL."""
 
+from importlib.util import find_spec
 from time import monotonic
 from typing import Any
 
 import numpy as np
 
+from rulefield.exceptions import InternalError
 from rulefield.inference.graph.automata import GraphAutomaton
 from rulefield.inference.graph.evaluate import Answer, no_answer
-from rulefield.inference.graph.parts import parts_of
+from rulefield.inference.graph.parts import GraphParts, parts_of
+from rulefield.inference.graph.trws import Search
+from rulefield.kernels.graph.local import total_value
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 DIGITS = 12
+TOLERANCE = 1e-9  # of a sum of scores
 LARGEST = 1e17  # costs are stored as whole numbers of 63 bits
 
 
@@ -28,7 +33,42 @@ def toulbar2_graph(problem: GraphProblem, node_limit: int, seconds: float | None
             writer.add_count(problem, k)
         else:
             writer.add_automaton(automaton, f"rule{k}")
-    return _solve(problem, writer, node_limit, seconds)
+    return _solve(problem.potentials.n_nodes + problem.rows.n_auxiliary, writer, node_limit, seconds, -np.inf)
+
+
+def toulbar2_parts(parts: GraphParts, node_limit: int, seconds: float | None, value: float) -> Answer:
+    """Solve parts of a problem, looking for what is better than ``value``; no labels and a bound: nothing is."""
+    writer = _Writer(parts.potentials)
+    for k, automaton in enumerate(parts.automata):
+        writer.add_automaton(automaton, f"rule{k}")
+    return _solve(parts.potentials.n_nodes, writer, node_limit, seconds, value)
+
+
+def finish_with_toulbar2(parts: GraphParts, search: Search, node_limit: int, seconds: float | None) -> int:
+    """Let toulbar2 go on where it is installed; returns the search nodes it took.
+
+    What it finds is evaluated here, and what it proves is believed of a labelling that is worth what it says. Its
+    clock knows whole seconds, so that with less than one left it is not asked.
+
+    Raises
+    ------
+    InternalError
+        Where its labelling is worth something else.
+    """
+    late = seconds is not None and seconds < 1.0
+    if late or not search.is_open or node_limit <= 0 or find_spec("pytoulbar2") is None:
+        return 0
+    answer = toulbar2_parts(parts, node_limit, seconds, search.value)
+    if answer.labels is not None:
+        labels = answer.labels[search.network.order].astype(np.uint64)
+        worth = total_value(search.network.net, search.network.scores._replace(unary=search.original), labels)
+        if not abs(worth - answer.value) <= answer.error + TOLERANCE * max(1.0, abs(worth)):
+            raise InternalError(f"toulbar2 says that its labelling is worth {answer.value}; it is worth {worth}.")
+        if worth > search.value:
+            search.value, search.labels = worth, labels
+    search.bound = max(search.value, min(search.bound, answer.bound))
+    search.nodes += answer.iterations
+    return answer.iterations
 
 
 class _Writer:
@@ -92,14 +132,16 @@ class _Writer:
         return 1.0 + sum(float(table[np.isfinite(table)].max(initial=0.0)) for _, table in self.functions)
 
 
-def _solve(problem: GraphProblem, writer: _Writer, node_limit: int, seconds: float | None) -> Answer:
+def _solve(n_nodes: int, writer: _Writer, node_limit: int, seconds: float | None, value: float) -> Answer:
     import pytoulbar2
 
     if writer.constant == -np.inf:
         return no_answer(-np.inf, "toulbar2")
     worst = writer.worst
     digits = int(min(DIGITS, np.floor(np.log10(LARGEST / worst))))
-    network = pytoulbar2.CFN(ubinit=worst, resolution=digits, vac=1, verbose=-1)
+    rounding = 10.0**-digits * len(writer.functions)
+    top = min(worst, writer.constant - value + 2.0 * rounding)
+    network = pytoulbar2.CFN(ubinit=top, resolution=digits, vac=1, verbose=-1)
     pytoulbar2.tb2.option.backtrackLimit = int(node_limit)
     for name, size in writer.sizes:
         network.AddVariable(name, range(size))
@@ -111,14 +153,13 @@ def _solve(problem: GraphProblem, writer: _Writer, node_limit: int, seconds: flo
     except pytoulbar2.tb2.Contradiction:  # found while the rule is posted
         return no_answer(-np.inf, "toulbar2")
     start = monotonic()
-    answer: Any = network.Solve(timeLimit=0 if seconds is None else max(1, round(seconds)))
-    rounding = 10.0**-digits * len(writer.functions)
+    answer: Any = network.Solve(timeLimit=0 if seconds is None else max(1, int(seconds)))
     nodes = int(network.GetNbNodes())
     stopped = network.GetNbBacktracks() >= node_limit or (seconds is not None and monotonic() - start >= seconds)
     if answer is None:
-        bound = writer.constant - float(network.GetDDualBound()) + rounding if stopped else -np.inf
+        proved = writer.constant - top + rounding if top < worst else -np.inf
+        bound = writer.constant - float(network.GetDDualBound()) + rounding if stopped else proved
         return no_answer(bound, "toulbar2", nodes)
     bound = writer.constant - float(network.GetDDualBound() if stopped else answer[1]) + rounding
-    n = problem.potentials.n_nodes + problem.rows.n_auxiliary
-    labels = np.array(answer[0][:n], dtype=np.int64)
+    labels = np.array(answer[0][:n_nodes], dtype=np.int64)
     return Answer(labels, writer.constant - float(answer[1]), bound, "toulbar2", nodes, rounding)

@@ -6,7 +6,8 @@ from time import monotonic
 import numpy as np
 
 from rulefield.inference.graph.trws import Search
-from rulefield.kernels.graph.exact.soft import OpenDecisions, Soft, soft_problem, soft_search
+from rulefield.kernels.graph.exact.soft import OpenDecisions, soft_search
+from rulefield.kernels.graph.exact.soft_tables import Soft, soft_problem
 from rulefield.kernels.graph.sweep import slack
 
 SLICE = 5_000_000

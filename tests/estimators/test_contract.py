@@ -354,6 +354,17 @@ def test_weight_two_is_the_data_twice_or_refused(case):
             case.make().fit(X, y, sample_weight=bad)
 
 
+@pytest.mark.parametrize(
+    "case", [case for case in CASES if isinstance(case.data()[0], np.ndarray)], ids=lambda c: c.name
+)
+def test_features_that_doubles_cannot_carry_are_refused(case):
+    X, y = case.data()
+    huge = np.where(np.arange(X.size).reshape(X.shape) == 1, 1e300, X)
+    for call in (lambda: case.make().fit(huge, y), lambda: fitted(case).predict(huge)):
+        with pytest.raises(exceptions.InputError, match="at most 1e.12 in magnitude.* 1e.300"):
+            call()
+
+
 @over
 def test_any_number_of_threads_gives_the_same_result(case):
     X, _ = case.data()

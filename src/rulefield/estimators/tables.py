@@ -1,14 +1,24 @@
-"""Labels known beforehand for estimators whose X and y are tables."""
+"""What estimators whose X and y are tables share: numbers that can be used, labels known beforehand."""
 
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
+from rulefield.data.limits import WAY_OUT, usable
 from rulefield.exceptions import InputError
 
 KnownTable = np.ndarray | Iterable[Any] | None
 """One row per instance: labels, None or NaN where unknown; a row may be None."""
+
+
+def usable_features(X: Any) -> Any:
+    """Return X (dense or sparse) if its values are small enough to be squared and summed."""
+    bad = ~usable(X.data if sparse.issparse(X) else X)
+    if bad.any():
+        raise InputError(f"features in X {WAY_OUT}; X holds {(X.data if sparse.issparse(X) else X)[bad].flat[0]:g}.")
+    return X
 
 
 def known_rows(known: KnownTable, n_rows: int) -> list[list[Any] | None]:

@@ -24,12 +24,19 @@ from rulefield.inference.segments.decode import ENGINES, decode
 from rulefield.inference.segments.enumerate import all_segmentations, judge_all
 from rulefield.inference.segments.prepare import PreparedSegments
 from rulefield.inference.segments.sums import RuledSegments
+from rulefield.problem.chain_rules import CompiledRule, Counter, Tally
 from rulefield.problem.segments import SegmentProblem, Spelling
 from rulefield.rules import RuleCompiler
 from rulefield.rules.expression import Labelling
 from rulefield.rules.labels import CutLabels
 
 OFFSETS = (0.0, 0.0, 1e3, 1e6, 1e9)
+WEIGHTS = (1e-9, 1e-3, 1.0, 1.0, 1e3, 1e6)
+
+
+def weighed(problem, weight):
+    """The same problem with all weights times ``weight``."""
+    return replace(problem, rules=tuple(replace(rule, weight=rule.weight * weight) for rule in problem.rules))
 
 
 def check(problem, result, everything, digits=1e-6):
@@ -60,7 +67,7 @@ def test_answers_are_the_best_of_all_segmentations(part):
     rng = np.random.default_rng(part)
     statuses = []
     for _ in range(525):
-        problem = random_segment_problem(rng, offsets=OFFSETS)
+        problem = weighed(random_segment_problem(rng, offsets=OFFSETS), rng.choice(WEIGHTS))
         result = decode(problem)
         check(problem, result, judge_all(problem))
         assert result.status is not Status.bounded
@@ -90,6 +97,43 @@ def test_limits_leave_a_true_gap(limit):
         check(problem, result, judge_all(problem))
         open_ends += result.status is Status.bounded
     assert open_ends > 3
+
+
+def retyped(problem, rng):
+    """The same problem with the types of segments under other numbers."""
+    p, turn = problem.potentials, rng.permutation(problem.potentials.n_states)
+    spans = replace(p.spans, score=p.spans.score[:, turn])
+    tables = {name: getattr(p, name)[:, turn] for name in ("token", "first", "last", "length")}
+    potentials = replace(p, pairwise=p.pairwise[np.ix_(turn, turn)], spans=spans, **tables)
+    spelling = Spelling(problem.spelling.label[:, turn], problem.spelling.n_labels)
+    return replace(problem, potentials=potentials, spelling=spelling)
+
+
+def hopeless(n, m):
+    """A rule that every labelling breaks by n + 2, at 1e5 a unit."""
+    counter = Counter(Tally(np.ones((1, m), np.int32)), -2)
+    return CompiledRule(99, 1e5, False, np.zeros(n, np.uint16), None, (counter,), None, lambda: n + 2, None)
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_what_changes_nothing(seed):
+    """A constant, permuted types, a rule twice at half its weight, a rule that cannot hold."""
+    rng = np.random.default_rng(2000 + seed)
+    problem = random_segment_problem(rng)
+    found, p = decode(problem), problem.potentials
+
+    def agrees(other, constant=0.0):
+        again = decode(other)
+        assert again.status is found.status
+        if found.status is Status.optimal:
+            assert_allclose(again.objective - constant, found.objective, rtol=0, atol=2e-6)
+
+    constant = 1e6 * rng.normal()
+    agrees(replace(problem, potentials=replace(p, token=p.token + constant)), constant * p.n_steps)
+    agrees(retyped(problem, rng))
+    agrees(replace(problem, rules=weighed(problem, 0.5).rules * 2))
+    lost = hopeless(p.n_steps, problem.spelling.n_labels)
+    agrees(replace(problem, rules=(*problem.rules, lost)), -1e5 * (p.n_steps + 2))
 
 
 def test_seconds_are_a_limit_too():

@@ -42,7 +42,7 @@ from rulefield.estimators.parameters import (
 )
 from rulefield.estimators.predictors.cross_fitting import CrossFitting, RandomState, ScoreTask, generator_seed
 from rulefield.estimators.predictors.files import describe, remake
-from rulefield.estimators.tables import KnownTable, known_rows
+from rulefield.estimators.tables import KnownTable, known_rows, usable_features
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult, joined
@@ -172,7 +172,7 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
         return TableLayout()
 
     def _check_table(self, X: ArrayLike, reset: bool) -> np.ndarray:
-        return validate_data(self, X, reset=reset, dtype=np.float64)
+        return usable_features(validate_data(self, X, reset=reset, dtype=np.float64))
 
     def _check_weight(self, X: Any, sample_weight: ArrayLike | None) -> np.ndarray | None:
         """Weights of the instances as floats, (n_instances,); None where all count the same."""

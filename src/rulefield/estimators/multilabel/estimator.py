@@ -32,6 +32,7 @@ from rulefield.estimators.parameters import (
     whole,
 )
 from rulefield.estimators.predictors.cross_fitting import CrossFitting, cross_fit_scores
+from rulefield.estimators.tables import usable_features
 from rulefield.estimators.types import ArrayLike, Transformer
 from rulefield.exceptions import InputError, LabelError
 from rulefield.interrupts import interruptible
@@ -165,6 +166,7 @@ class MultiLabelCRF(FittedMultiLabel):
         """
         check_parameters(self)
         X, y = validate_data(self, X, y, accept_sparse="csr", multi_output=True, dtype=np.float64)
+        usable_features(X)
         check_classification_targets(y)
         targets = np.asarray(y)
         self._multilabel = targets.ndim == 2 and targets.shape[1] > 1

@@ -17,7 +17,7 @@ from rulefield.estimators.graph.fitted import Rules
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import RULES, check_parameters, check_value, one_of
 from rulefield.estimators.predictors.cross_fitting import FittedScores, ScoreTask
-from rulefield.estimators.tables import KnownTable, known_rows
+from rulefield.estimators.tables import KnownTable, known_rows, usable_features
 from rulefield.estimators.types import ArrayLike
 from rulefield.exceptions import InputError, LabelError
 from rulefield.inference.graph.decode import ENGINES, NODE_LIMIT
@@ -154,7 +154,7 @@ class FittedMultiLabel(ClassifierMixin, SavedModel, BaseEstimator):
 
     def _checked(self, X: Any) -> Features:
         check_is_fitted(self, "crf_")
-        return validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
+        return usable_features(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
 
     def _decoder(self, rules: Rules) -> GraphDecoder:
         check_parameters(self)

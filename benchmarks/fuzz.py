@@ -27,9 +27,12 @@ HERE = Path(__file__).resolve().parent
 LIMIT = 10.0
 SHARES = {
     "models": 9, "bytes": 1, "rules": 3, "expectations": 1, "columns": 2, "json lines": 2, "templates": 1,
-    "chain certificates": 2, "graph certificates": 2, "foreign models": 1,
+    "chain certificates": 2, "graph certificates": 2, "foreign models": 1, "crfsuite models": 1,
+    "formats": 3, "pages": 2, "configs": 2, "graph files": 1,
 }  # fmt: skip
 """Parts of the time that each family gets."""
+TEXTS = ("rules", "expectations", "columns", "json lines", "templates", "foreign models", "formats", "pages", "configs",
+         "graph files")  # fmt: skip
 SHOWN = 20
 """Findings that are printed; all are counted."""
 START_UP = 240.0
@@ -39,12 +42,13 @@ START_UP = 240.0
 def families():
     """Return the functions that try one case, by family."""
     sys.path.insert(0, str(HERE))
-    from fuzzing import certificates, models, texts
+    from fuzzing import certificates, files, models, texts
 
     return {
         "models": models.altered_model,
         "bytes": models.altered_bytes,
         **texts.FAMILIES,
+        **files.FAMILIES,
         "chain certificates": certificates.chain_certificate,
         "graph certificates": certificates.graph_certificate,
     }
@@ -207,7 +211,7 @@ class Report:
                 parts = ", ".join(f"{outcome} {n}" for outcome, n in sorted(counter.items()))
                 print(f"{family:20s} {sum(counter.values()):7d}  ({parts})")
         tried = {family: sum(counter.values()) for family, counter in self.outcomes.items()}
-        texts = sum(tried[f] for f in ("rules", "expectations", "columns", "json lines", "templates"))
+        texts = sum(tried[family] for family in TEXTS)
         print(
             json.dumps(
                 {"tried": sum(tried.values()), "models": tried["models"], "texts": texts, "found": len(self.findings)}

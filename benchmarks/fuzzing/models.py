@@ -7,11 +7,12 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 import rulefield as rf
-from oracles.contract_cases import CASES, PARSER, picked, sequences
+from oracles.contract_cases import CASES, PARSER, TAGGER, graphs, picked, sequences, table
 from rulefield import rules as r
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import ModelFileError, RulefieldError
@@ -50,11 +51,9 @@ def targets():
 def _fitted():
     few = slice(0, 3)
     for case in CASES:
-        if case.cls in (rf.GaussianCRFClassifier, rf.GaussianCRFRegressor):
-            continue
         X, y = case.data()
         yield case.name, case.make().fit(X, y), X[few], y[few]
-        if case.cls is not rf.RuledCRF and "rules" in case.make().get_params():
+        if case.rule is not None and case.cls is not rf.RuledCRF and "rules" in case.make().get_params():
             yield f"{case.name} with rules", case.make(rules=[case.rule().soft(1.0)]).fit(X, y), X[few], y[few]
     X, y = sequences()
     lengths = [len(x) for x in X]
@@ -75,7 +74,20 @@ def _fitted():
     X, y = PARSER.data()
     yield "TextParser", PARSER.make().fit(X, y), X[few], y[few]
     yield "TextParser of a pattern", PARSER.make(tokenizer=r"\w+").fit(X, y), X[few], y[few]
+    X, y = TAGGER.data()
+    yield "DocumentTagger", TAGGER.make().fit(X, y), X[few], y[few]
+    yield from _with_predictors(few)
     yield from _gaussian()
+
+
+def _with_predictors(few):
+    """Models that hold those of scikit-learn."""
+    X, y = graphs()
+    made = rf.GraphCRF(predictors={"token": [LogisticRegression()]}, max_iter=30).fit(X, y)
+    yield "GraphCRF with predictors", made, X[few], y[few]
+    X, y = table()
+    made = rf.MultiLabelCRF(predictors=[LogisticRegression()], max_iter=30).fit(X, y)
+    yield "MultiLabelCRF with predictors", made, X[few], y[few]
 
 
 def _gaussian():
@@ -87,10 +99,10 @@ def _gaussian():
     made = rf.GaussianCRFClassifier(predictors="precomputed", graphs=[similarity], per_output=False).fit(
         scores, labels
     )
-    yield "GaussianCRFClassifier", made, scores[few], labels[few]
+    yield "GaussianCRFClassifier of scores", made, scores[few], labels[few]
     values = scores.sum(axis=2) + 0.3 * rng.normal(size=(30, 4))
     yield (
-        "GaussianCRFRegressor",
+        "GaussianCRFRegressor of scores",
         rf.GaussianCRFRegressor(predictors="precomputed", graphs=[similarity]).fit(scores, values),
         scores[few],
         values[few],

@@ -76,7 +76,10 @@ def test_options_come_from_a_file_and_the_command_line_counts(tmp_path):
         ("max_itr: 3", "'max_itr' is no option; did you mean 'max_iter'"),
         ("- 1", "must hold options by name"),
         ("l2: {a: 1}", "'l2' must be one value or a list"),
-        ("a: [", "is not YAML"),
+        ("a: [", "not YAML"),
+        ("a: " + "[" * 5000, "nested"),
+        ("l1: &a [1]\nl2: *a", "aliases"),
+        ("l2: 2024-99-99", "cannot be read"),
     ],
 )
 def test_a_bad_options_file_gets_a_sentence(tmp_path, content, match):

@@ -15,7 +15,7 @@ from rulefield.problem.tables import TableFactors
 def random_tables(rng, sizes):
     tables = []
     for _ in range(int(rng.integers(1, 4))):
-        nodes = rng.permutation(len(sizes))[: int(rng.integers(1, min(4, len(sizes)) + 1))].tolist()
+        nodes = rng.permutation(len(sizes))[: int(rng.integers(min(4, len(sizes)) + 1))].tolist()
         every = list(product(*(range(sizes[v]) for v in nodes)))
         rows = [row for row in every if rng.random() < 0.6]
         scores = rng.normal(size=len(rows))
@@ -90,6 +90,31 @@ def test_wcsp_files(tmp_path):
     result = decode_graph(read_wcsp(tmp_path / "a.wcsp"))
     assert result.labels.tolist() == [0, 1, 2]
     assert result.objective == pytest.approx(0.0)
+
+
+def test_a_table_of_no_node_is_a_constant(tmp_path):
+    (tmp_path / "a.wcsp").write_text(WCSP.replace("tiny 3 3 2", "tiny 3 3 3") + "0 4 0\n")
+    assert decode_graph(read_wcsp(tmp_path / "a.wcsp")).objective == pytest.approx(-4.0)
+    (tmp_path / "b.wcsp").write_text(WCSP.replace("tiny 3 3 2", "tiny 3 3 3") + "0 100 0\n")
+    assert decode_graph(read_wcsp(tmp_path / "b.wcsp")).status.name == "infeasible"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (UAI.replace("2 2 3", "2 2 999999999"), "to 1e.06"),
+        (UAI.replace("2 2 3", "2 2 " + "9" * 40), "to 1e.06"),
+        (UAI.replace(" 8", " nan"), "'nan'"),
+        (UAI.replace(" 8", " inf"), "'inf'"),
+        (WCSP.replace("0 0 5", "0 0 nan"), "'nan'"),
+        (WCSP.replace("0 1 0 2", "0 1 0 99999999999"), "to 5e.07"),
+        (WCSP.replace("2 2 3", "2 2 " + "9" * 5000), "whole number"),
+    ],
+)
+def test_numbers_that_no_problem_has_are_refused(tmp_path, text, told):
+    (tmp_path / "a").write_text(text)
+    with pytest.raises(InputError, match=told):
+        (read_uai if text.startswith("MARKOV") else read_wcsp)(tmp_path / "a")
 
 
 @pytest.mark.parametrize("cut", range(1, 24, 3))

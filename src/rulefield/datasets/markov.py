@@ -1,6 +1,7 @@
 """Public formats of graph problems: UAI (products of tables of probabilities) and WCSP (sums of costs)."""
 
 from collections.abc import Iterator
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,8 @@ from rulefield.problem.tables import TableFactors
 
 MOST_ENTRIES = 50_000_000
 """Of one table: more is a damaged file, or not for this machine."""
+MOST_LABELS = 1_000_000
+"""Of one variable, likewise."""
 Table = tuple[list[int], np.ndarray, np.ndarray, float]
 
 
@@ -33,19 +36,25 @@ class _Words:
         try:
             value = int(word)
         except ValueError:
-            raise InputError(f"{self.path!r} has {word!r} where a {self.what} file has a whole number.") from None
+            raise InputError(f"{self.path!r} has {word!r:.40} where a {self.what} file has a whole number.") from None
         if not low <= value <= high:
             raise InputError(
-                f"{self.path!r} has {value} where a {self.what} file has a number from {low} to {high:g}."
+                f"{self.path!r} has {word!r:.40} where a {self.what} file has a number from {low} to {high:g}."
             )
         return value
 
     def real(self) -> float:
         word = self.text()
         try:
-            return float(word)
+            value = float(word)
         except ValueError:
-            raise InputError(f"{self.path!r} has {word!r} where a {self.what} file has a number.") from None
+            value = np.nan
+        if not np.isfinite(value):
+            raise InputError(f"{self.path!r} has {word!r:.40} where a {self.what} file has a finite number.")
+        return value
+
+    def sizes(self, n: int) -> np.ndarray:
+        return np.array([self.whole(1, MOST_LABELS) for _ in range(n)], np.int64)
 
     def reals(self, n: int) -> np.ndarray:
         if n > MOST_ENTRIES:
@@ -65,15 +74,13 @@ def read_uai(path: str | Path) -> GraphProblem:
     kind = words.text()
     if kind not in ("MARKOV", "BAYES"):
         raise InputError(f"{str(path)!r} begins with {kind!r}; a UAI file begins with MARKOV or BAYES.")
-    sizes = np.array([words.whole(1) for _ in range(words.whole())], np.int64)
+    sizes = words.sizes(words.whole())
     scopes = [words.scope(sizes) for _ in range(words.whole())]
     tables = []
     for nodes in scopes:
         n = words.whole()
-        if n != int(np.prod(sizes[nodes])):
-            raise InputError(
-                f"{str(path)!r} has a table of {n} entries for {int(np.prod(sizes[nodes]))} combinations."
-            )
+        if n != (combinations := prod(sizes[nodes].tolist())):
+            raise InputError(f"{str(path)!r} has a table of {n} entries for {combinations} combinations.")
         entries = words.reals(n)
         if not (entries >= 0).all():
             raise InputError(f"{str(path)!r} has a negative entry; a UAI table holds probabilities or potentials.")
@@ -87,11 +94,11 @@ def read_wcsp(path: str | Path) -> GraphProblem:
     words = _Words(path, "WCSP")
     words.text()
     n, _, n_tables, top = words.whole(), words.whole(), words.whole(), words.real()
-    sizes = np.array([words.whole(1) for _ in range(n)], np.int64)
+    sizes = words.sizes(n)
     tables = []
     for _ in range(n_tables):
         nodes = words.scope(sizes)
-        default, listed = words.real(), words.whole(-1)
+        default, listed = words.real(), words.whole(-1, MOST_ENTRIES)
         if listed < 0 or default < 0:
             raise InputError(f"{str(path)!r} has a constraint by name; only tables of costs are read.")
         rows = np.empty((listed, len(nodes)), np.int64)

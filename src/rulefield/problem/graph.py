@@ -126,7 +126,7 @@ def without_tables(p: GraphPotentials, tables: TableFactors) -> GraphPotentials:
     """Potentials that say the same without tables: one more node per table of three nodes or more, after all others.
 
     Its labels are the table's combinations, and an edge to each of the table's nodes forbids what does not agree. A table
-    of one or two nodes becomes a node's or an edge's scores.
+    of one or two nodes becomes a node's or an edge's scores; one of no node, a constant, a node of one label.
     """
     unary, sizes = [p.unary.copy()], [p.n_labels]
     edges, pairwise = [p.edges], [p.pairwise]
@@ -135,12 +135,12 @@ def without_tables(p: GraphPotentials, tables: TableFactors) -> GraphPotentials:
         nodes = tables.node[tables.pointer[t] : tables.pointer[t + 1]]
         own = p.n_labels[nodes]
         rows, scores = tables.combinations(t, own)
-        if len(nodes) <= 2:
+        if 1 <= len(nodes) <= 2:
             dense = np.full(tuple(own), -np.inf)
             dense[tuple(rows.T)] = scores
             if len(nodes) == 1:
                 unary[0][p.unary_offset[nodes[0]] : p.unary_offset[nodes[0] + 1]] += dense
-            elif len(nodes) == 2:
+            else:
                 edges.append(nodes[None, :])
                 pairwise.append(dense.ravel())
             continue

@@ -77,6 +77,19 @@ def read_entries(text: str, source: str, what: str, key: str, read: Callable[[An
 
     Errors name ``source`` and the line of the entry, or of its value under ``key``.
     """
+    root = read_tree(text, source)
+    if root is None:
+        return []
+    if isinstance(root, yaml.MappingNode) and len(root.value) == 1 and root.value[0][0].value == what:
+        root = root.value[0][1]
+    if not isinstance(root, yaml.SequenceNode):
+        article = "an" if what[0] in "aeiou" else "a"
+        raise RuleError(f"{source}, line {root.start_mark.line + 1}: {article} {what} file is a list of {what}.")
+    return [_from_node(node, source, key, read) for node in root.value]
+
+
+def read_tree(text: str, source: str) -> yaml.Node | None:
+    """Read YAML as far as its tree, None where it is empty; errors name ``source`` and the line."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
@@ -84,16 +97,10 @@ def read_entries(text: str, source: str, what: str, key: str, read: Callable[[An
         line = f", line {mark.line + 1}" if mark is not None else ""
         raise RuleError(f"{source}{line}: not YAML: {getattr(error, 'problem', None) or error}.") from error
     except RecursionError:
-        raise RuleError(f"{source}: nested too deeply to be read; a {what} file is a plain list.") from None
-    if root is None:
-        return []
-    _check_tree(root, source)
-    if isinstance(root, yaml.MappingNode) and len(root.value) == 1 and root.value[0][0].value == what:
-        root = root.value[0][1]
-    if not isinstance(root, yaml.SequenceNode):
-        article = "an" if what[0] in "aeiou" else "a"
-        raise RuleError(f"{source}, line {root.start_mark.line + 1}: {article} {what} file is a list of {what}.")
-    return [_from_node(node, source, key, read) for node in root.value]
+        raise RuleError(f"{source}: nested too deeply to be read.") from None
+    if root is not None:
+        _check_tree(root, source)
+    return root
 
 
 def _check_tree(root: yaml.Node, source: str) -> None:
@@ -121,12 +128,13 @@ def _inner_nodes(node: yaml.Node) -> list[yaml.Node]:
 
 def _from_node(node: yaml.Node, source: str, key: str, read: Callable[[Any], Any]) -> Any:
     try:
-        return read(_plain(node))
+        return read(plain_value(node))
     except RuleError as error:
         raise RuleError(f"{source}, line {_entry_line(node, key)}: {error}") from error
 
 
-def _plain(node: yaml.Node) -> Any:
+def plain_value(node: yaml.Node) -> Any:
+    """Numbers, texts, lists and dicts of a tree."""
     loader = yaml.SafeLoader("")
     try:
         return loader.construct_object(node, deep=True)

@@ -3,7 +3,7 @@
 import difflib
 from typing import Any
 
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, RuleError
 
 
 def read_config(path: str, known: set[str]) -> dict[str, Any]:
@@ -15,13 +15,13 @@ def read_config(path: str, known: set[str]) -> dict[str, Any]:
     known : set of str
         Parameters of the command.
     """
-    import yaml
+    from rulefield.rules.text import plain_value, read_text, read_tree
 
+    root = read_tree(read_text(path, "config"), path)
     try:
-        with open(path, encoding="utf-8") as file:
-            found = yaml.safe_load(file)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(f"{path!r} is not YAML: {str(error).splitlines()[0]}.") from None
+        found = None if root is None else plain_value(root)
+    except RuleError as error:
+        raise InputError(f"{path!r}: {error}") from None
     if not isinstance(found, dict) or not all(isinstance(name, str) for name in found):
         raise InputError(f"{path!r} must hold options by name, such as `l2: 0.3`; got {found!r:.60}.")
     names = {str(ALIASES.get(name, name)).replace("-", "_"): value for name, value in found.items()}

@@ -151,7 +151,7 @@ def _layout(data: dict[str, Any], arrays: Arrays) -> Layout:
     layout: TableLayout | NodesLayout = TableLayout() if data["kind"] == "TableLayout" else NodesLayout()
     layout.ragged = data["ragged"]
     members = [
-        [refit(member, f"predictor{k}.{i}", arrays) for i, member in enumerate(family)]
+        [refit(member, f"predictor{k}.{i}", arrays, task) for i, member in enumerate(family)]
         for k, family in enumerate(data["members"])
     ]
     layout.fitted = FittedScores(task, members, data["n_outputs"], [remake(plain) for plain in data["chosen"]])

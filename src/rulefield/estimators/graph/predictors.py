@@ -272,7 +272,7 @@ def restored_scores(
         if plain and isinstance(plain[0], dict) and "given" in plain[0]:
             members.append(_given(given, k, plain[0]["given"]))
         else:
-            members.append([refit(one, f"{name}.{k}.{i}", arrays) for i, one in enumerate(plain)])
+            members.append([refit(one, f"{name}.{k}.{i}", arrays, task) for i, one in enumerate(plain)])
         chosen.append(members[-1][0] if unfitted is None else remake(unfitted))
     return FittedScores(task, members, n_outputs, chosen)
 

@@ -156,6 +156,10 @@ class FittedScores:
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Scores (n, width, n_outputs, n_predictors)."""
+        for predictor in (one for members in self.members for one in members):
+            wanted = getattr(predictor, "n_features_in_", X.shape[1])
+            if wanted != X.shape[1]:
+                raise InputError(f"the predictors were fitted on {wanted} features; got {X.shape[1]}.")
         return np.stack([self._of(members, X) for members in self.members], axis=-1)
 
     def _of(self, members: list[Any], X: np.ndarray) -> np.ndarray:

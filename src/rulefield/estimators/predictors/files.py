@@ -4,6 +4,7 @@ A predictor is its class (of the few listed here), its constructor's parameters 
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from rulefield.estimators.predictors.cross_fitting import Prior
+from rulefield.estimators.predictors.cross_fitting import Prior, ScoreTask
 from rulefield.exceptions import ModelFileError
+from rulefield.forms import LARGEST_WEIGHT, Form, check_arrays
 
 LEARNED: dict[type, tuple[str, ...]] = {
     LinearRegression: ("coef_", "intercept_", "n_features_in_"),
@@ -23,6 +25,7 @@ LEARNED: dict[type, tuple[str, ...]] = {
     StandardScaler: ("mean_", "var_", "scale_", "n_samples_seen_", "n_features_in_"),
 }
 """What each predictor has learned when it is fitted."""
+CLASSIFIERS, REGRESSORS = (LogisticRegression, Prior), (LinearRegression, Ridge)
 _CLASSES = {cls.__name__: cls for cls in (*LEARNED, Pipeline)}
 Arrays = dict[str, np.ndarray]
 
@@ -66,20 +69,74 @@ def fitted_state(predictor: Any, name: str, arrays: Arrays) -> Any:
     described = describe(predictor)
     for part, step in _steps(predictor, name):
         for learned in LEARNED[type(step)]:
-            if hasattr(step, learned):
+            if getattr(step, learned, None) is not None:
                 arrays[f"{part}.{learned}"] = np.asarray(getattr(step, learned))
     return described
 
 
-def refit(plain: Any, name: str, arrays: Mapping[str, np.ndarray]) -> Any:
-    """Undo :func:`fitted_state`."""
+def refit(plain: Any, name: str, arrays: Mapping[str, np.ndarray], task: ScoreTask) -> Any:
+    """Undo :func:`fitted_state`; ``task`` is what the predictor is for."""
     predictor = remake(plain)
-    for part, step in _steps(predictor, name):
-        for learned in LEARNED[type(step)]:
-            value = arrays.get(f"{part}.{learned}")
-            if value is not None:
-                setattr(step, learned, value.item() if value.ndim == 0 else value)
+    steps = _steps(predictor, name)
+    places = [(step, learned, f"{part}.{learned}") for part, step in steps for learned in LEARNED[type(step)]]
+    kept = {place: np.atleast_1d(arrays[place]) for _, _, place in places if place in arrays}
+    _check_learned(steps, kept, task)
+    for step, learned, place in places:
+        if place in kept:
+            single = learned in _SINGLE or (learned == "intercept_" and np.ndim(getattr(step, "coef_", 0)) == 1)
+            setattr(step, learned, kept[place].item() if single else kept[place])
     return predictor
+
+
+def _check_learned(steps: Sequence[tuple[str, Any]], arrays: Mapping[str, np.ndarray], task: ScoreTask) -> None:
+    """Refuse what is no predictor for its task, and arrays of which one does not fit the others."""
+    able = REGRESSORS if task.kind == "values" else CLASSIFIERS
+    if not isinstance(steps[-1][1], able) or not all(isinstance(step, StandardScaler) for _, step in steps[:-1]):
+        raise ModelFileError(f"the model file holds a predictor that cannot tell {task.kind}; save the model again.")
+    sizes = {"task": 2 if task.kind == "binary" else task.n_classes}
+    for part, step in steps:
+        forms = {f"{part}.{learned}": form for learned, form in _forms(step, part, arrays).items()}
+        sizes = check_arrays(arrays, forms, sizes)
+        width = arrays.get(f"{part}.n_features_in_")
+        if width is not None and int(width[0]) != sizes["features"]:
+            raise ModelFileError(f"the array '{part}.n_features_in_' of the model file does not fit; save it again.")
+
+
+def _forms(step: Any, part: str, arrays: Mapping[str, np.ndarray]) -> dict[str, Form]:
+    """What a fitted step has to hold."""
+    if isinstance(step, Prior):
+        return {"classes_": _CLASS_NUMBERS, "shares": _numbers("classes", least=0.0)}
+    if isinstance(step, StandardScaler):
+        own = {"mean_": _numbers("features"), "var_": _numbers("features", least=0.0)}
+        own["scale_"] = _numbers("features", least=1.0 / LARGEST_WEIGHT)
+        own = {name: form for name, form in own.items() if f"{part}.{name}" in arrays}
+        return {**own, "n_samples_seen_": _SEEN, "n_features_in_": _COUNT}
+    if isinstance(step, LogisticRegression):
+        rows = "1" if len(arrays.get(f"{part}.classes_", ())) <= 2 else "classes"
+        return {
+            "classes_": replace(_CLASS_NUMBERS, shape=("2" if rows == "1" else "classes",)),
+            "coef_": _numbers(rows, "features"),
+            "intercept_": _numbers(rows),
+            "n_iter_": Form(("int32", "int64"), ("runs",)),
+            "n_features_in_": _COUNT,
+        }
+    several = np.ndim(arrays.get(f"{part}.coef_")) == 2
+    each = "targets" if several and len(arrays.get(f"{part}.intercept_", ())) > 1 else "1"
+    return {
+        "coef_": _numbers("targets", "features") if several else _numbers("features"),
+        "intercept_": _numbers(each),
+        "n_features_in_": _COUNT,
+    }
+
+
+def _numbers(*shape: str, least: float = -LARGEST_WEIGHT) -> Form:
+    return Form(("float64", "float32"), shape, least=least)
+
+
+_COUNT = Form(("int64", "int32"), ("1",), least=0.0)
+_SEEN = replace(_COUNT, dtypes=("int64", "int32", "float64"))
+_SINGLE = ("n_features_in_", "n_samples_seen_")
+_CLASS_NUMBERS = Form(("int64", "int32"), ("classes",), below="task", ascending=True)
 
 
 def _steps(predictor: Any, name: str) -> Sequence[tuple[str, Any]]:

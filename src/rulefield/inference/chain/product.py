@@ -65,10 +65,12 @@ def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> No
         and overflows < MOST_OVERFLOWS
         and not progress.deadline.over
     ):
-        before = progress.nodes
+        before, last = progress.nodes, progress.best + progress.slack
         floor = progress.bound - progress.step
-        floor = max(floor if floor > lowest else -np.inf, progress.best + progress.slack)
+        floor = max(floor if floor > lowest else -np.inf, last)
         if search_window(progress, dual, floor, min(node_limit, before + WINDOW_NODES)):
+            if floor == last:
+                return  # all was searched: what is left of the gap is what rounding may hide
             progress.step *= QUICK_WIDENING if progress.nodes - before < FEW_NODES else WIDENING
         elif progress.nodes < node_limit and not progress.deadline.over:
             progress.step = min(progress.step, progress.bound - floor) / SHRINKING

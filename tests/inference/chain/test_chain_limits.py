@@ -95,7 +95,7 @@ def test_a_deadline_raises_its_flag_and_none_never_does():
 
 
 def test_scores_beyond_what_doubles_can_tell_apart_end_with_a_gap():
-    """Two scores of 1e20: rounding hides more than the tolerance, so that no search can close the gap; once it never ended."""
+    """Two scores of 1e20: rounding hides more than the tolerance, no search can close the gap; once it never ended."""
     rng = np.random.default_rng(0)
     pairwise = rng.normal(size=(5, 5))
     pairwise[3, 1] = pairwise[2, 0] = 1e20

@@ -103,7 +103,7 @@ def _check_learned(steps: Sequence[tuple[str, Any]], arrays: Mapping[str, np.nda
 
 
 def _forms(step: Any, part: str, arrays: Mapping[str, np.ndarray]) -> dict[str, Form]:
-    """What a fitted step has to hold."""
+    """Return what a fitted step has to hold."""
     if isinstance(step, Prior):
         return {"classes_": _CLASS_NUMBERS, "shares": _numbers("classes", least=0.0)}
     if isinstance(step, StandardScaler):

@@ -120,7 +120,7 @@ def _forms(step: Any, part: str, arrays: Mapping[str, np.ndarray]) -> dict[str, 
             "n_iter_": Form(("int32", "int64"), ("runs",)),
             "n_features_in_": _COUNT,
         }
-    several = np.ndim(arrays.get(f"{part}.coef_")) == 2
+    several = np.ndim(arrays.get(f"{part}.coef_", ())) == 2
     each = "targets" if several and len(arrays.get(f"{part}.intercept_", ())) > 1 else "1"
     return {
         "coef_": _numbers("targets", "features") if several else _numbers("features"),

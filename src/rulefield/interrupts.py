@@ -42,6 +42,17 @@ _WATCH = _Watch()
 
 
 @contextmanager
+def _told_by_kernels() -> Iterator[None]:
+    """Within this block the ``SystemError`` with which a compiled call ends on Ctrl-C is a ``KeyboardInterrupt``."""
+    try:
+        yield
+    except SystemError as error:
+        if _WATCH.seen:
+            raise KeyboardInterrupt from error
+        raise
+
+
+@contextmanager
 def watched() -> Iterator[None]:
     """Within this block Ctrl-C is a ``KeyboardInterrupt`` and nothing else."""
     if _WATCH.active or not _ours_to_handle():
@@ -50,11 +61,8 @@ def watched() -> Iterator[None]:
     _WATCH.begin()
     signal.signal(signal.SIGINT, _WATCH.on_signal)
     try:
-        yield
-    except SystemError as error:
-        if _WATCH.seen:
-            raise KeyboardInterrupt from error
-        raise
+        with _told_by_kernels():
+            yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         _WATCH.active = False
@@ -71,11 +79,8 @@ def deferred() -> Iterator[None]:
             return
         _WATCH.deferring += 1
         try:
-            yield
-        except SystemError as error:
-            if _WATCH.seen:
-                raise KeyboardInterrupt from error
-            raise
+            with _told_by_kernels():
+                yield
         finally:
             _WATCH.deferring -= 1
         if not _WATCH.deferring:

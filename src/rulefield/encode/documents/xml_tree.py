@@ -1,34 +1,20 @@
 """XML of strangers: read without entities or outside references, written with the labels put in."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 from xml.etree import ElementTree
 
 from rulefield.data.source import Source
 from rulefield.encode.formats.base import bad_record
+from rulefield.encode.formats.xml_text import FORBIDDEN, Element, xml_root
 from rulefield.exceptions import InputError
 from rulefield.outputs import whole_file
-
-Element = ElementTree.Element
-_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def read_tree(source: Source) -> Element:
     """Return the root of a file; entities and outside references are refused."""
-    from defusedxml.common import DefusedXmlException
-    from defusedxml.ElementTree import ParseError, fromstring
-
-    try:
-        with source.open() as file:
-            root: Element = fromstring(file.read(), forbid_dtd=False)
-    except ParseError as error:
-        raise bad_record(source.place, f"is not XML: {error}.") from None
-    except DefusedXmlException as error:
-        raise bad_record(
-            source.place, f"holds an entity or an outside reference, which are refused ({error})."
-        ) from None
-    return root
+    with source.open() as file:
+        return xml_root(file.read(), source.place)
 
 
 def write_tree(root: Element, path: str) -> None:
@@ -64,6 +50,6 @@ def attribute(element: Element, name: str, place: str) -> float:
 def checked_label(label: Any) -> str:
     """Return a label that an attribute of XML can hold."""
     text = str(label)
-    if _FORBIDDEN.search(text):
+    if FORBIDDEN.search(text):
         raise InputError(f"XML cannot hold the label {text!r:.60}; rename it, or choose JSON.")
     return text

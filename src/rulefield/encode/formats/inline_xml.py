@@ -7,27 +7,17 @@ from typing import Any
 from rulefield.data.documents import Document, TextSpan
 from rulefield.data.source import Source
 from rulefield.encode.formats.base import Format, bad_record, document
+from rulefield.encode.formats.xml_text import FORBIDDEN, xml_root
 from rulefield.exceptions import InputError
 from rulefield.outputs import whole_file
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
-_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SPAN = "span"  # <span label="..."> stands for a label that is no XML name
 
 
 def read(source: Source) -> Iterator[Document]:
     """Yield one document per child of the root; elements inside it are spans, and may nest. Entities are refused."""
-    from defusedxml.common import DefusedXmlException
-    from defusedxml.ElementTree import ParseError, fromstring
-
-    try:
-        root = fromstring(source.text().encode("utf-8"), forbid_dtd=False)
-    except ParseError as error:
-        raise bad_record(source.place, f"is not XML: {error}.") from None
-    except DefusedXmlException as error:
-        raise bad_record(
-            source.place, f"holds an entity or an outside reference, which are refused ({error})."
-        ) from None
+    root = xml_root(source.text().encode("utf-8"), source.place)
     for number, record in enumerate(root, 1):
         place = f"{source.place}, element {number} (<{record.tag}>)"
         pieces: list[str] = []
@@ -103,7 +93,7 @@ def _tag(label: str) -> tuple[str, str]:
 
 
 def _escaped(text: str) -> str:
-    if bad := _FORBIDDEN.search(text):
+    if bad := FORBIDDEN.search(text):
         raise InputError(
             f"XML cannot hold the character U+{ord(bad.group()):04X} of {text!r:.60}; remove it or choose JSON."
         )

@@ -1,0 +1,22 @@
+"""XML of strangers: read without entities or outside references; which characters it can hold."""
+
+import re
+from xml.etree import ElementTree
+
+from rulefield.encode.formats.base import bad_record
+
+Element = ElementTree.Element
+FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def xml_root(text: str | bytes, place: str) -> Element:
+    """Return the root of a file's content; entities and outside references are refused."""
+    from defusedxml.common import DefusedXmlException
+    from defusedxml.ElementTree import ParseError, fromstring
+
+    try:
+        return fromstring(text, forbid_dtd=False)
+    except ParseError as error:
+        raise bad_record(place, f"is not XML: {error}.") from None
+    except DefusedXmlException as error:
+        raise bad_record(place, f"holds an entity or an outside reference, which are refused ({error}).") from None

@@ -32,7 +32,7 @@ def learned_rules(crf, X, y, scheme):
     mined = [row.rule for row in mine_table(X, y, scheme=scheme, families=RULES)]
     half = len(X) // 2
     predicted = clone(crf).fit(X[:half], y[:half]).predict(X[half:])
-    labels = sorted({label for row in y for label in row})  # the second half may lack a rare one
+    labels = sorted({label for row in [*y, *predicted] for label in row})  # the second half may lack a rare one
     kept = r.prune(r.propose(y, scheme=scheme), X[half:], y[half:], list(predicted), scheme=scheme, labels=labels)
     proposed = []
     for found in r.check(kept, X, y, scheme=scheme):

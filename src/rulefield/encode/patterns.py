@@ -1,6 +1,7 @@
 """Classes of tokens recognized by their characters: numbers, years, initials, addresses of several kinds."""
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from itertools import groupby
 
@@ -109,6 +110,7 @@ class TokenClasses:
     def __init__(self, extra: dict[str, str] | None = None):
         self.inner = [(name, re.compile(pattern), _GATES.get(name, 0)) for name, pattern in TOKEN_CLASSES.items()]
         self.whole = [(name, re.compile(pattern)) for name, pattern in PUNCTUATION.items()]
+        self.behind: dict[tuple[bool, ...], list[tuple[str, Callable[[str], object]]]] = {}
         self.memory: dict[str, list[str]] = {}
         self.numbers: dict[str, list[str]] = {}
         self.extra = [(name, limited(pattern)) for name, pattern in (extra or {}).items()]
@@ -134,11 +136,17 @@ class TokenClasses:
 
     def _of(self, token: str) -> list[str]:
         core = without_edges(token, _BEFORE, _BEHIND) or token
-        open_ = _open_gates(core)
-        found = [name for name, pattern, gate in self.inner if open_[gate] and pattern.fullmatch(core)]
+        found = [name for name, matches in self._behind(_open_gates(core)) if matches(core)]
         if not (token[:1].isalnum() and token[-1:].isalnum()):  # all of these begin or end with another sign
             found += [name for name, pattern in self.whole if pattern.fullmatch(token)]
         return found + [name for name, pattern in self.extra if pattern.fullmatch(token)]
+
+    def _behind(self, open_: tuple[bool, ...]) -> list[tuple[str, Callable[[str], object]]]:
+        """Classes behind the gates that are open."""
+        found = self.behind.get(open_)
+        if found is None:
+            found = self.behind[open_] = [(name, p.fullmatch) for name, p, gate in self.inner if open_[gate]]
+        return found
 
 
 def without_edges(token: str, before: re.Pattern[str], behind: re.Pattern[str]) -> str:

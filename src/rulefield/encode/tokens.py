@@ -177,9 +177,9 @@ class Describer:
             found = memory[token] = self.center(token, word) if d == 0 else self.around(token, word, d)
         return found
 
-    def center(self, token: Any, word: str) -> list[str]:
-        """Give what a token says of itself."""
-        options, low, (short, classes, columns) = self.options, bare(word), self.kind(token, word)
+    def center(self, token: Any, word: str, kind: Kind | None = None) -> list[str]:
+        """Give what a token says of itself; ``kind`` where it is known already."""
+        options, low, (short, classes, columns) = self.options, bare(word), kind or self.kind(token, word)
         found = [f"0:w={word}"] if options.word else []
         if options.lower:
             found.append(f"0:l={low}")

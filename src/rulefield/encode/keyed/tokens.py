@@ -103,8 +103,8 @@ class TokenKeys:
     def _said(self, d: int, what: str, values: list[int]) -> list[list[str]]:
         """Return what tokens, words or kinds at offset d say; 0 is outside, others are numbers plus one."""
         if what == "token":
-            tokens = [self.tokens[value - 1] for value in values]
-            return [self.describer.center(t, t if isinstance(t, str) else t[0]) for t in tokens]
+            tokens = [(self.tokens[value - 1], self._kinds.of(value - 1)) for value in values]
+            return [self.describer.center(t, t if isinstance(t, str) else t[0], kind) for t, kind in tokens]
         if what == "word":
             names, outside, prefix = self._words.names, [f"{d}:outside"], self.describer.word_prefix(d)
             return [outside if value == 0 else [prefix + names[value - 1]] if prefix else [] for value in values]
@@ -148,6 +148,10 @@ class _Names(Generic[Name]):
         self.number: dict[Name, int] = {}
         self.names: list[Name] = []
         self.seen: list[int] = []
+
+    def of(self, i: int) -> Name:
+        """Return what was added as the i-th."""
+        return self.names[self.seen[i]]
 
     def add(self, name: Name) -> None:
         """Add a name that may be known."""

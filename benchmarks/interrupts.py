@@ -3,7 +3,7 @@
 Each learner is fitted once to know how long it takes; then it is fitted again and again, with SIGINT raised after a
 random share of that time. Whatever it leaves must predict; what it raises must be KeyboardInterrupt.
 
-    python benchmarks/interrupts.py [--moments 200] [--seed 0]
+    python benchmarks/interrupts.py [--moments 200] [--seed 0] [--minutes 60]
 """
 
 import argparse
@@ -11,23 +11,32 @@ import json
 import os
 import random
 import signal
+import tempfile
 import threading
 import time
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from sklearn.linear_model import LogisticRegression
+
 from rulefield import (
     ChainCRF,
+    DocumentTagger,
     GaussianCRFClassifier,
     GaussianCRFRegressor,
     GraphCRF,
     JointCRF,
     MultiLabelCRF,
+    Page,
     RuledCRF,
     SegmentCRF,
+    TextParser,
+    open_corpus,
+    write_corpus,
 )
 from rulefield import rules as r
 from rulefield.datasets import make_addresses
@@ -84,10 +93,61 @@ def learners(n: int) -> dict[str, Fit]:
         found[f"graph {algorithm}"] = of(
             lambda algorithm=algorithm: GraphCRF(algorithm=algorithm, l2=0.01), graphs, on_graphs
         )
+    found["graph with predictors"] = of(
+        lambda: GraphCRF(predictors={"token": [LogisticRegression()]}, l2=0.01), graphs, on_graphs
+    )
     found["multi-label"] = of(lambda: MultiLabelCRF(), table, Y)
     found["gaussian classifier"] = of(lambda: GaussianCRFClassifier(), table, Y)
     found["gaussian regressor"] = of(lambda: GaussianCRFRegressor(), table, Y + rng.normal(size=Y.shape))
+    found |= made_of_others(n)
     return found
+
+
+def made_of_others(n: int) -> dict[str, Fit]:
+    """Learners that hold another one: parsers of texts, taggers of pages, found rules, corpora on disk."""
+    X, y = make_addresses(n, seed=0)
+    texts = [" ".join(row) for row in X]
+    spans = [_spans(row, labels) for row, labels in zip(X, y)]
+    rng = np.random.default_rng(0)
+    pages = [Page([[5, 20 * k, 60 + 30 * rng.random(), 20 * k + 15] for k in range(6)]) for _ in range(n // 4)]
+    heads = [["head" if k % 3 == 0 else "text" for k in range(6)] for _ in pages]
+    folder = tempfile.TemporaryDirectory()
+
+    def parser() -> Callable[[], Any]:
+        fresh = TextParser()
+        fresh.fit(texts, spans)
+        return lambda: fresh.parse(texts[0])
+
+    def ruled() -> Callable[[], Any]:
+        fresh = RuledCRF(ChainCRF(scheme="BIO"))
+        fresh.fit(X[: n // 2], y[: n // 2])
+        return lambda: fresh.predict(X[:3])
+
+    def tagger() -> Callable[[], Any]:
+        fresh = DocumentTagger()
+        fresh.fit(pages, heads)
+        return lambda: fresh.predict(pages[:2])
+
+    write_corpus(zip(X, y), Path(folder.name) / "corpus")
+
+    def corpus() -> Callable[[], Any]:
+        fresh = ChainCRF(scheme="BIO", tol=1e-9)
+        fresh.fit(open_corpus(Path(folder.name) / "corpus"))
+        return lambda: (fresh.predict(X[:3]), folder)
+
+    return {"text parser": parser, "rules found": ruled, "document tagger": tagger, "chain from a corpus": corpus}
+
+
+def _spans(tokens: list[str], labels: list[str]) -> list[tuple[int, int, str]]:
+    """Spans of characters of tokens joined by blanks."""
+    spans, at = [], 0
+    for token, label in zip(tokens, labels):
+        if label.startswith("I-") and spans:
+            spans[-1] = (spans[-1][0], at + len(token), spans[-1][2])
+        elif label != "O":
+            spans.append((at, at + len(token), label[2:]))
+        at += len(token) + 1
+    return spans
 
 
 CHAIN_SGD = (
@@ -122,6 +182,7 @@ def main() -> None:
     parser.add_argument("--moments", type=int, default=200)
     parser.add_argument("--sequences", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--minutes", type=float, default=60.0, help="stop after so many, whatever was tried")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     random.seed(options.seed)
@@ -133,8 +194,11 @@ def main() -> None:
         fit()
         seconds[name] = time.perf_counter() - begun
     tried = longest = 0.0
-    while tried < options.moments:
+    end = time.monotonic() + 60.0 * options.minutes
+    while tried < options.moments and time.monotonic() < end:
         for name, fit in fits.items():
+            if time.monotonic() > end:
+                break
             after = random.uniform(0.0, seconds[name])
             begun = time.perf_counter()
             outcome = interrupt(fit, after)

@@ -2,6 +2,8 @@
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -99,6 +101,29 @@ def test_the_executor_asks_between_parts(n_jobs):
     with pytest.raises(KeyboardInterrupt), deferred(), Threads(n_jobs) as threads:
         threads.map(work, range(1000))
     assert len(done) < 1000
+
+
+def test_the_compiler_is_not_torn_while_it_is_imported():
+    """In a new process, Ctrl-C in the middle of numba's own imports: once no kernel of that process could be called again."""
+    code = (
+        "import os, signal, sys, warnings\n"
+        "from rulefield import ChainCRF\n"
+        "warnings.simplefilter('ignore')\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "class Tearing:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        "        if name == 'numba.cpython.unicode_support':\n"
+        "            os.kill(os.getpid(), signal.SIGINT)\n"
+        "sys.meta_path.insert(0, Tearing())\n"
+        "fit = lambda: ChainCRF(max_iter=1).fit([['a', 'b']], [['x', 'y']])\n"
+        "try:\n"
+        "    fit()\n"
+        "    sys.exit('not interrupted')\n"
+        "except KeyboardInterrupt:\n"
+        "    pass\n"
+        "assert fit().predict([['a', 'b']])[0] == ['x', 'y']\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
 class Counter:

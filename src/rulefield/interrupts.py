@@ -14,7 +14,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, wraps
 from typing import Any, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -100,9 +100,20 @@ def interruptible(fit: Function) -> Function:
     @wraps(fit)
     def run(*args: Any, **kwargs: Any) -> Any:
         with watched():
+            with deferred():
+                load_compiler()
             return fit(*args, **kwargs)
 
     return cast(Function, run)
+
+
+@cache
+def load_compiler() -> None:
+    """Import all parts of numba that its first call imports: torn in two, an import could not be repeated."""
+    from numba.core.registry import cpu_target
+
+    cpu_target.typing_context.refresh()
+    cpu_target.target_context.refresh()
 
 
 def _ours_to_handle() -> bool:

@@ -44,8 +44,8 @@ def make_log_lines(n: int = 100, seed: int = 0) -> Texts:
     Examples
     --------
     >>> texts, spans = make_log_lines(1, seed=0)
-    >>> texts[0][slice(*spans[0][2][:2])]
-    'cron'
+    >>> [label for _, _, label in spans[0]][:3]
+    ['time', 'host', 'service']
     """
     return _make(_log_line, n, seed)
 

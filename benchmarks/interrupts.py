@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-
 from sklearn.linear_model import LogisticRegression
 
 from rulefield import (

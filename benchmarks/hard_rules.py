@@ -38,6 +38,8 @@ def warm() -> None:
     for seed in range(3):
         for engine in ("auto", "product", "paths", "reduced_milp"):
             decode(compiled(plain(rules, 3, 8, seed)), engine)
+    for family, engine in (("before_soft_small", "auto"), ("precedences_mixed", "auto")):
+        decode(compiled(FAMILIES[family](99)[0]), engine)
 
 
 def by_cpsat(problem: ChainProblem, limit: float) -> tuple[np.ndarray | None, float, str]:

@@ -7,8 +7,9 @@ import numpy as np
 from rulefield.inference.flatten import Term, Terms
 from rulefield.inference.limits import RUNNING
 from rulefield.kernels.lattice.lattice import Lattice, fill_ahead
-from rulefield.kernels.lattice.refine import refine, worst_term
+from rulefield.kernels.lattice.refine import refine
 from rulefield.kernels.lattice.rule_tables import RuleTables
+from rulefield.kernels.lattice.terms import worst_term
 
 Prices = tuple[np.ndarray, np.ndarray, float]
 """What a lattice charges for an automaton: weight x price (n, m), least amounts to come (n, states), weight x base."""

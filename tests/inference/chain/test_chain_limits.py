@@ -7,12 +7,12 @@ import pytest
 
 from oracles.compiled import random_problem
 from rulefield import rules as r
-from rulefield.inference.chain.climb import run_climb
 from rulefield.inference.chain.decode import decode
 from rulefield.inference.chain.dual import Progress, dual_potentials, run_duals
 from rulefield.inference.chain.enumerate import decode_enumerate
 from rulefield.inference.chain.milp import run_windows
 from rulefield.inference.chain.prepare import prepare
+from rulefield.inference.chain.search.climb import run_climb
 from rulefield.inference.limits import deadline
 from rulefield.inference.result import Status
 from rulefield.problem.chain import ChainPotentials

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
 from rulefield import rules as r
-from rulefield.inference.chain.columns import prove_infeasible
 from rulefield.inference.chain.conflict import conflicting, decode_relaxed, is_hard, minimal_conflict
 from rulefield.inference.chain.decode import decode
 from rulefield.inference.chain.dual import Progress
 from rulefield.inference.chain.enumerate import decode_enumerate, labellings
 from rulefield.inference.chain.prepare import prepare
+from rulefield.inference.chain.search.columns import prove_infeasible
 from rulefield.inference.definition import amounts_of, costs_of, scores_of
 from rulefield.inference.result import Status
 from rulefield.kernels.lattice.dual import path_score

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
-from rulefield.inference.chain.columns import tighten_dual
 from rulefield.inference.chain.dual import Progress, decode_soft_dd, dual_potentials, run_soft_dd
 from rulefield.inference.chain.enumerate import decode_enumerate
 from rulefield.inference.chain.prepare import prepare
+from rulefield.inference.chain.search.columns import tighten_dual
 from rulefield.inference.result import Status
 from rulefield.inference.soft_dd import soft_dd_oracle
 from rulefield.kernels.lattice.dual import complementary

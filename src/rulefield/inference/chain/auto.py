@@ -4,17 +4,20 @@ from collections.abc import Callable
 
 import numpy as np
 
-from rulefield.inference.chain.climb import run_climb
-from rulefield.inference.chain.columns import MOST_PROOF_PASSES, prove_infeasible, tighten_dual
 from rulefield.inference.chain.dual import DualPotentials, Progress, dual_potentials, run_duals
 from rulefield.inference.chain.milp import run_reduced, run_windows
 from rulefield.inference.chain.paths import run_paths
 from rulefield.inference.chain.product import run_product
+from rulefield.inference.chain.search.climb import run_climb
+from rulefield.inference.chain.search.columns import MOST_PROOF_PASSES, prove_infeasible, tighten_dual
+from rulefield.inference.chain.search.counts import run_counts
+from rulefield.inference.chain.search.dive import run_dive
+from rulefield.inference.chain.search.joint import run_joint
 from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.limits import deadline
 
 NODE_LIMIT = 6_000_000
-"""Search and lattice nodes that one problem may cost, by default."""
+"""Units of work that one problem may cost, by default: about ten seconds."""
 
 NODES_PER_BRANCHING = 50_000
 """A node of HiGHS's branch and bound counts as so many."""
@@ -22,11 +25,17 @@ NODES_PER_BRANCHING = 50_000
 DUAL_ITERATIONS = 30
 PATH_NODES = 2_000
 
-PRODUCT_NODES = 50_000
-"""Nodes of the first, short try of the product, which settles most problems."""
+SHORT_WORK = 15_000
+"""What the first, short try of the product may cost, which settles most problems."""
 
-MEDIUM_NODES = 1_500_000
-"""Nodes after which the product waits for a better labelling."""
+MEDIUM_WORK = 300_000
+"""What the product may cost before it waits for a better labelling or a larger table."""
+
+SMALL_TABLE, LARGE_TABLE = 1_000_000, 10_000_000
+"""Cells of the joint tables of automata, at first and where that did not do."""
+
+WIDTHS = (100, 500, 2_000)
+"""Nodes per token of the dives."""
 
 CLIMB_NODES = 400_000
 """What the local search between two tries of the product may cost."""
@@ -41,13 +50,13 @@ LONG = 300
 """Tokens of a chain that HiGHS is tried on before the product."""
 
 HIGHS_SHARE = 0.4
-"""Of the time left, what HiGHS may use at that early try."""
+"""Of the work left, what HiGHS may use at that early try."""
 
-HIGHS_PARTS = 30_000
+HIGHS_PARTS = 20_000
 """HiGHS is given at most so many parts at a time (where another engine can read the rules, too)."""
 
-SECONDS_PER_NODE = 2e-6
-"""What a node costs on a normal machine: HiGHS, whose work cannot be counted, gets the time that the nodes left are worth."""
+LONGEST_CALL = 20.0
+"""Seconds after which a call of HiGHS is given up where no limit of time was asked for; branchings mostly end it before."""
 
 Stage = Callable[[Progress, DualPotentials, int], None]
 """(progress, dual potentials, node_limit): learns more of the problem."""
@@ -70,9 +79,28 @@ def _columns(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
         tighten_dual(progress)
 
 
+def _counts(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+    if progress.best == -np.inf:
+        run_counts(progress, dual)
+
+
+def _joint(most_cells: int) -> Stage:
+    def run(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+        run_joint(progress, dual, most_cells)
+
+    return run
+
+
+def _dive(width: int) -> Stage:
+    def run(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+        run_dive(progress, dual, width, node_limit)
+
+    return run
+
+
 def _product(most_nodes: float, share: float = 1.0) -> Stage:
     def run(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
-        run_product(progress, dual, int(min(most_nodes, share * node_limit)))
+        run_product(progress, dual, int(min(progress.nodes + most_nodes, share * node_limit)))
 
     return run
 
@@ -89,8 +117,8 @@ def _climb(most_nodes: float) -> Stage:
 def _windows(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
     """HiGHS on narrow windows of long chains, whose many small conflicts multiply in a product."""
     if len(progress.labels) >= LONG:
-        left, seconds = _left(progress, node_limit)
-        run_windows(progress, dual, HIGHS_PARTS, left, HIGHS_SHARE * seconds)
+        left, seconds = _left(progress, node_limit, HIGHS_SHARE)
+        run_windows(progress, dual, HIGHS_PARTS, left, seconds)
 
 
 def _reduced(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
@@ -103,10 +131,10 @@ def _reduced(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
         run_reduced(progress, dual, None, max(seconds, ALONE_SECONDS) if progress.deadline.left is None else seconds)
 
 
-def _left(progress: Progress, node_limit: int) -> tuple[int, float]:
-    """Branchings and seconds that HiGHS may use: what the nodes left are worth, or what is left of the time."""
-    nodes, seconds = max(node_limit - progress.nodes, 0), progress.deadline.left
-    return max(1, nodes // NODES_PER_BRANCHING), max(nodes * SECONDS_PER_NODE, 1.0) if seconds is None else seconds
+def _left(progress: Progress, node_limit: int, share: float = 1.0) -> tuple[int, float]:
+    """Branchings and seconds that HiGHS may use: a share of the work left, and of the time where that is limited."""
+    work, seconds = share * max(node_limit - progress.nodes, 0), progress.deadline.left
+    return max(1, int(work / NODES_PER_BRANCHING)), LONGEST_CALL if seconds is None else share * seconds
 
 
 _STATES = frozenset({"tally", "counters", "automaton"})
@@ -118,18 +146,29 @@ STAGES: Engines[Stage] = Engines(
     [
         Engine("paths", _paths, True, _STATES),
         Engine("short_farkas", _farkas(1), False, _COUNTERS),
-        Engine("short_product", _product(PRODUCT_NODES), True, _STATES),
+        Engine("short_product", _product(SHORT_WORK), True, _STATES),
         Engine("farkas", _farkas(MOST_PROOF_PASSES), False, _COUNTERS),
+        Engine("joint", _joint(SMALL_TABLE), False, _STATES),
+        Engine("short_dive", _dive(WIDTHS[0]), True, _STATES),
         Engine("columns", _columns, False, _COUNTERS),
         Engine("windows_milp", _windows, True, _ROWS),
-        Engine("product", _product(MEDIUM_NODES), True, _STATES),
+        Engine("medium_product", _product(MEDIUM_WORK), True, _STATES),
+        Engine("counts", _counts, False, _COUNTERS),
+        Engine("dive", _dive(WIDTHS[1]), True, _STATES),
+        Engine("large_joint", _joint(LARGE_TABLE), False, _STATES),
+        Engine("product", _product(MEDIUM_WORK), True, _STATES),
         Engine("climb", _climb(CLIMB_NODES), False, _STATES),
+        Engine("wide_dive", _dive(WIDTHS[2]), True, _STATES),
         Engine("long_product", _product(np.inf, PRODUCT_SHARE), True, _STATES),
         Engine("reduced_milp", _reduced, True, _ROWS),
         Engine("long_climb", _climb(np.inf), False, _STATES),
     ],
 )
 """What follows the duals, from cheap to expensive; an exact stage that cannot read a rule is passed over."""
+
+
+_TRIES = frozenset({"short", "medium", "large", "wide", "long"})
+"""An engine that is tried several times has one of these before its name."""
 
 
 def run_auto(progress: Progress, node_limit: int, seconds: float | None) -> str:
@@ -152,5 +191,5 @@ def _walk(progress: Progress, node_limit: int) -> str:
             known = progress.best, progress.bound
             stage.run(progress, dual, node_limit)
             if known != (progress.best, progress.bound):
-                last = stage.name.removeprefix("short_").removeprefix("long_")
+                last = stage.name.rpartition("_")[2] if stage.name.split("_")[0] in _TRIES else stage.name
     return last

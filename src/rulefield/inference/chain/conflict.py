@@ -6,11 +6,11 @@ import numpy as np
 
 from rulefield.inference.chain.auto import NODE_LIMIT, run_auto
 from rulefield.inference.chain.check import judge_labelling
-from rulefield.inference.chain.columns import prove_infeasible
 from rulefield.inference.chain.dual import Progress, dual_potentials, run_soft_dd
 from rulefield.inference.chain.milp import all_parts, solve
 from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.chain.product import search_window
+from rulefield.inference.chain.search.columns import prove_infeasible
 from rulefield.inference.result import Breach, Result, Status
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from math import isfinite, isnan
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +15,9 @@ from rulefield.kernels.certificate import proves
 from rulefield.kernels.lattice.dual import best_path, completions, dual_error, path_score, priced, soft_dd
 from rulefield.kernels.lattice.prices import automaton_prices, charge_prices
 from rulefield.problem.chain_rules import ChainProblem
+
+if TYPE_CHECKING:
+    from rulefield.inference.chain.search.joint import JointTable
 
 
 @dataclass
@@ -40,6 +44,10 @@ class Progress:
         Pieces of rules that were in conflict so far, and by how much each made its lattice grow.
     step : float
         Height of the next window that the product searches; 0 while that is to be chosen.
+    table : JointTable, optional
+        Completions over the joint states of some automata.
+    hint : ndarray, optional
+        A labelling that obeys the hard counts of labels.
     """
 
     prepared: Prepared
@@ -55,6 +63,8 @@ class Progress:
     terms: dict[Term, float] = field(default_factory=dict)
     step: float = 0.0
     deadline: Deadline = NO_DEADLINE
+    table: "JointTable | None" = None
+    hint: np.ndarray | None = None
 
     @classmethod
     def start(cls, prepared: Prepared) -> "Progress":

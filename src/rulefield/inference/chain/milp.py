@@ -22,6 +22,9 @@ HIGHS_SCALE = 1024.0
 FIRST_WIDTH, WIDENING = 0.2, 3.0
 """Nats of the first window below the bound, and how much wider each is than the one before."""
 
+UNITS_PER_PART = 20
+"""Units of work that a part of a window is charged with."""
+
 HIGHS_ACCURACY = 1e-9
 """How far HiGHS may be off, of the largest cost (its tolerances are on rows, and costs multiply them) or of one."""
 
@@ -292,6 +295,7 @@ def run_windows(
         if parts.size > most_parts or left <= 0.0:
             return
         excluded = threshold + dual.error if threshold > -np.inf else threshold
+        progress.nodes += UNITS_PER_PART * parts.size
         _solve_parts(progress, parts, excluded, node_limit, left)
         if not progress.bound < before:
             return

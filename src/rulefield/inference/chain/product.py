@@ -4,6 +4,7 @@ import numpy as np
 
 from rulefield.inference.chain.dual import DualPotentials, Progress, dual_potentials, run_duals
 from rulefield.inference.chain.prepare import prepare
+from rulefield.inference.chain.search.joint import make_table
 from rulefield.inference.flatten import Term
 from rulefield.inference.relaxation import Relaxation
 from rulefield.inference.result import Result
@@ -14,23 +15,26 @@ FIRST_WINDOW, FIRST_SHARE, MOST_AT_FIRST = 0.1, 0.1, 0.5
 """Nats of the window in which the product first looks for an optimum; share of the gap, and most nats, once that is known."""
 
 QUICK_WIDENING, WIDENING = 2.5, 1.5
-"""How much wider each window is than the one before: the first where that one cost few nodes."""
+"""How much wider each window is than the one before: the first where that one cost little."""
 
-FEW_NODES = 3_000
+LITTLE_WORK = 1_000
 
 SHRINKING = 3.0
 """After a window that overflowed the next is so much narrower."""
 
-WINDOW_NODES = 1_000_000
-"""Nodes that one window may cost."""
+WINDOW_WORK = 250_000
+"""What one window may cost."""
+
+MOST_NODES = 1_500_000
+"""Largest lattice."""
 
 MOST_OVERFLOWS = 6
 
 FEW_STATES, LITTLE_GROWTH = 8, 1.2
 """Small automata that made a lattice grow by no more come before all other terms: they sharpen its bounds and cost little."""
 
-ARCS_PER_NODE = 32
-"""So many arcs looked at cost about as much as a node."""
+ARCS_PER_NODE = 40
+"""So many arcs looked at are a unit of work."""
 
 
 def chain_relaxation(progress: Progress, dual: DualPotentials, threshold: float) -> Relaxation:
@@ -68,10 +72,10 @@ def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> No
         before, last = progress.nodes, progress.best + progress.slack
         floor = progress.bound - progress.step
         floor = max(floor if floor > lowest else -np.inf, last)
-        if search_window(progress, dual, floor, min(node_limit, before + WINDOW_NODES)):
+        if search_window(progress, dual, floor, min(node_limit, before + WINDOW_WORK)):
             if floor == last:
                 return  # all was searched: what is left of the gap is what rounding may hide
-            progress.step *= QUICK_WIDENING if progress.nodes - before < FEW_NODES else WIDENING
+            progress.step *= QUICK_WIDENING if progress.nodes - before < LITTLE_WORK else WIDENING
         elif progress.nodes < node_limit and not progress.deadline.over:
             progress.step = min(progress.step, progress.bound - floor) / SHRINKING
             overflows += 1
@@ -93,21 +97,46 @@ def _grows(progress: Progress, term: Term) -> bool:
     return term.high > term.low or term.states > FEW_STATES or progress.terms[term] > LITTLE_GROWTH
 
 
+def open_relaxation(progress: Progress, dual: DualPotentials, floor: float, node_limit: int) -> Relaxation | None:
+    """Return what can beat a floor, rules in the joint table exact; None where that is more than a limit allows."""
+    table = progress.table
+    if table is None:
+        return chain_relaxation(progress, dual, floor)
+    if table.dual is not dual:
+        table = progress.table = make_table(progress, dual, table.rules, np.inf) or table
+    left = max(node_limit - progress.nodes, 0)
+    done, lattice = table.lattice(floor, MOST_NODES, ARCS_PER_NODE * left)
+    progress.nodes += len(lattice.arc_to) // ARCS_PER_NODE
+    if not done:
+        return None
+    prepared = progress.prepared
+    shape = prepared.tables, prepared.classes, prepared.unary.shape[1]
+    found = Relaxation(
+        *shape, lattice, table.constant, table.dual.duals.copy(), progress.prices, prepared.flat.shared.terms
+    )
+    for place, term in enumerate(found.terms):
+        found.waiting[place] = term.rule not in table.rules
+    return found
+
+
 def search_window(progress: Progress, dual: DualPotentials, floor: float, node_limit: int) -> bool:
     """Add terms until no path beats the floor; False where a limit is met.
 
     Terms already known to matter come first: those that hardly made lattices grow, then those with few states. On return
     the bound is the floor (or the best value, where that is higher).
     """
-    relaxation = chain_relaxation(progress, dual, floor)
-    known = sorted(progress.terms, key=lambda term: (_grows(progress, term), term.states, term.rule))
+    relaxation = open_relaxation(progress, dual, floor, node_limit)
+    if relaxation is None:
+        return False
+    error = dual.error if progress.table is None else progress.table.error
+    known = [term for term in progress.terms if relaxation.waiting[relaxation.terms.index(term)]]
+    known.sort(key=lambda term: (_grows(progress, term), term.states, term.rule))
     while True:
         bound = relaxation.bound(floor)
-        progress.nodes += len(relaxation.lattice.label)
         if bound == -np.inf:
-            progress.bound = min(progress.bound, floor + dual.error if floor > -np.inf else floor)
+            progress.bound = min(progress.bound, floor + error if floor > -np.inf else floor)
             return True
-        progress.bound = min(progress.bound, bound + dual.error)
+        progress.bound = min(progress.bound, bound + error)
         if known:
             term = known.pop(0)
         else:
@@ -119,8 +148,8 @@ def search_window(progress: Progress, dual: DualPotentials, floor: float, node_l
                 return True
             term = relaxation.mischarged(labels, excesses, amounts)
         left, size, work = max(0, node_limit - progress.nodes), len(relaxation.lattice.label), relaxation.work
-        done = relaxation.add(term, floor, left, most_work=ARCS_PER_NODE * left, stop=progress.deadline.stop)
-        progress.nodes += (relaxation.work - work) // ARCS_PER_NODE + (0 if done else relaxation.built)
+        done = relaxation.add(term, floor, MOST_NODES, most_work=ARCS_PER_NODE * left, stop=progress.deadline.stop)
+        progress.nodes += (relaxation.work - work) // ARCS_PER_NODE + 1
         if not done:
             return False
         progress.terms[term] = max(len(relaxation.lattice.label) / size, progress.terms.get(term, 0.0))

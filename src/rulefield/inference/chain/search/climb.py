@@ -24,8 +24,11 @@ def run_climb(progress: Progress, dual: DualPotentials, most_nodes: int) -> None
     if progress.best > -np.inf:
         _climb(progress, progress.labels.copy(), most_nodes)
         return
+    if progress.hint is not None:
+        _climb(progress, progress.hint, most_nodes // 2)
+        most_nodes -= most_nodes // 2
     start = np.zeros_like(progress.labels)
-    if best_path(dual.unary, dual.arriving, dual.ahead, start) == -np.inf:
+    if progress.best == -np.inf and best_path(dual.unary, dual.arriving, dual.ahead, start) == -np.inf:
         return
     _climb(progress, start, most_nodes // 2)
     if progress.best == -np.inf:

@@ -14,8 +14,8 @@ WORTHWHILE = 0.2
 CLOSE = 1e-3
 """The dual is good enough where the model's minimum is within so many nats of the best bound."""
 
-NODES_PER_PROGRAMME = 1_000
-"""A small linear programme and the pass before it cost about as much as so many search nodes."""
+NODES_PER_PROGRAMME, CELLS_PER_NODE = 500, 8
+"""A small linear programme and the pass before it cost so many units of work, and one more for so many cells of its rows."""
 
 MOST_PROOF_PASSES = 40
 
@@ -58,7 +58,7 @@ def tighten_dual(progress: Progress, most_passes: int = MOST_PASSES) -> None:
             radius *= 0.5
         if progress.settled or progress.deadline.over:
             break
-        progress.nodes += NODES_PER_PROGRAMME
+        progress.nodes += NODES_PER_PROGRAMME + len(cuts) * len(center) // CELLS_PER_NODE
         found = _model_minimum(np.array(cuts), np.array(scores), center, radius, prepared.caps)
         if found is None or best - found[0] < CLOSE:
             break
@@ -119,7 +119,7 @@ def prove_infeasible(progress: Progress, most_passes: int = MOST_PROOF_PASSES) -
         excesses = progress.offer(labels)[1]
         if progress.best > -np.inf or number == most_passes or progress.deadline.over:
             return None
-        progress.nodes += NODES_PER_PROGRAMME
+        progress.nodes += NODES_PER_PROGRAMME + len(rows) * len(hard) // CELLS_PER_NODE
         rows.append(-excesses[hard].astype(np.float64))
         found = _next_combination(np.array(rows))
         if found is None or found[0] > -MARGIN:

@@ -1,0 +1,66 @@
+"""A labelling from a narrow product: rule by rule, only the best part of the lattice goes on."""
+
+import numpy as np
+
+from rulefield.inference.chain.dual import DualPotentials, Progress
+from rulefield.inference.chain.product import ARCS_PER_NODE, open_relaxation
+from rulefield.inference.flatten import Term
+from rulefield.inference.relaxation import Relaxation
+from rulefield.kernels.lattice.lattice import lattice_path
+
+LEAST_WIDTH = 50
+"""A dive whose lattice had to be cut below so many nodes per token is given up."""
+
+
+def run_dive(progress: Progress, dual: DualPotentials, width: int, node_limit: int) -> None:
+    """Add the rule that the best path is most wrongly charged with, to about ``width`` nodes per token, until none is.
+
+    Each time only those nodes stay whose best path is among the best, so that the lattice keeps its size: a beam over the
+    states of all rules that matter, with the relaxation before as its bound. Every best path met is a labelling that may be
+    kept; nothing is proved.
+    """
+    most = width * len(progress.labels)
+    relaxation = _narrow(progress, dual, most, node_limit)
+    while relaxation is not None and progress.nodes < node_limit and not progress.deadline.over:
+        floor = progress.best + progress.slack
+        if relaxation.bound(floor) == -np.inf:
+            return
+        labels = np.zeros_like(progress.labels)
+        lattice_path(relaxation.lattice, labels)
+        amounts, excesses = progress.offer(labels)
+        if not relaxation.left or relaxation.bound(progress.best + progress.slack) == -np.inf:
+            return
+        term = relaxation.mischarged(labels, excesses, amounts)
+        if not _add(progress, relaxation, term, most):
+            return
+
+
+def _narrow(progress: Progress, dual: DualPotentials, most: int, node_limit: int) -> Relaxation | None:
+    """Begin with all that can beat the best labelling, or as wide a window below the bound as has ``most`` nodes."""
+    gap = progress.bound - progress.best
+    width = gap if gap < np.inf else max(1.0, abs(progress.bound))
+    found = None
+    for _ in range(20):
+        found = open_relaxation(progress, dual, progress.bound - width, min(node_limit, progress.nodes + most))
+        if found is not None:
+            return found
+        width /= 2.0
+    return None
+
+
+def _add(progress: Progress, relaxation: Relaxation, term: Term, most: int) -> bool:
+    """Make a term exact in the best part of the lattice, smaller and smaller until it fits."""
+    kept = most
+    while kept >= LEAST_WIDTH * len(progress.labels):
+        through = relaxation.lattice.reach + relaxation.lattice.ahead
+        through = through[through > -np.inf]
+        floor = progress.best + progress.slack
+        if len(through) > kept:
+            floor = max(floor, float(-np.partition(-through, kept)[kept]) + relaxation.constant)
+        work = relaxation.work
+        done = relaxation.add(term, floor, 2 * most, most_work=2 * most * ARCS_PER_NODE, stop=progress.deadline.stop)
+        progress.nodes += (relaxation.work - work) // ARCS_PER_NODE + 1
+        if done:
+            return True
+        kept //= 3
+    return False

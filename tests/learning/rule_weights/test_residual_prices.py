@@ -1,5 +1,6 @@
 """Residual prices: the definition over all labellings, and the price at which a model breaks a rule as often as gold."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -9,8 +10,9 @@ from scipy.special import expit, logit, softmax
 
 from rulefield import rules as r
 from rulefield.learning.rule_weights.learners import Example, Examples
-from rulefield.learning.rule_weights.lists import Lists
+from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
 from rulefield.learning.rule_weights.residual import broken_shares, residual_price
+from rulefield.learning.rule_weights.together import prices_together
 from rulefield.problem.chain import ChainPotentials
 from rulefield.rules import RuleCompiler
 
@@ -72,3 +74,51 @@ def test_hard_rules_that_forbid_the_best_labellings_leave_the_chain_alone():
     alone = examples([r.present("c").soft("auto"), (r.count("a") >= 4).soft(0.0)])
     one = Lists.best(data.examples, 1)
     assert_allclose(broken_shares(data, one).by_model, broken_shares(alone, one).by_model)
+
+
+def lawful(data, rules):
+    """The same sequences with gold labels that are near to the model's and break few rules."""
+
+    def worth(example, labels):
+        broken = sum(rule.violation(example.tokens, [LABELS[i] for i in labels]) for rule in rules)
+        return example.potentials.score(labels) - broken
+
+    every = [np.array(labels) for labels in product(range(3), repeat=4)]
+    rows = [replace(e, gold=max(every, key=lambda labels, e=e: worth(e, labels))) for e in data.examples]
+    return Examples(rows, data.compiler, np.full(len(rules), np.nan), data.once)
+
+
+def one_after_the_other(data, lists):
+    """The definition of prices together, in loops over labellings."""
+    units = data.units(lists.labellings, lists.owner).toarray()
+    gold = (data.gold.toarray() > 0).sum(axis=0)
+    right = np.array([(x == lists.examples[i].gold).sum() for i, x in zip(lists.owner, lists.labellings)])
+    members = [np.flatnonzero(lists.owner == i) for i in range(len(lists.examples))]
+    prices, left = np.zeros(units.shape[1]), set(range(units.shape[1]))
+    while left:
+        worth = lists.score - units @ prices
+        by_model = sum(softmax(worth[own]) @ (units[own] > 0) for own in members)
+        cost = residual_price(by_model, gold, len(members))
+        rule = max(sorted(left), key=lambda i: (by_model[i] - gold[i]) * cost[i])
+        if (by_model[rule] - gold[rule]) * cost[rule] <= 0.05:
+            break
+        left.remove(rule)
+        more = [
+            right[own[np.argmax((worth - cost[rule] * units[:, rule])[own])]] - right[own[np.argmax(worth[own])]]
+            for own in members
+        ]
+        if sum(more) > 0 and sum(more) >= np.sqrt(np.square(more).sum()):
+            prices[rule] = cost[rule]
+    return prices
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_prices_together_are_those_of_the_definition(seed):
+    rules = [rule.soft("auto") for rule in (*RULES, r.first("a"), r.eventually("a", "c"), r.present("c"))]
+    data = lawful(examples(rules, seed), rules)
+    lists = Lists.best(data.examples, 30)
+    found = prices_together(MeasuredLists.of(lists, data), data.gold)
+    assert_allclose(found, one_after_the_other(data, lists))
+    assert found.any()
+    assert (found == 0).any()
+    assert found[2] == 0 or found[-1] == 0, "one fact is paid once"

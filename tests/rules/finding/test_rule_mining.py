@@ -77,9 +77,25 @@ def test_templates_of_two_types():
     assert "segments('a') + segments('b') >= 3" in texts
     assert "segments('b') - segments('a') <= 3" in texts
     # 4 singletons; sums <= 0..3 and >= 1..3; differences both ways <= 0..3 and >= 0..3, of which >= 0 repeats <= 0
-    assert len(rules) == 4 + 7 + 8 + 8 - 2
+    # lengths: >= 2, ..., 24 for two types; no sequence comes near to a limit
+    assert len(rules) == 4 + 7 + 8 + 8 - 2 + 16
     assert all(rule.weight == "learn" and rule.name for rule in rules)
     assert len({rule.name for rule in rules}) == len(rules)
+
+
+def test_lengths_are_limits_that_sequences_come_near_to():
+    y = [["a"] * n + ["b"] for n in (3, 3, 4, 4, 4, 4, 5, 5, 6, 9)]
+    rules = propose(y, scheme=None, families=["length"], min_share=0.8)
+    assert [rule.text for rule in rules] == [
+        "count('a') >= 2",
+        "count('a') >= 3",
+        "count('a') >= 4",
+        "count('a') <= 6",
+        "count('a') <= 8",
+        "count('a') <= 12",
+        "count('a') <= 16",
+    ]
+    assert rules[3].name == "at most 6 tokens of a"
 
 
 def test_hierarchies_are_compared_with_what_they_hold():

@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.base import SequenceEstimator, State
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.estimator import ChainCRF
@@ -33,8 +34,9 @@ from rulefield.estimators.parameters import (
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.ruled.files import restore_ruled, ruled_state
 from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out_examples
-from rulefield.estimators.ruled.two_stage import TwoStageDecoder, best_in_two_stages
-from rulefield.estimators.ruled.weighing import Learner, weigh
+from rulefield.estimators.ruled.prices import at_prices
+from rulefield.estimators.ruled.two_stage import TAUS, TauChoice, TwoStageDecoder
+from rulefield.estimators.ruled.weighing import Learner, Weighed, folds_of, weigh
 from rulefield.estimators.sequences import span_score
 from rulefield.estimators.types import (
     ArrayLike,
@@ -49,7 +51,7 @@ from rulefield.estimators.types import (
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import Ending, FitResult
-from rulefield.learning.rule_weights.learners import Examples
+from rulefield.learning.rule_weights.learners import costs_of
 from rulefield.parallel import n_threads
 from rulefield.rules import mine, propose
 from rulefield.rules.finding.mine import ASKED_FOR, FAMILIES
@@ -60,11 +62,10 @@ from rulefield.scikit import check_is_fitted
 DEFAULTS = {
     "perceptron": {"l1": 0.0, "l2": 1.0},
     "ssvm": {"l1": 0.0, "l2": 1.0},
-    "likelihood": {"l1": 0.5, "l2": 1.0},
+    "likelihood": {"l1": 1.0, "l2": 1.0},
 }
 
 FOLDS = 5
-TAUS = (1.0, 0.995, 0.99, 0.98, 0.97, 0.95, 0.93, 0.9, 0.85, 0.8)
 
 
 class RuledCRF(SequenceEstimator):
@@ -79,8 +80,8 @@ class RuledCRF(SequenceEstimator):
         the likelihood may move them; the others keep theirs. ``"propose"`` makes candidates by template, ``"mine"`` finds
         them in the labelled data (the likelihood then begins from their residual prices), ``"find"`` does both.
     method : {"soft", "two-stage"}, default "soft"
-        Pay learned weights; or, among labellings nearly as probable as the best (``tau``, chosen on held-out data),
-        the one that breaks least (costs then come from how often rules fail in the labels).
+        Pay learned weights; or, among labellings nearly as probable as the best (``tau``, chosen on held-out data), the
+        one whose broken rules cost least ([Fersini14]). Found rules then have residual prices, each beyond the others'.
     algorithm : {"perceptron", "ssvm", "likelihood"}, default "likelihood"
         That of [Anzaroot14]; the convex margin, with a duality gap; penalised likelihood, which needs fewer examples,
         keeps fewer of the rules that say nearly the same, and is the quickest.
@@ -97,9 +98,9 @@ class RuledCRF(SequenceEstimator):
     rate : float, default 0.1
         Step of the perceptron, in nats.
     l1, l2 : float, optional
-        Penalties (``l2`` plays no part in the perceptron): 0 and 1; for the likelihood 0.5 and 1.
+        Penalties (``l2`` plays no part in the perceptron): 0 and 1; for the likelihood 1 and 1.
     tau : float, optional
-        Fixes tau instead of choosing it.
+        Fixes tau instead of choosing it (the one nearest to 1 that is within one standard error of the best).
     only_helpful : bool, default False
         Drop learned rules that, each by itself, do not mend more held-out tokens than they spoil: for few examples.
     on_infeasible : {"raise", "relax"}, default "raise"
@@ -226,15 +227,19 @@ class RuledCRF(SequenceEstimator):
         base = done.crf
         if done.interrupted:
             return self._without_learning(base)
-        find = None
-        if isinstance(self.rules, str):
+        candidates, find = self._candidates(X, gold, base), None
+        if isinstance(self.rules, str) and self.method == "soft":
             find = partial(self._found_in, done)
-        weighed = weigh(self._candidates(X, gold, base), done, self._learner(), find)
+        elif isinstance(self.rules, str):
+            candidates = at_prices(candidates, done.prices_together(candidates))
+        weighed = weigh(candidates, done, self._learner(), find)
         self.crf_, self.rules_, self.report_ = base, weighed.rules, weighed.report
         self.n_candidates_, self.n_kept_ = len(weighed.report), weighed.n_kept
         self.gains_, self.vetoed_, self.gap_ = weighed.gains, weighed.vetoed, weighed.result.gap
         report_fit(self, weighed.result)
-        self.tau_ = self._choose_tau(weighed.data, weighed.weights) if self.method == "two-stage" else None
+        self.tau_ = None
+        if self.method == "two-stage":
+            self._choose_tau(done, weighed)
         return self
 
     def _learner(self) -> Learner:
@@ -303,21 +308,20 @@ class RuledCRF(SequenceEstimator):
         if self.rules == "propose":
             return proposed
         seen = tokens if have_texts(tokens) else None
-        if self.method == "two-stage":
-            return [*proposed, *mine(seen, y, scheme=base.scheme, price="eq30")]
         families = None if seen is None else (*FAMILIES, *ASKED_FOR)
         price = "auto" if self.algorithm == "likelihood" else "learn"
         return [*proposed, *mine(seen, y, scheme=base.scheme, price=price, families=families)]
 
-    def _choose_tau(self, data: Examples, weights: np.ndarray) -> float:
-        if self.tau is not None:
-            return float(self.tau)
-        compiler = data.compiler.with_weights(weights)
-        right = {}
-        for tau in TAUS:
-            found = [best_in_two_stages(e.potentials, compiler(e.tokens), tau) for e in data.examples]
-            right[tau] = sum(int((a == e.gold).sum()) for a, e in zip(found, data.examples))
-        return max(TAUS, key=lambda tau: (right[tau], tau))
+    def _choose_tau(self, done: CrossFitted, weighed: Weighed) -> None:
+        """Choose tau, and judge what the second stage brings, on lists of likely labellings."""
+        lists = done.lists
+        units = weighed.data.units(lists.labellings, lists.owner)
+        choice = TauChoice(lists, costs_of(units, weighed.weights), TAUS if self.tau is None else (1.0, self.tau))
+        self.tau_ = float(choice.taus[choice.best()] if self.tau is None else self.tau)
+        table = SegmentTable([str(c) for c in self.classes_], self.crf_.scheme)
+        self.gains_ = (
+            choice.gains(table, folds_of(len(lists.examples), self.random_state)) if self.tau is None else []
+        )
 
     # --- prediction -------------------------------------------------------------------------------
 

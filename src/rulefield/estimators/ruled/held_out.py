@@ -17,8 +17,9 @@ from rulefield.estimators.types import Label, LabelsLike, SequencesLike
 from rulefield.exceptions import InterruptedFitWarning, callers_level
 from rulefield.learning.rule_weights.distances import WrongSpans
 from rulefield.learning.rule_weights.learners import Example
-from rulefield.learning.rule_weights.lists import Lists
+from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
 from rulefield.learning.rule_weights.residual import BrokenShares, broken_shares
+from rulefield.learning.rule_weights.together import prices_together
 from rulefield.parallel import Threads
 from rulefield.problem.chain import ChainPotentials
 from rulefield.rules.rule import AUTO, Rule
@@ -42,6 +43,12 @@ class CrossFitted:
         """Count what breaks rules, each as if it were alone; ``.prices`` are residual prices."""
         alone = [rule.soft(AUTO, per=rule.per) for rule in rules]
         return broken_shares(measured(alone, self.examples, self.crf.classes_, self.crf.scheme), self.lists)
+
+    def prices_together(self, rules: Sequence[Rule]) -> np.ndarray:
+        """Residual prices of rules that nobody wrote, each beyond what those before it say; 0 where one does not help."""
+        alone = [rule.soft(AUTO, per=rule.per) for rule in rules]
+        data = measured(alone, self.examples, self.crf.classes_, self.crf.scheme)
+        return prices_together(MeasuredLists.of(self.lists, data), data.gold)
 
 
 def cross_fit(

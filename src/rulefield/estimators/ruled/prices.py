@@ -40,6 +40,12 @@ class Resolved:
     expected: list[float | None]
 
 
+def at_prices(rules: Sequence[Rule], prices: np.ndarray) -> list[Rule]:
+    """Rules that have a price above 0, dearest first."""
+    order = np.argsort(-prices, kind="stable")
+    return [rules[i].soft(float(prices[i]), per=rules[i].per) for i in order if prices[i] > 0]
+
+
 def measured(
     rules: Sequence[Rule], examples: Sequence[Example], classes: Sequence[Any], scheme: str | None, n_jobs: int = 1
 ) -> Examples:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.learning.rule_weights.lists import MeasuredLists
+from rulefield.learning.rule_weights.together import tokens_right
 from rulefield.rules.rule import Rule
 
 
@@ -79,10 +80,7 @@ def effects_of(lists: MeasuredLists, weights: np.ndarray) -> np.ndarray:
     Answers are the best of the lists.
     """
     own = lists.lists
-    right = np.array(
-        [(labels == own.examples[i].gold).sum() for i, labels in zip(own.owner.tolist(), own.labellings)],
-        dtype=np.int64,
-    )
+    right = tokens_right(own)
     by_rule = lists.units.tocsc()
     effects = np.zeros((len(weights), 2), dtype=np.int64)
     for r in np.flatnonzero(weights > 0):

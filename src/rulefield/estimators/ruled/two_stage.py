@@ -1,17 +1,23 @@
 """Two-stage decoding with a fitted chain: of all labelings nearly as probable as the best, the least broken."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from rulefield.data.sequences import Sequences
+from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.chain.under_rules import RuledDecoder
 from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.ruled.gains import Gain, gains
 from rulefield.inference.chain.exact import forward_backward, log_partition
 from rulefield.inference.chain.two_stage import decode_two_stage
-from rulefield.inference.result import Result
-from rulefield.problem.chain import ChainPotentials
-from rulefield.problem.chain_rules import ChainProblem, CompiledRule
+from rulefield.inference.result import TOLERANCE, Result
+from rulefield.learning.rule_weights.lists import Lists
+from rulefield.learning.rule_weights.together import tokens_right
+from rulefield.problem.chain_rules import ChainProblem
+
+TAUS = (1.0, 0.99, 0.98, 0.97, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.0)
 
 
 class TwoStageDecoder(RuledDecoder):
@@ -38,7 +44,49 @@ class TwoStageDecoder(RuledDecoder):
         return float(np.exp(labeling.score - log_partition(problem.potentials)))
 
 
-def best_in_two_stages(potentials: ChainPotentials, rules: tuple[CompiledRule, ...], tau: float) -> np.ndarray:
-    """Label numbers of the best labeling of one chain."""
-    problem = ChainProblem(potentials, rules)
-    return decode_two_stage(problem, tau=tau, log_partition=log_partition(potentials)).labels
+class TauChoice:
+    """How near to the best a labelling must be, chosen on lists of likely labellings of held-out sequences.
+
+    Of several tau the one nearest to 1 is taken whose tokens are within one standard error of the best one's: what is not
+    clearly better for looking further away stays with the model.
+
+    Parameters
+    ----------
+    lists : Lists
+    costs : ndarray, shape (n_labellings,)
+        What the rules cost each labelling; infinite where it breaks a hard one.
+    taus : sequence of float
+        From 1 downward.
+    """
+
+    def __init__(self, lists: Lists, costs: np.ndarray, taus: Sequence[float] = TAUS):
+        self.lists, self.taus = lists, np.array(taus)
+        right = tokens_right(lists)
+        score = np.where(np.isinf(costs), -np.inf, lists.score)
+        best = score[lists.best_of(score)]
+        partitions = np.array([log_partition(example.potentials) for example in lists.examples])
+        self._places = []
+        for tau in self.taus:
+            floor = best - (1 - tau) * np.abs(np.where(np.isinf(best), 0.0, best - partitions))
+            near = score >= floor[lists.owner] - TOLERANCE
+            self._places.append(
+                lists.best_of(np.where(near, -costs, -np.inf))
+            )  # the first of equals has the best score
+        self._right = right[np.array(self._places)]
+
+    def best(self, members: np.ndarray | slice = slice(None)) -> int:
+        """Return the number of the tau that some sequences ask for."""
+        right = self._right[:, members]
+        behind = right[int(np.argmax(right.sum(axis=1)))] - right
+        clearly = (behind.sum(axis=1) > 0) & (behind.sum(axis=1) ** 2 > (behind**2).sum(axis=1))
+        return int(np.argmin(clearly))
+
+    def gains(self, table: SegmentTable, folds: Sequence[np.ndarray]) -> list[Gain]:
+        """Judge what the second stage brings on sequences outside of each fold, by the tau that those inside ask for."""
+        lists, places = self.lists, self._places[0].copy()
+        for train in folds:
+            test = np.setdiff1d(np.arange(len(places)), train)
+            places[test] = self._places[self.best(train)][test]
+        gold = [example.gold for example in lists.examples]
+        plain, found = ([lists.labellings[j] for j in some] for some in (self._places[0], places))
+        return gains(gold, plain, found, table)

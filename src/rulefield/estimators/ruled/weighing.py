@@ -112,8 +112,12 @@ def _folds(n: int, how: Learner) -> list[np.ndarray]:
     """Sequences to learn from in each fold, the others being for judging gains; none where sequences are few."""
     if n < LEAST_FOR_GAINS or not how.learns:
         return []
-    order = np.random.default_rng(how.seed).permutation(n)
-    k = GAIN_FOLDS if how.algorithm == "likelihood" else 2
+    return folds_of(n, how.seed, GAIN_FOLDS if how.algorithm == "likelihood" else 2)
+
+
+def folds_of(n: int, seed: int, k: int = GAIN_FOLDS) -> list[np.ndarray]:
+    """Sequences to learn from in each of ``k`` folds."""
+    order = np.random.default_rng(seed).permutation(n)
     return [np.setdiff1d(order, order[fold::k]) for fold in range(k)]
 
 

@@ -57,6 +57,12 @@ class Example:
     gold: np.ndarray
 
 
+def costs_of(units: csr_matrix, weights: np.ndarray) -> np.ndarray:
+    """Return what rules of these weights cost each labelling (rows of ``units``); ``inf`` where one breaks a hard rule."""
+    hard = np.isinf(weights)
+    return units @ np.where(hard, 0.0, weights) + np.where((units @ hard.astype(float)) > 0, np.inf, 0.0)
+
+
 class Examples:
     """Held-out sequences with the amounts of their gold labels, decoded in threads.
 
@@ -106,8 +112,7 @@ class Examples:
 
     def fixed_costs(self, units: csr_matrix) -> np.ndarray:
         """Return what fixed rules cost each labelling (rows of ``units``); ``inf`` where one breaks a hard rule."""
-        hard = np.isinf(self._fixed)
-        return units @ np.where(hard, 0.0, self._fixed) + np.where((units @ hard.astype(float)) > 0, np.inf, 0.0)
+        return costs_of(units, self._fixed)
 
     def fixed_cost(self, units: np.ndarray) -> float:
         """Return what ``units`` of the fixed soft rules cost (hard rules are never broken by what is decoded)."""

@@ -75,11 +75,15 @@ class _Rounds:
         return Pass(value, done="" if fresh else "Decoding brought no new labelling.")
 
     def _fresh(self, decoded: list[np.ndarray]) -> dict[int, np.ndarray]:
-        """Return the labellings that are not in the sets, by sequence."""
+        """Return the labellings that are not in the sets, by sequence; most are the best of theirs."""
         lists = self.lists.lists
-        known = {(i, labels.tobytes()) for i, labels in zip(lists.owner.tolist(), lists.labellings)}
-        found = {i: np.ascontiguousarray(labels, dtype=np.int64) for i, labels in enumerate(decoded)}
-        return {i: labels for i, labels in found.items() if (i, labels.tobytes()) not in known}
+        ends = np.append(lists.first, len(lists.owner)).tolist()
+        fresh = {}
+        for i, (labels, best) in enumerate(zip(decoded, self.lists.best(self.theta).tolist())):
+            known = (lists.labellings[j] for j in (best, *range(ends[i], ends[i + 1])))
+            if not any(np.array_equal(labels, other) for other in known):
+                fresh[i] = np.ascontiguousarray(labels, dtype=np.int64)
+        return fresh
 
     def _join(self, fresh: dict[int, np.ndarray]) -> None:
         lists, order = self.lists.lists.joined(fresh, self.distance)

@@ -12,8 +12,9 @@ from rulefield.learning.rule_weights.distances import Distance, wrong_labels
 from rulefield.learning.rule_weights.learners import Example, Examples
 from rulefield.parallel import Threads
 
-K = 40
-"""Labellings of each sequence: what exact decoding finds under learned rules is hardly ever outside of these."""
+LEAST, MOST, IN_ALL = 40, 100, 20_000
+"""Labellings of each sequence, and of all of them where that leaves more than the least: what exact decoding finds under
+learned rules is hardly ever outside of these. Few sequences get longer lists, because their chain is less sure."""
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,15 @@ class Lists:
     def best(
         cls,
         examples: Sequence[Example],
-        k: int = K,
+        k: int | None = None,
         distance: Distance = wrong_labels,
         threads: Threads | None = None,
     ) -> "Lists":
-        """Return the ``k`` best labellings of each sequence, best first."""
+        """Return the ``k`` best labellings of each sequence, best first; by default 40, up to 100 where sequences are few."""
+        most = k or min(MOST, max(LEAST, IN_ALL // max(len(examples), 1)))
 
         def one(example: Example) -> tuple[list[np.ndarray], list[float], np.ndarray]:
-            found = kbest(example.potentials, k)
+            found = kbest(example.potentials, most)
             labellings = [result.labels for result in found]
             return labellings, [result.score for result in found], distance(example.gold, labellings)
 

@@ -17,7 +17,7 @@ from rulefield.kernels.chain.amounts import Automata, Steps, automaton_amounts, 
 from rulefield.parallel import Threads
 from rulefield.problem.chain_rules import Automaton, Tally
 from rulefield.rules.chain.automata import MAX_STATES
-from rulefield.rules.chain.classes import ClassSpace, remembered
+from rulefield.rules.chain.classes import ClassSpace, Remembered
 from rulefield.rules.chain.comparisons import rounded_up
 from rulefield.rules.chain.statement import Forms
 
@@ -91,7 +91,7 @@ class AmountReader:
             return np.zeros((len(self._spaces), 0), dtype=np.uint16)
         if not self._reads or not self._local or any(isinstance(x, int) for x in inputs):
             return np.concatenate([self._classes_of(x) for x in inputs], axis=1)
-        meets = remembered([token for tokens in inputs for token in tokens])
+        meets = Remembered([token for tokens in inputs for token in tokens])
         owner = np.repeat(np.arange(len(sizes)), sizes)
         return np.array([space.joined_classes(owner, meets) for space in self._spaces])
 
@@ -124,7 +124,7 @@ class AmountReader:
         key = hashable(tokens)
         found = None if key is None else self._classes.get(key)
         if found is None:
-            meets = remembered(tokens)
+            meets = Remembered(tokens)
             found = np.array([space.classes(len(tokens), meets) for space in self._spaces])
             if key is not None:
                 if len(self._classes) >= MAX_REMEMBERED:

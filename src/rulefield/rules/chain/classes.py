@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
 
 from rulefield.exceptions import RuleError
-from rulefield.rules.tokens import TokenCondition
+from rulefield.rules.tokens import TokenCondition, TokenIn
 
 LAST = "last"
 MAX_BITS = 10
@@ -109,13 +109,47 @@ def shifted(values: np.ndarray, offset: int) -> np.ndarray:
     return out
 
 
-def remembered(tokens: Sequence[Any]) -> Meets:
-    """Return a function that evaluates a condition on these tokens, once for each condition."""
-    done: dict[TokenCondition, np.ndarray] = {}
+class Remembered:
+    """Evaluates conditions on some tokens, once for each condition; those on one token once for each different text.
 
-    def meets(condition: TokenCondition) -> np.ndarray:
-        if condition not in done:
-            done[condition] = condition.over(tokens)
-        return done[condition]
+    Rules about cues are many and name one text each: where a text stands is looked up, not searched for.
+    """
 
-    return meets
+    def __init__(self, tokens: Sequence[Any]):
+        self._tokens = tokens
+        self._done: dict[TokenCondition, np.ndarray] = {}
+
+    def __call__(self, condition: TokenCondition) -> np.ndarray:
+        """Which tokens meet a condition, (n,); not to be written to."""
+        found = self._done.get(condition)
+        if found is None:
+            found = self._done[condition] = self._evaluated(condition)
+        return found
+
+    def _evaluated(self, condition: TokenCondition) -> np.ndarray:
+        if self._number is None or not condition.is_local:
+            return condition.over(self._tokens)
+        texts = self._number
+        if not isinstance(condition, TokenIn):
+            return condition.over(list(texts))[self._text]
+        own = [texts[text] for text in condition.texts if text in texts]
+        if not own:
+            return self._nowhere
+        return self._text == own[0] if len(own) == 1 else np.isin(self._text, own)
+
+    @cached_property
+    def _number(self) -> dict[str, int] | None:
+        """Numbers of the different texts; None where tokens are more than texts."""
+        if not all(type(token) is str for token in self._tokens):
+            return None
+        return {text: i for i, text in enumerate(dict.fromkeys(self._tokens))}
+
+    @cached_property
+    def _text(self) -> np.ndarray:
+        """Number of the text of each token."""
+        assert self._number is not None
+        return np.array([self._number[token] for token in self._tokens], dtype=np.int64)
+
+    @cached_property
+    def _nowhere(self) -> np.ndarray:
+        return np.zeros(len(self._tokens), dtype=bool)

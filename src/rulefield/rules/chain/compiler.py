@@ -12,7 +12,7 @@ from rulefield.exceptions import RuleError
 from rulefield.parallel import Threads
 from rulefield.problem.chain_rules import CompiledRule
 from rulefield.rules.chain.amounts import MAX_REMEMBERED, AmountReader, hashable, no_tokens
-from rulefield.rules.chain.classes import ClassSpace, Meets, remembered
+from rulefield.rules.chain.classes import ClassSpace, Meets, Remembered
 from rulefield.rules.chain.comparisons import rounded_up
 from rulefield.rules.chain.nested import Nested
 from rulefield.rules.chain.statement import Forms, Statement, amount_by_truth, rows_of
@@ -112,7 +112,7 @@ class RuleCompiler:
         self._reading = [template.space.reads_tokens for template in self.templates]
         self._base: dict[int, list[CompiledRule | None]] = {}
         self._last: dict[int, list[CompiledRule | None]] = {}
-        self._met: dict[tuple[Any, ...], dict[int, CompiledRule]] = {}
+        self._met: dict[tuple[Any, ...], _Own] = {}
         self._set_weights(np.array([_weight(rule) for rule in self.rules], dtype=np.float64))
 
     def _set_weights(self, weights: np.ndarray, drop_zero: bool = False) -> None:
@@ -148,9 +148,9 @@ class RuleCompiler:
         compiled = self._priced[n]
         if self._places:
             compiled = list(compiled)
-            own = self._own(tokens, n)
+            own = self._own(tokens)
             for place, i in self._places:
-                compiled[place] = _at_price(own[i], self.weights[i])
+                compiled[place] = _at_price(own.rule(self.templates[i], n), self.weights[i])
         return tuple(compiled)  # type: ignore[arg-type]
 
     def _at_prices(self, n: int) -> list[CompiledRule | None]:
@@ -165,13 +165,14 @@ class RuleCompiler:
             found.append(rule)
         return found
 
-    def _own(self, tokens: Sequence[Any] | int, n: int) -> dict[int, CompiledRule]:
-        """Rules that read tokens, compiled for these; inputs that were met before are remembered."""
-        key = None if isinstance(tokens, int) else hashable(tokens)
+    def _own(self, tokens: Sequence[Any] | int) -> "_Own":
+        """Rules that read tokens, compiled for these where asked for; inputs that were met before are remembered."""
+        if isinstance(tokens, int):
+            return _Own(no_tokens)
+        key = hashable(tokens)
         own = None if key is None else self._met.get(key)
         if own is None:
-            meets = self._meets(tokens)
-            own = {i: self.templates[i].compile(n, meets) for i, reads in enumerate(self._reading) if reads}
+            own = _Own(Remembered(tokens))
             if key is not None:
                 if len(self._met) >= MAX_REMEMBERED:
                     self._met.clear()
@@ -210,12 +211,24 @@ class RuleCompiler:
                 base[i] = self.templates[i].compile(n, no_tokens)
         return base
 
-    def _meets(self, tokens: Sequence[Any] | int) -> Meets:
-        return no_tokens if isinstance(tokens, int) else remembered(tokens)
-
     def _refuse_unlearned(self) -> None:
         for i in np.flatnonzero(np.isnan(self.weights)):
             raise RuleError(f"{self.rules[i].still_open()}; fit a RuledCRF, or give a number.")
+
+
+class _Own:
+    """Rules that read tokens, for one input: each is compiled when it is first asked for."""
+
+    def __init__(self, meets: Meets):
+        self._meets = meets
+        self._made: dict[int, CompiledRule] = {}
+
+    def rule(self, template: RuleTemplate, n: int) -> CompiledRule:
+        """Return the rule of a template for these n tokens, at its own weight."""
+        made = self._made.get(template.number)
+        if made is None:
+            made = self._made[template.number] = template.compile(n, self._meets)
+        return made
 
 
 def _weight(rule: Rule) -> float:

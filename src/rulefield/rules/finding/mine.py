@@ -299,22 +299,11 @@ def _written(family: str, a: str, b: str, delimiter: _Delimiter) -> tuple[Rule, 
     return at(token_equals(delimiter.text), prev=a, next=b), f"{b} follows where {delimiter.text!r} ends {a}"
 
 
-class Shares(Protocol):
-    """How often rules are broken by a model and by gold labels, and what they should cost; (n_rules,) each."""
-
-    @property
-    def by_model(self) -> np.ndarray: ...  # noqa: D102
-    @property
-    def by_gold(self) -> np.ndarray: ...  # noqa: D102
-    @property
-    def prices(self) -> np.ndarray: ...  # noqa: D102
-
-
 class Held(Protocol):
     """A model fitted on folds, as :func:`rulefield.estimators.ruled.held_out.cross_fit` makes it."""
 
-    def broken_shares(self, rules: Sequence[Rule]) -> Shares:
-        """Count what breaks rules on sequences that the model has not seen."""
+    def prices_together(self, rules: Sequence[Rule]) -> np.ndarray:
+        """Residual prices of rules on sequences that the model has not seen, each beyond what those before it say."""
         ...
 
 
@@ -332,8 +321,8 @@ def mine(
     ----------
     X, y : tokens and labels
     crf : what ``cross_fit(chain, X, y)`` made, optional
-        Gives residual prices: rules that the chain keeps by itself are left out, and of rules that the same predictions
-        and as many gold labels break, one is kept.
+        Gives residual prices, each in the light of the rules priced before it, dearest first; rules that do not mend more
+        predictions of the chain than they spoil are left out.
     price : {"auto", "learn", "eq30"}
         Without ``crf``, ``.soft("auto")`` or ``.soft("learn")``: whoever fits a ``RuledCRF`` finds the price. "eq30" is the
         price of [Fersini14], which knows nothing of the model: it pays for what the chain knows, once for each rule that
@@ -350,10 +339,6 @@ def mine(
 
 
 def _at_residual_prices(rules: list[Rule], crf: Held) -> list[Rule]:
-    """Rules that cost something beyond what the model knows; one of those that the same labellings break."""
-    shares = crf.broken_shares(rules)
-    found: dict[tuple[float, float], Rule] = {}
-    for rule, model, gold, cost in zip(rules, shares.by_model, shares.by_gold, shares.prices):
-        if cost > 0:
-            found.setdefault((round(float(model), 9), float(gold)), rule.soft(float(cost)))
-    return list(found.values())
+    """Rules that help beyond what the model and each other know, dearest first."""
+    prices = crf.prices_together(rules)
+    return [rules[i].soft(float(prices[i])) for i in np.argsort(-prices, kind="stable") if prices[i] > 0]

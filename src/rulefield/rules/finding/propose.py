@@ -1,4 +1,4 @@
-"""Candidate rules by template ([Anzaroot14], section 5): once each, pairs together, and levels of a hierarchy.
+"""Candidate rules by template: once each, pairs together, levels of a hierarchy ([Anzaroot14], section 5), and lengths.
 
 Candidates are ordinary rules with ``.soft("learn")``: whoever learns their weights drops the useless ones.
 """
@@ -13,10 +13,13 @@ import numpy as np
 from rulefield.exceptions import RuleError
 from rulefield.rules.finding.observed import NameTables, nested_types, observe, type_names
 from rulefield.rules.labels import LabelTable
-from rulefield.rules.numbers import Number, segments
+from rulefield.rules.numbers import Number, count, segments
 from rulefield.rules.rule import LEARN, Rule
 
-FAMILIES = ("singleton", "pairwise", "hierarchy")
+LENGTH = "length"
+FAMILIES = ("singleton", "pairwise", "hierarchy", LENGTH)
+LENGTHS = (2, 3, 4, 6, 8, 12, 16, 24)
+"""Numbers of tokens that lengths are held against."""
 
 
 def propose(
@@ -27,7 +30,7 @@ def propose(
     min_share: float = 0.6,
     labels: Sequence[str] | None = None,
 ) -> list[Rule]:
-    """Propose rules about how many segments of each type a sequence has.
+    """Propose rules about how many segments of each type a sequence has, and how many tokens they take.
 
     Parameters
     ----------
@@ -35,9 +38,10 @@ def propose(
         Gold labels; sequences with unknown labels are left out.
     scheme : str or None
         ``"auto"`` guesses it from the labels.
-    families : some of "singleton", "pairwise", "hierarchy"
+    families : some of "singleton", "pairwise", "hierarchy", "length"
         ``segments(a) <= 1`` and ``>= 1``; sums and differences of two types against ``bounds``, in both directions; a type
-        against the types inside it, ``segments(a) - segments(b) >= 0`` and ``<= 0``.
+        against the types inside it, ``segments(a) - segments(b) >= 0`` and ``<= 0``; ``count(a) <= k`` and ``>= k`` tokens,
+        which a chain cannot know: where labelled sequences are few, they help as much as the others together.
     bounds : sequence of int
     min_share : float
         Leave out rules that hold in a smaller share of ``y``. A rule broken by more than 1 / 2.75 of the gold labels
@@ -60,13 +64,34 @@ def propose(
     counts = np.array([tables.starts(ids).sum(axis=1) for ids in data.sequences]).reshape(len(data), len(names))
     column = {name: counts[:, i] for i, name in enumerate(names)}
     found: dict[tuple[str, ...], Rule] = {}
-    for family in families:
+    for family in (family for family in families if family != LENGTH):
         for parts, sign, bound in _TEMPLATES[family](names, data.table, bounds):
             value = sum((factor * column[name] for factor, name in parts), np.zeros(len(data), dtype=np.int64))
             share = float(np.mean(value <= bound if sign == "<=" else value >= bound))
             if share >= min_share:
                 found.setdefault(_key(parts, sign, bound), _rule(parts, sign, bound))
-    return list(found.values())
+    lengths = _lengths(names, tables, data.sequences, min_share) if LENGTH in families else ()
+    return [*found.values(), *lengths]
+
+
+def _lengths(
+    names: Sequence[str], tables: NameTables, sequences: Sequence[np.ndarray], min_share: float
+) -> Iterator[Rule]:
+    """At most and at least so many tokens of a type; limits that no sequence comes near to are left out."""
+    tokens = np.array([tables.matches[:, ids].sum(axis=1) for ids in sequences]).reshape(len(sequences), len(names))
+    for name, own in zip(names, tokens.T):
+        for bound in LENGTHS:
+            if len(own) and np.mean(own <= bound) >= min_share and bound < 2 * own.max():
+                yield _length_rule(name, "<=", bound)
+            if len(own) and np.mean(own >= bound) >= min_share:
+                yield _length_rule(name, ">=", bound)
+
+
+@lru_cache(maxsize=10_000)
+def _length_rule(name: str, sign: str, bound: int) -> Rule:
+    rule = count(name) <= bound if sign == "<=" else count(name) >= bound
+    assert isinstance(rule, Rule)
+    return rule.soft(LEARN).named(f"{'at most' if sign == '<=' else 'at least'} {bound} tokens of {name}")
 
 
 Candidate = tuple[tuple[tuple[int, str], ...], str, int]

@@ -33,7 +33,7 @@ from rulefield.estimators.parameters import (
 )
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.ruled.files import restore_ruled, ruled_state
-from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out_examples
+from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, default_folds, held_out_examples
 from rulefield.estimators.ruled.prices import at_prices
 from rulefield.estimators.ruled.two_stage import TAUS, TauChoice, TwoStageDecoder
 from rulefield.estimators.ruled.weighing import Learner, Weighed, folds_of, weigh
@@ -65,8 +65,6 @@ DEFAULTS = {
     "likelihood": {"l1": 1.0, "l2": 1.0},
 }
 
-FOLDS = 5
-
 
 class RuledCRF(SequenceEstimator):
     """Finds out, on held-out data, which rules a chain should follow and what breaking them should cost.
@@ -87,8 +85,8 @@ class RuledCRF(SequenceEstimator):
         keeps fewer of the rules that say nearly the same, and is the quickest.
     cv : int or "prefit", optional
         Folds: weights are learned on potentials of models that have not seen the sequence, and the chain is then
-        fitted on everything. ``"prefit"`` takes a fitted chain, and ``fit`` gets held-out data. By default 5, and
-        ``"prefit"`` where the chain is fitted already.
+        fitted on everything. ``"prefit"`` takes a fitted chain, and ``fit`` gets held-out data. By default 5 (10
+        below a hundred sequences), and ``"prefit"`` where the chain is fitted already.
     cutoff : float, default 1.0
         Rules to be learned whose importance is lower are dropped before learning: by default those that gold labels break
         more often than the model does. The paper's 2.75 throws most of the gain away.
@@ -276,7 +274,7 @@ class RuledCRF(SequenceEstimator):
         crf = ChainCRF() if self.crf is None else self.crf
         if isinstance(crf, CrossFitted):
             return crf
-        cv = self._folds(crf)
+        cv = self._folds(crf, len(y))
         if cv == "prefit":
             check_is_fitted(
                 crf, msg="the chain of a RuledCRF must be fitted where cv='prefit'; fit it first, or give cv=5."
@@ -285,11 +283,11 @@ class RuledCRF(SequenceEstimator):
         with ProgressLine(f"fitting {cv} folds", bool(self.verbose)):
             return cross_fit(crf, X, y, int(cv), self.random_state)
 
-    def _folds(self, crf: ChainCRF) -> int | str:
+    def _folds(self, crf: ChainCRF, n: int) -> int | str:
         """Return ``cv``, or what it is by default."""
         if self.cv is not None:
             return self.cv
-        return "prefit" if crf.__sklearn_is_fitted__() else FOLDS
+        return "prefit" if crf.__sklearn_is_fitted__() else default_folds(n)
 
     def _candidates(self, X: SequencesLike, y: list[list[Any]], base: ChainCRF) -> list[Rule]:
         if not isinstance(self.rules, str):

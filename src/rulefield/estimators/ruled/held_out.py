@@ -25,6 +25,9 @@ from rulefield.problem.chain import ChainPotentials
 from rulefield.rules.rule import AUTO, Rule
 
 
+FOLDS, MANY_FOLDS, FEW_SEQUENCES = 5, 10, 100
+
+
 @dataclass(frozen=True)
 class CrossFitted:
     """A chain fitted on some sequences, and each one's potentials by a chain that has not seen it."""
@@ -55,11 +58,14 @@ def cross_fit(
     crf: ChainCRF,
     X: SequencesLike,
     y: LabelsLike,
-    cv: int = 5,
+    cv: int | None = None,
     random_state: int = 0,
     held_out: tuple[SequencesLike, LabelsLike] | None = None,
 ) -> CrossFitted:
     """Fit a chain on everything and on ``cv`` folds, once; several :class:`RuledCRF` can then share the work.
+
+    By default there are five folds, ten where sequences are few: what rules are weighed on should be nearly as good as the
+    chain of all sequences, and forty examples teach clearly less than forty-five.
 
     ``held_out`` (X, y) are further sequences to learn rules from: the chain is not fitted on them. Features are made once and
     shared by the folds, whose weights are those of features that they saw. Folds begin from 0: the chain of all sequences
@@ -79,7 +85,7 @@ def cross_fit(
     if shared is not None:
         plain.set_params(features=None)
     rows: list[Example] = []
-    for train, test in KFold(cv, shuffle=True, random_state=random_state).split(np.arange(len(gold))):
+    for train, test in KFold(cv or default_folds(len(gold)), shuffle=True, random_state=random_state).split(np.arange(len(gold))):
         known = picked(X if shared is None else shared, train)
         fold, told = _fitted(plain, known, [gold[i] for i in train])  # its warnings are those of the base
         if any(issubclass(warning.category, InterruptedFitWarning) for warning in told):
@@ -89,6 +95,11 @@ def cross_fit(
     if held_out is not None:
         rows += held_out_examples(base, as_list(held_out[0]), [list(row) for row in held_out[1]])
     return CrossFitted(base, rows)
+
+
+def default_folds(n: int) -> int:
+    """Folds of ``n`` sequences."""
+    return MANY_FOLDS if MANY_FOLDS <= n < FEW_SEQUENCES else FOLDS
 
 
 def _can_share_features(crf: ChainCRF) -> bool:

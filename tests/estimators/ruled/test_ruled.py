@@ -14,8 +14,16 @@ from rulefield.datasets import make_citations
 from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.ruled.gains import gains
 from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out_examples
+from rulefield.estimators.ruled.prices import measured
+from rulefield.estimators.ruled.two_stage import TauChoice
 from rulefield.exceptions import InfeasibleError, InputError, RuleError
+from rulefield.inference.chain.exact import log_partition
+from rulefield.inference.chain.two_stage import decode_two_stage
+from rulefield.learning.rule_weights.learners import Example, costs_of
+from rulefield.learning.rule_weights.lists import Lists
 from rulefield.metrics import span_f1, token_accuracy
+from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules.finding.mine import ASKED_FOR, FAMILIES
 
 
@@ -218,13 +226,13 @@ def test_a_chain_that_is_not_fitted_is_told_the_way_out():
         RuledCRF(ChainCRF(), cv="prefit").fit([["a"]], [["x"]])
 
 
-def test_by_default_rules_are_found_on_five_folds(data):
+def test_by_default_rules_are_found_on_folds_ten_where_sequences_are_few(data):
     X, y = data[0][:15], data[1][:15]
     ruled = RuledCRF(ChainCRF(scheme="BIO", max_iter=5), n_jobs=2).fit(X, y)
     found = [*r.propose(y, scheme="BIO"), *r.mine(X, y, scheme="BIO", families=(*FAMILIES, *ASKED_FOR))]
     assert ruled.n_candidates_ == len(found)
     assert [row.rule for row in ruled.report_] == [rule.label for rule in found]
-    same = RuledCRF(ChainCRF(scheme="BIO", max_iter=5), cv=5, algorithm="likelihood", rules="find").fit(X, y)
+    same = RuledCRF(ChainCRF(scheme="BIO", max_iter=5), cv=10, algorithm="likelihood", rules="find").fit(X, y)
     assert same.rules_ == ruled.rules_
 
 
@@ -277,3 +285,48 @@ def test_scores_are_counted_as_chains_count_them(data):
     ruled = RuledCRF(chain, rules=[]).fit(data[2], data[3])
     assert ruled.score(data[2], data[3]) == chain.score(data[2], data[3])
     assert ruled.score(data[2], data[3]) != span_f1(data[3], list(chain.predict(data[2])), scheme=None)
+
+
+def test_a_fitted_chain_that_makes_no_mistake_is_asked_whether_it_saw_the_data(data):
+    chain = ChainCRF(scheme="BIO", l2=1e-3).fit(data[0][:8], data[1][:8])
+    assert list(chain.predict(data[0][:8])) == list(data[1][:8])
+    with pytest.warns(UserWarning, match="makes no mistake on these 8 sequences.*cv=5"):
+        assert not RuledCRF(chain, rules="propose").fit(data[0][:8], data[1][:8]).rules_
+
+
+def test_reports_tell_what_a_rule_mended_and_spoiled(crf, data, tmp_path):
+    ruled = RuledCRF(crf, rules="propose").fit(data[2], data[3])
+    plain, rule = list(crf.predict(data[2])), ruled.rules_[0]
+    row = next(row for row in ruled.report_ if row.rule == rule.label)
+    alone = list(crf.predict(data[2], rules=[rule]))
+    right = [np.array([a == b for row, g in zip(rows, data[3]) for a, b in zip(row, g)]) for rows in (plain, alone)]
+    assert row.acted == sum(a != b for a, b in zip(plain, alone))
+    assert (row.mended, row.spoiled) == ((right[1] & ~right[0]).sum(), (right[0] & ~right[1]).sum())
+    assert row.helped == row.mended - row.spoiled
+    ruled.save(tmp_path / "m")
+    assert rf.load(tmp_path / "m").report_ == ruled.report_
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_second_stage_of_lists_is_that_of_the_engine(seed):
+    rng = np.random.default_rng(seed)
+    rules = [(r.count("a") <= 1).soft(0.7), r.before("a", "b").soft(1.3), r.first("c")]
+    rows = [
+        Example(["x"] * 3, ChainPotentials(rng.normal(size=(3, 3)), rng.normal(size=(3, 3))), rng.integers(0, 3, 3))
+        for _ in range(8)
+    ]
+    every = measured(rules, rows, ["a", "b", "c"], None)
+    lists = Lists.best(rows, 27)
+    costs = costs_of(every.units(lists.labellings, lists.owner), np.array([0.7, 1.3, np.inf]))
+    choice = TauChoice(lists, costs, (1.0, 0.9, 0.5, 0.0))
+    for k, tau in enumerate(choice.taus):
+        for i, row in enumerate(rows):
+            problem = ChainProblem(row.potentials, every.compiler(row.tokens))
+            answer = decode_two_stage(problem, tau=float(tau), log_partition=log_partition(row.potentials))
+            assert lists.labellings[choice._places[k][i]].tolist() == answer.labels.tolist()
+    right = choice._right.sum(axis=1)
+    best = choice._right[int(np.argmax(right))]
+    chosen = choice.best()
+    behind = best - choice._right
+    assert behind[chosen].sum() <= np.sqrt((behind[chosen] ** 2).sum())
+    assert all(row.sum() > np.sqrt((row**2).sum()) for row in behind[:chosen]), "the first that is near enough"

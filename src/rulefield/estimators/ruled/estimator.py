@@ -33,7 +33,13 @@ from rulefield.estimators.parameters import (
 )
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.ruled.files import restore_ruled, ruled_state
-from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, default_folds, held_out_examples
+from rulefield.estimators.ruled.held_out import (
+    CrossFitted,
+    cross_fit,
+    default_folds,
+    held_out_examples,
+    warn_of_training_data,
+)
 from rulefield.estimators.ruled.prices import at_prices
 from rulefield.estimators.ruled.two_stage import TAUS, TauChoice, TwoStageDecoder
 from rulefield.estimators.ruled.weighing import Learner, Weighed, folds_of, weigh
@@ -279,7 +285,10 @@ class RuledCRF(SequenceEstimator):
             check_is_fitted(
                 crf, msg="the chain of a RuledCRF must be fitted where cv='prefit'; fit it first, or give cv=5."
             )
-            return CrossFitted(copy.deepcopy(crf), held_out_examples(crf, X, y))
+            done = CrossFitted(copy.deepcopy(crf), held_out_examples(crf, X, y))
+            if self.cv is None:
+                warn_of_training_data(done)
+            return done
         with ProgressLine(f"fitting {cv} folds", bool(self.verbose)):
             return cross_fit(crf, X, y, int(cv), self.random_state)
 

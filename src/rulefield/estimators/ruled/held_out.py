@@ -24,7 +24,6 @@ from rulefield.parallel import Threads
 from rulefield.problem.chain import ChainPotentials
 from rulefield.rules.rule import AUTO, Rule
 
-
 FOLDS, MANY_FOLDS, FEW_SEQUENCES = 5, 10, 100
 
 
@@ -85,7 +84,9 @@ def cross_fit(
     if shared is not None:
         plain.set_params(features=None)
     rows: list[Example] = []
-    for train, test in KFold(cv or default_folds(len(gold)), shuffle=True, random_state=random_state).split(np.arange(len(gold))):
+    for train, test in KFold(cv or default_folds(len(gold)), shuffle=True, random_state=random_state).split(
+        np.arange(len(gold))
+    ):
         known = picked(X if shared is None else shared, train)
         fold, told = _fitted(plain, known, [gold[i] for i in train])  # its warnings are those of the base
         if any(issubclass(warning.category, InterruptedFitWarning) for warning in told):
@@ -164,6 +165,20 @@ def held_out_examples(
             stacklevel=callers_level(),
         )
     return out
+
+
+def warn_of_training_data(held: CrossFitted) -> None:
+    """Say so where a fitted chain makes no mistake: it has probably seen these sequences, and rules learn from mistakes."""
+    lists = held.lists
+    if len(held.examples) and all(
+        np.array_equal(lists.labellings[j], example.gold) for j, example in zip(lists.first, held.examples)
+    ):
+        warnings.warn(
+            f"the fitted chain makes no mistake on these {len(held.examples)} sequences, so rules have nothing to learn; "
+            "if it was trained on them, give cv=5, which fits it on folds (cv='prefit' says that they are new to it).",
+            UserWarning,
+            stacklevel=callers_level(),
+        )
 
 
 def _widened(potentials: ChainPotentials, column: np.ndarray, m: int) -> ChainPotentials:

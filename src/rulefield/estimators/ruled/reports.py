@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.learning.rule_weights.lists import MeasuredLists
-from rulefield.learning.rule_weights.together import tokens_right
 from rulefield.rules.rule import Rule
 
 
@@ -14,7 +13,8 @@ class RuleReport:
     """How a rule fared on the held-out data.
 
     ``importance`` counts sequences that the plain model breaks over those that gold labels break; ``acted`` sequences
-    whose labels this rule alone changes; ``helped`` tokens that became right by it minus tokens that became wrong.
+    whose labels this rule alone changes; ``mended`` and ``spoiled`` tokens that became right and wrong by it, ``helped`` the
+    first minus the second.
     """
 
     rule: str
@@ -26,6 +26,12 @@ class RuleReport:
     helped: int
     expected_by_model: float | None = None
     """Sequences in which the model is expected to break a rule that was ``.soft("auto")``."""
+    spoiled: int = 0
+
+    @property
+    def mended(self) -> int:
+        """Tokens that became right by the rule alone."""
+        return self.helped + self.spoiled
 
     @property
     def contradicted(self) -> bool:
@@ -45,7 +51,8 @@ class RuleReport:
             )
         return (
             f"{self.weight:8.3f}  importance {self.importance:6.2f}  broken by model/gold "
-            f"{self.broken_by_model}/{self.broken_by_gold}  acted {self.acted}  helped {self.helped:+d}  {self.rule}"
+            f"{self.broken_by_model}/{self.broken_by_gold}  acted {self.acted}  mended {self.mended}  spoiled "
+            f"{self.spoiled}  {self.rule}"
         )
 
 
@@ -58,7 +65,7 @@ def rule_reports(
     effects: np.ndarray,
     expected: list[float | None],
 ) -> list[RuleReport]:
-    """Return a report for each candidate; ``effects`` (n_rules, 2) are those of rules with weight."""
+    """Return a report for each candidate; ``effects`` (n_rules, 3) are those of rules with weight."""
     return [
         RuleReport(
             rule.label,
@@ -67,26 +74,28 @@ def rule_reports(
             int(broken[r]),
             int(gold[r]),
             acted=int(effects[r, 0]) if weights[r] > 0 else 0,
-            helped=int(effects[r, 1]) if weights[r] > 0 else 0,
+            helped=int(effects[r, 1] - effects[r, 2]) if weights[r] > 0 else 0,
             expected_by_model=expected[r],
+            spoiled=int(effects[r, 2]) if weights[r] > 0 else 0,
         )
         for r, rule in enumerate(rules)
     ]
 
 
 def effects_of(lists: MeasuredLists, weights: np.ndarray) -> np.ndarray:
-    """Return what each rule does by itself: sequences that it changes, tokens mended minus tokens spoiled; (n_rules, 2).
+    """Return what each rule does by itself: sequences that it changes, tokens mended, tokens spoiled; (n_rules, 3).
 
     Answers are the best of the lists.
     """
     own = lists.lists
-    right = tokens_right(own)
     by_rule = lists.units.tocsc()
-    effects = np.zeros((len(weights), 2), dtype=np.int64)
+    effects = np.zeros((len(weights), 3), dtype=np.int64)
     for r in np.flatnonzero(weights > 0):
         here = slice(by_rule.indptr[r], by_rule.indptr[r + 1])
         worth = lists.worth.copy()
         worth[by_rule.indices[here]] -= weights[r] * by_rule.data[here]
         best = own.best_of(worth)
-        effects[r] = (best != own.first).sum(), (right[best] - right[own.first]).sum()
+        for i in np.flatnonzero(best != own.first).tolist():
+            before, after = (own.labellings[j[i]] == own.examples[i].gold for j in (own.first, best))
+            effects[r] += 1, (after & ~before).sum(), (before & ~after).sum()
     return effects

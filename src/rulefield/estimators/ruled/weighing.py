@@ -96,10 +96,10 @@ def weigh(candidates: list[Rule], held: CrossFitted, how: Learner, find: Finder 
     weights = np.zeros(len(rules))
     weights[tried[main]] = result.theta if not vetoed else work.prior[main] if find is None else 0.0
     weights = every.weights(weights)
-    effects = np.zeros((len(rules), 2), dtype=np.int64)
+    effects = np.zeros((len(rules), 3), dtype=np.int64)
     effects[tried[main]] = effects_of(work.alone.columns(main), weights[tried[main]])
     if how.only_helpful:
-        weights = np.where(every.learned & (resolved.prior == 0) & (effects[:, 1] <= 0), 0.0, weights)
+        weights = np.where(every.learned & (resolved.prior == 0) & (effects[:, 1] <= effects[:, 2]), 0.0, weights)
     report = rule_reports(
         resolved.rules[: len(candidates)], weights, importance, broken, gold, effects, resolved.expected
     )

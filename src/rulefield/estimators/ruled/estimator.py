@@ -241,7 +241,7 @@ class RuledCRF(SequenceEstimator):
         self.n_candidates_, self.n_kept_ = len(weighed.report), weighed.n_kept
         self.gains_, self.vetoed_, self.gap_ = weighed.gains, weighed.vetoed, weighed.result.gap
         report_fit(self, weighed.result)
-        self.tau_ = None
+        self.tau_: float | None = None
         if self.method == "two-stage":
             self._choose_tau(done, weighed)
         return self

@@ -69,6 +69,13 @@ class MinedRule:
         return f"{self.words} ({self.confidence:.1%} of {self.satisfied + self.violated}, cost {self.cost:.2f})"
 
 
+class MinedRules(list[MinedRule]):
+    """Rules that were found; ``print`` shows them in words, one per line."""
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self)) or "no rule holds often enough"
+
+
 def violation_cost(satisfied: int, violated: int, smoothing: float = 0.5) -> float:
     """Cost of breaking a rule: -log of the share of instances that break it, smoothed.
 
@@ -192,8 +199,10 @@ def mine_table(
     min_confidence: float = 0.9,
     delimiters: Sequence[str] = DELIMITERS,
     labels: Sequence[str] | None = None,
-) -> list[MinedRule]:
+) -> MinedRules:
     """Find rules of the five families of [Fersini14] (eqs. 17-21), dearest first.
+
+    ``print(mine_table(X, y))`` answers "what rules does my data follow?" in words.
 
     Parameters
     ----------
@@ -236,7 +245,7 @@ def mine_table(
             good = (found.satisfied >= min_support) & (found.satisfied >= min_confidence * total)
             for i, j in np.argwhere(good & _unrelated(names, data.table)):
                 mined.append(_mined(family, names[i], names[j], delimiter, found, i, j))
-    return _without_repetition(sorted(mined, key=lambda m: (-m.cost, -m.support)))
+    return MinedRules(_without_repetition(sorted(mined, key=lambda m: (-m.cost, -m.support))))
 
 
 def _without_repetition(mined: list[MinedRule]) -> list[MinedRule]:

@@ -1,7 +1,7 @@
 """Two stages ([Fersini14]): the prices of the paper against residual ones, tau chosen on folds with a standard error.
 
 The chain and the sets are those of learned_rules.py: Cora (300 to learn from), US50 (51) and names of companies (400).
-Mined rules have the prices of eq. 30 or residual prices found together; both choose tau on the cross-fitted training part, one
+Mined rules have the prices of eq. 30 or residual prices found together; both choose tau on the cross-fitted training part, a
 standard error from the best. Beside them the same rules paid softly. Each test part is read once per row.
 
     RULEFIELD_DATA=... python benchmarks/papers/two_stage.py [--sets cora,us50,companies] [--splits 5] [--jobs 1]

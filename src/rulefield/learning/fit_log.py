@@ -30,7 +30,8 @@ class Objective(Protocol):
     """A function to minimise. The same theta gives the same answer, whatever was asked before.
 
     One that is found by iteration may have a method ``settle()``, which a search calls after each step that it keeps: later
-    evaluations then begin where the last one ended.
+    evaluations then begin where the last one ended. Its ``precision``, if it has one, is the share of the value that
+    such iterations leave open.
     """
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:

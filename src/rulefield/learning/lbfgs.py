@@ -128,15 +128,18 @@ def _line_search(
 ) -> Point | None:
     """Walk along ``direction`` to a point that satisfies the weak Wolfe conditions; None where there is none.
 
-    Bisection between a length that is too short and one that is too long, doubling until there is one; where rounding
-    hides the fall, the best point seen is taken if it is lower.
+    Bisection between a length that is too short and one that is too long, doubling until there is one; where rounding (or
+    the objective's own ``precision``) hides the fall, the best point seen is taken if it is lower.
     """
     slope = dot(here.gradient, direction)
     if not slope < 0.0:
         return None
     low, high = 0.0, np.inf
     best: Point | None = None
+    hidden = getattr(objective, "precision", 0.0) * abs(here.value)
     for _ in range(MOST_TRIALS):
+        if -length * slope < hidden:
+            break
         there = _evaluate(objective, here.theta + length * direction, rule)
         if np.isfinite(there.value) and there.value < (here.value if best is None else best.value):
             best = there

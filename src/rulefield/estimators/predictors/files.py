@@ -1,6 +1,7 @@
-"""scikit-learn predictors as plain numbers and back: linear ones and pipelines of them; no code is kept, none is run.
+"""scikit-learn predictors as plain numbers and back: linear ones, trees and pipelines of them; no code is kept, none is run.
 
-A predictor is its class (of the few listed here), its constructor's parameters and the arrays that it learned.
+A predictor is its class (of the few listed here), its constructor's parameters and the arrays that it learned; fitted
+trees come back as :class:`SavedTrees`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from rulefield.estimators.predictors.cross_fitting import Prior, ScoreTask
+from rulefield.estimators.predictors.trees import NODES, TREES, SavedTrees
 from rulefield.exceptions import ModelFileError
 from rulefield.forms import LARGEST_WEIGHT, Form, check_arrays
 
@@ -22,11 +24,12 @@ LEARNED: dict[type, tuple[str, ...]] = {
     LogisticRegression: ("classes_", "coef_", "intercept_", "n_features_in_", "n_iter_"),
     Prior: ("classes_", "shares"),
     Ridge: ("coef_", "intercept_", "n_features_in_"),
+    SavedTrees: (*(f"{name}_" for name in NODES), "root_", "values_", "base_", "classes_", "n_features_in_"),
     StandardScaler: ("mean_", "var_", "scale_", "n_samples_seen_", "n_features_in_"),
 }
 """What each predictor has learned when it is fitted."""
-CLASSIFIERS, REGRESSORS = (LogisticRegression, Prior), (LinearRegression, Ridge)
-_CLASSES = {cls.__name__: cls for cls in (*LEARNED, Pipeline)}
+CLASSIFIERS, REGRESSORS = (LogisticRegression, Prior, SavedTrees), (LinearRegression, Ridge)
+_CLASSES = {cls.__name__: cls for cls in (*LEARNED, *TREES, Pipeline)}
 Arrays = dict[str, np.ndarray]
 
 
@@ -66,6 +69,7 @@ def remake(plain: Any) -> Any:
 
 def fitted_state(predictor: Any, name: str, arrays: Arrays) -> Any:
     """Return a fitted predictor as :func:`describe` does; what it has learned goes to ``arrays`` under ``name``."""
+    predictor = _as_arrays(predictor)
     described = describe(predictor)
     for part, step in _steps(predictor, name):
         for learned in LEARNED[type(step)]:
@@ -83,9 +87,20 @@ def refit(plain: Any, name: str, arrays: Mapping[str, np.ndarray], task: ScoreTa
     _check_learned(steps, kept, task)
     for step, learned, place in places:
         if place in kept:
-            single = learned in _SINGLE or (learned == "intercept_" and np.ndim(getattr(step, "coef_", 0)) == 1)
+            single = (learned in _SINGLE and kept[place].size == 1) or (
+                learned == "intercept_" and np.ndim(getattr(step, "coef_", 0)) == 1
+            )
             setattr(step, learned, kept[place].item() if single else kept[place])
+    if isinstance(steps[-1][1], SavedTrees):
+        steps[-1][1].check()
     return predictor
+
+
+def _as_arrays(predictor: Any) -> Any:
+    """Return a fitted predictor with its trees as arrays."""
+    if type(predictor) is Pipeline:
+        return Pipeline([(name, _as_arrays(step)) for name, step in predictor.steps], memory=predictor.memory)
+    return SavedTrees.of(predictor) if type(predictor) in TREES else predictor
 
 
 def _check_learned(steps: Sequence[tuple[str, Any]], arrays: Mapping[str, np.ndarray], task: ScoreTask) -> None:
@@ -98,7 +113,7 @@ def _check_learned(steps: Sequence[tuple[str, Any]], arrays: Mapping[str, np.nda
         forms = {f"{part}.{learned}": form for learned, form in _forms(step, part, arrays).items()}
         sizes = check_arrays(arrays, forms, sizes)
         width = arrays.get(f"{part}.n_features_in_")
-        if width is not None and int(width[0]) != sizes["features"]:
+        if width is not None and int(width[0]) != sizes.get("features", width[0]):
             raise ModelFileError(f"the array '{part}.n_features_in_' of the model file does not fit; save it again.")
 
 
@@ -110,7 +125,9 @@ def _forms(step: Any, part: str, arrays: Mapping[str, np.ndarray]) -> dict[str, 
         own = {"mean_": _numbers("features"), "var_": _numbers("features", least=0.0)}
         own["scale_"] = _numbers("features", least=1.0 / LARGEST_WEIGHT)
         own = {name: form for name, form in own.items() if f"{part}.{name}" in arrays}
-        return {**own, "n_samples_seen_": _SEEN, "n_features_in_": _COUNT}
+        by_column = len(arrays.get(f"{part}.n_samples_seen_", ())) > 1  # where numbers were missing
+        seen = replace(_SEEN, shape=("features",)) if by_column else _SEEN
+        return {**own, "n_samples_seen_": seen, "n_features_in_": _COUNT}
     if isinstance(step, LogisticRegression):
         rows = "1" if len(arrays.get(f"{part}.classes_", ())) <= 2 else "classes"
         return {
@@ -120,6 +137,8 @@ def _forms(step: Any, part: str, arrays: Mapping[str, np.ndarray]) -> dict[str, 
             "n_iter_": Form(("int32", "int64"), ("runs",)),
             "n_features_in_": _COUNT,
         }
+    if isinstance(step, SavedTrees):
+        return _TREE_FORMS
     several = np.ndim(arrays.get(f"{part}.coef_", ())) == 2
     each = "targets" if several and len(arrays.get(f"{part}.intercept_", ())) > 1 else "1"
     return {
@@ -137,6 +156,18 @@ _COUNT = Form(("int64", "int32"), ("1",), least=0.0)
 _SEEN = replace(_COUNT, dtypes=("int64", "int32", "float64"))
 _SINGLE = ("n_features_in_", "n_samples_seen_")
 _CLASS_NUMBERS = Form(("int64", "int32"), ("classes",), below="task", ascending=True)
+_NODE = Form(("int64",), ("nodes",), least=0.0)
+_TREE_FORMS = {
+    **dict.fromkeys(("feature_", "left_", "right_"), _NODE),
+    "leaf_": replace(_NODE, least=-1.0),
+    "threshold_": Form(("float64",), ("nodes",)),
+    "missing_left_": Form(("bool",), ("nodes",)),
+    "root_": Form(("int64",), ("trees",), below="nodes"),
+    "values_": _numbers("leaves", "width"),
+    "base_": _numbers("width"),
+    "classes_": _CLASS_NUMBERS,
+    "n_features_in_": _COUNT,
+}
 
 
 def _steps(predictor: Any, name: str) -> Sequence[tuple[str, Any]]:
@@ -147,10 +178,10 @@ def _steps(predictor: Any, name: str) -> Sequence[tuple[str, Any]]:
 
 
 def _refuse_strangers(predictor: Any) -> None:
-    if type(predictor) in LEARNED or (type(predictor) is Pipeline and predictor.memory is None):
+    if type(predictor) in (*LEARNED, *TREES) or (type(predictor) is Pipeline and predictor.memory is None):
         return
     kind = type(predictor).__name__ if isinstance(predictor, BaseEstimator) else f"{predictor!r}"
-    known = ", ".join(sorted(cls.__name__ for cls in LEARNED if cls is not Prior))
+    known = ", ".join(sorted(cls.__name__ for cls in (*LEARNED, *TREES) if cls not in (Prior, SavedTrees)))
     raise ModelFileError(
         f"the predictor {kind} cannot be kept in a model file, which holds no code (only {known} and pipelines of them "
         "can): pass without_predictors=True to save the field alone (it then reads the scores that predictor_scores "

@@ -127,6 +127,9 @@ class GraphLikelihood:
     [Wainwright05], [Gimpel10]
     """
 
+    precision = 1e-7
+    """Share of the value that messages which have not quite settled leave open: no line search looks for less."""
+
     def __init__(self, model: GraphModel, shards: Sequence[GraphShard], l2: float = 0.0, n_jobs: int | None = None):
         self.model, self.shards, self.l2, self.threads = model, list(shards), l2, Threads(n_jobs)
         self._free = [field_of(shard) for shard in self.shards]

@@ -18,8 +18,6 @@ from rulefield.learning.chain.transitions import TransitionFactors
 from rulefield.models.chain import ChainModel, span
 from rulefield.parallel import Threads, shard_bounds
 
-COLUMNS = 1 << 15  # of the gradient, that a thread adds up at a time
-
 
 class _Part(NamedTuple):
     """What a shard answers: its value, its expected counts, the sequences that need log space."""
@@ -149,15 +147,24 @@ class ChainLikelihood:
     ) -> float:
         model, layout = self.model, self.model.layout
         weights, ends = self.packing.weights(layout.state(theta)), self._ends(theta)
-        parts = self.threads.map(lambda s: self._part(s, weights, ends, steps), range(len(self._bounds) - 1))
-        layout.state(gradient)[:] += self._joined(parts)[self.packing.position]
-        sums = np.sum([part.counts.steps for part in parts], axis=0)
-        layout.transition(gradient)[:] += self.factors.expected_counts(theta, sums)
-        layout.start(gradient)[:] += np.sum([part.counts.start for part in parts], axis=0)[model.start_label]
-        layout.end(gradient)[:] += np.sum([part.counts.end for part in parts], axis=0)[model.end_label]
-        for part in parts:
+        sums = Gradient(
+            shared=np.zeros(self.packing.n_work + 1),
+            own=np.zeros(0),
+            own_from=np.uint64(0),
+            steps=np.zeros(self.factors.buffer_size),
+            start=np.zeros(padded(model.n_labels)),
+            end=np.zeros(padded(model.n_labels)),
+        )
+        value, shards = 0.0, range(len(self._bounds) - 1)
+        for s, part in enumerate(self.threads.stream(lambda s: self._part(s, weights, ends, steps), shards)):
+            value += part.value
             odd[part.odd] = 1
-        return float(sum(part.value for part in parts))
+            self._add(sums, part.counts, s)
+        layout.state(gradient)[:] += sums.shared[self.packing.position]
+        layout.transition(gradient)[:] += self.factors.expected_counts(theta, sums.steps)
+        layout.start(gradient)[:] += sums.start[model.start_label]
+        layout.end(gradient)[:] += sums.end[model.end_label]
+        return value
 
     def _part(self, s: int, weights: np.ndarray, ends: Ends, steps: DenseSteps | SparseSteps) -> "_Part":
         """Work through shard ``s``: reads what is shared, returns arrays of its own."""
@@ -188,20 +195,13 @@ class ChainLikelihood:
         )
         return _Part(value, counts, np.flatnonzero(odd))
 
-    def _joined(self, parts: list["_Part"]) -> np.ndarray:
-        """Work space of the expected counts: shared ones added in the order of shards, blocks of them in threads."""
-        n_shared = self.packing.n_shared
-        work = np.concatenate([np.zeros(n_shared), *(part.counts.own for part in parts), np.zeros(1)])
-
-        def add(first: int) -> np.ndarray:
-            total = np.zeros(min(COLUMNS, n_shared - first))
-            for part in parts:
-                total += part.counts.shared[first : first + len(total)]
-            return total
-
-        for first, total in zip(range(0, n_shared, COLUMNS), self.threads.map(add, range(0, n_shared, COLUMNS))):
-            work[first : first + len(total)] = total
-        return work
+    def _add(self, sums: Gradient, counts: Gradient, s: int) -> None:
+        """Add the counts of shard ``s``, which come in the order of shards; ``sums.shared`` has all places."""
+        n_shared, own_from = self.packing.n_shared, self.packing.own_from
+        sums.shared[:n_shared] += counts.shared
+        sums.shared[int(own_from[s]) : int(own_from[s + 1])] = counts.own
+        for total, part in ((sums.steps, counts.steps), (sums.start, counts.start), (sums.end, counts.end)):
+            total += part
 
     def _ends(self, theta: np.ndarray) -> Ends:
         model, layout = self.model, self.model.layout

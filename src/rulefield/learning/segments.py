@@ -7,7 +7,8 @@ from itertools import pairwise
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.kernels.segments.parts import COUNTED, gold_parts_batch
+from rulefield.inference.segments.exact import empty_counts
+from rulefield.kernels.segments.parts import gold_parts_batch
 from rulefield.kernels.segments.sums import segment_sums_batch
 from rulefield.learning.chain.margin import as_rates
 from rulefield.learning.fit_log import penalized
@@ -83,7 +84,7 @@ class SegmentLikelihood:
     def _shard(self, theta: np.ndarray, shard: SegmentShard) -> tuple[float, np.ndarray]:
         data, n = shard.sequences, len(shard.sequences)
         parts = self.model.parts(theta, data, shard.rows, shard.matches)
-        counts = parts._replace(**{name: np.zeros_like(getattr(parts, name)) for name in COUNTED})
+        counts = empty_counts(parts)
         totals, scores = np.empty(n), np.empty(n)
         segment_sums_batch(parts, data.offsets, shard.weight, counts, totals)
         gold_parts_batch(parts, data.offsets, shard.gold.opens, shard.gold.labels, shard.weight, counts, scores)

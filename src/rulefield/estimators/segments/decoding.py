@@ -8,9 +8,9 @@ import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InfeasibleError
-from rulefield.inference.segments.exact import as_roles
+from rulefield.inference.segments.exact import as_roles, empty_counts
 from rulefield.kernels.segments.best import best_segments_batch
-from rulefield.kernels.segments.parts import COUNTED, SegmentParts, gold_parts_batch
+from rulefield.kernels.segments.parts import SegmentParts, gold_parts_batch
 from rulefield.kernels.segments.sums import segment_sums_batch
 from rulefield.models.pairs import csr_rows
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
@@ -75,14 +75,14 @@ class SegmentDecoder:
     def _log_likelihood(self, data: SegmentData, gold: Segmentation) -> np.ndarray:
         _, totals, parts = self._sums(data, False)
         scores = np.empty(len(totals))
-        ignored, unweighted = _zeros(parts), np.zeros(len(totals))
+        ignored, unweighted = empty_counts(parts), np.zeros(len(totals))
         gold_parts_batch(parts, data.sequences.offsets, gold.opens, gold.labels, unweighted, ignored, scores)
         return scores - totals
 
     def _sums(self, data: SegmentData, marginals: bool) -> tuple[SegmentParts, np.ndarray, SegmentParts]:
         """Return expected parts (zeros unless ``marginals``), log partition functions, and scores of parts."""
         parts, totals = self._parts(data), np.empty(len(data.sequences))
-        counts = _zeros(parts) if marginals else parts._replace(token=parts.token[:0])
+        counts = empty_counts(parts) if marginals else parts._replace(token=parts.token[:0])
         segment_sums_batch(parts, data.sequences.offsets, np.ones(len(totals)), counts, totals)
         return counts, totals, parts
 
@@ -97,7 +97,3 @@ class SegmentDecoder:
         for a, b in pairwise(bounds if len(bounds) > 1 else [0, 0]):
             tokens = int(sequences.offsets[a]), int(sequences.offsets[b])
             yield SegmentData(sequences[a:b], data.matches.within(*tokens))
-
-
-def _zeros(parts: SegmentParts) -> SegmentParts:
-    return parts._replace(**{name: np.zeros_like(getattr(parts, name)) for name in COUNTED})

@@ -271,6 +271,7 @@ def _solve_large(parts: GraphParts, search: Search, budget: Budget) -> str:
     rounds = min(MOST_ROUNDS, max(LAST_ROUNDS, ENTRIES // entries))
     descend(search, rounds, deadline=budget.deadline)
     if search.is_open:
+        propose(search, 4 * EASY)
         _mend(parts, search, budget)
         descend(search, rounds // 2, deadline=budget.deadline)
     if not search.is_open:
@@ -466,6 +467,7 @@ def _solve_piece(
     search = begin(piece.parts)
     descend(search, deadline=budget.deadline)
     if not use_milp:
+        budget.eliminate(search, plan_elimination(search, FAIR))
         budget.search(search)
     small = use_milp or search.network.n_nodes <= MANY_NODES
     if search.is_open and small and len(piece.parts.potentials.pairwise) <= MILP_COLUMNS:

@@ -18,6 +18,7 @@ MOST_ENTRIES = 2**18  # of tables to begin with: rules over many nodes are no ta
 MOST_WORK = 2**32  # entries looked at: some seconds
 SPARE = 0.4  # labels per node, beyond one, with which looking for a labelling begins
 SHRINK, GROW, TRIES = 0.5, 2.0, 4
+TRIES_LARGE, LARGE = 10, 1_000  # on graphs of more nodes
 
 
 @dataclass(frozen=True)
@@ -76,7 +77,7 @@ def propose(search: Search, most: float) -> None:
     if not len(spare):
         return
     found, limit = None, spare[min(len(spare) - 1, int(SPARE * network.n_nodes))]
-    for _ in range(TRIES):
+    for _ in range(TRIES if network.n_nodes <= LARGE else TRIES_LARGE):
         trial = _plan(search, np.where(short <= limit, unary, -np.inf), most, (False,))
         if trial is None and found is not None:
             break

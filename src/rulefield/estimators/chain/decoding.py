@@ -19,11 +19,14 @@ from rulefield.inference.chain.exact import (
     viterbi_batch,
 )
 from rulefield.models.chain import ChainModel
-from rulefield.parallel import in_threads
+from rulefield.parallel import in_threads, n_threads
 from rulefield.problem.chain import ChainPotentials
 
 CHUNK_SCORES = 1 << 21  # scores held at a time by a thread: 16 MB
 T = TypeVar("T")
+
+MOST_TOGETHER, LEAST_TASKS = 32, 8
+"""Sequences handed to a thread at once, and tasks per thread below which fewer are."""
 
 
 class ChainDecoder:
@@ -120,8 +123,19 @@ class ChainDecoder:
         return clamp(made, allowed[int(data.offsets[i]) : int(data.offsets[i + 1])])
 
     def each(self, n: int, work: Callable[[int], T]) -> list[T]:
-        """Return ``[work(0), ..., work(n - 1)]``, on several threads."""
-        return in_threads(work, range(n), self.n_jobs)
+        """Return ``[work(0), ..., work(n - 1)]``, on several threads.
+
+        Many small pieces of work are handed over together: handing one over costs as much as an easy sequence does.
+        """
+        together = max(1, min(MOST_TOGETHER, n // (LEAST_TASKS * n_threads(self.n_jobs))))
+        if together == 1:
+            return in_threads(work, range(n), self.n_jobs)
+        parts = in_threads(
+            lambda first: [work(i) for i in range(first, min(first + together, n))],
+            range(0, n, together),
+            self.n_jobs,
+        )
+        return [answer for part in parts for answer in part]
 
     def _scores(
         self, data: Sequences, allowed: np.ndarray | None, first: int, last: int

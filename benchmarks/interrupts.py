@@ -82,7 +82,7 @@ def learners(n: int) -> dict[str, Fit]:
     )
     for algorithm in ("perceptron", "ssvm", "likelihood"):
         found[f"rules {algorithm}"] = of(
-            lambda algorithm=algorithm: RuledCRF(chain_crf, **{RULED: algorithm}), X[-12:], y[-12:]
+            lambda algorithm=algorithm: RuledCRF(chain_crf, algorithm=algorithm), X[-12:], y[-12:]
         )
     found["segments"] = of(lambda: SegmentCRF(scheme="BIO", tol=1e-9), X, y)
     found["joint"] = of(
@@ -152,7 +152,6 @@ def _spans(tokens: list[str], labels: list[str]) -> list[tuple[int, int, str]]:
 CHAIN_SGD = (
     {"algorithm": "likelihood", "solver": "sgd"} if "solver" in ChainCRF().get_params() else {"algorithm": "sgd"}
 )
-RULED = "algorithm" if "algorithm" in RuledCRF(None, []).get_params() else "learner"
 
 
 def interrupt(fit: Fit, after: float) -> str:

@@ -103,6 +103,7 @@ def test_pdf_lines_and_rulings_are_read(tmp_path):
     ("name", "text", "told"),
     [
         ("a.xml", "<PcGts><Page", "is not XML"),
+        ("a.xml", '<?xml version="1.0" encoding="no-such"?><PcGts/>', "is not XML"),
         ("a.xml", "<other/>", "no known form"),
         ("a.xml", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "refused"),
         ("a.xml", '<PcGts><Page imageWidth="x" imageHeight="1"/></PcGts>', "imageWidth"),

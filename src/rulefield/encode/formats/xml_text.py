@@ -16,7 +16,7 @@ def xml_root(text: str | bytes, place: str) -> Element:
 
     try:
         return fromstring(text, forbid_dtd=False)
-    except ParseError as error:
+    except (ParseError, LookupError) as error:
         raise bad_record(place, f"is not XML: {error}.") from None
     except DefusedXmlException as error:
         raise bad_record(place, f"holds an entity or an outside reference, which are refused ({error}).") from None

@@ -22,7 +22,7 @@ check: test lint
 # The suite with the oldest dependencies that pyproject.toml allows, on Python 3.11, and with the newest on the newest Python here.
 OLDEST = .venv-oldest
 NEWEST = .venv-newest
-NEWEST_PYTHON ?= $(shell for v in 3.14 3.13 3.12 3.11; do python$$v -c "" 2>/dev/null && echo python$$v && break; done)
+NEWEST_PYTHON ?= $(shell for v in 3.14 3.13 3.12 3.11; do PYENV_VERSION=$$v python$$v -c "import sys; print(sys.executable)" 2>/dev/null && break; done)
 
 test-oldest: $(OLDEST)/.ready
 	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile

@@ -27,7 +27,9 @@ candidates = r.propose(y[train], families=["singleton", "pairwise"], bounds=(1,)
 print(len(candidates), "candidates, such as", candidates[0])
 
 # %% Weights by the structured perceptron, cut off at zero, on data that the chain has not seen.
-ruled = rf.RuledCRF(crf, rules=candidates, algorithm="perceptron", max_iter=3, rate=0.3).fit(X[dev], y[dev])
+ruled = rf.RuledCRF(crf, cv="prefit", rules=candidates, algorithm="perceptron", max_iter=3, rate=0.3).fit(
+    X[dev], y[dev]
+)
 print(*ruled.report().splitlines()[:12], sep="\n")  # the dearest
 
 # %% What it brings on new citations.

@@ -39,6 +39,7 @@ def run_learn(model: str, file: str, output: str, options: LearnOptions, quiet: 
     tokens, labels = read_labelled(file, options, quiet)
     ruled = RuledCRF(
         chain,
+        cv="prefit",
         rules=_candidates(options.rules),
         method=options.method,
         algorithm=options.algorithm,

@@ -65,7 +65,7 @@ def _penalty(name: str, given: str, usual: Any) -> Any:
 
 LEARN = "learn"
 """``--rules learn``: candidates by template, weights learned by cross-validation."""
-FOLDS = 5
+LEAST_SEQUENCES = 5
 
 
 def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainOptions, quiet: bool) -> None:
@@ -197,16 +197,15 @@ def fit_ruled(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet
     from rulefield.rules import text
     from rulefield.rules.finding.observed import fully_labelled
 
-    if len(tokens) < FOLDS or not all(map(fully_labelled, labels)):
+    if len(tokens) < LEAST_SEQUENCES or not all(map(fully_labelled, labels)):
         raise InputError(
-            f"--rules learn, and rules files with weights to be found, need at least {FOLDS} sequences, every label known; "
-            "train on fewer or partial labels without rules, then use rulefield rules learn with a fully labelled file."
+            f"--rules learn, and rules files with weights to be found, need at least {LEAST_SEQUENCES} sequences, every "
+            "label known; train on fewer or partial labels without rules, then use rulefield rules learn with a fully labelled "
+            "file."
         )
     rules = "find" if options.rules == LEARN else text.load(str(options.rules))
     crf = make_crf(tokens, labels, replace(options, rules=LEARN), quiet)
-    ruled = RuledCRF(
-        crf, rules=rules, cv=FOLDS, random_state=options.seed, n_jobs=options.jobs, verbose=progress(quiet)
-    )
+    ruled = RuledCRF(crf, rules=rules, random_state=options.seed, n_jobs=options.jobs, verbose=progress(quiet))
     return ruled.fit(tokens, labels)
 
 

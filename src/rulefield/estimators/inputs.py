@@ -22,7 +22,7 @@ from rulefield.persistence import pack_strings, unpack_strings
 
 PORTION = 1000
 """Sequences whose features are made at a time: strings are larger than what they are encoded to."""
-MOST_KEPT = 8_000
+MOST_KEPT = 12_000
 """Distinct tokens that prediction remembers."""
 LEAST_TOKENS = 40
 """Fewer tokens are described one by one: that is as quick, and loads no compiled code."""

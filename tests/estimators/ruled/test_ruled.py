@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 import rulefield as rf
 from rulefield import ChainCRF, RuledCRF
@@ -49,7 +49,7 @@ CANDIDATES = [
 @pytest.mark.parametrize("learner", ["perceptron", "ssvm", "likelihood"])
 def test_useless_rules_are_dropped_and_accuracy_does_not_suffer(crf, data, learner):
     _, _, X_dev, y_dev, X_test, y_test = data
-    ruled = RuledCRF(crf, rules=CANDIDATES, algorithm=learner, max_iter=4, cutoff=0.0).fit(X_dev, y_dev)
+    ruled = RuledCRF(crf, cv="prefit", rules=CANDIDATES, algorithm=learner, max_iter=4, cutoff=0.0).fit(X_dev, y_dev)
     assert "never broken" not in [rule.name for rule in ruled.rules_]
     assert all(rule.weight > 0 for rule in ruled.rules_)
     plain, better = (token_accuracy(y_test, list(m.predict(X_test))) for m in (crf, ruled))
@@ -59,12 +59,15 @@ def test_useless_rules_are_dropped_and_accuracy_does_not_suffer(crf, data, learn
 
 
 def test_same_weights_for_any_number_of_threads(crf, data):
-    fits = [RuledCRF(crf, rules=CANDIDATES, max_iter=2, cutoff=0, n_jobs=n).fit(data[2], data[3]) for n in (1, 2)]
+    fits = [
+        RuledCRF(crf, cv="prefit", rules=CANDIDATES, max_iter=2, cutoff=0, n_jobs=n).fit(data[2], data[3])
+        for n in (1, 2)
+    ]
     assert fits[0].rules_ == fits[1].rules_
 
 
 def test_proposed_and_saved(crf, data, tmp_path):
-    ruled = RuledCRF(crf, rules="propose", max_iter=1, n_jobs=2).fit(data[2], data[3])
+    ruled = RuledCRF(crf, cv="prefit", rules="propose", max_iter=1, n_jobs=2).fit(data[2], data[3])
     assert ruled.n_candidates_ > ruled.n_kept_ >= len(ruled.rules_)
     assert str(ruled.n_candidates_) in ruled.report()
     ruled.save(tmp_path / "m")
@@ -77,7 +80,7 @@ def test_proposed_and_saved(crf, data, tmp_path):
 
 
 def test_two_stage_with_mined_rules_chooses_tau(crf, data):
-    ruled = RuledCRF(crf, rules="mine", method="two-stage").fit(data[2][:12], data[3][:12])
+    ruled = RuledCRF(crf, cv="prefit", rules="mine", method="two-stage").fit(data[2][:12], data[3][:12])
     assert 0.8 <= ruled.tau_ <= 1.0
     answers = ruled.decode(data[4][:4])
     assert all(answer.status == "optimal" for answer in answers)
@@ -98,20 +101,26 @@ def test_cross_fitting_takes_further_held_out_sequences(data):
     assert list(fitted.crf.predict(data[4])) == list(chain.fit(data[0], data[1]).predict(data[4]))
     last = fitted.examples[-1]
     assert [fitted.crf.classes_[k] for k in last.gold] == list(data[3][-1])
-    ruled = RuledCRF(fitted, rules=CANDIDATES, algorithm="likelihood").fit([], [])
+    ruled = RuledCRF(fitted, cv="prefit", rules=CANDIDATES, algorithm="likelihood").fit([], [])
     assert sum(row.broken_by_gold >= 0 for row in ruled.report_) == len(CANDIDATES)
 
 
 def test_penalties_depend_on_the_learner_and_the_cutoff_is_one(crf, data):
     broken = {}
     for cutoff in (1.0, 1e9):
-        ruled = RuledCRF(crf, rules=CANDIDATES, algorithm="likelihood", cutoff=cutoff, l1=0.01).fit(data[2], data[3])
+        ruled = RuledCRF(crf, cv="prefit", rules=CANDIDATES, algorithm="likelihood", cutoff=cutoff, l1=0.01).fit(
+            data[2], data[3]
+        )
         broken[cutoff] = ruled.n_kept_
         assert ruled.get_params()["cutoff"] == cutoff
     important = [row for row in ruled.report_ if row.importance >= 1]
     assert broken[1.0] == len(important)
     assert broken[1e9] == sum(row.importance >= 1e9 for row in ruled.report_)
-    assert not RuledCRF(crf, rules=CANDIDATES, algorithm="likelihood", cutoff=0, l1=1e6).fit(data[2], data[3]).rules_
+    assert (
+        not RuledCRF(crf, cv="prefit", rules=CANDIDATES, algorithm="likelihood", cutoff=0, l1=1e6)
+        .fit(data[2], data[3])
+        .rules_
+    )
 
 
 def test_auto_prices_are_residual_and_wrong_rules_are_not_obeyed(crf, data, tmp_path):
@@ -123,7 +132,7 @@ def test_auto_prices_are_residual_and_wrong_rules_are_not_obeyed(crf, data, tmp_
     with pytest.raises(RuleError, match='the price of "one author" is still to be found'):
         crf.predict(data[4], rules=rules[:1])
     with pytest.warns(UserWarning, match='1 rules are not obeyed.*"no title"'):
-        ruled = RuledCRF(crf, rules=rules, algorithm="perceptron").fit(data[2], data[3])
+        ruled = RuledCRF(crf, cv="prefit", rules=rules, algorithm="perceptron").fit(data[2], data[3])
     done = CrossFitted(crf, held_out_examples(crf, data[2], data[3]))
     prices = done.broken_shares(rules[:2]).prices
     assert prices[0] > 0
@@ -139,10 +148,10 @@ def test_auto_prices_are_residual_and_wrong_rules_are_not_obeyed(crf, data, tmp_
 
     own = ruled.rules_[0].weight
     with pytest.warns(UserWarning, match="not obeyed"):
-        held = RuledCRF(crf, rules=rules, algorithm="likelihood", l2=1e6).fit(data[2], data[3])
+        held = RuledCRF(crf, cv="prefit", rules=rules, algorithm="likelihood", l2=1e6).fit(data[2], data[3])
     assert held.rules_[0].weight == pytest.approx(own, abs=1e-3), "regularised toward the price"
     with pytest.warns(UserWarning, match="not obeyed"):
-        moved = RuledCRF(crf, rules=rules, algorithm="likelihood").fit(data[2], data[3])
+        moved = RuledCRF(crf, cv="prefit", rules=rules, algorithm="likelihood").fit(data[2], data[3])
     assert moved.vetoed_ == (moved.rules_[0].weight == own), "a veto gives the price back"
     assert moved.vetoed_ == (moved.gains_[0].points < -moved.gains_[0].error)
 
@@ -175,7 +184,7 @@ def test_gains_are_those_of_the_metrics_and_saved(crf, data, tmp_path):
     draws = [rng.integers(0, len(gold), len(gold)) for _ in range(400)]
     drawn = [[gain.points for gain in gains(*([side[i] for i in rows] for side in ids), table)] for rows in draws]
     assert np.array([gain.error for gain in found]) == pytest.approx(np.std(drawn, axis=0), rel=0.25)
-    ruled = RuledCRF(crf, rules=CANDIDATES, cutoff=0.0).fit(data[2], data[3])
+    ruled = RuledCRF(crf, cv="prefit", rules=CANDIDATES, cutoff=0.0).fit(data[2], data[3])
     assert [gain.measure for gain in ruled.gains_] == ["tokens", "whole", "spans"]
     assert "held-out gain" in ruled.report()
     ruled.save(tmp_path / "m")
@@ -184,11 +193,11 @@ def test_gains_are_those_of_the_metrics_and_saved(crf, data, tmp_path):
 
 def test_bad_options(crf, data):
     with pytest.raises(InputError, match="method must be one of 'soft', 'two-stage'"):
-        RuledCRF(crf, method="hard").fit(data[2], data[3])
+        RuledCRF(crf, cv="prefit", method="hard").fit(data[2], data[3])
     with pytest.raises(InputError, match="cv must be"):
         RuledCRF(crf, cv=1).fit(data[2], data[3])
     with pytest.raises(InputError, match="rules must be"):
-        RuledCRF(crf, rules="invent").fit(data[2], data[3])
+        RuledCRF(crf, cv="prefit", rules="invent").fit(data[2], data[3])
 
 
 def test_only_helpful_rules_are_kept(crf, data):
@@ -196,9 +205,9 @@ def test_only_helpful_rules_are_kept(crf, data):
     given = r.present("author").soft(0.01).named("given")
     candidates = [*r.propose(data[3], scheme="BIO"), given]
     every, some = (
-        RuledCRF(crf, rules=candidates, algorithm="perceptron", max_iter=3, cutoff=1.0, only_helpful=only).fit(
-            data[2], data[3]
-        )
+        RuledCRF(
+            crf, cv="prefit", rules=candidates, algorithm="perceptron", max_iter=3, cutoff=1.0, only_helpful=only
+        ).fit(data[2], data[3])
         for only in (False, True)
     )
     helped = {row.rule: row.helped for row in every.report_}
@@ -215,9 +224,9 @@ def test_impossible_held_out_labels_are_left_out(crf, data, learner):
     y[3][0] = "I-" + y[3][0].split("-")[1]
     options = {"algorithm": learner, "max_iter": 2, "cutoff": 0.0}
     with pytest.warns(UserWarning, match="1 held-out sequences have labels that the scheme forbids, the first is 3"):
-        some = RuledCRF(crf, rules=CANDIDATES, **options).fit(X, y)
+        some = RuledCRF(crf, cv="prefit", rules=CANDIDATES, **options).fit(X, y)
     keep = [i for i in range(12) if i != 3]
-    without = RuledCRF(crf, rules=CANDIDATES, **options).fit([X[i] for i in keep], [y[i] for i in keep])
+    without = RuledCRF(crf, cv="prefit", rules=CANDIDATES, **options).fit([X[i] for i in keep], [y[i] for i in keep])
     assert some.rules_ == without.rules_
 
 
@@ -248,7 +257,7 @@ def test_rules_are_found_where_tokens_have_no_texts(data):
 
 @pytest.fixture(scope="module")
 def two_stage(crf, data):
-    return RuledCRF(crf, rules="mine", method="two-stage").fit(data[2][:12], data[3][:12])
+    return RuledCRF(crf, cv="prefit", rules="mine", method="two-stage").fit(data[2][:12], data[3][:12])
 
 
 def test_two_stage_decoding_takes_known_labels_and_engines_and_refuses_the_rest(two_stage, data):
@@ -282,7 +291,7 @@ def test_two_stage_decoding_names_or_relaxes_contradictions(two_stage, data):
 def test_scores_are_counted_as_chains_count_them(data):
     """Prefixed labels tell the scheme where none was given."""
     chain = ChainCRF(max_iter=10).fit(data[0], data[1])
-    ruled = RuledCRF(chain, rules=[]).fit(data[2], data[3])
+    ruled = RuledCRF(chain, cv="prefit", rules=[]).fit(data[2], data[3])
     assert ruled.score(data[2], data[3]) == chain.score(data[2], data[3])
     assert ruled.score(data[2], data[3]) != span_f1(data[3], list(chain.predict(data[2])), scheme=None)
 
@@ -290,12 +299,24 @@ def test_scores_are_counted_as_chains_count_them(data):
 def test_a_fitted_chain_that_makes_no_mistake_is_asked_whether_it_saw_the_data(data):
     chain = ChainCRF(scheme="BIO", l2=1e-3).fit(data[0][:8], data[1][:8])
     assert list(chain.predict(data[0][:8])) == list(data[1][:8])
-    with pytest.warns(UserWarning, match="makes no mistake on these 8 sequences.*cv=5"):
-        assert not RuledCRF(chain, rules="propose").fit(data[0][:8], data[1][:8]).rules_
+    with pytest.warns(UserWarning, match="makes no mistake on these 8 sequences.*fitted on folds"):
+        assert not RuledCRF(chain, cv="prefit", rules="propose").fit(data[0][:8], data[1][:8]).rules_
+
+
+def test_a_fitted_chain_is_cloned_and_fitted_on_folds_by_default(data):
+    """As in scikit-learn's meta-estimators: whether the chain was fitted before, and on what, changes nothing."""
+    fresh = ChainCRF(scheme="BIO", max_iter=8)
+    X, y = data[0][:20], data[1][:20]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        fitted = clone(fresh).fit(data[2], data[3])
+        made = [RuledCRF(chain, rules=CANDIDATES, random_state=0).fit(X, y) for chain in (fresh, fitted)]
+    assert [rule.text for rule in made[0].rules_] == [rule.text for rule in made[1].rules_]
+    assert np.array_equal(made[0].crf_.theta_, made[1].crf_.theta_)
 
 
 def test_reports_tell_what_a_rule_mended_and_spoiled(crf, data, tmp_path):
-    ruled = RuledCRF(crf, rules="propose").fit(data[2], data[3])
+    ruled = RuledCRF(crf, cv="prefit", rules="propose").fit(data[2], data[3])
     plain, rule = list(crf.predict(data[2])), ruled.rules_[0]
     row = next(row for row in ruled.report_ if row.rule == rule.label)
     alone = list(crf.predict(data[2], rules=[rule]))

@@ -8,7 +8,6 @@ from typing import Any
 
 from rulefield.cli.corpus import JSON_NAMES
 from rulefield.cli.training import (
-    FOLDS,
     LEARN,
     TrainOptions,
     chosen_penalties,
@@ -108,6 +107,4 @@ def _model(options: TrainOptions, quiet: bool) -> Any:
 
     rules = "find" if options.rules == LEARN else text.load(str(options.rules))
     crf = make_crf([["text"]], [["O"]], replace(options, scheme=scheme, rules=LEARN), quiet)
-    return RuledCRF(
-        crf, rules=rules, cv=FOLDS, random_state=options.seed, n_jobs=options.jobs, verbose=progress(quiet)
-    )
+    return RuledCRF(crf, rules=rules, random_state=options.seed, n_jobs=options.jobs, verbose=progress(quiet))

@@ -92,7 +92,7 @@ class RuledCRF(SequenceEstimator):
     cv : int or "prefit", optional
         Folds: weights are learned on potentials of models that have not seen the sequence, and the chain is then
         fitted on everything. ``"prefit"`` takes a fitted chain, and ``fit`` gets held-out data. By default 5 (10
-        below a hundred sequences), and ``"prefit"`` where the chain is fitted already.
+        below a hundred sequences), also where the chain is fitted already: as everywhere in scikit-learn, it is cloned.
     cutoff : float, default 1.0
         Rules to be learned whose importance is lower are dropped before learning: by default those that gold labels break
         more often than the model does. The paper's 2.75 throws most of the gain away.
@@ -280,23 +280,16 @@ class RuledCRF(SequenceEstimator):
         crf = ChainCRF() if self.crf is None else self.crf
         if isinstance(crf, CrossFitted):
             return crf
-        cv = self._folds(crf, len(y))
+        cv = default_folds(len(y)) if self.cv is None else self.cv
         if cv == "prefit":
             check_is_fitted(
                 crf, msg="the chain of a RuledCRF must be fitted where cv='prefit'; fit it first, or give cv=5."
             )
             done = CrossFitted(copy.deepcopy(crf), held_out_examples(crf, X, y))
-            if self.cv is None:
-                warn_of_training_data(done)
+            warn_of_training_data(done)
             return done
         with ProgressLine(f"fitting {cv} folds", bool(self.verbose)):
             return cross_fit(crf, X, y, int(cv), self.random_state)
-
-    def _folds(self, crf: ChainCRF, n: int) -> int | str:
-        """Return ``cv``, or what it is by default."""
-        if self.cv is not None:
-            return self.cv
-        return "prefit" if crf.__sklearn_is_fitted__() else default_folds(n)
 
     def _candidates(self, X: SequencesLike, y: list[list[Any]], base: ChainCRF) -> list[Rule]:
         if not isinstance(self.rules, str):

@@ -175,7 +175,7 @@ def warn_of_training_data(held: CrossFitted) -> None:
     ):
         warnings.warn(
             f"the fitted chain makes no mistake on these {len(held.examples)} sequences, so rules have nothing to learn; "
-            "if it was trained on them, give cv=5, which fits it on folds (cv='prefit' says that they are new to it).",
+            "if it was trained on them, leave cv='prefit' out: the chain is then fitted on folds.",
             UserWarning,
             stacklevel=callers_level(),
         )

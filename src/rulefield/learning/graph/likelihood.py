@@ -106,6 +106,10 @@ def field_of(shard: GraphShard) -> ReweightedField | CasesField | SmallField:
     return CasesField(shard, hubs, ReweightedField) if any(map(len, hubs)) else ReweightedField(shard)
 
 
+def _is_exact(field: ReweightedField | CasesField | SmallField) -> bool:
+    return isinstance(field, SmallField) or field.shard.batch.is_forest
+
+
 class GraphLikelihood:
     r"""Negative log-likelihood of labelled graphs and its gradient.
 
@@ -127,12 +131,13 @@ class GraphLikelihood:
     [Wainwright05], [Gimpel10]
     """
 
-    precision = 1e-7
-    """Share of the value that messages which have not quite settled leave open: no line search looks for less."""
+    precision: float
+    """Share of the value that messages on loops, which have not quite settled, leave open: no line search looks for less."""
 
     def __init__(self, model: GraphModel, shards: Sequence[GraphShard], l2: float = 0.0, n_jobs: int | None = None):
         self.model, self.shards, self.l2, self.threads = model, list(shards), l2, Threads(n_jobs)
         self._free = [field_of(shard) for shard in self.shards]
+        self.precision = 0.0 if all(map(_is_exact, self._free)) else 1e-7
         self._clamped = [None if shard.complete else field_of(shard) for shard in self.shards]
         self._margin = [_log_cost(shard) for shard in self.shards]
 

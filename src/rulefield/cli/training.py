@@ -200,8 +200,8 @@ def fit_ruled(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet
     if len(tokens) < LEAST_SEQUENCES or not all(map(fully_labelled, labels)):
         raise InputError(
             f"--rules learn, and rules files with weights to be found, need at least {LEAST_SEQUENCES} sequences, every "
-            "label known; train on fewer or partial labels without rules, then use rulefield rules learn with a fully labelled "
-            "file."
+            "label known; train on fewer or partial labels without rules, then use rulefield rules learn with a fully "
+            "labelled file."
         )
     rules = "find" if options.rules == LEARN else text.load(str(options.rules))
     crf = make_crf(tokens, labels, replace(options, rules=LEARN), quiet)

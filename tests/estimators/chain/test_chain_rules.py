@@ -10,6 +10,7 @@ from sklearn.model_selection import cross_val_predict
 import rulefield as rf
 from rulefield import ChainCRF
 from rulefield import rules as r
+from rulefield.datasets import make_citations
 from rulefield.estimators.chain import under_rules
 from rulefield.exceptions import InfeasibleError, InputError, RuleError
 
@@ -161,3 +162,30 @@ def test_kbest_where_rules_are_too_many_for_exact_sums(crf, monkeypatch):
     monkeypatch.setattr(under_rules, "LISTED", 4)  # too few to tell
     with pytest.raises(InputError, match="too many nodes"):
         crf.predict_kbest([x], rules=RULES, k=3)
+
+
+def test_what_breaks_no_rule_is_answered_in_one_pass_with_the_same_words(monkeypatch):
+    """Under rules most sequences need no engine; what the pass over all of them says is what an engine says of each."""
+    X, y = make_citations(60, seed=2, noise=0.6)
+    crf = ChainCRF(scheme="BIO", max_iter=8).fit(X[:20], y[:20])
+    rules = [(r.segments("title") == 1), (r.segments("author") <= 1).soft(0.7), r.before("author", "title").soft(0.4)]
+    many = crf.decode(X, rules=rules)
+    monkeypatch.setattr(under_rules.RuledDecoder, "_unbroken", lambda *arguments: {})
+    each = crf.decode(X, rules=rules)
+    assert [a.labels for a in many] == [a.labels for a in each]
+    for a, b in zip(many, each):
+        assert (a.status, a.engine, a.broken) == (b.status, b.engine, b.broken)
+        assert a.objective == pytest.approx(b.objective, abs=1e-9)
+        assert a.upper_bound == pytest.approx(b.upper_bound, abs=1e-9)
+    assert 5 < sum(a.engine == "viterbi" for a in many) < 55
+
+
+def test_sums_that_doubles_cannot_tell_apart_are_left_to_the_engines():
+    X, y = make_citations(20, seed=2)
+    crf = ChainCRF(scheme="BIO", max_iter=4).fit(X, y)
+    data = crf._encoder.transform(X)
+    assert crf._decoder().labelings(data).proved.all()
+    crf.theta_ = crf.theta_ * 1e10
+    assert not crf._decoder().labelings(data).proved.any()
+    crf.theta_ = crf.theta_ * 1e-9
+    assert crf._decoder().labelings(data).proved.all()

@@ -1,7 +1,7 @@
 """What a fitted chain answers, in label numbers: chunks of sequences, on several threads."""
 
 from collections.abc import Callable, Iterator
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from rulefield.inference.chain.exact import (
     score_batch,
     viterbi_batch,
 )
+from rulefield.kernels.certificate import TOLERANCE, rounding_error
 from rulefield.models.chain import ChainModel
 from rulefield.parallel import in_threads, n_threads
 from rulefield.problem.chain import ChainPotentials
@@ -27,6 +28,19 @@ T = TypeVar("T")
 
 MOST_TOGETHER, LEAST_TASKS = 32, 8
 """Sequences handed to a thread at once, and tasks per thread below which fewer are."""
+
+
+class BestLabelings(NamedTuple):
+    """Best labels of all tokens, and of each sequence: its score, log partition function, and whether that is a proof.
+
+    A score of ``-inf`` says that no labelling is possible. The log partition function is NaN where it was not asked for.
+    ``proved``: the rounding error of the sums is far below the tolerance of proofs.
+    """
+
+    labels: np.ndarray
+    score: np.ndarray
+    total: np.ndarray
+    proved: np.ndarray
 
 
 class ChainDecoder:
@@ -52,22 +66,21 @@ class ChainDecoder:
 
     def labelings(
         self, data: Sequences, allowed: np.ndarray | None = None, probability: bool = False
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Best labels of all tokens; of each sequence the score and, where wanted, the log partition function (else NaN).
+    ) -> "BestLabelings":
+        """Best labelling of each sequence, in one pass over all of them."""
 
-        The score of a sequence without any possible labelling is ``-inf``.
-        """
-
-        def chunk(first: int, last: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        def chunk(first: int, last: int) -> BestLabelings:
             unary, pairwise, offsets = self._scores(data, allowed, first, last)
             labels, best = viterbi_batch(unary, pairwise, offsets)
             total = log_partition_batch(unary, pairwise, offsets) if probability else np.full_like(best, np.nan)
-            possible = best > -np.inf
-            return labels, np.where(possible, score_batch(unary, pairwise, offsets, labels), best), total
+            score = np.where(best > -np.inf, score_batch(unary, pairwise, offsets, labels), best)
+            length = np.diff(offsets)
+            error = rounding_error(2.0 * length, length * (_largest(unary) + _largest(pairwise)))
+            return BestLabelings(labels, score, total, (score > -np.inf) & (error <= TOLERANCE / 4))
 
         parts = self._over_chunks(data, chunk)
-        labels, score, total = zip(*parts) if parts else ([], [], [])
-        return _joined([*labels], np.int64, 0), _joined([*score], np.float64, 0), _joined([*total], np.float64, 0)
+        kinds = (np.int64, np.float64, np.float64, np.bool_)
+        return BestLabelings(*(_joined([part[k] for part in parts], kinds[k], 0) for k in range(4)))
 
     def marginals(self, data: Sequences, allowed: np.ndarray | None = None) -> np.ndarray:
         """Probabilities of all labels at all tokens, (n_tokens, n_labels)."""
@@ -177,6 +190,15 @@ def _joined(pieces: list[np.ndarray], dtype: type, width: int) -> np.ndarray:
     if pieces:
         return np.concatenate(pieces)
     return np.zeros((0, width) if width else 0, dtype)
+
+
+def _largest(scores: np.ndarray) -> float:
+    """Largest magnitude of scores, those that forbid aside."""
+    high = float(scores.max(initial=0.0))
+    low = float(scores.min(initial=0.0))
+    if low == -np.inf:
+        low = float(np.where(scores > -np.inf, scores, 0.0).min(initial=0.0))
+    return max(high, -low)
 
 
 def _check_possible(scores: np.ndarray, first: int) -> None:

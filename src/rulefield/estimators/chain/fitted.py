@@ -133,15 +133,15 @@ class FittedChain(SequenceEstimator):
         return self._ruled(rows, data, acting, known, how, probability)
 
     def _plain(self, data: Sequences, known: KnownLike | None, probability: bool) -> list[Labeling] | None:
-        """Return the best labelings without rules, by one pass over all sequences; None where one has no labeling at all."""
-        ids, scores, totals = self._decoder().labelings(data, self._known(known, data), probability)
-        if not (scores > -np.inf).all():
+        """Return the best labelings without rules, by one pass over all sequences; None where that does not prove each."""
+        best = self._decoder().labelings(data, self._known(known, data), probability)
+        if not best.proved.all():
             return None
-        chances = np.exp(scores - totals).tolist() if probability else [None] * len(data)
-        rows = label_lists(self._labels_encoder, ids, data.lengths)
+        chances = np.exp(best.score - best.total).tolist() if probability else [None] * len(data)
+        rows = label_lists(self._labels_encoder, best.labels, data.lengths)
         return [
             Labeling(labels, score, score, score, "optimal", "viterbi", probability=chance)
-            for labels, score, chance in zip(rows, scores.tolist(), chances)
+            for labels, score, chance in zip(rows, best.score.tolist(), chances)
         ]
 
     def _acting(self, rules: RulesLike | None) -> RulesLike:

@@ -141,7 +141,7 @@ class RuleCompiler:
         tokens : sequence, or int
             The tokens; their number is enough where no rule reads them.
         """
-        self._refuse_unlearned()
+        self.refuse_unlearned()
         n = tokens if isinstance(tokens, int) else len(tokens)
         if n not in self._priced:
             self._priced[n] = self._at_prices(n)
@@ -211,7 +211,8 @@ class RuleCompiler:
                 base[i] = self.templates[i].compile(n, no_tokens)
         return base
 
-    def _refuse_unlearned(self) -> None:
+    def refuse_unlearned(self) -> None:
+        """Raise where the weight of a rule is still to be learned."""
         for i in np.flatnonzero(np.isnan(self.weights)):
             raise RuleError(f"{self.rules[i].still_open()}; fit a RuledCRF, or give a number.")
 

@@ -1,6 +1,7 @@
 """What a fitted chain answers, in label numbers: chunks of sequences, on several threads."""
 
 from collections.abc import Callable, Iterator
+from time import perf_counter
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -28,6 +29,9 @@ T = TypeVar("T")
 
 MOST_TOGETHER, LEAST_TASKS = 32, 8
 """Sequences handed to a thread at once, and tasks per thread below which fewer are."""
+
+LEAST_SECONDS, EASY_SECONDS = 0.02, 0.002
+"""Time after which one thread looks how it fares, and time of a sequence up to which it goes on alone."""
 
 
 class BestLabelings(NamedTuple):
@@ -136,19 +140,26 @@ class ChainDecoder:
         return clamp(made, allowed[int(data.offsets[i]) : int(data.offsets[i + 1])])
 
     def each(self, n: int, work: Callable[[int], T]) -> list[T]:
-        """Return ``[work(0), ..., work(n - 1)]``, on several threads.
+        """Return ``[work(0), ..., work(n - 1)]``, one answer per sequence, on several threads where that pays.
 
-        Many small pieces of work are handed over together: handing one over costs as much as an easy sequence does.
+        Easy sequences are mostly Python's work, of which one thread at a time gets on: two threads that wait for each other
+        took 1.6 times as long as one. So one thread begins, and hands the rest to several when sequences turn out to be hard.
+        Many are handed over together: handing one over costs as much as an easy sequence does.
         """
-        together = max(1, min(MOST_TOGETHER, n // (LEAST_TASKS * n_threads(self.n_jobs))))
-        if together == 1:
-            return in_threads(work, range(n), self.n_jobs)
+        if n_threads(self.n_jobs) == 1:
+            return [work(i) for i in range(n)]
+        answers: list[T] = []
+        begun = perf_counter()
+        while len(answers) < n and not _are_hard(len(answers), perf_counter() - begun):
+            answers.append(work(len(answers)))
+        left = n - len(answers)
+        together = max(1, min(MOST_TOGETHER, left // (LEAST_TASKS * n_threads(self.n_jobs))))
         parts = in_threads(
             lambda first: [work(i) for i in range(first, min(first + together, n))],
-            range(0, n, together),
+            range(len(answers), n, together),
             self.n_jobs,
         )
-        return [answer for part in parts for answer in part]
+        return answers + [answer for part in parts for answer in part]
 
     def _scores(
         self, data: Sequences, allowed: np.ndarray | None, first: int, last: int
@@ -171,7 +182,7 @@ class ChainDecoder:
 
     def _over_chunks(self, data: Sequences, work: Callable[[int, int], T]) -> list[T]:
         bounds = list(_chunks(data, self.model.n_labels, self.model.conditioned))
-        return self.each(len(bounds), lambda k: work(*bounds[k]))
+        return in_threads(lambda k: work(*bounds[k]), range(len(bounds)), self.n_jobs)
 
 
 def _chunks(data: Sequences, n_labels: int, conditioned: bool) -> Iterator[tuple[int, int]]:
@@ -190,6 +201,11 @@ def _joined(pieces: list[np.ndarray], dtype: type, width: int) -> np.ndarray:
     if pieces:
         return np.concatenate(pieces)
     return np.zeros((0, width) if width else 0, dtype)
+
+
+def _are_hard(done: int, seconds: float) -> bool:
+    """Whether sequences took so long on average that most of it was compiled work; not before a while."""
+    return seconds > LEAST_SECONDS and seconds > EASY_SECONDS * done
 
 
 def _largest(scores: np.ndarray) -> float:

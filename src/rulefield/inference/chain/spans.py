@@ -12,7 +12,6 @@ import numpy as np
 from rulefield.encode.spans import SegmentTable, Span
 from rulefield.exceptions import InputError
 from rulefield.inference.chain.exact import log_partition
-from rulefield.inference.chain.sums import constrained_log_partition, path_mass
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -66,13 +65,19 @@ def span_probabilities(
         total = _log_sum(problem)
         found = [_log_sum(replace(problem, potentials=restricted(problem.potentials, s, table, k))) for s, k in spans]
     except InputError:  # too many rules for exact sums
+        from rulefield.inference.chain.sums import path_mass  # with rules only: loads engines
+
         mass = path_mass(problem)
         return [mass.probability(_holding(mass.paths, span, table, level)) for span, level in spans]
     return [float(min(1.0, np.exp(value - total))) for value in found]
 
 
 def _log_sum(problem: ChainProblem) -> float:
-    return constrained_log_partition(problem, EXACT_NODES) if problem.rules else log_partition(problem.potentials)
+    if not problem.rules:
+        return log_partition(problem.potentials)
+    from rulefield.inference.chain.sums import constrained_log_partition  # with rules only: loads engines
+
+    return constrained_log_partition(problem, EXACT_NODES)
 
 
 def _holding(paths: np.ndarray, span: Span, table: SegmentTable, level: int) -> np.ndarray:

@@ -21,7 +21,7 @@ from rulefield import rules as r
 from rulefield.datasets import make_addresses
 
 X, y = make_addresses(60, seed=0, noise=0.8)
-X_new, y_new = make_addresses(300, seed=1, noise=0.8)
+X_new, y_new = make_addresses(120, seed=1, noise=0.8)
 texts = [" ".join(tokens) for tokens in X_new]
 
 # %% A parser: here of a chain that is fitted to tokens; ``TextParser().fit(texts, spans)`` begins with strings.

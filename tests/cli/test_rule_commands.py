@@ -55,7 +55,7 @@ def test_mine_tells_support_and_confidence(run, folder):
 
 def test_learned_rules_are_saved_with_the_chain(run, folder):
     made = folder / "ruled.rf"
-    arguments = ["--max-iter", 3, "--rate", 0.3, "-j", 1, "--rules", "propose", "--algorithm", "perceptron"]
+    arguments = ["--max-iter", 1, "--rate", 0.3, "-j", 1, "--rules", "propose", "--algorithm", "perceptron"]
     code, report, said = run("rules", "learn", folder / "chain.rf", folder / "dev.conll", "-o", made, *arguments)
     assert code == 0
     assert "1 held-out sequences have labels that the chain was not trained on" in said
@@ -63,7 +63,7 @@ def test_learned_rules_are_saved_with_the_chain(run, folder):
     ruled = load(made)
     assert report.strip() == ruled.report()
     own = RuledCRF(
-        load(folder / "chain.rf"), cv="prefit", rules="propose", algorithm="perceptron", max_iter=3, rate=0.3
+        load(folder / "chain.rf"), cv="prefit", rules="propose", algorithm="perceptron", max_iter=1, rate=0.3
     )
     with pytest.warns(UserWarning, match="not trained on"):
         own.fit(X[DEV], Y[DEV])

@@ -1,5 +1,6 @@
 """X in any form to Sequences, the same way in fit and in predict."""
 
+import threading
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, TypedDict
@@ -24,6 +25,8 @@ PORTION = 1000
 """Sequences whose features are made at a time: strings are larger than what they are encoded to."""
 MOST_KEPT = 12_000
 """Distinct tokens that prediction remembers."""
+_ONE_AT_A_TIME = threading.Lock()
+"""Threads that share a model share what it remembers of tokens, which grows in prediction too."""
 LEAST_TOKENS = 40
 """Fewer tokens are described one by one: that is as quick, and loads no compiled code."""
 
@@ -216,11 +219,12 @@ class InputEncoder:
 
     def _keyed(self, X: Any, grow: bool) -> Entries:
         lengths = np.fromiter(map(len, X), np.int64, len(X))
-        try:
-            ids, counts = self._groups(grow).encode(X, grow)
-        except CrowdedError:
-            self._numbers = None
-            ids, counts = self._groups(grow).encode(X, grow)
+        with _ONE_AT_A_TIME:
+            try:
+                ids, counts = self._groups(grow).encode(X, grow)
+            except CrowdedError:
+                self._numbers = None
+                ids, counts = self._groups(grow).encode(X, grow)
         return ids, None, counts, lengths
 
     def _groups(self, grow: bool) -> GroupNumbers[TokenKeys]:

@@ -11,6 +11,7 @@ A cached kernel is not recompiled when a kernel *in another file* that it calls 
 ``__pycache__`` folder of this package after such an edit.
 """
 
+import threading
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from importlib import import_module
@@ -58,8 +59,9 @@ class Kernel:
         from numba import njit
 
         Kernel.any_loaded = True
-        while _overloads:
-            _overload(*_overloads.pop())
+        with _LOADING:  # no other thread compiles before all of them are known
+            while _overloads:
+                _overload(*_overloads.pop())
         made: Any = njit(**self.targetoptions)(self.py_func)
         stored = getattr(made._cache, "_cache_file", None)
         if stored is not None:
@@ -108,6 +110,7 @@ class Intrinsic:
         return cpu_target.typing_context.resolve_value_type(made)
 
 
+_LOADING = threading.Lock()
 _overloads: list[tuple[Callable, Callable]] = []
 
 

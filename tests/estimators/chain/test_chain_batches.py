@@ -1,5 +1,7 @@
 """Data that come in pieces: iterators, batches; and what is refused because it says something else than it seems to."""
 
+import pickle
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from time import process_time
 
@@ -138,3 +140,25 @@ def test_a_small_batch_is_cheap_however_large_the_model():
     cost(small)
     assert large.theta_.size > 300_000
     assert cost(large) < 8 * cost(small)
+
+
+def test_threads_may_share_a_model():
+    """What prediction remembers of tokens belongs to all threads; unguarded, two of them spoiled each other's answers."""
+    X, y = make_addresses(460, seed=0)
+    crf = ChainCRF(scheme="BIO", max_iter=10).fit(X[:60], y[:60])
+    batches = [X[i : i + 20] for i in range(60, 460, 20)]
+    alone = pickle.loads(pickle.dumps(crf))
+    want = [list(alone.predict(batch)) for batch in batches]
+    listed = [[[[f"w={word}"] for word in x] for x in batch] for batch in batches]
+    plain = ChainCRF(scheme="BIO", max_iter=10).fit([[[f"w={word}"] for word in x] for x in X[:60]], y[:60])
+    want_plain = [list(plain.predict(batch)) for batch in listed]
+
+    def work(k):
+        order = [(k * 7 + j) % len(batches) for j in range(len(batches))]
+        return all(
+            list(crf.predict(batches[b])) == want[b] and list(plain.predict(listed[b])) == want_plain[b]
+            for b in order
+        )
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(work, range(8)))

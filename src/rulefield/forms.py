@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse
 
 from rulefield.exceptions import ModelFileError, RulefieldError
 
@@ -123,7 +122,9 @@ def sparse_matrix(parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> An
     if len(shape) != 2 or min(shape) < 0:
         raise ModelFileError(f"a sparse matrix of the model file has the shape {shape}; save the model again.")
     check_arrays(parts, forms, {"rows": shape[0], "columns": shape[1]})
-    return scipy.sparse.csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=shape)
+    from scipy.sparse import csr_array  # slow to load, and few models hold one
+
+    return csr_array((parts["data"], parts["indices"], parts["indptr"]), shape=shape)
 
 
 def checked_flags(array: np.ndarray) -> np.ndarray:

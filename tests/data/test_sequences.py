@@ -9,7 +9,8 @@ from sklearn.model_selection import KFold
 from sklearn.utils import _safe_indexing
 
 from rulefield.data.labels import Labels
-from rulefield.data.sequences import Sequences, is_ones, ones, ranges
+from rulefield.data.sequences import Sequences
+from rulefield.data.sparse_rows import is_ones, ones, ranges
 from rulefield.exceptions import InputError
 
 

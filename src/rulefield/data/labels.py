@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.data.sequences import _resolve, _strip_ellipsis, offsets_of, ranges
+from rulefield.data.sequences import _resolve, _strip_ellipsis, offsets_of
+from rulefield.data.sparse_rows import ranges
 from rulefield.exceptions import InputError
 
 

@@ -6,13 +6,13 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from rulefield.data.limits import WAY_OUT, usable
+from rulefield.data.sparse_rows import SparseRows, check_entries, is_ones, is_sparse, ranges, taken_rows
 from rulefield.exceptions import InputError
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, init=False)
 class Sequences:
     """Features of all tokens of all sequences, one row per token, sequences one after the other.
 
@@ -24,39 +24,46 @@ class Sequences:
     matrix : csr_array, or ndarray of float64, shape (n_tokens, n_features)
         Anything that converts to one of these without loss; kept without a copy where it already is one.
         Sparse data are float64 with int32 ``indices`` and ``indptr``; where all are 1, as for lists of features, they
-        may be :func:`ones`.
+        may be :func:`rulefield.data.sparse_rows.ones`.
     lengths : ndarray of int64, shape (n_sequences,)
         Tokens in each sequence; they add up to ``n_tokens``. Zero is allowed (an empty sequence).
     scores : ndarray of float64, shape (n_tokens, n_labels), optional
         Log-scores of labels from elsewhere, which a chain adds to its own (see :class:`rulefield.Scored`).
     """
 
-    matrix: Any
+    entries: Any  # ndarray, csr_array or SparseRows: what kernels read
     lengths: np.ndarray
-    scores: np.ndarray | None = None
+    scores: np.ndarray | None
 
-    def __post_init__(self) -> None:
-        lengths = _as_lengths(self.lengths)
-        matrix = _as_matrix(self.matrix)
+    def __init__(self, matrix: Any, lengths: Any, scores: np.ndarray | None = None):
+        lengths = _as_lengths(lengths)
+        entries = _as_entries(matrix)
         total = int(lengths.sum())
-        if total != matrix.shape[0]:
+        if total != entries.shape[0]:
             raise InputError(
-                f"lengths must add up to the number of rows of the matrix ({matrix.shape[0]}); "
+                f"lengths must add up to the number of rows of the matrix ({entries.shape[0]}); "
                 f"got {len(lengths)} lengths that add up to {total}."
             )
-        object.__setattr__(self, "matrix", matrix)
+        if scores is not None and len(scores) != total:
+            raise InputError(f"scores must have one row per token ({total}); got {len(scores)}.")
+        self._keep(entries, lengths, scores)
+
+    def _keep(self, entries: Any, lengths: np.ndarray, scores: np.ndarray | None) -> None:
+        object.__setattr__(self, "entries", entries)
         object.__setattr__(self, "lengths", lengths)
-        if self.scores is not None and len(self.scores) != total:
-            raise InputError(f"scores must have one row per token ({total}); got {len(self.scores)}.")
+        object.__setattr__(self, "scores", scores)
 
     @classmethod
-    def _trusted(cls, matrix: Any, lengths: np.ndarray, scores: np.ndarray | None = None) -> "Sequences":
+    def _trusted(cls, entries: Any, lengths: np.ndarray, scores: np.ndarray | None = None) -> "Sequences":
         """Make an object from parts that are known to be right (slices of a checked one)."""
         made = object.__new__(cls)
-        object.__setattr__(made, "matrix", matrix)
-        object.__setattr__(made, "lengths", lengths)
-        object.__setattr__(made, "scores", scores)
+        made._keep(entries, lengths, scores)
         return made
+
+    @cached_property
+    def matrix(self) -> Any:
+        """Features of all tokens, a csr_array or an ndarray, (n_tokens, n_features)."""
+        return self.entries.as_csr() if isinstance(self.entries, SparseRows) else self.entries
 
     @cached_property
     def offsets(self) -> np.ndarray:
@@ -66,17 +73,17 @@ class Sequences:
     @property
     def is_sparse(self) -> bool:
         """Whether ``matrix`` is a csr_array."""
-        return sp.issparse(self.matrix)
+        return not isinstance(self.entries, np.ndarray)
 
     @property
     def n_tokens(self) -> int:
         """Number of tokens of all sequences."""
-        return int(self.matrix.shape[0])
+        return int(self.entries.shape[0])
 
     @property
     def n_features(self) -> int:
         """Number of columns of ``matrix``."""
-        return int(self.matrix.shape[1])
+        return int(self.entries.shape[1])
 
     @property
     def shape(self) -> tuple[int]:
@@ -107,7 +114,8 @@ class Sequences:
 
     def _rows(self, rows: Any, lengths: np.ndarray) -> "Sequences":
         scores = None if self.scores is None else np.ascontiguousarray(self.scores[rows])
-        return Sequences._trusted(_take_rows(self.matrix, rows), lengths, scores)
+        taken = taken_rows(self.entries, rows) if self.is_sparse else np.ascontiguousarray(self.entries[rows])
+        return Sequences._trusted(taken, lengths, scores)
 
     def __repr__(self) -> str:
         kind = "sparse" if self.is_sparse else "dense"
@@ -119,31 +127,6 @@ def offsets_of(lengths: np.ndarray) -> np.ndarray:
     offsets = np.zeros(len(lengths) + 1, dtype=np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets
-
-
-def pointers32(ends: np.ndarray) -> np.ndarray:
-    """Return 0 and the running totals ``ends`` as the int32 pointers of a csr_array; refuse more than they can count."""
-    total = int(ends[-1]) if len(ends) else 0
-    _check_entries(total)
-    pointers = np.zeros(len(ends) + 1, dtype=np.int32)
-    pointers[1:] = ends
-    return pointers
-
-
-def _check_entries(total: int) -> None:
-    most = np.iinfo(np.int32).max
-    if total > most:
-        raise InputError(
-            f"one Sequences holds at most {most} features of tokens; got {total}: write a corpus with "
-            "rf.write_corpus and fit that."
-        )
-
-
-def ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """Concatenate ``arange(start, start + length)`` over all pairs, without a Python loop."""
-    ends = np.cumsum(lengths)
-    total = int(ends[-1]) if len(ends) else 0
-    return np.arange(total) + np.repeat(starts - (ends - lengths), lengths)
 
 
 def _strip_ellipsis(key: tuple) -> Any:
@@ -178,45 +161,6 @@ def _resolve(key: Any, n: int) -> tuple[int, int, np.ndarray | None]:
     return 0, 0, picked
 
 
-def ones(n: int) -> np.ndarray:
-    """Return n ones in the room of one: values of a matrix that only says which features a token has."""
-    return np.broadcast_to(np.float64(1.0), (n,))
-
-
-def is_ones(values: np.ndarray) -> bool:
-    """Whether values come from :func:`ones`."""
-    return values.strides == (0,)
-
-
-def _take_rows(matrix: Any, rows: Any) -> Any:
-    if sp.issparse(matrix) and is_ones(matrix.data):  # scipy would write all the ones down
-        indices, indptr = _taken_pattern(matrix, rows)
-        return sp.csr_array((ones(len(indices)), indices, indptr), shape=(len(indptr) - 1, matrix.shape[1]))
-    taken = matrix[rows]
-    if sp.issparse(taken):
-        return _narrow(taken)
-    return np.ascontiguousarray(taken)
-
-
-def _taken_pattern(matrix: sp.csr_array, rows: slice | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Columns and pointers of some rows."""
-    if isinstance(rows, slice):
-        indptr = matrix.indptr[rows.start : rows.stop + 1]
-        return matrix.indices[indptr[0] : indptr[-1]], indptr - indptr[0]
-    starts = matrix.indptr[rows].astype(np.int64)
-    counts = matrix.indptr[rows + 1] - starts
-    return matrix.indices[ranges(starts, counts)], pointers32(np.cumsum(counts))
-
-
-def _narrow(matrix: Any) -> sp.csr_array:
-    """Give a csr_array int32 indices (scipy may return int64)."""
-    if matrix.indices.dtype == np.int32 and matrix.indptr.dtype == np.int32:
-        return matrix
-    _check_entries(max(matrix.nnz, matrix.shape[1]))
-    parts = (matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32))
-    return sp.csr_array(parts, shape=matrix.shape)
-
-
 def _as_lengths(lengths: Any) -> np.ndarray:
     array = np.asarray(lengths)
     if array.size == 0:
@@ -231,14 +175,12 @@ def _as_lengths(lengths: Any) -> np.ndarray:
     return np.ascontiguousarray(array, dtype=np.int64)
 
 
-def _as_matrix(matrix: Any) -> Any:
-    if sp.issparse(matrix):
-        if matrix.ndim != 2:
-            raise InputError(f"the feature matrix must be 2-D (n_tokens, n_features); got {matrix.ndim} dimensions.")
-        result = _narrow(sp.csr_array(matrix, dtype=np.float64))
-        if not is_ones(result.data):
-            _check_finite(result.data, lambda i: _csr_place(result, i))
-        return result
+def _as_entries(matrix: Any) -> Any:
+    if isinstance(matrix, SparseRows) or is_sparse(matrix):
+        rows = matrix if isinstance(matrix, SparseRows) else _as_csr(matrix)
+        if not is_ones(rows.data):
+            _check_finite(rows.data, lambda i: _csr_place(rows, i))
+        return rows
     try:
         dense = np.ascontiguousarray(matrix, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -251,7 +193,21 @@ def _as_matrix(matrix: Any) -> Any:
     return dense
 
 
-def _csr_place(matrix: sp.csr_array, entry: int) -> tuple[int, int]:
+def _as_csr(matrix: Any) -> Any:
+    """Give a matrix of scipy the form that kernels read: a csr_array of float64 with int32 indices."""
+    from scipy.sparse import csr_array
+
+    if matrix.ndim != 2:
+        raise InputError(f"the feature matrix must be 2-D (n_tokens, n_features); got {matrix.ndim} dimensions.")
+    made = csr_array(matrix, dtype=np.float64)
+    if made.indices.dtype == np.int32 and made.indptr.dtype == np.int32:
+        return made
+    check_entries(max(made.nnz, made.shape[1]))
+    parts = (made.data, made.indices.astype(np.int32), made.indptr.astype(np.int32))
+    return csr_array(parts, shape=made.shape)
+
+
+def _csr_place(matrix: Any, entry: int) -> tuple[int, int]:
     row = int(np.searchsorted(matrix.indptr, entry, side="right")) - 1
     return row, int(matrix.indices[entry])
 

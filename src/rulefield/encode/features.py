@@ -23,9 +23,9 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from rulefield.data.sequences import Sequences, is_ones, ones, pointers32
+from rulefield.data.sequences import Sequences
+from rulefield.data.sparse_rows import SparseRows, is_ones, is_sparse, ones, pointers32
 from rulefield.encode.feature_dicts import BadFeatureError, DictReader
 from rulefield.encode.vocabulary import Vocabulary
 from rulefield.exceptions import InputError
@@ -58,10 +58,10 @@ def input_form(X: Any) -> InputForm:
         return InputForm.sequences
     if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
         raise InputError(f"X must be a list of sequences of tokens, or rf.Sequences; got {type(X).__name__}.")
-    if sp.issparse(X) or (isinstance(X, np.ndarray) and X.dtype != object):
+    if is_sparse(X) or (isinstance(X, np.ndarray) and X.dtype != object):
         raise InputError("X is one matrix; write rf.Sequences(matrix, lengths), to say where each sequence ends.")
     kinds = set(map(type, X))
-    if kinds and all(sp.issparse(x) or (isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype != object) for x in X):
+    if kinds and all(is_sparse(x) or (isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype != object) for x in X):
         return InputForm.matrices
     bad = [kind for kind in kinds if not _is_list(kind)]
     if bad:
@@ -239,18 +239,18 @@ class FeatureEncoder:
             values = None if values is None else values[known]
         indptr = pointers32(ends)
         data = ones(len(ids)) if values is None else values
-        return Sequences(sp.csr_array((data, ids, indptr), shape=(len(counts), len(self.vocabulary_))), lengths)
+        return Sequences(SparseRows(data, ids, indptr, (len(counts), len(self.vocabulary_))), lengths)
 
 
 def _prune(encoder: FeatureEncoder, made: Sequences) -> Sequences:
     """Leave out features that occur less than ``min_count`` times."""
-    count = np.bincount(made.matrix.indices, minlength=made.n_features)
+    count = np.bincount(made.entries.indices, minlength=made.n_features)
     keep = count >= encoder.min_count
     column = np.where(keep, np.cumsum(keep) - 1, -1).astype(np.int32)
     encoder.vocabulary_ = encoder.vocabulary_.keep(keep)
-    counts = np.diff(made.matrix.indptr).astype(np.int64)
-    values = None if is_ones(made.matrix.data) else made.matrix.data
-    return encoder._assemble(column[made.matrix.indices], values, counts, made.lengths)
+    counts = np.diff(made.entries.indptr).astype(np.int64)
+    values = None if is_ones(made.entries.data) else made.entries.data
+    return encoder._assemble(column[made.entries.indices], values, counts, made.lengths)
 
 
 def _listed(X: Any) -> Any:

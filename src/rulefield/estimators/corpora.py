@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from rulefield.data.plain_json import read_json
-from rulefield.data.sequences import is_ones
 from rulefield.data.source import Source
+from rulefield.data.sparse_rows import is_ones
 from rulefield.datasets.folder import read_lines
 from rulefield.encode.corpora.corpus import (
     DESCRIPTION,
@@ -153,9 +153,9 @@ class _PartsWriter:
             self.described["features"] = pack_or_name(Packer("corpus"), "features", encoder.features)
         vocabulary = encoder.encoder.vocabulary_
         arrays, classes = _label_arrays(reader.labels, data.lengths)
-        arrays |= {"lengths": data.lengths, "indptr": data.matrix.indptr, "indices": data.matrix.indices}
-        if not is_ones(data.matrix.data) and not (data.matrix.data == 1.0).all():
-            arrays["values"] = data.matrix.data
+        arrays |= {"lengths": data.lengths, "indptr": data.entries.indptr, "indices": data.entries.indices}
+        if not is_ones(data.entries.data) and not (data.entries.data == 1.0).all():
+            arrays["values"] = data.entries.data
         content = array_bytes(arrays | {"names": vocabulary.joined()}, {"classes": classes})
         write_whole(self.folder / name, content)
         self.described["parts"].append(

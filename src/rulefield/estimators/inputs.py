@@ -180,7 +180,7 @@ class InputEncoder:
         if self.labels is None:
             raise InputError("scores from elsewhere (rf.Scored) are taken by ChainCRF and RuledCRF only.")
         tables = [x.columns(self.labels) for x in X]
-        return Sequences(data.matrix, data.lengths, np.concatenate([np.zeros((0, len(self.labels))), *tables]))
+        return Sequences(data.entries, data.lengths, np.concatenate([np.zeros((0, len(self.labels))), *tables]))
 
     def _encoded_plain(self, X: Any, grow: bool) -> Sequences:
         form = self._checked_form(X)

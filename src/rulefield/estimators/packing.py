@@ -10,8 +10,8 @@ from importlib import import_module
 from typing import Any, get_type_hints
 
 import numpy as np
-import scipy.sparse
 
+from rulefield.data.sparse_rows import is_sparse
 from rulefield.estimators.parameters import check_parameters
 from rulefield.estimators.types import as_transformer
 from rulefield.exceptions import ModelFileError
@@ -83,7 +83,7 @@ class Packer:
         name = type(value).__name__
         if isinstance(value, np.ndarray):
             return self._array(value, where)
-        if scipy.sparse.issparse(value):
+        if is_sparse(value):
             return self._sparse(value, where)
         if isinstance(value, np.random.RandomState):
             return {TAG: "RandomState", "state": self.pack(value.get_state(), where)}
@@ -115,7 +115,9 @@ class Packer:
         return {TAG: "array", "name": f"value.{where}"}
 
     def _sparse(self, value: object, where: str) -> Any:
-        csr = scipy.sparse.csr_array(value)
+        from scipy.sparse import csr_array
+
+        csr = csr_array(value)
         parts = {part: self._array(getattr(csr, part), f"{where}.{part}") for part in ("data", "indices", "indptr")}
         return {TAG: "sparse", "shape": [int(n) for n in csr.shape], **parts}
 

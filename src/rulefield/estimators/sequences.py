@@ -4,9 +4,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from rulefield.data.sequences import Sequences
+from rulefield.data.sparse_rows import SparseRows
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.inputs import InputEncoder, tokens_of
 from rulefield.estimators.types import ArrayLike, KnownLike, Label, LabelsLike, SequencesLike
@@ -82,12 +82,10 @@ def narrowed(data: Sequences) -> tuple[Sequences, np.ndarray]:
     """Sequences over the features that occur in them, and the columns that those had (ascending)."""
     if not data.is_sparse:
         return data, np.arange(data.n_features)
-    matrix = data.matrix
-    columns, indices = np.unique(matrix.indices, return_inverse=True)
-    parts = matrix.data, indices.reshape(-1).astype(np.int32), matrix.indptr
-    return Sequences._trusted(
-        csr_array(parts, shape=(data.n_tokens, len(columns))), data.lengths, data.scores
-    ), columns
+    columns, indices = np.unique(data.entries.indices, return_inverse=True)
+    shape = data.n_tokens, len(columns)
+    rows = SparseRows(data.entries.data, indices.reshape(-1).astype(np.int32), data.entries.indptr, shape)
+    return Sequences._trusted(rows, data.lengths, data.scores), columns
 
 
 def numbers_of(features: str | Sequence[str] | None, encoder: InputEncoder) -> np.ndarray | None:

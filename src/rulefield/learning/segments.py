@@ -101,7 +101,7 @@ def _shards(
         tokens = slice(int(sequences.offsets[first]), int(sequences.offsets[last]))
         yield SegmentShard(
             sequences[first:last],
-            csr_rows(sequences[first:last].matrix, 0, tokens.stop - tokens.start),
+            csr_rows(sequences[first:last].entries, 0, tokens.stop - tokens.start),
             Segmentation(gold.opens[tokens], gold.labels[tokens]),
             matches.within(tokens.start, tokens.stop),
             weight[first:last],

@@ -204,7 +204,7 @@ class ChainModel:
         """Feature rows of sequence ``i`` (all tokens by default), as :class:`PairTable` reads them."""
         self.pairs.check(sequences.n_features)
         first, last = (0, sequences.n_tokens) if i is None else span(sequences, i)
-        return csr_rows(sequences.matrix, first, last)
+        return csr_rows(sequences.entries, first, last)
 
     def start_scores(self, theta: np.ndarray) -> np.ndarray:
         """Score of beginning with each label, (n_labels,), ``-inf`` where forbidden."""

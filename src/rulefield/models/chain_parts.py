@@ -37,7 +37,7 @@ class SeenWeights:
 
 def seen_weights(sequences: Sequences, labels: Labels, any_known: bool) -> SeenWeights:
     """Look through one part; ``any_known`` says whether some label of the whole data is known."""
-    rows = csr_rows(sequences.matrix, 0, sequences.n_tokens)
+    rows = csr_rows(sequences.entries, 0, sequences.n_tokens)
     ptr, label, count = seen_pairs(rows, sequences.n_features, known_sets(labels, any_known), labels.n_labels)
     feature = np.repeat(np.arange(sequences.n_features, dtype=np.int32), (ptr[1:] - ptr[:-1]).astype(np.int64))
     return SeenWeights(feature, label, count, seen_steps(labels), *seen_ends(labels))

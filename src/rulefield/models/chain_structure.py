@@ -38,8 +38,8 @@ def structure_of(
     """Choose weights as :meth:`rulefield.models.chain.ChainModel.build` says."""
     n_labels = labels.n_labels
     permitted = permitted_masks(allowed, n_labels)
-    rows = csr_rows(sequences.matrix, 0, sequences.matrix.shape[0])
-    n_features = sequences.matrix.shape[1]
+    rows = csr_rows(sequences.entries, 0, sequences.entries.shape[0])
+    n_features = sequences.entries.shape[1]
     ends = seen_ends(labels)
     pairs = (
         PairTable.full(n_features, n_labels)

@@ -192,16 +192,16 @@ def joint_pairs_seen(
         The only features that may have such weights, by number.
     """
     keep = (
-        np.ones(data.matrix.shape[1], bool)
+        np.ones(data.entries.shape[1], bool)
         if features is None
-        else np.isin(np.arange(data.matrix.shape[1]), features)
+        else np.isin(np.arange(data.entries.shape[1]), features)
     )
     sets = [_possible_states(labels, allowed, t, t + BLOCK) for t in range(0, data.n_tokens, BLOCK)]
     counts = np.concatenate([count for count, _ in sets]) if sets else np.zeros(0, np.uint64)
     ptr = np.concatenate([np.zeros(1, np.uint64), np.cumsum(counts, dtype=np.uint64)])
     states = np.concatenate([state for _, state in sets]) if sets else np.zeros(0, np.uint32)
-    rows = csr_rows(data.matrix, 0, data.n_tokens)
-    table = PairTable.seen(rows, data.matrix.shape[1], (ptr, states), len(allowed), min_count)
+    rows = csr_rows(data.entries, 0, data.n_tokens)
+    table = PairTable.seen(rows, data.entries.shape[1], (ptr, states), len(allowed), min_count)
     return table if features is None else table.of_features(keep)
 
 

@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from rulefield.data.sequences import is_ones, ranges
+from rulefield.data.sparse_rows import is_ones, ranges
 from rulefield.exceptions import InputError
 from rulefield.kernels.chain.train_features import (
     add_label_counts,
@@ -24,15 +23,21 @@ CsrRows = tuple[np.ndarray, np.ndarray, np.ndarray]
 def csr_rows(matrix: Any, first: int, last: int) -> CsrRows:
     """Rows ``first`` to ``last`` of a CSR or dense matrix as (indptr, indices, values), as kernels read them.
 
-    The entries of a CSR matrix are not copied; of a dense one only the rows asked for are.
+    ``matrix`` is a csr_array, an ndarray, or the ``entries`` of Sequences. The entries of a sparse one are not copied; of
+    a dense one only the rows asked for are.
     """
-    if not sp.issparse(matrix):
-        matrix = sp.csr_array(np.asarray(matrix[first:last], dtype=np.float64))
-        first, last = 0, last - first
+    if isinstance(matrix, np.ndarray):
+        return _dense_rows(np.asarray(matrix[first:last], dtype=np.float64))
     indices = matrix.indices
     indices = indices.view(np.uint32) if indices.dtype == np.int32 else indices.astype(np.uint32)
     values = np.ones(1) if is_ones(matrix.data) else np.ascontiguousarray(matrix.data, dtype=np.float64)
     return matrix.indptr[first : last + 1].astype(np.uint64), indices, values
+
+
+def _dense_rows(matrix: np.ndarray) -> CsrRows:
+    row, column = np.nonzero(matrix)
+    indptr = np.searchsorted(row, np.arange(len(matrix) + 1)).astype(np.uint64)
+    return indptr, column.astype(np.uint32), matrix[row, column]
 
 
 def every_value(rows: CsrRows) -> np.ndarray:

@@ -241,7 +241,7 @@ class SegmentModel:
         first, last = int(sequences.offsets[i]), int(sequences.offsets[i + 1])
         here = (matches or SpanMatches.none()).within(first, last)
         one = sequences[i]
-        parts = self.parts(theta, one, csr_rows(one.matrix, 0, one.n_tokens), here)
+        parts = self.parts(theta, one, csr_rows(one.entries, 0, one.n_tokens), here)
         spans = Spans(here.end - here.length + 1, here.length, parts.span)
         return SegmentPotentials(parts.token, parts.first, parts.last, parts.length, parts.pairwise, spans)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, TypedDict
 
 import numpy as np
-import scipy.sparse as sp
 
 from rulefield.data.labels import Labels
 from rulefield.data.plain_json import read_json
-from rulefield.data.sequences import Sequences, is_ones, ones
+from rulefield.data.sequences import Sequences
+from rulefield.data.sparse_rows import SparseRows, is_ones, ones
 from rulefield.encode.corpora.mapped import MappedArrays
 from rulefield.encode.vocabulary import Vocabulary
 from rulefield.exceptions import InputError, ModelFileError
@@ -92,13 +92,13 @@ class CorpusSlice:
         names, count = self.corpus.names_of(self.k)
         columns = vocabulary.number_joined(names, count, grow)
         own = self.corpus.part(self.k).sequences
-        ids, values, indptr = columns[own.matrix.indices], own.matrix.data, own.matrix.indptr
+        ids, values, indptr = columns[own.entries.indices], own.entries.data, own.entries.indptr
         if len(columns) and columns.min() < 0:
             known = ids >= 0
             kept = np.concatenate([np.zeros(1, np.int32), np.cumsum(known, dtype=np.int32)])
             ids, indptr = ids[known], kept[indptr]
             values = ones(len(ids)) if is_ones(values) else values[known]
-        return Sequences(sp.csr_array((values, ids, indptr), shape=(own.n_tokens, len(vocabulary))), own.lengths)
+        return Sequences(SparseRows(values, ids, indptr, (own.n_tokens, len(vocabulary))), own.lengths)
 
 
 class Corpus:
@@ -280,4 +280,4 @@ def _sequences(file: MappedArrays, n_features: int) -> Sequences:
     indices = file["indices"]
     values = file["values"] if "values" in file else ones(len(indices))
     shape = len(file["indptr"]) - 1, n_features
-    return Sequences(sp.csr_array((values, indices, file["indptr"]), shape=shape), file["lengths"])
+    return Sequences(SparseRows(values, indices, file["indptr"], shape), file["lengths"])

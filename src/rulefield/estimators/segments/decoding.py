@@ -87,7 +87,7 @@ class SegmentDecoder:
         return counts, totals, parts
 
     def _parts(self, data: SegmentData) -> SegmentParts:
-        rows = csr_rows(data.sequences.matrix, 0, data.sequences.n_tokens)
+        rows = csr_rows(data.sequences.entries, 0, data.sequences.n_tokens)
         return self.model.parts(self.theta, data.sequences, rows, data.matches)
 
     def _runs(self, data: SegmentData) -> Iterator[SegmentData]:

@@ -112,7 +112,7 @@ class SegmentExplainer:
 
     def _read(self, data: SegmentData) -> None:
         sequences = data.sequences
-        self.rows, self.matches = csr_rows(sequences.matrix, 0, sequences.n_tokens), data.matches
+        self.rows, self.matches = csr_rows(sequences.entries, 0, sequences.n_tokens), data.matches
         self.parts = self.model.parts(self.theta, sequences, self.rows, data.matches)
         self.starts, self.ends = (
             dict(zip(label.tolist(), self.theta[self.model.blocks[name]].tolist()))

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse as sp
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
+from rulefield.data.sparse_rows import SparseRows
 from rulefield.exceptions import InputError, LabelError
 from rulefield.inference.chain.exact import forward_backward
 from rulefield.kernels.chain.train import Ends, Gradient, train_shard
@@ -134,8 +134,9 @@ class ChainLikelihood:
             return self._conditioned[i]
         (first, last), given = self._span(i), self.packing.packed.given
         indptr, indices, values = self.packing.rows(first, last, self.model.pairs)
-        matrix = sp.csr_array((values, indices, indptr), shape=(last - first, self.model.n_features))
-        return Sequences(matrix, np.array([last - first]), given[first:last] if len(given) else None)
+        shape = last - first, self.model.n_features
+        rows = SparseRows(values, indices.view(np.int32), indptr.astype(np.int32), shape)
+        return Sequences(rows, np.array([last - first]), given[first:last] if len(given) else None)
 
     def _span(self, i: int) -> tuple[int, int]:
         return int(self.offsets[i]), int(self.offsets[i + 1])

@@ -1,5 +1,9 @@
 """Features by keys against their definition, token by token in Python: names, order, numbers, all of it."""
 
+import re
+from itertools import chain, product
+from string import ascii_lowercase
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,8 +12,19 @@ from numpy.testing import assert_array_equal
 
 from rulefield.datasets import make_addresses
 from rulefield.encode.features import FeatureEncoder
-from rulefield.encode.patterns import PUNCTUATION, TOKEN_CLASSES, TokenClasses, shape, without_edges
-from rulefield.encode.tokens import TokenFeatures
+from rulefield.encode.keyed.letters import spelled
+from rulefield.encode.keyed.tokens import TokenKeys
+from rulefield.encode.patterns import (
+    LISTED_WORDS,
+    PUNCTUATION,
+    TOKEN_CLASSES,
+    TokenClasses,
+    shape,
+    short_shape,
+    without_edges,
+)
+from rulefield.encode.templates import Template
+from rulefield.encode.tokens import TokenFeatures, bare
 from rulefield.estimators import inputs
 from rulefield.estimators.inputs import InputEncoder
 
@@ -19,7 +34,20 @@ OPTIONS = [
     {"window": 0},
     {"window": 1, "shapes": False, "position": False, "classes": False},
     {"window": 3, "affixes": 0, "word": False, "lower": False, "bigrams": True},
+    {"window": 20},  # more slots than six bits count: such windows raised an IndexError
+    {"window": 40, "position": False},  # more than keys have
+    {"classes": {"has-x": ".*x.*"}},
 ]
+TEMPLATE = """
+U00:%x[-2,0]
+U01:%x[0,0]
+U02:%x[-1,0]/%x[0,1]
+U03:%x[0,1]/%x[1,1]/%x[2,1]
+U04
+U05:a%x[3,0]b%x[-3,1]c
+B
+B01:%x[0,1]
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -55,14 +83,40 @@ def test_keys_give_the_features_of_the_definition(options, columns):
     assert_array_equal(encoder.transform(new).matrix.indices, then.matrix.indices)
 
 
-def test_many_distinct_tokens_begin_anew(monkeypatch):
-    monkeypatch.setattr("rulefield.encode.keyed.tokens.MOST_TYPES", 30)
+@pytest.mark.parametrize("most", [60, 5])
+def test_many_distinct_tokens_begin_anew(monkeypatch, most):
+    """With 5, one portion has more than there is room for: it is described without keys."""
+    monkeypatch.setattr("rulefield.encode.keyed.tokens.MOST_TYPES", most)
     monkeypatch.setattr("rulefield.encode.keyed.groups.MOST_GROUPS", 200)
     X, _ = make_addresses(40, seed=2)
     oracle, first, _ = by_definition({}, X, X[:1])
     encoder = InputEncoder(TokenFeatures())
     assert_array_equal(encoder.fit_transform(X).matrix.indices, first.matrix.indices)
     assert encoder.names == oracle.names
+
+
+@pytest.mark.parametrize("lists", [False, True])
+@pytest.mark.parametrize("most", [1000, 3])
+def test_templates_by_keys_give_the_features_of_the_definition(monkeypatch, lists, most):
+    monkeypatch.setattr("rulefield.encode.keyed.templates.MOST_TYPES", most)
+    X, _ = make_addresses(40, seed=1)
+    X = [[[w, w[-1:]] if lists else (w, w[-1:], "unused") for w in x] for x in [*X, ["a"], ["é", "\n", "_B-1"]]]
+    old, new = X[:30], X[20:]
+    template, oracle = Template(TEMPLATE), FeatureEncoder()
+    encoder = InputEncoder(template)
+    for made, expected in (
+        (encoder.fit_transform(old), oracle.fit_transform(template.transform(old))),
+        (encoder.transform(new), oracle.transform(template.transform(new))),
+        (encoder.extend(new), oracle.extend(template.transform(new))),
+    ):
+        assert_array_equal(made.matrix.indptr, expected.matrix.indptr)
+        assert_array_equal(made.matrix.indices, expected.matrix.indices)
+    assert encoder.names == oracle.names
+
+
+def test_a_missing_column_is_placed_by_keys_too():
+    with pytest.raises(ValueError, match="reads column 1, but token 1 of sequence 2 has 1 column"):
+        InputEncoder(Template("U0:%x[0,1]")).fit_transform([[("a", "b")], [], [("c", "d"), ("e",)]])
 
 
 def test_changed_options_are_seen():
@@ -76,14 +130,13 @@ def test_changed_options_are_seen():
     assert_array_equal(narrow.matrix.indices, expected.matrix.indices)
 
 
-def test_bad_tokens_are_placed():
+@pytest.mark.parametrize("bad", [("d", 3), ["d", "e"]])
+def test_bad_tokens_are_placed(bad):
     with pytest.raises(ValueError, match="token 1 of sequence 2"):
-        InputEncoder(TokenFeatures()).fit_transform([[("a",)], [("b",)], [("c",), ("d", 3)]])
+        InputEncoder(TokenFeatures()).fit_transform([[("a",)], [], [("c",), bad]])
 
 
 def naive_classes(token):
-    import re
-
     from rulefield.encode.patterns import _BEFORE, _BEHIND
 
     core = without_edges(token, _BEFORE, _BEHIND) or token
@@ -105,6 +158,31 @@ WORDS = st.one_of(
 def test_gates_let_every_class_through(token):
     assert TokenClasses()(token) == naive_classes(token)
     assert len(shape(token)) == len(token)
+
+
+@given(st.lists(st.one_of(st.text(max_size=5), st.text("AZIVxyeéßſKİΣσς9-_.\n\ud800", max_size=9)), max_size=8))
+@settings(max_examples=80, deadline=None)
+def test_words_spelled_together_are_those_spelled_alone(words):
+    made = spelled(words)
+    assert made.low == list(map(bare, words))
+    assert made.shape == list(map(shape, words))
+    assert made.short == list(map(short_shape, words))
+
+
+def test_words_of_one_case_are_in_the_classes_of_the_definition():
+    words = ["".join(letters) for n in (1, 2, 3, 4) for letters in product("AVbeéſ", repeat=n)]
+    words += ["Paul7", "May", "Mayor", "Maine", "AVe", "x-y", "(b)", "", "9"]
+    made = TokenKeys(TokenFeatures())._classes(words, list(map(bare, words)), spelled(words).case.tolist())
+    assert list(made) == [tuple(naive_classes(word)) for word in words]
+
+
+def test_all_words_that_classes_list_are_known():
+    tables = [re.compile(TOKEN_CLASSES[name]) for name in ("street", "direction", "state", "unit", "legal-form")]
+    short = ("".join(letters) for n in (1, 2, 3) for letters in product(ascii_lowercase, repeat=n))
+    longer = {word for table in tables for word in re.findall("[a-z]{4,}", table.pattern)}
+    compounds = (a + b for a in ("north", "south") for b in ("east", "west"))
+    for word in chain(short, longer, compounds):
+        assert word in LISTED_WORDS or not any(table.fullmatch(word) for table in tables)
 
 
 def test_shapes_of_ascii_are_those_of_the_definition():

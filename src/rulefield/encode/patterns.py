@@ -83,7 +83,15 @@ _GATES = {
 _DIGIT = re.compile(r"\d")
 _LONG_WORDS = frozenset(word for table in (STREETS, STATES, UNITS, LEGAL_FORMS) for word in table.split("|"))
 _SHORT_WORD = 5  # the longest alternative that is no plain word, l.l.c, beside directions
-_MONTH_BEGINS = frozenset(MONTHS.split("|"))
+MONTH_BEGINS = frozenset(MONTHS.split("|"))
+
+# For descriptions of many words at once (:mod:`rulefield.encode.keyed.letters`).
+LISTED_WORDS = _LONG_WORDS | frozenset(
+    "av ave llc n e s w ne nw se sw north south northeast northwest southeast southwest east west po".split()
+)
+"""All words of letters alone that a class lists, in lower case."""
+ALIKE_OTHERS = frozenset("İıſ\u212a")
+"""Signs beyond ASCII that patterns without case take for a letter of ASCII."""
 
 
 def _open_gates(core: str) -> tuple[bool, ...]:
@@ -95,7 +103,7 @@ def _open_gates(core: str) -> tuple[bool, ...]:
     listed = len(low) <= _SHORT_WORD or low in _LONG_WORDS or low.startswith(("north", "south"))
     sign = not core.isalnum()
     capitals = sign or len(core) < 2 or core[1:] != low[1:]  # a capital that is not the first of several letters
-    return True, digit, sign, listed, low[:3] in _MONTH_BEGINS, capitals
+    return True, digit, sign, listed, low[:3] in MONTH_BEGINS, capitals
 
 
 class TokenClasses:

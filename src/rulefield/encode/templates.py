@@ -21,7 +21,9 @@ MOST_COLUMNS = 1000
 _MACRO = re.compile(r"%x\[\s*(-?\d+)\s*,\s*(\d+)\s*\]")
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
+    """A line of a template: literal texts, and the cells (row, column) between them."""
+
     texts: tuple[str, ...]
     cells: tuple[tuple[int, int], ...]
 
@@ -61,16 +63,25 @@ class Template(TransformerMixin, Estimator):
         return self
 
     @property
+    def lines(self) -> list["Line"]:
+        """The lines that make features, taken apart."""
+        return _parse(self.text)
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """How many columns are read, and how many places away the farthest token is."""
+        cells = [cell for line in self.lines for cell in line.cells]
+        return 1 + max([column for _, column in cells], default=0), max([abs(row) for row, _ in cells], default=0)
+
+    @property
     def transition_prefixes(self) -> list[str]:
         """Beginnings of the features that B lines with macros make (``B07:``): weights for label pairs."""
-        return [line.texts[0] for line in _parse(self.text) if line.texts[0].startswith("B")]
+        return [line.texts[0] for line in self.lines if line.texts[0].startswith("B")]
 
     def transform(self, X: Iterable[Sequence[Any]]) -> list[list[list[str]]]:
         """Features of every token of every sequence."""
-        lines = _parse(self.text)
-        width = 1 + max([column for line in lines for _, column in line.cells], default=0)
-        reach = max([abs(row) for line in lines for row, _ in line.cells], default=0)
-        return [_apply(lines, _padded(tokens, i, width, reach), reach, len(tokens)) for i, tokens in enumerate(X)]
+        lines, (width, reach) = self.lines, self.extent
+        return [_apply(lines, padded(tokens, i, width, reach), reach, len(tokens)) for i, tokens in enumerate(X)]
 
     def to_config(self) -> dict[str, Any]:
         """Parameters as JSON can hold them."""
@@ -85,7 +96,7 @@ class Template(TransformerMixin, Estimator):
         return True
 
 
-def _parse(text: str) -> list[_Line]:
+def _parse(text: str) -> list[Line]:
     """Take the lines apart; each is literal texts with cells between them."""
     lines = []
     for number, raw in enumerate(text.splitlines(), 1):
@@ -98,7 +109,7 @@ def _parse(text: str) -> list[_Line]:
         texts = tuple(_MACRO.split(line)[::3])
         if any("%" in part and re.search(r"%\s*[a-zA-Z]", part) for part in texts):
             raise InputError(f"template line {number} has a macro that is not %x[row,column]: {line!r}.")
-        lines.append(_Line(texts, cells))
+        lines.append(Line(texts, cells))
     if not any(line.texts[0].startswith("U") for line in lines):
         raise InputError("a template needs at least one line that begins with U, such as U00:%x[0,0].")
     return lines
@@ -113,7 +124,7 @@ def _cell(row: str, column: str, line: int) -> tuple[int, int]:
     return int(row), int(column)
 
 
-def _padded(tokens: Sequence[Any], sequence: int, width: int, reach: int) -> list[tuple[str, ...]]:
+def padded(tokens: Sequence[Any], sequence: int, width: int, reach: int) -> list[tuple[str, ...]]:
     """Rows of columns with markers beyond both ends."""
     rows = [(token,) if isinstance(token, str) else tuple(token) for token in tokens]
     for t, row in enumerate(rows):
@@ -126,7 +137,7 @@ def _padded(tokens: Sequence[Any], sequence: int, width: int, reach: int) -> lis
     return before + rows + [(f"_B+{k}",) * width for k in range(1, reach + 1)]
 
 
-def _apply(lines: Sequence[_Line], rows: Sequence[tuple[str, ...]], reach: int, n: int) -> list[list[str]]:
+def _apply(lines: Sequence[Line], rows: Sequence[tuple[str, ...]], reach: int, n: int) -> list[list[str]]:
     made: list[list[str]] = [[] for _ in range(n)]
     for texts, cells in lines:
         for t, features in enumerate(made):

@@ -11,7 +11,9 @@ from rulefield.exceptions import InputError
 from rulefield.kernels.light import affordable
 from rulefield.kernels.strings import LENGTH_BITS, fill_table, hash_strings, number_strings
 
-_LINE_END, _NEVER = np.uint8(10), np.uint8(255)  # the second one never occurs in UTF-8
+_LINE_END = np.uint8(10)
+SEPARATOR = np.uint8(255)
+"""Stands between joined names: UTF-8 never has it."""
 _SECONDS = 2e-7  # per string that a dictionary holds or looks up
 _PORTION = 1_500  # groups that are joined at a time: it bounds the memory that a batch needs
 
@@ -77,10 +79,14 @@ class Vocabulary:
             first += len(portion)
         return np.concatenate(made)
 
+    def places(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Bytes of all names, and where those of the names with these numbers begin and end, int64."""
+        return self._blob, self._stop[numbers].astype(np.int64), self._stop[numbers + 1].astype(np.int64)
+
     def joined(self) -> np.ndarray:
-        """Return the bytes of all names, with a byte 255 (which UTF-8 never has) between two."""
+        """Return the bytes of all names, with a separator between two."""
         stop = self._stop[: len(self) + 1].astype(np.int64)
-        text = np.full(max(int(stop[-1]) + len(self) - 1, 0), _NEVER)
+        text = np.full(max(int(stop[-1]) + len(self) - 1, 0), SEPARATOR)
         text[np.arange(int(stop[-1])) + np.repeat(np.arange(len(self)), np.diff(stop))] = self._blob[: int(stop[-1])]
         return text
 
@@ -89,7 +95,7 @@ class Vocabulary:
         hashes, ends = np.empty(count, np.uint64), np.empty(count, np.uint64)
         text = text.view()
         text.flags.writeable = False  # as bytes are: one compiled form serves both
-        if count == 0 or hash_strings(text, _NEVER, hashes, ends) != count:
+        if count == 0 or hash_strings(text, SEPARATOR, hashes, ends) != count:
             if count:
                 raise InputError(f"names are damaged: there should be {count} of them.")
             return np.zeros(0, np.int32)
@@ -189,5 +195,5 @@ def _hashed(groups: list[Collection[str]], count: int) -> tuple[np.ndarray, np.n
     if hash_strings(data, _LINE_END, hashes, ends) != count:  # a string holds a line end
         encoded = (string.encode("utf-8", "surrogatepass") for string in chain.from_iterable(groups))
         data = np.frombuffer(b"\xff".join(encoded), dtype=np.uint8)
-        hash_strings(data, _NEVER, hashes, ends)
+        hash_strings(data, SEPARATOR, hashes, ends)
     return data, hashes, ends

@@ -11,8 +11,9 @@ from rulefield.data.scored import Scored, is_scored
 from rulefield.data.sequences import Sequences
 from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
 from rulefield.encode.features import Entries, FeatureEncoder, InputForm, input_form, refuse_columns
-from rulefield.encode.keyed.groups import GroupNumbers
-from rulefield.encode.keyed.tokens import CrowdedError, TokenKeys
+from rulefield.encode.keyed.groups import CrowdedError, GroupNumbers
+from rulefield.encode.keyed.templates import TemplateKeys
+from rulefield.encode.keyed.tokens import TokenKeys
 from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.estimators.packing import Packer, State, given_or, pack_or_name
@@ -29,6 +30,10 @@ _ONE_AT_A_TIME = threading.Lock()
 """Threads that share a model share what it remembers of tokens, which grows in prediction too."""
 LEAST_TOKENS = 40
 """Fewer tokens are described one by one: that is as quick, and loads no compiled code."""
+
+
+KEYS: tuple[Any, ...] = (TokenKeys, TemplateKeys)
+"""What makes features by keys, for the features that can be made so."""
 
 
 class InputEncoder:
@@ -56,7 +61,7 @@ class InputEncoder:
         self.scored = False
         self.encoder: FeatureEncoder | None = None
         self.n_columns = 0
-        self._numbers: GroupNumbers[TokenKeys] | None = None
+        self._numbers: GroupNumbers | None = None
 
     def fit_transform(self, X: SequencesLike | Iterator[Any]) -> Sequences:
         """Learn the form and the vocabulary of ``X``, and encode it.
@@ -213,32 +218,37 @@ class InputEncoder:
         assert self.encoder is not None
         if self.features is None:
             return [self.encoder.read(X, grow, form)]
-        if not TokenKeys.can(self.features) or sum(map(len, X[:LEAST_TOKENS])) < LEAST_TOKENS:
+        few = sum(map(len, X[:LEAST_TOKENS])) < LEAST_TOKENS
+        if few or not any(keys.can(self.features) for keys in KEYS):
             return [self.encoder.read(made, grow) for made in self._features(X)]
         return [self._keyed(X[i : i + PORTION], grow) for i in range(0, len(X), PORTION)]
 
     def _keyed(self, X: Any, grow: bool) -> Entries:
+        assert self.encoder is not None
+        assert self.features is not None
         lengths = np.fromiter(map(len, X), np.int64, len(X))
         with _ONE_AT_A_TIME:
-            try:
-                ids, counts = self._groups(grow).encode(X, grow)
-            except CrowdedError:
-                self._numbers = None
-                ids, counts = self._groups(grow).encode(X, grow)
-        return ids, None, counts, lengths
+            for _ in range(2):
+                try:
+                    ids, counts = self._groups(grow).encode(X, grow)
+                except CrowdedError:
+                    self._numbers = None
+                else:
+                    return ids, None, counts, lengths
+        return self.encoder.read(self.features.transform(X), grow)  # more distinct tokens than there are keys
 
-    def _groups(self, grow: bool) -> GroupNumbers[TokenKeys]:
+    def _groups(self, grow: bool) -> GroupNumbers:
         """Return the numbers of groups for the features and the vocabulary that there are now.
 
         In prediction they begin anew from time to time, so that a stream does not fill the memory.
         """
-        assert isinstance(self.features, TokenFeatures)
         assert self.encoder is not None
         made, vocabulary = self._numbers, self.encoder.vocabulary_
-        if made is not None and not grow and len(made.source.tokens) > MOST_KEPT:
+        if made is not None and not grow and len(made.source.number) > MOST_KEPT:
             made = None
-        if made is None or made.vocabulary is not vocabulary or made.source.describer is not self.features._current():
-            made = self._numbers = GroupNumbers(vocabulary, TokenKeys(self.features))
+        if made is None or made.vocabulary is not vocabulary or not made.source.serves(self.features):
+            source = next(keys(self.features) for keys in KEYS if keys.can(self.features))
+            made = self._numbers = GroupNumbers(vocabulary, source)
         return made
 
     def __getstate__(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""Groups of features by integer key, numbered in a vocabulary: strings are made once per key."""
+"""Groups of features by integer key, numbered in a vocabulary: names are made once per key."""
 
-from collections.abc import Sequence
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -9,25 +9,78 @@ from rulefield.encode.vocabulary import Vocabulary
 from rulefield.kernels.keys import add_keys, gather_groups, number_keys
 
 MOST_GROUPS = 3_000_000
+PORTION = 200_000
+"""Keys whose names are made at a time."""
+SLOT = 57
+"""Bits of a key below the number of its slot."""
+MOST_SLOTS = 127
+FIELD, PAIR = SLOT // 3, SLOT // 2
+"""Bits of each of three, and of two, numbers that one key holds."""
+
+
+class CrowdedError(Exception):
+    """There are more distinct tokens than keys have room for: numbers must begin anew."""
 
 
 class KeySource(Protocol):
-    """What turns tokens into keys, and a key into the feature strings that it stands for."""
+    """What turns tokens into keys, and keys into the names of the features that they stand for."""
+
+    @property
+    def number(self) -> dict[Any, int]:
+        """Numbers of the distinct tokens that were met."""
+
+    def serves(self, features: Any) -> bool:
+        """Whether keys are those of these features, as they are now."""
 
     def keys(self, X: Sequence[Sequence[Any]]) -> np.ndarray:
         """Return the keys of every token, uint64 (n_tokens, width), in the order of their features."""
 
-    def strings(self, keys: np.ndarray) -> list[list[str]]:
-        """Return the features of each key."""
+    def names(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the joined names of the features of each key, and how many each has."""
 
 
-Source = TypeVar("Source", bound=KeySource)
+class Neighbors:
+    """Values of tokens some places away, within sequences of the given lengths."""
+
+    def __init__(self, lengths: np.ndarray):
+        ends, places = np.cumsum(lengths), np.arange(int(lengths.sum()))
+        self.before = places - np.repeat(ends - lengths, lengths)
+        self.behind = np.repeat(ends, lengths) - 1 - places
+
+    def empty_keys(self, n_slots: int) -> np.ndarray:
+        """Return keys of all tokens that hold the numbers of their slots and nothing else."""
+        return np.tile(np.arange(n_slots, dtype=np.uint64) << np.uint64(SLOT), (len(self.before), 1))
+
+    def at(self, d: int, values: np.ndarray, first: np.ndarray | int = 0, last: np.ndarray | int = 0) -> np.ndarray:
+        """Values of the tokens ``d`` places away; ``first`` before and ``last`` behind the sequence.
+
+        Where these are arrays, they hold what stands 1, 2, ... places outside.
+        """
+        if d == 0:
+            return values
+        moved = np.empty_like(values)
+        distance = -d - self.before if d < 0 else d - self.behind
+        outside = distance > 0
+        if abs(d) < len(values):
+            moved[max(-d, 0) : len(values) - max(d, 0)] = values[max(d, 0) : len(values) + min(d, 0)]
+        there = first if d < 0 else last
+        moved[outside] = there if isinstance(there, int) else there[distance[outside] - 1]
+        return moved
 
 
-class GroupNumbers(Generic[Source]):
+def split_keys(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """For each slot: its number, the places of its keys, and their values, int64."""
+    slots = (keys >> np.uint64(SLOT)).astype(np.int64)
+    values = (keys & np.uint64((1 << SLOT) - 1)).astype(np.int64)
+    for slot in np.unique(slots).tolist():
+        where = np.flatnonzero(slots == slot)
+        yield slot, where, values[where]
+
+
+class GroupNumbers:
     """Numbers in a vocabulary of the features of each key that was met.
 
-    Rows of keys become rows of feature numbers without a string, but for keys that are new. New strings are numbered in
+    Rows of keys become rows of feature numbers without a string. New names are numbered in
     the order in which reading token by token meets them, so the vocabulary is the same as without keys.
 
     Parameters
@@ -36,7 +89,7 @@ class GroupNumbers(Generic[Source]):
     source : KeySource
     """
 
-    def __init__(self, vocabulary: Vocabulary, source: Source):
+    def __init__(self, vocabulary: Vocabulary, source: KeySource):
         self.vocabulary, self.source = vocabulary, source
         self._clear(grow=True)
 
@@ -70,23 +123,27 @@ class GroupNumbers(Generic[Source]):
         return out, counts
 
     def _add(self, new: np.ndarray, grow: bool) -> None:
-        """Describe new keys, which have their numbers already, and number their features."""
-        if len(new) == 0:
-            return
+        """Name the features of new keys, which have their numbers already, and number the features."""
         try:
-            strings = self.source.strings(new)
+            made = [self._numbered(new[i : i + PORTION], grow) for i in range(0, len(new), PORTION)]
         except BaseException:
             self._clear(grow)
             raise
-        members = self.vocabulary.number(strings, grow)
-        sizes = np.fromiter(map(len, strings), np.int64, len(strings))
+        if made:
+            members, sizes = (np.concatenate(parts) for parts in zip(*made))
+            ends = int(self._stop[-1]) + np.cumsum(sizes)
+            self._stop = np.concatenate([self._stop, ends.astype(np.uint64)])
+            self._members = np.concatenate([self._members, members])
+            self._names, self._grown = len(self.vocabulary), self._grown and grow
+
+    def _numbered(self, keys: np.ndarray, grow: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the features of keys that are known, and how many each key has."""
+        text, sizes = self.source.names(keys)
+        members = self.vocabulary.number_joined(text, int(sizes.sum()), grow)
         if len(members) and members.min() < 0:
             group, known = np.repeat(np.arange(len(sizes)), sizes), members >= 0
             sizes, members = np.bincount(group[known], minlength=len(sizes)), members[known]
-        ends = int(self._stop[-1]) + np.cumsum(sizes)
-        self._stop = np.concatenate([self._stop, ends.astype(np.uint64)])
-        self._members = np.concatenate([self._members, members])
-        self._names, self._grown = len(self.vocabulary), self._grown and grow
+        return members, sizes
 
     def _reserve(self, n: int) -> None:
         if 4 * n <= len(self._table):

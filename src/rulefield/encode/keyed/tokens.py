@@ -1,17 +1,19 @@
 """Keys of the features that :class:`rulefield.TokenFeatures` describes: distinct tokens and shapes are numbered once."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
-from rulefield.encode.tokens import Describer, Kind, TokenFeatures, bare, position_features, word_of
+from rulefield.encode.keyed.groups import FIELD, MOST_SLOTS, PAIR, CrowdedError, Neighbors, split_keys
+from rulefield.encode.keyed.letters import spelled
+from rulefield.encode.keyed.names import NamedFeature, Pieces, joined_names, listed, literal, stored
+from rulefield.encode.patterns import LISTED_WORDS, MONTH_BEGINS
+from rulefield.encode.tokens import Describer, Kind, TokenFeatures, position_features, word_of
+from rulefield.encode.vocabulary import Vocabulary
+from rulefield.kernels.names import letter_bounds
 
-SLOT = np.uint64(58)
-"""Bits of a key below the number of its slot."""
-FIELD = 19
-"""Bits of each of the three things that a slot of neighbours stands for."""
 MOST_TYPES = (1 << FIELD) - 3
 Name = TypeVar("Name")
 _BEFORE, _BEHIND = 0, 1  # numbers of what stands outside of a sequence
@@ -29,169 +31,199 @@ class TokenKeys:
     def __init__(self, features: TokenFeatures):
         self.describer: Describer = features._current()
         self.options = features
-        self._forget()
-        width = features.window
-        self.places = _places(width)
-        self.n_slots = 1 + len(self.places)
-        self.bigrams_at = self._slot(features.bigrams and width > 0)
-        self.shapes_at = self._slot(features.shapes and width > 0)
-        self.position_at = self._slot(features.position)
+        self.slots = _slots(features)
+        self.number: dict[Any, int] = {}
+        self._spellings, self._shapes = Vocabulary(), Vocabulary()
+        self._lows, self._shorts = Vocabulary("<>"), Vocabulary("<>")
+        self._kinds: _Names[Kind] = _Names()
+        self._alike: dict[int, tuple[str, ...]] = {}
+        self._word, self._low, self._shape, self._short, self._kind = (np.zeros(0, np.int64) for _ in range(5))
 
     @staticmethod
     def can(features: Any) -> bool:
         """Whether features can be made by keys."""
-        return type(features) is TokenFeatures and not features.lexicons and not features.marks
+        if type(features) is not TokenFeatures or features.lexicons or features.marks:
+            return False
+        features._current()  # refuses bad parameters
+        return len(_slots(features)) <= MOST_SLOTS
 
-    def _slot(self, wanted: bool) -> int:
-        if not wanted:
-            return -1
-        self.n_slots += 1
-        return self.n_slots - 1
-
-    def _forget(self) -> None:
-        self.number: dict[Any, int] = {}
-        self.tokens: list[Any] = []
-        self._words: _Names[str] = _Names()
-        self._shapes: _Names[str] = _Names()
-        self._kinds: _Names[Kind] = _Names()
-        self._low, self._shape, self._kind = (np.zeros(0, np.int64) for _ in range(3))
+    def serves(self, features: Any) -> bool:
+        """Whether keys are those of these features, as they are now."""
+        return features is self.options and features._current() is self.describer
 
     def keys(self, X: Sequence[Sequence[Any]]) -> np.ndarray:
-        """Return the keys of every token, uint64 (n_tokens, n_slots)."""
+        """Return the keys of every token, uint64 (n_tokens, number of slots)."""
         lengths = np.fromiter(map(len, X), np.int64, len(X))
         types = self._types(list(chain.from_iterable(X)), lengths)
-        ends = np.cumsum(lengths)
-        before = np.arange(len(types)) - np.repeat(ends - lengths, lengths)
-        behind = np.repeat(ends, lengths) - 1 - np.arange(len(types))
-        made = np.zeros((len(types), self.n_slots), np.uint64)
-        values = {"token": types, "word": self._low[types], "kind": self._kind[types]}
-        for k, (d, what) in enumerate(self.places, 1):
-            made[:, k] = _shifted(values[what] + 1, d, before, behind, 0, 0)
-        for at, of in ((self.bigrams_at, self._low), (self.shapes_at, self._shape)):
-            if at >= 0:
-                made[:, at] = _threes(of[types] + 2, before, behind)
-        if self.position_at >= 0:
-            length = before + behind + 1
-            made[:, self.position_at] = 9 * (3 * before // length) + 3 * np.minimum(before, 2) + np.minimum(behind, 2)
-        return made + (np.arange(self.n_slots, dtype=np.uint64) << SLOT)
-
-    def strings(self, keys: np.ndarray) -> list[list[str]]:
-        """Return the features of each key."""
-        slots, values = (
-            (keys >> SLOT).astype(np.int64),
-            (keys & ((np.uint64(1) << SLOT) - np.uint64(1))).astype(np.int64),
-        )
-        made: list[list[str]] = [[]] * len(keys)
-        for slot in np.unique(slots).tolist():
-            where = np.flatnonzero(slots == slot)
-            for i, features in zip(where.tolist(), self._in_slot(slot, values[where].tolist())):
-                made[i] = features
+        around = Neighbors(lengths)
+        low, short = self._low[types], self._short[types]
+        values = {"token": types, "word": low + 1, "kind": self._kind[types] + 1}
+        made = around.empty_keys(len(self.slots))
+        for k, (what, d) in enumerate(self.slots):
+            if what in values:
+                made[:, k] |= around.at(d, values[what]).astype(np.uint64)
+            elif what == "words":
+                a, b = (around.at(e, low, _BEFORE, _BEHIND) for e in (d, d + 1))
+                made[:, k] |= ((a << PAIR) | b).astype(np.uint64)
+            elif what == "shapes":
+                a, c = (around.at(e, short, _BEFORE, _BEHIND) for e in (-1, 1))
+                made[:, k] |= ((a << (2 * FIELD)) | (short << FIELD) | c).astype(np.uint64)
+            elif what == "position":
+                made[:, k] |= _positions(around.before, around.behind).astype(np.uint64)
         return made
 
-    def _in_slot(self, slot: int, values: list[int]) -> list[list[str]]:
-        if slot == 0:
-            return [["bias"]]
-        if slot <= len(self.places):
-            return self._said(*self.places[slot - 1], values)
-        if slot == self.position_at:
-            return [position_features(value // 9, value // 3 % 3, value % 3) for value in values]
-        names = self._words if slot == self.bigrams_at else self._shapes
-        tell = self.describer.word_pairs if slot == self.bigrams_at else self.describer.shape_pairs
-        mask = (1 << FIELD) - 1
-        return [tell(*(_named(names, (v >> (FIELD * k)) & mask) for k in (2, 1, 0))) for v in values]
+    def names(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the joined names of the features of each key, and how many each has."""
+        return joined_names(len(keys), [(where, self._named(k, values)) for k, where, values in split_keys(keys)])
 
-    def _said(self, d: int, what: str, values: list[int]) -> list[list[str]]:
-        """Return what tokens, words or kinds at offset d say; 0 is outside, others are numbers plus one."""
+    def _named(self, slot: int, values: np.ndarray) -> list[NamedFeature]:
+        """Features of keys of one slot."""
+        (what, d), n = self.slots[slot], len(values)
+        if what == "bias":
+            return [NamedFeature(None, [literal("bias", n)])]
         if what == "token":
-            tokens = [(self.tokens[value - 1], self._kinds.of(value - 1)) for value in values]
-            return [self.describer.center(t, t if isinstance(t, str) else t[0], kind) for t, kind in tokens]
+            return self._center(values)
         if what == "word":
-            names, outside, prefix = self._words.names, [f"{d}:outside"], self.describer.word_prefix(d)
-            return [outside if value == 0 else [prefix + names[value - 1]] if prefix else [] for value in values]
-        kinds = self._kinds.names
-        return [self.describer.kind_at(kinds[value - 1], d) if value else [] for value in values]
+            return self._word_at(d, values)
+        if what == "kind":
+            tell, kinds = self.describer.kind_at, self._kinds.names
+            return listed([tell(kinds[value - 1], d) if value else [] for value in values.tolist()])
+        if what == "position":
+            return listed([position_features(v // 9, v // 3 % 3, v % 3) for v in values.tolist()])
+        if what == "words":
+            a, b = (stored(self._lows, part) for part in (values >> PAIR, values & ((1 << PAIR) - 1)))
+            return [NamedFeature(None, [literal(f"{d}|{d + 1}=", n), a, literal("|", n), b])]
+        a, b, c = (stored(self._shorts, (values >> (FIELD * k)) & ((1 << FIELD) - 1)) for k in (2, 1, 0))
+        bar = literal("|", n)
+        told = (("-1|0:s=", a, bar, b), ("0|1:s=", b, bar, c), ("-1|0|1:s=", a, bar, b, bar, c))
+        return [NamedFeature(None, [literal(begin, n), *pieces]) for begin, *pieces in told]
+
+    def _center(self, types: np.ndarray) -> list[NamedFeature]:
+        """Return what tokens say of themselves."""
+        options, n = self.options, len(types)
+        low = stored(self._lows, self._low[types])
+        told: list[tuple[bool, str, Pieces]] = [
+            (options.word, "0:w=", stored(self._spellings, self._word[types])),
+            (options.lower, "0:l=", low),
+            (options.shapes, "0:s=", stored(self._shorts, self._short[types])),
+            (options.shapes, "0:S=", stored(self._shapes, self._shape[types])),
+        ]
+        made = [NamedFeature(None, [literal(begin, n), pieces]) for wanted, begin, pieces in told if wanted]
+        front, back = (np.empty((n, options.affixes), np.int64) for _ in range(2))
+        letter_bounds(*low, front, back)
+        for begin, bounds in (("0:p=", front), ("0:x=", back)):
+            for k in range(options.affixes):
+                new = bounds[:, k] != (bounds[:, k - 1] if k else low.begin if bounds is front else low.end)
+                affix = (
+                    Pieces(low.blob, low.begin, bounds[:, k])
+                    if bounds is front
+                    else Pieces(low.blob, bounds[:, k], low.end)
+                )
+                made.append(NamedFeature(new, [literal(begin, n), affix]))
+        kinds, which = np.unique(self._kind[types], return_inverse=True)
+        found = [self._kinds.names[k] for k in kinds.tolist()]
+        return made + listed([self.describer.kind_at(("", *kind[1:]), 0) for kind in found], which)
+
+    def _word_at(self, d: int, values: np.ndarray) -> list[NamedFeature]:
+        """Return what words at offset d say; 0 is outside, others are numbers plus one."""
+        outside, prefix = values == 0, self.describer.word_prefix(d)
+        made = [NamedFeature(outside, [literal(f"{d}:outside", len(values))])]
+        if prefix:
+            word = stored(self._lows, np.maximum(values - 1, 0))
+            made.append(NamedFeature(~outside, [literal(prefix, len(values)), word]))
+        return made
 
     def _types(self, flat: list[Any], lengths: np.ndarray) -> np.ndarray:
-        types = np.fromiter(map(self.number.get, flat, repeat(-1)), np.int64, len(flat))
+        """Numbers of distinct tokens; new ones are described."""
+        try:
+            types = np.fromiter(map(self.number.get, flat, repeat(-1)), np.int64, len(flat))
+        except TypeError:  # what cannot be a key is no token
+            _check_words(flat, range(len(flat)), lengths)
+            raise
         new = np.flatnonzero(types < 0)
         if len(new) == 0:
             return types
-        if len(self.tokens) + len(new) > MOST_TYPES and self.tokens:
+        tokens = dict.fromkeys([flat[i] for i in new.tolist()])
+        if len(self.number) + len(tokens) > MOST_TYPES:
             raise CrowdedError
-        for i in new.tolist():
-            token = flat[i]
-            number = self.number.get(token)
-            if number is None:
-                number = self.number[token] = self._added(token, i, lengths)
-            types[i] = number
-        self._low, self._shape, self._kind = (np.array(x.seen) for x in (self._words, self._shapes, self._kinds))
+        if set(map(type, tokens)) != {str}:
+            _check_words(flat, new.tolist(), lengths)
+        self._describe(list(tokens))
+        self.number.update(zip(tokens, range(len(self.number), len(self.number) + len(tokens))))
+        types[new] = [self.number[flat[i]] for i in new.tolist()]
         return types
 
-    def _added(self, token: Any, place: int, lengths: np.ndarray) -> int:
-        word = token if isinstance(token, str) else _checked_word(token, place, lengths)
-        kind = self.describer.kind(token, word)
-        self.tokens.append(token)
-        self._words.add(bare(word))
-        self._shapes.add(kind[0])
-        self._kinds.add(kind)
-        return len(self.tokens) - 1
+    def _describe(self, tokens: list[Any]) -> None:
+        words = [token if isinstance(token, str) else token[0] for token in tokens]
+        low, shapes, short, cases = spelled(words)
+        classes = self._classes(words, low, cases.tolist())
+        columns = (() if isinstance(token, str) else token[1:] for token in tokens)
+        kinds = [self._kinds.add(kind) for kind in zip(short, classes, columns)]
+        self._word = _longer(self._word, self._spellings.add(words))
+        self._low = _longer(self._low, self._lows.add(low))
+        self._shape = _longer(self._shape, self._shapes.add(shapes))
+        self._short = _longer(self._short, self._shorts.add(short))
+        self._kind = _longer(self._kind, kinds)
 
-
-class CrowdedError(Exception):
-    """There are more distinct tokens than keys have room for: numbers must begin anew."""
+    def _classes(self, words: list[str], low: list[str], cases: list[int]) -> Iterable[tuple[str, ...]]:
+        """Classes of words: worked out once for all words of letters that have the same case and are listed nowhere."""
+        classes = self.describer.classes
+        if classes is None:
+            return repeat(())
+        if classes.extra:
+            return [tuple(classes(word)) for word in words]
+        made, alike = [], self._alike
+        for word, small, case in zip(words, low, cases):
+            if case < 0 or small in LISTED_WORDS or small[:3] in MONTH_BEGINS:
+                found = tuple(classes(word))
+            elif (known := alike.get(case)) is not None:
+                found = known
+            else:
+                found = alike[case] = tuple(classes(word))
+            made.append(found)
+        return made
 
 
 class _Names(Generic[Name]):
-    """Numbers for names, from 0; ``seen`` are those of what was added, one after the other."""
+    """Numbers for things, from 0."""
 
     def __init__(self) -> None:
         self.number: dict[Name, int] = {}
         self.names: list[Name] = []
-        self.seen: list[int] = []
 
-    def of(self, i: int) -> Name:
-        """Return what was added as the i-th."""
-        return self.names[self.seen[i]]
-
-    def add(self, name: Name) -> None:
-        """Add a name that may be known."""
+    def add(self, name: Name) -> int:
+        """Return the number of something that may be new."""
         number = self.number.setdefault(name, len(self.names))
         if number == len(self.names):
             self.names.append(name)
-        self.seen.append(number)
+        return number
 
 
-def _named(names: _Names[str], key: int) -> str:
-    """Return the name of a number plus two; 0 and 1 stand for what is outside of a sequence."""
-    return "<" if key == _BEFORE else ">" if key == _BEHIND else names.names[key - 2]
+def _slots(features: TokenFeatures) -> list[tuple[str, int]]:
+    """List what is looked at, and the offset, in the order of the features: neighbours are words and kinds, apart."""
+    width = features.window
+    made = [("bias", 0)]
+    for d in range(-width, width + 1):
+        made += [("word", d), ("kind", d)] if d else [("token", 0)]
+    if features.bigrams and width:
+        made += [("words", -1), ("words", 0)]
+    if features.shapes and width:
+        made.append(("shapes", 0))
+    return [*made, ("position", 0)] if features.position else made
 
 
-def _places(width: int) -> list[tuple[int, str]]:
-    """Offsets, and what is looked at there, in the order of the features: neighbours are words and kinds, apart."""
-    around = [[(d, "word"), (d, "kind")] if d else [(0, "token")] for d in range(-width, width + 1)]
-    return list(chain.from_iterable(around))
+def _positions(before: np.ndarray, behind: np.ndarray) -> np.ndarray:
+    third = 3 * before // (before + behind + 1)
+    return 9 * third + 3 * np.minimum(before, 2) + np.minimum(behind, 2)
 
 
-def _shifted(values: np.ndarray, d: int, before: np.ndarray, behind: np.ndarray, first: int, last: int) -> np.ndarray:
-    """Values of the tokens ``d`` places away; ``first`` before and ``last`` behind the sequence."""
-    if d == 0:
-        return values
-    moved = np.empty_like(values)
-    if d < 0:
-        moved[-d:] = values[:d]
-        moved[before < -d] = first
-    else:
-        moved[:-d] = values[d:]
-        moved[behind < d] = last
-    return moved
+def _longer(array: np.ndarray, more: Any) -> np.ndarray:
+    return np.concatenate([array, np.asarray(more, np.int64)])
 
 
-def _threes(values: np.ndarray, before: np.ndarray, behind: np.ndarray) -> np.ndarray:
-    a = _shifted(values, -1, before, behind, _BEFORE, _BEHIND)
-    c = _shifted(values, 1, before, behind, _BEFORE, _BEHIND)
-    return (a << (2 * FIELD)) | (values << FIELD) | c
-
-
-def _checked_word(token: Any, place: int, lengths: np.ndarray) -> str:
-    sequence = int(np.searchsorted(np.cumsum(lengths), place, side="right"))
-    return word_of(token, sequence, place - int(lengths[:sequence].sum()))
+def _check_words(flat: list[Any], places: Iterable[int], lengths: np.ndarray) -> None:
+    """Refuse the first token that is none, and say where it stands."""
+    ends = np.cumsum(lengths)
+    for place in places:
+        sequence = int(np.searchsorted(ends, place, side="right"))
+        word_of(flat[place], sequence, place - int(ends[sequence] - lengths[sequence]))

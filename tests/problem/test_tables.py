@@ -1,24 +1,29 @@
 """Tables over any number of nodes: what they mean, by enumeration, and what is refused; the files that hold them."""
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
 import pytest
+from scipy.special import logsumexp
 
+from oracles.graphs import all_labellings, penalties, random_logic, random_potentials, scores_of
 from rulefield.datasets import read_uai, read_wcsp
 from rulefield.exceptions import InputError
+from rulefield.inference.graph.conflict import relax_graph
 from rulefield.inference.graph.decode import decode_graph
+from rulefield.inference.graph.marginals import exact_sums
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.tables import TableFactors
 
 
-def random_tables(rng, sizes):
+def random_tables(rng, sizes, scale=1.0):
     tables = []
     for _ in range(int(rng.integers(1, 4))):
         nodes = rng.permutation(len(sizes))[: int(rng.integers(min(4, len(sizes)) + 1))].tolist()
         every = list(product(*(range(sizes[v]) for v in nodes)))
         rows = [row for row in every if rng.random() < 0.6]
-        scores = rng.normal(size=len(rows))
+        scores = scale * rng.normal(size=len(rows))
         scores[rng.random(len(rows)) < 0.2] = -np.inf
         default = -np.inf if rng.random() < 0.5 else float(rng.normal())
         tables.append((nodes, np.array(rows, np.int64).reshape(len(rows), len(nodes)), scores, default))
@@ -56,6 +61,36 @@ def test_the_best_labelling_under_tables_is_that_of_enumeration():
         assert potentials.score(result.labels) + meaning(tables, result.labels) == pytest.approx(max(values))
         assert problem.tables.table_score(sizes, result.labels) == pytest.approx(meaning(tables, result.labels))
     assert infeasible
+
+
+def test_tables_count_where_hard_rules_clash_and_in_sums():
+    """Relaxed answers break least whatever tables say, then score best; sums are over scores of tables too."""
+    rng = np.random.default_rng(1)
+    clashes = 0
+    for _ in range(80):
+        plain = random_potentials(rng, 4, forbidden=0.05)
+        tables = random_tables(rng, plain.n_labels, scale=20.0)
+        logic = random_logic(rng, plain, 5, soft=0.3)
+        problem = GraphProblem(plain, logic, tables=TableFactors.of(plain.n_labels, tables))
+        labels = all_labellings(plain.n_labels)
+        scores = np.array([meaning(tables, y) for y in labels]) + scores_of(plain, labels)
+        hard = np.isinf(logic.weight)
+        amount = penalties(GraphProblem(plain, replace(logic, weight=np.where(hard, 1.0, 0.0))), labels)
+        values = scores - penalties(
+            GraphProblem(plain, replace(logic, weight=np.where(hard, 0.0, logic.weight))), labels
+        )
+        allowed = values[(amount == 0) & (scores > -np.inf)]
+        assert exact_sums(problem).log_partition == pytest.approx(
+            logsumexp(allowed) if len(allowed) else -np.inf, abs=1e-9
+        )
+        if len(allowed) or scores.max() == -np.inf:
+            continue
+        clashes += 1
+        found, least = relax_graph(problem), amount[scores > -np.inf].min()
+        assert found.status.name == "optimal"
+        assert sum(b.amount for b in found.broken if b.cost == np.inf) == least
+        assert found.objective == pytest.approx(values[amount == least].max())
+    assert clashes > 15
 
 
 @pytest.mark.parametrize(

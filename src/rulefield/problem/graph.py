@@ -134,16 +134,14 @@ def without_tables(p: GraphPotentials, tables: TableFactors) -> GraphPotentials:
     for t in range(tables.n_tables):
         nodes = tables.node[tables.pointer[t] : tables.pointer[t + 1]]
         own = p.n_labels[nodes]
-        rows, scores = tables.combinations(t, own)
-        if 1 <= len(nodes) <= 2:
-            dense = np.full(tuple(own), -np.inf)
-            dense[tuple(rows.T)] = scores
-            if len(nodes) == 1:
-                unary[0][p.unary_offset[nodes[0]] : p.unary_offset[nodes[0] + 1]] += dense
-            else:
-                edges.append(nodes[None, :])
-                pairwise.append(dense.ravel())
+        if len(nodes) == 1:
+            unary[0][p.unary_offset[nodes[0]] : p.unary_offset[nodes[0] + 1]] += tables.dense(t, own)
             continue
+        if len(nodes) == 2:
+            edges.append(nodes[None, :])
+            pairwise.append(tables.dense(t, own).ravel())
+            continue
+        rows, scores = tables.combinations(t, own)
         scores, rows = (scores, rows) if len(scores) else (np.array([-np.inf]), np.zeros((1, len(nodes)), np.int64))
         unary.append(scores)
         sizes.append(np.array([len(scores)]))

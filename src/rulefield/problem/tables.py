@@ -1,7 +1,7 @@
 """Score tables over any number of nodes, sparse: what is listed has its own score, everything else the table's default."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -109,6 +109,28 @@ class TableFactors:
         alive = score > -np.inf
         rows = np.stack(np.unravel_index(code[alive], tuple(sizes)), axis=1) if len(sizes) else np.zeros((1, 0), int)
         return rows, score[alive]
+
+    def dense(self, t: int, sizes: np.ndarray) -> np.ndarray:
+        """Return all scores of table ``t``, one axis for each of its nodes; ``sizes`` are its nodes'."""
+        span = slice(self.code_pointer[t], self.code_pointer[t + 1])
+        full = np.full(int(np.prod(sizes)), self.default[t])
+        full[self.code[span]] = self.score[span]
+        return full.reshape(tuple(sizes))
+
+    def flat(self) -> "TableFactors":
+        """Return the same tables with scores of 0 where they forbid nothing."""
+        score, default = (np.where(a > -np.inf, 0.0, -np.inf) for a in (self.score, self.default))
+        return replace(self, score=score, default=default)
+
+    @property
+    def spread(self) -> float:
+        """Bound on the difference between two sums of scores of labellings that no table forbids."""
+        total = 0.0
+        for t in range(self.n_tables):
+            own = np.append(self.score[self.code_pointer[t] : self.code_pointer[t + 1]], self.default[t])
+            own = own[own > -np.inf]
+            total += float(np.ptp(own)) if len(own) else 0.0
+        return total
 
 
 def _pointers(sizes: Sequence[int]) -> np.ndarray:

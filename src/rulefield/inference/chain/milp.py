@@ -9,6 +9,7 @@ from scipy.sparse import csr_array
 
 from rulefield.inference.chain.dual import DualPotentials, Progress, dual_potentials, run_duals
 from rulefield.inference.chain.prepare import Prepared, prepare
+from rulefield.inference.highs import HIGHS_SCALE, proved_cost
 from rulefield.inference.result import Result
 from rulefield.kernels.lattice.lattice import chain_lattice
 from rulefield.problem.chain_rules import ChainProblem
@@ -16,17 +17,11 @@ from rulefield.problem.chain_rules import ChainProblem
 if TYPE_CHECKING:
     from scipy.optimize import LinearConstraint
 
-HIGHS_SCALE = 1024.0
-"""Costs are multiplied by this: HiGHS stops at a gap of 1e-6 of its own units, which must be far below a nat."""
-
 FIRST_WIDTH, WIDENING = 0.2, 3.0
 """Nats of the first window below the bound, and how much wider each is than the one before."""
 
 UNITS_PER_PART = 20
 """Units of work that a part of a window is charged with."""
-
-HIGHS_ACCURACY = 1e-9
-"""How far HiGHS may be off, of the largest cost (its tolerances are on rows, and costs multiply them) or of one."""
 
 
 @dataclass(frozen=True)
@@ -198,7 +193,7 @@ def build(prepared: Prepared, parts: ChainParts) -> Programme:
 def run_highs(
     programme: Programme, parts: ChainParts, n: int, node_limit: int | None, seconds: float | None
 ) -> tuple[np.ndarray | None, float, int]:
-    """Minimise a programme with a zero gap: (labels or None, lower bound or inf where infeasible, nodes)."""
+    """Minimise a programme with a zero gap: (labels or None, proved lower bound, inf where infeasible, nodes)."""
     from scipy.optimize import Bounds, milp
 
     options: dict[str, float] = {"mip_rel_gap": 0.0}
@@ -214,21 +209,13 @@ def run_highs(
         options=options,
     )
     nodes = int(getattr(found, "mip_node_count", 0) or 0)
-    if found.status == 2:
-        return None, np.inf, nodes
-    bound = getattr(found, "mip_dual_bound", None)
-    bound = -np.inf if bound is None else float(bound) / HIGHS_SCALE
+    bound = proved_cost(found, programme.cost)
     if found.x is None:
         return None, bound, nodes
     labels = np.zeros(n, np.int64)
     chosen = np.flatnonzero(found.x[: len(parts.step)] > 0.5)
     labels[parts.step[chosen]] = parts.label[chosen]
     return labels, bound, nodes
-
-
-def highs_error(programme: Programme) -> float:
-    """How far HiGHS may be off: it works within tolerances on rows, which a large cost multiplies."""
-    return HIGHS_ACCURACY * max(1.0, *(float(np.abs(cost).max(initial=0.0)) for cost in programme.cost))
 
 
 def solve(
@@ -240,7 +227,7 @@ def solve(
         return None, -np.inf, 0
     programme = build(prepared, parts)
     labels, bound, nodes = run_highs(programme, parts, n, node_limit, seconds)
-    return labels, prepared.sure_cost - bound + highs_error(programme), nodes
+    return labels, prepared.sure_cost - bound, nodes
 
 
 def decode_milp(problem: ChainProblem, node_limit: int | None = None, seconds: float | None = None) -> Result:

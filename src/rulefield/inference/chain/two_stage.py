@@ -9,7 +9,7 @@ from rulefield.inference.chain.auto import NODE_LIMIT, run_auto
 from rulefield.inference.chain.check import judge_labelling
 from rulefield.inference.chain.dual import Progress, dual_potentials
 from rulefield.inference.chain.enumerate import judge_every, labelling
-from rulefield.inference.chain.milp import ChainParts, Programme, all_parts, build, highs_error, run_highs
+from rulefield.inference.chain.milp import ChainParts, Programme, all_parts, build, run_highs
 from rulefield.inference.chain.prepare import Prepared, prepare
 from rulefield.inference.chain.product import chain_relaxation
 from rulefield.inference.result import TOLERANCE, Result, Status, judge, rounding_error
@@ -339,7 +339,7 @@ def least_cost_by_highs(
     programme, parts, (cost, constant), _ = _programme(problem, prepared, floor)
     programme.cost = [cost]
     labels, lower, nodes = run_highs(programme, parts, len(prepared.unary), node_limit, seconds)
-    return labels, lower + constant - highs_error(programme), nodes
+    return labels, lower + constant, nodes
 
 
 def _programme(

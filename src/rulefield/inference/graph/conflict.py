@@ -8,7 +8,7 @@ import numpy as np
 from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.graph.evaluate import check_problem
 from rulefield.inference.result import Result, Status
-from rulefield.problem.graph import GraphPotentials, GraphProblem
+from rulefield.problem.graph import GraphProblem
 
 NODE_LIMIT = 20_000
 PRICES = 12  # tried at most; each is STEEPER times the one before
@@ -23,8 +23,7 @@ def minimal_conflict_graph(problem: GraphProblem, node_limit: int = NODE_LIMIT) 
     search for each hard rule, on scores 0 and -inf; a search that reaches ``node_limit`` keeps its rule.
     """
     check_problem(problem)
-    bare = replace(problem, potentials=_flat(problem.potentials))
-    hard = _hard_rules(problem)
+    bare, hard = _flat(problem), _hard_rules(problem)
     if not _is_infeasible(_only(bare, hard), node_limit) or _is_infeasible(_only(bare, []), node_limit):
         return ()
     needed = list(hard)
@@ -46,8 +45,8 @@ def relax_graph(problem: GraphProblem, node_limit: int = NODE_LIMIT, seconds: fl
     check_problem(problem)
     start = monotonic()
     hard = _hard_rules(problem)
-    bare = _only(replace(problem, potentials=_flat(problem.potentials)), hard)
-    least = decode_graph(_priced(bare, 1.0), node_limit=node_limit, seconds=seconds)
+    bare = _priced(_only(_flat(problem), hard), 1.0)
+    least = decode_graph(bare, node_limit=node_limit, seconds=seconds)
     if not len(least.labels):
         return least
     amount = _violation(least, hard)
@@ -91,10 +90,11 @@ def _priced(problem: GraphProblem, price: float) -> GraphProblem:
     )
 
 
-def _flat(p: GraphPotentials) -> GraphPotentials:
-    """Scores 0 where allowed."""
+def _flat(problem: GraphProblem) -> GraphProblem:
+    """Scores 0 where allowed, in tables as well."""
+    p = problem.potentials
     unary, pairwise = (np.where(a > -np.inf, 0.0, -np.inf) for a in (p.unary, p.pairwise))
-    return GraphPotentials(p.n_labels, unary, p.edges, pairwise)
+    return replace(problem, potentials=replace(p, unary=unary, pairwise=pairwise), tables=problem.tables.flat())
 
 
 def _hard_rules(problem: GraphProblem) -> list[int]:
@@ -118,7 +118,7 @@ def _only(problem: GraphProblem, rules: list[int]) -> GraphProblem:
 def _range(problem: GraphProblem) -> float:
     """Bound on the difference between two objectives."""
     p = problem.potentials
-    total = 0.0
+    total = problem.tables.spread
     for values, start in ((p.unary, p.unary_offset), (p.pairwise, p.pairwise_offset)):
         if len(values):
             high = np.maximum.reduceat(values, start[:-1])

@@ -254,6 +254,11 @@ def _tables(problem: GraphProblem, domains: list[np.ndarray]) -> TableProduct:
             product.multiply((i,), np.diagonal(pair)[domains[i]])
         else:
             product.multiply((i, j), pair[np.ix_(domains[i], domains[j])])
+    for t in range(problem.tables.n_tables):
+        nodes = problem.tables.node[problem.tables.pointer[t] : problem.tables.pointer[t + 1]]
+        refuse_size(float(np.prod(p.n_labels[nodes].astype(float))))
+        scores = problem.tables.dense(t, p.n_labels[nodes])
+        product.multiply(nodes.tolist(), scores[np.ix_(*(domains[v] for v in nodes))] if len(nodes) else scores)
     rules, rest = automata(problem)
     for r in rest:
         _add_row(product, problem, int(r), domains)

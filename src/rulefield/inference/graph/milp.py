@@ -10,6 +10,7 @@ from rulefield.inference.graph.automata import GraphAutomaton
 from rulefield.inference.graph.evaluate import Answer, evaluate, no_answer
 from rulefield.inference.graph.parts import GraphParts
 from rulefield.inference.graph.trws import Search
+from rulefield.inference.highs import HIGHS_SCALE, proved_cost
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 TOLERANCE = 1e-6  # HiGHS's, of rows and of integrality
@@ -34,22 +35,16 @@ def milp_graph(problem: GraphProblem, node_limit: int | None = None, seconds: fl
     """
     program = _Program(problem)
     answer = program.solve(node_limit, seconds)
+    bound = program.constant - proved_cost(answer, [program.cost])
     if answer.x is None:
-        infeasible = answer.status == 2
-        bound = -np.inf if infeasible else _bound(answer, program)
         return no_answer(bound, "milp")
     labels = program.labels(answer.x)
     nodes = int(answer.mip_node_count or 0)
     if evaluate(problem, labels).objective == -np.inf:  # allowed within HiGHS's tolerance only
-        return no_answer(_bound(answer, program), "milp", nodes)
-    value = program.constant - float(answer.fun)
+        return no_answer(bound, "milp", nodes)
+    value = program.constant - float(answer.fun) / HIGHS_SCALE
     error = TOLERANCE * (1.0 + np.abs(program.cost).sum())
-    return Answer(labels, value, _bound(answer, program), "milp", nodes, error)
-
-
-def _bound(answer: OptimizeResult, program: "_Program") -> float:
-    dual = getattr(answer, "mip_dual_bound", None)
-    return program.constant + (-float(dual) if dual is not None and np.isfinite(dual) else np.inf)
+    return Answer(labels, value, bound, "milp", nodes, error)
 
 
 class _Program:
@@ -86,7 +81,7 @@ class _Program:
         if seconds is not None:
             options["time_limit"] = max(float(seconds), 1e-3)
         return milp(
-            cost,
+            HIGHS_SCALE * cost,
             integrality=np.concatenate([integral, *self.slack_integral]),
             bounds=Bounds(np.zeros(self.n_columns), upper),
             constraints=self._constraints(),
@@ -272,7 +267,7 @@ def milp_parts(parts: GraphParts, search: Search, node_limit: int, seconds: floa
     if seconds is not None:
         options["time_limit"] = max(seconds, 1e-3)
     answer = milp(
-        -np.where(allowed, cost, 0.0),
+        -HIGHS_SCALE * np.where(allowed, cost, 0.0),
         integrality=np.arange(n_columns) < len(p.unary),
         bounds=Bounds(0.0, allowed.astype(float)),
         constraints=LinearConstraint(matrix.tocsr(), right, right),
@@ -281,11 +276,7 @@ def milp_parts(parts: GraphParts, search: Search, node_limit: int, seconds: floa
     if answer.x is not None:
         labels = np.array([np.argmax(answer.x[a:b]) for a, b in zip(p.unary_offset[:-1], p.unary_offset[1:])])
         search.offer(labels[search.network.order])
-    if answer.status == 2:
-        search.bound = search.value
-    elif answer.mip_dual_bound is not None and np.isfinite(answer.mip_dual_bound):
-        bound = -float(answer.mip_dual_bound)
-        search.bound = max(search.value, min(search.bound, bound))
+    search.bound = max(search.value, min(search.bound, -proved_cost(answer, [cost[allowed]])))
 
 
 def _flow(m: GraphAutomaton, p: GraphPotentials, start: int, rows: _Rows) -> np.ndarray:

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rulefield.encode.features import FeatureEncoder, InputForm, input_form
+from rulefield.estimators.inputs import InputEncoder
 from rulefield.exceptions import InputError
 
 
@@ -169,6 +170,14 @@ def test_empty_sequences():
 def test_bad_input_is_named(X, match):
     with pytest.raises(InputError, match=match):
         FeatureEncoder().fit_transform(X)
+
+
+@pytest.mark.parametrize("bad", [{"a": 1}, "tok", 1.5])
+def test_prediction_looks_at_the_types_of_all_tokens_too(bad):
+    encoder = InputEncoder()
+    encoder.fit_transform([[["a"]], [["b"], ["c"]]])
+    with pytest.raises(InputError, match="one form|token 1 of sequence 1 is a float"):
+        encoder.transform([[["a"]], [["b"], bad]])
 
 
 def test_forms():

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from rulefield.encode import vocabulary as module
 from rulefield.encode.vocabulary import Vocabulary
+from rulefield.kernels.jit import Kernel
 
 strings = st.lists(st.text(alphabet="ab\n\0é\ud800", max_size=3), max_size=30)
 
@@ -43,6 +44,23 @@ def test_keep(names, data):
 
 
 groups = st.lists(st.lists(st.text(alphabet="ab\n", max_size=2), max_size=4), max_size=8)
+names = st.text(alphabet="aé\n", max_size=20)  # words of eight bytes are hashed and compared
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(names, max_size=12), st.lists(st.lists(names, max_size=4), max_size=8), st.booleans())
+def test_known_names_are_numbered_and_others_left_out(known, lists, small):
+    vocabulary, number = Vocabulary(known), {name: i for i, name in enumerate(dict.fromkeys(known))}
+    lists = [*lists, known[:3], [name + "a" for name in known[3:6]]]
+    with pytest.MonkeyPatch.context() as patch:
+        if not small:
+            vocabulary._number_hashed(*module._hashed([["x"]], 1), False)
+        patch.setattr(module, "affordable", lambda seconds: small)
+        patch.setattr(Kernel, "any_loaded", not small)
+        ids, counts = vocabulary.number_known(lists, grow=False)
+    expected = [[number[name] for name in group if name in number] for group in lists]
+    assert counts.tolist() == list(map(len, expected))
+    assert ids.tolist() == [i for group in expected for i in group]
 
 
 @settings(max_examples=100, deadline=None)
@@ -51,7 +69,7 @@ def test_groups_are_numbered_as_their_strings(lists, portion):
     whole, parts = Vocabulary(), Vocabulary()
     flat = [string for group in lists for string in group]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "_PORTION", portion)
+        patch.setattr(module, "PORTION", portion)
         assert parts.number([tuple(group) for group in lists], grow=True).tolist() == whole.add(flat).tolist()
         assert parts.number(map(frozenset, lists), grow=False).size == sum(len(set(group)) for group in lists)
 

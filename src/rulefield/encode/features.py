@@ -19,7 +19,7 @@ survives is the vocabulary and the matrix, both flat arrays.
 
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ import numpy as np
 from rulefield.data.sequences import Sequences
 from rulefield.data.sparse_rows import SparseRows, is_ones, is_sparse, ones, pointers32
 from rulefield.encode.feature_dicts import BadFeatureError, DictReader
-from rulefield.encode.vocabulary import Vocabulary
+from rulefield.encode.vocabulary import PORTION, Vocabulary
 from rulefield.exceptions import InputError
 
 _MANY = (list, set, frozenset, tuple)
@@ -46,8 +46,10 @@ class InputForm(StrEnum):
     empty = "no token at all"
 
 
-def input_form(X: Any) -> InputForm:
+def input_form(X: Any, quick: bool = False) -> InputForm:
     """Tell how ``X`` is given, from its types only (one pass over tokens, none over features).
+
+    ``quick``: whoever reads lists of feature strings will look at the types of all tokens anyway.
 
     Raises
     ------
@@ -70,6 +72,8 @@ def input_form(X: Any) -> InputForm:
             f"X must be a list of sequences, each a list of tokens, but X[{i}] is a {bad[0].__name__}"
             f"{': for one sequence write [X]' if bad[0] in (str, dict, tuple, set) else ''}."
         )
+    if quick and isinstance(next(chain.from_iterable(X), None), _MANY):
+        return InputForm.strings
     return _token_form(X)
 
 
@@ -209,12 +213,17 @@ class FeatureEncoder:
         raise InputError(f"FeatureEncoder reads feature dicts and lists of feature strings; got {form.value}.")
 
     def _read_strings(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> Entries:
-        counts = np.fromiter(map(len, chain.from_iterable(X)), dtype=np.int64, count=int(lengths.sum()))
-        try:
-            ids = self.vocabulary_.number(chain.from_iterable(X), grow, counts)
-        except TypeError:
-            _refuse_other_types(X)
-            raise
+        """Unknown strings are left out at once: a portion of tokens is in the cache while it is looked at."""
+        tokens, made = chain.from_iterable(X), [(np.zeros(0, np.int32), np.zeros(0, np.int64))]
+        while portion := list(islice(tokens, PORTION)):
+            if not all(issubclass(kind, _MANY) for kind in set(map(type, portion))):
+                _token_form(X)  # raises
+            try:
+                made.append(self.vocabulary_.number_known(portion, grow))
+            except TypeError:
+                _refuse_other_types(X)
+                raise
+        ids, counts = (np.concatenate(parts) for parts in zip(*made))
         return ids, None, counts, lengths
 
     def _read_dicts(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> Entries:

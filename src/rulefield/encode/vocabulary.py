@@ -9,13 +9,14 @@ import numpy as np
 from rulefield.data.sparse_rows import ranges
 from rulefield.exceptions import InputError
 from rulefield.kernels.light import affordable
-from rulefield.kernels.strings import LENGTH_BITS, fill_table, hash_strings, number_strings
+from rulefield.kernels.strings import LENGTH_BITS, fill_table, hash_strings, keep_known, number_strings
 
 _LINE_END = np.uint8(10)
 SEPARATOR = np.uint8(255)
 """Stands between joined names: UTF-8 never has it."""
 _SECONDS = 2e-7  # per string that a dictionary holds or looks up
-_PORTION = 1_500  # groups that are joined at a time: it bounds the memory that a batch needs
+PORTION = 1_500
+"""Groups that are joined at a time: it bounds the memory that a batch needs."""
 
 
 class Vocabulary:
@@ -66,18 +67,22 @@ class Vocabulary:
         """Numbers of strings, int32; -1 for unknown ones."""
         return self.number([list(strings)], grow=False)
 
-    def number(self, groups: Iterable[Collection[str]], grow: bool, counts: np.ndarray | None = None) -> np.ndarray:
-        """Numbers of the strings of all groups (lists, tuples or sets), one after the other.
-
-        ``counts``, the number of strings of each group, saves counting them again.
-        """
-        source, first = iter(groups), 0
+    def number(self, groups: Iterable[Collection[str]], grow: bool) -> np.ndarray:
+        """Numbers of the strings of all groups (lists, tuples or sets), one after the other; -1 for unknown ones."""
+        source = iter(groups)
         made = [np.zeros(0, np.int32)]
-        while portion := list(islice(source, _PORTION)):
-            count = sum(map(len, portion)) if counts is None else int(counts[first : first + len(portion)].sum())
-            made.append(self._number(portion, count, grow))
-            first += len(portion)
+        while portion := list(islice(source, PORTION)):
+            made.append(self._number(portion, sum(map(len, portion)), grow))
         return np.concatenate(made)
+
+    def number_known(self, groups: list[Collection[str]], grow: bool) -> tuple[np.ndarray, np.ndarray]:
+        """Numbers of the strings of some groups, unknown ones left out, and how many of each group there are.
+
+        At most ``PORTION`` groups at a time are best: they stay in the cache.
+        """
+        counts = np.array(list(map(len, groups)), np.int64)
+        ids = self._number(groups, int(counts.sum()), grow)
+        return ids if grow else ids[: int(keep_known(ids, counts))], counts
 
     def places(self, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Bytes of all names, and where those of the names with these numbers begin and end, int64."""

@@ -197,7 +197,7 @@ class InputEncoder:
 
     def _checked_form(self, X: Any) -> InputForm:
         """How ``X`` is given; refuse another form than that of the training data."""
-        form = input_form(X)
+        form = input_form(X, quick=self.features is None)
         matrix = form in (InputForm.sequences, InputForm.matrices)
         if matrix != (self.encoder is None) and not (form is InputForm.empty and self.encoder is None):
             trained = "matrices" if self.encoder is None else "named features or tokens"

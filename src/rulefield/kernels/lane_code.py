@@ -88,6 +88,17 @@ def prefetch(typing_context, array, index):
 
 
 @intrinsic
+def word_at(typing_context, array, index):
+    """Eight bytes from ``array[index]`` on (uint8) as one number, wherever they lie; they must be there."""
+
+    def generate(context, builder, signature, arguments):
+        place = _pointer(context, builder, signature.args[0], *arguments, ir.IntType(64))
+        return builder.load(place, align=1)
+
+    return types.uint64(array, types.uint64), generate
+
+
+@intrinsic
 def store8(typing_context, array, index, value):
     """array[index : index + 8] = value."""
 

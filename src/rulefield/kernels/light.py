@@ -17,6 +17,7 @@ from rulefield.kernels.chain.sums import SAFE_SUM, sums_batch
 from rulefield.kernels.chain.train_features import add_scores
 from rulefield.kernels.chain.viterbi import labelling_scores, viterbi_batch
 from rulefield.kernels.jit import Kernel
+from rulefield.kernels.strings import keep_known
 
 BUDGET = 0.25
 """Seconds of work, as estimated, after which twins leave it to the kernels."""
@@ -61,6 +62,15 @@ def _add_scores(
         for f, value in zip(indices[first:last].tolist(), own):
             pairs = slice(int(ptr[f]), int(ptr[f + 1]))
             row[label[pairs]] += value * weights[pairs]
+
+
+@_twin(keep_known, lambda ids, counts: 1e-8 * len(ids) + 1e-8 * len(counts))
+def _keep_known(ids: np.ndarray, counts: np.ndarray) -> int:
+    known = ids >= 0
+    kept = np.concatenate([[0], np.cumsum(known)])
+    counts[:] = np.diff(kept[np.cumsum(counts)], prepend=0)
+    ids[: kept[-1]] = ids[known]
+    return int(kept[-1])
 
 
 @_twin(viterbi_batch, lambda unary, *_: 2e-5 * len(unary) + 2e-9 * len(unary) * unary.shape[1] ** 2)

@@ -24,8 +24,7 @@ class Estimator(_Typed):
 
     @classmethod
     def _get_param_names(cls) -> list[str]:
-        found = inspect.signature(cls.__init__).parameters.values()
-        return sorted(p.name for p in found if p.name != "self" and p.kind is not p.VAR_KEYWORD)
+        return list(_parameter_names(cls))  # type: ignore[arg-type]
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the constructor's parameters; with ``deep`` also those of parameters that are estimators."""
@@ -91,6 +90,12 @@ class TransformerMixin:
         tags = super().__sklearn_tags__()  # type: ignore[misc]
         tags.transformer_tags = TransformerTags()
         return tags
+
+
+@lru_cache(maxsize=256)
+def _parameter_names(cls: type) -> tuple[str, ...]:
+    found = inspect.signature(cls.__init__).parameters.values()  # type: ignore[misc]
+    return tuple(sorted(p.name for p in found if p.name != "self" and p.kind is not p.VAR_KEYWORD))
 
 
 def _as_scikit(estimator: Estimator) -> Any:

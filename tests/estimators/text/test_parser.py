@@ -1,5 +1,6 @@
 """Text in, fields out."""
 
+import json
 from importlib import import_module
 
 import numpy as np
@@ -77,6 +78,27 @@ def test_rules_act_and_are_named(parser):
     assert label not in parse.fields
     soft = parser.parse(TEXTS[0], rules=[rule.soft(0.01)])
     assert [b.rule for b in soft.broken] == ["none of it"]
+
+
+def test_json_says_what_the_parse_says(parser):
+    rules = [
+        (r.segments("zip") >= 2).named('two "zips"'),
+        r.segments("zip") <= 1,
+        (r.segments("city") >= 3).soft(0.5),
+    ]
+    texts = ["", "  ", *TEXTS[:5], 'a "b" \\ \u2028 Ω 😀 \ud800 \x00 10038']
+    relaxed = rf.TextParser.of(rf.load(parser.model_.to_bytes()).set_params(on_infeasible="relax"), "whitespace")
+    for acting, chances in (([], False), ([], True), (rules, True)):
+        found = relaxed.parse_json(texts, rules=acting, probabilities=chances)
+        parses = relaxed.parse_all(texts, rules=acting, probabilities=chances)
+        assert found == [parse.to_json() for parse in parses]
+        assert all(json.loads(line, parse_constant=pytest.fail) for line in found)
+        for line, parse in zip(found, parses):
+            plain = parse.to_dict()
+            for broken in plain["broken"]:
+                broken["cost"] = None if np.isinf(broken["cost"]) else broken["cost"]
+            assert json.loads(line) == plain
+    assert any(None in [b["cost"] for b in json.loads(line)["broken"]] for line in found)
 
 
 def test_known_spans_are_kept(parser):

@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 
 import rulefield
+from rulefield.cli.pages.batching import Batches
 from rulefield.cli.pages.workbench import LONGEST_TEXT, MOST_TEXTS, Workbench
 from rulefield.encode.formats.label_studio import _as_task
 from rulefield.exceptions import InputError, RulefieldError
@@ -32,6 +33,7 @@ OPEN = ("/healthz", "/health", "/", "/workbench.js", "/workbench.css")
 """Paths that tell nothing: they need no token."""
 
 Answer = Callable[[Workbench, dict[str, Any]], Any]
+Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def make_app(bench: Workbench, *, token: str | None = None, hosts: list[str] | None = None) -> Starlette:
@@ -58,6 +60,7 @@ def make_app(bench: Workbench, *, token: str | None = None, hosts: list[str] | N
         Route("/retrain", _asked(bench, limiter, lambda b, _: b.training), methods=["GET"]),
         Route("/model", _download(bench, lambda b: b.parser.to_bytes(), "model.rf"), methods=["GET"]),
         Route("/corrections", _download(bench, lambda b: b.records().encode(), "corrections.jsonl"), methods=["GET"]),
+        Route("/parse", _parsing(bench, limiter), methods=["POST"]),
         *(Route(path, _asked(bench, limiter, answer), methods=["POST"]) for path, (answer, _) in POSTS.items()),
     ]
     guards = [Middleware(TrustedHostMiddleware, allowed_hosts=allowed)] if "*" not in allowed else []
@@ -115,8 +118,17 @@ def _sentence(text: str, status: int) -> JSONResponse:
     return JSONResponse({"error": text}, status_code=status)
 
 
-def _asked(bench: Workbench, limiter: CapacityLimiter, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-    """Answer a question in a thread, its JSON included, within the time limit; mistakes of the client are one sentence."""
+def _asked(bench: Workbench, limiter: CapacityLimiter, answer: Answer) -> Endpoint:
+    """Answer a question in a thread, its JSON included."""
+
+    def work(body: dict[str, Any]) -> Awaitable[Response]:
+        return to_thread.run_sync(lambda: JSONResponse(answer(bench, body)), abandon_on_cancel=True, limiter=limiter)
+
+    return _answering(work)
+
+
+def _answering(work: Callable[[dict[str, Any]], Awaitable[Response]]) -> Endpoint:
+    """Read a question, and answer it within the time limit; mistakes of the client are one sentence."""
 
     async def endpoint(request: Request) -> Response:
         body: Any = {}
@@ -128,10 +140,7 @@ def _asked(bench: Workbench, limiter: CapacityLimiter, answer: Answer) -> Callab
             if not isinstance(body, dict):
                 return _sentence("the body must be a JSON object.", 400)
         try:
-            work = to_thread.run_sync(
-                lambda: JSONResponse(answer(bench, body)), abandon_on_cancel=True, limiter=limiter
-            )
-            return await asyncio.wait_for(work, SECONDS)
+            return await asyncio.wait_for(work(body), SECONDS)
         except RulefieldError as error:
             return _sentence(str(error), 422)
         except TimeoutError:
@@ -166,23 +175,32 @@ def _file(name: str, kind: str) -> Response:
 # --- questions --------------------------------------------------------------------------------------
 
 
-def parse(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
-    """Parse texts: the library's own ``parse_all``."""
+def _parsing(bench: Workbench, limiter: CapacityLimiter) -> Endpoint:
+    """Parse texts; questions that bring no rules of their own are answered together."""
+    batches = Batches(lambda texts, chances: bench.parser.parse_json(texts, probabilities=chances), limiter)
+
+    async def work(body: dict[str, Any]) -> Response:
+        texts, chances = _texts(body), bool(body.get("probabilities", False))
+        if body.get("rules") is None:
+            made = await batches.ask(texts, chances)
+        else:
+            made = await to_thread.run_sync(
+                lambda: bench.parser.parse_json(texts, rules=bench.rules(body["rules"]), probabilities=chances),
+                abandon_on_cancel=True,
+                limiter=limiter,
+            )
+        return Response('{"parses":[' + ",".join(made) + "]}", media_type="application/json")
+
+    return _answering(work)
+
+
+def _texts(body: dict[str, Any]) -> list[str]:
     texts = body.get("texts", [body["text"]] if "text" in body else None)
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len(texts) > MOST_TEXTS:
         raise InputError(f'send {{"text": "..."}} or {{"texts": [...]}} with at most {MOST_TEXTS:,} strings.')
     if any(len(text) > LONGEST_TEXT for text in texts):
         raise InputError(f"a text may have at most {LONGEST_TEXT:,} characters.")
-    chances = bool(body.get("probabilities", False))
-    parses = bench.parser.parse_all(texts, rules=bench.rules(body.get("rules")), probabilities=chances)
-    return {"parses": [_plain(found.to_dict()) for found in parses]}
-
-
-def _plain(found: dict[str, Any]) -> dict[str, Any]:
-    for broken in found["broken"]:
-        if broken["cost"] == float("inf"):
-            broken["cost"] = None
-    return found
+    return texts
 
 
 def check_rules(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
@@ -244,7 +262,6 @@ def setup(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
 
 
 POSTS: dict[str, tuple[Answer, str]] = {
-    "/parse": (parse, "text or texts; rules, probabilities (optional)"),
     "/rules/check": (check_rules, "rules"),
     "/rules/file": (rules_file, "rules"),
     "/view": (view, "index or text; rules"),
@@ -261,16 +278,20 @@ def openapi() -> dict[str, Any]:
     """Return the OpenAPI document of the calls."""
     said = {"200": {"description": "the answer"}, "422": {"description": "one sentence about what is wrong"}}
     body = {"content": {"application/json": {"schema": {"type": "object"}}}}
+    asked = {
+        path: (answer.__doc__ or "Train again in the background.", keys) for path, (answer, keys) in POSTS.items()
+    }
+    asked["/parse"] = ("Parse texts.", "text or texts; rules, probabilities (optional)")
     posts = {
         path: {
             "post": {
-                "summary": (answer.__doc__ or "Train again in the background.").strip(),
+                "summary": summary.strip(),
                 "description": f"The body is an object with: {keys}.",
                 "requestBody": body,
                 "responses": said,
             }
         }
-        for path, (answer, keys) in POSTS.items()
+        for path, (summary, keys) in asked.items()
     }
     gets = {"/healthz": "Whether it runs.", "/about": "Labels, rules, size of the data.", "/model": "The model file."}
     for path, summary in gets.items():

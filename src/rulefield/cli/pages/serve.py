@@ -1,5 +1,6 @@
 """``rulefield serve``."""
 
+import gc
 import ipaddress
 import logging
 from typing import Any
@@ -31,6 +32,8 @@ def run_serve(
     console(to_error=True).print(
         f"{len(bench.items)} texts; open {url} (Ctrl-C ends; corrections go to {corrections})."
     )
+    gc.collect()
+    gc.freeze()  # what is there now stays: no search for garbage goes through it again
     logging.getLogger("rulefield.serve").info("serving %s on %s", model, url)
     uvicorn.run(make_app(bench, token=token, hosts=hosts), host=host, port=port, log_level="warning")
 

@@ -3,6 +3,7 @@
 import gc
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -73,8 +74,9 @@ class SegmentFinder:
     def __call__(self, labelings: Sequence[Sequence[str]]) -> list[list[tuple[Span, int]]]:
         """Return the segments of each labeling with their level, outermost first at each start; runs of ``O`` are none."""
         lengths = np.array([len(labels) for labels in labelings], dtype=np.int64)
-        number, table = self.number, self.table
-        ids = np.fromiter((number[label] for labels in labelings for label in labels), np.int64, int(lengths.sum()))
+        table = self.table
+        flat = map(self.number.__getitem__, chain.from_iterable(labelings))
+        ids = np.fromiter(flat, np.int64, int(lengths.sum()))
         offsets = np.cumsum(lengths) - lengths
         found: list[list[tuple[Span, int]]] = [[] for _ in labelings]
         for level in range(table.depth):

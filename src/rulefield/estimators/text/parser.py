@@ -2,7 +2,7 @@
 
 import copy
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
@@ -34,7 +34,7 @@ from rulefield.estimators.text.chains import (
     uncollected,
 )
 from rulefield.estimators.text.columns import as_frame, field_columns, texts_of
-from rulefield.estimators.text.parse import Parse, ParsedSpan
+from rulefield.estimators.text.parse import Parse, ParsedSpan, as_json, json_label
 from rulefield.exceptions import InputError
 from rulefield.forms import Form, check_arrays, check_typed
 from rulefield.scikit import check_is_fitted
@@ -67,6 +67,17 @@ class _Cut(NamedTuple):
     rows: list[int]
     tokens: list[list[str]]
     known: list[Any] | None
+
+
+class _Labeled(NamedTuple):
+    """What a model says of one text, by its number: its tokens, their labels, segments with levels and probabilities."""
+
+    number: int
+    places: list[Place]
+    tokens: list[str]
+    labeling: Labeling
+    spans: list[tuple[Span, int]]
+    chances: Sequence[float | None]
 
 
 class TextParser(SavedModel):
@@ -198,6 +209,19 @@ class TextParser(SavedModel):
         with uncollected():
             return self._parses(texts_of(texts), rules, known, chances=probabilities)
 
+    def parse_json(self, texts: Any, *, rules: Any = None, probabilities: bool = True) -> list[str]:
+        """Parse many texts; return one JSON object per text, as ``Parse.to_json`` writes it, without making objects."""
+        texts = texts_of(texts)
+        made = [""] * len(texts)
+        with uncollected():
+            for i, places, _, labeling, found, odds in self._labeled(texts, rules, None, chances=probabilities):
+                spans = [
+                    (places[first][0], places[stop - 1][1], json_label(kind), chance)
+                    for ((first, stop, kind), _), chance in zip(found, odds)
+                ]
+                made[i] = as_json(texts[i], spans, labeling.probability, labeling.broken, labeling.status)
+        return [found or as_json(text, (), 1.0, (), "optimal") for found, text in zip(made, texts)]
+
     def predict(self, X: Any, *, rules: Any = None, known: Any = None) -> np.ndarray:
         """Return the spans of each text: a 1-D object array of lists of (start, end, label)."""
         check_is_fitted(self, "model_")
@@ -252,6 +276,13 @@ class TextParser(SavedModel):
         return made[1]
 
     def _parses(self, texts: list[str], rules: Any, known: Any, *, chances: bool) -> list[Parse]:
+        made = [Parse(text, (), 1.0, (), "optimal") for text in texts]
+        for found in self._labeled(texts, rules, known, chances=chances):
+            made[found.number] = self._parse(texts[found.number], found, rules)
+        return made
+
+    def _labeled(self, texts: list[str], rules: Any, known: Any, *, chances: bool) -> Iterator[_Labeled]:
+        """Label the texts that have tokens."""
         check_is_fitted(self, "model_")
         cut = self._cut(texts, known)
         chain = chain_of(self.model_)
@@ -261,24 +292,14 @@ class TextParser(SavedModel):
         rows = [labeling.labels for labeling in labelings]
         finder = self._finder(rows)
         judge = SpanChances(chain, acting, finder.table) if chances and chain is not None else None
-        made = [Parse(text, (), 1.0, (), "optimal") for text in texts]
         for i, row, labeling, spans in zip(cut.rows, cut.tokens, labelings, finder(rows)):
             odds = [None] * len(spans) if judge is None else judge(row, spans)
-            made[i] = self._parse(texts[i], cut.places[i], row, labeling, spans, odds, rules)
-        return made
+            yield _Labeled(i, cut.places[i], row, labeling, spans, odds)
 
-    def _parse(
-        self,
-        text: str,
-        places: list[Place],
-        tokens: list[str],
-        labeling: Labeling,
-        found: list[tuple[Span, int]],
-        chances: Sequence[float | None],
-        rules: Any,
-    ) -> Parse:
+    def _parse(self, text: str, found: _Labeled, rules: Any) -> Parse:
+        _, places, tokens, labeling, segments, chances = found
         spans = []
-        for (span, _), chance in zip(found, chances):
+        for (span, _), chance in zip(segments, chances):
             start, end = characters(span, places)
             spans.append(ParsedSpan(start, end, label_of(span), text[start:end], chance))
 

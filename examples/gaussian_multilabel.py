@@ -30,7 +30,7 @@ def make_songs(n, seed=0):
 def main():
     X, Y = make_songs(600)
     train, test = slice(0, 400), slice(400, None)
-    field = rf.GaussianCRFClassifier(predictors=[LogisticRegression(), RandomForestClassifier(50, random_state=0)])
+    field = rf.GaussianCRFClassifier(predictors=[LogisticRegression(), RandomForestClassifier(20, random_state=0)])
     field.fit(X[train], Y[train])
     print("graphs:", {name: round(weight, 1) for name, weight in field.graph_weights_.items()})
 

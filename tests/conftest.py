@@ -3,9 +3,15 @@
 Workers of pytest-xdist fill the cores by themselves, so that matrix products of several threads would only wait for each
 other; the limit has to be set before NumPy is imported. Tests meet the kernels from the first call on; what stands in for
 them in small processes is set loose in ``kernels/test_light.py``.
+
+Where nothing is compiled yet, workers would compile the same kernels side by side: tests of graphs and fields run on one
+of them, tests of sequences on another, and the other files wherever there is time.
 """
 
 import os
+import re
+
+import pytest
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(name, "1")
@@ -13,3 +19,15 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 from rulefield.kernels.jit import Kernel  # noqa: E402
 
 Kernel.any_loaded = True
+
+FAMILIES = {
+    "graphs": r"/(graph|gaussian|multilabel|documents)/|gaussian_learn|test_contract.*(Graph|MultiLabel|Gaussian|Document)",
+    "sequences": r"/(inference|learning)/(chain|joint|segments)/|test_contract",
+}
+
+
+def pytest_collection_modifyitems(items):
+    """Name the group that ``--dist loadgroup`` keeps together: a family, or a file."""
+    for item in items:
+        found = (family for family, tests in FAMILIES.items() if re.search(tests, item.nodeid))
+        item.add_marker(pytest.mark.xdist_group(next(found, item.path.name)))

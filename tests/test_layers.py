@@ -6,6 +6,7 @@ imports its own files and the layer's shared ones; exceptions are listed with th
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -63,12 +64,17 @@ def modules():
     return sorted(p for p in ROOT.rglob("*.py") if p != ROOT / "__init__.py")
 
 
+@cache
+def tree(path):
+    return ast.parse(path.read_text())
+
+
 def package_of(path):
     return path.relative_to(ROOT).parts[0].removesuffix(".py")
 
 
 def imported_packages(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom) and node.level:
             yield "(relative import)"
         elif isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "rulefield":
@@ -99,7 +105,7 @@ def family_of(parts):
 
 def imported_families(path):
     """Yield (layer, family) of every import of a family's file."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree(path)):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("rulefield."):
             parts = node.module.split(".")[1:]
             for name in node.names:
@@ -137,7 +143,7 @@ def test_estimators_say_what_they_are_given():
     arguments = [
         argument
         for path in (ROOT / "estimators").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(tree(path))
         if isinstance(node, ast.FunctionDef)
         for argument in ast.walk(node.args)
         if isinstance(argument, ast.arg) and argument.annotation is not None
@@ -149,7 +155,7 @@ def test_estimators_say_what_they_are_given():
 def test_no_two_classes_share_a_name():
     where = {}
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.ClassDef):
                 where.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
     assert {name: files for name, files in where.items() if len(files) > 1} == {}
@@ -168,7 +174,7 @@ def test_messages_begin_with_what_they_are_about():
     """A message begins with the name of a thing, in lower case if it has no other, and ends its sentence."""
     bad = []
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and node.exc.args:
                 text = _text(node.exc.args[0])
                 if text[:1].isupper() and not re.match(f"({NAMES})\\b|{SCIKIT_LEARN}", text):
@@ -185,7 +191,7 @@ def _text(node):
 def test_docstrings_name_parameters_that_there_are():
     stale = []
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(tree(path)):
             if isinstance(node, ast.FunctionDef | ast.ClassDef) and (own := _parameters(node)):
                 found = re.search(
                     r"Parameters\n-+\n(.*?)(?=\n\w[^\n]*\n-{3,}|\Z)", ast.get_docstring(node) or "", re.S

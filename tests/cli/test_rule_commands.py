@@ -8,8 +8,8 @@ from rulefield import ChainCRF, RuledCRF, load
 from rulefield.datasets.citations import make_citations
 from rulefield.rules import check, mine_table, propose, text
 
-X, Y = make_citations(90, seed=5, noise=0.5)
-TRAIN, DEV, TEST = slice(0, 30), slice(30, 70), slice(70, 90)
+X, Y = make_citations(78, seed=5, noise=0.5)
+TRAIN, DEV, TEST = slice(0, 30), slice(30, 70), slice(70, 78)
 
 
 def columns(part):
@@ -116,7 +116,7 @@ def test_train_learns_rules_by_cross_validation(run, folder):
     assert "span F1" in said
     ruled = load(made)
     assert isinstance(ruled, RuledCRF)
-    assert len(ruled.predict(X[TEST])) == 20
+    assert len(ruled.predict(X[TEST])) == len(X[TEST])
 
 
 def test_train_finds_the_prices_that_a_rules_file_leaves_open(run, folder):
@@ -130,7 +130,7 @@ def test_train_finds_the_prices_that_a_rules_file_leaves_open(run, folder):
     ruled = load(made)
     assert isinstance(ruled, RuledCRF)
     assert not any(rule.is_open for rule in ruled.rules_)
-    assert len(ruled.predict(X[TEST])) == 20
+    assert len(ruled.predict(X[TEST])) == len(X[TEST])
 
 
 def test_mistakes_end_with_one_sentence(run, folder):

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import rulefield
+from rulefield.kernels.jit import Kernel
 
 PACKAGE = """
 from typing import NamedTuple
@@ -30,3 +31,18 @@ def test_a_cache_of_another_version_is_no_obstacle(tmp_path):
         found = subprocess.run(run, cwd=tmp_path, env=env, capture_output=True, text=True, check=False)
         assert found.stdout == "3.0\n", found.stderr
     assert list((tmp_path / "__pycache__").glob("*.nbi"))
+
+
+@Kernel
+def shifted(value, by):
+    return value + by
+
+
+@Kernel
+def shifted_thrice(value):
+    return shifted(shifted(shifted(value, 1), 2), value)
+
+
+def test_a_kernel_is_compiled_once_whatever_constants_others_call_it_with():
+    assert shifted_thrice(3) == 9
+    assert len(shifted.dispatcher.overloads) == 1

@@ -7,7 +7,7 @@ import numpy as np
 from rulefield.inference.flatten import Term, Terms
 from rulefield.inference.limits import RUNNING
 from rulefield.kernels.lattice.lattice import Lattice, fill_ahead
-from rulefield.kernels.lattice.refine import refine
+from rulefield.kernels.lattice.refine import refine_by_automaton, refine_by_counters
 from rulefield.kernels.lattice.rule_tables import RuleTables
 from rulefield.kernels.lattice.terms import worst_term
 
@@ -57,23 +57,13 @@ class Relaxation:
 
         ``limit`` is for nodes, ``most_work`` for arcs looked at (counted in ``work``); ``built`` is the number of nodes made.
         """
-        done, lattice, constant, work = refine(
-            self.lattice,
-            self.tables,
-            self.classes[term.rule],
-            self.n_labels,
-            term.rule,
-            term.low,
-            term.high,
-            self.duals,
-            *(self.prices.get(term.rule) or _NO_PRICES),
-            self.constant,
-            threshold,
-            limit,
-            keep_runs,
-            most_work,
-            stop,
-        )
+        of_rule = self.lattice, self.tables, self.classes[term.rule], self.n_labels, term.rule
+        bounds = self.constant, threshold, limit, most_work, stop
+        if term.high > term.low:
+            done, lattice, constant, work = refine_by_counters(*of_rule, term.low, term.high, self.duals, *bounds)
+        else:
+            prices = self.prices.get(term.rule) or _NO_PRICES
+            done, lattice, constant, work = refine_by_automaton(*of_rule, *prices, keep_runs, *bounds)
         self.work += work
         self.built = len(lattice.label)
         if not done:

@@ -66,6 +66,7 @@ class Kernel:
         stored = getattr(made._cache, "_cache_file", None)
         if stored is not None:
             stored._load_index = _or_nothing(stored._load_index)
+        made.get_call_template = _without_literals(made.get_call_template)
         return made
 
     @property
@@ -85,9 +86,21 @@ def _or_nothing(load_index: Callable[[], dict]) -> Callable[[], dict]:
     return load
 
 
+def _without_literals(get_call_template: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    """Compile a kernel that others call with constants for their type; numba would do so again for each constant."""
+    from numba.core.types import unliteral
+
+    def get(arguments: Any, keywords: Any) -> Any:
+        return get_call_template(
+            tuple(map(unliteral, arguments)), {name: unliteral(kind) for name, kind in dict(keywords).items()}
+        )
+
+    return get
+
+
 def kernel(function: Callable) -> Any:
     """Compile a function at its first call, and keep it on disk."""
-    return Kernel(function, cache=True, nogil=True, error_model="numpy")
+    return Kernel(function, cache=True, nogil=True, error_model="numpy", no_cfunc_wrapper=True)
 
 
 def piece(function: Callable) -> Any:

@@ -181,7 +181,7 @@ def test_gains_are_those_of_the_metrics_and_saved(crf, data, tmp_path):
     )
     assert [gain.points for gain in found] == pytest.approx([100 * (b - a) for a, b in zip(before, after)])
     rng = np.random.default_rng(0)
-    draws = [rng.integers(0, len(gold), len(gold)) for _ in range(400)]
+    draws = [rng.integers(0, len(gold), len(gold)) for _ in range(150)]
     drawn = [[gain.points for gain in gains(*([side[i] for i in rows] for side in ids), table)] for rows in draws]
     assert np.array([gain.error for gain in found]) == pytest.approx(np.std(drawn, axis=0), rel=0.25)
     ruled = RuledCRF(crf, cv="prefit", rules=CANDIDATES, cutoff=0.0).fit(data[2], data[3])

@@ -102,10 +102,10 @@ def test_limits_leave_a_true_gap(limit):
 def retyped(problem, rng):
     """The same problem with the types of segments under other numbers."""
     p, turn = problem.potentials, rng.permutation(problem.potentials.n_states)
-    spans = replace(p.spans, score=p.spans.score[:, turn])
-    tables = {name: getattr(p, name)[:, turn] for name in ("token", "first", "last", "length")}
+    spans = replace(p.spans, score=p.spans.score.take(turn, axis=1))
+    tables = {name: getattr(p, name).take(turn, axis=1) for name in ("token", "first", "last", "length")}
     potentials = replace(p, pairwise=p.pairwise[np.ix_(turn, turn)], spans=spans, **tables)
-    spelling = Spelling(problem.spelling.label[:, turn], problem.spelling.n_labels)
+    spelling = Spelling(problem.spelling.label.take(turn, axis=1), problem.spelling.n_labels)
     return replace(problem, potentials=potentials, spelling=spelling)
 
 

@@ -139,7 +139,8 @@ class Layout:
         axis, along = _AXES[direction]
         turned = np.ascontiguousarray(self.separators[:, [axis, axis + 2, along, along + 2]])
         wanted = self.horizontal if direction == BELOW else ~self.horizontal
-        return separators_between(place, start, end, turned, self._rising, wanted, 0.5)
+        lines = (np.ascontiguousarray(of_lines) for of_lines in (place, start, end))
+        return separators_between(*lines, turned, self._rising, wanted, 0.5)
 
     def to_separator(self, direction: int, ahead: bool) -> tuple[np.ndarray, np.ndarray]:
         """How far the next separator stands from each box's center in one of four directions (FAR: none), and its number."""

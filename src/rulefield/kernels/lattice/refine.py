@@ -346,7 +346,32 @@ def finished(lattice, fine, done):
 
 @kernel
 def refine_by_counters(lattice, tables, row, m, rule, low, high, duals, constant, threshold, limit, most_work, stop):
-    """Multiply a lattice by counters ``low : high`` of a rule; see ``refine``."""
+    """Multiply a lattice by counters ``low : high`` of a rule.
+
+    Parameters
+    ----------
+    lattice : Lattice
+        ``ahead`` filled; nodes with ``ahead`` = -inf are ignored.
+    row : ndarray of uint16, shape (n,)
+        The rule's token classes.
+    duals : ndarray of float64, shape (counters,)
+        What the scores of ``lattice`` charge for each counter; the refined ones no longer charge for low : high.
+    constant, threshold : float
+        Only paths with constant + score > threshold are wanted.
+    limit : int
+        Largest number of nodes.
+    most_work : int
+        Largest number of arcs looked at.
+    stop : ndarray of bool, shape (1,)
+        Looked at now and then; another thread may set it when time is over.
+
+    Returns
+    -------
+    (done, lattice, constant, work)
+        The refined lattice, ``ahead`` not yet filled, and its constant; ``done`` False where it would pass a limit; arcs
+        looked at.
+    """
+    lattice = compacted(lattice, threshold - constant)
     term = counter_term(lattice, tables, row, m, rule, low, high, duals)
     fine = empty_fine(lattice)
     done = term.fits
@@ -362,9 +387,19 @@ def refine_by_counters(lattice, tables, row, m, rule, low, high, duals, constant
 
 @kernel
 def refine_by_automaton(
-    lattice, tables, row, m, rule, prices, to_come, base_price, constant, threshold, limit, keep_runs, most_work, stop
+    lattice, tables, row, m, rule, prices, to_come, base_price, keep_runs, constant, threshold, limit, most_work, stop
 ):
-    """Multiply a lattice by a rule's automaton; see ``refine``."""
+    """Multiply a lattice by a rule's automaton; parameters and what is returned as in ``refine_by_counters``.
+
+    Parameters
+    ----------
+    prices, to_come, base_price : ndarray (n, m), ndarray (n, states), float
+        What the scores of ``lattice`` charge for the automaton (see ``automaton_prices``; prices times weight); empty
+        where they charge nothing.
+    keep_runs : bool
+        Keep exactly one path per labelling (for sums), not only the best one.
+    """
+    lattice = compacted(lattice, threshold - constant)
     term = automaton_term(lattice, tables, row, m, rule, prices, to_come, keep_runs)
     fine = empty_fine(lattice)
     branches = np.int64(1)
@@ -379,76 +414,3 @@ def refine_by_automaton(
         if not done:
             break
     return done, finished(lattice, fine, done), constant, fine.used[2]
-
-
-@kernel
-def refine(
-    lattice,
-    tables,
-    row,
-    m,
-    rule,
-    low,
-    high,
-    duals,
-    prices,
-    to_come,
-    base_price,
-    constant,
-    threshold,
-    limit,
-    keep_runs,
-    most_work,
-    stop,
-):
-    """Multiply a lattice by counters ``low : high`` of a rule, or by its automaton where there are none.
-
-    Parameters
-    ----------
-    lattice : Lattice
-        ``ahead`` filled; nodes with ``ahead`` = -inf are ignored.
-    row : ndarray of uint16, shape (n,)
-        The rule's token classes.
-    duals : ndarray of float64, shape (counters,)
-        What the scores of ``lattice`` charge for each counter; the refined ones no longer charge for low : high.
-    prices, to_come, base_price : ndarray (n, m), ndarray (n, states), float
-        What the scores of ``lattice`` charge for the automaton (see ``automaton_prices``; prices times weight); empty
-        where they charge nothing.
-    constant, threshold : float
-        Only paths with constant + score > threshold are wanted.
-    limit : int
-        Largest number of nodes.
-    keep_runs : bool
-        Keep exactly one path per labelling (for sums), not only the best one.
-    most_work : int
-        Largest number of arcs looked at.
-    stop : ndarray of bool, shape (1,)
-        Looked at now and then; another thread may set it when time is over.
-
-    Returns
-    -------
-    (done, lattice, constant, work)
-        The refined lattice, ``ahead`` not yet filled, and its constant; ``done`` False where it would pass a limit; arcs
-        looked at.
-    """
-    lattice = compacted(lattice, threshold - constant)
-    if high > low:
-        return refine_by_counters(
-            lattice, tables, row, m, rule, low, high, duals, constant, threshold, limit, most_work, stop
-        )
-    return refine_by_automaton(
-        lattice,
-        tables,
-        row,
-        m,
-        rule,
-        prices,
-        to_come,
-        base_price,
-        constant,
-        threshold,
-        limit,
-        keep_runs,
-        most_work,
-        stop,
-    )

@@ -13,6 +13,7 @@ from rulefield.inference.chain.enumerate import decode_enumerate
 from rulefield.inference.chain.milp import run_windows
 from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.chain.search.climb import run_climb
+from rulefield.inference.chain.search.neighbors import regrets, run_neighbors
 from rulefield.inference.limits import deadline
 from rulefield.inference.result import Status
 from rulefield.problem.chain import ChainPotentials
@@ -42,6 +43,45 @@ def test_climbs_end_at_labellings_that_obey_the_rules_and_earn_their_value():
         solved += progress.objective >= exact.objective - 1e-9
     assert met > 10
     assert solved > 0.7 * met
+
+
+def worst_allowed(progress):
+    """Forget the best labelling for the worst one that obeys the hard rules."""
+    prepared = progress.prepared
+    n, m = prepared.unary.shape
+    every = np.array(np.meshgrid(*[np.arange(m)] * n)).reshape(n, -1).T
+    values = np.array([prepared.value(np.ascontiguousarray(labels)) for labels in every])
+    values[values == -np.inf] = np.inf
+    progress.best = float(values.min())
+    progress.labels[:] = every[values.argmin()]
+
+
+def test_searching_around_a_labelling_ends_at_the_best_once_all_tokens_are_free():
+    tried = 0
+    for seed in range(100):
+        problem = random_problem(np.random.default_rng(seed), 5, 3)
+        exact, progress = decode_enumerate(problem), started(problem)
+        if progress.settled or exact.status is Status.infeasible:
+            continue
+        bound = progress.bound
+        worst_allowed(progress)
+        run_neighbors(progress, dual_potentials(progress), progress.nodes + 200_000)
+        assert progress.objective == pytest.approx(exact.objective, abs=1e-6)
+        assert progress.best == pytest.approx(progress.prepared.value(progress.labels), abs=1e-9)
+        assert progress.bound == bound  # parts prove nothing of the whole
+        tried += 1
+    assert tried > 10
+
+
+def test_regrets_add_up_to_what_a_labelling_loses_under_the_duals():
+    rng = np.random.default_rng(0)
+    progress = started(random_problem(rng, 6, 3))
+    dual = dual_potentials(progress)
+    labels = rng.integers(0, 3, 6)
+    score = dual.unary[np.arange(6), labels].sum()
+    steps = np.minimum(np.arange(5), len(dual.arriving) - 1)
+    score += dual.arriving[steps, labels[1:], labels[:-1]].sum()
+    assert regrets(dual, labels).sum() == pytest.approx((dual.unary[0] + dual.ahead[0]).max() - score)
 
 
 def test_windows_of_the_integer_programme_prove_what_enumeration_finds():

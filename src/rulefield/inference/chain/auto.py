@@ -13,6 +13,7 @@ from rulefield.inference.chain.search.columns import MOST_PROOF_PASSES, prove_in
 from rulefield.inference.chain.search.counts import run_counts
 from rulefield.inference.chain.search.dive import run_dive
 from rulefield.inference.chain.search.joint import run_joint
+from rulefield.inference.chain.search.neighbors import run_neighbors
 from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.limits import deadline
 
@@ -40,6 +41,9 @@ WIDTHS = (100, 500, 2_000)
 CLIMB_NODES = 400_000
 """What the local search between two tries of the product may cost."""
 
+NEIGHBOR_NODES = 300_000
+"""What the first search around the best labelling may cost."""
+
 PRODUCT_SHARE = 0.6
 """Of all nodes, what the product may use; the rest is for HiGHS and for the last climb."""
 
@@ -55,7 +59,10 @@ HIGHS_SHARE = 0.4
 HIGHS_PARTS = 20_000
 """HiGHS is given at most so many parts at a time (where another engine can read the rules, too)."""
 
-LONGEST_CALL = 20.0
+HOPELESS = 5.0
+"""Windows are narrow: where a labelling is known and the gap is wider than so many nats, HiGHS will not close it."""
+
+LONGEST_CALL = 6.0
 """Seconds after which a call of HiGHS is given up where no limit of time was asked for; branchings mostly end it before."""
 
 Stage = Callable[[Progress, DualPotentials, int], None]
@@ -114,6 +121,13 @@ def _climb(most_nodes: float) -> Stage:
     return run
 
 
+def _neighbors(most_nodes: float) -> Stage:
+    def run(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+        run_neighbors(progress, dual, int(min(progress.nodes + most_nodes, node_limit)))
+
+    return run
+
+
 def _windows(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
     """HiGHS on narrow windows of long chains, whose many small conflicts multiply in a product."""
     if len(progress.labels) >= LONG:
@@ -124,7 +138,7 @@ def _windows(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
 def _reduced(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
     left, seconds = _left(progress, node_limit)
     if STAGES["product"].covers(progress.prepared.flat.shared.offered):
-        if node_limit - progress.nodes < NODES_PER_BRANCHING:
+        if node_limit - progress.nodes < NODES_PER_BRANCHING or np.inf > progress.bound - progress.best > HOPELESS:
             return
         run_windows(progress, dual, HIGHS_PARTS, left, seconds)
     else:
@@ -158,16 +172,19 @@ STAGES: Engines[Stage] = Engines(
         Engine("large_joint", _joint(LARGE_TABLE), False, _STATES),
         Engine("product", _product(MEDIUM_WORK), True, _STATES),
         Engine("climb", _climb(CLIMB_NODES), False, _STATES),
+        Engine("neighbors", _neighbors(NEIGHBOR_NODES), False, _STATES),
         Engine("wide_dive", _dive(WIDTHS[2]), True, _STATES),
         Engine("long_product", _product(np.inf, PRODUCT_SHARE), True, _STATES),
         Engine("reduced_milp", _reduced, True, _ROWS),
-        Engine("long_climb", _climb(np.inf), False, _STATES),
+        Engine("long_climb", _climb(CLIMB_NODES), False, _STATES),
+        Engine("long_neighbors", _neighbors(np.inf), False, _STATES),
+        Engine("last_climb", _climb(np.inf), False, _STATES),
     ],
 )
 """What follows the duals, from cheap to expensive; an exact stage that cannot read a rule is passed over."""
 
 
-_TRIES = frozenset({"short", "medium", "large", "wide", "long"})
+_TRIES = frozenset({"short", "medium", "large", "wide", "long", "last"})
 """An engine that is tried several times has one of these before its name."""
 
 

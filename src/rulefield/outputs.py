@@ -2,9 +2,12 @@
 
 Everything that the library writes goes through :func:`whole_file`. A regular file appears when it is complete:
 its bytes go to a temporary file beside it, which then takes its name. What is no regular file is not replaced:
-pipes and character devices are written into, everything else is refused. Links are followed.
+pipes and character devices are written into, everything else is refused. Links are followed. Text is packed where the name
+ends in .gz, as it is unpacked in reading.
 """
 
+import gzip
+import io
 import os
 import re
 import stat
@@ -49,7 +52,7 @@ def whole_file(path: str | Path, *, text: bool = False) -> Iterator[IO[Any]]:
     """
     check_output(path)
     if _is_stream(path):
-        with _opened(os.open(path, os.O_WRONLY), text) as file:
+        with os.fdopen(os.open(path, os.O_WRONLY), "wb") as raw, _layered(raw, path, text) as file:
             yield file
         return
     target = _target(path)
@@ -57,10 +60,11 @@ def whole_file(path: str | Path, *, text: bool = False) -> Iterator[IO[Any]]:
     temporary = target.with_name(f".{target.name}.{os.getpid()}-{token_hex(4)}{TEMPORARY}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
-        with _opened(handle, text) as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
+        with os.fdopen(handle, "wb") as raw:
+            with _layered(raw, path, text) as file:
+                yield file
+            raw.flush()
+            os.fsync(raw.fileno())
         if target.exists():
             os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
         os.replace(temporary, target)
@@ -97,8 +101,18 @@ def _target(path: str | Path) -> Path:
         raise InputError(f"cannot write {str(path)!r}: {error}; give another name.") from None
 
 
-def _opened(handle: int, text: bool) -> IO[Any]:
-    return os.fdopen(handle, "w", encoding="utf-8") if text else os.fdopen(handle, "wb")
+@contextmanager
+def _layered(raw: IO[bytes], path: str | Path, text: bool) -> Iterator[IO[Any]]:
+    """Open bytes for text, packed where the name says so."""
+    if not text:
+        yield raw
+        return
+    packed = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if str(path).lower().endswith(".gz") else None
+    file = io.TextIOWrapper(packed or raw, encoding="utf-8")
+    yield file
+    file.detach()  # flushes, and leaves the bytes open
+    if packed is not None:
+        packed.close()
 
 
 def _remove_leftovers(target: Path) -> None:

@@ -96,6 +96,29 @@ def test_what_is_written_is_read_again(name, tmp_path_factory):
     round_trip()
 
 
+@pytest.mark.parametrize("name", ["t.conll", "t.conllu", "t.xml", "t.csv", "t.tsv"])
+def test_names_that_end_in_gz_are_packed(name, tmp_path):
+    documents = [Document("Ada 1843", (TextSpan(0, 3, "name"),)), Document("é", ())]
+    write_documents(documents, tmp_path / f"{name}.gz")
+    assert (tmp_path / f"{name}.gz").read_bytes()[:2] == b"\x1f\x8b"
+    assert [d.spans for d in read_documents(tmp_path / f"{name}.gz")] == [d.spans for d in documents]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("t.foo", "--to: .*doccano"),
+        ("t.ann", "name of a folder"),
+        ("t.jsonl.gz", "several JSON"),
+        ("t.spacy.gz", ".gz out"),
+    ],
+)
+def test_a_name_that_tells_no_format_is_refused(name, message, tmp_path):
+    with pytest.raises(InputError, match=message):
+        write_documents([], tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
 def test_parquet_round_trip(tmp_path):
     documents = [Document("Ada 1843", (TextSpan(0, 3, "name"),), name="7"), Document("é\n", ())]
     write_documents(documents, tmp_path / "t.parquet")

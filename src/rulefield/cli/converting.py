@@ -4,7 +4,7 @@ from typing import Any
 
 from rulefield.cli.show import console
 from rulefield.data.source import STANDARD, Source
-from rulefield.encode.formats import FORMATS, find_format, read_documents, write_documents
+from rulefield.encode.formats import FORMATS, find_format, format_to_write, read_documents
 from rulefield.outputs import check_output
 
 
@@ -12,7 +12,8 @@ def run_convert(
     source: str, target: str, form: str, to: str, encoding: str, options: dict[str, Any], quiet: bool
 ) -> None:
     """Read documents and write them again; says what the file was taken for and how much went over."""
-    if to != "brat":
+    written = format_to_write(target, to)
+    if written.name != "brat":
         check_output(target)
     counts = [0, 0]
 
@@ -22,10 +23,10 @@ def run_convert(
             counts[1] += len(document.spans or ())
             yield document
 
-    write_documents(counted(), target, to)
+    written.write(counted(), target)
     if quiet:
         return
     name = form if form != "auto" or source == STANDARD else find_format(Source(source, encoding, options)).name
     console(to_error=True).print(
-        f"{source}: {FORMATS[name].about}; {counts[0]} texts, {counts[1]} spans written to {target}."
+        f"{source}: {FORMATS[name].about}; {counts[0]} texts, {counts[1]} spans written to {target}: {written.about}."
     )

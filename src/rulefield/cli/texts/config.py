@@ -27,12 +27,18 @@ def read_config(path: str, known: set[str]) -> dict[str, Any]:
     names = {str(ALIASES.get(name, name)).replace("-", "_"): value for name, value in found.items()}
     for name, value in names.items():
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]!r}" if near else f"; there are {', '.join(sorted(known))}"
+            near = difflib.get_close_matches(name, names_of(known), 1)
+            hint = f"; did you mean {near[0]!r}" if near else f"; there are {', '.join(sorted(names_of(known)))}"
             raise InputError(f"{path!r}: {name!r} is no option{hint}.")
         if isinstance(value, dict):
             raise InputError(f"{path!r}: {name!r} must be one value or a list; got {value!r:.60}.")
     return {name: value for name, value in names.items() if value is not None}
+
+
+def names_of(known: set[str]) -> set[str]:
+    """Names of options as the command line has them."""
+    named = {parameter: option for option, parameter in ALIASES.items()}
+    return {named.get(parameter, parameter) for parameter in known}
 
 
 ALIASES = {"output": "model", "format": "form"}

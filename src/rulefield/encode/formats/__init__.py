@@ -92,27 +92,42 @@ def read_documents(
 
 
 def write_documents(documents: Iterable[Document], path: str | Path, format: str = "auto") -> None:
-    """Write documents; the format is taken from the file's name, where it can be."""
-    if format == "auto":
-        format = _format_to_write(str(path))
-    if format not in FORMATS:
-        raise InputError(f"format must be one of {', '.join(FORMATS)}; got {format!r}.")
-    FORMATS[format].write(documents, str(path))
+    """Write documents; the format is taken from the file's name, where it can be; .gz packs it."""
+    format_to_write(str(path), format).write(documents, str(path))
 
 
-def _format_to_write(path: str) -> str:
-    lower = path.lower()
+def format_to_write(path: str, name: str = "auto") -> Format:
+    """Format of a file to be written: as asked for, or by its name.
+
+    Raises
+    ------
+    InputError
+        The name fits several formats, or none.
+    """
+    name = _name_of_target(path) if name == "auto" else name
+    if name not in FORMATS:
+        raise InputError(f"format must be one of {', '.join(FORMATS)}; got {name!r}.")
+    return FORMATS[name]
+
+
+def _name_of_target(path: str) -> str:
+    lower = path.lower().removesuffix(".gz")
     if lower.endswith(_JSON):
         raise InputError(
             f"{path!r} could be one of several JSON forms; name one: label-studio, prodigy, hugging-face, doccano."
         )
-    known = {
-        ".xml": "xml",
-        ".conllu": "conllu",
-        ".csv": "table",
-        ".tsv": "table",
-        ".parquet": "table",
-        ".pq": "table",
-        ".spacy": "docbin",
-    }
-    return known.get(Path(lower).suffix, "brat" if not Path(lower).suffix else "columns")
+    suffix = Path(lower).suffix
+    if suffix in (".spacy", ".parquet", ".pq") and path.lower().endswith(".gz"):
+        raise InputError(f"{suffix} files are packed already; leave .gz out of {path!r}.")
+    if suffix == ".ann":
+        raise InputError(
+            f"brat keeps texts and labels in a folder of files; give the name of a folder, not {path!r}."
+        )
+    if not suffix:
+        return "brat"
+    if tables.suffix_is_table(lower):
+        return "table"
+    found = next((form.name for form in FORMATS.values() if suffix in form.suffixes), None)
+    if found is None:
+        raise InputError(f"{path!r} does not tell its format; name one with --to: {', '.join(FORMATS)}.")
+    return found

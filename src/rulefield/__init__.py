@@ -30,6 +30,7 @@ _PUBLIC = {
     "Sequences": "rulefield.data.sequences",
     "Template": "rulefield.encode.templates",
     "TextParser": "rulefield.estimators.text.parser",
+    "HashedFeatures": "rulefield.encode.keyed.hashed",
     "TokenFeatures": "rulefield.encode.tokens",
     "TypedGraph": "rulefield.data.graphs",
     "choose_rules": "rulefield.estimators.ruled.choice",

@@ -77,7 +77,7 @@ def make_joint(tokens: list[Any], labels: list[Any], tasks: Tasks, options: Trai
         rules=rules_text.load(options.rules) if options.rules else None,
         l2=options.penalties["l2"],
         expectations=expectation_text.load(options.expect) if options.expect else None,
-        features=choose_features(tokens, options.template),
+        features=choose_features(tokens, options.template, options.hash_bits),
         min_count=options.min_count,
         max_iter=options.max_iter or ITERATIONS,
         n_jobs=options.jobs,

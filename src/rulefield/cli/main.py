@@ -94,6 +94,9 @@ def train(
     l2: Annotated[str, typer.Option(help="L2 penalty (twice CRFsuite's c2), or auto.")] = "auto",
     max_iter: Annotated[int | None, typer.Option(help="Most iterations or epochs.")] = None,
     min_count: Annotated[int, typer.Option(help="Least count of a feature with a label.")] = 1,
+    hash_bits: Annotated[
+        int | None, typer.Option(help="Hash features to 2^N buckets: fixed memory, and no names.")
+    ] = None,
     dev: Annotated[str | None, typer.Option(help="Held-out file, scored at the end.")] = None,
     early_stopping: Annotated[int | None, typer.Option(help="Stop after so many iterations without gain.")] = None,
     rules: Annotated[
@@ -135,6 +138,7 @@ def train(
     options = TrainOptions(
         *(template, scheme, algorithm, solver, l1, l2, max_iter, min_count, early_stopping, rules, unknown, seed),
         *(form, jobs, tasks, expect, initial_label, segments, corpus, cluster, encoding, tokenizer, on_cut),
+        hash_bits=hash_bits,
     )
     from rulefield.cli.documents.pages import are_pages, run_page_train
 

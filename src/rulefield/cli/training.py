@@ -40,6 +40,7 @@ class TrainOptions:
     encoding: str = "utf-8-sig"
     tokenizer: str = "words"
     on_cut: str = "split"
+    hash_bits: int | None = None
 
     @property
     def unknown_label(self) -> str | None:
@@ -152,13 +153,14 @@ def _corpus_of(files: Sequence[str], options: TrainOptions) -> Any:
     from rulefield.estimators.corpora import open_corpus, write_corpus
 
     if not files:
-        if options.template:
-            raise InputError("--template goes with files to encode; the corpus has its features.")
+        if options.template or options.hash_bits:
+            given = "--template" if options.template else "--hash-bits"
+            raise InputError(f"{given} goes with files to encode; the corpus has its features.")
         return open_corpus(str(options.corpus))
     first = read_corpus(
         files[0], options.form, labelled=True, unknown=options.unknown_label, encoding=options.encoding
     )
-    features = choose_features(first.tokens, options.template)
+    features = choose_features(first.tokens, options.template, options.hash_bits)
     del first
 
     def source() -> Iterator[tuple[Any, Any]]:
@@ -245,7 +247,7 @@ def make_crf(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet:
         **options.penalties,
         "scheme": choose_scheme(labels, options.scheme, quiet),
         "rules": rules_text.load(options.rules) if options.rules and options.rules != LEARN else None,
-        "features": choose_features(tokens, options.template),
+        "features": choose_features(tokens, options.template, options.hash_bits),
         "min_count": options.min_count,
         "max_iter": options.max_iter,
         "random_state": options.seed,
@@ -281,8 +283,15 @@ def refuse_options(options: TrainOptions, names: Sequence[str], why: str) -> Non
             raise InputError(f"--{name.replace('_', '-')} {why}.")
 
 
-def choose_features(tokens: list[Any], template: str | None) -> Any:
-    """Template, built-in features for tokens, or None where the file already holds features."""
+def choose_features(tokens: list[Any], template: str | None, hash_bits: int | None = None) -> Any:
+    """Template, built-in features for tokens, or None where the file already holds features; hashed where asked for."""
+    from rulefield.encode.keyed.hashed import HashedFeatures
+
+    made = _chosen_features(tokens, template)
+    return made if hash_bits is None else HashedFeatures(made, hash_bits=hash_bits)
+
+
+def _chosen_features(tokens: list[Any], template: str | None) -> Any:
     from rulefield.encode.templates import Template
     from rulefield.encode.tokens import TokenFeatures
 

@@ -1,6 +1,6 @@
 """A set of strings with numbers, kept in flat arrays: no Python object per string."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -17,6 +17,8 @@ SEPARATOR = np.uint8(255)
 _SECONDS = 2e-7  # per string that a dictionary holds or looks up
 PORTION = 1_500
 """Groups that are joined at a time: it bounds the memory that a batch needs."""
+MOST_BITS = 28
+"""Of a hash that numbers features."""
 
 
 class Vocabulary:
@@ -75,7 +77,7 @@ class Vocabulary:
             made.append(self._number(portion, sum(map(len, portion)), grow))
         return np.concatenate(made)
 
-    def number_known(self, groups: list[Collection[str]], grow: bool) -> tuple[np.ndarray, np.ndarray]:
+    def number_known(self, groups: Sequence[Collection[str]], grow: bool) -> tuple[np.ndarray, np.ndarray]:
         """Numbers of the strings of some groups, unknown ones left out, and how many of each group there are.
 
         At most ``PORTION`` groups at a time are best: they stay in the cache.
@@ -119,7 +121,7 @@ class Vocabulary:
         if n < len(self):
             self._set_names(self._blob[: int(self._stop[n])], self._stop[: n + 1])
 
-    def _number(self, groups: list[Collection[str]], count: int, grow: bool) -> np.ndarray:
+    def _number(self, groups: Sequence[Collection[str]], count: int, grow: bool) -> np.ndarray:
         if self._table is None and affordable(_SECONDS * (count + (len(self) if self._index is None else 0))):
             return self._looked_up(list(chain.from_iterable(groups)), grow)
         return self._number_hashed(*_hashed(groups, count), grow)
@@ -186,13 +188,47 @@ class Vocabulary:
         self._set_names(state["blob"], state["stop"])
 
 
+class Buckets(Vocabulary):
+    """A vocabulary that knows every name: its number is the lower bits of its hash.
+
+    Model files and corpora depend on the hash (:func:`rulefield.kernels.strings.hash_strings`): it must not change.
+    """
+
+    def __init__(self, bits: int):
+        if not isinstance(bits, int) or isinstance(bits, bool) or not 1 <= bits <= MOST_BITS:
+            raise InputError(f"hash_bits must be a whole number from 1 to {MOST_BITS}; got {bits!r}.")
+        self.bits = bits
+        super().__init__()
+
+    def __len__(self) -> int:
+        return 1 << self.bits
+
+    def __iter__(self) -> Iterator[str]:
+        return (f"bucket {i}" for i in range(len(self)))
+
+    def forget_after(self, n: int) -> None:
+        """Keep all buckets: there are as many as ever."""
+
+    def _number(self, groups: Sequence[Collection[str]], count: int, grow: bool) -> np.ndarray:
+        return self._number_hashed(*_hashed(groups, count), grow)
+
+    def _number_hashed(self, text: np.ndarray, hashes: np.ndarray, ends: np.ndarray, grow: bool) -> np.ndarray:
+        return (hashes & np.uint64(len(self) - 1)).astype(np.int32)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"bits": self.bits}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(state["bits"])  # type: ignore[misc]
+
+
 def _enlarged(array: np.ndarray, size: int) -> np.ndarray:
     made = np.zeros(max(size, len(array) + len(array) // 2), dtype=array.dtype)
     made[: len(array)] = array
     return made
 
 
-def _hashed(groups: list[Collection[str]], count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _hashed(groups: Sequence[Collection[str]], count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Give the joined bytes of all ``count`` strings, the hash of each, and where each ends."""
     hashes, ends = np.empty(count, dtype=np.uint64), np.empty(count, dtype=np.uint64)
     text = "\n".join(map("\n".join, filter(None, groups))).encode("utf-8", "surrogatepass")

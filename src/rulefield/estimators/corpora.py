@@ -29,6 +29,7 @@ from rulefield.encode.corpora.corpus import (
 )
 from rulefield.encode.corpora.mapped import MappedArrays, array_bytes, write_arrays
 from rulefield.encode.formats.columns import ColumnFile
+from rulefield.encode.keyed.hashed import HashedFeatures
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures
@@ -96,7 +97,7 @@ class _PartsWriter:
     def __init__(self, folder: Path, encoder: InputEncoder, part_tokens: int):
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.encoder, self.part_tokens = folder, encoder, part_tokens
-        settings = pack_or_name(Packer("corpus"), "features", encoder.features)
+        self.settings = settings = pack_or_name(Packer("corpus"), "features", encoder.features)
         there = (folder / DESCRIPTION).exists()
         self.described = read_description(folder) if there else _new_description(settings, part_tokens)
         if there and (self.described["part_tokens"] != part_tokens or not self._same_features(settings)):
@@ -108,8 +109,15 @@ class _PartsWriter:
         self.n_done = 0
 
     def _same_features(self, settings: Any) -> bool:
+        """Whether features are those that the corpus holds; what plain tokens went through need not be told again."""
         stored = self.described["features"]
-        return stored == settings or (settings is None and bool(self.described["parts"]))
+        if stored == settings or (settings is None and bool(self.described["parts"])):
+            return True
+        given = self.encoder.features
+        if not isinstance(given, HashedFeatures) or given.features is not None:
+            return False
+        usual = HashedFeatures(TokenFeatures(), hash_bits=given.hash_bits)
+        return stored == pack_or_name(Packer("corpus"), "features", usual)
 
     def part(self, items: Iterator[tuple[Any, Any]]) -> None:
         """Take sequences up to the end of one part; write it unless it is there."""
@@ -140,30 +148,33 @@ class _PartsWriter:
             )
 
     def _write(self, reader: "_PartReader", name: str) -> None:
-        given = self.encoder.features
-        alone = given is None or isinstance(given, (TokenFeatures, Template))
-        encoder = InputEncoder(given if alone or given is None else _RowTransformer(given))
+        encoder = InputEncoder(_row_by_row(self.encoder.features))
         data = encoder.fit_transform(reader.tokens())
         if encoder.encoder is None:
             raise InputError("a corpus holds tokens or named features; matrices fit rf.Sequences, one per process.")
-        if self.encoder.features is None and encoder.features is not None:  # plain tokens: the default
-            if self.described["parts"] and self.described["features"] is None:
+        if self.encoder.maker is None and encoder.maker is not None:  # plain tokens: the default
+            if self.described["parts"] and self.described["features"] == self.settings:
                 raise InputError("all tokens of a corpus must have one form; this source mixes tokens and features.")
             self.encoder.features = encoder.features
             self.described["features"] = pack_or_name(Packer("corpus"), "features", encoder.features)
-        vocabulary = encoder.encoder.vocabulary_
         arrays, classes = _label_arrays(reader.labels, data.lengths)
-        arrays |= {"lengths": data.lengths, "indptr": data.entries.indptr, "indices": data.entries.indices}
+        arrays |= {"lengths": data.lengths, "indptr": data.entries.indptr}
+        if encoder.hash_bits:
+            buckets, own = np.unique(data.entries.indices, return_inverse=True)
+            arrays |= {"indices": own.astype(np.int32), "buckets": buckets}
+        else:
+            arrays |= {"indices": data.entries.indices, "names": encoder.encoder.vocabulary_.joined()}
+        n_features = len(arrays["buckets"]) if encoder.hash_bits else encoder.n_features
         if not is_ones(data.entries.data) and not (data.entries.data == 1.0).all():
             arrays["values"] = data.entries.data
-        content = array_bytes(arrays | {"names": vocabulary.joined()}, {"classes": classes})
+        content = array_bytes(arrays, {"classes": classes})
         write_whole(self.folder / name, content)
         self.described["parts"].append(
             {
                 "file": name,
                 "sequences": len(data),
                 "tokens": data.n_tokens,
-                "features": len(vocabulary),
+                "features": n_features,
                 "known": int((~arrays["free"]).sum()) if "free" in arrays else data.n_tokens,
                 "digest": digest_of(content),
                 "source": reader.digest,
@@ -186,15 +197,25 @@ class _PartsWriter:
             for k, entry in enumerate(parts):
                 file = MappedArrays(self.folder / entry["file"])
                 classes.update(file.metadata["classes"])
-                arrays[f"columns_{k:05d}"] = vocabulary.number_joined(file["names"], entry["features"], grow=True)
+                if "buckets" in file:
+                    arrays[f"columns_{k:05d}"] = np.array(file["buckets"])
+                else:
+                    numbers = vocabulary.number_joined(file["names"], entry["features"], grow=True)
+                    arrays[f"columns_{k:05d}"] = numbers
                 check()
-            write_arrays(self.folder / NAMES, arrays | vocabulary.__getstate__(), {})
+            names = {"hash_bits": np.array([self._hash_bits])} if self._hash_bits else vocabulary.__getstate__()
+            write_arrays(self.folder / NAMES, arrays | names, {})
             self.described["classes"] = sorted(classes, key=lambda label: (type(label).__name__, label))
             if not classes:
                 raise LabelError("the source holds no known label at all; at least one token must be labelled.")
             self.described["complete"] = True
             self._describe()
         return Corpus(self.folder)
+
+    @property
+    def _hash_bits(self) -> int:
+        features = self.encoder.features
+        return features.hash_bits if isinstance(features, HashedFeatures) else 0
 
     def _describe(self) -> None:
         write_whole(self.folder / DESCRIPTION, json.dumps(self.described, indent=1))
@@ -231,6 +252,15 @@ class _PartReader:
             yield tokens
             if self.n_tokens >= self.most:
                 return
+
+
+def _row_by_row(features: Transformer | None) -> Transformer | None:
+    """Return what makes features of one part, without learning from it."""
+    if isinstance(features, HashedFeatures):
+        return HashedFeatures(_row_by_row(features.features), hash_bits=features.hash_bits)
+    if features is None or isinstance(features, (TokenFeatures, Template)):
+        return features
+    return _RowTransformer(features)
 
 
 class _RowTransformer:

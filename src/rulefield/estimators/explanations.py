@@ -98,7 +98,7 @@ def differences(of: Mapping[str, float], other: Mapping[str, float]) -> list[Con
 
 
 def largest_features(
-    table: PairTable, weights: np.ndarray, labels: list[Any], names: list[str], top: int
+    table: PairTable, weights: np.ndarray, labels: list[Any], names: Sequence[str], top: int
 ) -> dict[Any, tuple[Contribution, ...]]:
     """Return the ``top`` features of each label with the largest weights, by absolute value."""
     feature = np.repeat(np.arange(table.n_features), table.counts)

@@ -9,13 +9,16 @@ import numpy as np
 
 from rulefield.data.scored import Scored, is_scored
 from rulefield.data.sequences import Sequences
+from rulefield.data.sparse_rows import is_ones
 from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
 from rulefield.encode.features import Entries, FeatureEncoder, InputForm, input_form, refuse_columns
 from rulefield.encode.keyed.groups import CrowdedError, GroupNumbers
+from rulefield.encode.keyed.hashed import BucketNames, HashedFeatures
 from rulefield.encode.keyed.templates import TemplateKeys
 from rulefield.encode.keyed.tokens import TokenKeys
 from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures
+from rulefield.encode.vocabulary import Buckets
 from rulefield.estimators.packing import Packer, State, given_or, pack_or_name
 from rulefield.estimators.types import LabelsLike, SequencesLike, Transformer
 from rulefield.exceptions import InputError, LabelError, ModelFileError
@@ -77,20 +80,51 @@ class InputEncoder:
             return data
         form = input_form(rows)
         if form in (InputForm.sequences, InputForm.matrices):
+            if isinstance(self.features, HashedFeatures):
+                raise InputError("hash_bits hashes names, and matrices have none; leave HashedFeatures out.")
             data = _stacked(rows)
             self.n_columns = data.n_features
             return data
         return self._begun(rows, form).joined(self._entries(rows, form, grow=True))
 
+    def read_corpus(self, corpus: Corpus) -> tuple[Sequences, list[list[Any]]]:
+        """Take over the names of a corpus; return all of its sequences, encoded, and their labels, in memory."""
+        encoder = self._take_over(corpus)
+        entries: list[Entries] = []
+        y: list[np.ndarray] = []
+        for k, part in enumerate(corpus):
+            rows, names = part.sequences.entries, [*corpus.classes, None]
+            values = None if is_ones(rows.data) else rows.data
+            counts = np.diff(rows.indptr).astype(np.int64)
+            entries.append((corpus.columns(k)[rows.indices], values, counts, part.sequences.lengths))
+            y += np.split(np.array(names, object)[part.labels.ids], part.sequences.offsets[1:-1])
+        return encoder.joined(entries), [row.tolist() for row in y]
+
+    def _take_over(self, corpus: Corpus) -> FeatureEncoder:
+        self.check_features(corpus, self.features)
+        self.features = given_or(corpus.features, {}, "features", {"features": self.features})
+        self.encoder = FeatureEncoder()
+        self.encoder.vocabulary_ = corpus.vocabulary()
+        return self.encoder
+
+    @property
+    def maker(self) -> Transformer | None:
+        """What makes features of tokens, whether they are hashed or not."""
+        return self.features.features if isinstance(self.features, HashedFeatures) else self.features
+
     def _begun(self, rows: Any, form: InputForm) -> FeatureEncoder:
         """Settle from which features a model learns; return the encoder, still without names."""
-        if self.features is None and form is InputForm.tokens:
-            self.features = TokenFeatures()
-        if self.features is None and form is InputForm.strings:
+        bits = self.features.hash_bits if isinstance(self.features, HashedFeatures) else None
+        if self.maker is None and form is InputForm.tokens:
+            plain = TokenFeatures()
+            self.features = plain if bits is None else HashedFeatures(plain, hash_bits=bits)
+        if self.maker is None and form is InputForm.strings:
             refuse_columns(rows)
         if self.features is not None and hasattr(self.features, "fit"):
             self.features.fit(rows)
         self.encoder = FeatureEncoder.from_names([])
+        if bits is not None:
+            self.encoder.vocabulary_ = Buckets(bits)
         return self.encoder
 
     def _fit_stream(self, X: Iterator[Any]) -> Sequences:
@@ -99,7 +133,7 @@ class InputEncoder:
             raise InputError(
                 "sequences with scores (rf.Scored) are taken from a list, not from an iterator and not into a corpus."
             )
-        learns = hasattr(self.features, "fit") and not isinstance(self.features, (TokenFeatures, Template))
+        learns = hasattr(self.maker, "fit") and not isinstance(self.maker, (TokenFeatures, Template))
         form = input_form(first)
         if learns or not first or form in (InputForm.sequences, InputForm.matrices):
             return self.fit_transform([*first, *X])
@@ -121,10 +155,8 @@ class InputEncoder:
     @classmethod
     def of_corpus(cls, corpus: Corpus, features: Transformer | None) -> "InputEncoder":
         """Return the encoder that made a corpus; ``features`` must be those that it was written with, or None."""
-        cls.check_features(corpus, features)
-        made = cls(given_or(corpus.features, {}, "features", {"features": features}))
-        made.encoder = FeatureEncoder()
-        made.encoder.vocabulary_ = corpus.vocabulary()
+        made = cls(features)
+        made._take_over(corpus)
         return made
 
     @staticmethod
@@ -142,9 +174,29 @@ class InputEncoder:
             )
 
     @property
-    def names(self) -> list[str]:
+    def names(self) -> Sequence[str]:
         """Feature names by column; for matrices the column numbers."""
+        if self._buckets is not None:
+            return BucketNames(self._buckets)
         return self.encoder.names if self.encoder else [str(i) for i in range(self.n_columns)]
+
+    def names_in(self, X: Any) -> Sequence[str]:
+        """Feature names by column, for an explanation of ``X``: buckets are named by what ``X`` has in them."""
+        if self._buckets is None:
+            return self.names
+        rows = [row.tokens for row in X] if is_scored(X) else X
+        made = rows if self.maker is None else self.maker.transform(rows)
+        return BucketNames(self._buckets, [token for tokens in made for token in tokens])
+
+    @property
+    def _buckets(self) -> Buckets | None:
+        vocabulary = self.encoder.vocabulary_ if self.encoder else None
+        return vocabulary if isinstance(vocabulary, Buckets) else None
+
+    @property
+    def hash_bits(self) -> int:
+        """How many bits of a feature's hash are its number; 0 where features have names."""
+        return 0 if self._buckets is None else self._buckets.bits
 
     def find(self, names: Sequence[str]) -> np.ndarray:
         """Columns of features by name; -1 where there is none."""
@@ -197,35 +249,41 @@ class InputEncoder:
 
     def _checked_form(self, X: Any) -> InputForm:
         """How ``X`` is given; refuse another form than that of the training data."""
-        form = input_form(X, quick=self.features is None)
+        form = input_form(X, quick=self.maker is None)
         matrix = form in (InputForm.sequences, InputForm.matrices)
         if matrix != (self.encoder is None) and not (form is InputForm.empty and self.encoder is None):
             trained = "matrices" if self.encoder is None else "named features or tokens"
             raise InputError(
                 f"the model was trained on {trained}, but X is given as {form.value}; give the same form."
             )
-        if self.features is None and form is InputForm.tokens:
+        if self.maker is None and form is InputForm.tokens:
             raise InputError("the model was trained on features, but X holds plain tokens; give the same features.")
         return form
 
     def _encoded_slice(self, part: CorpusSlice, grow: bool) -> Sequences:
         if self.encoder is None or self.scored:
             raise InputError("the model was trained on matrices or scores, but X is a corpus of named features.")
+        if part.corpus.hash_bits not in (0, self.hash_bits):
+            raise InputError(
+                f"the corpus {str(part.corpus.folder)!r} holds {part.corpus.hash_bits} bits of each feature's hash and no "
+                "names; give it to models that were trained with the same hash_bits."
+            )
         return part.encoded(self.encoder.vocabulary_, grow)
 
     def _entries(self, X: Any, form: InputForm, grow: bool) -> list[Entries]:
         """Make features of ``X`` and number them: by keys where that is possible and pays."""
         assert self.encoder is not None
-        if self.features is None:
+        maker = self.maker
+        if maker is None:
             return [self.encoder.read(X, grow, form)]
         few = sum(map(len, X[:LEAST_TOKENS])) < LEAST_TOKENS
-        if few or not any(keys.can(self.features) for keys in KEYS):
+        if few or not any(keys.can(maker) for keys in KEYS):
             return [self.encoder.read(made, grow) for made in self._features(X)]
         return [self._keyed(X[i : i + PORTION], grow) for i in range(0, len(X), PORTION)]
 
     def _keyed(self, X: Any, grow: bool) -> Entries:
         assert self.encoder is not None
-        assert self.features is not None
+        assert self.maker is not None
         lengths = np.fromiter(map(len, X), np.int64, len(X))
         with _ONE_AT_A_TIME:
             for _ in range(2):
@@ -235,7 +293,7 @@ class InputEncoder:
                     self._numbers = None
                 else:
                     return ids, None, counts, lengths
-        return self.encoder.read(self.features.transform(X), grow)  # more distinct tokens than there are keys
+        return self.encoder.read(self.maker.transform(X), grow)  # more distinct tokens than there are keys
 
     def _groups(self, grow: bool) -> GroupNumbers:
         """Return the numbers of groups for the features and the vocabulary that there are now.
@@ -246,8 +304,8 @@ class InputEncoder:
         made, vocabulary = self._numbers, self.encoder.vocabulary_
         if made is not None and not grow and len(made.source.number) > MOST_KEPT:
             made = None
-        if made is None or made.vocabulary is not vocabulary or not made.source.serves(self.features):
-            source = next(keys(self.features) for keys in KEYS if keys.can(self.features))
+        if made is None or made.vocabulary is not vocabulary or not made.source.serves(self.maker):
+            source = next(keys(self.maker) for keys in KEYS if keys.can(self.maker))
             made = self._numbers = GroupNumbers(vocabulary, source)
         return made
 
@@ -256,10 +314,10 @@ class InputEncoder:
 
     def _features(self, X: Any) -> Iterator[Any]:
         """Features of ``X``, made a portion at a time."""
-        assert self.features is not None
-        if not isinstance(self.features, (TokenFeatures, Template)):  # another one may need to see all of it
-            return iter([self.features.transform(X)])
-        features = self.features
+        features = self.maker
+        assert features is not None
+        if not isinstance(features, (TokenFeatures, Template)):  # another one may need to see all of it
+            return iter([features.transform(X)])
         return (features.transform(X[i : i + PORTION]) for i in range(0, max(len(X), 1), PORTION))
 
     def _checked(self, data: Sequences) -> Sequences:
@@ -269,7 +327,11 @@ class InputEncoder:
 
     def state(self) -> State:
         """Return the vocabulary as arrays and the rest as metadata, for a model file."""
-        arrays = {f"names_{k}": v for k, v in pack_strings(self.names).items()} if self.encoder else {}
+        arrays = (
+            {f"names_{k}": v for k, v in pack_strings(self.names).items()}
+            if self.encoder and not self.hash_bits
+            else {}
+        )
         packer = Packer("InputEncoder")
         features = pack_or_name(packer, "features", self.features)
         return arrays, {"features": features, "n_columns": self.n_columns, "scored": self.scored}
@@ -292,6 +354,9 @@ class InputEncoder:
         made.n_columns, made.scored = metadata["n_columns"], metadata["scored"]
         if "names_text" in arrays:
             made.encoder = FeatureEncoder.from_names(_names(arrays))
+        elif isinstance(made.features, HashedFeatures):
+            made.encoder = FeatureEncoder()
+            made.encoder.vocabulary_ = Buckets(made.features.hash_bits)
         if made.n_features != n_features:
             raise ModelFileError(
                 f"the model file holds {made.n_features} distinct features, but weights for {n_features}; save it again."
@@ -324,11 +389,16 @@ class SequenceMetadata(TypedDict):
     encoder: EncoderMetadata
 
 
-def as_list(X: SequencesLike | CorpusSlice | LabelsLike | Iterator[Any]) -> Any:
-    """Return ``X`` with generators and other iterables made into lists; lists, arrays and Sequences as they are."""
+def as_list(X: SequencesLike | CorpusSlice | LabelsLike | Iterator[Any], corpora: str = "") -> Any:
+    """Return ``X`` with generators and other iterables made into lists; lists, arrays and Sequences as they are.
+
+    ``corpora`` says why a corpus on disk is not taken, and what to do.
+    """
     if isinstance(X, Corpus):
         raise InputError(
-            "a corpus on disk goes to fit, partial_fit, predict and decode of ChainCRF; give lists here."
+            corpora
+            or "a corpus on disk goes to fit, partial_fit, predict and decode of ChainCRF, and to fit of SegmentCRF; give "
+            "lists here."
         )
     if isinstance(X, (list, tuple, np.ndarray, Sequences, str, bytes, dict)) or not hasattr(X, "__iter__"):
         return X

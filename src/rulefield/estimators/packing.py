@@ -31,6 +31,7 @@ RECORDS = {
 """Frozen dataclasses that logs and reports are made of, by the module that holds them."""
 ESTIMATORS = {
     "GeneralizedExpectation": "rulefield.estimators.expectations",
+    "HashedFeatures": "rulefield.encode.keyed.hashed",
     "PosteriorRegularization": "rulefield.estimators.expectations",
     "Template": "rulefield.encode.templates",
     "TokenFeatures": "rulefield.encode.tokens",

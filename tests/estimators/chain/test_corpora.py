@@ -255,8 +255,6 @@ def test_what_needs_the_data_in_memory_is_refused(corpus):
         ChainCRF().fit(corpus, Y)
     with pytest.raises(InputError, match="client= works on a corpus"):
         ChainCRF().fit(X, Y, client=object())
-    with pytest.raises(InputError, match="corpus on disk"):
-        rf.SegmentCRF().fit(corpus, Y)
     early = ChainCRF(early_stopping=1, max_iter=30).fit(corpus, X_dev=X[:20], y_dev=Y[:20])
     assert early.log_[0].dev_score is not None
 
@@ -303,3 +301,29 @@ def test_memory_is_that_of_a_part(tmp_path):
     fit = subprocess.run(how, capture_output=True, text=True)
     assert fit.returncode == 0, fit.stderr[-2000:]
     assert fit.stdout.split("\n")[1] == "all of it does not fit"
+
+
+def test_segments_learn_from_a_corpus_what_they_learn_from_lists(tmp_path):
+    X, y = make_addresses(30, seed=3)
+    corpus = rf.write_corpus(zip(X, y), tmp_path / "c", part_tokens=60)
+    assert len(corpus.parts) > 1
+    expected = rf.SegmentCRF(scheme="BIO", max_iter=15).fit(X, y)
+    crf = rf.SegmentCRF(scheme="BIO", max_iter=15).fit(corpus)
+    assert_array_equal(crf.theta_, expected.theta_)
+    assert crf.predict(X).tolist() == expected.predict(X).tolist()
+    assert_array_equal(rf.SegmentCRF(scheme="BIO", max_iter=15).fit(zip(X, y)).theta_, expected.theta_)
+    with pytest.raises(InputError, match="lexicons look at tokens"):
+        rf.SegmentCRF(lexicons={"a": ["b"]}).fit(corpus)
+    with pytest.raises(LabelError, match="holds its own labels"):
+        rf.SegmentCRF().fit(corpus, y)
+
+
+def test_estimators_that_take_no_corpus_say_what_to_do(tmp_path):
+    X, y = make_addresses(12, seed=3)
+    corpus = rf.write_corpus(zip(X, y), tmp_path / "c")
+    with pytest.raises(InputError, match='RuledCRF\\(chain, cv="prefit"\\) lists'):
+        rf.RuledCRF(rf.ChainCRF()).fit(corpus, y)
+    with pytest.raises(InputError, match="and JointCRF learns several; give lists"):
+        rf.JointCRF(tasks=["a"]).fit(corpus, [{"a": row} for row in y])
+    with pytest.raises(InputError, match="to fit of SegmentCRF; give lists here"):
+        rf.SegmentCRF(max_iter=2).fit(X, y).predict(corpus)

@@ -14,7 +14,7 @@ from rulefield.data.plain_json import read_json
 from rulefield.data.sequences import Sequences
 from rulefield.data.sparse_rows import SparseRows, is_ones, ones
 from rulefield.encode.corpora.mapped import MappedArrays
-from rulefield.encode.vocabulary import Vocabulary
+from rulefield.encode.vocabulary import Buckets, Vocabulary
 from rulefield.exceptions import InputError, ModelFileError
 from rulefield.forms import Form, Label, check_arrays, check_typed, flags, index
 
@@ -89,8 +89,7 @@ class CorpusSlice:
 
     def encoded(self, vocabulary: Vocabulary, grow: bool) -> Sequences:
         """Return the part over the features of ``vocabulary``; unknown ones are added with ``grow``, or left out."""
-        names, count = self.corpus.names_of(self.k)
-        columns = vocabulary.number_joined(names, count, grow)
+        columns = self.corpus.numbered(self.k, vocabulary, grow)
         own = self.corpus.part(self.k).sequences
         ids, values, indptr = columns[own.entries.indices], own.entries.data, own.entries.indptr
         if len(columns) and columns.min() < 0:
@@ -154,8 +153,14 @@ class Corpus:
 
     @cached_property
     def n_features(self) -> int:
-        """Number of distinct features."""
-        return len(MappedArrays(self.folder / NAMES)["stop"]) - 1
+        """Number of distinct features, or of buckets that they are hashed to."""
+        return 1 << self.hash_bits if self.hash_bits else len(MappedArrays(self.folder / NAMES)["stop"]) - 1
+
+    @cached_property
+    def hash_bits(self) -> int:
+        """How many bits of a feature's hash are its number; 0 where features have names."""
+        file = MappedArrays(self.folder / NAMES)
+        return int(file["hash_bits"][0]) if "hash_bits" in file else 0
 
     @property
     def any_known(self) -> bool:
@@ -172,7 +177,9 @@ class Corpus:
         )
 
     def vocabulary(self) -> Vocabulary:
-        """Return the names of all features."""
+        """Return the names of all features, or the buckets that they are hashed to."""
+        if self.hash_bits:
+            return Buckets(self.hash_bits)
         file = MappedArrays(self.folder / NAMES)
         vocabulary = Vocabulary()
         vocabulary.__setstate__({"blob": np.array(file["blob"]), "stop": np.array(file["stop"])})
@@ -187,9 +194,14 @@ class Corpus:
         """Numbers in the corpus of the features of part ``k``."""
         return MappedArrays(self.folder / NAMES)[f"columns_{k:05d}"]
 
-    def names_of(self, k: int) -> tuple[np.ndarray, int]:
-        """Names of the features of part ``k``, joined, and their number."""
-        return MappedArrays(self._path(k))["names"], self.parts[k]["features"]
+    def numbered(self, k: int, vocabulary: Vocabulary, grow: bool) -> np.ndarray:
+        """Numbers in a vocabulary of the features of part ``k``; -1 for unknown ones, or they are added with ``grow``.
+
+        Hashed features have the numbers of their buckets, whatever the vocabulary.
+        """
+        if self.hash_bits:
+            return self.columns(k)
+        return vocabulary.number_joined(MappedArrays(self._path(k))["names"], self.parts[k]["features"], grow)
 
     def part(self, k: int, *, check: bool = False) -> EncodedPart:
         """Return part ``k``; ``check`` compares its digest first."""

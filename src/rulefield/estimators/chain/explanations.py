@@ -23,7 +23,7 @@ from rulefield.models.chain import ChainModel
 
 
 def explain_model(
-    model: ChainModel, theta: np.ndarray, labels: list[Any], names: list[str], top: int
+    model: ChainModel, theta: np.ndarray, labels: list[Any], names: Sequence[str], top: int
 ) -> ModelExplanation:
     """Return the ``top`` largest weights, by absolute value, of each label and of the transitions."""
     features = largest_features(model.pairs, model.layout.state(theta), labels, names, top)
@@ -51,7 +51,7 @@ class ChainExplainer:
         model: ChainModel,
         theta: np.ndarray,
         labels: list[Any],
-        names: list[str],
+        names: Sequence[str],
         top: int,
         beside: Sequence[tuple[str, np.ndarray]] = (),
     ):

@@ -280,10 +280,10 @@ class FittedChain(SequenceEstimator):
             How many features and transitions to name for each token.
         """
         self._check_fitted()
-        names = self._encoder.names
         if x is None:
-            return explain_model(self.model_, self.theta_, self.classes_, names, top)
+            return explain_model(self.model_, self.theta_, self.classes_, self._encoder.names, top)
         X = x if isinstance(x, Sequences) else [x]
+        names = self._encoder.names_in(X)
         data = self._encoder.transform(X)
         labeling = self._ruled(X, data, self._acting(rules), None if known is None else [known], {})[0]
         allowed = self._known(None if known is None else [known], data)

@@ -208,7 +208,7 @@ class JointCRF(FittedJoint):
         """
         check_parameters(self)
         keeper = keeper_of(self.expectations)
-        X = as_list(X)
+        X = as_list(X, "a corpus on disk holds one label for each token, and JointCRF learns several; give lists.")
         tasks = self._task_names(y)
         encoder = InputEncoder(copy.deepcopy(self.features))
         data = encoder.fit_transform(X)
@@ -278,11 +278,13 @@ class JointCRF(FittedJoint):
             return None
         features = None
         if not isinstance(self.joint_features, str):
-            names, wanted = encoder.names, set(self.joint_features)
-            missing = wanted - set(names)
-            if missing:
-                raise InputError(f"joint_features names {sorted(missing)[0]!r}, which does not occur in X.")
-            features = np.array([i for i, name in enumerate(names) if name in wanted], np.int64)
+            wanted = sorted(set(self.joint_features))
+            columns = encoder.find(wanted)
+            if (columns < 0).any():
+                raise InputError(
+                    f"joint_features names {wanted[int(columns.argmin())]!r}, which does not occur in X."
+                )
+            features = np.unique(columns).astype(np.int64)
         return joint_pairs_seen(data, labels, allowed=allowed, features=features, min_count=max(1, self.min_count))
 
     def _single_tasks(

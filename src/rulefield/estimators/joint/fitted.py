@@ -134,7 +134,7 @@ class FittedJoint(SequenceEstimator):
         labels = self.predict(X, rules=rules, known=given)[0]
         chances = self.predict_marginals(X, rules=rules, known=given)[0]
         ids = {task: self._names.encoders[task].encode([labels[task]], data.lengths).ids for task in self.tasks_}
-        tokens, names = token_lists(X, data)[0], self._encoder.names
+        tokens, names = token_lists(X, data)[0], self._encoder.names_in(X)
         found = {}
         for k, (task, model) in enumerate(zip(self.tasks_, self.model_.tasks)):
             explainer = ChainExplainer(

@@ -226,7 +226,12 @@ class RuledCRF(SequenceEstimator):
             raise InputError(
                 "RuledCRF takes no sample_weight: rules are weighed by counting sequences; leave it out."
             )
-        X, gold = as_list(X), [list(row) for row in y]
+        X = as_list(
+            X,
+            "rules look at tokens, which a corpus on disk does not keep; fit the chain on the corpus, and give "
+            'RuledCRF(chain, cv="prefit") lists that it has not seen.',
+        )
+        gold = [list(row) for row in y]
         done = self._held_out(X, gold)
         base = done.crf
         if done.interrupted:

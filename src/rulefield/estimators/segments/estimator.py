@@ -7,12 +7,13 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rulefield.data.sequences import Sequences
+from rulefield.encode.corpora.corpus import Corpus
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible
 from rulefield.estimators.base import State
 from rulefield.estimators.fitting import report_fit
-from rulefield.estimators.inputs import InputEncoder, as_list
+from rulefield.estimators.inputs import InputEncoder, as_list, tokens_and_labels
 from rulefield.estimators.parameters import (
     FLAG,
     N_JOBS,
@@ -35,6 +36,7 @@ from rulefield.estimators.segments.files import restore_segments, segments_state
 from rulefield.estimators.segments.fitted import FittedSegments
 from rulefield.estimators.sequences import check_some_tokens, checked_weights
 from rulefield.estimators.types import ArrayLike, LabelsLike, RandomState, RulesLike, SequencesLike, Transformer
+from rulefield.exceptions import InputError, LabelError
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
 from rulefield.learning.lbfgs import minimize_lbfgs
@@ -173,22 +175,29 @@ class SegmentCRF(FittedSegments):
     # --- learning ---------------------------------------------------------------------------------
 
     @interruptible
-    def fit(self, X: SequencesLike, y: LabelsLike, sample_weight: ArrayLike | None = None) -> "SegmentCRF":
+    def fit(
+        self, X: SequencesLike | Corpus, y: LabelsLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> "SegmentCRF":
         """Learn from labelled sequences.
 
         Parameters
         ----------
-        X : list of sequences of tokens, or Sequences
-            As in :class:`ChainCRF`.
+        X : list of sequences of tokens, Sequences, or Corpus
+            As in :class:`ChainCRF`; a corpus on disk is read into memory, encoded as it is.
         y : list of sequences of token labels
-            Every label must be known.
+            Every label must be known. A corpus holds its own.
         sample_weight : array-like of shape (n_sequences,), optional
         """
         check_parameters(self)
-        X = as_list(X)
         self._encoder = InputEncoder(copy.deepcopy(self.features))
         self._lexicons = LexiconMatcher(self.lexicons)
-        data = self._data(X, self._encoder.fit_transform(X))
+        if isinstance(X, Corpus):
+            encoded, y = self._read_corpus(X, y)
+            data = self._data(encoded, encoded)
+        else:
+            tokens, y = tokens_and_labels(X, y)
+            tokens = as_list(tokens)
+            data = self._data(tokens, self._encoder.fit_transform(tokens))
         check_some_tokens(data.sequences)
         gold = self._gold(LabelEncoder(), y, data.sequences)
         model = self._model(data.sequences, gold)
@@ -205,6 +214,15 @@ class SegmentCRF(FittedSegments):
         self.model_, self.theta_ = model, found.theta
         report_fit(self, found)
         return self
+
+    def _read_corpus(self, corpus: Corpus, y: LabelsLike | None) -> tuple[Sequences, LabelsLike]:
+        if y is not None:
+            raise LabelError("a corpus holds its own labels; call fit(corpus) without y.")
+        if len(self._lexicons):
+            raise InputError(
+                "lexicons look at tokens, which a corpus on disk does not keep; give lists, or leave them out."
+            )
+        return self._encoder.read_corpus(corpus)
 
     def _gold(self, names: LabelEncoder, y: LabelsLike, sequences: Sequences) -> Segmentation:
         labels = names.fit(y).encode(y, sequences.lengths)

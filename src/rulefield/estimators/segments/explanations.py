@@ -1,5 +1,6 @@
 """Why a semi-Markov model cut and labelled a sequence as it did: weights of the model, and what decided each segment."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -36,7 +37,7 @@ class HeldSegment(NamedTuple):
 
 
 def explain_weights(
-    model: SegmentModel, theta: np.ndarray, types: list[str], names: list[str], top: int
+    model: SegmentModel, theta: np.ndarray, types: list[str], names: Sequence[str], top: int
 ) -> ModelExplanation:
     """Return the ``top`` largest weights, by absolute value, of tokens in each type and of the transitions."""
     get = model.blocks
@@ -66,7 +67,7 @@ class SegmentExplainer:
         model: SegmentModel,
         theta: np.ndarray,
         coder: SegmentCoder,
-        names: list[str],
+        names: Sequence[str],
         lexicons: list[str],
         top: int,
     ):

@@ -175,9 +175,8 @@ class FittedSegments(SequenceEstimator):
         x, rules, known, top : as in :meth:`ChainCRF.explain`
         """
         check_is_fitted(self)
-        names = self._encoder.names
         if x is None:
-            return explain_weights(self.model_, self.theta_, self.classes_, names, top)
+            return explain_weights(self.model_, self.theta_, self.classes_, self._encoder.names, top)
         X, known = x if isinstance(x, Sequences) else [x], None if known is None else [known]
         data, tokens, allowed = self._given(X, known)
         ruled, note = self._ruled(self._acting(rules)), ""
@@ -187,6 +186,7 @@ class FittedSegments(SequenceEstimator):
         except InputError as error:  # rules too many to sum over
             marginals = self._ruled([]).marginals(data, tokens, allowed)[0]
             note = f"probabilities are those of the model without its rules: {error}"
+        names = self._encoder.names_in(X)
         explainer = SegmentExplainer(self.model_, self.theta_, self._coder, names, self._lexicons.names, top)
         return explainer.explain(tokens[0], data, result.labels, ruled.named(result), marginals, note)
 

@@ -1,0 +1,122 @@
+"""Hashed features: the same as named ones but for the numbers; nothing of them grows."""
+
+import re
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from typer.testing import CliRunner
+
+import rulefield as rf
+from rulefield.cli.main import app
+from rulefield.datasets import make_addresses
+from rulefield.encode.tokens import TokenFeatures
+from rulefield.encode.vocabulary import Buckets
+from rulefield.estimators import inputs
+from rulefield.exceptions import InputError
+
+X, Y = make_addresses(40, seed=0)
+LISTS = TokenFeatures(window=1).transform(X)
+
+
+def test_hashes_do_not_change():
+    """Model files and corpora hold buckets: another hash would make them lie."""
+    names = ["", "a", "0:w=Smith", "0:w=Straße", "0|1=new|york", "b" * 8, "b" * 9]
+    expected = [188701888, 49032246, 147956681, 156364962, 230642657, 122816444, 200366318]
+    assert Buckets(28).find(names).tolist() == expected
+
+
+@pytest.mark.parametrize("least", [1, 10**9])
+def test_matrices_are_those_of_names_with_columns_put_together(monkeypatch, least):
+    """By keys, and one by one."""
+    monkeypatch.setattr(inputs, "LEAST_TOKENS", least)
+    named, hashed = (inputs.InputEncoder(f) for f in (TokenFeatures(), rf.HashedFeatures(hash_bits=8)))
+    exact, made = named.fit_transform(X), hashed.fit_transform(X)
+    bucket = Buckets(8).find(named.names)
+    assert_array_equal(made.entries.indices, bucket[exact.entries.indices])
+    assert_array_equal(made.entries.indptr, exact.entries.indptr)
+    assert made.n_features == hashed.n_features == 256
+    fresh = [["never", "seen"]]
+    assert_array_equal(
+        hashed.transform(fresh).entries.indices,
+        Buckets(8).find([f for token in TokenFeatures().transform(fresh)[0] for f in token]),
+    )
+
+
+@pytest.mark.parametrize(("given", "features"), [(X, None), (X, TokenFeatures(window=1)), (LISTS, None)])
+def test_models_are_saved_and_explained(given, features):
+    crf = rf.ChainCRF(features=rf.HashedFeatures(features, hash_bits=14), max_iter=20).fit(given, Y)
+    assert crf.n_features_in_ == 1 << 14
+    again = rf.load(crf.to_bytes())
+    assert again.predict(given).tolist() == crf.predict(given).tolist()
+    assert crf.score(given, Y) > 0.9
+    told = str(crf.explain(given[0]))
+    assert re.search(rf"bucket \d+ \(.*\b0:l={X[0][0]}\b", told)
+    assert re.search(r"bucket \d+", str(crf.explain()))
+    assert "0:l=" not in str(crf.explain())
+
+
+def test_two_names_of_a_bucket_are_both_told():
+    crf = rf.ChainCRF(features=rf.HashedFeatures(hash_bits=1), max_iter=5).fit(
+        [[["a"], ["b"], ["c"]]], [["x", "y", "x"]]
+    )
+    told = str(crf.explain([["a", "b", "c"]]))
+    assert " or " in told
+
+
+def test_a_hashed_corpus_gives_the_fit_of_the_same_data_in_memory(tmp_path):
+    features = rf.HashedFeatures(hash_bits=9)
+    corpus = rf.write_corpus(zip(X, Y), tmp_path / "c", features=features, part_tokens=60)
+    assert corpus.n_features == 512
+    assert len(corpus.parts) > 2
+    whole = rf.ChainCRF(features=features, max_iter=200, tol=1e-9).fit(X, Y)
+    crf = rf.ChainCRF(max_iter=200, tol=1e-9).fit(corpus)
+    assert_allclose(crf.log_[-1].objective, whole.log_[-1].objective, rtol=1e-5)
+    assert crf.theta_.size == whole.theta_.size
+    assert crf.predict(corpus).tolist() == crf.predict(X).tolist()
+    assert rf.load(crf.to_bytes()).predict(X).tolist() == crf.predict(X).tolist()
+    again = rf.write_corpus(zip(X, Y), tmp_path / "c", features=features, part_tokens=60)
+    assert again.n_features == 512
+    batches = rf.ChainCRF().partial_fit(corpus)
+    assert batches.n_features_in_ == 512
+    exact = rf.ChainCRF(max_iter=5).fit(X, Y)
+    with pytest.raises(InputError, match="9 bits of each feature's hash"):
+        exact.predict(corpus)
+
+
+def test_named_corpora_are_read_by_hashed_models(tmp_path):
+    corpus = rf.write_corpus(zip(X, Y), tmp_path / "c", part_tokens=60)
+    crf = rf.ChainCRF(features=rf.HashedFeatures(hash_bits=12), max_iter=20).fit(X, Y)
+    assert crf.predict(corpus).tolist() == crf.predict(X).tolist()
+
+
+def test_every_sequence_estimator_takes_them():
+    features = rf.HashedFeatures(hash_bits=12)
+    segments = rf.SegmentCRF(features=features, max_iter=5).fit(X[:15], Y[:15])
+    joint = rf.JointCRF(tasks=["a"], features=features, max_iter=5, joint_features=None)
+    joint.fit(X[:15], [{"a": y} for y in Y[:15]])
+    assert segments.n_features_in_ == joint.n_features_in_ == 1 << 12
+    assert "bucket" in str(segments.explain(X[0]))
+    assert "bucket" in str(joint.explain(X[0]))
+
+
+@pytest.mark.parametrize("bits", [0, 29, 2.0, True])
+def test_bad_numbers_of_bits_are_refused(bits):
+    with pytest.raises(InputError, match="hash_bits must be a whole number from 1 to 28"):
+        rf.ChainCRF(features=rf.HashedFeatures(hash_bits=bits)).fit(X, Y)
+
+
+def test_matrices_have_no_names_to_hash():
+    with pytest.raises(InputError, match="matrices have none"):
+        rf.ChainCRF(features=rf.HashedFeatures()).fit([np.ones((2, 3))], [["a", "b"]])
+
+
+def test_the_command_line_hashes(tmp_path):
+    rows = "\n\n".join("\n".join(f"{w} {label}" for w, label in zip(x, y)) for x, y in zip(X, Y))
+    (tmp_path / "train.conll").write_text(rows + "\n")
+    for extra in ([], ["--corpus", str(tmp_path / "parts")]):
+        command = ["train", str(tmp_path / "train.conll"), "-o", str(tmp_path / "m.rf"), "--hash-bits", "11", *extra]
+        assert CliRunner().invoke(app, [*command, "--l2", "1", "--max-iter", "5", "-q"]).exit_code == 0
+        assert rf.load(tmp_path / "m.rf").n_features_in_ == 1 << 11
+    again = ["train", "-o", str(tmp_path / "m.rf"), "--corpus", str(tmp_path / "parts"), "--hash-bits", "11"]
+    assert "the corpus has its features" in str(CliRunner().invoke(app, again).exception)

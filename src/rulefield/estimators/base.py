@@ -11,7 +11,7 @@ from rulefield.estimators.attributes import check_attribute
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.packing import Packer, State, arrays_named, given_or, pack_or_name, unpack
 from rulefield.estimators.parameters import Table, check_parameters
-from rulefield.estimators.types import Transformer
+from rulefield.estimators.types import RulesLike, Transformer
 from rulefield.exceptions import ModelFileError, callers_level
 from rulefield.forms import FileArrays, check_typed, refused_as_file
 from rulefield.persistence import load_model, model_to_bytes, save_model
@@ -190,12 +190,30 @@ def fitted_facts(model: Any) -> list[tuple[str, str]]:
     return rows
 
 
-class SequenceEstimator(SavedModel):
-    """A model file, and the tags of an estimator whose X is a list of sequences and whose y is needed."""
+class StructuredModel(SavedModel):
+    """A model file, and the tags of an estimator whose X is a list of sequences or graphs and whose y is needed."""
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "theta_")
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.target_tags.required = True
+        return tags
+
+
+class SequenceEstimator(StructuredModel):
+    """What models of sequences share: names of features, and which rules act."""
 
     _given_to_load = ("features",)
 
+    rules: Any
     _encoder: InputEncoder
+
+    def _acting(self, rules: RulesLike | None) -> RulesLike:
+        """Return the rules that act: the model's own unless others are given."""
+        return (self.rules if rules is None else rules) or []
 
     @property
     def n_features_in_(self) -> int:
@@ -206,12 +224,3 @@ class SequenceEstimator(SavedModel):
     def feature_names_in_(self) -> np.ndarray:
         """Names of the features seen in training, by column; for matrices the column numbers."""
         return np.array(self._encoder.names, dtype=object)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "theta_")
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.target_tags.required = True
-        return tags

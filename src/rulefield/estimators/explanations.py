@@ -1,15 +1,17 @@
 """Why a sequence got its labels, token by token: what the explanations of chains and of segments share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from rulefield.estimators.labelings import BrokenRule
+from rulefield.exceptions import InputError
 from rulefield.models.pairs import CsrRows, PairTable, every_value
 
 Contribution = tuple[str, float]
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -131,3 +133,11 @@ def runner_up(probability: np.ndarray, label: int) -> int:
 def largest(values: np.ndarray, top: int) -> np.ndarray:
     """Places of the ``top`` largest values, by absolute value."""
     return np.argsort(-np.abs(values), kind="stable")[:top]
+
+
+def with_rules_or_without(under_rules: Callable[[], Found], plain: Callable[[], Found]) -> tuple[Found, str]:
+    """Return probabilities under rules, or, with a note, those without where rules are too many to sum over."""
+    try:
+        return under_rules(), ""
+    except InputError as error:
+        return plain(), f"probabilities are those of the model without its rules: {error}"

@@ -67,9 +67,14 @@ def in_form(output: str, tables: list[np.ndarray], classes: Sequence[Label]) -> 
 
 def span_score(y: LabelsLike, predicted: LabelsLike, scheme: str | None, sample_weight: ArrayLike | None) -> float:
     """Span F1, as conlleval counts it; without a scheme the prefixes of the labels tell it, or runs are spans."""
+    refuse_weights(sample_weight)
+    return span_f1(list(y), list(predicted), scheme=scheme or "auto")
+
+
+def refuse_weights(sample_weight: ArrayLike | None) -> None:
+    """Refuse weights where spans of all sequences are counted together."""
     if sample_weight is not None:
         raise InputError("score() counts spans over all sequences and takes no sample_weight; leave it out.")
-    return span_f1(list(y), list(predicted), scheme=scheme or "auto")
 
 
 def places_of(old: Iterable[Any], new: Iterable[Any]) -> np.ndarray:

@@ -11,7 +11,7 @@ from rulefield.estimators.base import SequenceEstimator
 from rulefield.estimators.chain.corpora import answers, refuse_client
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.explanations import ChainExplainer, explain_model
-from rulefield.estimators.explanations import Explanation, ModelExplanation
+from rulefield.estimators.explanations import Explanation, ModelExplanation, with_rules_or_without
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.sequences import (
@@ -33,7 +33,6 @@ from rulefield.estimators.types import (
     SequencesLike,
     Tokens,
 )
-from rulefield.exceptions import InputError
 from rulefield.models.chain import ChainModel
 from rulefield.parallel import n_threads
 from rulefield.scikit import check_is_fitted, check_random_state
@@ -143,10 +142,6 @@ class FittedChain(SequenceEstimator):
             Labeling(labels, score, score, score, "optimal", "viterbi", probability=chance)
             for labels, score, chance in zip(rows, best.score.tolist(), chances)
         ]
-
-    def _acting(self, rules: RulesLike | None) -> RulesLike:
-        """Return the rules that act: the model's own unless others are given."""
-        return (self.rules or []) if rules is None else rules
 
     def _ruled(
         self,
@@ -289,12 +284,10 @@ class FittedChain(SequenceEstimator):
         allowed = self._known(None if known is None else [known], data)
         path = self._labels_encoder.encode([labeling.labels]).ids.astype(np.int64)
         explainer = ChainExplainer(self.model_, self.theta_, self.classes_, names, top)
-        note = ""
-        try:
-            marginals = self._marginals(X, data, self._acting(rules), allowed, quick=True)
-        except InputError as error:  # rules too many to sum over
-            marginals = self._decoder().marginals(data, allowed)
-            note = f"probabilities are those of the model without its rules: {error}"
+        marginals, note = with_rules_or_without(
+            lambda: self._marginals(X, data, self._acting(rules), allowed, quick=True),
+            lambda: self._decoder().marginals(data, allowed),
+        )
         return explainer.explain(tokens_of(X, 0), data, path, marginals, labeling.broken, note)
 
     def _decoder(self) -> ChainDecoder:

@@ -5,12 +5,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.graphs import Pair, TypedGraph
 from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
-from rulefield.estimators.base import SavedModel
+from rulefield.estimators.base import StructuredModel
 from rulefield.estimators.graph.decoding import GraphDecoder, SearchLimits
 from rulefield.estimators.graph.inputs import Known, Labels, checked_graphs, checked_labels, checked_weight
 from rulefield.estimators.graph.predictors import FittedPredictors
@@ -26,7 +25,7 @@ from rulefield.rules.rule import Rule
 Rules = Sequence[Rule] | None
 
 
-class FittedGraph(SavedModel, BaseEstimator):
+class FittedGraph(StructuredModel, BaseEstimator):
     """The half of :class:`rulefield.GraphCRF` that works once weights are there."""
 
     rules: Rules
@@ -200,12 +199,3 @@ class FittedGraph(SavedModel, BaseEstimator):
 
     def _check_fitted(self) -> None:
         check_is_fitted(self)
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "theta_")
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.target_tags.required = True
-        return tags

@@ -8,14 +8,14 @@ import numpy as np
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.base import SequenceEstimator
 from rulefield.estimators.chain.explanations import ChainExplainer
-from rulefield.estimators.explanations import Explanation
+from rulefield.estimators.explanations import Explanation, with_rules_or_without
 from rulefield.estimators.inputs import InputEncoder, as_list
 from rulefield.estimators.joint.decoding import JointDecoder, Known
 from rulefield.estimators.joint.labels import TaskLabels
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.sequences import object_array, token_lists
+from rulefield.estimators.sequences import object_array, refuse_weights, token_lists
 from rulefield.estimators.types import ArrayLike, KnownLike, RandomState, SequencesLike, TasksLike, Tokens
-from rulefield.exceptions import InfeasibleError, InputError
+from rulefield.exceptions import InfeasibleError
 from rulefield.metrics import span_f1, token_accuracy
 from rulefield.models.joint import JointModel
 from rulefield.rules.joint import JointRuleCompiler
@@ -132,7 +132,10 @@ class FittedJoint(SequenceEstimator):
         given = None if known is None else [known]
         X, data = self._data(X)
         labels = self.predict(X, rules=rules, known=given)[0]
-        chances = self.predict_marginals(X, rules=rules, known=given)[0]
+        (chances,), note = with_rules_or_without(
+            lambda: self.predict_marginals(X, rules=rules, known=given),
+            lambda: self.predict_marginals(X, rules=[], known=given),
+        )
         ids = {task: self._names.encoders[task].encode([labels[task]], data.lengths).ids for task in self.tasks_}
         tokens, names = token_lists(X, data)[0], self._encoder.names_in(X)
         found = {}
@@ -140,7 +143,7 @@ class FittedJoint(SequenceEstimator):
             explainer = ChainExplainer(
                 model, self.model_.task_theta(self.theta_, k), self.classes_[task], names, top, self._cross(k, ids)
             )
-            found[task] = explainer.explain(tokens, data, ids[task], chances[task])
+            found[task] = explainer.explain(tokens, data, ids[task], chances[task], note=note)
         return found
 
     def score(
@@ -153,8 +156,7 @@ class FittedJoint(SequenceEstimator):
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Mean over tasks of :meth:`score_tasks`."""
-        if sample_weight is not None:
-            raise InputError("score() counts spans over all sequences and takes no sample_weight; leave it out.")
+        refuse_weights(sample_weight)
         return float(np.mean(list(self.score_tasks(X, y, rules=rules, known=known).values())))
 
     def score_tasks(

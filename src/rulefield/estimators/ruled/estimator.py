@@ -7,13 +7,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from rulefield.encode.spans import SegmentTable
-from rulefield.estimators.base import SequenceEstimator, State
-from rulefield.estimators.chain.decoding import ChainDecoder
+from rulefield.estimators.base import State
 from rulefield.estimators.chain.estimator import ChainCRF
-from rulefield.estimators.explanations import Explanation, ModelExplanation
 from rulefield.estimators.fitting import report_fit
-from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
-from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.inputs import as_list, tokens_of
 from rulefield.estimators.parameters import (
     FLAG,
     N_JOBS,
@@ -33,6 +30,7 @@ from rulefield.estimators.parameters import (
 )
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.ruled.files import restore_ruled, ruled_state
+from rulefield.estimators.ruled.fitted import FittedRuled
 from rulefield.estimators.ruled.held_out import (
     CrossFitted,
     cross_fit,
@@ -41,17 +39,13 @@ from rulefield.estimators.ruled.held_out import (
     warn_of_training_data,
 )
 from rulefield.estimators.ruled.prices import at_prices
-from rulefield.estimators.ruled.two_stage import TAUS, TauChoice, TwoStageDecoder
+from rulefield.estimators.ruled.two_stage import TAUS, TauChoice
 from rulefield.estimators.ruled.weighing import Learner, Weighed, folds_of, weigh
-from rulefield.estimators.sequences import span_score
 from rulefield.estimators.types import (
     ArrayLike,
-    KnownLike,
     LabelsLike,
-    RandomState,
     RulesLike,
     SequencesLike,
-    Tokens,
     Transformer,
 )
 from rulefield.exceptions import InputError
@@ -72,7 +66,7 @@ DEFAULTS = {
 }
 
 
-class RuledCRF(SequenceEstimator):
+class RuledCRF(FittedRuled):
     """Finds out, on held-out data, which rules a chain should follow and what breaking them should cost.
 
     Parameters
@@ -246,7 +240,7 @@ class RuledCRF(SequenceEstimator):
         self.n_candidates_, self.n_kept_ = len(weighed.report), weighed.n_kept
         self.gains_, self.vetoed_, self.gap_ = weighed.gains, weighed.vetoed, weighed.result.gap
         report_fit(self, weighed.result)
-        self.tau_: float | None = None
+        self.tau_ = None
         if self.method == "two-stage":
             self._choose_tau(done, weighed)
         return self
@@ -328,140 +322,6 @@ class RuledCRF(SequenceEstimator):
             choice.gains(table, folds_of(len(lists.examples), self.random_state)) if self.tau is None else []
         )
 
-    # --- prediction -------------------------------------------------------------------------------
-
-    def predict(
-        self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None
-    ) -> np.ndarray:
-        """Return the best labels of each sequence under the learned rules: a 1-D object array of lists.
-
-        Parameters
-        ----------
-        X : as in ``fit``
-        rules : list of rules, optional
-            In place of the learned ones; ``[]`` for none.
-        known : list of sequences, optional
-            Labels known beforehand (``None``: unknown; a set: one of these), or None for a whole sequence.
-        """
-        return self._chain().predict(X, rules=self._acting(rules), known=known)
-
-    def decode(
-        self,
-        X: SequencesLike,
-        *,
-        rules: RulesLike | None = None,
-        known: KnownLike | None = None,
-        engine: str = "auto",
-        node_limit: int | None = None,
-        seconds: float | None = None,
-        probability: bool = False,
-    ) -> list[Labeling]:
-        """Return the best labeling of each sequence with its score, bound, status and broken rules.
-
-        As :meth:`ChainCRF.decode`; two-stage decoding has the engines ``auto``, ``milp`` and ``enumerate``.
-        """
-        return self._chain().decode(
-            X,
-            rules=self._acting(rules),
-            known=known,
-            engine=engine,
-            node_limit=node_limit,
-            seconds=seconds,
-            probability=probability,
-        )
-
-    def predict_marginals(
-        self,
-        X: SequencesLike,
-        *,
-        rules: RulesLike | None = None,
-        known: KnownLike | None = None,
-        output: str = "dict",
-    ) -> list[Any]:
-        """Return the probability of every label at every token under the rules, as :meth:`ChainCRF.predict_marginals`."""
-        return self._distribution().predict_marginals(X, rules=self._acting(rules), known=known, output=output)
-
-    def predict_kbest(
-        self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None, k: int = 5
-    ) -> list[list[tuple[list[Any], float]]]:
-        """Return the k best labelings of each sequence under the rules, and their probabilities."""
-        return self._distribution().predict_kbest(X, rules=self._acting(rules), known=known, k=k)
-
-    def sample(
-        self,
-        X: SequencesLike,
-        *,
-        rules: RulesLike | None = None,
-        known: KnownLike | None = None,
-        n_samples: int = 1,
-        random_state: RandomState = None,
-    ) -> list[list[list[Any]]]:
-        """Draw ``n_samples`` labelings of each sequence from the chain's distribution under the rules."""
-        how: dict[str, Any] = {"known": known, "n_samples": n_samples, "random_state": random_state}
-        return self._distribution().sample(X, rules=self._acting(rules), **how)
-
-    def explain(
-        self,
-        x: Tokens | None = None,
-        *,
-        rules: RulesLike | None = None,
-        known: KnownLike | None = None,
-        top: int = 5,
-    ) -> Explanation | ModelExplanation:
-        """Say which features and transitions decided the labels of one sequence, as :meth:`ChainCRF.explain`."""
-        return self._chain().explain(x, rules=self._acting(rules), known=known, top=top)
-
-    def score(
-        self,
-        X: SequencesLike,
-        y: LabelsLike,
-        *,
-        rules: RulesLike | None = None,
-        known: KnownLike | None = None,
-        sample_weight: ArrayLike | None = None,
-    ) -> float:
-        """Span F1, as :meth:`ChainCRF.score`."""
-        return span_score(y, self.predict(X, rules=rules, known=known), self.crf_.scheme, sample_weight)
-
-    def _acting(self, rules: RulesLike | None) -> RulesLike:
-        check_is_fitted(self)
-        return self.rules_ if rules is None else rules
-
-    def _chain(self) -> ChainCRF:
-        """Return the chain as this model decodes with it: its own threads, and two stages where asked for."""
-        check_is_fitted(self)
-        chain: ChainCRF = copy.copy(self.crf_)
-        chain.n_jobs, chain.on_infeasible = self.n_jobs, self.on_infeasible  # of the copy: crf_ keeps its own
-        if self.method == "two-stage":
-            chain._ruled_decoder = self._two_stage_decoder  # type: ignore[method-assign]
-        return chain
-
-    def _two_stage_decoder(self, rules: RulesLike) -> TwoStageDecoder:
-        decoder = ChainDecoder(self.crf_.model_, self.crf_.theta_, n_threads(self.n_jobs))
-        tau = 1.0 if self.tau_ is None else self.tau_
-        return TwoStageDecoder(decoder, rules, self.classes_, self.crf_.scheme, self.on_infeasible, tau=tau)
-
-    def _distribution(self) -> ChainCRF:
-        if self.method == "two-stage":
-            raise InputError(
-                "two-stage decoding has no distribution: its rules break ties and have no price; use method='soft', or "
-                "the chain crf_ with rules of its own."
-            )
-        return self._chain()
-
-    def report(self) -> str:
-        """Return the kept rules in words, the most expensive first."""
-        check_is_fitted(self)
-        rows = sorted((r for r in self.report_ if r.weight > 0 or r.contradicted), key=lambda r: -r.weight)
-        head = f"{self.n_candidates_} candidates, {self.n_kept_} tried, {len(self.rules_)} kept"
-        if self.tau_ is not None:
-            head += f"; tau {self.tau_:g}"
-        if self.gains_:
-            head += f"; held-out gain in points: {', '.join(map(str, self.gains_))}"
-        if self.vetoed_:
-            head += "; learned weights are not used, because they lose more than one standard error of tokens"
-        return "\n".join([head, *map(str, rows)])
-
     # --- files and scikit-learn -------------------------------------------------------------------
 
     def _state(self) -> State:
@@ -472,15 +332,3 @@ class RuledCRF(SequenceEstimator):
 
     def _params_to_save(self) -> dict[str, Any]:
         return {"crf": None}  # a chain that was given comes back as the fitted one
-
-    @property
-    def _encoder(self) -> InputEncoder:  # type: ignore[override]
-        return self.crf_._encoder
-
-    @property
-    def classes_(self) -> list[Any]:
-        """Labels, sorted."""
-        return self.crf_.classes_
-
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "rules_")

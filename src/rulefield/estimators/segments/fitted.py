@@ -9,15 +9,21 @@ import numpy as np
 from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.base import SequenceEstimator
-from rulefield.estimators.explanations import Explanation, ModelExplanation
+from rulefield.estimators.explanations import Explanation, ModelExplanation, with_rules_or_without
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
 from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
 from rulefield.estimators.segments.explanations import SegmentExplainer, explain_weights
-from rulefield.estimators.sequences import checked_output, in_form, object_array, token_lists, whole_rows
+from rulefield.estimators.sequences import (
+    checked_output,
+    in_form,
+    object_array,
+    refuse_weights,
+    token_lists,
+    whole_rows,
+)
 from rulefield.estimators.types import ArrayLike, KnownLike, LabelsLike, RandomState, RulesLike, SequencesLike, Tokens
-from rulefield.exceptions import InputError
 from rulefield.metrics import span_f1
 from rulefield.models.segments import SegmentModel, SpanMatches
 from rulefield.parallel import n_threads
@@ -179,13 +185,11 @@ class FittedSegments(SequenceEstimator):
             return explain_weights(self.model_, self.theta_, self.classes_, self._encoder.names, top)
         X, known = x if isinstance(x, Sequences) else [x], None if known is None else [known]
         data, tokens, allowed = self._given(X, known)
-        ruled, note = self._ruled(self._acting(rules)), ""
+        ruled = self._ruled(self._acting(rules))
         result = ruled.results(data, tokens, allowed)[0]
-        try:
-            marginals = ruled.marginals(data, tokens, allowed)[0]
-        except InputError as error:  # rules too many to sum over
-            marginals = self._ruled([]).marginals(data, tokens, allowed)[0]
-            note = f"probabilities are those of the model without its rules: {error}"
+        (marginals,), note = with_rules_or_without(
+            lambda: ruled.marginals(data, tokens, allowed), lambda: self._ruled([]).marginals(data, tokens, allowed)
+        )
         names = self._encoder.names_in(X)
         explainer = SegmentExplainer(self.model_, self.theta_, self._coder, names, self._lexicons.names, top)
         return explainer.explain(tokens[0], data, result.labels, ruled.named(result), marginals, note)
@@ -200,8 +204,7 @@ class FittedSegments(SequenceEstimator):
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Span F1, as conlleval counts it (under no scheme a span is a run of one label)."""
-        if sample_weight is not None:
-            raise InputError("score() counts spans over all sequences and takes no sample_weight; leave it out.")
+        refuse_weights(sample_weight)
         return span_f1(list(y), list(self.predict(X, rules=rules, known=known)), scheme=self.scheme)
 
     # --- helpers ----------------------------------------------------------------------------------
@@ -215,9 +218,6 @@ class FittedSegments(SequenceEstimator):
         best = self._decoder().best(data)
         offsets = data.sequences.offsets.tolist()
         return [self._coder.spelling.write(best.opens[a:b], best.labels[a:b]) for a, b in pairwise(offsets)]
-
-    def _acting(self, rules: RulesLike | None) -> Sequence[Any]:
-        return (self.rules if rules is None else rules) or []
 
     def _given(self, X: SequencesLike, known: KnownLike | None) -> tuple[SegmentData, list[Any], np.ndarray | None]:
         """Encode the input; return it with its tokens and the token labels that are possible (None: all)."""

@@ -4,6 +4,8 @@ What a move changes is computed from what it touches: the score of its steps, th
 token, the automata that read another letter there.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from rulefield.kernels.jit import kernel, piece
@@ -121,29 +123,6 @@ def score_gain(unary, arriving, labels, trial, around, near):
 
 
 @piece
-def count_again(
-    node, edge, first_at, node_at, edge_at, counter_rule, classes, pointer, numbers, labels, trial, m, around, near,
-    change, is_touched, touched,
-):  # fmt: skip
-    """Add to ``change`` by how much counters change; fill ``touched`` with the rules that they belong to, return how many."""
-    found = 0
-    for a in range(near):
-        t = around[a]
-        for side in range(2):
-            now = labels if side == 0 else trial
-            for p in range(pointer[now[t]], pointer[now[t] + 1]):
-                c = numbers[p]
-                r = counter_rule[c]
-                more = counted(node, edge, first_at[c], node_at[c], edge_at[c], classes[r, t], now, m, t)
-                change[c] += more if side == 1 else -more
-                if not is_touched[r]:
-                    is_touched[r] = True
-                    touched[found] = r
-                    found += 1
-    return found
-
-
-@piece
 def add_readers(
     by_automaton, rule_automaton, letter_at, letter, classes, labels, trial, m, changed, count, touched, found
 ):
@@ -157,51 +136,6 @@ def add_readers(
                 found += 1
                 break
     return found
-
-
-@piece
-def cost_gain(
-    letter_at, states, letters, state_at, arc_at, letter, initial, final, arc_ptr, arc_to, arc_amount,
-    rule_automaton, rule_counter, sure, classes, trial, m, touched, found, is_touched, change, excesses,
-    price, once, amounts, new_amounts,
-):  # fmt: skip
-    """Fill ``new_amounts`` of the touched rules; return by how much less they cost."""
-    less = 0.0
-    for k in range(found):
-        r = touched[k]
-        is_touched[r] = False
-        amount = np.int64(0)
-        i = rule_automaton[r]
-        if i >= 0:
-            amount = least_run(
-                letter_at[i], states[i], letters[i], state_at[i], arc_at[i],
-                letter, initial, final, arc_ptr, arc_to, arc_amount, classes[r], trial, m,
-            ) - sure[r]  # fmt: skip
-        for c in range(rule_counter[r], rule_counter[r + 1]):
-            amount += max(excesses[c] + change[c], 0)
-        new_amounts[r] = amount
-        less += paid(price[r], once[r], amounts[r]) - paid(price[r], once[r], amount)
-    return less
-
-
-@piece
-def after_climb(unary, arriving, tables, classes, labels, price, penalty, amounts, excesses, best, best_labels):
-    """Weigh the labelling where a climb ended: (its value, the best so far); hard rules that it breaks cost more from now on.
-
-    The value is ``-inf`` where hard rules are broken. Fills amounts and excesses anew.
-    """
-    cost = rule_amounts(tables, classes, labels, unary.shape[1], amounts, excesses)
-    value = -np.inf
-    if cost == np.inf:
-        for r in range(len(price)):
-            if tables.weight[r] == np.inf and amounts[r] > 0 and not tables.local[r]:
-                price[r] += penalty
-    else:
-        value = path_score(unary, arriving, labels) - cost
-        if value > best:
-            best = value
-            overwrite(best_labels, labels)
-    return value, best
 
 
 @piece
@@ -222,52 +156,56 @@ def settle(keep, rule_counter, touched, found, change, amounts, new_amounts, exc
             trial[changed[k]] = labels[changed[k]]
 
 
+class Climber(NamedTuple):
+    """Where a local search stands, and its scratch."""
+
+    labels: np.ndarray  # (n,)
+    trial: np.ndarray  # (n,): the same but for a move that is tried
+    price: np.ndarray  # float64 (rules,): what a unit of each rule costs, or the rule once
+    once: np.ndarray  # bool (rules,)
+    amounts: np.ndarray  # int64 (rules,): of the labelling
+    excesses: np.ndarray  # int64 (counters,)
+    change: np.ndarray  # int64 (counters,): by how much the move changes them
+    new_amounts: np.ndarray  # int64 (rules,): after the move
+    is_touched: np.ndarray  # bool (rules,)
+    touched: np.ndarray  # int64 (rules,): the rules whose amount the move may change
+    tally: np.ndarray  # int64 (4,): moves tried, moves looked at, the next move, kicks to come
+    random: np.ndarray  # uint64 (1,)
+
+
 @kernel
-def prices_at_first(tables, penalty):
-    """Return what rules cost at first, and which are paid once, (rules,) each; hard ones cost ``penalty`` per unit."""
+def new_climber(tables, start, penalty, seed):
+    """Return a local search that stands at a labelling; hard rules cost ``penalty`` per unit."""
+    rules, counters = len(tables.weight), len(tables.counter_bound)
     price, once = tables.weight.copy(), tables.once.copy()
-    for r in range(len(price)):
+    for r in range(rules):
         if price[r] == np.inf:
             price[r] = penalty
             once[r] = False
-    return price, once
+    return Climber(
+        start.copy(), start.copy(), price, once, np.zeros(rules, np.int64), np.zeros(counters, np.int64),
+        np.zeros(counters, np.int64), np.zeros(rules, np.int64), np.zeros(rules, np.bool_), np.empty(rules, np.int64),
+        np.zeros(4, np.int64), np.full(1, seed * 2 + 1, np.uint64),
+    )  # fmt: skip
 
 
 @kernel
-def local_search(unary, arriving, tables, classes, penalty, most_moves, seed, stop, start, best_labels):
-    """Climb from a labelling by relabelling runs of tokens and exchanging two, kick, climb again: (best value, moves tried).
-
-    Hard rules cost ``penalty`` per unit, and as much more each time the climb ends at a labelling that breaks them
-    (breakout). ``best_labels`` takes the best labelling that breaks none (value ``-inf``: none was met). Deterministic for a
-    ``seed``. A move costs about as many operations as counters count the labels that it touches.
-    """
-    n, m = unary.shape
-    rules, counters = len(tables.weight), len(tables.counter_bound)
-    pointer, numbers = counters_at(tables, m)
-    price, once = prices_at_first(tables, penalty)
+def climb(climber, unary, arriving, tables, classes, pointer, numbers, by_automaton, most_moves, stop):
+    """Make moves that help, after those of a kick, until none does (True) or a limit is met (False)."""
+    labels, trial, price, once, amounts, excesses, change, new_amounts, is_touched, touched, tally, random = climber
     # each look at a field of ``tables`` counts its references: take them out of the loop
     node, edge, first_at, node_at, edge_at = tables.node, tables.edge, tables.first_at, tables.node_at, tables.edge_at
     rule_counter, counter_rule, rule_automaton = tables.rule_counter, tables.counter_rule, tables.rule_automaton
     letter_at, states, letters, letter = tables.letter_at, tables.states, tables.letters, tables.letter
     state_at, arc_at, initial, final, sure = tables.state_at, tables.arc_at, tables.initial, tables.final, tables.sure
     arc_ptr, arc_to, arc_amount = tables.arc_ptr, tables.arc_to, tables.arc_amount
-    by_automaton = np.flatnonzero((rule_automaton >= 0) & ~tables.local)
-    labels, trial, kept = start.copy(), start.copy(), start.copy()
-    amounts, excesses = np.zeros(rules, np.int64), np.zeros(counters, np.int64)
-    new_amounts, change = np.zeros(rules, np.int64), np.zeros(counters, np.int64)
-    is_touched, touched = np.zeros(rules, np.bool_), np.empty(rules, np.int64)
+    n, m = unary.shape
     changed, around = np.empty(2 * LONGEST + 2, np.int64), np.empty(4 * LONGEST + 4, np.int64)
-    cost = rule_amounts(tables, classes, labels, m, amounts, excesses)
-    best = -np.inf if cost == np.inf else path_score(unary, arriving, labels) - cost
-    if best > -np.inf:
-        overwrite(best_labels, labels)
-    home = -np.inf  # value of the local optimum that kicks leave from
-    state = np.uint64(seed * 2 + 1)
-    tried, kicks, cursor = 0, 0, 0
-    quiet = 0  # moves since the last one that helped
     kinds = n * LONGEST * m + n * n
-    looked = 0  # at moves, also at those that change nothing
-    while tried < most_moves and looked < LOOKS_PER_MOVE * most_moves and not stop[0]:
+    tried, looked, cursor, kicks = tally
+    state = random[0]
+    quiet = 0  # moves since the last one that helped
+    while quiet < kinds and tried < most_moves and looked < LOOKS_PER_MOVE * most_moves and not stop[0]:
         looked += 1
         kicking = kicks > 0
         if kicking:
@@ -279,59 +217,102 @@ def local_search(unary, arriving, tables, classes, penalty, most_moves, seed, st
         count = try_move(move, n, m, labels, trial, changed)
         if count == 0:
             quiet += 1
-        else:
-            tried += 1
-            near = steps_around(changed, count, n, around)
-            gain = score_gain(unary, arriving, labels, trial, around, near)
-            found = 0
-            if gain > -np.inf:
-                found = count_again(
-                    node, edge, first_at, node_at, edge_at, counter_rule, classes, pointer, numbers, labels, trial, m,
-                    around, near, change, is_touched, touched,
-                )  # fmt: skip
-                found = add_readers(
-                    by_automaton, rule_automaton, letter_at, letter, classes, labels, trial, m, changed, count, touched,
-                    found,
-                )  # fmt: skip
-                gain += cost_gain(
-                    letter_at, states, letters, state_at, arc_at, letter, initial, final, arc_ptr, arc_to, arc_amount,
-                    rule_automaton, rule_counter, sure, classes, trial, m, touched, found, is_touched, change, excesses,
-                    price, once, amounts, new_amounts,
-                )  # fmt: skip
-            keep = gain > -np.inf and (kicking or gain > LEAST_GAIN)
-            settle(
-                keep,
-                rule_counter,
-                touched,
-                found,
-                change,
-                amounts,
-                new_amounts,
-                excesses,
-                changed,
-                count,
+            continue
+        tried += 1
+        near = steps_around(changed, count, n, around)
+        gain = score_gain(unary, arriving, labels, trial, around, near)
+        found = 0
+        if gain > -np.inf:
+            for a in range(near):
+                t = around[a]
+                for side in range(2):
+                    now = labels if side == 0 else trial
+                    for p in range(pointer[now[t]], pointer[now[t] + 1]):
+                        c = numbers[p]
+                        r = counter_rule[c]
+                        more = counted(node, edge, first_at[c], node_at[c], edge_at[c], classes[r, t], now, m, t)
+                        change[c] += more if side == 1 else -more
+                        if not is_touched[r]:
+                            is_touched[r] = True
+                            touched[found] = r
+                            found += 1
+            found = add_readers(
+                by_automaton,
+                rule_automaton,
+                letter_at,
+                letter,
+                classes,
                 labels,
                 trial,
+                m,
+                changed,
+                count,
+                touched,
+                found,
             )
-            if keep:
-                kicks -= kicking
-                quiet = 0
-            else:
-                quiet += not kicking
-        if quiet < kinds:
-            continue
-        quiet = 0
-        value, best = after_climb(
-            unary, arriving, tables, classes, labels, price, penalty, amounts, excesses, best, best_labels
+            for k in range(found):
+                r = touched[k]
+                is_touched[r] = False
+                amount = np.int64(0)
+                i = rule_automaton[r]
+                if i >= 0:
+                    amount = least_run(
+                        letter_at[i], states[i], letters[i], state_at[i], arc_at[i],
+                        letter, initial, final, arc_ptr, arc_to, arc_amount, classes[r], trial, m,
+                    ) - sure[r]  # fmt: skip
+                for c in range(rule_counter[r], rule_counter[r + 1]):
+                    amount += max(excesses[c] + change[c], 0)
+                new_amounts[r] = amount
+                gain += paid(price[r], once[r], amounts[r]) - paid(price[r], once[r], amount)
+        keep = gain > -np.inf and (kicking or gain > LEAST_GAIN)
+        settle(
+            keep, rule_counter, touched, found, change, amounts, new_amounts, excesses, changed, count, labels, trial
         )
+        kicks -= keep and kicking
+        quiet = 0 if keep else quiet + (not kicking)
+    tally[0], tally[1], tally[2], tally[3] = tried, looked, cursor, kicks
+    random[0] = state
+    return 0 < kinds <= quiet
+
+
+@kernel
+def local_search(unary, arriving, tables, classes, penalty, most_moves, seed, stop, start, best_labels):
+    """Climb from a labelling by relabelling runs of tokens and exchanging two, kick, climb again: (best value, moves tried).
+
+    Hard rules cost ``penalty`` per unit, and as much more each time the climb ends at a labelling that breaks them
+    (breakout). ``best_labels`` takes the best labelling that breaks none (value ``-inf``: none was met). Deterministic for a
+    ``seed``. A move costs about as many operations as counters count the labels that it touches.
+    """
+    m = unary.shape[1]
+    pointer, numbers = counters_at(tables, m)
+    by_automaton = np.flatnonzero((tables.rule_automaton >= 0) & ~tables.local)
+    climber = new_climber(tables, start, penalty, seed)
+    labels, amounts, excesses, kept = climber.labels, climber.amounts, climber.excesses, start.copy()
+    cost = rule_amounts(tables, classes, labels, m, amounts, excesses)
+    best = -np.inf if cost == np.inf else path_score(unary, arriving, labels) - cost
+    if best > -np.inf:
+        overwrite(best_labels, labels)
+    home = -np.inf  # value of the local optimum that kicks leave from
+    while climb(climber, unary, arriving, tables, classes, pointer, numbers, by_automaton, most_moves, stop):
+        value = -np.inf
+        cost = rule_amounts(tables, classes, labels, m, amounts, excesses)
+        if cost == np.inf:
+            for r in range(len(amounts)):
+                if tables.weight[r] == np.inf and amounts[r] > 0 and not tables.local[r]:
+                    climber.price[r] += penalty
+        else:
+            value = path_score(unary, arriving, labels) - cost
+        if value > best:
+            best = value
+            overwrite(best_labels, labels)
         if best == -np.inf:
-            continue  # prices have risen: climb on from here
+            continue  # at the new prices
         if value >= home:
             home = value
             overwrite(kept, labels)
         else:
             overwrite(labels, kept)
-            overwrite(trial, kept)
+            overwrite(climber.trial, kept)
             rule_amounts(tables, classes, labels, m, amounts, excesses)
-        kicks = KICK
-    return best, tried
+        climber.tally[3] = KICK
+    return best, climber.tally[0]

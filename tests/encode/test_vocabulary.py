@@ -26,7 +26,7 @@ def test_it_is_a_dictionary(batches, asked):
     expected, table = dictionary(batches)
     assert [vocabulary.add(batch).tolist() for batch in batches] == expected
     assert vocabulary.find(asked).tolist() == [table.get(s, -1) for s in asked]
-    assert vocabulary.names == list(vocabulary) == list(table)
+    assert vocabulary.names == list(vocabulary) == [vocabulary[j] for j in range(len(table))] == list(table)
     assert len(vocabulary) == len(table)
     assert all(name in vocabulary for name in table)
     copy = pickle.loads(pickle.dumps(vocabulary))

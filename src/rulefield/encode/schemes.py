@@ -224,9 +224,14 @@ def allowed_transitions(labels: Sequence[str], scheme: str | None) -> tuple[np.n
 
     Notes
     -----
-    O(m² depth); a sequence is possible exactly when its start, its end and all its steps are.
+    O(m² depth), once for a label set; a sequence is possible exactly when its start, its end and all its steps are.
     """
-    kind = as_scheme(scheme)
+    allowed, start, end = _allowed(tuple(labels), as_scheme(scheme))
+    return allowed.copy(), start.copy(), end.copy()
+
+
+@lru_cache(maxsize=64)
+def _allowed(labels: tuple[str, ...], kind: Scheme) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     m = len(labels)
     if kind is Scheme.none:
         return np.ones((m, m), bool), np.ones(m, bool), np.ones(m, bool)

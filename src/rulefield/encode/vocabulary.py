@@ -51,6 +51,12 @@ class Vocabulary:
     def __contains__(self, name: str) -> bool:
         return bool(self.find([name])[0] >= 0)
 
+    def __getitem__(self, number: int) -> str:
+        if not 0 <= number < len(self):
+            raise IndexError(f"there is no name {number}; there are {len(self)}.")
+        first, last = int(self._stop[number]), int(self._stop[number + 1])
+        return self._blob[first:last].tobytes().decode("utf-8", "surrogatepass")
+
     def __iter__(self) -> Iterator[str]:
         stop = self._stop[: len(self) + 1].tolist()
         blob = self._blob[: stop[-1]].tobytes()

@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import numpy as np
 
@@ -182,8 +182,8 @@ class InputEncoder:
 
     def names_in(self, X: Any) -> Sequence[str]:
         """Feature names by column, for an explanation of ``X``: buckets are named by what ``X`` has in them."""
-        if self._buckets is None:
-            return self.names
+        if self._buckets is None:  # a few are looked up
+            return cast(Sequence[str], self.encoder.vocabulary_) if self.encoder else self.names
         rows = [row.tokens for row in X] if is_scored(X) else X
         made = rows if self.maker is None else self.maker.transform(rows)
         return BucketNames(self._buckets, [token for tokens in made for token in tokens])

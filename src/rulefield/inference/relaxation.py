@@ -37,7 +37,7 @@ class Relaxation:
 
     def __post_init__(self) -> None:
         self.waiting = np.ones(len(self.terms), np.bool_)
-        self.work = self.built = 0
+        self.work = 0
 
     @property
     def left(self) -> bool:
@@ -55,7 +55,7 @@ class Relaxation:
     ) -> bool:
         """Make one term exact; False, and nothing changed, where it would pass a limit or was stopped.
 
-        ``limit`` is for nodes, ``most_work`` for arcs looked at (counted in ``work``); ``built`` is the number of nodes made.
+        ``limit`` is for nodes, ``most_work`` for arcs looked at (counted in ``work``).
         """
         of_rule = self.lattice, self.tables, self.classes[term.rule], self.n_labels, term.rule
         bounds = self.constant, threshold, limit, most_work, stop
@@ -65,7 +65,6 @@ class Relaxation:
             prices = self.prices.get(term.rule) or _NO_PRICES
             done, lattice, constant, work = refine_by_automaton(*of_rule, *prices, keep_runs, *bounds)
         self.work += work
-        self.built = len(lattice.label)
         if not done:
             return False
         self.lattice, self.constant = lattice, constant

@@ -23,7 +23,7 @@ LANES = np.uint64(8)
 ZERO, ONE, TWO, THREE, FOUR = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
-@piece
+@kernel
 def along(a, a_at, E, E_at, m, post, size, out, out_at):
     """out[p, j', q] = sum_j a[p, j, q] E[j, j'], eight lanes each; E flat (m * m) from E_at on, size = p m q."""
     block = m * post
@@ -60,7 +60,7 @@ def along(a, a_at, E, E_at, m, post, size, out, out_at):
                 k += ONE
 
 
-@piece
+@kernel
 def add_products(left, left_at, right, right_at, m, post, size, out, out_at):
     """out[j, j'] += sum over p, q of left[p, j, q] right[p, j', q], eight lanes each."""
     block = m * post

@@ -5,10 +5,11 @@ word in a hundred gets a number behind it, so that the vocabulary grows with the
 Every figure comes from fresh processes; fits for memory take 12 iterations (a full history), on both sides. scikit-learn
 imports pandas where it is installed (some 70 MB that no chain uses): memory is measured as if it were not.
 
-    RULEFIELD_DATA=... python benchmarks/scale.py             # all; --quick: small sizes, to see that it runs
-    RULEFIELD_DATA=... python benchmarks/scale.py memory disk # some: compare, memory, disk, limit, tokens, cluster, growth
+    RULEFIELD_DATA=... python benchmarks/scale.py                          # all; --quick: small sizes, to see that it runs
+    RULEFIELD_DATA=... python benchmarks/scale.py --only growth,cluster_equal   # some figures, and what comes with them
 """
 
+import argparse
 import json
 import os
 import signal
@@ -292,15 +293,20 @@ def job(*arguments: object) -> dict:
     return worker(__file__, "job", *map(str, arguments), *(["--quick"] if QUICK else []))
 
 
-def run_memory(folder: str) -> dict:
-    figures = {}
-    for key, n, stream in (("memory_ratio_50k", MANY, 0), ("memory_ratio_stream", MANY, 1)):
-        theirs, ours = job("fit_crfsuite", n, stream), job("fit_rulefield", n, stream)
-        print(
-            f"{key}: crfsuite {theirs['peak_mb']:.0f} MB, rulefield {ours['peak_mb']:.0f} MB, {ours['weights']} weights"
-        )
-        figures[key] = ours["peak_mb"] / theirs["peak_mb"]
-    return figures
+def ratio_of_peaks(key: str, n: int, stream: int) -> dict:
+    theirs, ours = job("fit_crfsuite", n, stream), job("fit_rulefield", n, stream)
+    print(
+        f"{key}: crfsuite {theirs['peak_mb']:.0f} MB, rulefield {ours['peak_mb']:.0f} MB, {ours['weights']} weights"
+    )
+    return {key: ours["peak_mb"] / theirs["peak_mb"]}
+
+
+def run_lists(folder: str) -> dict:
+    return ratio_of_peaks("memory_ratio_50k", MANY, 0)
+
+
+def run_stream(folder: str) -> dict:
+    return ratio_of_peaks("memory_ratio_stream", MANY, 1)
 
 
 def run_disk(folder: str) -> dict:
@@ -309,13 +315,17 @@ def run_disk(folder: str) -> dict:
     theirs, ours = job("fit_crfsuite", BASE, 0), job("fit_corpus", one, ITERATIONS)
     larger = job("fit_corpus", eight, ITERATIONS)
     print(f"corpus: crfsuite {theirs['peak_mb']:.0f} MB, 1x {ours['peak_mb']:.0f} MB, 8x {larger['peak_mb']:.0f} MB")
-    same = job("same_parts_in_memory", one, 60)
-    print("same parts:", same)
     return {
         "memory_ratio_corpus": ours["peak_mb"] / theirs["peak_mb"],
         "out_of_core_memory_ratio": larger["peak_mb"] / ours["peak_mb"],
-        "out_of_core_excess": abs(same["disk"] / same["memory"] - 1),
     }
+
+
+def run_excess(folder: str) -> dict:
+    print("written:", job("write", f"{folder}/one", BASE, 1))
+    same = job("same_parts_in_memory", f"{folder}/one", 60)
+    print("same parts:", same)
+    return {"out_of_core_excess": abs(same["disk"] / same["memory"] - 1)}
 
 
 def run_limit(folder: str) -> dict:
@@ -329,17 +339,19 @@ def run_limit(folder: str) -> dict:
     return {"under_limit": int(under["objective"] == free["objective"] and not memory["fits"])}
 
 
-def run_cluster(folder: str) -> dict:
-    many, small = f"{folder}/many", f"{folder}/small"
-    print("written:", job("write", many, MANY, 1))
-    print("written:", worker(__file__, "job", "write", small, "1000", "1", "--quick"))
-    overhead = job("cluster_overhead", many)
-    equal = job("cluster_equal", small)
-    print("cluster:", overhead, equal)
-    return {
-        "cluster_equal": int(all(equal.values()) and overhead["equal"]),
-        "cluster_overhead": overhead["workers"] / overhead["threads"],
-    }
+def run_equal(folder: str) -> dict:
+    print("written:", worker(__file__, "job", "write", f"{folder}/small", "1000", "1", "--quick"))
+    equal = job("cluster_equal", f"{folder}/small")
+    print("cluster:", equal)
+    return {"cluster_equal": int(all(equal.values()))}
+
+
+def run_overhead(folder: str) -> dict:
+    print("written:", job("write", f"{folder}/many", MANY, 1))
+    overhead = job("cluster_overhead", f"{folder}/many")
+    print("cluster:", overhead)
+    assert overhead["equal"]
+    return {"cluster_overhead": overhead["workers"] / overhead["threads"]}
 
 
 def run_growth(folder: str) -> dict:
@@ -367,15 +379,20 @@ def run_compare(folder: str) -> dict:
     return compare_conll()
 
 
+COMPARED = ("fit_speedup_1", "fit_speedup_2", "tag_speedup", "memory_ratio", "objective_excess", "span_f1")
 SECTIONS = {
-    "tokens": run_tokens,
-    "disk": run_disk,
-    "cluster": run_cluster,
-    "memory": run_memory,
-    "limit": run_limit,
-    "growth": run_growth,
-    "compare": run_compare,
+    ("tokens_to_labels_speedup", "tokens_to_labels_speedup_warm", "encoding_share"): run_tokens,
+    COMPARED: run_compare,
+    ("memory_ratio_corpus", "out_of_core_memory_ratio"): run_disk,
+    ("out_of_core_excess",): run_excess,
+    ("cluster_equal",): run_equal,
+    ("cluster_overhead",): run_overhead,
+    ("memory_ratio_stream",): run_stream,
+    ("memory_ratio_50k",): run_lists,
+    ("under_limit",): run_limit,
+    ("growth",): run_growth,
 }
+"""What each part of this benchmark measures, quick ones first."""
 JOBS = {
     f.__name__: f
     for f in (
@@ -393,24 +410,36 @@ JOBS = {
 }
 
 
+def run_job(name: str, *given: str) -> None:
+    """Do one job in this process, and print its figures."""
+    if name in ("fit_rulefield", "fit_corpus", "fit_in_memory_under"):
+        sys.modules["pandas"] = None  # type: ignore[assignment]
+    print(json.dumps(JOBS[name](*(int(a) if a.isdigit() else a for a in given))))
+
+
 def main() -> None:
     data_folder()
-    arguments = [a for a in sys.argv[1:] if not a.startswith("--")]
-    if arguments[:1] == ["job"]:
-        given = [int(a) if a.isdigit() else a for a in arguments[2:]]
-        if arguments[1] in ("fit_rulefield", "fit_corpus", "fit_in_memory_under"):
-            sys.modules["pandas"] = None  # type: ignore[assignment]
-        print(json.dumps(JOBS[arguments[1]](*given)))
+    if sys.argv[1:2] == ["job"]:
+        run_job(*(a for a in sys.argv[2:] if not a.startswith("--")))
         return
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="figures, with commas between them")
+    parser.add_argument("--quick", action="store_true")
+    wanted = set(filter(None, parser.parse_args().only.split(",")))
+    unknown = wanted.difference(*SECTIONS)
+    if unknown:
+        parser.error(f"there is no figure {sorted(unknown)[0]!r}; there are {', '.join(sum(SECTIONS, ()))}.")
     figures: dict[str, float] = {}
-    for name in arguments or SECTIONS:
+    for keys, section in SECTIONS.items():
+        if wanted and not wanted & set(keys):
+            continue
         begun = time.perf_counter()
         with tempfile.TemporaryDirectory() as folder:
             try:
-                figures |= SECTIONS[name](folder)
+                figures |= section(folder)
             except SystemExit as failed:  # of a fresh process: the other sections go on
-                print(f"{name} failed: {failed}", flush=True)
-        print(f"({name}: {time.perf_counter() - begun:.0f} s)", flush=True)
+                print(f"{', '.join(keys)} failed: {failed}", flush=True)
+        print(f"({time.perf_counter() - begun:.0f} s)", flush=True)
     print(json.dumps({key: round(value, 12 if "excess" in key else 4) for key, value in figures.items()}))
 
 

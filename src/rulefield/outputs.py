@@ -44,8 +44,10 @@ def check_output(path: str | Path) -> None:
 
 
 @contextmanager
-def whole_file(path: str | Path, *, text: bool = False) -> Iterator[IO[Any]]:
+def whole_file(path: str | Path, *, text: bool = False, lasting: bool = True) -> Iterator[IO[Any]]:
     """Open a file to write to (``text``: UTF-8, else bytes) that appears at ``path`` when the block is done.
+
+    ``lasting``: it must survive the machine's fall. What processes of one run tell each other need not, which is quicker.
 
     Where the block raises, what stood there before is untouched and nothing is left behind. Temporary files that a
     killed process left for the same path are removed.
@@ -64,7 +66,8 @@ def whole_file(path: str | Path, *, text: bool = False) -> Iterator[IO[Any]]:
             with _layered(raw, path, text) as file:
                 yield file
             raw.flush()
-            os.fsync(raw.fileno())
+            if lasting:
+                os.fsync(raw.fileno())
         if target.exists():
             os.chmod(temporary, stat.S_IMODE(target.stat().st_mode))
         os.replace(temporary, target)

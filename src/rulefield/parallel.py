@@ -60,7 +60,12 @@ def n_threads(n_jobs: int | None) -> int:
 
 
 class Executor(Protocol):
-    """Where parts are worked on: threads of this process, or workers of a cluster."""
+    """Where parts are worked on: threads of this process, or workers of a cluster.
+
+    ``apart``: by other processes, to which tasks and from which answers are sent.
+    """
+
+    apart: bool
 
     def map(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
         """Return [function(item) for item in items]."""
@@ -77,6 +82,8 @@ class Threads:
     n_jobs : int, optional
         See :func:`n_threads`.
     """
+
+    apart = False
 
     def __init__(self, n_jobs: int | None = 1):
         self.n = n_threads(n_jobs)
@@ -145,6 +152,8 @@ class Workers:
     ----------
     client : distributed.Client
     """
+
+    apart = True
 
     def __init__(self, client: Any):
         self.client = client

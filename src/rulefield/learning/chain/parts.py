@@ -1,6 +1,8 @@
 """The likelihood of a corpus on disk: parts are packed once, mapped in turn, and evaluated by pure functions.
 
-A task names a file and carries the weights that its part needs; its answer is a value and a gradient of those weights.
+A task names a file and the weights that its part needs; its answer is a value and a gradient of those weights. Between
+processes, weights and gradients go through files of the fit's folder, which all workers see anyway: sent with tasks and
+answers they would pass through the scheduler, which cost a fifth of an evaluation.
 So a task can be done by any thread or machine that sees the folder, and be done again when its answer was lost.
 Answers are added in the order of parts: the result is the same to the last bit wherever the work was done.
 """
@@ -35,6 +37,7 @@ from rulefield.models.chain import ChainModel
 from rulefield.models.chain_arrays import model_arrays, model_from_arrays
 from rulefield.models.chain_parts import SeenWeights, seen_weights
 from rulefield.models.chain_transfer import restricted
+from rulefield.outputs import whole_file
 from rulefield.parallel import Executor, Threads
 
 MODEL = "model"
@@ -62,11 +65,11 @@ class PackTask(NamedTuple):
 
 
 class EvaluateTask(NamedTuple):
-    """Evaluate part ``k`` at ``theta``, its own weights."""
+    """Evaluate part ``k`` at ``theta``: its own weights, or the file of all weights."""
 
     scratch: str
     k: int
-    theta: np.ndarray
+    theta: np.ndarray | str
 
 
 class WalkTask(NamedTuple):
@@ -126,9 +129,23 @@ def pack_part(task: PackTask) -> int:
     return int(((part.sequences.lengths > 0) & (own.weight > 0)).sum())
 
 
-def evaluate_part(task: EvaluateTask) -> tuple[float, np.ndarray]:
-    """Value and gradient of a part's likelihood, without penalty."""
-    return PartLikelihood(task.scratch, task.k).value_and_gradient(task.theta)
+def evaluate_part(task: EvaluateTask) -> tuple[float, np.ndarray | str]:
+    """Value and gradient of a part's likelihood, without penalty; the gradient in a file where theta is in one."""
+    part = PartLikelihood(task.scratch, task.k)
+    if isinstance(task.theta, np.ndarray):
+        return part.value_and_gradient(task.theta)
+    value, gradient = part.value_and_gradient(_read_vector(task.theta)[part.index])
+    return value, _write_vector(f"{task.theta}-{task.k:05d}", gradient)
+
+
+def _write_vector(path: str, vector: np.ndarray) -> str:
+    with whole_file(path, lasting=False) as file:
+        file.write(vector.data)
+    return path
+
+
+def _read_vector(path: str) -> np.ndarray:
+    return np.memmap(path, np.float64, "r")
 
 
 def walk_part(task: WalkTask) -> Walked:
@@ -159,7 +176,7 @@ class PartLikelihood(ChainLikelihood):
         self.packing = Packing(packed, file["position"], file.metadata["n_shared"], file["own_from"])
         self.factors = TransitionFactors(self.model)
         self._conditioned = None
-        self._ids = file["ids"]
+        self._ids, self.index = file["ids"], file["index"]
 
     @cached_property
     def labels(self) -> Labels:  # type: ignore[override]
@@ -242,6 +259,7 @@ class CorpusLikelihood:
     ):
         self.corpus, self.model, self.scratch, self.executor, self.l2 = corpus, model, scratch, executor, float(l2)
         self.factors = TransitionFactors(model)
+        self._n_told = 0
         write_arrays(Path(scratch) / f"{MODEL}.safetensors", model_arrays(model), {"n_labels": model.n_labels})
         ends = np.cumsum([0, *(entry["sequences"] for entry in corpus.parts)])
         tasks = (
@@ -272,11 +290,26 @@ class CorpusLikelihood:
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient (size,) at ``theta``, which must be finite."""
         value, gradient = 0.5 * self.l2 * dot(theta, theta), self.l2 * theta
-        tasks = (EvaluateTask(self.scratch, k, theta[self.index(k)]) for k in range(self.n_parts))
-        for k, (part_value, part_gradient) in enumerate(self.executor.stream(evaluate_part, tasks)):
-            value += part_value
-            gradient[self.index(k)] += part_gradient
+        with self._told(theta) as told:
+            tasks = (EvaluateTask(self.scratch, k, told or theta[self.index(k)]) for k in range(self.n_parts))
+            for k, (part_value, answer) in enumerate(self.executor.stream(evaluate_part, tasks)):
+                value += part_value
+                gradient[self.index(k)] += _read_vector(answer) if isinstance(answer, str) else answer
         return value, gradient
+
+    @contextmanager
+    def _told(self, theta: np.ndarray) -> Iterator[str]:
+        """Give the file that tells other processes all weights; nothing where none is needed."""
+        if not self.executor.apart:
+            yield ""
+            return
+        self._n_told += 1
+        path = _write_vector(str(Path(self.scratch) / f"theta-{self._n_told}"), theta)
+        try:
+            yield path
+        finally:
+            for file in (Path(path), *Path(self.scratch).glob(f"{Path(path).name}-*")):
+                file.unlink(missing_ok=True)
 
     def value(self, theta: np.ndarray) -> float:
         """Value at ``theta``."""

@@ -92,7 +92,7 @@ def walk(page: webdriver.Chrome, bench: Workbench, out: Path) -> None:
     wait.until(lambda p: "without rules" not in p.find_element(By.ID, "changes").text)
 
     page.find_element(By.ID, "useful").click()
-    time.sleep(1.0)
+    wait.until(lambda p: "looking" not in p.find_element(By.ID, "said").text)
     page.find_elements(By.CSS_SELECTOR, "#shown .token")[0].click()
     page.find_element(By.TAG_NAME, "body").send_keys(Keys.SHIFT, Keys.ARROW_RIGHT)
     page.find_element(By.TAG_NAME, "body").send_keys("1")
@@ -102,6 +102,7 @@ def walk(page: webdriver.Chrome, bench: Workbench, out: Path) -> None:
     assert sum(item.corrected for item in bench.items) == 1
     page.find_element(By.ID, "retrain").click()
     wait.until(lambda p: "trained on" in p.find_element(By.ID, "training").text)
+    page.find_element(By.ID, "useful").click()  # its answer comes when the person has turned to another text
     page.find_element(By.ID, "more").click()
     page.save_screenshot(str(out / "5-trained.png"))
     page.find_element(By.ID, "paste").send_keys(
@@ -109,6 +110,8 @@ def walk(page: webdriver.Chrome, bench: Workbench, out: Path) -> None:
     )
     wait.until(lambda p: p.find_element(By.ID, "place").text == "pasted text")
     assert not page.find_elements(By.CSS_SELECTOR, "#shown img")
+    wait.until(lambda p: "looking" not in p.find_element(By.ID, "said").text)
+    assert page.find_element(By.ID, "place").text == "pasted text"
 
 
 def times(bench: Workbench) -> dict[str, float]:

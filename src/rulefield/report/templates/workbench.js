@@ -1,7 +1,7 @@
 "use strict";
 const $ = (id) => document.getElementById(id);
 const token = new URLSearchParams(location.search).get("token");
-const state = { about: null, rules: [], own: [], index: null, text: null, view: null, spans: [], picked: null, turn: 0, effectTurn: 0 };
+const state = { about: null, rules: [], own: [], index: null, text: null, view: null, spans: [], picked: null, turn: 0, effectTurn: 0, deeds: 0 };
 
 function make(name, attributes, ...children) {
   const node = document.createElement(name);
@@ -27,6 +27,8 @@ const guarded = (work) => (...given) => Promise.resolve(work(...given)).catch((e
 const later = (work, wait) => { let timer; return () => { clearTimeout(timer); timer = setTimeout(work, wait); }; };
 const active = () => state.rules.filter((rule) => !rule.error).map(({ name, rule, weight, per, on }) => ({ name, rule, weight, per, on }));
 const hue = (type) => "--h:" + (state.about.hues[type] ?? 0);
+// An answer that comes late must not take away what the person has turned to since.
+const untouched = () => { const deeds = state.deeds; return () => deeds === state.deeds; };
 const where = () => (state.index === null ? { text: state.text } : { index: state.index });
 
 // --- the text -------------------------------------------------------------------------------------
@@ -58,6 +60,7 @@ function labelled(view, spans, plain) {
 }
 
 function pick(i, longer) {
+  state.deeds += 1;
   const old = state.picked;
   if (longer && old) state.picked = [Math.min(old[0], i), Math.max(old[1], i + 1)];
   else {
@@ -68,6 +71,7 @@ function pick(i, longer) {
 }
 
 function give(type) {
+  state.deeds += 1;
   if (!state.picked) return say("choose tokens first: click one, shift-click another");
   const [a, b] = state.picked;
   const left = [];
@@ -115,11 +119,24 @@ async function show(keep) {
   draw();
 }
 
+function turnTo(index) {
+  state.deeds += 1;
+  state.index = index;
+  return show();
+}
+
 function go(step) {
   if (!state.about.items) return;
   const from = state.index === null ? (step > 0 ? -1 : 0) : state.index;
-  state.index = (from + step + state.about.items) % state.about.items;
-  return show();
+  return turnTo((from + step + state.about.items) % state.about.items);
+}
+
+async function mostUseful() {
+  const still = untouched();
+  say("looking for the most useful text …");
+  const found = await ask("next", { rules: active() });
+  say(found.index === null ? "nothing is left to label" : "");
+  if (found.index !== null && still()) await turnTo(found.index);
 }
 
 // --- rules ----------------------------------------------------------------------------------------
@@ -159,7 +176,7 @@ async function count() {
   const found = await ask("effect", { rules, before: state.own });
   if (turn !== state.effectTurn) return;
   const known = state.about.gold ? ` ${found.better} tokens better, ${found.worse} worse.` : "";
-  const places = found.changed.slice(0, 12).map((i) => make("a", { href: "#", on: { click: guarded((event) => { event.preventDefault(); state.index = i; return show(); }) } }, String(i + 1)));
+  const places = found.changed.slice(0, 12).map((i) => make("a", { href: "#", on: { click: guarded((event) => { event.preventDefault(); return turnTo(i); }) } }, String(i + 1)));
   $("effect").replaceChildren(`Against the model's own rules: ${found.changed.length} of ${found.items} texts change.${known} `, ...places);
   $("effect").dataset.ms = String(Math.round(performance.now() - begun));
   const seen = state.rules.filter((rule) => !rule.error && rule.on);
@@ -179,11 +196,11 @@ function add(rule) {
 // --- saving, training, files -----------------------------------------------------------------------
 
 async function save() {
+  const still = untouched();
   const found = await ask("correct", { ...where(), spans: state.spans });
-  state.index = found.index;
   state.about = await ask("about");
   say(`saved; ${found.corrected} corrected`);
-  await show();
+  if (still()) await turnTo(found.index);
 }
 
 async function retrain() {
@@ -239,12 +256,12 @@ async function start() {
   drawTypes();
   $("prev").onclick = guarded(() => go(-1));
   $("next").onclick = guarded(() => go(1));
-  $("useful").onclick = guarded(async () => { const found = await ask("next", { rules: active() }); if (found.index === null) return say("nothing is left to label"); state.index = found.index; await show(); });
+  $("useful").onclick = guarded(mostUseful);
   $("save").onclick = guarded(save);
   $("undo").onclick = guarded(() => show());
   $("retrain").onclick = guarded(retrain);
   $("add").onclick = () => add({ rule: state.about.types.length ? `segments('${state.about.types[0]}') <= 1` : "", weight: 1, on: true }).querySelector("input[type=text]").focus() || refresh();
-  const read = guarded(() => { state.index = null; state.text = $("paste").value; return show(); });
+  const read = guarded(() => { state.text = $("paste").value; return turnTo(null); });
   $("read").onclick = read;
   $("paste").onkeydown = (event) => { if (event.key === "Enter" && event.ctrlKey) read(); };
   $("get-model").onclick = guarded(() => fetched("model", "model.rf"));

@@ -18,6 +18,7 @@ MOST_ENTRIES = 2**18  # of tables to begin with: rules over many nodes are no ta
 MOST_WORK = 2**32  # entries looked at: some seconds
 SPARE = 0.4  # labels per node, beyond one, with which looking for a labelling begins
 SHRINK, GROW, TRIES = 0.5, 2.0, 4
+STEEP = 64  # by which more labels make tables grow: with less room than this no more are tried on small graphs
 TRIES_LARGE, LARGE = 10, 1_000  # on graphs of more nodes
 
 
@@ -77,11 +78,14 @@ def propose(search: Search, most: float) -> None:
     if not len(spare):
         return
     found, limit = None, spare[min(len(spare) - 1, int(SPARE * network.n_nodes))]
-    for _ in range(TRIES if network.n_nodes <= LARGE else TRIES_LARGE):
+    large = network.n_nodes > LARGE
+    for _ in range(TRIES_LARGE if large else TRIES):
         trial = _plan(search, np.where(short <= limit, unary, -np.inf), most, (False,))
         if trial is None and found is not None:
             break
         found = trial
+        if trial is not None and not large and STEEP * trial.work > most:
+            break
         limit *= SHRINK if trial is None else GROW
     if found is not None:
         total, picks = eliminate(found.tables, found.plan, NO_DEADLINE.stop)

@@ -114,6 +114,19 @@ class JointPotentials:
             sizes[filled] = np.add.reduceat(np.abs(each) + np.abs(steps), begins[filled])
         return totals, sizes
 
+    @cached_property
+    def constants(self) -> tuple[np.ndarray, tuple[float, ...]]:
+        """What no labelling can avoid: the best score at each token (n_tokens,), and of each task's steps; 0 where none is."""
+        best = self.psi.max(axis=1, initial=-np.inf)
+        steps = (float(scores.max(initial=-np.inf)) for scores in self.transitions)
+        return np.where(best > -np.inf, best, 0.0), tuple(top if top > -np.inf else 0.0 for top in steps)
+
+    def centered(self) -> "JointPotentials":
+        """Return the same potentials without their ``constants``."""
+        best, steps = self.constants
+        transitions = tuple(scores - top for scores, top in zip(self.transitions, steps))
+        return replace(self, psi=self.psi - best[:, None], transitions=transitions)
+
     def alone(self, i: int, psi: np.ndarray) -> "JointPotentials":
         """Chain ``i`` with other scores of its joint states, (n, S)."""
         return replace(self, psi=psi, offsets=np.array([0, len(psi)]))

@@ -129,6 +129,35 @@ def test_what_changes_nothing(seed):
     agrees(JointProblem(problem.potentials, (compiler(case.tokens),), compiler.letters), -1e5)
 
 
+@pytest.mark.parametrize("where", ["tokens", "steps"])
+def test_constants_that_swallow_digits_change_nothing(where):
+    """Scores are a few 1/512, so that 2^43 more is exact, while sums of such numbers are not."""
+    rng = np.random.default_rng(11)
+    shift, seen = 2.0**43, 0
+
+    def rounded(scores):
+        return np.where(scores > -np.inf, rng.integers(-3, 4, scores.shape) / 512, -np.inf)
+
+    for _ in range(60):
+        problem = at_scale(random_joint_case(rng).problem(rng), 1 / 512)
+        p = problem.potentials
+        plain = replace(p, psi=rounded(p.psi), transitions=tuple(rounded(step) for step in p.transitions))
+        if where == "tokens":
+            far = replace(plain, psi=plain.psi + shift)
+        else:
+            far = replace(plain, transitions=tuple(t + shift for t in plain.transitions))
+        (found,) = decode_joint(replace(problem, potentials=plain))
+        (moved,) = decode_joint(replace(problem, potentials=far))
+        assert moved.status is found.status
+        if len(found.labels):
+            cost = sum(b.cost for b in moved.broken)
+            assert plain.score(0, moved.labels) - cost == pytest.approx(found.objective, abs=1e-6)
+            assert moved.objective == pytest.approx(far.score(0, moved.labels) - cost, rel=1e-14)
+            assert moved.upper_bound >= moved.objective
+            seen += 1
+    assert seen > 30
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_compiled_letters_say_what_the_definition_says(seed):
     rng = np.random.default_rng(100 + seed)

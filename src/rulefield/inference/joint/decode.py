@@ -54,8 +54,34 @@ def decode_joint(
     return ENGINES.find(engine).run(problem, node_limit, seconds)
 
 
-def decode_factored(problem: JointProblem, node_limit: int, seconds: float | None) -> list[Result]:
-    """``auto``: the factored maximum, and small chains where rules are broken."""
+def decode_auto(problem: JointProblem, node_limit: int, seconds: float | None) -> list[Result]:
+    """``auto``: the factored maximum, and small chains where rules are broken.
+
+    Constants are taken out of the scores first where they are so large that sums would lose digits to them.
+    """
+    p = problem.potentials
+    best, steps = p.constants
+    longest = int(np.diff(p.offsets).max(initial=0))
+    size = longest * (float(np.abs(best).max(initial=0.0)) + sum(map(abs, steps)))
+    if rounding_error(longest * (len(p.sizes) + 2), size) <= TOLERANCE / 100.0:
+        return _decode(problem, node_limit, seconds)
+    flat = _decode(replace(problem, potentials=p.centered()), node_limit, seconds)
+    return [_restored(p, i, result) for i, result in enumerate(flat)]
+
+
+def _restored(p: JointPotentials, i: int, flat: Result) -> Result:
+    """Return a result under the centered scores as one under the scores themselves."""
+    n = int(p.offsets[i + 1] - p.offsets[i])
+    if len(flat.labels) < n:
+        best, steps = p.constants
+        constant = float(best[p.offsets[i] : p.offsets[i + 1]].sum()) + (n - 1) * sum(steps)
+        return replace(flat, upper_bound=flat.upper_bound + constant)
+    score = p.score(i, flat.labels) if n else flat.score
+    objective = score - sum(b.cost for b in flat.broken)
+    return replace(flat, score=score, objective=objective, upper_bound=objective + flat.gap)
+
+
+def _decode(problem: JointProblem, node_limit: int, seconds: float | None) -> list[Result]:
     p = problem.potentials
     states, scores = joint_viterbi(p)
     _confirm(p, states, scores)
@@ -135,7 +161,7 @@ def _dense(engine: str) -> Run:
 ENGINES: Engines[Run] = Engines(
     "joint chains",
     [
-        Engine("auto", decode_factored, True, CHAIN_ENGINES["auto"].reads),
+        Engine("auto", decode_auto, True, CHAIN_ENGINES["auto"].reads),
         *(Engine(e.name, _dense(e.name), e.exact, e.reads) for e in CHAIN_ENGINES.values() if e.name != "auto"),
     ],
 )

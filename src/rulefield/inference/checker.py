@@ -4,7 +4,7 @@ import numpy as np
 
 from rulefield.exceptions import InternalError, RuleError
 from rulefield.inference.flatten import Cache, Flat, SharedForms, flatten
-from rulefield.inference.result import Breach
+from rulefield.inference.result import TOLERANCE, Breach
 from rulefield.kernels.chain.check import UNREAD, Definitions, labelling_amounts
 from rulefield.problem.chain_rules import Automaton, CompiledRule, Tally
 
@@ -39,6 +39,16 @@ def mismatch(claimed: float, found: float) -> InternalError:
         f"an engine claims an objective of {claimed!r} for a labelling whose objective is {found!r}; "
         "please report this problem: the answer was withheld because it may be wrong."
     )
+
+
+def held_bound(bound: float, value: float, error: float) -> float:
+    """Return the bound of an engine, which its own labelling, worth ``value``, must not pass by more than rounding."""
+    if value > bound + TOLERANCE + error:
+        raise InternalError(
+            f"an engine says that no labelling is worth more than {bound!r}, but its own is worth {value!r}; please report "
+            "this problem: the answer was withheld because its proof may be wrong."
+        )
+    return max(bound, value)
 
 
 def definitions_of(flat: Flat) -> Definitions:

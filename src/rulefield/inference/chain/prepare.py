@@ -6,6 +6,7 @@ import numpy as np
 
 from rulefield.exceptions import InputError
 from rulefield.inference.chain.check import confirm
+from rulefield.inference.checker import held_bound
 from rulefield.inference.flatten import Flat, flatten
 from rulefield.inference.result import SLACK, Result, judge, rounding_error
 from rulefield.kernels.lattice.dual import path_score
@@ -92,7 +93,7 @@ class Prepared:
         error = self.error(value)
         error_of_sum = error + rounding_error(4, self.offset)
         found = confirm(self.problem, labels, value + self.offset, error_of_sum, self.own)
-        bound = found.objective + max(bound - value, 0.0)
+        bound = found.objective + held_bound(bound, value, error_of_sum) - value
         status = judge(0.0, bound - found.objective, error)
         return Result(labels.copy(), found.score, found.objective, bound, status, engine, iterations, found.broken)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from rulefield.inference.checker import mismatch, rules_broken
+from rulefield.inference.checker import held_bound, mismatch, rules_broken
 from rulefield.inference.flatten import Terms, flatten
 from rulefield.inference.result import TOLERANCE, Result, judge, rounding_error
 from rulefield.inference.segments.exact import as_parts, as_roles
@@ -71,24 +71,26 @@ class PreparedSegments:
         """Objective under the flat scores."""
         return self.flat.score(labels) - self.cost(amounts)
 
-    def result(self, labels: np.ndarray, upper_bound: float, engine: str, iterations: int) -> Result:
+    def result(self, labels: np.ndarray, upper_bound: float | None, engine: str, iterations: int) -> Result:
         """Judge a segmentation from scratch: its score, what it breaks, and whether the (flat) bound proves it best.
 
-        Score and rules are read by code that no engine shares; a mismatch with the engines' own sums raises.
+        Without a bound it is its own. Score and rules are read by code that no engine shares; a mismatch with the engines' own sums raises.
         """
         amounts, _ = self.amounts(labels)
         flat = self.objective(labels, amounts)
+        upper_bound = flat if upper_bound is None else upper_bound
         broken, cost = rules_broken(self.problem.rules, labels, self.problem.spelling.n_labels)
         score = self.problem.defined_score(labels)
         objective = score - cost
-        gap = max(upper_bound - flat, 0.0)
+        gap = upper_bound - flat
         off = abs(objective - flat - self.shift)
         error = 0.0
-        if gap > TOLERANCE or not off <= TOLERANCE:  # rounding may be all that is left of it
+        if abs(gap) > TOLERANCE or not off <= TOLERANCE:  # rounding may be all that is left of it
             terms = 6 * len(labels) + len(self.problem.rules)
             error = rounding_error(terms, self._magnitude(labels, amounts))
             if not off <= TOLERANCE + 4 * (error + rounding_error(terms, score)):
                 raise mismatch(flat + self.shift, objective)
+        gap = held_bound(upper_bound, flat, 4 * error) - flat
         status = judge(flat, flat + gap, error)
         return Result(labels.copy(), score, objective, objective + gap, status, engine, iterations, broken)
 

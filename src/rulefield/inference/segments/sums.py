@@ -92,7 +92,7 @@ class RuledSegments:
         fill_ahead(self.lattice, -np.inf)
         labels = np.zeros((k, self.problem.potentials.n_steps), np.int64)
         found = lattice_kbest(self.lattice, k, labels)
-        return [prepared.result(row, -np.inf, "product", len(self.lattice.label)) for row in labels[:found]]
+        return [prepared.result(row, None, "product", len(self.lattice.label)) for row in labels[:found]]
 
     def samples(self, size: int, generator: np.random.Generator) -> np.ndarray:
         """Draw token labels (size, n) of segmentations that obey the rules."""

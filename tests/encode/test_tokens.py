@@ -114,6 +114,7 @@ def test_shapes():
     [
         ({"window": -1}, [["a"]], "window must be a whole number >= 0; got -1"),
         ({"affixes": True}, [["a"]], "affixes must be"),
+        ({"word": [1.0, 2.0]}, [["a"]], r"word must be True or False; got \[1.0, 2.0\]"),
         ({"classes": {"bad": "("}}, [["a"]], "bad regular expression"),
         ({"lexicons": {"city": "Boston"}}, [["a"]], "lexicon 'city' must be a collection"),
         ({}, [["a"], ["b", 3]], "token 1 of sequence 1 must be a string"),

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from rulefield.encode.marks import mark_features
 from rulefield.encode.patterns import TokenClasses, shape, short_shape, without_edges
 from rulefield.exceptions import InputError
@@ -133,6 +135,9 @@ class Describer:
         for name, value in (("window", options.window), ("affixes", options.affixes)):
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= WIDEST:
                 raise InputError(f"{name} must be a whole number >= 0; got {value!r} ({WIDEST} is the most).")
+        for name in ("word", "lower", "shapes", "bigrams", "position", "marks"):
+            if not isinstance(getattr(options, name), bool | np.bool_):
+                raise InputError(f"{name} must be True or False; got {getattr(options, name)!r:.60}.")
         extra = dict(options.classes) if isinstance(options.classes, Mapping) else None
         try:
             self.classes = TokenClasses(extra) if options.classes else None

@@ -116,7 +116,7 @@ class JointPotentials:
 
     @cached_property
     def constants(self) -> tuple[np.ndarray, tuple[float, ...]]:
-        """What no labelling can avoid: the best score at each token (n_tokens,), and of each task's steps; 0 where none is."""
+        """What no labelling can avoid: the best score at each token (n_tokens,), and of each task's steps; 0 for none."""
         best = self.psi.max(axis=1, initial=-np.inf)
         steps = (float(scores.max(initial=-np.inf)) for scores in self.transitions)
         return np.where(best > -np.inf, best, 0.0), tuple(top if top > -np.inf else 0.0 for top in steps)

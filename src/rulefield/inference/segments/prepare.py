@@ -74,7 +74,8 @@ class PreparedSegments:
     def result(self, labels: np.ndarray, upper_bound: float | None, engine: str, iterations: int) -> Result:
         """Judge a segmentation from scratch: its score, what it breaks, and whether the (flat) bound proves it best.
 
-        Without a bound it is its own. Score and rules are read by code that no engine shares; a mismatch with the engines' own sums raises.
+        Without a bound it is its own. Score and rules are read by code that no engine shares; a mismatch with the engines'
+        own sums raises.
         """
         amounts, _ = self.amounts(labels)
         flat = self.objective(labels, amounts)

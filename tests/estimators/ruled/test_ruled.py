@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import KFold
 
 import rulefield as rf
 from rulefield import ChainCRF, RuledCRF
@@ -13,7 +14,7 @@ from rulefield import rules as r
 from rulefield.datasets import make_citations
 from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.ruled.gains import gains
-from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out_examples
+from rulefield.estimators.ruled.held_out import FOLD_TOL, CrossFitted, cross_fit, held_out_examples
 from rulefield.estimators.ruled.prices import measured
 from rulefield.estimators.ruled.two_stage import TauChoice
 from rulefield.exceptions import InfeasibleError, InputError, RuleError
@@ -92,6 +93,18 @@ def test_cross_fitting_learns_on_sequences_the_chain_has_not_seen(data):
     ruled.fit(data[0], data[1])
     assert ruled.crf_.n_iter_ > 0
     assert np.isfinite([row.weight for row in ruled.report_]).all()
+
+
+def test_chains_of_folds_end_early_but_never_know_their_fold(data):
+    """Their potentials are those of a chain fitted, at the folds' tolerance, on the other sequences alone."""
+    X, y = data[0][:40], data[1][:40]
+    fitted = cross_fit(ChainCRF(scheme="BIO"), X, y, cv=2)
+    train, test = next(iter(KFold(2, shuffle=True, random_state=0).split(np.arange(len(X)))))
+    alone = ChainCRF(scheme="BIO", tol=FOLD_TOL).fit([X[i] for i in train], [y[i] for i in train])
+    assert alone.n_iter_ < fitted.crf.n_iter_
+    own = held_out_examples(alone, [X[i] for i in test], [y[i] for i in test], fitted.crf.classes_)
+    for example, same in zip(fitted.examples, own):
+        np.testing.assert_allclose(example.potentials.unary, same.potentials.unary, atol=1e-9)
 
 
 def test_cross_fitting_takes_further_held_out_sequences(data):

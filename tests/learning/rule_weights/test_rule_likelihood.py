@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from rulefield import rules as r
 from rulefield.encode.spans import SegmentTable
-from rulefield.learning.rule_weights.distances import WrongSpans
+from rulefield.learning.rule_weights.distances import WrongSpans, wrong_labels
 from rulefield.learning.rule_weights.learners import Example, Examples
 from rulefield.learning.rule_weights.likelihood import Likelihood, Penalty, learn_likelihood
 from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
@@ -113,6 +113,34 @@ def test_small_sets_grow_by_what_is_decoded_until_nothing_is_new():
     assert learned.converged
     assert 1 < learned.n_iter < 20
     assert learned.message == "Decoding brought no new labelling."
+
+
+@pytest.mark.parametrize("last", [r.last("b"), r.last("b").soft(0.4)])
+@pytest.mark.parametrize("k", [1, 3, 9, 81])
+def test_where_the_list_is_sure_enumeration_finds_nothing_better(k, last):
+    """Lists joined by a labelling that is worth less than their last, and without those that a hard rule forbids."""
+    data = examples([*RULES[:3], last], [np.nan, np.nan, np.nan, last.weight], n_examples=30, seed=5)
+    lists = measured(data, k)
+    lists = MeasuredLists.of(lists.lists.joined({0: np.zeros(4, np.int64)}, wrong_labels)[0], data).paid(data)
+    prices = np.array([0.9, 0.0, 1.5, 0.0])
+    unsure = set(lists.unsure(prices).tolist())
+    best = lists.best(prices)
+    beaten = {
+        i
+        for i, example in enumerate(data.examples)
+        if max(worth_of(data, example, labels, prices) for labels in product(range(3), repeat=4))
+        > worth_of(data, example, lists.lists.labellings[best[i]], prices) + 1e-9
+    }
+    assert beaten <= unsure
+    assert k < 81 or not unsure, "a list of all labellings is always sure"
+    assert k != 9 or 0 < len(unsure) < 30
+
+
+def worth_of(data, example, labels, prices) -> float:
+    ids = np.array(labels)
+    units = data.compiler.amounts(example.tokens, ids)
+    costs = units[units > 0] * data.weights(prices)[units > 0]
+    return example.potentials.score(ids) - float(costs.sum())
 
 
 def test_labellings_that_break_a_hard_rule_play_no_part():

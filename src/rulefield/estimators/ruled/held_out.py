@@ -25,6 +25,9 @@ from rulefield.problem.chain import ChainPotentials
 from rulefield.rules.rule import AUTO, Rule
 
 FOLDS, MANY_FOLDS, FEW_SEQUENCES = 5, 10, 100
+FOLD_TOL = 3e-3
+"""Where the likelihood of a fold's chain ends. Looser than that of a chain that is kept: held-out sequences of Cora and of
+addresses were as likely (within 0.13 %) and labelled as well (within 0.05 points) as at 1e-5, in two thirds of the time."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +70,9 @@ def cross_fit(
     chain of all sequences, and forty examples teach clearly less than forty-five.
 
     ``held_out`` (X, y) are further sequences to learn rules from: the chain is not fitted on them. Features are made once and
-    shared by the folds, whose weights are those of features that they saw. Folds begin from 0: the chain of all sequences
-    would be a nearer start, but it has seen what they must not know, and a fit that stops early would remember it.
+    shared by the folds, whose weights are those of features that they saw. Folds begin from 0 and end early. The chain of all
+    sequences would be a nearer start, but it has seen what they must not know, and a fit that ends early remembers it: on
+    Cora held-out sequences were then up to 15 % more likely than they are.
     """
     from sklearn.base import clone
     from sklearn.model_selection import KFold
@@ -80,7 +84,7 @@ def cross_fit(
     for warning in told:
         warnings.warn(warning.message, warning.category, stacklevel=callers_level())
     shared = base._encoder.transform(X) if _can_share_features(crf) else None
-    plain = clone(crf).set_params(l1=base.l1_, l2=base.l2_)  # penalties are chosen once
+    plain = clone(crf).set_params(l1=base.l1_, l2=base.l2_, tol=_fold_tol(crf))  # penalties are chosen once
     if shared is not None:
         plain.set_params(features=None)
     rows: list[Example] = []
@@ -101,6 +105,13 @@ def cross_fit(
 def default_folds(n: int) -> int:
     """Folds of ``n`` sequences."""
     return MANY_FOLDS if MANY_FOLDS <= n < FEW_SEQUENCES else FOLDS
+
+
+def _fold_tol(crf: ChainCRF) -> float | None:
+    """Tolerance of the chains of folds; learners that go by passes end early enough by themselves."""
+    if crf.algorithm != "likelihood" or crf.solver != "lbfgs":
+        return crf.tol
+    return FOLD_TOL if crf.tol is None else max(crf.tol, FOLD_TOL)
 
 
 def _can_share_features(crf: ChainCRF) -> bool:

@@ -45,8 +45,8 @@ def learn_likelihood(
     lists : MeasuredLists
         The sets at the beginning, measured under the rules of ``examples``.
     rounds : int
-        Decodings of all examples at most, which check that the sets hold what is decoded; it stops where they bring no
-        new labelling.
+        Decodings at most, of the examples whose sets might not hold the best labelling; it stops where they bring no new
+        one.
     l1, l2 : float
         Penalties, in nats over all examples together: a rule that does not gain more than ``l1`` per unit is dropped.
     prior : ndarray, shape (n_rules,), optional
@@ -69,19 +69,19 @@ class _Rounds:
     def learn(self) -> Pass:
         """One round; the last one brings no new labelling."""
         self.theta, value = most_likely(self.lists, self.penalty, self.theta)
-        fresh = self._fresh(self.examples.best(range(len(self.examples)), self.theta))
+        unsure = self.lists.unsure(self.theta).tolist()
+        fresh = self._fresh(dict(zip(unsure, self.examples.best(unsure, self.theta))))
         if fresh:
             self._join(fresh)
         return Pass(value, done="" if fresh else "Decoding brought no new labelling.")
 
-    def _fresh(self, decoded: list[np.ndarray]) -> dict[int, np.ndarray]:
-        """Return the labellings that are not in the sets, by sequence; most are the best of theirs."""
+    def _fresh(self, decoded: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+        """Return the labellings that are not in the sets, by sequence."""
         lists = self.lists.lists
         ends = np.append(lists.first, len(lists.owner)).tolist()
         fresh = {}
-        for i, (labels, best) in enumerate(zip(decoded, self.lists.best(self.theta).tolist())):
-            known = (lists.labellings[j] for j in (best, *range(ends[i], ends[i + 1])))
-            if not any(np.array_equal(labels, other) for other in known):
+        for i, labels in decoded.items():
+            if not any(np.array_equal(labels, lists.labellings[j]) for j in range(ends[i], ends[i + 1])):
                 fresh[i] = np.ascontiguousarray(labels, dtype=np.int64)
         return fresh
 

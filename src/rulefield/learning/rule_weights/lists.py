@@ -1,7 +1,7 @@
 """The most probable labellings of held-out sequences: made once, measured in one pass; all that weights are learned on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -31,6 +31,8 @@ class Lists:
         Of the chain.
     wrong : ndarray of float64, shape (n_labellings,)
         Distance from the gold labels.
+    ceiling : ndarray of float64, shape (n_sequences,)
+        A score that no labelling outside of a sequence's list exceeds; ``-inf`` where the list holds all of them.
     """
 
     examples: Sequence[Example]
@@ -38,6 +40,7 @@ class Lists:
     owner: np.ndarray
     score: np.ndarray
     wrong: np.ndarray
+    ceiling: np.ndarray
 
     @classmethod
     def best(
@@ -62,6 +65,7 @@ class Lists:
             np.repeat(np.arange(len(found)), [len(some) for some, _, _ in found]),
             np.array([score for _, scores, _ in found for score in scores]),
             np.concatenate([wrong for _, _, wrong in found] or [np.zeros(0)]),
+            np.array([scores[-1] if len(scores) == most else -np.inf for _, scores, _ in found]),
         )
 
     @cached_property
@@ -76,9 +80,9 @@ class Lists:
         return places[np.unique(self.owner[places], return_index=True)[1]]
 
     def of(self, rows: np.ndarray) -> "Lists":
-        """Return some of the labellings (of the same sequences)."""
+        """Return some of the labellings (of the same sequences): all but those that a hard rule forbids, in any order."""
         labellings = [self.labellings[j] for j in rows.tolist()]
-        return Lists(self.examples, labellings, self.owner[rows], self.score[rows], self.wrong[rows])
+        return Lists(self.examples, labellings, self.owner[rows], self.score[rows], self.wrong[rows], self.ceiling)
 
     def joined(self, fresh: dict[int, np.ndarray], distance: Distance) -> tuple["Lists", np.ndarray]:
         """Return these with a new labelling for some sequences, and the old place of each row (behind the last: new)."""
@@ -92,6 +96,7 @@ class Lists:
             owner,
             np.concatenate([self.score, score]),
             np.concatenate([self.wrong, wrong]),
+            self.ceiling,
         )
         order = np.argsort(owner, kind="stable")
         return every.of(order), order
@@ -121,7 +126,7 @@ class MeasuredLists:
     def paid(self, data: Examples, distance: Distance = wrong_labels) -> "MeasuredLists":
         """Return these with rules of a price paid for, without labellings that break a hard rule.
 
-        A sequence whose labellings all break one keeps its gold labels.
+        A sequence whose labellings all break one keeps its gold labels, which may break it too: it is never sure of them.
         """
         worth = self.lists.score - data.fixed_costs(self.units)
         keep = np.flatnonzero(worth > -np.inf)
@@ -131,7 +136,8 @@ class MeasuredLists:
         lists, order = self.lists.of(keep).joined({i: data.examples[i].gold for i in bare}, distance)
         units = vstack([self.units[keep], data.gold[bare]], format="csr")[order]
         worth = np.where(order < len(keep), np.append(worth[keep], np.zeros(len(bare)))[order], lists.score)
-        return MeasuredLists(lists, units, worth)
+        ceiling = np.where(np.isin(np.arange(len(data)), bare), np.inf, lists.ceiling)
+        return MeasuredLists(replace(lists, ceiling=ceiling), units, worth)
 
     def some(self, members: np.ndarray) -> "MeasuredLists":
         """Return those of some sequences, numbered anew in their order."""
@@ -141,7 +147,7 @@ class MeasuredLists:
         owner = np.repeat(np.arange(len(members)), [ends[i + 1] - ends[i] for i in members])
         examples = [lists.examples[i] for i in members]
         labellings = [lists.labellings[j] for j in rows.tolist()]
-        picked = Lists(examples, labellings, owner, lists.score[rows], lists.wrong[rows])
+        picked = Lists(examples, labellings, owner, lists.score[rows], lists.wrong[rows], lists.ceiling[members])
         return MeasuredLists(picked, self.units[rows], self.worth[rows])
 
     @cached_property
@@ -155,6 +161,15 @@ class MeasuredLists:
     def best(self, prices: np.ndarray | None = None) -> np.ndarray:
         """Best labelling of each sequence, (n_sequences,) places, where rules cost ``prices`` (by default nothing)."""
         return self.lists.best_of(self.worth if prices is None else self.worth - self.units @ prices)
+
+    def unsure(self, prices: np.ndarray) -> np.ndarray:
+        """Sequences whose best labelling might be outside of their list where rules cost ``prices``.
+
+        Rules only cost: a labelling is worth its score at most, so none beyond the list is better than one that is worth
+        the list's ceiling. Few are left to be decoded.
+        """
+        worth = self.worth - self.units @ prices
+        return np.flatnonzero(worth[self.lists.best_of(worth)] < self.lists.ceiling)
 
     def distinct(self, rules: np.ndarray) -> np.ndarray:
         """Return those of ``rules`` that tell labellings apart, the first of each group that tell all apart alike."""

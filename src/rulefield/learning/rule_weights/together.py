@@ -7,8 +7,9 @@ labels do in g and c is its price; then m is counted anew.
 
 Rules that were found hold in the labels that they were found in, so g flatters them. A rule is therefore kept only where it
 proves itself on predictions: paying it, over those kept before, must mend more tokens of the held-out sequences than it
-spoils, by one standard error at least (over sequences). Most rules change no prediction and go; so does one that mends three
-tokens here and spoils three there.
+spoils, by more than one standard error (over sequences). Most rules change no prediction and go; so does one that mends three
+tokens here and spoils three there, and one that acts on a single sequence: its gain is its own standard error, and of
+hundreds of candidates some always have such luck.
 """
 
 import numpy as np
@@ -65,6 +66,6 @@ def tokens_right(lists: Lists) -> np.ndarray:
 
 
 def _clearly_better(mended: np.ndarray) -> bool:
-    """Whether a sum over sequences is above 0 by its standard error at least."""
+    """Whether a sum over sequences is above 0 by more than its standard error; what one sequence says never is."""
     total = mended.sum()
-    return bool(total > 0 and total**2 >= (mended**2).sum())
+    return bool(total > 0 and total**2 > (mended**2).sum())

@@ -54,7 +54,7 @@ def minimize_lbfgs(
     [Nocedal06], algorithm 7.5; line search by bisection for the weak Wolfe conditions, [Lewis13], algorithm 2.6
     """
     rule = StoppingRule(max_iter, tol, gtol, callback)
-    theta = np.array(theta, dtype=np.float64)
+    theta = np.asarray(theta, dtype=np.float64)
     with Threads(n_jobs) as threads:
         history = History(memory, len(theta), threads)
         return descend(

@@ -11,7 +11,7 @@ from safetensors.numpy import save
 
 from rulefield.data.plain_json import read_json
 from rulefield.exceptions import InputError
-from rulefield.outputs import write_whole
+from rulefield.outputs import whole_file
 
 _KEY = "rulefield"
 _TYPES = {
@@ -24,6 +24,7 @@ _TYPES = {
     "U8": np.uint8,
     "BOOL": np.bool_,
 }
+_NAMES = {np.dtype(kind): name for name, kind in _TYPES.items()}
 
 
 class MappedArrays(Mapping[str, np.ndarray]):
@@ -77,6 +78,25 @@ def array_bytes(arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -
     return save(whole, metadata={_KEY: json.dumps(metadata, sort_keys=True)})
 
 
-def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any]) -> None:
-    """Write a file that appears when it is whole."""
-    write_whole(path, array_bytes(arrays, metadata))
+def write_arrays(
+    path: str | Path, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, Any], *, lasting: bool = True
+) -> None:
+    """Write a file that appears when it is whole, array by array: its bytes are never held together.
+
+    ``lasting`` as in :func:`rulefield.outputs.whole_file`.
+    """
+    whole = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    ordered = sorted(whole, key=lambda name: -whole[name].itemsize)  # so that all of them are aligned
+    header: dict[str, Any] = {"__metadata__": {_KEY: json.dumps(metadata, sort_keys=True)}}
+    place = 0
+    for name in ordered:
+        array = whole[name]
+        stop = place + array.nbytes
+        header[name] = {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "data_offsets": [place, stop]}
+        place = stop
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with whole_file(path, lasting=lasting) as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for name in ordered:
+            file.write(whole[name].reshape(-1).view(np.uint8).data)

@@ -7,7 +7,7 @@ import numpy as np
 from rulefield.exceptions import ClusterError
 from rulefield.interrupts import check, deferred
 from rulefield.learning.chain.likelihood import ChainLikelihood
-from rulefield.learning.chain.parts import CorpusLikelihood, CorpusWalk
+from rulefield.learning.chain.parts import CorpusLikelihood, CorpusWalk, give_back
 from rulefield.learning.chain.stochastic import StochasticLikelihood
 from rulefield.learning.fit_log import Callback, Ending, FitResult
 from rulefield.learning.lbfgs import minimize_lbfgs
@@ -67,6 +67,8 @@ def fit_likelihood(
                 return FitResult(walk.theta, walk.objective, Ending.lost, f"{lost} The weights so far are kept.", ())
             theta = walk.theta
             del walk  # what it holds is as large as the data's part of a step
+        if isinstance(likelihood, CorpusLikelihood):
+            give_back()
     how: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "callback": callback, "n_jobs": n_jobs}
     how |= {"gtol": gtol, "memory": memory}
     if l1 > 0.0:

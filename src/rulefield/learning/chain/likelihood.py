@@ -157,7 +157,8 @@ class ChainLikelihood:
             end=np.zeros(padded(model.n_labels)),
         )
         value, shards = 0.0, range(len(self._bounds) - 1)
-        for s, part in enumerate(self.threads.stream(lambda s: self._part(s, weights, ends, steps), shards)):
+        alone = sums.shared if len(shards) == 1 else None
+        for s, part in enumerate(self.threads.stream(lambda s: self._part(s, weights, ends, steps, alone), shards)):
             value += part.value
             odd[part.odd] = 1
             self._add(sums, part.counts, s)
@@ -167,12 +168,15 @@ class ChainLikelihood:
         layout.end(gradient)[:] += sums.end[model.end_label]
         return value
 
-    def _part(self, s: int, weights: np.ndarray, ends: Ends, steps: DenseSteps | SparseSteps) -> "_Part":
-        """Work through shard ``s``: reads what is shared, returns arrays of its own."""
+    def _part(
+        self, s: int, weights: np.ndarray, ends: Ends, steps: DenseSteps | SparseSteps, into: np.ndarray | None
+    ) -> "_Part":
+        """Work through shard ``s``: reads what is shared, returns its own arrays; the only shard counts ``into`` the sums."""
         packing, width = self.packing, padded(self.model.n_labels)
+        first, last = int(packing.own_from[s]), int(packing.own_from[s + 1])
         counts = Gradient(
-            shared=np.zeros(packing.n_shared),
-            own=np.zeros(int(packing.own_from[s + 1] - packing.own_from[s])),
+            shared=np.zeros(packing.n_shared) if into is None else into[: packing.n_shared],
+            own=np.zeros(last - first) if into is None else into[first:last],
             own_from=packing.own_from[s],
             steps=np.zeros(self.factors.buffer_size),
             start=np.zeros(width),
@@ -199,8 +203,9 @@ class ChainLikelihood:
     def _add(self, sums: Gradient, counts: Gradient, s: int) -> None:
         """Add the counts of shard ``s``, which come in the order of shards; ``sums.shared`` has all places."""
         n_shared, own_from = self.packing.n_shared, self.packing.own_from
-        sums.shared[:n_shared] += counts.shared
-        sums.shared[int(own_from[s]) : int(own_from[s + 1])] = counts.own
+        if counts.own.base is not sums.shared:  # they are not there yet
+            sums.shared[:n_shared] += counts.shared
+            sums.shared[int(own_from[s]) : int(own_from[s + 1])] = counts.own
         for total, part in ((sums.steps, counts.steps), (sums.start, counts.start), (sums.end, counts.end)):
             total += part
 

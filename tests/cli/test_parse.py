@@ -104,6 +104,17 @@ def test_convert_says_what_it_took_a_file_for(tmp_path):
         run("convert", target, tmp_path / "x.json")
 
 
+def test_records_of_texts_alone_are_a_pool_and_no_test_set(model, tmp_path):
+    pool, chosen = tmp_path / "pool.jsonl", tmp_path / "chosen.jsonl"
+    pool.write_text('{"id": 7, "text": "Ada Lovelace, 1843"}\n{"id": 8, "text": "Emmy Noether, 1918"}\n')
+    run("next", model, pool, "-n", "1", "-o", chosen, "--to", "doccano")
+    (record,) = map(json.loads, chosen.read_text().splitlines())
+    assert record["label"]
+    assert record["id"] in ("7", "8")
+    with pytest.raises(RulefieldError, match="text 1 has no labels"):
+        run("report", model, pool, "-o", tmp_path / "r.html")
+
+
 @pytest.mark.parametrize("command", ["parse", "predict"])
 def test_a_model_is_opened_without_scikit_learn(model, tmp_path, command):
     """A process that only applies a model answers as one that has all of scikit-learn, and never imports it."""

@@ -57,4 +57,8 @@ def read_labeled(model: Any, path: str, form: str = "auto") -> tuple[list[Any], 
         return corpus.tokens, corpus.labels or []
     from rulefield.encode.formats import read_documents
 
-    return model.labeled_tokens(list(read_documents(path, form)))
+    documents = list(read_documents(path, form))
+    bare = next((i for i, document in enumerate(documents) if document.spans is None), None)
+    if bare is not None:
+        raise InputError(f"{path!r}: text {bare + 1} has no labels to compare with; label it, or leave it out.")
+    return model.labeled_tokens(documents)

@@ -21,8 +21,10 @@ _KEYS = ("label", "labels", "entities")
 
 
 def recognizes(record: Any) -> bool:
-    """``text`` beside a list of triples or of entities."""
-    return isinstance(record, dict) and "text" in record and any(isinstance(record.get(key), list) for key in _KEYS)
+    """``text`` beside a list of triples or of entities, or alone: not labelled yet."""
+    if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+        return False
+    return all(isinstance(record[key], list) for key in _KEYS if key in record)
 
 
 def read(source: Source) -> Iterator[Document]:

@@ -71,17 +71,19 @@ class Parse:
         return Document(self.text, tuple(TextSpan(s.start, s.end, s.label, s.probability) for s in self.spans))
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything as JSON can hold it."""
+        """Everything as JSON can hold it; the cost of a broken hard rule, which is infinite, is None."""
         spans = [
             {"start": s.start, "end": s.end, "label": s.label, "text": s.text, "probability": s.probability}
             for s in self.spans
         ]
-        broken = [{"rule": b.rule, "amount": b.amount, "cost": b.cost} for b in self.broken]
+        broken = [
+            {"rule": b.rule, "amount": b.amount, "cost": b.cost if isfinite(b.cost) else None} for b in self.broken
+        ]
         whole = {"text": self.text, "fields": self.fields, "spans": spans, "probability": self.probability}
         return {**whole, "broken": broken, "status": self.status}
 
     def to_json(self) -> str:
-        """:meth:`to_dict` as one JSON object, in ASCII; the cost of a broken hard rule, which is infinite, is null."""
+        """:meth:`to_dict` as one JSON object, in ASCII."""
         spans = [(s.start, s.end, json_label(s.label), s.probability) for s in self.spans]
         return as_json(self.text, spans, self.probability, self.broken, self.status)
 

@@ -26,6 +26,7 @@ FAMILIES = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in its own hook
 def pytest_collection_modifyitems(items):
     """Name the group that ``--dist loadgroup`` keeps together: a family, or a file."""
     for item in items:

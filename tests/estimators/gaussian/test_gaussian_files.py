@@ -14,6 +14,7 @@ from rulefield.encode.similarity import grid
 from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier
 from rulefield.estimators.gaussian.regressor import GaussianCRFRegressor
 from rulefield.exceptions import InputError, ModelFileError
+from rulefield.persistence import load_model, model_to_bytes
 
 
 def scored(seed=0, m=80, n=4):
@@ -43,6 +44,17 @@ def test_a_classifier_comes_back_the_same(tmp_path, method):
     assert again.to_bytes() == field.to_bytes()
     with pytest.raises(InputError, match="fitted with 2 scores per node; got 1"):
         again.predict(scores[..., :1])
+
+
+def test_a_graph_that_no_field_can_carry_is_refused():
+    """Laplacians are scaled to a mean degree of 1; next to 1e20 the field's own matrix has no digits left."""
+    scores, Y = scored()
+    kind, arrays, metadata = load_model(
+        GaussianCRFRegressor(predictors="precomputed", graphs=[np.ones((4, 4)) - np.eye(4)]).fit(scores, Y).to_bytes()
+    )
+    name = next(name for name in arrays if name.startswith("graph0"))
+    with pytest.raises(ModelFileError, match="no Laplacians"):
+        rulefield.load(model_to_bytes(kind, arrays | {name: 1e20 * arrays[name]}, metadata))
 
 
 def test_graphs_of_instances_and_sizes_that_differ():

@@ -208,8 +208,13 @@ def _check_graphs(model: GaussianModel, entries: list[GraphEntry]) -> None:
 
 
 def _is_laplacian(matrix: Any) -> bool:
-    """Whether a matrix is symmetric and no diagonal entry smaller than the sum of its row: then it is semidefinite."""
+    """Whether a matrix is symmetric, its mean degree at most 1, no diagonal entry smaller than the sum of its row.
+
+    So it is semidefinite, and the field's own matrix can be inverted.
+    """
     diagonal = matrix.diagonal()
+    if not diagonal.sum() <= (1.0 + 1e-6) * len(diagonal):
+        return False
     rows = np.asarray(abs(matrix).sum(axis=1)).ravel()
     most = 1e-9 * max(1.0, float(rows.max(initial=0.0)))
     return bool(abs(matrix - matrix.T).max() <= most and (2 * diagonal >= rows - most).all()) if len(rows) else True

@@ -144,7 +144,7 @@ def test_auto_prices_are_residual_and_wrong_rules_are_not_obeyed(crf, data, tmp_
     ]
     with pytest.raises(RuleError, match='the price of "one author" is still to be found'):
         crf.predict(data[4], rules=rules[:1])
-    with pytest.warns(UserWarning, match='1 rules are not obeyed.*"no title"'):
+    with pytest.warns(UserWarning, match='one rule is not obeyed.*break it in.*"no title"'):
         ruled = RuledCRF(crf, cv="prefit", rules=rules, algorithm="perceptron").fit(data[2], data[3])
     done = CrossFitted(crf, held_out_examples(crf, data[2], data[3]))
     prices = done.broken_shares(rules[:2]).prices

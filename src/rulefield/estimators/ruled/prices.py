@@ -90,8 +90,9 @@ def _warn_of(rules: list[Rule], shares: BrokenShares) -> None:
     ]
     if wrong:
         warnings.warn(
-            f"{len(wrong)} rules are not obeyed, because gold labels break them in more of the {shares.sequences} held-out "
-            f"sequences than the model does: {', '.join(wrong[:5])}{', ...' if len(wrong) > 5 else ''}.",
+            f"{'one rule is' if len(wrong) == 1 else f'{len(wrong)} rules are'} not obeyed, because gold labels break "
+            f"{'it' if len(wrong) == 1 else 'them'} in more of the {shares.sequences} held-out sequences than the model "
+            f"does: {', '.join(wrong[:5])}{', ...' if len(wrong) > 5 else ''}.",
             UserWarning,
             stacklevel=callers_level(),
         )

@@ -10,7 +10,7 @@ demo: $(READY)
 	$(BIN)/rulefield demo
 
 test: $(READY)
-	$(BIN)/python -m pytest -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -25,10 +25,10 @@ NEWEST = .venv-newest
 NEWEST_PYTHON ?= $(shell for v in 3.14 3.13 3.12 3.11; do PYENV_VERSION=$$v python$$v -c "import sys; print(sys.executable)" 2>/dev/null && break; done)
 
 test-oldest: $(OLDEST)/.ready
-	$(OLDEST)/bin/python -m pytest -n 2 --dist loadgroup
+	$(OLDEST)/bin/python -m pytest -n 2 --dist loadfile
 
 test-newest: $(NEWEST)/.ready
-	$(NEWEST)/bin/python -m pytest -n 2 --dist loadgroup
+	$(NEWEST)/bin/python -m pytest -n 2 --dist loadfile
 
 $(OLDEST)/.ready: pyproject.toml
 	$(PYTHON) -m venv --clear $(OLDEST)

@@ -26,9 +26,18 @@ FAMILIES = {
 }
 
 
-@pytest.hookimpl(tryfirst=True)  # xdist reads the marks in its own hook
-def pytest_collection_modifyitems(items):
-    """Name the group that ``--dist loadgroup`` keeps together: a family, or a file."""
-    for item in items:
-        found = (family for family, tests in FAMILIES.items() if re.search(tests, item.nodeid))
-        item.add_marker(pytest.mark.xdist_group(next(found, item.path.name)))
+def family_of(nodeid):
+    """Name what runs on one worker: a family, or a file."""
+    return next((name for name, tests in FAMILIES.items() if re.search(tests, nodeid)), nodeid.split("::")[0])
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Send families and files to workers, those with the most tests first (``--dist loadfile`` knows files only)."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Families(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            return family_of(nodeid)
+
+    return Families(config, log)

@@ -40,7 +40,7 @@ def client(bench):
 
 
 def post(client, path, **body):
-    answer = client.post(path, json=body)
+    answer = client.post(path, content=json.dumps(body), headers={"Content-Type": "application/json"})
     assert answer.status_code == 200, answer.text
     return answer.json()
 
@@ -165,6 +165,16 @@ def test_what_must_be_refused_is_refused_in_a_sentence(client):
         answer = client.post(path, json=body)
         assert answer.status_code == 422, (path, answer.text)
         assert answer.json()["error"].endswith((".", "'")), answer.text
+
+
+def test_half_a_surrogate_pair_is_a_text_as_any_other(client, bench):
+    text = "a \ud800 b"
+    post(client, "/parse", text=text)
+    assert post(client, "/view", text=text)["text"] == text
+    post(client, "/predict", tasks=[{"data": {"text": text}}])
+    assert post(client, "/correct", text=text, spans=[[1, 2, "title"]])["text"] == text
+    for saved in (Path(bench.corrections).read_text(), client.get("/corrections").text):
+        assert json.loads(saved)["text"] == text
 
 
 def test_an_answer_that_takes_too_long_is_refused_in_time(bench, monkeypatch):

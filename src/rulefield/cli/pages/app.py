@@ -59,7 +59,11 @@ def make_app(bench: Workbench, *, token: str | None = None, hosts: list[str] | N
         Route("/about", _asked(bench, limiter, lambda b, _: b.about()), methods=["GET"]),
         Route("/retrain", _asked(bench, limiter, lambda b, _: b.training), methods=["GET"]),
         Route("/model", _download(bench, lambda b: b.parser.to_bytes(), "model.rf"), methods=["GET"]),
-        Route("/corrections", _download(bench, lambda b: b.records().encode(), "corrections.jsonl"), methods=["GET"]),
+        Route(
+            "/corrections",
+            _download(bench, lambda b: b.records().encode("utf-8", "backslashreplace"), "corrections.jsonl"),
+            methods=["GET"],
+        ),
         Route("/parse", _parsing(bench, limiter), methods=["POST"]),
         *(Route(path, _asked(bench, limiter, answer), methods=["POST"]) for path, (answer, _) in POSTS.items()),
     ]
@@ -114,15 +118,23 @@ class Guard:
         return None
 
 
+class _Json(JSONResponse):
+    """JSON of any string: half of a surrogate pair, which UTF-8 cannot hold, is written as JSON's own escape."""
+
+    def render(self, content: Any) -> bytes:
+        made = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return made.encode("utf-8", "backslashreplace")
+
+
 def _sentence(text: str, status: int) -> JSONResponse:
-    return JSONResponse({"error": text}, status_code=status)
+    return _Json({"error": text}, status_code=status)
 
 
 def _asked(bench: Workbench, limiter: CapacityLimiter, answer: Answer) -> Endpoint:
     """Answer a question in a thread, its JSON included."""
 
     def work(body: dict[str, Any]) -> Awaitable[Response]:
-        return to_thread.run_sync(lambda: JSONResponse(answer(bench, body)), abandon_on_cancel=True, limiter=limiter)
+        return to_thread.run_sync(lambda: _Json(answer(bench, body)), abandon_on_cancel=True, limiter=limiter)
 
     return _answering(work)
 

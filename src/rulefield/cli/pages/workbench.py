@@ -242,7 +242,7 @@ class Workbench:
             "label": [[item.places[a][0], item.places[b - 1][1], kind] for a, b, kind in self._spans(item.gold)],
         }
         if self.corrections:
-            with self.lock, open(self.corrections, "a", encoding="utf-8") as file:
+            with self.lock, open(self.corrections, "a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(json.dumps(record, ensure_ascii=False) + "\n")
         return {"index": self.items.index(item), "corrected": sum(i.corrected for i in self.items), **record}
 

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rulefield.kernels.arrays import overwrite
 from rulefield.kernels.jit import kernel
 
 COUNT, OUTPUT, HINGE = 0, 1, 2
@@ -105,7 +106,7 @@ def fit_output(point):
         total += trial[i]
     trial[k] = min(1.0, max(0.0, mean))
     if total >= trial[k]:
-        point[:] = trial
+        overwrite(point, trial)
         return
     point[k] = 1.0 - point[k]
     fit_sum(point, 1.0)
@@ -156,7 +157,7 @@ def fit_edge(point, wide, scores, mass):
         q[tall + x0] -= step
         q[y1] += step
         q[tall + x1] += step
-    point[:] = q
+    overwrite(point, q)
 
 
 @kernel
@@ -283,7 +284,7 @@ def ad3(f, unary, pairwise, z, multiplier, mass, eta, iterations, tolerance, goa
             apart += gap * gap
             moved += (fresh[f.var[c]] - z[f.var[c]]) ** 2
             slope[c] = share[c] + multiplier[c]
-        z[:] = fresh
+        overwrite(z, fresh)
         apart, moved = np.sqrt(apart / n_copies), np.sqrt(moved / n_copies)
         if done % ETA_EVERY == 0 or apart + moved < tolerance or done == iterations:
             bound = min(bound, dual_bound(f, pairwise, slope))

@@ -7,6 +7,7 @@ A rule is read at one node of the forest at most.
 
 import numpy as np
 
+from rulefield.kernels.arrays import overwrite
 from rulefield.kernels.graph.local import run
 from rulefield.kernels.jit import kernel
 
@@ -235,4 +236,4 @@ def cross(net, unary, pairwise, final, labels, other):
         for k in range(filled):
             if not after > before:
                 trial[queue[k]] = labels[queue[k]]
-    labels[:] = trial
+    overwrite(labels, trial)

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from rulefield.kernels.arrays import overwrite
 from rulefield.kernels.jit import kernel
 
 
@@ -16,7 +17,7 @@ def pseudo_likelihood(offset, unary, edges, pairwise, pairwise_offset, labels, w
     n_nodes = np.uint64(labels.shape[0])
     n_edges = np.uint64(edges.shape[0])
     one = np.uint64(1)
-    d_unary[:] = unary
+    overwrite(d_unary, unary)
     for e in range(n_edges):
         i, j = edges[e, np.uint64(0)], edges[e, one]
         width = offset[j + one] - offset[j]

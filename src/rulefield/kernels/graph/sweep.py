@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rulefield.kernels.arrays import overwrite
 from rulefield.kernels.certificate import SLACK, rounding_error_kernel
 from rulefield.kernels.jit import kernel
 
@@ -343,7 +344,7 @@ def trws(net, scores, messages, rounds, patience, progress, bound, value, best_l
             bound = min(bound, total)
             if ahead and found > value:
                 value = found
-                best_labels[:] = labels
+                overwrite(best_labels, labels)
             if bound <= value + slack(net, value):
                 return bound, value, done
         if before - bound < patience or (progress > 0.0 and before - bound < progress * (bound - value)):

@@ -2,16 +2,10 @@
 
 import numpy as np
 
+from rulefield.kernels.arrays import overwrite
 from rulefield.kernels.certificate import EPSILON, SLACK, rounding_error_kernel
 from rulefield.kernels.jit import kernel
 from rulefield.kernels.lattice.rule_tables import rule_amounts
-
-
-@kernel
-def overwrite(target, source):
-    """Copy a vector onto another (a loop compiles much faster than a slice)."""
-    for i in range(len(target)):
-        target[i] = source[i]
 
 
 @kernel

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rulefield.kernels.arrays import doubled
 from rulefield.kernels.jit import kernel
 from rulefield.kernels.lattice.lattice import Lattice
 
@@ -192,18 +193,16 @@ def with_room(lattice, nodes, arcs):
     """Return the lattice with room for so many more nodes and arcs."""
     label, code, reach, ahead, arc_ptr, arc_to, arc_score, size = lattice
     while size[0] + nodes > len(label):
-        label, code, reach, ahead, arc_ptr = grown(label), grown(code), grown(reach), grown(ahead), grown(arc_ptr)
+        label, code, reach, ahead, arc_ptr = (
+            doubled(label),
+            doubled(code),
+            doubled(reach),
+            doubled(ahead),
+            doubled(arc_ptr),
+        )
     while size[1] + arcs > len(arc_to):
-        arc_to, arc_score = grown(arc_to), grown(arc_score)
+        arc_to, arc_score = doubled(arc_to), doubled(arc_score)
     return _Growing(label, code, reach, ahead, arc_ptr, arc_to, arc_score, size)
-
-
-@kernel
-def grown(array):
-    """Return ``array`` with twice the room."""
-    bigger = np.empty(2 * len(array), array.dtype)
-    bigger[: len(array)] = array
-    return bigger
 
 
 @kernel

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rulefield.kernels.arrays import doubled
 from rulefield.kernels.jit import kernel
 
 
@@ -71,8 +72,7 @@ def chain_lattice(unary, arriving, ahead, constant, threshold):
                     nodes += 1
                 reach[j] = max(reach[j], reach[i] + score)
                 if arcs == room:
-                    arc_to = np.concatenate((arc_to, np.empty(room, np.int64)))
-                    arc_score = np.concatenate((arc_score, np.empty(room)))
+                    arc_to, arc_score = doubled(arc_to), doubled(arc_score)
                     room *= 2
                 arc_to[arcs] = j
                 arc_score[arcs] = score

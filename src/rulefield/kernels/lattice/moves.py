@@ -8,8 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rulefield.kernels.arrays import overwrite
 from rulefield.kernels.jit import kernel, piece
-from rulefield.kernels.lattice.dual import overwrite, path_score
+from rulefield.kernels.lattice.dual import path_score
 from rulefield.kernels.lattice.rule_tables import least_run, rule_amounts
 
 LONGEST = 3  # tokens that one move gives the same label

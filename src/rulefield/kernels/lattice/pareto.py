@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from rulefield.kernels.arrays import doubled
 from rulefield.kernels.jit import kernel
 
 
@@ -108,12 +109,8 @@ def cheapest_path(lattice, unary, arriving, rate, floor, ceiling, lagrangian, li
                         if used == limit:
                             return np.inf, -np.inf, used, False
                         if used == room:
-                            score = np.concatenate((score, np.empty(room)))
-                            cost = np.concatenate((cost, np.empty(room)))
-                            older = np.concatenate((older, np.empty(room, np.int64)))
-                            parent = np.concatenate((parent, np.empty(room, np.int64)))
-                            at = np.concatenate((at, np.empty(room, np.int64)))
-                            alive = np.concatenate((alive, np.ones(room, np.bool_)))
+                            score, cost, alive = doubled(score), doubled(cost), doubled(alive)
+                            older, parent, at = doubled(older), doubled(parent), doubled(at)
                             room *= 2
                         score[used] = s
                         cost[used] = c

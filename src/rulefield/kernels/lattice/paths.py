@@ -4,18 +4,10 @@ import heapq
 
 import numpy as np
 
+from rulefield.kernels.arrays import doubled, overwrite
 from rulefield.kernels.jit import kernel
-from rulefield.kernels.lattice.dual import overwrite, path_score
+from rulefield.kernels.lattice.dual import path_score
 from rulefield.kernels.lattice.rule_tables import rule_cost
-
-
-@kernel
-def grown(array, size):
-    """Return a copy of ``array`` with twice the room."""
-    bigger = np.empty(size * 2, array.dtype)
-    for i in range(size):
-        bigger[i] = array[i]
-    return bigger
 
 
 @kernel
@@ -65,10 +57,10 @@ def kbest_paths(unary, arriving, charged, moved, ahead, constant, tables, classe
         if used >= limit:
             return -negative, best, used, False
         while used + n * m > room:  # not inside the next loop, which would then load each array anew at every access
-            parent = grown(parent, room)
-            label = grown(label, room)
-            depth = grown(depth, room)
-            score = grown(score, room)
+            parent = doubled(parent)
+            label = doubled(label)
+            depth = doubled(depth)
+            score = doubled(score)
             room *= 2
         while depth[node] < n - 1:
             t = depth[node] + 1

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rulefield.kernels.arrays import doubled
 from rulefield.kernels.jit import kernel, piece
 from rulefield.kernels.lattice.lattice import Lattice
 from rulefield.kernels.lattice.rule_tables import NEVER
@@ -70,15 +71,6 @@ def compacted(lattice, threshold):
                 arcs += 1
         new_ptr[k + 1] = arcs
     return Lattice(new_layer, label, new_reach, new_ahead, new_ptr, arc_to[:arcs], arc_score[:arcs])
-
-
-@kernel
-def doubled(array):
-    """Return ``array`` with twice the room."""
-    bigger = np.empty(2 * len(array), array.dtype)
-    for i in range(len(array)):
-        bigger[i] = array[i]
-    return bigger
 
 
 @kernel

@@ -4,8 +4,8 @@ import heapq
 
 import numpy as np
 
+from rulefield.kernels.arrays import doubled
 from rulefield.kernels.jit import kernel
-from rulefield.kernels.lattice.paths import grown
 
 
 @kernel
@@ -109,7 +109,7 @@ def lattice_kbest(lattice, k, labels):
         if ahead[i] > -np.inf and lattice.reach[i] > -np.inf:
             if used == room:
                 parent, place, depth, score = (
-                    grown(parent, room), grown(place, room), grown(depth, room), grown(score, room)
+                    doubled(parent), doubled(place), doubled(depth), doubled(score)
                 )  # fmt: skip
                 room *= 2
             parent[used] = -1
@@ -136,7 +136,7 @@ def lattice_kbest(lattice, k, labels):
                     continue
                 if used == room:
                     parent, place, depth, score = (
-                        grown(parent, room), grown(place, room), grown(depth, room), grown(score, room)
+                        doubled(parent), doubled(place), doubled(depth), doubled(score)
                     )  # fmt: skip
                     room *= 2
                 parent[used] = node

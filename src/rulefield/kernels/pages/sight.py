@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from rulefield.kernels.arrays import doubled
 from rulefield.kernels.jit import kernel
 
 
@@ -52,11 +53,7 @@ def visible_pairs(low, high, order):
                     shared[at] += seen
                 else:
                     if count == room:
-                        first, second = (
-                            np.append(first, np.empty_like(first)),
-                            np.append(second, np.empty_like(second)),
-                        )
-                        shared = np.append(shared, np.empty_like(shared))
+                        first, second, shared = doubled(first), doubled(second), doubled(shared)
                         room *= 2
                     first[count], second[count], shared[count] = u, v, seen
                     last_pair[u] = count

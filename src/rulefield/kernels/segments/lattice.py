@@ -7,9 +7,9 @@ nodes and O(n m (max_length + m)) arcs, and only those on a path that beats a th
 
 import numpy as np
 
+from rulefield.kernels.arrays import doubled
 from rulefield.kernels.jit import kernel
 from rulefield.kernels.lattice.lattice import Lattice
-from rulefield.kernels.lattice.refine import doubled
 from rulefield.kernels.segments.best import CLOSING, MIDDLE, OPENING, SINGLE, ending_segments
 
 

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rulefield.kernels.arrays import overwrite
 from rulefield.kernels.graph.sweep import slack, trws, workspace
 from rulefield.kernels.jit import kernel
 
@@ -48,10 +49,10 @@ def branch(net, scores, messages, stack, depth, value, best_labels, node_limit, 
         if bound <= value + slack(net, value):
             continue
         nodes += 1
-        scores.unary[:] = stack.unary[depth]
-        messages.edge[:] = stack.edge[depth]
-        messages.prefix[:] = stack.prefix[depth]
-        messages.suffix[:] = stack.suffix[depth]
+        overwrite(scores.unary, stack.unary[depth])
+        overwrite(messages.edge, stack.edge[depth])
+        overwrite(messages.prefix, stack.prefix[depth])
+        overwrite(messages.suffix, stack.suffix[depth])
         bound, value, _ = trws(net, scores, messages, rounds, 0.0, PROGRESS, bound, value, best_labels, work)
         if bound <= value + slack(net, value):
             continue

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rulefield.kernels.arrays import overwrite
 from rulefield.kernels.jit import kernel
 
 BLOCK = 1024
@@ -37,9 +38,11 @@ def eliminate(tables, plan, stop):
     ``stop[0]`` may be raised by another thread: the sum returned is then inf.
     """
     n = len(plan.order)
-    sizes = np.diff(tables.label_at)
+    sizes = np.empty(len(tables.label_at) - 1, np.int64)
+    for v in range(len(sizes)):
+        sizes[v] = tables.label_at[v + 1] - tables.label_at[v]
     data = np.empty(len(tables.values) + np.int64(plan.peak))
-    data[: len(tables.values)] = tables.values
+    overwrite(data, tables.values)
     kept = np.zeros(np.int64(plan.kept), np.uint8)
     kept_at, message_at = np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
     rank, head, following, child, sibling = buckets(tables, plan)

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rulefield.kernels.arrays import sort_up
 from rulefield.kernels.graph.moves import root_of
 from rulefield.kernels.jit import kernel
 
@@ -39,13 +40,19 @@ def components(n, scope_ptr, scope):
             root[root_of(root, scope[q])] = root_of(root, scope[scope_ptr[t]])
     for v in range(n):
         root[v] = root_of(root, v)
-    node = np.argsort(root, kind="mergesort")
-    begin, count = np.empty(n + 1, np.int64), 0
-    for k in range(n):
-        if k == 0 or root[node[k]] != root[node[k - 1]]:
-            begin[count] = k
+    size = np.zeros(n, np.int64)
+    for v in range(n):
+        size[root[v]] += 1
+    begin, free, count = np.zeros(n + 1, np.int64), np.empty(n, np.int64), 0
+    for v in range(n):
+        if size[v]:
+            free[v] = begin[count]
             count += 1
-    begin[count] = n
+            begin[count] = begin[count - 1] + size[v]
+    node = np.empty(n, np.int64)
+    for v in range(n):
+        node[free[root[v]]] = v
+        free[root[v]] += 1
     return node, begin[: count + 1]
 
 
@@ -95,7 +102,8 @@ def greedy_order(sizes, scope_ptr, scope, by_fill, most):
     for t in range(len(scope_ptr) - 1):
         wide = scope_ptr[t + 1] - scope_ptr[t]
         pair_at[first[scope[scope_ptr[t]]] + 1] += wide * (wide - 1) // 2
-    pair_at = np.cumsum(pair_at)
+    for c in range(1, len(pair_at)):
+        pair_at[c] += pair_at[c - 1]
     pairs, filled = np.empty((pair_at[-1], 2), np.int64), pair_at.copy()
     for t in range(len(scope_ptr) - 1):
         for p in range(scope_ptr[t], scope_ptr[t + 1]):
@@ -211,7 +219,7 @@ def scopes_of(order, scope_ptr, scope):
                     width[0] = -1
                     return left, width, parent
             c = sibling[c]
-        left[p, : width[p]] = np.sort(left[p, : width[p]])
+        sort_up(left[p], width[p])
         if width[p]:
             up = np.int64(left[p, 0])
             parent[p] = up

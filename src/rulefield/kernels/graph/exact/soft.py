@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rulefield.kernels.arrays import overwrite
 from rulefield.kernels.graph.exact.soft_moves import existential, full_support, lift, prune, remove, support
 from rulefield.kernels.graph.exact.soft_tables import cost_of
 from rulefield.kernels.jit import kernel
@@ -202,12 +203,12 @@ def soft_search(s, rows, depth, best, labels, slack, limit, last):
                 cost = cost_of(s, found)
                 if cost < best:
                     best = cost
-                    labels[:] = found
+                    overwrite(labels, found)
                 alive = False
             else:
                 a = cheapest(s, v)
-                rows.f[depth] = s.f
-                rows.size[depth] = s.size
+                overwrite(rows.f[depth], s.f)
+                overwrite(rows.size[depth], s.size)
                 rows.node[depth] = v
                 rows.label[depth] = a
                 depth += 1
@@ -226,8 +227,8 @@ def soft_search(s, rows, depth, best, labels, slack, limit, last):
             if s.work[0] > limit:
                 return depth, best, last
             depth -= 1
-            s.f[:] = rows.f[depth]
-            s.size[:] = rows.size[depth]
+            overwrite(s.f, rows.f[depth])
+            overwrite(s.size, rows.size[depth])
             v, a = rows.node[depth], rows.label[depth]
             s.flags[:] = 0
             if s.f[-1] >= best - slack:

@@ -1,11 +1,11 @@
 """Do rules that nobody wrote help, on data that nobody tuned on? RuledCRF against the same chain without rules, by default.
 
 Chain and rules have their defaults. Sets: Cora citations (300 to learn from, and 50; cora_features has the features that
-cora.py chose), names of companies (400), US50 addresses (51), CoNLL-2002 Spanish names (all of esp.train), and how long a fit
-on 1,000 generated addresses takes. Rules are found and weighed inside each training part, by cross-fitting; the test part of
-a split is read once. For each set: the gain in tokens (label types, as papers count), whole sequences and span F1, in points,
-with a 95 % interval over the splits (over sentences where there is one split); and the same for mined rules at their residual
-prices alone, ``mine(X, y, crf=...)``.
+cora.py chose), names of companies (400, and 50), US50 addresses (51), CoNLL-2002 Spanish names (all of esp.train), and how
+long a fit on 1,000 generated addresses takes. Rules are found and weighed inside each training part, by cross-fitting; the
+test part of a split is read once. For each set: the gain in tokens (label types, as papers count), whole sequences and span
+F1, in points, with a 95 % interval over the splits (over sentences where there is one split); and the same for mined rules at
+their residual prices alone, ``mine(X, y, crf=...)``.
 
     RULEFIELD_DATA=... python benchmarks/papers/learned_rules.py [--sets cora,us50] [--splits 2] [--jobs 1]
 """
@@ -76,16 +76,16 @@ def cora_features() -> Set:
     return Set(chain, splits, 10)
 
 
-def companies() -> Set:
+def companies(n_train: int) -> Set:
     """Names of companies, as parserator's users label them: no scheme."""
 
     def splits(n: int) -> Iterator[tuple[Part, Part]]:
         root = ElementTree.parse(data_folder() / "companies" / "company_labeled.xml").getroot()
         names = [[(part.text or "", part.tag) for part in name] for name in root if len(name)]
         X, y = ([[pair[i] for pair in name] for name in names] for i in (0, 1))
-        return random_splits(X, y, 400, n)
+        return random_splits(X, y, n_train, n)
 
-    return Set(ChainCRF, splits, 5)
+    return Set(ChainCRF, splits, 5 if n_train == 400 else 10)
 
 
 def us50() -> Set:
@@ -112,7 +112,8 @@ SETS: dict[str, Callable[[], Set]] = {
     "cora": lambda: cora(300),
     "cora_50": lambda: cora(50),
     "cora_features": cora_features,
-    "companies": companies,
+    "companies": lambda: companies(400),
+    "companies_50": lambda: companies(50),
     "us50": us50,
     "conll2002": conll2002,
 }

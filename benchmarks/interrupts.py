@@ -155,8 +155,14 @@ CHAIN_SGD = (
 
 
 def interrupt(fit: Fit, after: float) -> str:
-    """Fit with Ctrl-C after some seconds; what came of it."""
-    timer = threading.Timer(after, lambda: os.kill(os.getpid(), signal.SIGINT))
+    """Fit with Ctrl-C after some seconds; what came of it (``over``: the fit was done before)."""
+    sent = threading.Event()
+
+    def press() -> None:
+        sent.set()
+        os.kill(os.getpid(), signal.SIGINT)
+
+    timer = threading.Timer(after, press)
     outcome = "raised"
     try:
         timer.start()
@@ -167,7 +173,7 @@ def interrupt(fit: Fit, after: float) -> str:
             timer.cancel()
             timer.join()
         predict()
-        outcome = "kept"
+        outcome = "kept" if sent.is_set() else "over"
     except KeyboardInterrupt:
         outcome = "KeyboardInterrupt"
     except BaseException as error:  # whatever it is, it is a finding
@@ -183,6 +189,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=60.0, help="stop after so many, whatever was tried")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs behind it with Ctrl-C ignored
     random.seed(options.seed)
     fits = learners(options.sequences)
     seconds, counts, wrong = {}, {"kept": 0, "KeyboardInterrupt": 0}, []
@@ -201,6 +208,8 @@ def main() -> None:
             begun = time.perf_counter()
             outcome = interrupt(fit, after)
             longest = max(longest, time.perf_counter() - begun - after)
+            if outcome == "over":
+                continue
             tried += 1
             if outcome in counts:
                 counts[outcome] += 1

@@ -49,6 +49,7 @@ def test_a_mapping_and_nothing():
         ("- share('x', **{'a':1}).at_most(1)", "no meaning"),
         ("- expect: share('X')\n  between: [2, 1]", "needs low <= high"),
         ("- expect: share('X')\n  between: 3", "two finite numbers"),
+        ("- expect: share('X')\n  at_most: " + "9" * 400, "one finite number"),
         ("- expect: share('X')\n  at_most: .nan", "one finite number"),
         ("- expect: share('X')\n  at_most: 1\n  at_least: 0", "not at_most and at_least"),
         ("- expect: share('X')\n  betwen: [1, 2]", "did you mean 'between'"),

@@ -18,6 +18,7 @@ import yaml
 from rulefield.exceptions import RuleError
 from rulefield.rules.expectations import Expectation, Expected, Share
 from rulefield.rules.parse import parse_expression
+from rulefield.rules.rule import LARGEST_WEIGHT
 from rulefield.rules.text import check_keys, read_entries, read_text
 
 RANGES = ("between", "at_most", "at_least")
@@ -91,4 +92,5 @@ def _in_range(entry: Mapping[str, Any]) -> Expectation:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and bool(np.isfinite(value))
+    """Whether a value is a finite number; whole ones may have any length in a file."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST_WEIGHT

@@ -9,9 +9,9 @@ from sklearn.base import clone
 
 import rulefield as rf
 from rulefield import GeneralizedExpectation, JointCRF, PosteriorRegularization
-from rulefield.exceptions import InputError, LabelError, MissedExpectationWarning, RuleError
+from rulefield.exceptions import InfeasibleError, InputError, LabelError, MissedExpectationWarning, RuleError
 from rulefield.rules.expectations import expected, share
-from rulefield.rules.facts import each_at_most_once
+from rulefield.rules.facts import each_at_most_once, present
 from rulefield.rules.finding.estimate import expectations_from
 from rulefield.rules.numbers import segments
 from rulefield.rules.tokens import token_matches
@@ -173,3 +173,13 @@ def test_each_at_most_once_asks_for_a_task():
         crf.fit(X, y)
     with pytest.raises(RuleError, match="does not say which task"):
         crf.decode(X, rules=[each_at_most_once()])
+
+
+def test_no_tokens_do_not_obey_a_rule_that_asks_for_a_label(fitted):
+    rule = present("PER", task="ner")
+    for method in (fitted.decode, fitted.predict_marginals, fitted.predict_kbest, fitted.sample):
+        with pytest.raises(InfeasibleError, match="0 tokens"):
+            method([[]], rules=[rule])
+    (soft,) = fitted.decode([[]], rules=[rule.soft(2.0)])
+    assert (soft.status, soft.objective) == ("optimal", -2.0)
+    assert fitted.predict([[]]) == [{"ner": [], "pos": []}]

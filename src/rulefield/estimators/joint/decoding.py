@@ -9,6 +9,7 @@ from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InfeasibleError
 from rulefield.inference.chain.conflict import decode_relaxed, minimal_conflict
+from rulefield.inference.chain.decode import decode
 from rulefield.inference.joint.decode import decode_joint
 from rulefield.inference.joint.exact import joint_marginals, joint_viterbi
 from rulefield.inference.joint.sums import ruled_kbest, ruled_log_partition, ruled_marginals, ruled_samples
@@ -64,9 +65,7 @@ class JointDecoder:
         def chunk(problem: JointProblem, first: int) -> list[Result]:
             results = decode_joint(problem, **how)
             for i, result in enumerate(results):
-                if not problem.potentials.offsets[i + 1] - problem.potentials.offsets[i]:
-                    results[i] = Result(np.zeros(0, np.int64), 0.0, 0.0, 0.0, Status.optimal, "viterbi")
-                elif result.status is Status.infeasible:
+                if result.status is Status.infeasible:
                     results[i] = self._infeasible(problem, i, first, how)
             return results
 
@@ -124,7 +123,7 @@ class JointDecoder:
         answers = []
         for i, n in enumerate(np.diff(problem.potentials.offsets)):
             total, answer = work(i) if n else (0.0, empty)
-            if total == -np.inf:
+            if total == -np.inf or (not n and decode(whole(problem, i).chain).status is Status.infeasible):
                 self._refuse(problem, i, first)
             answers.append(answer)
         return answers

@@ -22,7 +22,7 @@ from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.joint.amounts import joint_amounts
 from rulefield.inference.joint.exact import joint_viterbi
 from rulefield.inference.joint.folding import about_tokens, counts_tokens, full_price, token_costs
-from rulefield.inference.joint.windows import Part, Windows
+from rulefield.inference.joint.windows import NO_TOKENS, Part, Windows
 from rulefield.inference.result import TOLERANCE, Breach, Result, Status, rounding_error
 from rulefield.problem.chain_rules import CompiledRule
 from rulefield.problem.joint import JointPotentials, JointProblem
@@ -92,7 +92,7 @@ def _decode(problem: JointProblem, node_limit: int, seconds: float | None) -> li
     for i, score in enumerate(scores.tolist()):
         own = states[bounds[i] : bounds[i + 1]]
         if not len(own):
-            results.append(decode(problem.over(i)))
+            results.append(decode(problem.over(i, NO_TOKENS)))
         elif score == -np.inf:
             results.append(_nothing(-np.inf, 1))
         else:

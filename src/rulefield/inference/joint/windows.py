@@ -25,6 +25,9 @@ MOST_STATES = 1_000
 MARGIN = 1e-9
 """Share of the scores by which floors are lowered, far more than sums of them are rounded by."""
 
+NO_TOKENS = np.zeros(1, np.int64)
+"""Joint states of a chain without tokens: any will do."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -79,7 +82,8 @@ class Windows:
 
 def whole(problem: JointProblem, i: int) -> Part:
     """Chain ``i`` over all joint states that are open at some token; refused where they are too many."""
-    states = np.flatnonzero((problem.potentials.scores(i) > -np.inf).any(axis=0))
+    scores = problem.potentials.scores(i)
+    states = np.flatnonzero((scores > -np.inf).any(axis=0)) if len(scores) else NO_TOKENS
     if len(states) > MOST_STATES:
         raise InputError(
             f"sums under rules that look beyond single tokens take at most {MOST_STATES} joint labels, and {len(states)} are "

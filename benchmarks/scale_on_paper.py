@@ -23,12 +23,12 @@ class Size:
     machines: float = 8
     cores: float = 16
     evaluations: float = 115
-    encoded: float = 190.0
+    encoded: float = 160.0
     packed: float = 180.0
     evaluation: float = 5.5e-7
-    held: float = 240.0
+    held: float = 150.0
     step: float = 6e-8
-    exchange: float = 1.1e-7
+    exchange: float = 7e-8
     own_share: float = 0.22
     disk_gigabytes_a_second: float = 2.0
     name_bytes: float = 78.0

@@ -91,14 +91,12 @@ class InputEncoder:
         """Take over the names of a corpus; return all of its sequences, encoded, and their labels, in memory."""
         encoder = self._take_over(corpus)
         entries: list[Entries] = []
-        y: list[np.ndarray] = []
         for k, part in enumerate(corpus):
-            rows, names = part.sequences.entries, [*corpus.classes, None]
+            rows = part.sequences.entries
             values = None if is_ones(rows.data) else rows.data
             counts = np.diff(rows.indptr).astype(np.int64)
             entries.append((corpus.columns(k)[rows.indices], values, counts, part.sequences.lengths))
-            y += np.split(np.array(names, object)[part.labels.ids], part.sequences.offsets[1:-1])
-        return encoder.joined(entries), [row.tolist() for row in y]
+        return encoder.joined(entries), list(corpus.labels())
 
     def _take_over(self, corpus: Corpus) -> FeatureEncoder:
         self.check_features(corpus, self.features)

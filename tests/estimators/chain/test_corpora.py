@@ -327,3 +327,15 @@ def test_estimators_that_take_no_corpus_say_what_to_do(tmp_path):
         rf.JointCRF(tasks=["a"]).fit(corpus, [{"a": row} for row in y])
     with pytest.raises(InputError, match="to fit of SegmentCRF; give lists here"):
         rf.SegmentCRF(max_iter=2).fit(X, y).predict(corpus)
+
+
+def test_rules_are_mined_and_checked_in_the_labels_of_a_corpus(tmp_path):
+    X, y = make_addresses(30, seed=3)
+    corpus = rf.write_corpus(zip(X, y), tmp_path / "c", part_tokens=60)
+    assert list(corpus.labels()) == y
+    assert [str(rule) for rule in r.mine(None, corpus.labels())] == [str(rule) for rule in r.mine(None, y)]
+    for X_given, y_given in ((corpus, y), (None, corpus)):
+        with pytest.raises(InputError, match="keeps labels and no tokens: give None as X"):
+            r.mine(X_given, y_given)
+        with pytest.raises(InputError, match="keeps labels and no tokens: give None as X"):
+            r.check([r.segments("number") <= 1], X_given, y_given)

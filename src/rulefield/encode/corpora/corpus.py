@@ -218,6 +218,13 @@ class Corpus:
                 f"the part {str(self._path(k))!r} is damaged ({reason}); remove it and call write_corpus again."
             ) from None
 
+    def labels(self) -> Iterator[list[Any]]:
+        """Labels of each sequence, part by part; None where a label is not known."""
+        names = np.array([*self.classes, None], object)
+        for part in self:
+            rows = np.split(names[part.labels.ids], part.sequences.offsets[1:-1])
+            yield from (row.tolist() for row in rows)
+
     def __iter__(self) -> Iterator[EncodedPart]:
         return (self.part(k) for k in range(len(self.parts)))
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from rulefield.encode.corpora.corpus import Corpus
 from rulefield.exceptions import InputError
 from rulefield.rules.expression import Labelling
 from rulefield.rules.labels import LabelTable, known_scheme
@@ -69,6 +70,8 @@ def observe(
     labels : sequence of str, optional
         The label set; by default the labels that occur.
     """
+    if isinstance(X, Corpus) or isinstance(y, Corpus):
+        raise InputError("a corpus on disk keeps labels and no tokens: give None as X, and y=list(corpus.labels()).")
     pairs = list(_known(y, X))
     if not pairs:
         raise InputError("y must hold at least one sequence in which every label is known.")

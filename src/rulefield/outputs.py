@@ -112,7 +112,14 @@ def _layered(raw: IO[bytes], path: str | Path, text: bool) -> Iterator[IO[Any]]:
         return
     packed = gzip.GzipFile("", "wb", fileobj=raw, mtime=0) if str(path).lower().endswith(".gz") else None
     file = io.TextIOWrapper(packed or raw, encoding="utf-8")
-    yield file
+    try:
+        yield file
+    except UnicodeEncodeError as error:
+        character = ord(error.object[error.start])
+        raise InputError(
+            f"{str(path)!r} is written in UTF-8, which cannot hold U+{character:04X}, half a surrogate pair; remove it "
+            "from the text, or write JSON."
+        ) from None
     file.detach()  # flushes, and leaves the bytes open
     if packed is not None:
         packed.close()

@@ -115,6 +115,18 @@ def test_records_of_texts_alone_are_a_pool_and_no_test_set(model, tmp_path):
         run("report", model, pool, "-o", tmp_path / "r.html")
 
 
+def test_half_a_surrogate_pair_goes_through_json_and_is_told_elsewhere(model, tmp_path):
+    text, source = "Ada \ud800, 1843", tmp_path / "a.jsonl"
+    source.write_text(json.dumps({"text": text, "label": [[0, 3, "name"]]}) + "\n")
+    run("parse", model, source, "-o", tmp_path / "b.jsonl")
+    assert json.loads((tmp_path / "b.jsonl").read_text())["text"] == text
+    run("report", model, source, "-o", tmp_path / "r.html")
+    assert "\ufffd" in (tmp_path / "r.html").read_text()
+    with pytest.raises(RulefieldError, match=r"cannot hold U\+D800"):
+        run("convert", source, tmp_path / "t.csv")
+    assert not (tmp_path / "t.csv").exists()
+
+
 @pytest.mark.parametrize("command", ["parse", "predict"])
 def test_a_model_is_opened_without_scikit_learn(model, tmp_path, command):
     """A process that only applies a model answers as one that has all of scikit-learn, and never imports it."""

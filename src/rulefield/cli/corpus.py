@@ -1,6 +1,5 @@
 """Sequences in files: CoNLL columns and JSON lines, in and out."""
 
-import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from typing import Any
 
 from rulefield.data.plain_json import read_json
 from rulefield.data.source import STANDARD, Source
+from rulefield.encode.formats.base import compact
 from rulefield.encode.formats.columns import ColumnFile
 from rulefield.exceptions import InputError
 from rulefield.outputs import check_output, whole_file
@@ -134,7 +134,7 @@ def with_labels(
         more = extra[i] if extra else {}
         if corpus.form == "jsonl":
             old = {"gold": record["labels"]} if "labels" in record else {}
-            yield json.dumps({**record, **old, "labels": predicted, **more}, ensure_ascii=False)
+            yield compact({**record, **old, "labels": predicted, **more})
             continue
         columns = [map(str, column) for column in _columns(predicted)]
         chances = [(f"{p:.4f}" for p in column) for column in _columns(more.get("probabilities", {}))]

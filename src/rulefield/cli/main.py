@@ -363,6 +363,7 @@ def main() -> None:
     # Importing makes many objects and no garbage: a tenth of the start-up went into looking for it.
     gc.set_threshold(100_000)
     warnings.showwarning = _show_warning
+    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # arguments may hold any bytes
     signal.signal(signal.SIGTERM, _end)  # so that a file that is being written is cleaned up
     try:
         app()

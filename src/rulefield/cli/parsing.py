@@ -1,7 +1,6 @@
 """``rulefield parse``: one text, lines as they come, or a column of a table, to fields."""
 
 import csv
-import json
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -127,19 +126,14 @@ def _chance(span: Any) -> str:
 
 def _parse_lines(parser: Any, source: Source, output: str, rules: Any, spans: bool) -> None:
     """One JSON line per line of text, as they come: a pipe is answered at once, memory stays flat."""
+    from rulefield.encode.formats.base import compact
+
     portions = _live_lines(source) if source.path == STANDARD else _portions(line for _, line in source.lines())
     with _opened_output(output, [source.path]) as file:
         for lines in _watched(portions, source, output):
             for parse in parser.parse_all(lines, rules=rules, probabilities=spans):
-                file.write(_line(parse, spans) + "\n")
+                file.write(compact(parse.to_dict() if spans else {"text": parse.text, **_short(parse)}) + "\n")
             file.flush()
-
-
-def _line(parse: Any, spans: bool) -> str:
-    if spans:
-        return json.dumps(parse.to_dict(), ensure_ascii=False)
-    short = {"text": parse.text, **_short(parse)}
-    return json.dumps(short, ensure_ascii=False)
 
 
 def _short(parse: Any) -> dict[str, Any]:
@@ -209,7 +203,7 @@ def _decoded(line: bytes, encoding: str) -> str:
 
 def _parse_json(parser: Any, source: Source, key: str, output: str, rules: Any, spans: bool) -> None:
     """Write the records of a file, each with what was found in its text."""
-    from rulefield.encode.formats.base import json_records, text_of
+    from rulefield.encode.formats.base import compact, json_records, text_of
 
     with _opened_output(output, [source.path]) as file:
         for portion in _watched(_portions(json_records(source)), source, output):
@@ -217,7 +211,7 @@ def _parse_json(parser: Any, source: Source, key: str, output: str, rules: Any, 
             for (_, record), parse in zip(portion, parser.parse_all(texts, rules=rules, probabilities=spans)):
                 found = parse.to_dict() if spans else _short(parse)
                 found.pop("text", None)
-                file.write(json.dumps({**record, **found}, ensure_ascii=False) + "\n")
+                file.write(compact({**record, **found}) + "\n")
 
 
 def _parse_table(parser: Any, source: Source, column: str, output: str, rules: Any) -> None:

@@ -1,5 +1,6 @@
 """Labelled text for pages: tokens cut into coloured pieces, and the templates that show them. All text is escaped."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -84,9 +85,12 @@ def templates() -> Any:
     return made
 
 
+_LONE = re.compile("[\ud800-\udfff]")
+
+
 def render(name: str, **values: Any) -> str:
-    """Fill a template of the package."""
-    return templates().get_template(name).render(**values)
+    """Fill a template of the package; what UTF-8 cannot hold (half a surrogate pair) is shown as a replacement character."""
+    return _LONE.sub("\ufffd", templates().get_template(name).render(**values))
 
 
 def _percent(value: float | None, digits: int = 1) -> str:

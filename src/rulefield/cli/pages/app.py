@@ -61,7 +61,7 @@ def make_app(bench: Workbench, *, token: str | None = None, hosts: list[str] | N
         Route("/model", _download(bench, lambda b: b.parser.to_bytes(), "model.rf"), methods=["GET"]),
         Route(
             "/corrections",
-            _download(bench, lambda b: b.records().encode("utf-8", "backslashreplace"), "corrections.jsonl"),
+            _download(bench, lambda b: b.records().encode(), "corrections.jsonl"),
             methods=["GET"],
         ),
         Route("/parse", _parsing(bench, limiter), methods=["POST"]),

@@ -1,6 +1,5 @@
 """``rulefield next``: what to label next."""
 
-import json
 from dataclasses import replace
 from typing import Any
 
@@ -45,6 +44,7 @@ def _write_sequences(model: Any, pool: str, output: str, n: int, rules: Any, for
 
 def _write_documents(parser: Any, pool: str, output: str, n: int, rules: Any, form: str, to: str) -> tuple[int, int]:
     from rulefield.encode.formats import write_documents
+    from rulefield.encode.formats.base import compact
     from rulefield.report.suggest import suggest
 
     documents = read_texts(pool, form)
@@ -62,7 +62,7 @@ def _write_documents(parser: Any, pool: str, output: str, n: int, rules: Any, fo
     ]
     if output == STANDARD:
         rows = ({**parse.to_dict(), "doubt": round(s.doubt, 6)} for parse, s in zip(parses, found))
-        write_lines(output, (json.dumps(row, ensure_ascii=False) for row in rows))
+        write_lines(output, map(compact, rows))
     else:
         write_documents(made, output, to)
     return len(found), len(documents)

@@ -1,7 +1,6 @@
 """The workbench without its web server: a parser, some data, rules that come with every question, corrections."""
 
 import copy
-import json
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -12,6 +11,7 @@ import numpy as np
 
 from rulefield.cli.pages.report import read_labeled
 from rulefield.data.documents import joined
+from rulefield.encode.formats.base import compact
 from rulefield.encode.schemes import guess_scheme
 from rulefield.encode.spans import Span, convert, spans
 from rulefield.estimators.progress import listening
@@ -242,8 +242,8 @@ class Workbench:
             "label": [[item.places[a][0], item.places[b - 1][1], kind] for a, b, kind in self._spans(item.gold)],
         }
         if self.corrections:
-            with self.lock, open(self.corrections, "a", encoding="utf-8", errors="backslashreplace") as file:
-                file.write(json.dumps(record, ensure_ascii=False) + "\n")
+            with self.lock, open(self.corrections, "a", encoding="utf-8") as file:
+                file.write(compact(record) + "\n")
         return {"index": self.items.index(item), "corrected": sum(i.corrected for i in self.items), **record}
 
     def _labels(self, n: int, marks: Any) -> list[str]:
@@ -268,7 +268,7 @@ class Workbench:
             for i in self.items
             if i.corrected
         ]
-        return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+        return "".join(compact(row) + "\n" for row in rows)
 
     def retrain(self) -> dict[str, Any]:
         """Begin to train again, in the background, on all gold and corrected texts; the old model serves until then."""

@@ -274,7 +274,7 @@ class JointSearch:
         self.steps += result.iterations
         self.engine, self._stopped = result.engine, result.status is Status.bounded
         self.found = self._part.states[result.labels] if len(result.labels) else NONE
-        self.relaxed = result.upper_bound if self._stopped else result.objective
+        self.relaxed = result.upper_bound
         self._fresh = set()
 
     def conclude(self) -> None:
@@ -285,7 +285,9 @@ class JointSearch:
             raise mismatch(top, self.best)  # a labelling that is worth more than what bounds all
         if top == -np.inf:
             self.bound, self.settled = -np.inf, True
-        elif self.best >= top - TOLERANCE or not (self._fresh or self._stopped or self.relaxed < floor):
+        elif self.best >= top - TOLERANCE:
+            self.bound, self.settled = max(top, self.best), True
+        elif not (self._fresh or self._stopped or self.relaxed < floor):
             self.bound, self.settled = self.best, True
         else:
             self.bound = min(self.bound, max(top, self.best))
@@ -299,7 +301,7 @@ class JointSearch:
         broken = tuple(Breach(*cost) for cost in self._costs(self.broken))
         score = self._score(self.labels)
         objective = score - sum(b.cost for b in broken)
-        status = Status.optimal if self.bound <= self.best else Status.bounded
+        status = Status.optimal if self.bound <= self.best + TOLERANCE else Status.bounded
         return Result(
             self.labels, score, objective, max(self.bound, objective), status, self.engine, self.steps, broken
         )

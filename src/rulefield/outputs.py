@@ -99,9 +99,12 @@ def _is_stream(path: str | Path) -> bool:
 def _target(path: str | Path) -> Path:
     """Return the file that a path means, links followed (a link that points nowhere names the file to make)."""
     try:
-        return Path(path).resolve()
+        target = Path(path).resolve()
     except (OSError, RuntimeError, ValueError) as error:
         raise InputError(f"cannot write {str(path)!r}: {error}; give another name.") from None
+    if target.is_symlink():  # resolving ends at a link only where links go in a circle (before Python 3.13 it raised)
+        raise InputError(f"cannot write {str(path)!r}: its links go in a circle; give another name.")
+    return target
 
 
 @contextmanager

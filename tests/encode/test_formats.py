@@ -166,6 +166,7 @@ def test_json_forms_are_told_by_their_first_record(name, tmp_path):
         ("<a><b>x</a>", "xml", "is not XML"),
         ('<!DOCTYPE a [<!ENTITY x "y">]><a><b>&x;</b></a>', "xml", "entity"),
         ("a\tb\na\n", "columns", "line 2: 1 columns where the first has 2"),
+        ("9" * 5000 + "\ta" + "\t_" * 8 + "\n", "conllu", "a token's id must be a number or a range"),
         ("1\ta\n", "conllu", "line 1: 2 columns where CoNLL-U has 10"),
     ],
 )

@@ -11,6 +11,7 @@ from rulefield.outputs import whole_file
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 KEY = "NER"
+MOST_DIGITS = 40  # of an id or a range: longer numbers are no place in a sentence
 
 
 def read(source: Source) -> Iterator[Document]:
@@ -59,8 +60,8 @@ def _surface(rows: list[list[str]], place: str) -> Iterator[list[str]]:
         if "." in number:
             continue
         begin, dash, end = number.partition("-")
-        if not begin.isdecimal() or (dash and not end.isdecimal()):
-            raise bad_record(place, f"a token's id must be a number or a range; got {number!r}.")
+        if not begin.isdecimal() or (dash and not end.isdecimal()) or len(number) > MOST_DIGITS:
+            raise bad_record(place, f"a token's id must be a number or a range; got {number[:60]!r}.")
         if dash:
             last = int(end)
             parts = labels.get(begin, row)

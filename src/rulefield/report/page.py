@@ -21,6 +21,9 @@ EXPLAINED = 6
 """Tokens of one sequence that are explained: the wrong ones, then the least certain."""
 MOST_LABELS = 30
 """Labels in the table of transitions: those that occur most often."""
+LEAST_CERTAIN = "by -log probability over the root of the length (else the longest would come first)"
+MOST_WRONG = "by wrong tokens"
+"""How each list is ordered, as the page says it."""
 DOUBTFUL = 0.9
 BUDGET = 12_000
 """Tokens shown in one list: a page of long sequences stays under 1 MB by showing fewer of them."""
@@ -96,8 +99,8 @@ def report_page(new: Study, old: Study | None = None, *, title: str = "Report", 
     types = sorted({*new.types, *(old.types if old else ())})
     shown, doubt = Shown(new), new.certainty.doubt
     lists = [
-        ("uncertain", "Least certain", _first(np.argsort(-doubt, kind="stable"), new, doubt > 0.02)),
-        ("worst", "Most wrong", _first(np.argsort(-new.wrong, kind="stable"), new, new.wrong > 0)),
+        ("uncertain", "Least certain", LEAST_CERTAIN, _first(np.argsort(-doubt, kind="stable"), new, doubt > 0.02)),
+        ("worst", "Most wrong", MOST_WRONG, _first(np.argsort(-new.wrong, kind="stable"), new, new.wrong > 0)),
     ]
     return render(
         "report.html",
@@ -109,7 +112,7 @@ def report_page(new: Study, old: Study | None = None, *, title: str = "Report", 
         disagreements=disagreements(old, new) if old else [],
         hues=hues(types),
         number={name: k for k, name in enumerate(types)},
-        lists=[(key, name, [shown(i) for i in rows]) for key, name, rows in lists],
+        lists=[(key, name, order, [shown(i) for i in rows]) for key, name, order, rows in lists],
         effects=[(effect, [_example(new, *example) for example in effect.examples]) for effect in new.effects],
         confusion=_confusion(new),
         transitions=_transitions(new),

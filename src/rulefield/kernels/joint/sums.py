@@ -14,6 +14,8 @@ one scale per token. Where a scale leaves the range of float64 the chain is repo
 takes the dense path in log space.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from rulefield.kernels.jit import kernel, piece
@@ -21,6 +23,46 @@ from rulefield.kernels.lanes import add8, exp8, fill8, fma8, load8, max8, mul8, 
 
 LANES = np.uint64(8)
 ZERO, ONE, TWO, THREE, FOUR = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+
+
+class Steps(NamedTuple):
+    """Scores of steps: tasks' transitions one after the other from ``start`` on (``flipped``: transposed), listed pairs."""
+
+    sizes: np.ndarray
+    start: np.ndarray
+    post: np.ndarray
+    E: np.ndarray
+    flipped: np.ndarray
+    pair_from: np.ndarray
+    pair_to: np.ndarray
+    pair_factor: np.ndarray
+
+
+class Room(NamedTuple):
+    """Messages of one group: of each token where marginals are wanted, else of the last two; eight lanes everywhere."""
+
+    e: np.ndarray
+    """Factors of tokens."""
+    alpha: np.ndarray
+    inverse: np.ndarray
+    """1 / scale of each token."""
+    middle: np.ndarray
+    """Forward messages after each task."""
+    beta: np.ndarray
+    right: np.ndarray
+    """Backward messages of one token before each task; the last one before any."""
+    counted: np.ndarray
+    seen: np.ndarray
+    """Sums over tokens for transitions and for listed pairs, without their factors."""
+
+
+class Group(NamedTuple):
+    """The sequences in the lanes: first row, tokens, log partition function so far, best scores of the token at hand."""
+
+    first: np.ndarray
+    length: np.ndarray
+    total: np.ndarray
+    tops: np.ndarray
 
 
 @kernel
@@ -144,6 +186,162 @@ def rescale(alpha, at, S, t, length, tops, inverse, total):
         store8(alpha, o, mul8(load8(alpha, o), scale))
 
 
+@piece
+def steps_of(sizes, E, pair_from, pair_to, pair_factor):
+    """Return where each task's transitions begin and how far apart its labels are among joint states, with all scores."""
+    K = np.uint64(len(sizes))
+    start, post = np.zeros(K + ONE, np.uint64), np.ones(K, np.uint64)
+    for k in range(K):
+        start[k + ONE] = start[k] + sizes[k] * sizes[k]
+    for back in range(ONE, K):
+        k = K - ONE - back
+        post[k] = post[k + ONE] * sizes[k + ONE]
+    flipped = np.empty(len(E))
+    for k in range(K):
+        m = sizes[k]
+        for i in range(m):
+            for j in range(m):
+                flipped[start[k] + j * m + i] = E[start[k] + i * m + j]
+    return Steps(sizes, start, post, E, flipped, pair_from, pair_to, pair_factor)
+
+
+@piece
+def room_for(steps, S, kept, longest):
+    """Return room for the messages of ``kept`` tokens of a group of at most ``longest``."""
+    K, row = np.uint64(len(steps.sizes)), S * LANES
+    return Room(
+        np.empty(kept * row),
+        np.empty(kept * row),
+        np.empty(longest * LANES),
+        np.empty(kept * row * K),
+        np.zeros(row),
+        np.empty(row * (K + ONE)),
+        np.empty(steps.start[K] * LANES),
+        np.empty(np.uint64(len(steps.pair_from)) * LANES),
+    )
+
+
+@piece
+def take(group, offsets, groups, g):
+    """Put the sequences of a row into the lanes; returns the tokens of the longest."""
+    n = ZERO
+    for lane in range(LANES):
+        i = groups[g, lane]
+        group.total[lane], group.first[lane], group.length[lane] = 0.0, ZERO, ZERO
+        if i >= 0:
+            group.first[lane], group.length[lane] = np.uint64(offsets[i]), np.uint64(offsets[i + 1] - offsets[i])
+        n = max(n, group.length[lane])
+    return n
+
+
+@piece
+def step_forward(steps, room, S, before, at):
+    """Fill the forward message from ``at`` on from the one before it and the token's factors."""
+    row, step = S * LANES, at * np.uint64(len(steps.sizes))
+    alpha, middle = room.alpha, room.middle
+    along(alpha, before, steps.E, ZERO, steps.sizes[0], steps.post[0], S, middle, step)
+    for k in range(ONE, np.uint64(len(steps.sizes))):
+        along(middle, step, steps.E, steps.start[k], steps.sizes[k], steps.post[k], S, middle, step + row)
+        step += row
+    for p in range(np.uint64(len(steps.pair_from))):
+        o = step + steps.pair_to[p] * LANES
+        x = load8(alpha, before + steps.pair_from[p] * LANES)
+        store8(middle, o, fma8(x, fill8(steps.pair_factor[0, p]), load8(middle, o)))
+    for o in range(ZERO, row, LANES):
+        moved = max8(load8(middle, step + o), fill8(0.0))
+        store8(alpha, at + o, mul8(moved, load8(room.e, at + o)))
+
+
+@piece
+def forward(steps, room, group, psi, n, want):
+    """Fill forward messages and log partition functions."""
+    S = np.uint64(psi.shape[1])
+    row = S * LANES
+    for t in range(n):
+        at = (t if want else t % TWO) * row
+        factors(psi, group.first, group.length, t, S, room.e, at, group.tops)
+        if t == ZERO:
+            for o in range(row):
+                room.alpha[o] = room.e[o]
+        else:
+            step_forward(steps, room, S, (t - ONE if want else (t - ONE) % TWO) * row, at)
+        rescale(room.alpha, at, S, t, group.length, group.tops, room.inverse, group.total)
+
+
+@piece
+def step_back(steps, room, S, t):
+    """Add what the step to token t is expected to be, and turn the backward message of t into that of t - 1."""
+    K, P, row = np.uint64(len(steps.sizes)), np.uint64(len(steps.pair_from)), S * LANES
+    alpha, beta, right = room.alpha, room.beta, room.right
+    at, last = t * row, K * row
+    before = at - row
+    scale = load8(room.inverse, t * LANES)
+    for o in range(ZERO, row, LANES):
+        store8(right, last + o, mul8(mul8(load8(room.e, at + o), load8(beta, o)), scale))
+    for p in range(P):
+        x, y = load8(alpha, before + steps.pair_from[p] * LANES), load8(right, last + steps.pair_to[p] * LANES)
+        store8(room.seen, p * LANES, fma8(x, y, load8(room.seen, p * LANES)))
+    for up in range(K):
+        k = K - ONE - up
+        m, o = steps.sizes[k], (k + ONE) * row
+        if k == ZERO:
+            add_products(alpha, before, right, o, m, steps.post[k], S, room.counted, ZERO)
+        else:
+            left = at * K + (k - ONE) * row
+            add_products(room.middle, left, right, o, m, steps.post[k], S, room.counted, steps.start[k] * LANES)
+        along(right, o, steps.flipped, steps.start[k], m, steps.post[k], S, right, k * row)
+    for o in range(ZERO, row, LANES):
+        store8(beta, o, load8(right, o))
+    for p in range(P):
+        o = steps.pair_from[p] * LANES
+        y = load8(right, last + steps.pair_to[p] * LANES)
+        store8(beta, o, fma8(y, fill8(steps.pair_factor[0, p]), load8(beta, o)))
+    for o in range(ZERO, row, LANES):
+        store8(beta, o, max8(load8(beta, o), fill8(0.0)))
+
+
+@piece
+def backward(steps, room, group, n, node):
+    """Fill marginals, and what the sums of steps are over each lane's tokens."""
+    S = np.uint64(node.shape[1])
+    row, right = S * LANES, room.right
+    for sums in (room.beta, room.counted, room.seen):
+        for o in range(len(sums)):
+            sums[o] = 0.0
+    for back in range(n):
+        t = n - ONE - back
+        for lane in range(LANES):
+            if t + ONE == group.length[lane]:
+                for s in range(S):
+                    room.beta[s * LANES + lane] = 0.0 if np.isnan(group.total[lane]) else 1.0
+        for o in range(ZERO, row, LANES):
+            store8(right, o, mul8(load8(room.alpha, t * row + o), load8(room.beta, o)))
+        for lane in range(LANES):
+            if t < group.length[lane] and not np.isnan(group.total[lane]):
+                for s in range(S):
+                    node[group.first[lane] + t, s] = right[s * LANES + lane]
+        if t > ZERO:
+            step_back(steps, room, S, t)
+
+
+@piece
+def add_counts(steps, room, lane, w, edges, pairs):
+    """Add the expected transitions and listed pairs of one lane, ``w`` times."""
+    K, sizes = np.uint64(len(steps.sizes)), steps.sizes
+    for o in range(steps.start[K]):
+        edges[o] += w * steps.E[o] * room.counted[o * LANES + lane]
+    for p in range(np.uint64(len(steps.pair_from))):
+        flow = w * room.seen[p * LANES + lane]
+        pairs[p] += flow * steps.pair_factor[1, p]
+        rest_from, rest_to = steps.pair_from[p], steps.pair_to[p]
+        for up in range(K):
+            k = K - ONE - up
+            a, b = rest_from % sizes[k], rest_to % sizes[k]
+            rest_from //= sizes[k]
+            rest_to //= sizes[k]
+            edges[steps.start[k] + a * sizes[k] + b] += flow * steps.pair_factor[0, p]
+
+
 @kernel
 def joint_sums(psi, offsets, groups, weight, sizes, E, pair_from, pair_to, pair_factor, node, edges, pairs, totals):
     """Log partition functions, marginals and expected counts of many sequences.
@@ -163,125 +361,24 @@ def joint_sums(psi, offsets, groups, weight, sizes, E, pair_from, pair_to, pair_
     pairs : (P,) receives expected listed pairs, summed
     totals : (n_sequences,) log partition functions; NaN: out of range, or all forbidden
     """
-    K, S, P = np.uint64(len(sizes)), np.uint64(psi.shape[1]), np.uint64(len(pair_from))
-    start, post = np.zeros(K + ONE, np.uint64), np.ones(K, np.uint64)
-    for k in range(K):
-        start[k + ONE] = start[k] + sizes[k] * sizes[k]
-    for back in range(ONE, K):
-        k = K - ONE - back
-        post[k] = post[k + ONE] * sizes[k + ONE]
-    flipped = np.empty(len(E))
-    for k in range(K):
-        m = sizes[k]
-        for i in range(m):
-            for j in range(m):
-                flipped[start[k] + j * m + i] = E[start[k] + i * m + j]
+    steps = steps_of(sizes, E, pair_from, pair_to, pair_factor)
     longest = ONE
     for g in range(groups.shape[0]):
         for lane in range(LANES):
             i = groups[g, lane]
             if i >= 0:
                 longest = max(longest, np.uint64(offsets[i + 1] - offsets[i]))
-    row = S * LANES
     want = node.shape[0] > 0
-    kept = longest if want else TWO
-    e, alpha, inverse = np.empty(kept * row), np.empty(kept * row), np.empty(longest * LANES)
-    middle = np.empty(kept * row * K)  # forward messages after each task
-    beta, right = np.zeros(row), np.empty(row * (K + ONE))
-    counted, seen = np.empty(start[K] * LANES), np.empty(P * LANES)
-    tops, total = np.empty(LANES), np.empty(LANES)
-    first, length = np.empty(LANES, np.uint64), np.empty(LANES, np.uint64)
+    room = room_for(steps, np.uint64(psi.shape[1]), longest if want else TWO, longest)
+    group = Group(np.empty(LANES, np.uint64), np.empty(LANES, np.uint64), np.empty(LANES), np.empty(LANES))
     for g in range(groups.shape[0]):
-        n = ZERO
+        n = take(group, offsets, groups, g)
+        forward(steps, room, group, psi, n, want)
+        if want:
+            backward(steps, room, group, n, node)
         for lane in range(LANES):
             i = groups[g, lane]
-            total[lane], first[lane], length[lane] = 0.0, ZERO, ZERO
             if i >= 0:
-                first[lane], length[lane] = np.uint64(offsets[i]), np.uint64(offsets[i + 1] - offsets[i])
-            n = max(n, length[lane])
-        for t in range(n):
-            at = (t if want else t % TWO) * row
-            factors(psi, first, length, t, S, e, at, tops)
-            if t == ZERO:
-                for o in range(row):
-                    alpha[o] = e[o]
-            else:
-                before = (t - ONE if want else (t - ONE) % TWO) * row
-                step = at * K
-                along(alpha, before, E, ZERO, sizes[0], post[0], S, middle, step)
-                for k in range(ONE, K):
-                    along(middle, step, E, start[k], sizes[k], post[k], S, middle, step + row)
-                    step += row
-                for p in range(P):
-                    o = step + pair_to[p] * LANES
-                    x = load8(alpha, before + pair_from[p] * LANES)
-                    store8(middle, o, fma8(x, fill8(pair_factor[0, p]), load8(middle, o)))
-                for o in range(ZERO, row, LANES):
-                    moved = max8(load8(middle, step + o), fill8(0.0))
-                    store8(alpha, at + o, mul8(moved, load8(e, at + o)))
-            rescale(alpha, at, S, t, length, tops, inverse, total)
-        for lane in range(LANES):
-            if groups[g, lane] >= 0:
-                totals[groups[g, lane]] = total[lane]
-        if not want:
-            continue
-        beta[:] = 0.0
-        counted[:] = 0.0
-        seen[:] = 0.0
-        for back in range(n):
-            t = n - ONE - back
-            at = t * row
-            for lane in range(LANES):
-                if t + ONE == length[lane]:
-                    for s in range(S):
-                        beta[s * LANES + lane] = 0.0 if np.isnan(total[lane]) else 1.0
-            for o in range(ZERO, row, LANES):
-                store8(right, o, mul8(load8(alpha, at + o), load8(beta, o)))
-            for lane in range(LANES):
-                if t < length[lane] and not np.isnan(total[lane]):
-                    for s in range(S):
-                        node[first[lane] + t, s] = right[s * LANES + lane]
-            if t == ZERO:
-                break
-            before = at - row
-            scale = load8(inverse, t * LANES)
-            last = K * row
-            for o in range(ZERO, row, LANES):
-                store8(right, last + o, mul8(mul8(load8(e, at + o), load8(beta, o)), scale))
-            for p in range(P):
-                x, y = load8(alpha, before + pair_from[p] * LANES), load8(right, last + pair_to[p] * LANES)
-                store8(seen, p * LANES, fma8(x, y, load8(seen, p * LANES)))
-            for up in range(K):
-                k = K - ONE - up
-                m = sizes[k]
-                o = (k + ONE) * row
-                if k == ZERO:
-                    add_products(alpha, before, right, o, m, post[k], S, counted, ZERO)
-                else:
-                    left = at * K + (k - ONE) * row
-                    add_products(middle, left, right, o, m, post[k], S, counted, start[k] * LANES)
-                along(right, o, flipped, start[k], m, post[k], S, right, k * row)
-            for o in range(ZERO, row, LANES):
-                store8(beta, o, load8(right, o))
-            for p in range(P):
-                o = pair_from[p] * LANES
-                y = load8(right, last + pair_to[p] * LANES)
-                store8(beta, o, fma8(y, fill8(pair_factor[0, p]), load8(beta, o)))
-            for o in range(ZERO, row, LANES):
-                store8(beta, o, max8(load8(beta, o), fill8(0.0)))
-        for lane in range(LANES):
-            if groups[g, lane] < 0 or np.isnan(total[lane]):
-                continue
-            w = weight[groups[g, lane]]
-            for o in range(start[K]):
-                edges[o] += w * E[o] * counted[o * LANES + lane]
-            for p in range(P):
-                flow = w * seen[p * LANES + lane]
-                pairs[p] += flow * pair_factor[1, p]
-                rest_from, rest_to = pair_from[p], pair_to[p]
-                for up in range(K):
-                    k = K - ONE - up
-                    a, b = rest_from % sizes[k], rest_to % sizes[k]
-                    rest_from //= sizes[k]
-                    rest_to //= sizes[k]
-                    edges[start[k] + a * sizes[k] + b] += flow * pair_factor[0, p]
+                totals[i] = group.total[lane]
+            if want and i >= 0 and not np.isnan(group.total[lane]):
+                add_counts(steps, room, lane, weight[i], edges, pairs)

@@ -5,10 +5,12 @@ token, where it began. Segments that end at a token meet again in one node, so t
 nodes and O(n m (max_length + m)) arcs, and only those on a path that beats a threshold are made.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from rulefield.kernels.arrays import doubled
-from rulefield.kernels.jit import kernel
+from rulefield.kernels.jit import kernel, piece
 from rulefield.kernels.lattice.lattice import Lattice
 from rulefield.kernels.segments.best import CLOSING, MIDDLE, OPENING, SINGLE, ending_segments
 
@@ -60,6 +62,196 @@ def furthest_ends(scores, enter, leave, threshold):
     return furthest
 
 
+class Seen(NamedTuple):
+    """What decides whether a node or an arc is made: ``enter``, ``leave``, ``alone``, ``longer`` (n, m), furthest ends."""
+
+    enter: np.ndarray
+    leave: np.ndarray
+    alone: np.ndarray
+    longer: np.ndarray
+    furthest: np.ndarray
+    threshold: float
+    split_left: int
+    split_right: int
+    """2 where the token label of a role depends on the segment before, or after; else 1."""
+
+
+class Nodes(NamedTuple):
+    """Nodes in the order of layers: token label, type, first token, role, whether the same type follows, score, best path."""
+
+    label: np.ndarray
+    kind: np.ndarray
+    start: np.ndarray
+    role: np.ndarray
+    after: np.ndarray
+    own: np.ndarray
+    reach: np.ndarray
+    arc_ptr: np.ndarray
+
+
+class Numbers(NamedTuple):
+    """Nodes of the next layer, -1 where there is none; ``open``: of a segment of type y that began at s."""
+
+    alone: np.ndarray
+    """Shape (m, 2, 2): type, same type before, same type after."""
+    opening: np.ndarray
+    """Shape (m, 2): type, same type before."""
+    closing: np.ndarray
+    """Shape (m, 2): type, same type after."""
+    open: np.ndarray
+    """Shape (n, m)."""
+
+
+class Arcs(NamedTuple):
+    """Arcs in the order of their nodes."""
+
+    to: np.ndarray
+    score: np.ndarray
+
+
+@piece
+def splits(spelling):
+    """Return 2 or 1 for each side: whether any token label depends on the segment there."""
+    left = right = 1
+    for y in range(spelling.shape[1]):
+        for role in range(4):
+            for flag in range(2):
+                if spelling[role, y, 0, flag] != spelling[role, y, 1, flag]:
+                    left = 2
+                if spelling[role, y, flag, 0] != spelling[role, y, flag, 1]:
+                    right = 2
+    return left, right
+
+
+@piece
+def put(nodes, i, label, y, start, role, after, own, reach):
+    """Write node i."""
+    nodes.label[i], nodes.kind[i], nodes.start[i] = label, y, start
+    nodes.role[i], nodes.after[i] = role, after
+    nodes.own[i], nodes.reach[i] = own, reach
+
+
+@piece
+def make_layer(here, rows, whole, tail, seen, base, extra, spelling, nodes, count, numbers):
+    """Make the nodes of a layer that are on a segmentation that beats the threshold; returns the number of nodes so far."""
+    n, m = seen.leave.shape
+    rights = seen.split_right if here < n - 1 else 1
+    for y in range(m):
+        for before in range(2):
+            numbers.opening[y, before] = numbers.closing[y, before] = -1
+            for after in range(2):
+                numbers.alone[y, before, after] = -1
+        single = seen.enter[here, y] + seen.alone[here, y]
+        for before in range(seen.split_left if here > 0 else 1):
+            for after in range(rights):
+                word = spelling[SINGLE, y, before, after]
+                if single > seen.threshold and extra[here, word] > -np.inf and single > -np.inf:
+                    numbers.alone[y, before, after] = count
+                    own = base[SINGLE, here, y] + tail[0, y] + extra[here, word]
+                    put(nodes, count, word, y, here, SINGLE, after, own, own if here == 0 else -np.inf)
+                    count += 1
+            word = spelling[OPENING, y, before, 0]
+            if seen.furthest[here, y] >= 0 and extra[here, word] > -np.inf:
+                numbers.opening[y, before] = count
+                own = base[OPENING, here, y] + extra[here, word]
+                put(nodes, count, word, y, here, OPENING, 0, own, own if here == 0 else -np.inf)
+                count += 1
+        ends = False
+        for d in range(1, rows):
+            s = here - d
+            value = seen.enter[s, y] + whole[d, y] + seen.leave[here, y]
+            ends = ends or (value > seen.threshold and value > -np.inf)
+            if seen.furthest[s, y] > here:
+                numbers.open[s, y] = count
+                word = spelling[MIDDLE, y, 0, 0]
+                put(nodes, count, word, y, s, MIDDLE, 0, base[MIDDLE, here, y] + extra[here, word], -np.inf)
+                count += 1
+        for after in range(rights):
+            word = spelling[CLOSING, y, 0, after]
+            if ends and extra[here, word] > -np.inf:
+                numbers.closing[y, after] = count
+                put(nodes, count, word, y, -1, CLOSING, after, base[CLOSING, here, y] + extra[here, word], -np.inf)
+                count += 1
+    return count
+
+
+@piece
+def join(nodes, i, j, score, arcs, count):
+    """Lead an arc from node i to node j; returns the number of arcs so far."""
+    arcs.to[count], arcs.score[count] = j, score
+    nodes.reach[j] = max(nodes.reach[j], nodes.reach[i] + score)
+    return count + 1
+
+
+@piece
+def go_on(i, here, rows, whole, tail, seen, nodes, numbers, arcs, count):
+    """Make the arcs of a segment that is open at the token before ``here``: it stays open, or ends here."""
+    y, s = nodes.kind[i], nodes.start[i]
+    j = numbers.open[s, y]
+    if seen.furthest[s, y] > here and j >= 0:
+        count = join(nodes, i, j, nodes.own[j], arcs, count)
+    d = here - s
+    value = seen.enter[s, y] + whole[d, y] + seen.leave[here, y] if d < rows else -np.inf
+    for after in range(2):
+        j = numbers.closing[y, after]
+        if j >= 0 and value > seen.threshold and value > -np.inf:
+            count = join(nodes, i, j, nodes.own[j] + tail[d, y], arcs, count)
+    return count
+
+
+@piece
+def begin(i, here, pairwise, seen, nodes, numbers, arcs, count):
+    """Make the arcs from a segment that ended to those that begin ``here``."""
+    y = nodes.kind[i]
+    for z in range(len(pairwise)):
+        step = pairwise[y, z]
+        same = 1 if y == z else 0
+        if step == -np.inf or (seen.split_right == 2 and nodes.after[i] != same):
+            continue
+        before = same if seen.split_left == 2 else 0
+        if nodes.reach[i] + step + seen.alone[here, z] > seen.threshold:
+            for after in range(2):
+                j = numbers.alone[z, before, after]
+                if j >= 0:
+                    count = join(nodes, i, j, step + nodes.own[j], arcs, count)
+        j = numbers.opening[z, before]
+        if j >= 0 and nodes.reach[i] + step + seen.longer[here, z] > seen.threshold:
+            count = join(nodes, i, j, step + nodes.own[j], arcs, count)
+    return count
+
+
+@piece
+def first_nodes(room):
+    """Return room for nodes."""
+    return Nodes(
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty(room, np.int64),
+        np.empty(room),
+        np.empty(room),
+        np.zeros(room + 1, np.int64),
+    )
+
+
+@piece
+def with_room(nodes, needed):
+    """Return the nodes with room for ``needed``."""
+    while needed >= len(nodes.label):
+        nodes = Nodes(
+            doubled(nodes.label),
+            doubled(nodes.kind),
+            doubled(nodes.start),
+            doubled(nodes.role),
+            doubled(nodes.after),
+            doubled(nodes.own),
+            doubled(nodes.reach),
+            doubled(nodes.arc_ptr),
+        )
+    return nodes
+
+
 @kernel
 def segment_lattice(scores, base, extra, spelling, enter, leave, alone, longer, threshold, limit):
     """Return the lattice of all segmentations whose score beats ``threshold``, and whether it has at most ``limit`` nodes.
@@ -78,138 +270,41 @@ def segment_lattice(scores, base, extra, spelling, enter, leave, alone, longer, 
         Of ``fill_forward`` and ``fill_backward``.
     """
     n, m = leave.shape
-    split_left = split_right = 1
-    for y in range(m):
-        for role in range(4):
-            for flag in range(2):
-                if spelling[role, y, 0, flag] != spelling[role, y, 1, flag]:
-                    split_left = 2
-                if spelling[role, y, flag, 0] != spelling[role, y, flag, 1]:
-                    split_right = 2
+    split_left, split_right = splits(spelling)
     furthest = furthest_ends(scores, enter, leave, threshold)
+    seen = Seen(enter, leave, alone, longer, furthest, threshold, split_left, split_right)
     run, whole, tail = np.empty(m), np.empty(scores.length.shape), np.empty(scores.length.shape)
-    room, arc_room = 1024, 4096
     layer = np.zeros(n + 1, np.int64)
-    label, kind, start = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room, np.int64)
-    role_of, after_of = np.empty(room, np.int64), np.empty(room, np.int64)
-    own, reach = np.empty(room), np.empty(room)
-    arc_ptr = np.zeros(room + 1, np.int64)
-    arc_to, arc_score = np.empty(arc_room, np.int64), np.empty(arc_room)
-    nodes = arcs = 0
-    # numbers of the nodes of the next layer: alone [y, before, after], opening [y, before], closing [y, after],
-    # and of an open segment of type y that began at s: open_node[s, y]
-    alone_node, opening_node = np.full((m, 2, 2), -1, np.int64), np.full((m, 2), -1, np.int64)
-    closing_node, open_node = np.full((m, 2), -1, np.int64), np.full((n, m), -1, np.int64)
+    nodes, arcs = first_nodes(1024), Arcs(np.empty(4096, np.int64), np.empty(4096))
+    numbers = Numbers(
+        np.full((m, 2, 2), -1, np.int64),
+        np.full((m, 2), -1, np.int64),
+        np.full((m, 2), -1, np.int64),
+        np.full((n, m), -1, np.int64),
+    )
+    count = drawn = 0
     done = True
-    for t in range(-1, n):
-        # arcs of layer t lead to layer t + 1, whose nodes are made first
+    for here in range(n + 1):  # nodes of a layer, then the arcs that lead to it from the layer before
         rows = 0
-        if t + 1 < n:
-            rows = ending_segments(scores, 0, t + 1, run, whole, tail)
-            here = t + 1
-            most = nodes + m * (8 + rows)
-            if most >= room:
-                while most >= room:
-                    label, kind, start = doubled(label), doubled(kind), doubled(start)
-                    role_of, after_of = doubled(role_of), doubled(after_of)
-                    own, reach, arc_ptr = doubled(own), doubled(reach), doubled(arc_ptr)
-                    room *= 2
-            for y in range(m):
-                for before in range(2):
-                    opening_node[y, before] = closing_node[y, before] = -1
-                    for after in range(2):
-                        alone_node[y, before, after] = -1
-                single = enter[here, y] + alone[here, y]
-                for before in range(split_left if here > 0 else 1):
-                    for after in range(split_right if here < n - 1 else 1):
-                        word = spelling[SINGLE, y, before, after]
-                        if single > threshold and extra[here, word] > -np.inf and single > -np.inf:
-                            alone_node[y, before, after] = nodes
-                            label[nodes], kind[nodes], start[nodes] = word, y, here
-                            role_of[nodes], after_of[nodes] = SINGLE, after
-                            own[nodes] = base[SINGLE, here, y] + tail[0, y] + extra[here, word]
-                            reach[nodes] = own[nodes] if here == 0 else -np.inf
-                            nodes += 1
-                    word = spelling[OPENING, y, before, 0]
-                    if furthest[here, y] >= 0 and extra[here, word] > -np.inf:
-                        opening_node[y, before] = nodes
-                        label[nodes], kind[nodes], start[nodes] = word, y, here
-                        role_of[nodes], after_of[nodes] = OPENING, 0
-                        own[nodes] = base[OPENING, here, y] + extra[here, word]
-                        reach[nodes] = own[nodes] if here == 0 else -np.inf
-                        nodes += 1
-                ends = False
-                for d in range(1, rows):
-                    s = here - d
-                    value = enter[s, y] + whole[d, y] + leave[here, y]
-                    ends = ends or (value > threshold and value > -np.inf)
-                    if furthest[s, y] > here:
-                        open_node[s, y] = nodes
-                        label[nodes], kind[nodes], start[nodes] = spelling[MIDDLE, y, 0, 0], y, s
-                        role_of[nodes], after_of[nodes] = MIDDLE, 0
-                        own[nodes] = base[MIDDLE, here, y] + extra[here, label[nodes]]
-                        reach[nodes] = -np.inf
-                        nodes += 1
-                for after in range(split_right if here < n - 1 else 1):
-                    word = spelling[CLOSING, y, 0, after]
-                    if ends and extra[here, word] > -np.inf:
-                        closing_node[y, after] = nodes
-                        label[nodes], kind[nodes], start[nodes] = word, y, -1
-                        role_of[nodes], after_of[nodes] = CLOSING, after
-                        own[nodes] = base[CLOSING, here, y] + extra[here, word]
-                        reach[nodes] = -np.inf
-                        nodes += 1
-            layer[here + 1] = nodes
-            if nodes > limit:
+        if here < n:
+            rows = ending_segments(scores, 0, here, run, whole, tail)
+            nodes = with_room(nodes, count + m * (8 + rows))
+            count = make_layer(here, rows, whole, tail, seen, base, extra, spelling, nodes, count, numbers)
+            layer[here + 1] = count
+            if count > limit:
                 done = False
                 break
-        if t < 0:
-            continue
-        for i in range(layer[t], layer[t + 1]):
-            y, s, role = kind[i], start[i], role_of[i]
-            if t + 1 == n or reach[i] == -np.inf:
-                arc_ptr[i + 1] = arcs
-                continue
-            if arcs + 4 * m + 4 >= arc_room:
-                while arcs + 4 * m + 4 >= arc_room:
-                    arc_to, arc_score = doubled(arc_to), doubled(arc_score)
-                    arc_room *= 2
-            if role in (OPENING, MIDDLE):
-                j = open_node[s, y]
-                if furthest[s, y] > t + 1 and j >= 0:
-                    arc_to[arcs], arc_score[arcs] = j, own[j]
-                    reach[j] = max(reach[j], reach[i] + own[j])
-                    arcs += 1
-                d = t + 1 - s
-                value = enter[s, y] + whole[d, y] + leave[t + 1, y] if d < rows else -np.inf
-                for after in range(2):
-                    j = closing_node[y, after]
-                    if j >= 0 and value > threshold and value > -np.inf:
-                        arc_to[arcs], arc_score[arcs] = j, own[j] + tail[d, y]
-                        reach[j] = max(reach[j], reach[i] + arc_score[arcs])
-                        arcs += 1
-            else:
-                for z in range(m):
-                    step = scores.pairwise[y, z]
-                    same = 1 if y == z else 0
-                    if step == -np.inf or (split_right == 2 and after_of[i] != same):
-                        continue
-                    before = same if split_left == 2 else 0
-                    if reach[i] + step + alone[t + 1, z] > threshold:
-                        for after in range(2):
-                            j = alone_node[z, before, after]
-                            if j >= 0:
-                                arc_to[arcs], arc_score[arcs] = j, step + own[j]
-                                reach[j] = max(reach[j], reach[i] + arc_score[arcs])
-                                arcs += 1
-                    j = opening_node[z, before]
-                    if j >= 0 and reach[i] + step + longer[t + 1, z] > threshold:
-                        arc_to[arcs], arc_score[arcs] = j, step + own[j]
-                        reach[j] = max(reach[j], reach[i] + arc_score[arcs])
-                        arcs += 1
-            arc_ptr[i + 1] = arcs
-    ahead = np.empty(nodes)
-    found = Lattice(layer, label[:nodes], reach[:nodes], ahead, arc_ptr[: nodes + 1], arc_to[:arcs], arc_score[:arcs])
+        for i in range(layer[here - 1] if here > 0 else 0, layer[here]):
+            if here < n and nodes.reach[i] > -np.inf:
+                while drawn + 4 * m + 4 >= len(arcs.to):
+                    arcs = Arcs(doubled(arcs.to), doubled(arcs.score))
+                if nodes.role[i] in (OPENING, MIDDLE):
+                    drawn = go_on(i, here, rows, whole, tail, seen, nodes, numbers, arcs, drawn)
+                else:
+                    drawn = begin(i, here, scores.pairwise, seen, nodes, numbers, arcs, drawn)
+            nodes.arc_ptr[i + 1] = drawn
+    reach, arc_ptr = nodes.reach[:count], nodes.arc_ptr[: count + 1]
+    found = Lattice(layer, nodes.label[:count], reach, np.empty(count), arc_ptr, arcs.to[:drawn], arcs.score[:drawn])
     return done, found
 
 

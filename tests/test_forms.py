@@ -151,6 +151,27 @@ def test_an_altered_parser_is_refused(what, value):
         rf.load(model_to_bytes(kind, arrays, metadata))
 
 
+@pytest.mark.parametrize(
+    ("name", "place", "value"),
+    [
+        ("MultiLabelCRF", ("model", "feature_names"), {"$": "no"}), ("MultiLabelCRF", ("model", "feature_names"), ["a"]),
+        ("DocumentTagger", ("attributes", "classes_"), {}), ("DocumentTagger", ("attributes", "classes_"), ["head"]),
+        ("RuledCRF", ("model", "given"), 7), ("GaussianCRFClassifier", ("model", "labels", "flat"), True),
+        ("GaussianCRFRegressor", ("attributes", "_flat"), True),
+    ],
+)  # fmt: skip
+def test_metadata_that_contradicts_the_rest_is_refused(name, place, value):
+    """Each was once loaded, and made a method of the model fail."""
+    kind, arrays, metadata = saved(next(case for case in [*CASES, *MADE_OF_OTHERS] if case.name == name))
+    holder = metadata
+    for key in place[:-1]:
+        holder = holder[key]
+    assert holder[place[-1]] != value
+    holder[place[-1]] = value
+    with pytest.raises(ModelFileError):
+        rf.load(model_to_bytes(kind, arrays, metadata))
+
+
 WITH_PREDICTORS = {
     "GraphCRF": {"predictors": {"token": [make_pipeline(StandardScaler(), LogisticRegression())]}},
     "MultiLabelCRF": {"predictors": [LogisticRegression()]},

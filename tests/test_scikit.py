@@ -12,6 +12,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_random_state
 
 from rulefield import ChainCRF, RuledCRF, TokenFeatures, scikit
+from rulefield.exceptions import InputError
 
 X = [["Ada", "Lovelace", "1843"], ["Alan", "Turing", "1936"], ["Emmy", "Noether", "1918"], ["Kurt", "Goedel", "1931"]]
 Y = [["B", "I", "O"]] * 4
@@ -82,5 +83,6 @@ def test_seeds_are_read_as_scikit_learn_reads_them():
     assert scikit.check_random_state(None) is check_random_state(None)
     kept = check_random_state(3)
     assert scikit.check_random_state(kept) is kept
-    with pytest.raises(ValueError, match="cannot be used to seed"):
-        scikit.check_random_state("x")
+    for strange in ("x", -1, 2**32):
+        with pytest.raises(InputError, match="random_state must be None, a whole number from 0 to 4294967295"):
+            scikit.check_random_state(strange)

@@ -33,7 +33,25 @@ HOSTILE_TEXTS = [
     "../x",
     "present(",
 ]
-HOSTILE_NUMBERS = [-1, 0, 1, 2, 7, 255, 2**31, 2**53, 2**63, 10**30, 1e308, -1e-300, 0.5, float("nan"), float("inf")]
+HOSTILE_NUMBERS = [
+    -1,
+    0,
+    1,
+    2,
+    7,
+    255,
+    2**31,
+    2**32,
+    2**53,
+    2**63 - 1,
+    2**63,
+    10**30,
+    1e308,
+    -1e-300,
+    0.5,
+    float("nan"),
+    float("inf"),
+]
 
 
 @cache

@@ -11,9 +11,11 @@ few passes over each array: little next to the digest. Metadata is held to type 
 
 import types
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,11 @@ from rulefield.exceptions import ModelFileError, RulefieldError
 Sizes = dict[str, int]
 Label = str | int | float | bool
 """What a label in a file may be."""
+_least, _most, _every = (
+    np.minimum.reduce,
+    np.maximum.reduce,
+    np.logical_and.reduce,
+)  # a method of an array costs twice that
 LARGEST_WEIGHT = 1e100
 """Weights are finite, and so small that sums of them are finite."""
 
@@ -166,7 +173,7 @@ def part_of(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, np.ndarr
 
 def _problem(array: np.ndarray, form: Form, sizes: Sizes, arrays: Mapping[str, np.ndarray]) -> str:
     """Say what is wrong with an array, or nothing."""
-    if array.dtype.name not in form.dtypes:
+    if array.dtype not in _dtypes(form.dtypes):
         return f"holds {array.dtype.name} where {' or '.join(form.dtypes)} is needed"
     if array.ndim != len(form.shape):
         return f"has {array.ndim} axes where {len(form.shape)} are needed"
@@ -176,55 +183,78 @@ def _problem(array: np.ndarray, form: Form, sizes: Sizes, arrays: Mapping[str, n
     return _bad_values(array, form, sizes, arrays)
 
 
+@cache
+def _dtypes(names: tuple[str, ...]) -> tuple[np.dtype, ...]:
+    return tuple(map(np.dtype, names))
+
+
 def _bad_values(array: np.ndarray, form: Form, sizes: Sizes, arrays: Mapping[str, np.ndarray]) -> str:
     if array.dtype == bool:
-        return "" if (array.view(np.uint8) <= 1).all() else "holds bytes other than 0 and 1"
+        return "" if _most(array.view(np.uint8), axis=None, initial=0) <= 1 else "holds bytes other than 0 and 1"
     if form.into and not _are_pointers(array, form.into, sizes):
         return f"must rise from 0 to the number of {form.into}"
-    if form.below and array.size and not (array.min() >= 0 and array.max() < _size(form.below, sizes)):
+    if form.below and array.size and not _within(array, _size(form.below, sizes)):
         return f"points beyond the number of {form.below}"
-    if form.ascending and not (array[1:] > array[:-1]).all():
+    if form.ascending and not _every(array[1:] > array[:-1]):
         return "must be ascending"
     if form.rows and not _rows_ascend(array, arrays[form.rows]):
         return f"must be ascending in every row of {form.rows}"
-    if form.least is not None and array.size and not (array.min() >= form.least and array.max() <= LARGEST_WEIGHT):
+    if (
+        form.least is not None
+        and array.size
+        and not form.least <= _least(array, None) <= _most(array, None) <= LARGEST_WEIGHT
+    ):
         return "holds values that are not finite, or too large or too small"
     return ""
 
 
+def _within(array: np.ndarray, size: int) -> bool:
+    return int(_most(array, None)) < size and (array.dtype.kind == "u" or int(_least(array, None)) >= 0)
+
+
 def _are_pointers(array: np.ndarray, into: str, sizes: Sizes) -> bool:
     last = int(array[-1])
-    return array[0] == 0 and bool((array[1:] >= array[:-1]).all()) and _fits(into, last, sizes)
+    return array[0] == 0 and bool(_every(array[1:] >= array[:-1])) and _fits(into, last, sizes)
 
 
 def _rows_ascend(values: np.ndarray, starts: np.ndarray) -> bool:
     """Whether values rise within rows; ``starts`` was checked before."""
-    falls = values[1:] <= values[:-1]
-    inner = starts[(starts > 0) & (starts < len(values))].astype(np.int64)
-    falls[inner - 1] = False
-    return not falls.any()
+    if not len(values):
+        return True
+    rises = np.ones(len(values), np.bool_)
+    np.greater(values[1:], values[:-1], out=rises[1:])
+    rises[starts[: np.searchsorted(starts, starts.dtype.type(len(values)))].view(f"i{starts.itemsize}")] = True
+    return bool(_every(rises))
 
 
 def _fits(expression: str, have: int, sizes: Sizes) -> bool:
     """Whether an expression has this value; a single unknown size takes the value that makes it so."""
-    terms = expression.split("+")
-    unknown = [term for term in terms if not term.isdigit() and "*" not in term and term not in sizes]
+    rest, unknown = 0, ""
+    for number, factors in _terms(expression):
+        if not unknown and number == 1 and len(factors) == 1 and factors[0] not in sizes:
+            unknown = factors[0]
+            continue
+        for factor in factors:
+            number *= sizes[factor]
+        rest += number
     if not unknown:
-        return _size(expression, sizes) == have
-    rest = sum(_size(term, sizes) for term in terms if term != unknown[0])
-    sizes[unknown[0]] = have - rest
+        return rest == have
+    sizes[unknown] = have - rest
     return have >= rest
 
 
 def _size(expression: str, sizes: Sizes) -> int:
-    return sum(_product(term, sizes) for term in expression.split("+"))
+    return sum(number * prod(sizes[factor] for factor in factors) for number, factors in _terms(expression))
 
 
-def _product(term: str, sizes: Sizes) -> int:
-    made = 1
-    for factor in term.split("*"):
-        made *= int(factor) if factor.isdigit() else sizes[factor]
-    return made
+@cache
+def _terms(expression: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
+    """Read a sum of products: a number and names of sizes per term."""
+    made = []
+    for term in expression.split("+"):
+        factors = term.split("*")
+        made.append((prod(int(f) for f in factors if f.isdigit()), tuple(f for f in factors if not f.isdigit())))
+    return tuple(made)
 
 
 @contextmanager
@@ -262,37 +292,80 @@ def conforms(value: Any, hint: Any) -> bool:
 
     ``int`` excludes bool, ``float`` takes whole numbers too.
     """
+    return _test(hint)(value)
+
+
+Test = Callable[[Any], bool]
+_PLAIN: dict[Any, frozenset[type]] = {
+    int: frozenset({int}),
+    float: frozenset({int, float}),
+    str: frozenset({str}),
+    bool: frozenset({bool}),
+    None: frozenset({types.NoneType}),
+    types.NoneType: frozenset({types.NoneType}),
+}
+"""Types that are surely what a hint says: a list that holds no others needs no look at each item."""
+
+
+@cache
+def _test(hint: Any) -> Test:
+    """Return the test of a hint: hints are few, and reading one takes longer than testing a value."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
-        return True
+        return lambda value: True
     if typing.is_typeddict(hint):
-        return _conforms_typed_dict(value, hint)
+        return _typed_dict_test({key: _test(one) for key, one in typing.get_type_hints(hint).items()})
     if origin in (typing.Union, types.UnionType):
-        return any(conforms(value, option) for option in inner)
+        plain, options = _plain_types(hint), [_test(option) for option in inner]
+        return lambda value: type(value) in plain or any(option(value) for option in options)
     if origin is typing.Literal:
-        return any(value == option and type(value) is type(option) for option in inner)
-    if origin in (list, tuple, dict):
-        kind = (list, tuple) if origin is tuple else origin  # JSON has no tuples
-        return isinstance(value, kind) and _conforms_inside(value, origin, inner)
-    if hint is None or hint is types.NoneType:
-        return value is None
-    if hint in (int, float):
-        return isinstance(value, (int, float) if hint is float else int) and not isinstance(value, bool)
-    return isinstance(value, hint)
-
-
-def _conforms_inside(value: Any, origin: Any, inner: tuple[Any, ...]) -> bool:
+        return lambda value: any(value == option and type(value) is type(option) for option in inner)
     if origin is dict:
-        return all(conforms(k, inner[0]) and conforms(v, inner[1]) for k, v in value.items())
+        keys, values = _each(inner[0]), _each(inner[1])
+        return lambda value: isinstance(value, dict) and keys(value) and values(value.values())
     if origin is tuple and inner[-1] is not Ellipsis:
-        return len(value) == len(inner) and all(map(conforms, value, inner))
-    return all(conforms(item, inner[0]) for item in value)
+        tests = [_test(one) for one in inner]
+        return lambda value: (
+            isinstance(value, (list, tuple))
+            and len(value) == len(tests)
+            and all(test(v) for test, v in zip(tests, value))
+        )
+    if origin in (list, tuple):
+        kinds, items = ((list, tuple) if origin is tuple else list), _each(inner[0])  # JSON has no tuples
+        return lambda value: isinstance(value, kinds) and items(value)
+    if hint is None or hint is types.NoneType:
+        return lambda value: value is None
+    if hint in (int, float):
+        numbers = (int, float) if hint is float else int
+        return lambda value: isinstance(value, numbers) and not isinstance(value, bool)
+    return lambda value: isinstance(value, hint)
 
 
-def _conforms_typed_dict(value: Any, hint: Any) -> bool:
-    wanted = typing.get_type_hints(hint)
-    return (
-        isinstance(value, dict) and set(value) == set(wanted) and all(conforms(value[k], wanted[k]) for k in wanted)
+def _each(hint: Any) -> Test:
+    """Return the test of all items of a collection."""
+    plain, test = _plain_types(hint), _test(hint)
+    inner = typing.get_args(hint)
+    if typing.get_origin(hint) is tuple and inner[-1] is not Ellipsis:  # a table: column by column
+        columns = [_each(one) for one in inner]
+        return lambda rows: (
+            set(map(type, rows)) <= {list, tuple}
+            and set(map(len, rows)) <= {len(columns)}
+            and all(column(values) for column, values in zip(columns, zip(*rows)))
+        )
+    return lambda values: set(map(type, values)) <= plain or all(map(test, values))
+
+
+def _plain_types(hint: Any) -> frozenset[type]:
+    if typing.get_origin(hint) in (typing.Union, types.UnionType):
+        return frozenset().union(*map(_plain_types, typing.get_args(hint)))
+    return _PLAIN.get(hint, frozenset()) if isinstance(hint, type | None) else frozenset()
+
+
+def _typed_dict_test(wanted: dict[str, Test]) -> Test:
+    return lambda value: (
+        isinstance(value, dict)
+        and value.keys() == wanted.keys()
+        and all(test(value[key]) for key, test in wanted.items())
     )
 
 

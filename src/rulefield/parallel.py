@@ -24,6 +24,8 @@ MOST_SHARDS = 64
 # Scores of labels in one shard: enough that zeroing and adding up its gradient is a small part of its work.
 LEAST_SCORES = 750_000
 
+MOST_THREADS = 64
+"""Per core: more only cost memory, and a system may not have them."""
 RETRIES = 3
 """How often a cluster tries a task again whose function failed by surprise."""
 PATIENCE = 1.0
@@ -56,7 +58,7 @@ def n_threads(n_jobs: int | None) -> int:
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise InputError(f"n_jobs must be a whole number of threads, or -1 for one per core; got {n_jobs!r}.")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, int(n_jobs) if n_jobs > 0 else cores + 1 + int(n_jobs))
+    return min(max(1, int(n_jobs) if n_jobs > 0 else cores + 1 + int(n_jobs)), MOST_THREADS * cores)
 
 
 class Executor(Protocol):

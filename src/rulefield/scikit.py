@@ -13,10 +13,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from rulefield.exceptions import InputError
+
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator as _Typed
 else:
     _Typed = object
+
+
+LARGEST_SEED = 2**32 - 1
+"""What numpy's RandomState takes."""
 
 
 class Estimator(_Typed):
@@ -156,8 +162,10 @@ def check_random_state(seed: Any) -> np.random.RandomState:
     """Return a generator for a seed: None is numpy's own, a generator itself."""
     if seed is None or seed is np.random:
         return np.random.mtrand._rand
-    if isinstance(seed, (int, np.integer)):
+    if isinstance(seed, (int, np.integer)) and 0 <= seed <= LARGEST_SEED:
         return np.random.RandomState(seed)
     if isinstance(seed, np.random.RandomState):
         return seed
-    raise ValueError(f"{seed!r} cannot be used to seed a numpy.random.RandomState instance")
+    raise InputError(
+        f"random_state must be None, a whole number from 0 to {LARGEST_SEED} or a RandomState; got {seed!r:.60}."
+    )

@@ -167,6 +167,31 @@ def test_json_forms_are_told_by_their_first_record(name, tmp_path):
         ('<!DOCTYPE a [<!ENTITY x "y">]><a><b>&x;</b></a>', "xml", "entity"),
         ("a\tb\na\n", "columns", "line 2: 1 columns where the first has 2"),
         ("9" * 5000 + "\ta" + "\t_" * 8 + "\n", "conllu", "a token's id must be a number or a range"),
+        (
+            '{"text": "Ada", "tokens": [{"start": 0, "end": 99999999999}]}',
+            "prodigy",
+            "token 0 .* text of 3 characters",
+        ),
+        (
+            '{"text": "Ada", "tokens": [{"start": 0, "end": 1e999}]}',
+            "prodigy",
+            'line 1: field "tokens" must be a list of',
+        ),
+        (
+            '{"text": "Ada", "tokens": [{"start": 0, "end": 2}, {"start": 1, "end": 3}]}',
+            "prodigy",
+            "token 1 .* overlaps",
+        ),
+        (
+            '{"text": "A", "spans": [{"start": 0, "end": 1, "label": "x", "score": "y"}]}',
+            "prodigy",
+            "score .* finite",
+        ),
+        (
+            '[{"data": {"text": "Ada"}, "annotations": true}]',
+            "label-studio",
+            '"annotations" must be a list of objects',
+        ),
         ("1\ta\n", "conllu", "line 1: 2 columns where CoNLL-U has 10"),
     ],
 )
@@ -264,3 +289,26 @@ def test_damaged_doc_bins_are_refused(tmp_path):
         path.write_bytes(data)
         with pytest.raises(InputError, match="t.spacy"):
             list(read_documents(path))
+
+
+def test_numbers_of_thousands_of_digits_are_refused_or_kept_as_text(tmp_path):
+    (tmp_path / "a.txt").write_text("Ada")
+    (tmp_path / "a.ann").write_text(f"T1\tname 0 {'9' * 5000}\tAda\n")
+    with pytest.raises(InputError, match="a span begins and ends at whole numbers"):
+        list(read_documents(tmp_path))
+    named = Document("Ada", (), name="9" * 5000)
+    write_documents([named], tmp_path / "b.json", "label-studio")
+    assert list(read_documents(tmp_path / "b.json")) == [named]
+
+
+def test_what_other_formats_hold_besides_does_not_become_labels(tmp_path):
+    """Records of one tool have fields that mean something else in another's: they are left out there, not mixed up."""
+    (tmp_path / "a.jsonl").write_text(
+        '{"text": "Ada", "spans": [], "label": "x", "data": 3, "tag": "<b>", "id": "7"}\n'
+    )
+    read = list(read_documents(tmp_path / "a.jsonl", "prodigy"))
+    for name in ("doccano", "label-studio", "xml", "table"):
+        path = tmp_path / (f"out.{name}" if name != "table" else "out.csv")
+        write_documents(read, path, name)
+        again = list(read_documents(path, name))
+        assert [(doc.text, doc.spans, doc.name) for doc in again] == [("Ada", (), "7")], name

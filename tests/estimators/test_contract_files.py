@@ -5,6 +5,7 @@ import pytest
 import rulefield as rf
 from oracles.contract import fitted, over, over_all, plain, quiet_fit, same
 from rulefield import exceptions
+from rulefield.persistence import load_model, model_to_bytes
 
 # --- files --------------------------------------------------------------------------------------------
 
@@ -51,3 +52,22 @@ def test_what_a_file_cannot_hold_is_refused(case):
     setattr(model, name, object())
     with pytest.raises(exceptions.ModelFileError, match=f"^{name} of this {case.name} is a object"):
         model.to_bytes()
+
+
+@over_all
+def test_numbers_that_no_seed_or_word_can_be_are_refused(case):
+    """A seed of numpy is below 2^32, what kernels count with below 2^63, a float below 2^1024."""
+    kind, arrays, metadata = load_model(fitted(case).to_bytes())
+    params = metadata["params"]
+    numbers = {n for n, value in params.items() if type(value) in (int, float)} - {"n_jobs"}
+    for name in numbers | ({"random_state"} & set(params)):
+        for value in (
+            10**400,
+            *([2**63] if type(params[name]) is int else []),
+            *([-1, 2**32] * (name == "random_state")),
+        ):
+            with pytest.raises(exceptions.ModelFileError, match=f"{name} must be "):
+                rf.load(model_to_bytes(kind, arrays, metadata | {"params": params | {name: value}}))
+    if hasattr(case.cls, "sample"):
+        with pytest.raises(exceptions.InputError, match="random_state must be .* to 4294967295"):
+            fitted(case).sample(case.data()[0][:2], random_state=2**32)

@@ -4,6 +4,7 @@ from typing import Any
 
 from rulefield.cli.corpus import FileContents, form_of, read_corpus
 from rulefield.cli.opened import words
+from rulefield.data.limits import is_whole
 from rulefield.exceptions import InputError, LabelError
 
 UNKNOWN = "_"
@@ -20,7 +21,7 @@ def parse_tasks(text: str | None) -> Tasks:
     tasks: Tasks = {}
     for part in text.split(","):
         name, equals, column = (piece.strip() for piece in part.partition("="))
-        if not name or (equals and not column.isdigit()):
+        if not name or (equals and not is_whole(column)):
             raise InputError(f"--tasks must read name=column,name=column, such as ner=3,pos=1; got {text!r}.")
         if name in tasks:
             raise InputError(f"--tasks names the task {name!r} twice.")

@@ -27,7 +27,7 @@ class Document:
         Labelled spans in order of start and end; None where the text is not annotated (an empty tuple says that nothing is
         labelled).
     tokens : tuple of (start, end), or None
-        Where a file came with tokens: their characters.
+        Where a file came with tokens: their characters, from left to right.
     name : str, optional
         What the file calls this text (an id, a number, a file name).
     extra : mapping
@@ -43,6 +43,7 @@ class Document:
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):
             raise InputError(f"a text must be a string; got {type(self.text).__name__}.")
+        self._check_tokens()
         if self.spans is None:
             return
         spans = tuple(sorted((TextSpan(*span) for span in self.spans), key=lambda s: (s.start, s.end, s.label)))
@@ -53,6 +54,16 @@ class Document:
                     f"characters; spans count characters from 0 and end after their last one."
                 )
         object.__setattr__(self, "spans", spans)
+
+    def _check_tokens(self) -> None:
+        before = 0
+        for number, (start, end) in enumerate(self.tokens or ()):
+            if not before <= start <= end <= len(self.text):
+                raise InputError(
+                    f"token {number} from {start} to {end} overlaps the one before it or does not lie in a text of "
+                    f"{len(self.text)} characters; tokens count characters from 0, from left to right."
+                )
+            before = end
 
 
 def joined(words: list[str], spaces: list[bool] | None = None) -> tuple[str, tuple[tuple[int, int], ...]]:

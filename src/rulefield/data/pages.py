@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from rulefield.data.limits import WAY_OUT, usable
+from rulefield.data.limits import LARGEST_FEATURE, WAY_OUT, usable
 from rulefield.exceptions import InputError
 
 LINE = "line"
@@ -58,10 +58,12 @@ class Page:
         put(self, "separators", separators)
         for k, side in enumerate(("width", "height")):
             ends = np.concatenate([boxes[:, 2 + k], separators[:, 2 + k], [0.0]])
-            given = float(getattr(self, side))
-            if not (np.isfinite(given) and given >= 0):
-                raise InputError(f"{side} of a page must be a finite number >= 0; got {getattr(self, side)!r}.")
-            put(self, side, given or float(ends.max()) or 1.0)
+            given = getattr(self, side)
+            if not isinstance(given, int | float | np.number) or not 0 <= given <= LARGEST_FEATURE:
+                raise InputError(
+                    f"{side} of a page must be a number from 0 to {LARGEST_FEATURE:g}; got {getattr(self, side)!r:.60}."
+                )
+            put(self, side, float(given) or float(ends.max()) or 1.0)
         put(self, "types", (LINE,) * n if self.types is None else tuple(self.types))
         for name in ("types", "texts", "labels", "ids"):
             if (value := getattr(self, name)) is not None:
@@ -89,7 +91,7 @@ class Page:
 def _rectangles(value: Any, what: str) -> np.ndarray:
     try:
         array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{what} of a page must be numbers of shape (n, 4): left, top, right, bottom.") from None
     if array.size == 0:
         array = array.reshape(0, 4)
@@ -109,7 +111,10 @@ def _rectangles(value: Any, what: str) -> np.ndarray:
 
 
 def _parents(value: Any, n: int) -> np.ndarray:
-    array = np.full(n, -1, dtype=np.int64) if value is None else np.asarray(value, dtype=np.int64)
+    try:
+        array = np.full(n, -1, dtype=np.int64) if value is None else np.asarray(value, dtype=np.int64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError("parents of a page must be numbers of its boxes, or -1.") from None
     _check_length("parents", len(array), n)
     if len(array) and (array.min() < -1 or array.max() >= n or (array == np.arange(n)).any()):
         raise InputError(f"parents of a page must be numbers of other boxes (0 to {n - 1}), or -1.")

@@ -76,7 +76,10 @@ class Scored(Sequence[Any]):
 
 def checked_scores(scores: Any, name: str, n_labels: int | None = None) -> np.ndarray:
     """Return log-scores as float64 of shape (n_tokens, n_labels), or say what is wrong with them."""
-    made = np.array(scores, dtype=np.float64)
+    try:
+        made = np.array(scores, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InputError(f"{name} must be numbers that doubles can hold ({error}).") from None
     if made.size == 0:
         made = made.reshape(0, n_labels or 0)
     if made.ndim != 2 or (n_labels is not None and made.shape[1] != n_labels):

@@ -183,7 +183,7 @@ def _as_entries(matrix: Any) -> Any:
         return rows
     try:
         dense = np.ascontiguousarray(matrix, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InputError(
             f"the feature matrix must be numeric, sparse or dense; got {type(matrix).__name__}."
         ) from error

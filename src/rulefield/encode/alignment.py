@@ -5,6 +5,7 @@ three things happens, by the user's choice, never in silence: the span is widene
 is cut in two (``"split"``), or the document is refused (``"raise"``).
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -50,7 +51,7 @@ def align(document: Document, tokenizer: Tokenizer, scheme: str | None = "BIO", 
 
     Notes
     -----
-    O(tokens + spans x tokens of a span).
+    O(tokens + spans x (tokens of a span + log tokens)).
     """
     if on_cut not in ON_CUT:
         raise InputError(f"on_cut must be one of {', '.join(map(repr, ON_CUT))}; got {on_cut!r}.")
@@ -68,12 +69,14 @@ def align(document: Document, tokenizer: Tokenizer, scheme: str | None = "BIO", 
 
 
 def _cuts(document: Document, places: list[Place]) -> list[Cut]:
-    starts = {start: place for place in places for start in range(place[0] + 1, place[1])}
+    starts = [start for start, _ in places]
     found = []
     for span in document.spans or ():
         for edge in (span.start, span.end):
-            if edge in starts:
-                token = starts[edge]
+            token = (
+                places[bisect_left(starts, edge) - 1] if places else (0, 0)
+            )  # the last that begins before the edge
+            if token[0] < edge < token[1]:
                 found.append(Cut(span, token, document.text[token[0] : token[1]]))
     return found
 
@@ -98,10 +101,11 @@ def _paths(found: Sequence[TextSpan], places: list[Place]) -> list[list[tuple[st
     """For each token the spans that cover it, outermost first, as (B or I, label)."""
     paths: list[list[tuple[str, str]]] = [[] for _ in places]
     open_until: list[tuple[int, TextSpan]] = []
+    starts, ends = [start for start, _ in places], [end for _, end in places]
     for span in sorted(found, key=lambda s: (s.start, -s.end)):
         if SEPARATOR in span.label:
             raise InputError(f"label {span.label!r} holds {SEPARATOR!r}, which separates levels; rename it.")
-        covered = [t for t, (start, end) in enumerate(places) if start < span.end and end > span.start]
+        covered = range(bisect_right(ends, span.start), bisect_left(starts, span.end))
         while open_until and open_until[-1][0] <= span.start:
             open_until.pop()
         if open_until and span.end > open_until[-1][0]:

@@ -7,6 +7,7 @@ An estimator writes down ``_parameters = {"l2": number(), "solver": one_of("lbfg
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
+from sys import float_info
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ import numpy as np
 from rulefield.encode.schemes import as_scheme
 from rulefield.exceptions import InputError
 from rulefield.parallel import n_threads
+from rulefield.scikit import LARGEST_SEED
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,8 @@ class Requirement:
     holds: Callable[[Any], bool]
 
 
+LARGEST_WHOLE = 2**63 - 1
+"""What compiled code can count to."""
 Table = Mapping[str, Requirement]
 
 
@@ -53,8 +57,8 @@ def number(least: float = 0.0, most: float = np.inf, *, above: bool = False) -> 
     """Return the requirement of a finite number >= ``least`` (> with ``above``) and <= ``most``."""
 
     def holds(value: object) -> bool:
-        if isinstance(value, bool) or not isinstance(value, Real) or not np.isfinite(float(value)):
-            return False
+        if isinstance(value, bool) or not isinstance(value, Real) or not abs(value) <= float_info.max:  # type: ignore[operator]
+            return False  # a whole number of 400 digits is no float
         given = float(value)
         return (given > least if above else given >= least) and given <= most
 
@@ -62,11 +66,12 @@ def number(least: float = 0.0, most: float = np.inf, *, above: bool = False) -> 
     return Requirement(f"a finite number {limit}", holds)
 
 
-def whole(least: int) -> Requirement:
-    """Return the requirement of a whole number >= ``least``."""
+def whole(least: int, most: int = LARGEST_WHOLE) -> Requirement:
+    """Return the requirement of a whole number from ``least`` to ``most``."""
+    limit = f">= {least}" if most == LARGEST_WHOLE else f"from {least} to {most}"
     return Requirement(
-        f"a whole number >= {least}",
-        lambda value: isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= least,
+        f"a whole number {limit}",
+        lambda value: isinstance(value, Integral) and not isinstance(value, bool) and least <= int(value) <= most,
     )
 
 
@@ -129,7 +134,7 @@ FLAG = instance_of("True or False", bool, np.bool_)
 LABEL = instance_of("one label (a string or a number)", str, int, float, np.generic)
 N_JOBS = Requirement("a whole number of threads, or -1 for all cores", _is_thread_count)
 ON_INFEASIBLE = one_of("raise", "relax")
-RANDOM_STATE = optional(instance_of("a whole number or a RandomState", Integral, np.random.RandomState))
+RANDOM_STATE = optional(either(whole(0, LARGEST_SEED), instance_of("a RandomState", np.random.RandomState)))
 RULES = optional(
     Requirement(
         "a list of rules",

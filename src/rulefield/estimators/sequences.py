@@ -114,7 +114,7 @@ def checked_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray | Non
         return None
     try:
         weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(
             "sample_weight must be one number per sequence; give held-out data by name: X_dev=, y_dev=."
         ) from None

@@ -105,6 +105,9 @@ def test_pdf_lines_and_rulings_are_read(tmp_path):
         ("a.xml", "<PcGts><Page", "is not XML"),
         ("a.xml", '<?xml version="1.0" encoding="no-such"?><PcGts/>', "is not XML"),
         ("a.xml", "<other/>", "no known form"),
+        ("a.jsonl", '{"lines": [{"box": [0, 0, 1, %s]}]}' % ("9" * 400), "boxes of a page must be numbers"),
+        ("a.jsonl", '{"lines": [], "width": %s}' % ("9" * 400), "width of a page must be a number from 0 to"),
+        ("a.jsonl", '{"lines": [{"box": [0, 0, 1, 1], "parent": %s}]}' % ("9" * 400), "parents of a page must be"),
         ("a.xml", '<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>', "refused"),
         ("a.xml", '<PcGts><Page imageWidth="x" imageHeight="1"/></PcGts>', "imageWidth"),
         (

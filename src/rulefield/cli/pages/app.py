@@ -19,6 +19,7 @@ from starlette.routing import Route
 import rulefield
 from rulefield.cli.pages.batching import Batches
 from rulefield.cli.pages.workbench import LONGEST_TEXT, MOST_TEXTS, Workbench
+from rulefield.data.limits import is_whole
 from rulefield.encode.formats.label_studio import _as_task
 from rulefield.exceptions import InputError, RulefieldError
 from rulefield.report.marks import render
@@ -111,7 +112,7 @@ class Guard:
             if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
                 return _sentence("send JSON: Content-Type: application/json.", 415)
             length = request.headers.get("content-length", "")
-            if not length.isdigit():
+            if not is_whole(length):
                 return _sentence("send the length of the body (Content-Length).", 411)
             if int(length) > LARGEST_BODY:
                 return _sentence(f"the body must have at most {LARGEST_BODY:,} bytes; got {int(length):,}.", 413)

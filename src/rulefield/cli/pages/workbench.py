@@ -250,7 +250,7 @@ class Workbench:
         labels, last = ["O"] * n, 0
         try:
             found = sorted(Span(int(a), int(b), str(kind)) for a, b, kind in marks)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InputError("spans must be a list of [first token, after the last token, type].") from None
         for a, b, kind in found:
             if not last <= a < b <= n:

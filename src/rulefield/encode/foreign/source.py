@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
+from rulefield.data.limits import is_whole
 from rulefield.exceptions import ModelFileError
-
-MOST_DIGITS = 18
 
 
 def bytes_of(source: str | Path | bytes) -> tuple[bytes, str]:
@@ -19,7 +18,7 @@ def bytes_of(source: str | Path | bytes) -> tuple[bytes, str]:
 
 def whole_number(text: str | bytes, what: str, where: str) -> int:
     """Return a number >= 0 that a text file holds."""
-    if not text.isdigit() or not text.isascii() or len(text) > MOST_DIGITS:
+    if not is_whole(text):
         shown = text[:20].decode("latin-1") if isinstance(text, bytes) else text[:20]
         raise ModelFileError(f"{where} is damaged: {what} must be a whole number; got {shown!r}.")
     return int(text)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rulefield.data.documents import Document, TextSpan
+from rulefield.data.limits import LARGEST_OUTPUT
 from rulefield.data.source import Source
 from rulefield.exceptions import InputError
 
@@ -90,6 +91,8 @@ def span_of(start: Any, end: Any, label: Any, place: str, score: Any = None) -> 
         raise bad_record(place, f"a span must begin and end at whole numbers; got {start!r:.40} and {end!r:.40}.")
     if not isinstance(label, str) or not label:
         raise bad_record(place, f"the label of the span at {start} must be a string; got {label!r:.40}.")
+    if score is not None and not (type(score) in (int, float) and abs(score) <= LARGEST_OUTPUT):
+        raise bad_record(place, f"the score of the span at {start} must be a finite number; got {score!r:.40}.")
     return TextSpan(start, end, label, None if score is None else float(score))
 
 
@@ -104,6 +107,11 @@ def document(place: str, text: str, spans: Any, **more: Any) -> Document:
 def as_name(value: Any) -> str | None:
     """Return what a record calls itself, as a string."""
     return None if value is None else str(value)
+
+
+def with_extra(record: dict[str, Any], doc: Document, own: Iterable[str]) -> dict[str, Any]:
+    """Put back what the record held besides; ``own`` are the names that the format gives a meaning of its own."""
+    return record | {key: value for key, value in doc.extra.items() if key not in own}
 
 
 def compact(record: Any) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from rulefield.data.documents import Document, TextSpan
+from rulefield.data.limits import is_whole
 from rulefield.data.source import Source
 from rulefield.encode.formats.base import Format, bad_record, document
 from rulefield.exceptions import InputError
@@ -40,7 +41,7 @@ def _spans(source: Source) -> Iterator[TextSpan]:
                 place, f"{words[0]!r} has several pieces ({words[1]}), which a chain cannot label; mark each alone."
             )
         bounds = words[1].split(" ")
-        if len(bounds) != 2 or not all(b.isdecimal() for b in bounds):
+        if len(bounds) != 2 or not all(map(is_whole, bounds)):
             raise bad_record(place, f"a span begins and ends at whole numbers; got {words[1]!r:.40}.")
         yield TextSpan(int(bounds[0]), int(bounds[1]), words[0])
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from rulefield.data.documents import Document, joined
+from rulefield.data.limits import is_whole
 from rulefield.data.source import Source
 from rulefield.encode.alignment import spans_of, tagged
 from rulefield.encode.formats.base import Format, bad_record, document
@@ -11,7 +12,6 @@ from rulefield.outputs import whole_file
 
 COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel", "deps", "misc")
 KEY = "NER"
-MOST_DIGITS = 40  # of an id or a range: longer numbers are no place in a sentence
 
 
 def read(source: Source) -> Iterator[Document]:
@@ -60,7 +60,7 @@ def _surface(rows: list[list[str]], place: str) -> Iterator[list[str]]:
         if "." in number:
             continue
         begin, dash, end = number.partition("-")
-        if not begin.isdecimal() or (dash and not end.isdecimal()) or len(number) > MOST_DIGITS:
+        if not is_whole(begin) or (dash and not is_whole(end)):
             raise bad_record(place, f"a token's id must be a number or a range; got {number[:60]!r}.")
         if dash:
             last = int(end)

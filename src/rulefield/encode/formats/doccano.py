@@ -14,10 +14,12 @@ from rulefield.encode.formats.base import (
     json_records,
     span_of,
     text_of,
+    with_extra,
 )
 from rulefield.outputs import whole_file
 
 _KEYS = ("label", "labels", "entities")
+_OWN = ("id", "text", *_KEYS)
 
 
 def recognizes(record: Any) -> bool:
@@ -36,7 +38,7 @@ def read(source: Source) -> Iterator[Document]:
         marks = None if key is None else record[key]
         if marks is not None and not isinstance(marks, list):
             raise bad_record(place, f'field "{key}" must be a list; got {marks!r:.60}.')
-        extra = {k: v for k, v in record.items() if k not in ("id", "text", *_KEYS)}
+        extra = {k: v for k, v in record.items() if k not in _OWN}
         spans = None if marks is None else [_span(mark, f'{place}, field "{key}"') for mark in marks]
         text = text_of(record, "text", place)
         yield document(place, text, spans, name=as_name(record.get("id")), extra=extra)
@@ -58,7 +60,7 @@ def write(documents: Iterable[Document], path: str) -> None:
             record["text"] = doc.text
             if doc.spans is not None:
                 record["label"] = [[span.start, span.end, span.label] for span in doc.spans]
-            file.write(compact({**record, **doc.extra}) + "\n")
+            file.write(compact(with_extra(record, doc, _OWN)) + "\n")
 
 
 FORMAT = Format("doccano", "doccano's JSON lines", (".jsonl", ".json"), read, write, recognizes)

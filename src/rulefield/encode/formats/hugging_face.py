@@ -57,8 +57,8 @@ def _names_beside(source: Source) -> list[str] | None:
     try:
         features = json.loads(info.read_text(encoding="utf-8"))["features"]
         feature = next(features[key] for key in _KEYS if key in features)
-        return list(feature.get("feature", feature)["names"])
-    except (ValueError, KeyError, StopIteration, TypeError):
+        return [str(name) for name in feature.get("feature", feature)["names"]]
+    except (ValueError, KeyError, StopIteration, TypeError, AttributeError, RecursionError):
         return None
 
 

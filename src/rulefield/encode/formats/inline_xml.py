@@ -23,7 +23,7 @@ def read(source: Source) -> Iterator[Document]:
         pieces: list[str] = []
         spans: list[TextSpan] = []
         try:
-            _walk(record, pieces, spans)
+            _walk(record, 0, pieces, spans)
         except RecursionError:
             raise bad_record(place, "elements are nested too deeply.") from None
         annotated = spans or record.get("labelled") != "no"
@@ -31,17 +31,19 @@ def read(source: Source) -> Iterator[Document]:
         yield document(place, "".join(pieces), spans if annotated else None, name=record.get("id"), extra=extra)
 
 
-def _walk(element: Any, pieces: list[str], spans: list[TextSpan]) -> None:
+def _walk(element: Any, at: int, pieces: list[str], spans: list[TextSpan]) -> int:
+    """Add the pieces of an element's text, which begins ``at`` this character, and its spans; return where it ends."""
     pieces.append(element.text or "")
+    end = at + len(pieces[-1])
     for child in element:
-        start = sum(map(len, pieces))
-        pieces[:] = ["".join(pieces)]
-        _walk(child, pieces, spans)
-        end = sum(map(len, pieces))
+        start = end
+        end = _walk(child, start, pieces, spans)
         label = child.get("label") if child.tag == _SPAN and child.get("label") else child.tag
         if end > start:
             spans.append(TextSpan(start, end, str(label)))
         pieces.append(child.tail or "")
+        end += len(pieces[-1])
+    return end
 
 
 def write(documents: Iterable[Document], path: str) -> None:
@@ -50,6 +52,7 @@ def write(documents: Iterable[Document], path: str) -> None:
         file.write('<?xml version="1.0" encoding="UTF-8"?>\n<texts>\n')
         for doc in documents:
             tag = str(doc.extra.get("tag", "text"))
+            tag = tag if _NAME.fullmatch(tag) else "text"
             name = "" if doc.name is None else f" id={_attribute(doc.name)}"
             state = ' labelled="no"' if doc.spans is None else ""
             file.write(f"<{tag}{name}{state}>{_marked(doc)}</{tag}>\n")

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from rulefield.data.documents import Document, TextSpan
+from rulefield.data.limits import is_whole
 from rulefield.data.source import Source
 from rulefield.encode.formats.base import Format, as_name, bad_record, document, json_records, span_of, text_of
 from rulefield.outputs import whole_file
@@ -66,15 +67,22 @@ def _text_field(data: Mapping[str, Any], place: str) -> str:
 
 
 def _results(task: Mapping[str, Any], place: str) -> list[Any] | None:
-    done = [a for a in task.get("annotations") or task.get("completions") or () if isinstance(a, dict)]
+    done = _objects(task, "annotations", place) or _objects(task, "completions", place)
     done = [a for a in done if not a.get("was_cancelled")]
-    chosen = done or [p for p in task.get("predictions") or () if isinstance(p, dict)]
+    chosen = done or _objects(task, "predictions", place)
     if not chosen:
         return None
     results = chosen[-1].get("result")
     if not isinstance(results, list):
         raise bad_record(place, f'field "result" must be a list; got {results!r:.60}.')
     return results
+
+
+def _objects(task: Mapping[str, Any], key: str, place: str) -> list[dict[str, Any]]:
+    found = task.get(key) or []
+    if not isinstance(found, list) or not all(isinstance(one, dict) for one in found):
+        raise bad_record(place, f'field "{key}" must be a list of objects; got {found!r:.60}.')
+    return found
 
 
 def _result_spans(result: Any, place: str) -> list[TextSpan]:
@@ -100,8 +108,9 @@ def write(documents: Iterable[Document], path: str) -> None:
 
 
 def _as_task(doc: Document) -> dict[str, Any]:
-    task: dict[str, Any] = {} if doc.name is None else {"id": int(doc.name) if doc.name.isdecimal() else doc.name}
-    task["data"] = {**doc.extra.get("data", {}), "text": doc.text}
+    task: dict[str, Any] = {} if doc.name is None else {"id": int(doc.name) if is_whole(doc.name) else doc.name}
+    data = doc.extra.get("data")
+    task["data"] = {**(data if isinstance(data, dict) else {}), "text": doc.text}
     if doc.spans is None:
         return task
     results = [_as_result(doc.text, i, span) for i, span in enumerate(doc.spans)]

@@ -14,6 +14,7 @@ from rulefield.encode.formats.base import (
     json_records,
     span_of,
     text_of,
+    with_extra,
 )
 from rulefield.outputs import whole_file
 
@@ -48,10 +49,12 @@ def read(source: Source) -> Iterator[Document]:
 def _tokens(tokens: Any, place: str) -> tuple[tuple[int, int], ...] | None:
     if tokens is None:
         return None
-    try:
-        return tuple((int(token["start"]), int(token["end"])) for token in tokens)
-    except (TypeError, KeyError, ValueError):
-        raise bad_record(place, 'field "tokens" must be a list of objects with "start" and "end".') from None
+    made: list[tuple[int, int]] = []
+    for token in tokens if isinstance(tokens, list) else [None]:
+        if not isinstance(token, dict) or type(token.get("start")) is not int or type(token.get("end")) is not int:
+            raise bad_record(place, 'field "tokens" must be a list of objects with whole numbers "start" and "end".')
+        made.append((token["start"], token["end"]))
+    return tuple(made)
 
 
 def write(documents: Iterable[Document], path: str) -> None:
@@ -65,7 +68,7 @@ def write(documents: Iterable[Document], path: str) -> None:
                 record["tokens"] = [{"text": doc.text[a:b], "start": a, "end": b, "id": i} for i, (a, b) in places]
             if doc.spans is not None:
                 record["spans"] = [_mark(*span) for span in doc.spans]
-            file.write(compact({**record, **doc.extra}) + "\n")
+            file.write(compact(with_extra(record, doc, _KNOWN)) + "\n")
 
 
 def _mark(start: int, end: int, label: str, score: float | None) -> dict[str, Any]:

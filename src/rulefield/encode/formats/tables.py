@@ -10,7 +10,7 @@ from typing import Any
 
 from rulefield.data.documents import Document
 from rulefield.data.source import Source
-from rulefield.encode.formats.base import Format, as_name, bad_record, document, parsed, span_of
+from rulefield.encode.formats.base import Format, as_name, bad_record, document, parsed, span_of, with_extra
 from rulefield.exceptions import InputError
 from rulefield.outputs import check_output, whole_file
 
@@ -125,7 +125,7 @@ def _row(doc: Document) -> dict[str, Any]:
     row[TEXT] = doc.text
     if doc.spans is not None:
         row[SPANS] = json.dumps([[s.start, s.end, s.label] for s in doc.spans], ensure_ascii=False)
-    return {**row, **doc.extra}
+    return with_extra(row, doc, (TEXT, SPANS, NAME))
 
 
 def _write_parquet(rows: list[dict[str, Any]], names: list[str], path: str) -> None:

@@ -10,7 +10,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.graphs import TypedGraph
-from rulefield.data.pages import Page
+from rulefield.data.pages import Label, Page
 from rulefield.encode.documents.graphs import PAGE, BoxScales, Document, DocumentEncoder
 from rulefield.encode.documents.layout import BELOW, RIGHT
 from rulefield.encode.documents.scaling import QuantileScale
@@ -179,8 +179,12 @@ class DocumentTagger(SavedModel):
         model.labels = {**hidden, **(model.labels or {})}
         self.model_ = model.fit([encoder.graph(pages) for pages in documents], given, sample_weight, groups=groups)
         self._encoder, self._labelled = encoder, sorted(known)
-        self.classes_ = sorted({x for kind in self._labelled for x in model.classes_[kind].tolist()}, key=str)
+        self.classes_ = self._known_labels()
         return self
+
+    def _known_labels(self) -> list[Label]:
+        found = {label for kind in self._labelled for label in self.model_.classes_[kind].tolist()}
+        return sorted(found, key=str)
 
     def _new_encoder(self) -> DocumentEncoder:
         nodes = self.separator_states > 0
@@ -363,6 +367,7 @@ class DocumentTagger(SavedModel):
                 good = False
             else:
                 good = all(graph.nodes[kind].shape[1] == width for kind, width in known.items())
+                good = good and self.classes_ == self._known_labels()
         if not good:
             raise ModelFileError("the boxes of the model file do not fit its model; save the model again.")
 

@@ -226,7 +226,8 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         labels = metadata["labels"]
         values = class_values(labels)
         self._labels = LabelCodes(values, labels["flat"])
-        if not 0 <= labels["outputs"] <= MOST_OUTPUTS or self._task != restored_task(self._layout):
+        most = 0 if labels["flat"] else MOST_OUTPUTS
+        if not 0 <= labels["outputs"] <= most or self._task != restored_task(self._layout):
             raise ModelFileError("the labels of the model file do not fit its weights; save the model again.")
         self.classes_ = [values] * labels["outputs"] if labels["outputs"] else values
 

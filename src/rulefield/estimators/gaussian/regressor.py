@@ -160,7 +160,9 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         units = {"center": self.center_, "scale": self.scale_}
         forms = {"center": weights("outputs"), "scale": Form(("float64",), ("outputs",), least=1e-300)}
         sizes = check_arrays(units, forms, {})
-        if self.model_.n_nodes and sizes["outputs"] not in (1, self.model_.n_nodes):
+        if (self._flat and sizes["outputs"] > 1) or (
+            self.model_.n_nodes and sizes["outputs"] not in (1, self.model_.n_nodes)
+        ):
             raise ModelFileError(f"the model file scales {sizes['outputs']} outputs; save the model again.")
         if self._task != restored_task(self._layout):
             raise ModelFileError("the predictors of the model file do not give values; save the model again.")

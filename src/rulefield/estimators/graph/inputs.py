@@ -51,7 +51,7 @@ def checked_weight(weight: Sequence[float] | np.ndarray | None, n: int) -> np.nd
         return np.ones(n)
     try:
         array = np.asarray(weight, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         array = np.full(0, np.nan)
     if array.shape != (n,) or not np.isfinite(array).all() or (array < 0).any():
         raise InputError(

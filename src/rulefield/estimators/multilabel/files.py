@@ -1,6 +1,6 @@
 """A fitted MultiLabelCRF as arrays and metadata, and back."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
@@ -9,10 +9,18 @@ from rulefield.estimators.graph.estimator import GraphCRF
 from rulefield.estimators.graph.predictors import restored_scores, scores_state
 from rulefield.estimators.types import Transformer
 from rulefield.exceptions import ModelFileError
-from rulefield.forms import Form, check_arrays, part_of, weights
+from rulefield.forms import Form, check_arrays, check_typed, part_of, weights
 
 if TYPE_CHECKING:
     from rulefield.estimators.multilabel.estimator import MultiLabelCRF
+
+
+class MultiLabelMetadata(TypedDict):
+    """What :func:`multilabel_state` gives beside arrays."""
+
+    field: dict[str, Any]
+    feature_names: list[str]
+    predictors: Any
 
 
 def multilabel_state(crf: "MultiLabelCRF") -> State:
@@ -28,6 +36,7 @@ def restore_multilabel(
     crf: "MultiLabelCRF", arrays: dict[str, np.ndarray], metadata: dict[str, Any], predictors: Transformer | None
 ) -> None:
     """Undo :func:`multilabel_state`; ``predictors`` stand in for what the file cannot hold."""
+    check_typed(metadata, MultiLabelMetadata, "the model")
     crf.crf_ = GraphCRF._from_state(part_of(arrays, "field."), metadata["field"])
     crf._fitted_scores = None
     if metadata["predictors"] is not None:
@@ -41,6 +50,8 @@ def restore_multilabel(
         )
         crf._fitted_scores, crf.predictors, crf.predictors_ = fitted, fitted.chosen, fitted.members
     _check_restored(crf)
+    if len(metadata["feature_names"]) not in (0, crf.n_features_in_):
+        raise ModelFileError("the model file does not name all of its features; save it again.")
     if metadata["feature_names"]:
         crf.feature_names_in_ = np.array(metadata["feature_names"], dtype=object)
 

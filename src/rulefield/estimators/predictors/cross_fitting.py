@@ -12,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from rulefield.estimators.parameters import RANDOM_STATE, check_value
 from rulefield.estimators.types import Predictor
 from rulefield.exceptions import InputError
 from rulefield.parallel import in_threads
@@ -22,6 +23,7 @@ SMALLEST = 1e-3  # probabilities are kept this far from 0 and 1: logits within 6
 
 def generator_seed(random_state: RandomState) -> int | None:
     """Return a seed for numpy's generators; a RandomState gives a new one each time."""
+    check_value("random_state", random_state, RANDOM_STATE)
     return int(random_state.randint(2**31)) if isinstance(random_state, np.random.RandomState) else random_state
 
 

@@ -11,6 +11,7 @@ from rulefield.inference.graph import auto, toulbar2
 from rulefield.inference.graph.ad3 import AD3State, ad3_graph
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph.decode import decode_graph
+from rulefield.inference.graph.parts import parts_of
 from rulefield.inference.result import Status
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows, Logic, LogicFactors
@@ -156,7 +157,7 @@ def test_toulbar2_finishes_what_auto_leaves_open(monkeypatch):
     stall(monkeypatch)
     engines = []
     for seed in range(12):
-        problem = coupled(9, seed, forbidden=0.2 * (seed % 2))
+        problem = coupled(14, seed, forbidden=0.1 * (seed % 2))
         found, best = decode_graph(problem), best_objective(problem)
         assert found.status == (Status.infeasible if best == -np.inf else Status.optimal)
         assert found.objective == pytest.approx(best, abs=1e-6)
@@ -176,6 +177,13 @@ def test_toulbar2_is_not_believed_when_its_labelling_is_worth_something_else(mon
     monkeypatch.setattr(toulbar2, "toulbar2_parts", wrong)
     with pytest.raises(InternalError, match="toulbar2 says that its labelling is worth"):
         decode_graph(coupled(12, 4))
+
+
+def test_toulbar2_that_its_clock_stopped_proves_nothing():
+    problem = coupled(90, 0)
+    parts, known = parts_of(problem)[0], decode_graph(problem, "trws").objective
+    answer = toulbar2.toulbar2_parts(parts, 10**9, 1.9, known)  # it counts whole seconds, and is stopped after one
+    assert answer.bound > max(known, answer.value) + 1.0
 
 
 def test_toulbar2_missing_is_said(monkeypatch):

@@ -55,7 +55,7 @@ FIRST_WORK = 5_000_000  # of such entries, where labels are many, before anythin
 MOST_WORK = 80_000_000  # in one turn: what is open after this is left to pieces and HiGHS
 WORTH = 20  # entries of tables, in elimination, that cost what one entry does in a turn of both searches
 USE_TOULBAR2 = True  # where it is installed, elimination has no way, and the first searches did not end
-BACKTRACKS = 50_000
+FIRST_BACKTRACKS = 1_000  # of toulbar2, which begins anew whenever it is asked: four times as many in each turn
 MANY_LABELS = 12  # of a node: a sweep costs the square
 ONE_PIECE = 0.8  # of the open nodes in one piece: splitting would not pay
 
@@ -100,6 +100,10 @@ class Budget:
             found.run(search, limit)
         self.nodes -= int(found.work) // TABLE_WORK
         return not search.is_open
+
+    def ask_toulbar2(self, search: Search, parts: GraphParts, backtracks: int) -> None:
+        """Let toulbar2 go on where it is installed, for so many backtracks at the most; one counts as one search node."""
+        self.nodes -= finish_with_toulbar2(parts, search, min(self.nodes, backtracks), self.seconds)
 
     @property
     def seconds(self) -> float | None:
@@ -240,17 +244,18 @@ def _branch(parts: GraphParts, search: Search, budget: Budget, many: bool) -> st
         budget.search(search, FIRST_NODES)
     if budget.eliminate(search, found, FAIR):
         return "elimination"
-    if found is None and USE_TOULBAR2:
-        budget.nodes -= finish_with_toulbar2(parts, search, min(budget.nodes, BACKTRACKS), budget.seconds)
+    work, backtracks = 4 * FIRST_WORK, FIRST_BACKTRACKS if found is None and USE_TOULBAR2 else 0
+    while search.is_open and budget.nodes > 0 and budget.seconds != 0.0 and work <= MOST_WORK:
+        budget.ask_toulbar2(search, parts, backtracks)
         if not search.is_open:
             return "toulbar2"
-    work = 4 * FIRST_WORK
-    while soft is not None and search.is_open and budget.nodes > 0 and budget.seconds != 0.0 and work <= MOST_WORK:
+        if soft is None and not backtracks:
+            break
         if budget.eliminate(search, found, WORTH * work):
             return "elimination"
         budget.search_softly(search, soft, work)
         budget.search(search, work // NODE_WORK)
-        work *= 2
+        work, backtracks = 2 * work, 4 * backtracks
     if soft is not None and soft.depth == 0:
         return "soft"
     if found is not None:

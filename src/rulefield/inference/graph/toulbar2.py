@@ -1,7 +1,7 @@
 """toulbar2 on a graph problem, where the optional package is installed. It holds the GIL."""
 
+from dataclasses import replace
 from importlib.util import find_spec
-from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,15 @@ from rulefield.inference.graph.trws import Search
 from rulefield.kernels.graph.local import total_value
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
-DIGITS = 12
+DIGITS, SPARE_DIGITS = 12, 7  # at most; and such that all rounding together stays below 1e-7
 TOLERANCE = 1e-9  # of a sum of scores
+ROUNDED = 3.0  # times the rounding: of what is asked for, of what is found, of its bound
+LONGEST = 20  # seconds that auto lets it take unless told: its first bounds count no backtracks, and may creep
 LARGEST = 1e17  # costs are stored as whole numbers of 63 bits
 
 
 def toulbar2_graph(problem: GraphProblem, node_limit: int, seconds: float | None = None) -> Answer:
-    """Solve with toulbar2 (virtual arc consistency, ``vac=1``); costs are rounded to twelve digits, or fewer to fit 63 bits.
+    """Solve with toulbar2 (virtual arc consistency, ``vac=1``); costs are rounded by less than 1e-7 in all, where 63 bits do.
 
     The bound allows for that rounding. ``node_limit`` limits backtracks. A hard count of atoms is a linear
     constraint; other rules over several nodes are chains of state variables.
@@ -55,7 +57,8 @@ def finish_with_toulbar2(parts: GraphParts, search: Search, node_limit: int, sec
     InternalError
         Where its labelling is worth something else.
     """
-    late = seconds is not None and seconds < 1.0
+    seconds = LONGEST if seconds is None else seconds
+    late = seconds < 1.0
     if late or not search.is_open or node_limit <= 0 or find_spec("pytoulbar2") is None:
         return 0
     answer = toulbar2_parts(parts, node_limit, seconds, search.value)
@@ -66,7 +69,8 @@ def finish_with_toulbar2(parts: GraphParts, search: Search, node_limit: int, sec
             raise InternalError(f"toulbar2 says that its labelling is worth {answer.value}; it is worth {worth}.")
         if worth > search.value:
             search.value, search.labels = worth, labels
-    search.bound = max(search.value, min(search.bound, answer.bound))
+    if answer.bound < search.bound:
+        search.bound, search.rounded = max(search.value, answer.bound), ROUNDED * answer.error
     search.nodes += answer.iterations
     return answer.iterations
 
@@ -138,7 +142,10 @@ def _solve(n_nodes: int, writer: _Writer, node_limit: int, seconds: float | None
     if writer.constant == -np.inf:
         return no_answer(-np.inf, "toulbar2")
     worst = writer.worst
-    digits = int(min(DIGITS, np.floor(np.log10(LARGEST / worst))))
+    enough = SPARE_DIGITS + np.ceil(
+        np.log10(1 + len(writer.functions))
+    )  # with more its bounds creep by less and less
+    digits = int(min(DIGITS, enough, np.floor(np.log10(LARGEST / worst))))
     rounding = 10.0**-digits * len(writer.functions)
     top = min(worst, writer.constant - value + 2.0 * rounding)
     network = pytoulbar2.CFN(ubinit=top, resolution=digits, vac=1, verbose=-1)
@@ -152,14 +159,13 @@ def _solve(n_nodes: int, writer: _Writer, node_limit: int, seconds: float | None
             network.AddGeneralizedLinearConstraint(terms, operator, right)
     except pytoulbar2.tb2.Contradiction:  # found while the rule is posted
         return no_answer(-np.inf, "toulbar2")
-    start = monotonic()
     answer: Any = network.Solve(timeLimit=0 if seconds is None else max(1, int(seconds)))
     nodes = int(network.GetNbNodes())
-    stopped = network.GetNbBacktracks() >= node_limit or (seconds is not None and monotonic() - start >= seconds)
+    stopped = bool(pytoulbar2.tb2.option.limited)  # its own word: its clock runs in whole seconds of CPU time
     if answer is None:
         proved = writer.constant - top + rounding if top < worst else -np.inf
         bound = writer.constant - float(network.GetDDualBound()) + rounding if stopped else proved
-        return no_answer(bound, "toulbar2", nodes)
+        return replace(no_answer(bound, "toulbar2", nodes), error=rounding)
     bound = writer.constant - float(network.GetDDualBound() if stopped else answer[1]) + rounding
     labels = np.array(answer[0][:n_nodes], dtype=np.int64)
     return Answer(labels, writer.constant - float(answer[1]), bound, "toulbar2", nodes, rounding)

@@ -32,7 +32,8 @@ class Search:
     """Where the work on one network stands; ``labels`` (in network order, uint64) belong to ``value``.
 
     ``network.scores.unary`` loses labels that cannot beat ``value``; ``original`` keeps the scores. ``dual`` is the
-    bound that the messages stand for, by which labels are forbidden; ``bound`` may be better, by other means.
+    bound that the messages stand for, by which labels are forbidden; ``bound`` may be better, by other means, and be
+    known only up to ``rounded``.
     """
 
     network: Network
@@ -42,6 +43,7 @@ class Search:
     value: float = -np.inf
     bound: float = np.inf
     dual: float = np.inf
+    rounded: float = 0.0
     rounds: int = 0
     nodes: int = 0
     stack: Stack | None = None
@@ -58,7 +60,7 @@ class Search:
     @property
     def is_open(self) -> bool:
         """Whether a labelling may exist that is better by more than the tolerance."""
-        return self.bound > self.value + slack(self.network.net, self.value)
+        return self.bound > self.value + slack(self.network.net, self.value) + self.rounded
 
     def answer(self) -> np.ndarray | None:
         """Labels in the problem's order, auxiliary values last; None where none was found."""

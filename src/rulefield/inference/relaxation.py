@@ -32,7 +32,7 @@ class Relaxation:
     lattice: Lattice
     constant: float
     duals: np.ndarray
-    prices: dict[int, Prices | None]
+    prices: dict[int, Prices]
     terms: Terms
 
     def __post_init__(self) -> None:
@@ -62,7 +62,7 @@ class Relaxation:
         if term.high > term.low:
             done, lattice, constant, work = refine_by_counters(*of_rule, term.low, term.high, self.duals, *bounds)
         else:
-            prices = self.prices.get(term.rule) or _NO_PRICES
+            prices = self.prices.get(term.rule, _NO_PRICES)
             done, lattice, constant, work = refine_by_automaton(*of_rule, *prices, keep_runs, *bounds)
         self.work += work
         if not done:
@@ -82,10 +82,8 @@ class Relaxation:
         Among hard terms that are broken, the one with the fewest states.
         """
         charged = np.zeros(len(amounts))
-        for r, found in self.prices.items():
-            if found is not None:
-                prices, _, base = found
-                charged[r] = base + float(prices[np.arange(len(labels)), labels].sum())
+        for r, (prices, _, base) in self.prices.items():
+            charged[r] = base + float(prices[np.arange(len(labels)), labels].sum())
         rows, tables = self.terms.rows, self.tables
         at = worst_term(rows, self.waiting, tables.weight, tables.once, excesses, amounts, self.duals, charged)
         return self.terms[at]

@@ -34,3 +34,4 @@ def proves(bound, best, error):
 
 
 rounding_error_kernel = kernel(rounding_error)
+proves_kernel = kernel(proves)

@@ -61,12 +61,12 @@ class ChainDecoder:
         """Best labels of all tokens, (n_tokens,)."""
 
         def chunk(first: int, last: int) -> np.ndarray:
-            unary, pairwise, offsets = self._scores(data, allowed, first, last)
+            unary, pairwise, offsets = self.scores(data, allowed, first, last)
             labels, scores = viterbi_batch(unary, pairwise, offsets)
             _check_possible(scores, first)
             return labels
 
-        return _joined(self._over_chunks(data, chunk), np.int64, 0)
+        return _joined(self.over_chunks(data, chunk), np.int64, 0)
 
     def labelings(
         self, data: Sequences, allowed: np.ndarray | None = None, probability: bool = False
@@ -74,15 +74,9 @@ class ChainDecoder:
         """Best labelling of each sequence, in one pass over all of them."""
 
         def chunk(first: int, last: int) -> BestLabelings:
-            unary, pairwise, offsets = self._scores(data, allowed, first, last)
-            labels, best = viterbi_batch(unary, pairwise, offsets)
-            total = log_partition_batch(unary, pairwise, offsets) if probability else np.full_like(best, np.nan)
-            score = np.where(best > -np.inf, score_batch(unary, pairwise, offsets, labels), best)
-            length = np.diff(offsets)
-            error = rounding_error(2.0 * length, length * (_largest(unary) + _largest(pairwise)))
-            return BestLabelings(labels, score, total, (score > -np.inf) & (error <= TOLERANCE / 4))
+            return best_labelings(*self.scores(data, allowed, first, last), probability)
 
-        parts = self._over_chunks(data, chunk)
+        parts = self.over_chunks(data, chunk)
         kinds = (np.int64, np.float64, np.float64, np.bool_)
         return BestLabelings(*(_joined([part[k] for part in parts], kinds[k], 0) for k in range(4)))
 
@@ -90,18 +84,18 @@ class ChainDecoder:
         """Probabilities of all labels at all tokens, (n_tokens, n_labels)."""
 
         def chunk(first: int, last: int) -> np.ndarray:
-            unary, pairwise, offsets = self._scores(data, allowed, first, last)
+            unary, pairwise, offsets = self.scores(data, allowed, first, last)
             node, totals = marginals_batch(unary, pairwise, offsets)
             _check_possible(totals, first)
             return node
 
-        return _joined(self._over_chunks(data, chunk), np.float64, self.model.n_labels)
+        return _joined(self.over_chunks(data, chunk), np.float64, self.model.n_labels)
 
     def log_likelihood(self, data: Sequences, labels: Labels) -> np.ndarray:
         """Log-probability of each sequence's labels, unknown ones summed over, (n_sequences,)."""
 
         def chunk(first: int, last: int) -> np.ndarray:
-            unary, pairwise, offsets = self._scores(data, None, first, last)
+            unary, pairwise, offsets = self.scores(data, None, first, last)
             tokens = slice(int(data.offsets[first]), int(data.offsets[last]))
             free = log_partition_batch(unary, pairwise, offsets)
             if labels.allowed is None:
@@ -109,7 +103,7 @@ class ChainDecoder:
             unary = np.where(labels.allowed[tokens] != 0, unary, -np.inf)
             return log_partition_batch(unary, pairwise, offsets) - free
 
-        return _joined(self._over_chunks(data, chunk), np.float64, 0)
+        return _joined(self.over_chunks(data, chunk), np.float64, 0)
 
     def kbest(
         self, data: Sequences, k: int, allowed: np.ndarray | None = None
@@ -161,7 +155,7 @@ class ChainDecoder:
         )
         return answers + [answer for part in parts for answer in part]
 
-    def _scores(
+    def scores(
         self, data: Sequences, allowed: np.ndarray | None, first: int, last: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Unary scores, transition scores and offsets of sequences ``first`` to ``last``."""
@@ -180,15 +174,28 @@ class ChainDecoder:
                 steps[begin : end - 1] = self.model.step_pairwise(self.theta, part, i)
         return unary, steps, part.offsets
 
-    def _over_chunks(self, data: Sequences, work: Callable[[int, int], T]) -> list[T]:
-        bounds = list(_chunks(data, self.model.n_labels, self.model.conditioned))
+    def over_chunks(self, data: Sequences, work: Callable[[int, int], T], most_scores: int = CHUNK_SCORES) -> list[T]:
+        """Return ``[work(first, last), ...]`` over ranges of sequences with so many scores at the most, in threads."""
+        bounds = list(_chunks(data, self.model.n_labels, self.model.conditioned, most_scores))
         return in_threads(lambda k: work(*bounds[k]), range(len(bounds)), self.n_jobs)
 
 
-def _chunks(data: Sequences, n_labels: int, conditioned: bool) -> Iterator[tuple[int, int]]:
-    """Ranges of sequences whose scores fit into ``CHUNK_SCORES``; at least one sequence each."""
+def best_labelings(
+    unary: np.ndarray, pairwise: np.ndarray, offsets: np.ndarray, probability: bool = False
+) -> BestLabelings:
+    """Best labellings of chains that lie one after the other (as :func:`viterbi_batch` reads them)."""
+    labels, best = viterbi_batch(unary, pairwise, offsets)
+    total = log_partition_batch(unary, pairwise, offsets) if probability else np.full_like(best, np.nan)
+    score = np.where(best > -np.inf, score_batch(unary, pairwise, offsets, labels), best)
+    length = np.diff(offsets)
+    error = rounding_error(2.0 * length, length * (_largest(unary) + _largest(pairwise)))
+    return BestLabelings(labels, score, total, (score > -np.inf) & (error <= TOLERANCE / 4))
+
+
+def _chunks(data: Sequences, n_labels: int, conditioned: bool, most_scores: int) -> Iterator[tuple[int, int]]:
+    """Ranges of sequences with so many scores at the most; at least one sequence each."""
     per_token = n_labels * (n_labels if conditioned else 1)
-    budget = max(1, CHUNK_SCORES // per_token)
+    budget = max(1, most_scores // per_token)
     first, n = 0, len(data)
     while first < n:
         last = int(np.searchsorted(data.offsets, data.offsets[first] + budget, side="right")) - 1

@@ -152,7 +152,9 @@ class FittedChain(SequenceEstimator):
         how: dict[str, Any],
         probability: bool = False,
     ) -> list[Labeling]:
-        decoder, tokens = self._ruled_decoder(rules), token_lists(X, data)
+        decoder = self._ruled_decoder(rules)
+        unread = isinstance(X, Sequences) and not decoder.compiler.reads_tokens
+        tokens = data.lengths.tolist() if unread else token_lists(X, data)
         return decoder.decode(data, tokens, self._known(known, data), probability, **how)
 
     def _ruled_decoder(self, rules: RulesLike) -> "RuledDecoder":

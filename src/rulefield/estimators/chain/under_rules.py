@@ -7,11 +7,12 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.estimators.chain.decoding import ChainDecoder
+from rulefield.estimators.chain.decoding import BestLabelings, ChainDecoder, best_labelings
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import ON_INFEASIBLE, check_value
 from rulefield.estimators.types import RulesLike, Tokens
 from rulefield.exceptions import InfeasibleError, InputError
+from rulefield.inference.chain.batch import decode_batch
 from rulefield.inference.chain.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.chain.decode import decode
 from rulefield.inference.chain.sums import (
@@ -33,6 +34,10 @@ EXACT_NODES = 100_000
 """Largest lattice of exact sums for one probability; beyond it the k best tell, with a bound, or nothing does."""
 EXPLAINED_NODES = 2_000
 """The same where somebody waits for an explanation."""
+CHUNK_SCORES = 1 << 18
+"""Scores held at a time by a thread: enough sequences that Python's part is small, and chunks for all threads."""
+LEAST_TOGETHER = 8
+"""Sequences below which each is decoded by itself: their kernels are loaded anyway."""
 
 
 class PotentialSource(Protocol):
@@ -81,28 +86,62 @@ class RuledDecoder:
         **how: Any,
     ) -> list[Labeling]:
         """Decode every sequence; ``how`` goes to the engine (``engine``, ``node_limit``, ``seconds``)."""
-        easy = {} if probability or how.get("engine", "auto") != "auto" else self._unbroken(data, tokens, allowed)
+        together = (
+            not probability and how.get("engine", "auto") == "auto" and type(self)._solve is RuledDecoder._solve
+        )
+        easy = self._first(data, tokens, allowed, how) if together else [None] * len(data)
         return self.decoder.each(
-            len(data), lambda i: easy.get(i) or self._one(data, tokens[i], i, allowed, probability, how)
+            len(data), lambda i: easy[i] or self._one(data, tokens[i], i, allowed, probability, how)
         )
 
-    def _unbroken(self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None) -> dict[int, Labeling]:
-        """Best labellings of the plain chain that break no rule, by number: no other is better under the rules.
+    def _first(
+        self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None, how: dict[str, Any]
+    ) -> list[Labeling | None]:
+        """Labellings that compiled passes over many sequences prove; None for those that need an engine of their own.
 
-        In one compiled pass over all sequences: what Python does for one costs more than an easy one does.
+        What Python does for one sequence costs more than most of them do.
         """
-        if not isinstance(self.decoder, ChainDecoder) or type(self)._solve is not RuledDecoder._solve:
-            return {}
+        decoder = self.decoder
+        if not isinstance(decoder, ChainDecoder):
+            return [None] * len(data)
         self.compiler.refuse_unlearned()
-        best = self.decoder.labelings(data, allowed)
-        paths = np.split(best.labels, data.offsets[1:-1].astype(np.int64))
+
+        def chunk(first: int, last: int) -> list[Labeling | None]:
+            unary, pairwise, offsets = decoder.scores(data, allowed, first, last)
+            found = self._unbroken(best_labelings(unary, pairwise, offsets), offsets, tokens[first:last])
+            left = [i for i, labeling in enumerate(found) if labeling is None]
+            if len(left) < LEAST_TOGETHER:
+                return found
+            spans = zip(offsets[:-1].tolist(), offsets[1:].tolist())
+            problems = [
+                ChainProblem(
+                    ChainPotentials(unary[a:b], pairwise if pairwise.ndim == 2 else pairwise[a : max(b - 1, a)]),
+                    self.compiler(tokens[first + i]),
+                )
+                for i, (a, b) in enumerate(spans)
+                if found[i] is None
+            ]
+            limit = {name: how[name] for name in ("node_limit",) if name in how}
+            for i, result in zip(left, decode_batch(problems, **limit)):
+                found[i] = None if result is None else self._named(result)
+            return found
+
+        parts = decoder.over_chunks(data, chunk, CHUNK_SCORES)
+        return [labeling for part in parts for labeling in part]
+
+    def _unbroken(self, best: BestLabelings, offsets: np.ndarray, tokens: list[Any]) -> list[Labeling | None]:
+        """Best labellings of the plain chain that break no rule: no other is better under the rules. None for the rest."""
+        cuts = offsets.tolist()
+        paths = [best.labels[a:b] for a, b in zip(cuts, cuts[1:])]
         amounts = self.compiler.amounts_of_all(tokens, paths)
-        kept = np.flatnonzero(best.proved & (data.lengths > 0) & (np.asarray(amounts.sum(axis=1)).ravel() == 0))
-        scores, names = best.score.tolist(), self.labels
-        return {
-            i: Labeling([names[k] for k in paths[i].tolist()], scores[i], scores[i], scores[i], "optimal", "viterbi")
-            for i in kept.tolist()
-        }
+        kept = best.proved & (np.diff(offsets) > 0) & (np.diff(amounts.indptr) == 0)
+        scores, names = best.score.tolist(), [self.labels[k] for k in best.labels.tolist()]
+        return [
+            Labeling(names[cuts[i] : cuts[i + 1]], scores[i], scores[i], scores[i], "optimal", "viterbi")
+            if easy
+            else None
+            for i, easy in enumerate(kept.tolist())
+        ]
 
     def marginals(
         self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None, node_limit: int = EXACT_NODES

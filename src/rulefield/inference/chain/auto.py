@@ -6,7 +6,6 @@ import numpy as np
 
 from rulefield.inference.chain.dual import DualPotentials, Progress, dual_potentials, run_duals
 from rulefield.inference.chain.milp import run_reduced, run_windows
-from rulefield.inference.chain.paths import run_paths
 from rulefield.inference.chain.product import run_product
 from rulefield.inference.chain.search.climb import run_climb
 from rulefield.inference.chain.search.columns import MOST_PROOF_PASSES, prove_infeasible, tighten_dual
@@ -16,6 +15,7 @@ from rulefield.inference.chain.search.joint import run_joint
 from rulefield.inference.chain.search.neighbors import run_neighbors
 from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.limits import deadline
+from rulefield.kernels.lattice.first import BY_DUALS, BY_PATHS, BY_VITERBI, OPEN
 
 NODE_LIMIT = 6_000_000
 """Units of work that one problem may cost, by default: about ten seconds."""
@@ -67,10 +67,6 @@ LONGEST_CALL = 6.0
 
 Stage = Callable[[Progress, DualPotentials, int], None]
 """(progress, dual potentials, node_limit): learns more of the problem."""
-
-
-def _paths(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
-    run_paths(progress, dual, min(PATH_NODES, node_limit))
 
 
 def _farkas(passes: int) -> Stage:
@@ -158,7 +154,6 @@ _COUNTERS = frozenset({"counters"})
 STAGES: Engines[Stage] = Engines(
     "the stages of auto",
     [
-        Engine("paths", _paths, True, _STATES),
         Engine("short_farkas", _farkas(1), False, _COUNTERS),
         Engine("short_product", _product(SHORT_WORK), True, _STATES),
         Engine("farkas", _farkas(MOST_PROOF_PASSES), False, _COUNTERS),
@@ -181,8 +176,11 @@ STAGES: Engines[Stage] = Engines(
         Engine("last_climb", _climb(np.inf), False, _STATES),
     ],
 )
-"""What follows the duals, from cheap to expensive; an exact stage that cannot read a rule is passed over."""
+"""What follows the duals and the paths, from cheap to expensive; an exact stage that cannot read a rule is passed over."""
 
+
+FIRST = {OPEN: "soft_dd", BY_VITERBI: "viterbi", BY_DUALS: "soft_dd", BY_PATHS: "paths"}
+"""Names of the levels that come before the stages, in one kernel."""
 
 _TRIES = frozenset({"short", "medium", "large", "wide", "long", "last"})
 """An engine that is tried several times has one of these before its name."""
@@ -195,15 +193,16 @@ def run_auto(progress: Progress, node_limit: int, seconds: float | None) -> str:
 
 
 def _walk(progress: Progress, node_limit: int) -> str:
-    run_duals(progress, DUAL_ITERATIONS)
+    shared = progress.prepared.flat.shared
+    by_states = STAGES["product"].covers(shared.offered)
+    last = FIRST[run_duals(progress, DUAL_ITERATIONS, min(PATH_NODES, node_limit) if by_states else 0)]
     if progress.settled:
-        return "viterbi" if progress.iterations == 1 else "soft_dd"
+        return last
     dual = dual_potentials(progress)
-    last = "soft_dd"
     for stage in STAGES.values():
         if progress.settled or progress.deadline.over:
             break
-        if not stage.exact or stage.covers(progress.prepared.flat.shared.offered):
+        if not stage.exact or stage.covers(shared.offered):
             dual = dual if dual.current else dual_potentials(progress)
             known = progress.best, progress.bound
             stage.run(progress, dual, node_limit)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from rulefield.inference.chain.auto import NODE_LIMIT, STAGES, run_auto
+from rulefield.inference.chain.batch import decode_batch
 from rulefield.inference.chain.dual import Progress, decode_soft_dd, run_soft_dd
 from rulefield.inference.chain.enumerate import decode_enumerate
 from rulefield.inference.chain.milp import decode_milp, decode_reduced_milp
@@ -14,6 +15,9 @@ from rulefield.inference.flatten import flatten
 from rulefield.inference.result import Result
 from rulefield.parallel import in_threads
 from rulefield.problem.chain_rules import ChainProblem
+
+TOGETHER = 256
+"""Chains that ``decode_many`` hands to one compiled call at the most."""
 
 Run = Callable[[ChainProblem, int, float | None], Result]
 """(problem, node_limit, seconds) -> Result."""
@@ -45,7 +49,7 @@ ENGINES: Engines[Run] = Engines(
         Engine("auto", decode_auto, True, READ),
         Engine("viterbi", lambda p, nodes, seconds: decode_viterbi(p), False, frozenset({"tally"})),
         Engine("soft_dd", lambda p, nodes, seconds: decode_soft_dd(p), False, frozenset({"tally", "counters"})),
-        Engine("paths", lambda p, nodes, seconds: decode_paths(p, nodes), True, STAGES["paths"].reads),
+        Engine("paths", lambda p, nodes, seconds: decode_paths(p, nodes), True, STAGES["product"].reads),
         Engine("product", lambda p, nodes, seconds: decode_product(p, nodes), True, STAGES["product"].reads),
         Engine("reduced_milp", decode_reduced_milp, True, STAGES["reduced_milp"].reads),
         Engine("milp", decode_milp, True, STAGES["reduced_milp"].reads),
@@ -90,6 +94,18 @@ def decode_many(
 ) -> list[Result]:
     """Decode many chains, in threads (kernels release the GIL); the results do not depend on ``n_jobs``.
 
-    ``n_jobs`` as in :func:`rulefield.parallel.n_threads`; ``seconds`` is for each problem.
+    ``n_jobs`` as in :func:`rulefield.parallel.n_threads`; ``seconds`` is for each problem. What the first levels of ``auto``
+    prove is decoded many at a time.
     """
-    return in_threads(lambda problem: decode(problem, engine, node_limit, seconds), problems, n_jobs)
+    problems = list(problems)
+    first: list[Result | None] = [None] * len(problems)
+    if engine == "auto":
+        parts = in_threads(
+            lambda begin: decode_batch(problems[begin : begin + TOGETHER], node_limit),
+            range(0, len(problems), TOGETHER),
+            n_jobs,
+        )
+        first = [answer for part in parts for answer in part]
+    return in_threads(
+        lambda i: first[i] or decode(problems[i], engine, node_limit, seconds), range(len(problems)), n_jobs
+    )

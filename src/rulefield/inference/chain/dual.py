@@ -1,6 +1,7 @@
 """Dual decomposition with hard and soft rules ([Anzaroot14], algorithms 1 and 2)."""
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import isfinite, isnan
 from typing import TYPE_CHECKING
 
@@ -12,8 +13,9 @@ from rulefield.inference.limits import NO_DEADLINE, Deadline
 from rulefield.inference.relaxation import Prices
 from rulefield.inference.result import SLACK, Result
 from rulefield.kernels.certificate import proves
-from rulefield.kernels.lattice.dual import best_path, completions, dual_error, path_score, priced, soft_dd
-from rulefield.kernels.lattice.prices import automaton_prices, charge_prices
+from rulefield.kernels.lattice.dual import completions, dual_error, path_score, priced, soft_dd
+from rulefield.kernels.lattice.first import first_answers
+from rulefield.kernels.lattice.prices import price_automaton
 from rulefield.problem.chain_rules import ChainProblem
 
 if TYPE_CHECKING:
@@ -35,15 +37,16 @@ class Progress:
         The duals behind the best dual bound.
     lowered : ndarray, shape (n, m)
         Unary scores minus what rules read by automata are sure to cost; ``constant`` belongs to it.
-    prices : dict
-        For each soft rule (by place) that was so lowered: (weight x price (n, m), least amounts to come (n, states),
-        weight x base); None for a hard one.
+    priced : tuple of int
+        Places of the rules that it was lowered by, in this order.
     nodes : int
         Work done so far, in units of about two microseconds: search nodes, and one more for every few arcs looked at.
     terms : dict
         Pieces of rules that were in conflict so far, and by how much each made its lattice grow.
     step : float
         Height of the next window that the product searches; 0 while that is to be chosen.
+    window : tuple of float and int, optional
+        Floor of the last window that was searched to its end, and the work that it took.
     table : JointTable, optional
         Completions over the joint states of some automata.
     hint : ndarray, optional
@@ -59,9 +62,10 @@ class Progress:
     constant: float = 0.0
     iterations: int = 0
     nodes: int = 0
-    prices: dict[int, Prices | None] = field(default_factory=dict)
+    priced: tuple[int, ...] = ()
     terms: dict[Term, float] = field(default_factory=dict)
     step: float = 0.0
+    window: tuple[float, int] | None = None
     deadline: Deadline = NO_DEADLINE
     table: "JointTable | None" = None
     hint: np.ndarray | None = None
@@ -71,6 +75,22 @@ class Progress:
         """Nothing known."""
         labels, duals = np.zeros(len(prepared.unary), np.int64), np.zeros(len(prepared.caps))
         return cls(prepared, labels, duals, prepared.unary)
+
+    @cached_property
+    def prices(self) -> dict[int, Prices]:
+        """What each soft rule of ``priced`` took off, worked out again: few problems ask for it.
+
+        By place: (weight x price (n, m), least amounts to come (n, states), weight x base).
+        """
+        prepared, tables = self.prepared, self.prepared.tables
+        lowered, found = prepared.unary.copy(), {}
+        for r in self.priced:
+            charged = np.empty_like(lowered)
+            to_come = np.zeros((len(lowered), tables.states[tables.rule_automaton[r]]), np.int64)
+            _, base = price_automaton(tables, prepared.classes[r], r, lowered, charged, to_come)
+            if tables.weight[r] < np.inf:
+                found[r] = charged, to_come, float(tables.weight[r]) * base
+        return found
 
     @property
     def slack(self) -> float:
@@ -166,49 +186,6 @@ def run_soft_dd(progress: Progress, max_iterations: int, paper_stop: bool = Fals
     return bool(converged)
 
 
-def price_automata(progress: Progress) -> bool:
-    """Fold into the potentials what rules read by automata, if broken by the best path so far, are sure to cost.
-
-    Returns whether anything new was folded. Hard rules forbid labels; rules paid once are left alone.
-    """
-    prepared, tables = progress.prepared, progress.prepared.tables
-    fresh = [r for r in prepared.flat.shared.automaton_rules if r not in progress.prices]
-    if not fresh:
-        return False
-    labels = np.zeros_like(progress.labels)
-    dual = dual_potentials(progress)
-    if best_path(dual.unary, dual.arriving, dual.ahead, labels) == -np.inf:
-        return False
-    amounts = prepared.amounts(labels)[0]
-    changed = False
-    for r in fresh:
-        if amounts[r] > 0 and (np.isinf(tables.weight[r]) or not tables.once[r]):
-            changed = _price(progress, r) or changed
-    return changed
-
-
-def _price(progress: Progress, r: int) -> bool:
-    prepared, tables = progress.prepared, progress.prepared.tables
-    automaton = tables.rule_automaton[r]
-    prices = np.zeros(prepared.unary.shape, np.int64)
-    to_come = np.zeros((len(prepared.unary), tables.states[automaton]), np.int64)
-    weight = float(tables.weight[r])
-    hard = weight == np.inf
-    base = automaton_prices(tables, automaton, prepared.classes[r], progress.lowered, hard, prices, to_come)
-    base -= tables.sure[r]
-    lowered, charged = np.empty_like(prepared.unary), np.empty_like(prepared.unary)
-    changed = charge_prices(progress.lowered, weight, prices, lowered, charged) or base > 0
-    progress.prices[r] = (charged, to_come, weight * base) if changed and weight < np.inf else None
-    if not changed:
-        return False
-    progress.lowered = lowered
-    if weight < np.inf:
-        progress.constant -= weight * base
-    elif base > 0:
-        progress.bound = -np.inf
-    return True
-
-
 def dual_potentials(progress: Progress) -> DualPotentials:
     """Return the potentials under the best duals."""
     prepared = progress.prepared
@@ -219,16 +196,42 @@ def dual_potentials(progress: Progress) -> DualPotentials:
     return DualPotentials(unary, arriving, ahead, constant, progress.duals, progress)
 
 
-def run_duals(progress: Progress, max_iterations: int) -> None:
-    """Soft-DD, with rules read by automata folded in as far as their breaking is sure to cost."""
-    if not progress.prepared.flat.shared.automaton_rules:
-        run_soft_dd(progress, max_iterations)
-        return
-    run_soft_dd(progress, 1)
-    while not progress.settled and price_automata(progress):
-        run_soft_dd(progress, 1)
-    if not progress.settled and len(progress.duals):
-        run_soft_dd(progress, max_iterations)
+def run_duals(progress: Progress, max_iterations: int, path_nodes: int = 0) -> int:
+    """Soft-DD, with rules read by automata folded in as far as their breaking is sure to cost; then, if asked for, paths.
+
+    Paths come in the order of their score under the duals, which bounds their objective, until none can beat the best or
+    ``path_nodes`` search nodes are used. Nothing must be known of the problem yet. Returns who taught something last, by a
+    number of :mod:`rulefield.kernels.lattice.first`.
+    """
+    prepared = progress.prepared
+    n, rules = len(prepared.unary), len(prepared.tables.weight)
+    progress.lowered, order = np.empty_like(prepared.unary), np.empty((1, rules), np.int64)
+    values, effort = np.empty((1, 3)), np.empty((1, 4), np.int64)
+    first_answers(
+        prepared.unary,
+        prepared.arriving,
+        np.array([0, n]),
+        np.array([[0, len(prepared.arriving)]]),
+        prepared.tables,
+        prepared.classes.ravel(),
+        prepared.caps[None],
+        max_iterations,
+        path_nodes,
+        progress.labels,
+        progress.lowered,
+        progress.duals[None],
+        order,
+        values,
+        effort,
+    )
+    progress.bound, best, progress.constant = values[0].tolist()
+    last, progress.iterations, progress.nodes, count = effort[0].tolist()
+    progress.priced = tuple(order[0, :count].tolist())
+    if prepared.flat.shared.rows_only:
+        progress.offer(progress.labels)  # the kernel does not know what all rules cost
+    else:
+        progress.best = best
+    return int(last)
 
 
 def decode_soft_dd(problem: ChainProblem, max_iterations: int = 100, paper_stop: bool = False) -> Result:

@@ -116,11 +116,11 @@ def prepare(problem: ChainProblem, centered: bool = False) -> Prepared:
     paid = sure_cost = 0.0
     if flat.shared.folds:
         pairwise = pairwise.copy()
-        if n > 1 and len(pairwise) == 1 and _local_edges_vary(tables):
+        if n > 1 and len(pairwise) == 1 and local_edges_vary(tables):
             pairwise = np.repeat(pairwise, n - 1, axis=0)
         paid += fold_local(tables, classes, unary, pairwise, m, True)
     arriving = np.zeros((1, m, m)) if n == 1 else np.array(pairwise.transpose(0, 2, 1), order="C")
-    if rounding_error(2 * n, flat.heaviest) > SLACK / 1000:
+    if has_large_costs(flat, n):
         tables, caps, sure_cost = _without_sure_costs(tables, caps, classes, unary, _large(tables, rules, n))
     offset, wrong = (0.0, False) if centered else take_out_maxima(unary, arriving)
     if wrong:
@@ -129,9 +129,20 @@ def prepare(problem: ChainProblem, centered: bool = False) -> Prepared:
     return Prepared(problem, unary, arriving, offset, tables, classes, caps, flat, own, sure_cost)
 
 
-def _local_edges_vary(tables: RuleTables) -> bool:
+def local_edges(tables: RuleTables) -> bool:
+    """Whether a rule is folded into the scores of steps."""
+    return bool((tables.local[tables.counter_rule] & (tables.edge_at >= 0)).any())
+
+
+def local_edges_vary(tables: RuleTables) -> bool:
+    """Whether a rule is folded into the scores of steps, and not of all alike."""
     local = tables.local[tables.counter_rule]
     return bool((local & (tables.edge_at >= 0) & (tables.counter_classes > 1)).any())
+
+
+def has_large_costs(flat: Flat, n: int) -> bool:
+    """Whether rules may cost so much that the scores of n tokens drown in the rounding."""
+    return rounding_error(2 * n, flat.heaviest) > SLACK / 1000
 
 
 def _large(tables: RuleTables, rules: tuple[CompiledRule, ...], n: int) -> list[int]:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rulefield.kernels.certificate import TOLERANCE, proves_kernel, rounding_error_kernel
 from rulefield.kernels.jit import kernel
 
 UNREAD = np.int64(-1)  # the amount of a labelling that an automaton has no run for
@@ -159,3 +160,40 @@ def judge_all(unary, pairwise, d, weight, classes, scores, costs):
             t -= 1
         if t >= 0:
             labels[t] += 1
+
+
+@kernel
+def certify_batch(
+    unary, pairwise, tokens, steps, d, weight, classes, rules, labels, offset, values, worth, amounts, sure
+):
+    """Judge the labellings of many chains by the checker: whether each is proved best, and worth what its engine claims.
+
+    Parameters
+    ----------
+    unary, pairwise, tokens, steps : the potentials as they were given, chain i has the rows ``tokens[i] : tokens[i + 1]`` and
+        the matrices ``steps[i, 0] : steps[i, 1]``, [from, to]
+    d, weight, classes : rules as the checker reads them
+    rules : number of rules that the engine read
+    labels, offset, values : (tokens,), (chains,), (chains, 3): what engines found, and bound and value that they claim
+    worth, amounts : filled with score, objective and bound, (chains, 3); with what the labels break, (chains, own rules)
+    sure : (chains,): False where the answer is not to be used
+    """
+    own_rules = len(weight)
+    for i in range(len(tokens) - 1):
+        first, last = tokens[i], tokens[i + 1]
+        n, bound, value = last - first, values[i, 0], values[i, 1]
+        sure[i] = False
+        if value == -np.inf:
+            continue
+        seen = classes[first * own_rules : last * own_rules].reshape((own_rules, n))
+        error = rounding_error_kernel(2 * n + rules, value)
+        of_sum = error + rounding_error_kernel(4, offset[i])
+        score, size, cost, _ = judge_one(
+            unary[first:last], pairwise[steps[i, 0] : steps[i, 1]], d, weight, seen, labels[first:last], amounts[i]
+        )
+        objective = score - cost
+        own = rounding_error_kernel(4 * (n + own_rules + 1), size + (cost if cost < np.inf else 0.0))
+        agrees = abs(objective - (value + offset[i])) <= own + of_sum and value <= bound + TOLERANCE + of_sum
+        bound = objective + max(bound, value) - value
+        worth[i, 0], worth[i, 1], worth[i, 2] = score, objective, bound
+        sure[i] = agrees and proves_kernel(bound - objective, 0.0, error)

@@ -80,18 +80,27 @@ def automaton_prices(tables, automaton, row, unary, hard, prices, to_come):
 
 
 @kernel
-def charge_prices(unary, weight, prices, lowered, charged):
-    """Fill ``charged`` = weight x prices where a label is allowed, ``lowered`` = unary less it; return whether any price is.
+def price_automaton(tables, row, rule, lowered, charged, to_come):
+    """Lower potentials (n, m), in place, by what a rule read by an automaton is sure to cost at each token.
 
-    A hard rule (infinite weight) forbids what has a price.
+    A hard rule forbids what has a price. ``charged`` (n, m) is filled with what was taken off, ``to_come`` (n, states) with
+    the least amounts to come; ``row`` (n,) are the rule's token classes.
+
+    Returns
+    -------
+    (whether anything is sure, the amount that every labelling pays besides)
     """
-    n, m = unary.shape
-    found = False
+    n, m = lowered.shape
+    weight = tables.weight[rule]
+    prices = np.zeros((n, m), np.int64)
+    automaton = tables.rule_automaton[rule]
+    base = automaton_prices(tables, automaton, row, lowered, weight == np.inf, prices, to_come) - tables.sure[rule]
+    changed = base > 0
     for t in range(n):
         for here in range(m):
             price = prices[t, here]
-            found = found or price != 0
-            charge = weight * price if price > 0 and unary[t, here] > -np.inf else 0.0
+            changed = changed or price != 0
+            charge = weight * price if price > 0 and lowered[t, here] > -np.inf else 0.0
             charged[t, here] = charge
-            lowered[t, here] = unary[t, here] - charge
-    return found
+            lowered[t, here] -= charge
+    return changed, base

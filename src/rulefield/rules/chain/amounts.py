@@ -89,9 +89,9 @@ class AmountReader:
         """Class of each token of all inputs in each space, (n_spaces, n_tokens)."""
         if not len(inputs):
             return np.zeros((len(self._spaces), 0), dtype=np.uint16)
-        if not self._reads or not self._local or any(isinstance(x, int) for x in inputs):
+        if not self._local or (self._reads and any(isinstance(x, int) for x in inputs)):
             return np.concatenate([self._classes_of(x) for x in inputs], axis=1)
-        meets = Remembered([token for tokens in inputs for token in tokens])
+        meets = Remembered([token for tokens in inputs for token in tokens]) if self._reads else no_tokens
         owner = np.repeat(np.arange(len(sizes)), sizes)
         return np.array([space.joined_classes(owner, meets) for space in self._spaces])
 

@@ -117,6 +117,7 @@ class RuleCompiler:
 
     def _set_weights(self, weights: np.ndarray, drop_zero: bool = False) -> None:
         self.weights = weights
+        self._unlearned = np.flatnonzero(np.isnan(weights)).tolist()
         self._active = np.flatnonzero(weights != 0).tolist() if drop_zero else list(range(len(weights)))
         self._places = [(place, i) for place, i in enumerate(self._active) if self._reading[i]]
         self._priced: dict[int, list[CompiledRule | None]] = {}
@@ -211,9 +212,14 @@ class RuleCompiler:
                 base[i] = self.templates[i].compile(n, no_tokens)
         return base
 
+    @property
+    def reads_tokens(self) -> bool:
+        """Whether a rule asks more of an input than its number of tokens."""
+        return any(self._reading)
+
     def refuse_unlearned(self) -> None:
         """Raise where the weight of a rule is still to be learned."""
-        for i in np.flatnonzero(np.isnan(self.weights)):
+        for i in self._unlearned:
             raise RuleError(f"{self.rules[i].still_open()}; fit a RuledCRF, or give a number.")
 
 

@@ -220,7 +220,7 @@ def _build(rules: tuple[CompiledRule, ...], m: int) -> tuple[RuleTables, Terms]:
         if automaton is not None or (rule.once and rule.weight != np.inf):
             spans.append((r, low, high))
         else:
-            spans.extend((r, c, c + 1) for c in range(low, high))
+            spans.extend((r, low + begin, low + end) for begin, end in _pieces(counters))
     tables = pool.tables(
         np.array([rule.weight for rule in rules], dtype=np.float64),
         np.array([rule.once for rule in rules], dtype=np.bool_),
@@ -231,6 +231,27 @@ def _build(rules: tuple[CompiledRule, ...], m: int) -> tuple[RuleTables, Terms]:
     return tables, Terms(
         Term(r, low, high, sum(states[low:high]) if high > low else int(tables.states[automaton_of[r]]))
         for r, low, high in spans
+    )
+
+
+def _pieces(counters: tuple[Counter, ...]) -> list[tuple[int, int]]:
+    """Counters that are treated at once: each alone, but the two of an equation together: one running sum tells both."""
+    found: list[tuple[int, int]] = []
+    for k, counter in enumerate(counters):
+        if found and found[-1] == (k - 1, k) and _are_opposite(counters[k - 1].tally, counter.tally):
+            found[-1] = k - 1, k + 1
+        else:
+            found.append((k, k + 1))
+    return found
+
+
+def _are_opposite(a: Tally, b: Tally) -> bool:
+    """Whether one sum is always minus the other."""
+    pairs = ((a.node, b.node), (a.edge, b.edge), (a.first, b.first))
+    return all(
+        one is other is None
+        or (one is not None and other is not None and one.shape == other.shape and bool((one == -other).all()))
+        for one, other in pairs
     )
 
 

@@ -19,6 +19,9 @@ QUICK_WIDENING, WIDENING = 2.5, 1.5
 
 LITTLE_WORK = 1_000
 
+MOST_GROWTH = 5.0
+"""No window is made wider than what should cost so many times the work of the one before, as work grew so far."""
+
 SHRINKING = 3.0
 """After a window that overflowed the next is so much narrower."""
 
@@ -75,10 +78,20 @@ def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> No
         if search_window(progress, dual, floor, min(node_limit, before + WINDOW_WORK)):
             if floor == last:
                 return  # all was searched: what is left of the gap is what rounding may hide
-            progress.step *= QUICK_WIDENING if progress.nodes - before < LITTLE_WORK else WIDENING
+            progress.step = _next_step(progress, floor, progress.nodes - before)
         elif progress.nodes < node_limit and not progress.deadline.over:
             progress.step = min(progress.step, progress.bound - floor) / SHRINKING
             overflows += 1
+
+
+def _next_step(progress: Progress, floor: float, work: int) -> float:
+    """Height of the window after one with this floor that cost this work, which mostly grows by a factor per nat."""
+    before, progress.window = progress.window, (floor, work)
+    step = progress.step * (QUICK_WIDENING if work < LITTLE_WORK else WIDENING)
+    if before is not None and before[0] > floor and work > max(before[1], LITTLE_WORK):
+        per_nat = np.log(work / before[1]) / (before[0] - floor)
+        step = min(step, max(np.log(MOST_GROWTH) / per_nat, FIRST_WINDOW))
+    return float(step)
 
 
 def _lowest_value(progress: Progress, dual: DualPotentials) -> float:

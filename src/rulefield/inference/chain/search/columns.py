@@ -65,7 +65,7 @@ def tighten_dual(progress: Progress, most_passes: int = MOST_PASSES) -> None:
         duals = found[1]
     if first - best > WORTHWHILE * (first - progress.bound):
         progress.duals = center
-        progress.step = 0.0  # windows begin anew, and other rules are in conflict
+        progress.step, progress.window = 0.0, None  # windows begin anew, and other rules are in conflict
         progress.terms.clear()
 
 

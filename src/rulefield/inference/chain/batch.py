@@ -16,7 +16,7 @@ from rulefield.problem.chain_rules import ChainProblem
 
 
 @dataclass
-class _Group:
+class _SameRules:
     """Chains whose rules have the same tables and weights."""
 
     flat: Flat
@@ -37,10 +37,10 @@ def decode_batch(problems: Sequence[ChainProblem], node_limit: int = NODE_LIMIT)
     return answers
 
 
-def _groups(problems: Sequence[ChainProblem]) -> list[_Group]:
+def _groups(problems: Sequence[ChainProblem]) -> list[_SameRules]:
     """Chains by their rules' tables; those left out that these calls cannot read."""
-    by_flat: dict[int, _Group | None] = {}
-    by_tables: dict[tuple, _Group] = {}
+    by_flat: dict[int, _SameRules | None] = {}
+    by_tables: dict[tuple, _SameRules] = {}
     held = []  # flat forms stay alive, so that their ids stay their own
     for number, problem in enumerate(problems):
         n, m = problem.potentials.unary.shape
@@ -57,15 +57,17 @@ def _groups(problems: Sequence[ChainProblem]) -> list[_Group]:
     return list(by_tables.values())
 
 
-def _group_of(own: Flat, n: int, m: int, by_tables: dict[tuple, _Group]) -> _Group | None:
+def _group_of(own: Flat, n: int, m: int, by_tables: dict[tuple, _SameRules]) -> _SameRules | None:
     flat = own.together or own
     if flat.shared.rows_only or has_large_costs(flat, n):
         return None
     key = m, id(flat.shared), id(own.shared), flat.tables.weight.tobytes(), own.tables.weight.tobytes()
-    return by_tables.setdefault(key, _Group(flat, own))
+    return by_tables.setdefault(key, _SameRules(flat, own))
 
 
-def _solve(problems: Sequence[ChainProblem], group: _Group, path_nodes: int, answers: list[Result | None]) -> None:
+def _solve(
+    problems: Sequence[ChainProblem], group: _SameRules, path_nodes: int, answers: list[Result | None]
+) -> None:
     """Decode the chains of a group, and write the answers that are proved to their places."""
     flat, own, numbers = group.flat, group.own, group.numbers
     given = [problems[number].potentials for number in numbers]

@@ -6,6 +6,7 @@ result is the same to the last bit wherever the work was done.
 """
 
 import os
+import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
@@ -64,16 +65,23 @@ def n_threads(n_jobs: int | None) -> int:
 class Executor(Protocol):
     """Where parts are worked on: threads of this process, or workers of a cluster.
 
-    ``apart``: by other processes, to which tasks and from which answers are sent.
+    ``apart``: by other processes, to which tasks and from which answers are sent. What is *kept* or *held* stays where work
+    is done; it stands for its value as an item, inside of a tuple that is one, and among what all tasks share.
     """
 
     apart: bool
 
-    def map(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
-        """Return [function(item) for item in items]."""
+    def map(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> list[Answer]:
+        """Return ``[function(item, *shared) for item in items]``."""
 
-    def stream(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
-        """Give function(item) for each item, in order; items are taken as they are needed."""
+    def keep(self, function: Callable[..., Any], items: Iterable[Any], *shared: Any) -> list[Any]:
+        """As ``map``, with answers that are kept for later tasks."""
+
+    def hold(self, value: Item) -> Item:
+        """Bring a value to where work is done, once for many tasks."""
+
+    def stream(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> Iterator[Answer]:
+        """Give the same one by one; items are taken as they are needed."""
 
 
 class Threads:
@@ -91,13 +99,13 @@ class Threads:
         self.n = n_threads(n_jobs)
         self._pool: ThreadPoolExecutor | None = None
 
-    def map(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
-        """Return [function(item) for item in items]; after an error or Ctrl-C nothing is still at work."""
+    def map(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> list[Answer]:
+        """Return ``[function(item, *shared) for item in items]``; after an error or Ctrl-C nothing is still at work."""
         items = list(items)
         if self.n == 1 or len(items) < 2:
-            return [_checked(function, item) for item in items]
+            return [_checked(function, item, *shared) for item in items]
         self._pool = self._pool or ThreadPoolExecutor(self.n)
-        futures = [self._pool.submit(function, item) for item in items]
+        futures = [self._pool.submit(function, item, *shared) for item in items]
         answers = []
         try:
             for future in futures:
@@ -110,24 +118,32 @@ class Threads:
             raise
         return answers
 
-    def stream(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
-        """Give function(item) for each item, in order; no more than two items per thread are taken ahead."""
+    def stream(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> Iterator[Answer]:
+        """Give the same one by one; no more than two items per thread are taken ahead."""
         if self.n == 1:
-            yield from (_checked(function, item) for item in items)
+            yield from (_checked(function, item, *shared) for item in items)
             return
         pool = self._pool = self._pool or ThreadPoolExecutor(self.n)
         source = iter(items)
-        futures = deque(pool.submit(function, item) for item in islice(source, 2 * self.n))
+        futures = deque(pool.submit(function, item, *shared) for item in islice(source, 2 * self.n))
         try:
             while futures:
                 answer = futures.popleft().result()
                 check()
-                futures.extend(pool.submit(function, item) for item in islice(source, 1))
+                futures.extend(pool.submit(function, item, *shared) for item in islice(source, 1))
                 yield answer
         finally:
             for future in futures:
                 future.cancel()
             wait(futures)
+
+    def keep(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> list[Answer]:
+        """As :meth:`map`."""
+        return self.map(function, items, *shared)
+
+    def hold(self, value: Item) -> Item:
+        """Return the value."""
+        return value
 
     def close(self) -> None:
         """End the threads; they start again when there is work."""
@@ -147,8 +163,9 @@ class Threads:
 class Workers:
     """The executor of a cluster: every task is a call of its own, and carries all that it needs.
 
-    Nothing is scattered or pinned, so a task whose worker is lost is done again by another one. Functions must be those of
-    a module, and items small.
+    Nothing is scattered or pinned, so a task whose worker is lost is done again by another one. What is held is the task that
+    gives it, and what is kept the task that makes it: they are done again, too. Functions must be those of a module, and
+    items of :meth:`stream` small.
 
     Parameters
     ----------
@@ -160,20 +177,32 @@ class Workers:
     def __init__(self, client: Any):
         self.client = client
 
-    def map(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> list[Answer]:
-        """Return [function(item) for item in items]."""
-        return list(self.stream(function, items))
+    def map(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> list[Answer]:
+        """Return ``[function(item, *shared) for item in items]``."""
+        return list(self.stream(function, items, *shared))
 
-    def stream(self, function: Callable[[Item], Answer], items: Iterable[Item]) -> Iterator[Answer]:
-        """Give function(item) for each item, in order; no more than three items per thread are taken ahead."""
+    def keep(self, function: Callable[..., Any], items: Iterable[Any], *shared: Any) -> list[Any]:
+        """As :meth:`map`; the answers stay with the workers that found them."""
+        return [self._submit(function, item, *shared) for item in items]
+
+    def hold(self, value: Item) -> Item:
+        """Make the value the answer of a task, which any worker can give again; the scheduler sees bytes."""
+        return self._submit(pickle.loads, pickle.dumps(value, protocol=5))
+
+    def stream(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> Iterator[Answer]:
+        """Give the same one by one; no more than three items per thread are taken ahead."""
         source = iter(items)
         futures: deque[Any] = deque()
+
+        def submit(n: int) -> None:
+            futures.extend(self._submit(_guarded, function, item, *shared) for item in islice(source, n))
+
         try:
-            futures.extend(self._submit(function, item) for item in islice(source, 3 * self._width()))
+            submit(3 * self._width())
             while futures:
                 answer = self._result(futures[0])
                 futures.popleft().release()
-                futures.extend(self._submit(function, item) for item in islice(source, 1))
+                submit(1)
                 yield answer
         except _losses() as error:
             raise ClusterError(f"the cluster did not finish a part ({_reason(error)}).") from None
@@ -181,8 +210,13 @@ class Workers:
             with suppress(Exception):  # a cluster that is gone cannot be told
                 self.client.cancel(list(futures))
 
-    def _submit(self, function: Callable[[Item], Answer], item: Item) -> Any:
-        return self.client.submit(_guarded, function, item, pure=False, retries=RETRIES)
+    def _submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        import dask
+
+        with dask.config.set(
+            {"distributed.admin.large-graph-warning-threshold": "1 TB"}
+        ):  # what is held is meant to be
+            return self.client.submit(function, *arguments, pure=False, retries=RETRIES)
 
     def _width(self) -> int:
         return max(1, sum(worker["nthreads"] for worker in self._workers().values()))
@@ -219,10 +253,10 @@ class Workers:
         """Leave the cluster as it is: it is the user's."""
 
 
-def _guarded(function: Callable[[Item], Answer], item: Item) -> tuple[bool, Any]:
+def _guarded(function: Callable[..., Any], *arguments: Any) -> tuple[bool, Any]:
     """Answer with errors that a second try would meet again, instead of raising them: nobody tries again."""
     try:
-        return True, function(item)
+        return True, function(*arguments)
     except RulefieldError as error:
         return False, error
 
@@ -241,9 +275,9 @@ def _reason(error: BaseException) -> str:
     return f"{type(error).__name__}: {text[:120]}" if text else type(error).__name__
 
 
-def _checked(function: Callable[[Item], Answer], item: Item) -> Answer:
+def _checked(function: Callable[..., Answer], *arguments: Any) -> Answer:
     check()
-    return function(item)
+    return function(*arguments)
 
 
 def in_threads(function: Callable[[Item], Answer], items: Iterable[Item], n_jobs: int | None = None) -> list[Answer]:

@@ -9,7 +9,6 @@ import numpy as np
 
 from rulefield.estimators.expectations import GeneralizedExpectation, Keeper, PosteriorRegularization
 from rulefield.exceptions import MissedExpectationWarning, RuleError, callers_level
-from rulefield.inference.joint.exact import joint_best
 from rulefield.learning.expectations.batches import BatchedObjective
 from rulefield.learning.expectations.corpus import JointCorpus
 from rulefield.learning.expectations.em import (
@@ -19,7 +18,7 @@ from rulefield.learning.expectations.em import (
     expectation_maximization,
 )
 from rulefield.learning.expectations.generalized import GeneralizedObjective
-from rulefield.learning.expectations.posterior import TiltedCorpus
+from rulefield.learning.expectations.tilted import TiltedCorpus
 from rulefield.learning.fit_log import Callback
 from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.problem.expectation import CompiledExpectation
@@ -181,8 +180,8 @@ def expectation_reports(
     compiled = [c for _, c in expected]
     tilted = TiltedCorpus(corpus, compiled)
     tilted.set_theta(outcome.theta, clamp=False)
-    model = tilted.shares(tilted.sums(np.zeros(len(expected))))
-    best = tilted.shares([joint_best(p, s.weight) for p, s in zip(tilted.potentials, corpus.shards)])
+    _, model = tilted.evaluate(np.zeros(len(expected)))
+    best = tilted.best_shares()
     if options.method == "ge":
         under_q, multipliers = model, np.zeros(len(expected))
     else:

@@ -300,15 +300,15 @@ def test_interrupted_fit_keeps_the_best(data, monkeypatch):
     from rulefield.learning.graph import likelihood as graph_likelihood
 
     calls = []
-    original = graph_likelihood.GraphLikelihood._part
+    original = graph_likelihood.evaluate_part
 
-    def stop(self, theta, k):
+    def stop(*task):
         calls.append(1)
         if len(calls) > 12:
             raise KeyboardInterrupt
-        return original(self, theta, k)
+        return original(*task)
 
-    monkeypatch.setattr(graph_likelihood.GraphLikelihood, "_part", stop)
+    monkeypatch.setattr(graph_likelihood, "evaluate_part", stop)
     with pytest.warns(InterruptedFitWarning):
         crf = GraphCRF(l2=0.1).fit(*data)
     monkeypatch.undo()

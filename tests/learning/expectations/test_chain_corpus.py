@@ -14,7 +14,8 @@ from rulefield.learning.expectations.chain_corpus import ChainCorpus
 from rulefield.learning.expectations.corpus import JointCorpus
 from rulefield.learning.expectations.em import RegularizedObjective, direct_descent, expectation_maximization
 from rulefield.learning.expectations.initial_label import presumed
-from rulefield.learning.expectations.posterior import Posterior, TiltedCorpus
+from rulefield.learning.expectations.posterior import Posterior
+from rulefield.learning.expectations.tilted import TiltedCorpus
 from rulefield.models.joint import JointModel
 from rulefield.problem.expectation import CompiledExpectation
 
@@ -79,7 +80,7 @@ def test_dual_q_and_its_features_by_enumeration(seed):
     tilted.set_theta(theta)
     posterior = Posterior(tilted)
     nu = np.abs(np.random.default_rng(seed).normal(size=posterior.n_sides)) * 4
-    value, gradient, sums = posterior.smooth(nu)
+    value, gradient, found = posterior.smooth(nu)
     expected, shares, features = float(posterior.bound @ nu), np.zeros(2), model.zeros()
     for i, w in enumerate(weight):
         paths, scores = enumerated(model, theta, data, labels, i)
@@ -92,8 +93,8 @@ def test_dual_q_and_its_features_by_enumeration(seed):
             if p > 0:
                 model.add_features(features, data, i, np.array(path), w * p)
     assert_allclose(value, expected)
-    assert_allclose(tilted.shares(sums), shares / [e.total for e in wanted])
-    assert_allclose(tilted.counts(sums), features, atol=1e-10)
+    assert_allclose(found, shares / [e.total for e in wanted])
+    assert_allclose(tilted.counts(posterior.tau(nu)), features, atol=1e-10)
     assert_allclose(gradient, approx_fprime(nu, lambda x: posterior.smooth(x)[0], 1e-6), atol=1e-6)
 
 
@@ -104,7 +105,7 @@ def test_q_is_the_nearest_distribution_that_meets_the_expectations():
     tilted = TiltedCorpus(ChainCorpus(model, data, unknown), statements(data, 0.3, 0.3))
     tilted.set_theta(theta)
     posterior = Posterior(tilted)
-    before = tilted.shares(tilted.sums(np.zeros(2)))
+    _, before = tilted.evaluate(np.zeros(2))
     best = posterior.minimize()
     assert not 0.3 <= before[0] <= 0.3
     assert_allclose(best.shares[0], 0.3, atol=1e-6)

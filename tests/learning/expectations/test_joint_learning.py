@@ -10,7 +10,8 @@ from oracles.joint import fits, labellings, problem, score
 from rulefield.inference.joint.exact import joint_log_partition, joint_marginals, joint_viterbi
 from rulefield.learning.expectations.corpus import JointCorpus, JointLikelihood
 from rulefield.learning.expectations.em import RegularizedObjective, direct_descent, expectation_maximization
-from rulefield.learning.expectations.posterior import Posterior, TiltedCorpus
+from rulefield.learning.expectations.posterior import Posterior
+from rulefield.learning.expectations.tilted import TiltedCorpus
 from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.problem.expectation import CompiledExpectation
 
@@ -110,7 +111,7 @@ def test_dual_and_tilted_posterior_by_enumeration(seed):
     tilted.set_theta(theta)
     posterior = Posterior(tilted)
     nu = np.abs(np.random.default_rng(seed).normal(size=posterior.n_sides)) * 5
-    value, gradient, sums = posterior.smooth(nu)
+    value, gradient, found = posterior.smooth(nu)
     tau = posterior.tau(nu)
     expected, shares = float(posterior.bound @ nu), np.zeros(3)
     for i, w in enumerate(weight):
@@ -120,7 +121,7 @@ def test_dual_and_tilted_posterior_by_enumeration(seed):
         expected += w * logsumexp(scores)
         shares += w * np.exp(scores - logsumexp(scores)) @ amounts
     assert_allclose(value, expected)
-    assert_allclose(tilted.shares(sums), shares / [e.total for e in wanted])
+    assert_allclose(found, shares / [e.total for e in wanted])
     assert_allclose(gradient, approx_fprime(nu, lambda x: posterior.smooth(x)[0], 1e-6), atol=1e-6)
 
 

@@ -55,6 +55,10 @@ def chains(seed=0, unknown=False, **options):
     return rng, graphs, labels, make_shards(graphs, labels, {"token": 3}, n_shards=2, **options)
 
 
+def fields_of(objective):
+    return [field for part in objective.parts for field in (part.free, part.clamped) if field is not None]
+
+
 def exact_likelihood(model, theta, shards, weight=None):
     total = 0.0
     for shard in shards:
@@ -73,7 +77,7 @@ def exact_likelihood(model, theta, shards, weight=None):
 def test_likelihood_is_exact_on_forests(unknown):
     rng, *_, shards = chains(unknown=unknown, graph_weight=np.array([1.0, 2.0, 0.5]))
     objective = GraphLikelihood(CHAIN, shards)
-    for field in [*objective._free, *filter(None, objective._clamped)]:
+    for field in fields_of(objective):
         field.tolerance = 1e-12
     theta = rng.normal(size=CHAIN.n_parameters)
     value, _ = objective.value_and_gradient(theta)
@@ -109,7 +113,7 @@ def test_labels_known_to_be_one_of_a_set_are_summed_over():
 def test_reweighted_value_bounds_the_log_partition_and_its_gradient_is_right():
     rng, *_, shards = loopy()
     objective = GraphLikelihood(MODEL, shards)
-    for field in objective._free:
+    for field in fields_of(objective):
         field.tolerance, field.n_sweeps = 1e-13, 2000
     theta = rng.normal(size=MODEL.n_parameters)
     value, _ = objective.value_and_gradient(theta)
@@ -129,7 +133,7 @@ def test_marginals_of_a_chain_are_exact():
     rng, *_, shards = chains()
     shard = shards[-1]
     scores = CHAIN.potentials(rng.normal(size=CHAIN.n_parameters), shard.batch)
-    _, node, edge = ReweightedField(shard, 100, 1e-12).marginals(scores.unary, scores.pairwise)
+    _, node, edge, _ = ReweightedField(shard, 100, 1e-12).marginals(scores.unary, scores.pairwise)
     p = shard.batch.potentials_of(scores, shard.batch.n_graphs - 1)
     every = all_labellings(p.n_labels)
     weight = np.exp([p.score(row) for row in every])
@@ -161,7 +165,7 @@ def test_likelihood_is_exact_where_only_hubs_make_loops(unknown):
         labels[0][0] = labels[1][4] = labels[3][0] = labels[3][2] = -1
     shards = make_shards(graphs, labels, FANS, n_shards=2, graph_weight=np.array([1.0, 2.0, 0.0, 0.5]))
     objective = GraphLikelihood(FAN, shards)
-    fields = [*objective._free, *filter(None, objective._clamped)]
+    fields = fields_of(objective)
     assert any(isinstance(field, CasesField) for field in fields)
     for field in fields:
         for case in getattr(field, "fields", [field]):
@@ -266,11 +270,11 @@ def test_settled_messages_save_sweeps_and_change_no_answer_beyond_their_toleranc
     assert objective.value_and_gradient(theta)[0] == again
     assert_allclose(again, value, atol=1e-3)
     assert_allclose(turned, gradient, atol=1e-2)
-    for field in objective._free:
+    for field in fields_of(objective):
         field.n_sweeps = 1
     warm = abs(objective.value_and_gradient(theta)[0] - value)
     cold = GraphLikelihood(MODEL, shards)
-    for field in cold._free:
+    for field in fields_of(cold):
         field.n_sweeps = 1
     assert abs(cold.value_and_gradient(theta)[0] - value) > 10 * warm
 

@@ -19,6 +19,7 @@ from rulefield.estimators.sequences import checked_weights
 from rulefield.estimators.types import ArrayLike, Client, Label, LabelsLike, SequencesLike
 from rulefield.exceptions import InputError, LabelError
 from rulefield.learning.chain.fit import fit_likelihood
+from rulefield.learning.chain.mixing import ParameterMixing
 from rulefield.learning.chain.parts import CorpusLikelihood, LookTask, look_through, scratch_folder
 from rulefield.learning.chain.stochastic import Stream
 from rulefield.learning.fit_log import FitResult, run_passes
@@ -52,13 +53,13 @@ def fit_corpus(
     InputEncoder.check_features(corpus, crf.features)
     with executor_of(options.n_jobs, client) as executor, scratch_folder(corpus.folder) as scratch:
         model = _model(crf, corpus, executor)
-        likelihood = CorpusLikelihood(corpus, model, scratch, executor, l2=options.l2, sample_weight=weight)
         encoder = InputEncoder.of_corpus(corpus, crf.features) if crf.warm_start or options.patience else None
         start = crf._warm_weights(model, encoder, names.classes_) if crf.warm_start and encoder else None
         dev = crf._dev_scorer(*held_out, encoder, names, model, options) if encoder else None
         with ProgressLine(f"fitting ({options.algorithm})", bool(crf.verbose)) as progress:
             monitor = Monitor(begun, dev, options.patience, progress)
-            done = monitor.result(_minimized(likelihood, start, options, monitor, crf._seed()))
+            place = Place(corpus, model, scratch, executor)
+            done = monitor.result(_learned(place, weight, start, options, monitor, crf._seed()))
     crf._stream = Stream(len(corpus), float(len(corpus)))
     crf._keep(model, done, options, encoder or InputEncoder.of_corpus(corpus, crf.features), names)
 
@@ -74,10 +75,10 @@ def _check(crf: "ChainCRF", y: LabelsLike | None, held_out: Held, options: Chain
         raise LabelError("a corpus holds its own labels; call fit(corpus) without y.")
     if "auto" in (crf.l1, crf.l2):
         raise InputError("l1 and l2 'auto' hold sequences in memory out; give numbers for a corpus on disk.")
-    if options.algorithm not in ("lbfgs", "sgd"):
+    if options.algorithm not in ("lbfgs", "sgd", "perceptron"):
         raise InputError(
-            f"a corpus is learned from with algorithm='likelihood'; {options.algorithm!r} needs the data in memory: "
-            "give it lists, or an iterator."
+            f"a corpus is learned from with algorithm='likelihood' or 'perceptron'; {options.algorithm!r} needs the data in "
+            "memory: give it lists, or an iterator."
         )
     for name in ("expectations", "initial_label", "train_with_rules", "transition_features"):
         if getattr(crf, name):
@@ -102,11 +103,28 @@ def _model(crf: "ChainCRF", corpus: Corpus, executor: Executor) -> ChainModel:
     )
 
 
-def _minimized(
-    likelihood: CorpusLikelihood, start: np.ndarray | None, options: ChainOptions, monitor: Monitor, seed: int
+class Place(NamedTuple):
+    """What is learned from, and where: a corpus, the weights it gives reason for, a folder that all workers see, they."""
+
+    corpus: Corpus
+    model: ChainModel
+    scratch: str
+    executor: Executor
+
+
+def _learned(
+    place: Place,
+    weight: np.ndarray | None,
+    start: np.ndarray | None,
+    options: ChainOptions,
+    monitor: Monitor,
+    seed: int,
 ) -> FitResult:
     limit = options.max_iter or DEFAULT_ITERATIONS[options.algorithm]
     tol = DEFAULT_TOL[options.algorithm] if options.tol is None else options.tol
+    if options.algorithm == "perceptron":
+        return run_passes(ParameterMixing(*place, sample_weight=weight, seed=seed, start=start), limit, tol, monitor)
+    likelihood = CorpusLikelihood(*place, l2=options.l2, sample_weight=weight)
     if options.algorithm == "sgd":
         return run_passes(likelihood.walk(seed, start, average=True), limit, tol, monitor)
     how: dict[str, Any] = {"max_iter": limit, "tol": tol, "callback": monitor, "n_jobs": options.n_jobs}

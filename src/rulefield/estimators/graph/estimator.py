@@ -30,7 +30,7 @@ from rulefield.estimators.parameters import (
     optional,
     whole,
 )
-from rulefield.estimators.types import Transformer
+from rulefield.estimators.types import Client, Transformer
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
@@ -38,6 +38,7 @@ from rulefield.learning.graph.fit import ALGORITHMS, GraphTraining, fit_graph_mo
 from rulefield.learning.graph.oracle import CompiledRules
 from rulefield.learning.graph.shards import N_SHARDS, GraphShard, make_shards
 from rulefield.models.graph import GraphModel
+from rulefield.parallel import executor_of
 from rulefield.rules.graph.compiler import GraphRuleCompiler
 
 GRAPHS_PER_STEP = 8
@@ -209,6 +210,7 @@ class GraphCRF(FittedGraph):
         sample_weight: Sequence[float] | np.ndarray | None = None,
         *,
         groups: Sequence[Any] | np.ndarray | None = None,
+        client: Client | None = None,
     ) -> Self:
         """Learn from labelled graphs.
 
@@ -222,8 +224,10 @@ class GraphCRF(FittedGraph):
         sample_weight : array-like of shape (n_graphs,), optional
         groups : array-like of shape (n_graphs,), optional
             Graphs that belong together (pages of a book): cross-fitting of predictors never splits them.
+        client : distributed.Client, optional
+            Workers that evaluate likelihoods, each the graphs that it was sent once.
         """
-        report_fit(self, self._learn(X, y, sample_weight, groups))
+        report_fit(self, self._learn(X, y, sample_weight, groups, client))
         return self
 
     def _learn(
@@ -232,8 +236,14 @@ class GraphCRF(FittedGraph):
         y: Sequence[Labels],
         sample_weight: Sequence[float] | np.ndarray | None,
         groups: Sequence[Any] | np.ndarray | None = None,
+        client: Client | None = None,
     ) -> FitResult:
         check_parameters(self)
+        if client is not None and self.algorithm in ("ssvm", "perceptron"):
+            raise InputError(
+                f"client= works with the likelihoods; {self.algorithm!r} learns from a few graphs at a time, which pays in "
+                'one process only: leave client out, or choose algorithm="likelihood".'
+            )
         if self.algorithm == "ssvm" and self.l2 == 0:
             raise InputError('l2 must be > 0 for algorithm="ssvm": without it the margin has no scale; got 0.')
         graphs = checked_graphs(X)
@@ -252,6 +262,7 @@ class GraphCRF(FittedGraph):
             self._learning_rules(graphs, names),
             n_jobs=self.n_jobs,
             oracle_nodes=self.oracle_nodes,
+            executor=executor_of(self.n_jobs, client),
         )
         learned = fit_graph_model(model, shards, training, self._start(model, shards))
         self._plain_labels = not any(isinstance(given, Mapping) for given in labels)

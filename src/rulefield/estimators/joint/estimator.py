@@ -43,7 +43,7 @@ from rulefield.estimators.parameters import (
 )
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.sequences import check_some_tokens, checked_weights
-from rulefield.estimators.types import ArrayLike, LabelsLike, RulesLike, SequencesLike, TasksLike, Transformer
+from rulefield.estimators.types import ArrayLike, Client, LabelsLike, RulesLike, SequencesLike, TasksLike, Transformer
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.learning.chain.fit import fit_likelihood
@@ -54,7 +54,7 @@ from rulefield.learning.fit_log import FitResult
 from rulefield.models.chain import ChainModel
 from rulefield.models.joint import JointModel, joint_pairs_seen
 from rulefield.models.pairs import PairTable
-from rulefield.parallel import n_threads
+from rulefield.parallel import executor_of, n_threads
 from rulefield.rules.expectations import Expectation
 
 START_ITERATIONS = 40
@@ -196,7 +196,14 @@ class JointCRF(FittedJoint):
     # --- learning ---------------------------------------------------------------------------------
 
     @interruptible
-    def fit(self, X: SequencesLike, y: TasksLike, sample_weight: ArrayLike | None = None) -> "JointCRF":
+    def fit(
+        self,
+        X: SequencesLike,
+        y: TasksLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        client: Client | None = None,
+    ) -> "JointCRF":
         """Learn from sequences of which any task, token or label may be unannotated.
 
         Parameters
@@ -205,9 +212,14 @@ class JointCRF(FittedJoint):
         y : list of dict
             ``{"ner": [...], "pos": None}`` for each sequence; a task may be None or missing, a label None or a set.
         sample_weight : array-like of shape (n_sequences,), optional
+        client : distributed.Client, optional
+            Workers that sum over joint labels, each the sequences that it was sent once. Tasks alone, which is where
+            learning begins, are learned in this process.
         """
         check_parameters(self)
         keeper = keeper_of(self.expectations)
+        if client is not None and getattr(keeper, "batch", None) is not None:
+            raise InputError("expectations by batch are kept in one process; leave batch, or client, out.")
         X = as_list(X, "a corpus on disk holds one label for each token, and JointCRF learns several; give lists.")
         tasks = self._task_names(y)
         encoder = InputEncoder(copy.deepcopy(self.features))
@@ -220,7 +232,8 @@ class JointCRF(FittedJoint):
         weight = checked_weights(sample_weight, len(data))
         forbidden, expected = compiled_expectations(keeper and keeper.expectations, tasks_of, tokens, weight)
         model = self._model(data, labels, names, encoder, forbidden)
-        corpus = JointCorpus(model, data, labels, weight, n_threads(self.n_jobs))
+        jobs = n_threads(self.n_jobs)
+        corpus = JointCorpus(model, data, labels, weight, jobs, executor_of(jobs, client))
         start, interrupted = self._single_tasks(model, data, labels, weight)
         options = expectation_options(keeper, self.l2, self.max_iter, self.tol)
         if interrupted is None:

@@ -1,6 +1,7 @@
 """A chain CRF with rules whose weights are learned on held-out data."""
 
 import copy
+from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -43,6 +44,7 @@ from rulefield.estimators.ruled.two_stage import TAUS, TauChoice
 from rulefield.estimators.ruled.weighing import Learner, Weighed, folds_of, weigh
 from rulefield.estimators.types import (
     ArrayLike,
+    Client,
     LabelsLike,
     RulesLike,
     SequencesLike,
@@ -52,7 +54,7 @@ from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import Ending, FitResult
 from rulefield.learning.rule_weights.learners import costs_of
-from rulefield.parallel import n_threads
+from rulefield.parallel import executor_of, n_threads
 from rulefield.rules import mine, propose
 from rulefield.rules.finding.mine import ASKED_FOR, FAMILIES
 from rulefield.rules.rule import Rule
@@ -213,8 +215,18 @@ class RuledCRF(FittedRuled):
     # --- learning ---------------------------------------------------------------------------------
 
     @interruptible
-    def fit(self, X: SequencesLike, y: LabelsLike, sample_weight: ArrayLike | None = None) -> "RuledCRF":
-        """Learn weights of rules from labelled sequences (held out from the chain where it is ``prefit``)."""
+    def fit(
+        self,
+        X: SequencesLike,
+        y: LabelsLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        client: Client | None = None,
+    ) -> "RuledCRF":
+        """Learn weights of rules from labelled sequences (held out from the chain where it is ``prefit``).
+
+        With a ``client`` (``distributed.Client``), its workers fit the chains of the folds and decode what is held out.
+        """
         check_parameters(self)
         if sample_weight is not None:
             raise InputError(
@@ -226,7 +238,7 @@ class RuledCRF(FittedRuled):
             'RuledCRF(chain, cv="prefit") lists that it has not seen.',
         )
         gold = [list(row) for row in y]
-        done = self._held_out(X, gold)
+        done = self._held_out(X, gold, client)
         base = done.crf
         if done.interrupted:
             return self._without_learning(base)
@@ -275,7 +287,11 @@ class RuledCRF(FittedRuled):
         report_fit(self, FitResult(np.zeros(0), 0.0, Ending.interrupted, message, ()))
         return self
 
-    def _held_out(self, X: SequencesLike, y: list[list[Any]]) -> CrossFitted:
+    def _held_out(self, X: SequencesLike, y: list[list[Any]], client: Client | None) -> CrossFitted:
+        done = self._cross_fitted(X, y, client)
+        return done if client is None else replace(done, executor=executor_of(1, client))
+
+    def _cross_fitted(self, X: SequencesLike, y: list[list[Any]], client: Client | None) -> CrossFitted:
         crf = ChainCRF() if self.crf is None else self.crf
         if isinstance(crf, CrossFitted):
             return crf
@@ -288,7 +304,7 @@ class RuledCRF(FittedRuled):
             warn_of_training_data(done)
             return done
         with ProgressLine(f"fitting {cv} folds", bool(self.verbose)):
-            return cross_fit(crf, X, y, int(cv), self.random_state)
+            return cross_fit(crf, X, y, int(cv), self.random_state, client=client)
 
     def _candidates(self, X: SequencesLike, y: list[list[Any]], base: ChainCRF) -> list[Rule]:
         if not isinstance(self.rules, str):

@@ -4,7 +4,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,14 +13,14 @@ from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.inputs import as_list, tokens_of
 from rulefield.estimators.ruled.prices import measured
-from rulefield.estimators.types import Label, LabelsLike, SequencesLike
+from rulefield.estimators.types import Client, Label, LabelsLike, SequencesLike
 from rulefield.exceptions import InterruptedFitWarning, callers_level
 from rulefield.learning.rule_weights.distances import WrongSpans
 from rulefield.learning.rule_weights.learners import Example
 from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
 from rulefield.learning.rule_weights.residual import BrokenShares, broken_shares
 from rulefield.learning.rule_weights.together import prices_together
-from rulefield.parallel import Threads
+from rulefield.parallel import Executor, Threads, executor_of
 from rulefield.problem.chain import ChainPotentials
 from rulefield.rules.rule import AUTO, Rule
 
@@ -32,17 +32,21 @@ addresses were as likely (within 0.13 %) and labelled as well (within 0.05 point
 
 @dataclass(frozen=True)
 class CrossFitted:
-    """A chain fitted on some sequences, and each one's potentials by a chain that has not seen it."""
+    """A chain fitted on some sequences, and each one's potentials by a chain that has not seen it.
+
+    ``executor``: where they are decoded; None: in threads.
+    """
 
     crf: ChainCRF
     examples: list[Example]
     interrupted: bool = False
+    executor: Executor | None = None
 
     @cached_property
     def lists(self) -> Lists:
         """The most probable labellings of each sequence: what rules are weighed on, made once."""
         distance = WrongSpans(SegmentTable([str(c) for c in self.crf.classes_], self.crf.scheme))
-        return Lists.best(self.examples, distance=distance, threads=Threads(self.crf.n_jobs))
+        return Lists.best(self.examples, distance=distance, executor=self.executor or Threads(self.crf.n_jobs))
 
     def broken_shares(self, rules: Sequence[Rule]) -> BrokenShares:
         """Count what breaks rules, each as if it were alone; ``.prices`` are residual prices."""
@@ -63,16 +67,18 @@ def cross_fit(
     cv: int | None = None,
     random_state: int = 0,
     held_out: tuple[SequencesLike, LabelsLike] | None = None,
+    client: Client | None = None,
 ) -> CrossFitted:
     """Fit a chain on everything and on ``cv`` folds, once; several :class:`RuledCRF` can then share the work.
 
     By default there are five folds, ten where sequences are few: what rules are weighed on should be nearly as good as the
     chain of all sequences, and forty examples teach clearly less than forty-five.
 
-    ``held_out`` (X, y) are further sequences to learn rules from: the chain is not fitted on them. Features are made once and
-    shared by the folds, whose weights are those of features that they saw. Folds begin from 0 and end early. The chain of all
-    sequences would be a nearer start, but it has seen what they must not know, and a fit that ends early remembers it: on
-    Cora held-out sequences were then up to 15 % more likely than they are.
+    ``held_out`` (X, y) are further sequences to learn rules from: the chain is not fitted on them. With a ``client``, a fold
+    is work for one of its workers. Features are made once and shared by the folds, whose weights are those of features that
+    they saw. Folds begin from 0 and end early. The chain of all sequences would be a nearer start, but it has seen what
+    they must not know, and a fit that ends early remembers it: on Cora held-out sequences were then up to 15 % more likely
+    than they are.
     """
     from sklearn.base import clone
     from sklearn.model_selection import KFold
@@ -87,19 +93,50 @@ def cross_fit(
     plain = clone(crf).set_params(l1=base.l1_, l2=base.l2_, tol=_fold_tol(crf))  # penalties are chosen once
     if shared is not None:
         plain.set_params(features=None)
+    folds = KFold(cv or default_folds(len(gold)), shuffle=True, random_state=random_state).split(np.arange(len(gold)))
     rows: list[Example] = []
-    for train, test in KFold(cv or default_folds(len(gold)), shuffle=True, random_state=random_state).split(
-        np.arange(len(gold))
-    ):
-        known = picked(X if shared is None else shared, train)
-        fold, told = _fitted(plain, known, [gold[i] for i in train])  # its warnings are those of the base
-        if any(issubclass(warning.category, InterruptedFitWarning) for warning in told):
-            return CrossFitted(base, [], interrupted=True)
-        data = None if shared is None else shared[test]
-        rows += held_out_examples(fold, picked(X, test), [gold[i] for i in test], base.classes_, data)
+    try:
+        with executor_of(1, client) as run:
+            work = run.hold(FoldWork(plain, X, gold, base.classes_, shared))
+            for done in run.stream(fold_examples, folds, work):
+                rows += done.examples
+                for message, category in done.told:
+                    warnings.warn(message, category, stacklevel=callers_level())
+    except KeyboardInterrupt:
+        return CrossFitted(base, [], interrupted=True)
     if held_out is not None:
         rows += held_out_examples(base, as_list(held_out[0]), [list(row) for row in held_out[1]])
     return CrossFitted(base, rows)
+
+
+class FoldWork(NamedTuple):
+    """What the folds of a cross-fit share: the chain, all sequences and labels, the labels' names, X encoded (or None)."""
+
+    crf: ChainCRF
+    X: SequencesLike
+    gold: list[list[Any]]
+    classes: list[Label]
+    shared: Sequences | None
+
+
+class FoldDone(NamedTuple):
+    """Held-out sequences of a fold, and what was to be told of them."""
+
+    examples: list[Example]
+    told: list[tuple[str, type[Warning]]]
+
+
+def fold_examples(rows: tuple[np.ndarray, np.ndarray], work: FoldWork) -> FoldDone:
+    """Fit a fold's chain on some sequences and see what it makes of the others."""
+    (train, test), (crf, X, gold, classes, shared) = rows, work
+    fold, told = _fitted(crf, picked(X if shared is None else shared, train), [gold[i] for i in train])
+    if any(issubclass(warning.category, InterruptedFitWarning) for warning in told):
+        raise KeyboardInterrupt  # its other warnings are those of the base
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        data = None if shared is None else shared[test]
+        examples = held_out_examples(fold, picked(X, test), [gold[i] for i in test], classes, data)
+    return FoldDone(examples, [(str(warning.message), warning.category) for warning in heard])
 
 
 def default_folds(n: int) -> int:

@@ -11,6 +11,7 @@ from rulefield.exceptions import callers_level
 from rulefield.learning.rule_weights.learners import Example, Examples
 from rulefield.learning.rule_weights.lists import Lists
 from rulefield.learning.rule_weights.residual import BrokenShares, broken_shares
+from rulefield.parallel import Executor
 from rulefield.rules.chain.compiler import RuleCompiler
 from rulefield.rules.rule import AUTO, LEARN, Rule
 
@@ -47,13 +48,18 @@ def at_prices(rules: Sequence[Rule], prices: np.ndarray) -> list[Rule]:
 
 
 def measured(
-    rules: Sequence[Rule], examples: Sequence[Example], classes: Sequence[Any], scheme: str | None, n_jobs: int = 1
+    rules: Sequence[Rule],
+    examples: Sequence[Example],
+    classes: Sequence[Any],
+    scheme: str | None,
+    n_jobs: int = 1,
+    executor: Executor | None = None,
 ) -> Examples:
     """Held-out sequences under rules; those whose weight is open count as learned."""
     compiler = RuleCompiler(rules, [str(c) for c in classes], scheme)
     fixed = np.array([np.nan if rule.is_open else float(rule.weight) for rule in rules])
     once = np.array([rule.per == "once" for rule in rules], dtype=bool)
-    return Examples(examples, compiler, fixed, once, n_jobs)
+    return Examples(examples, compiler, fixed, once, n_jobs, executor)
 
 
 def resolve(

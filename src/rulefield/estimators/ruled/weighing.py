@@ -81,7 +81,7 @@ def weigh(candidates: list[Rule], held: CrossFitted, how: Learner, find: Finder 
     folds = _folds(len(held.examples), how)
     rules, sets = _with_those_of_folds(candidates, folds, find)
     resolved = resolve(rules, held.lists, base.classes_, base.scheme, how.takes_priors, found=find is not None)
-    every = measured(resolved.rules, held.examples, base.classes_, base.scheme, how.n_jobs)
+    every = measured(resolved.rules, held.examples, base.classes_, base.scheme, how.n_jobs, held.executor)
     plain = _plain(every, held)
     broken, gold = (_counts(units) for units in (every.units(plain), every.gold))
     importance = importance_of(broken, gold)
@@ -171,7 +171,7 @@ class _Work:
     def _measured(self, some: np.ndarray) -> Examples:
         base = self._held.crf
         rules = [self._rules[i] for i in some]
-        return measured(rules, self._held.examples, base.classes_, base.scheme, self.how.n_jobs)
+        return measured(rules, self._held.examples, base.classes_, base.scheme, self.how.n_jobs, self._held.executor)
 
     def chosen(self, among: np.ndarray, prior: np.ndarray) -> np.ndarray:
         """Numbers of the rules ``among`` these (a mask) that have a price, or say something of their own."""

@@ -7,6 +7,7 @@ from rulefield.kernels.jit import kernel
 
 UNSEEN = np.int32(-1)
 SHARED = np.int32(-2)
+LEAST_USES = (2, 1)
 
 
 @kernel
@@ -14,14 +15,17 @@ def place_features(indptr, indices, ptr, shard_tokens, row_from, width):
     """Give every feature with weights an address in the work space; return (address, is_row, n_shared, own_from).
 
     Features with at least ``row_from`` labels take a padded row, others one place per label. Rows come first, then
-    features that several shards touch, then each shard's own; all by first use, so that a pass over the data walks
-    through memory. ``own_from[s]`` is the first place of shard s's own, its last entry the size of the work space.
+    features that several shards touch, then each shard's own. Within each, those that occur once come last, so that others
+    share their cache lines with their like; all by first use, so that a pass over the data walks through memory.
+    ``own_from[s]`` is the first place of shard s's own, its last entry the size of the work space.
     """
     n_features = ptr.size - 1
     home = np.full(n_features, UNSEEN)
+    uses = np.zeros(n_features, np.uint32)
     for s in range(shard_tokens.size - 1):
         for k in range(indptr[shard_tokens[s]], indptr[shard_tokens[s + 1]]):
             f = np.uint64(indices[k])
+            uses[f] += np.uint32(1)
             if home[f] == UNSEEN:
                 home[f] = s
             elif home[f] != s:
@@ -44,14 +48,15 @@ def place_features(indptr, indices, ptr, shard_tokens, row_from, width):
     own_from = np.full(shard_tokens.size, size[0] + size[1] + size[2])
     for s in range(shard_tokens.size - 1):
         own_from[s] = free[2]
-        for k in range(indptr[shard_tokens[s]], indptr[shard_tokens[s + 1]]):
-            f = np.uint64(indices[k])
-            n = ptr[f + ONE] - ptr[f]
-            if address[f] != np.uint32(0xFFFFFFFF) or n == ZERO:
-                continue
-            part = 0 if is_row[f] else (1 if home[f] == SHARED else 2)
-            address[f] = free[part]
-            free[part] += np.uint64(width) if is_row[f] else n
+        for least in LEAST_USES:
+            for k in range(indptr[shard_tokens[s]], indptr[shard_tokens[s + 1]]):
+                f = np.uint64(indices[k])
+                n = ptr[f + ONE] - ptr[f]
+                if address[f] != np.uint32(0xFFFFFFFF) or n == ZERO or uses[f] < least:
+                    continue
+                part = 0 if is_row[f] else (1 if home[f] == SHARED else 2)
+                address[f] = free[part]
+                free[part] += np.uint64(width) if is_row[f] else n
     return address, is_row, size[0] + size[1], own_from
 
 

@@ -1,5 +1,6 @@
 """The negative log-likelihood of labelled chains, with partial labels, weights of sequences and an L2 penalty."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
@@ -146,10 +147,26 @@ class ChainLikelihood:
     def _in_probability_space(
         self, theta: np.ndarray, steps: DenseSteps | SparseSteps, odd: np.ndarray, gradient: np.ndarray
     ) -> float:
+        with self._work_spaces() as (work, shared):
+            return self._summed(theta, steps, odd, gradient, work, shared)
+
+    def _work_spaces(self) -> AbstractContextManager[tuple[np.ndarray, np.ndarray]]:
+        """Give two work spaces of zeros: of weights, and of their expected counts."""
+        return nullcontext((np.zeros(self.packing.n_work + 1), np.zeros(self.packing.n_work + 1)))
+
+    def _summed(
+        self,
+        theta: np.ndarray,
+        steps: DenseSteps | SparseSteps,
+        odd: np.ndarray,
+        gradient: np.ndarray,
+        work: np.ndarray,
+        shared: np.ndarray,
+    ) -> float:
         model, layout = self.model, self.model.layout
-        weights, ends = self.packing.weights(layout.state(theta)), self._ends(theta)
+        weights, ends = self.packing.weights(layout.state(theta), work), self._ends(theta)
         sums = Gradient(
-            shared=np.zeros(self.packing.n_work + 1),
+            shared=shared,
             own=np.zeros(0),
             own_from=np.uint64(0),
             steps=np.zeros(self.factors.buffer_size),
@@ -161,7 +178,10 @@ class ChainLikelihood:
         for s, part in enumerate(self.threads.stream(lambda s: self._part(s, weights, ends, steps, alone), shards)):
             value += part.value
             odd[part.odd] = 1
-            self._add(sums, part.counts, s)
+            if alone is None:
+                self._add(sums, part.counts, s)
+            for total, own in zip(sums[3:], part.counts[3:]):  # steps, start, end
+                total += own
         layout.state(gradient)[:] += sums.shared[self.packing.position]
         layout.transition(gradient)[:] += self.factors.expected_counts(theta, sums.steps)
         layout.start(gradient)[:] += sums.start[model.start_label]
@@ -201,13 +221,10 @@ class ChainLikelihood:
         return _Part(value, counts, np.flatnonzero(odd))
 
     def _add(self, sums: Gradient, counts: Gradient, s: int) -> None:
-        """Add the counts of shard ``s``, which come in the order of shards; ``sums.shared`` has all places."""
+        """Add the state counts of shard ``s``, which come in the order of shards; ``sums.shared`` has all places."""
         n_shared, own_from = self.packing.n_shared, self.packing.own_from
-        if counts.own.base is not sums.shared:  # they are not there yet
-            sums.shared[:n_shared] += counts.shared
-            sums.shared[int(own_from[s]) : int(own_from[s + 1])] = counts.own
-        for total, part in ((sums.steps, counts.steps), (sums.start, counts.start), (sums.end, counts.end)):
-            total += part
+        sums.shared[:n_shared] += counts.shared
+        sums.shared[int(own_from[s]) : int(own_from[s + 1])] = counts.own
 
     def _ends(self, theta: np.ndarray) -> Ends:
         model, layout = self.model, self.model.layout

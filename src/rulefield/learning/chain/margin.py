@@ -60,7 +60,7 @@ class DecodingLearner:
     ----------
     model : ChainModel
     sequences, labels : training data; every label must be known
-    seed : int
+    seed : int, or several
         Of the order in which sequences are visited, new in every epoch.
     start : ndarray of float64, shape (model.size,), optional
         Where theta begins; zeros by default.
@@ -80,7 +80,7 @@ class DecodingLearner:
         sequences: Sequences,
         labels: Labels,
         *,
-        seed: int = 0,
+        seed: int | tuple[int, ...] = 0,
         start: np.ndarray | None = None,
     ):
         check_supervised(model, sequences, labels)

@@ -22,7 +22,7 @@ class AveragedPerceptron(DecodingLearner):
     sequences, labels : training data; every label must be known
     sample_weight : ndarray of float64, shape (n_sequences,), optional
         Scales the steps of a sequence.
-    seed : int
+    seed : int, or several
         Of the order in which sequences are visited, new in every epoch.
     start : ndarray of float64, shape (model.size,), optional
         Where theta begins; zeros by default.
@@ -35,7 +35,7 @@ class AveragedPerceptron(DecodingLearner):
         labels: Labels,
         *,
         sample_weight: np.ndarray | None = None,
-        seed: int = 0,
+        seed: int | tuple[int, ...] = 0,
         start: np.ndarray | None = None,
     ):
         super().__init__(model, sequences, labels, seed=seed, start=start)

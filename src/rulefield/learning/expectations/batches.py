@@ -50,7 +50,7 @@ class BatchedObjective(RegularizedObjective):
 
     def expectation_step(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the sum over batches of min_nu F(nu) at theta, and of the expected features under q."""
-        answers = self.corpus.threads.map(lambda part: part.expectation_step(theta), self.parts)
+        answers = self.corpus.executor.map(lambda part: part.expectation_step(theta), self.parts)
         self.nu = np.concatenate([part.nu for part in self.parts])
         self.shares = self._mean([part.shares for part in self.parts])
         return sum(value for value, _ in answers), np.sum([counts for _, counts in answers], axis=0)

@@ -1,34 +1,32 @@
-"""Sums over a corpus for joint models: in shards, on threads, the same for any number of them."""
+"""Sums over a corpus for joint models: in shards, on threads or a cluster, the same for any number of workers."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
-from rulefield.inference.joint.exact import joint_log_partition, joint_marginals
+from rulefield.inference.joint.exact import JointSums, joint_log_partition, joint_marginals
 from rulefield.models.joint import JointModel
-from rulefield.parallel import Threads
-from rulefield.problem.joint import JointPotentials
+from rulefield.parallel import Executor, Threads
 
 SHARD_SCORES = 1 << 19
 """Joint-state scores in a shard: small enough for a core's cache to help, large enough to hide Python."""
 
-T = TypeVar("T")
+Counts = np.ndarray | tuple[np.ndarray, np.ndarray]
+"""A theta-shaped vector; or the places and values of what is not 0 in it, which is what a shard has to send."""
 
 
 @dataclass(frozen=True)
 class JointShard:
-    """Some sequences of a corpus, with what is known of their labels; tokens ``first`` to ``last``, shard ``number``."""
+    """Some sequences of a corpus, with what is known of their labels; tokens ``first`` to ``last``."""
 
     data: Sequences
     labels: tuple[Labels | None, ...]
     weight: np.ndarray
     first: int
     last: int
-    number: int
 
 
 class JointCorpus:
@@ -42,6 +40,8 @@ class JointCorpus:
     weight : ndarray, shape (n_sequences,), optional
     n_jobs : int
         Threads. Shards do not depend on it and sums run in their order, so neither does any result.
+    executor : Executor, optional
+        Where sums are taken, instead of in threads: shards are sent there once.
     """
 
     def __init__(
@@ -51,19 +51,21 @@ class JointCorpus:
         labels: Sequence[Labels | None],
         weight: np.ndarray | None = None,
         n_jobs: int = 1,
+        executor: Executor | None = None,
     ):
         self.model, self.data, self.labels = model, data, tuple(labels)
-        self.n_jobs, self.threads = n_jobs, Threads(n_jobs)
+        self.n_jobs, self.executor = n_jobs, Threads(n_jobs) if executor is None else executor
         self.weight = weight = np.ones(len(data)) if weight is None else weight
         budget = max(1, SHARD_SCORES // model.n_states)
-        self.shards: list[JointShard] = []
+        self.held_model = self.executor.hold(model)
+        self.parts: list[JointShard] = []
         first = 0
         while first < len(data):
             last = int(np.searchsorted(data.offsets, data.offsets[first] + budget, side="right")) - 1
             last = min(max(last, first + 1), len(data))
             own = tuple(None if known is None else known[first:last] for known in labels)
             tokens = int(data.offsets[first]), int(data.offsets[last])
-            self.shards.append(JointShard(data[first:last], own, weight[first:last], *tokens, len(self.shards)))
+            self.parts.append(self.executor.hold(JointShard(data[first:last], own, weight[first:last], *tokens)))
             first = last
 
     def part(self, first: int, last: int) -> "JointCorpus":
@@ -71,43 +73,56 @@ class JointCorpus:
         own = [None if known is None else known[first:last] for known in self.labels]
         return JointCorpus(self.model, self.data[first:last], own, self.weight[first:last])
 
-    def each(self, work: Callable[[JointShard], T]) -> list[T]:
-        """Return ``work(shard)`` of every shard, in order."""
-        return self.threads.map(work, self.shards)
-
     def sums(self, theta: np.ndarray, clamp: bool) -> tuple[float, np.ndarray]:
         """Weighted sum of log partition functions, and expected features; of known labels only with ``clamp``."""
-
-        def one(shard: JointShard) -> tuple[float, np.ndarray]:
-            potentials = self.model.potentials(theta, shard.data, shard.labels if clamp else None)
-            return expected_features(self.model, shard, potentials)
-
-        return _added(self.each(one), self.model.size)
+        run = self.executor
+        answers = run.map(sum_shard, self.parts, self.held_model, run.hold(theta), clamp, run.apart)
+        return float(sum(value for value, _ in answers)), added((counts for _, counts in answers), self.model.size)
 
     def log_partition(self, theta: np.ndarray, clamp: bool) -> float:
         """Weighted sum of log partition functions alone."""
-
-        def one(shard: JointShard) -> float:
-            potentials = self.model.potentials(theta, shard.data, shard.labels if clamp else None)
-            return float(shard.weight @ joint_log_partition(potentials))
-
-        return float(sum(self.each(one)))
+        told = self.executor.hold(theta)
+        return float(sum(self.executor.map(log_partition_of_shard, self.parts, self.held_model, told, clamp)))
 
 
-def expected_features(model: JointModel, shard: JointShard, potentials: JointPotentials) -> tuple[float, np.ndarray]:
-    """Weighted log partition function of a shard and the theta-shaped expected features under ``potentials``."""
+def sum_shard(
+    shard: JointShard, model: JointModel, theta: np.ndarray, clamp: bool, few: bool
+) -> tuple[float, Counts]:
+    """Weighted log partition function of a shard, and its expected features."""
+    potentials = model.potentials(theta, shard.data, shard.labels if clamp else None)
     sums = joint_marginals(potentials, shard.weight)
+    return float(shard.weight @ sums.log_partition), thin(counts_of(model, shard, sums), few)
+
+
+def log_partition_of_shard(shard: JointShard, model: JointModel, theta: np.ndarray, clamp: bool) -> float:
+    """Weighted log partition function of a shard alone."""
+    potentials = model.potentials(theta, shard.data, shard.labels if clamp else None)
+    return float(shard.weight @ joint_log_partition(potentials))
+
+
+def counts_of(model: JointModel, shard: JointShard, sums: JointSums) -> np.ndarray:
+    """Theta-shaped expected features of a shard."""
     node = sums.node * np.repeat(shard.weight, shard.data.lengths)[:, None]
-    moves = sums.moves[: len(model.move_from)]
-    return float(shard.weight @ sums.log_partition), model.counts(shard.data, node, sums.edges, moves)
+    return model.counts(shard.data, node, sums.edges, sums.moves[: len(model.move_from)])
 
 
-def _added(parts: list[tuple[float, np.ndarray]], size: int) -> tuple[float, np.ndarray]:
-    total, counts = 0.0, np.zeros(size)
-    for value, part in parts:
-        total += value
-        counts += part
-    return total, counts
+def thin(counts: np.ndarray, few: bool) -> Counts:
+    """Return counts as they are, or (``few``) without the features that a shard does not have."""
+    if not few:
+        return counts
+    places = np.flatnonzero(counts)
+    return places, counts[places]
+
+
+def added(parts: Iterable[Counts], size: int) -> np.ndarray:
+    """Return the counts of all shards, (size,), added in their order."""
+    total = np.zeros(size)
+    for counts in parts:
+        if isinstance(counts, tuple):
+            total[counts[0]] += counts[1]
+        else:
+            total += counts
+    return total
 
 
 class JointLikelihood:

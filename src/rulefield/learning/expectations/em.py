@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.learning.expectations.corpus import ExpectedLikelihood, JointCorpus
-from rulefield.learning.expectations.posterior import Posterior, TiltedCorpus
+from rulefield.learning.expectations.posterior import Posterior
+from rulefield.learning.expectations.tilted import TiltedCorpus
 from rulefield.learning.fit_log import Callback, FitResult, Pass, run_passes
 from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.problem.expectation import CompiledExpectation
@@ -55,8 +56,7 @@ class RegularizedObjective:
         self.tilted.set_theta(theta)
         answer = self.posterior.minimize(self.nu, self.dual, self.dual_tol)
         self.nu, self.shares = answer.nu, answer.shares
-        sums = self.tilted.sums(self.posterior.tau(self.nu))
-        return answer.value, self.tilted.counts(sums)
+        return answer.value, self.tilted.counts(self.posterior.tau(self.nu))
 
     def multipliers(self, nu: np.ndarray) -> np.ndarray:
         """Tilt of each expectation per unit of phi, under the multipliers ``nu``."""

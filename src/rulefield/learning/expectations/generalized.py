@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rulefield.learning.expectations.corpus import JointCorpus, JointLikelihood
-from rulefield.learning.expectations.posterior import TiltedCorpus
+from rulefield.learning.expectations.tilted import TiltedCorpus
 from rulefield.problem.expectation import CompiledExpectation
 
 STEP = 1e-4
@@ -44,7 +44,7 @@ class GeneralizedObjective:
         """Value and gradient."""
         value, gradient = self.likelihood.value_and_gradient(theta)
         self.tilted.set_theta(theta, clamp=False)
-        self.shares = self.tilted.shares(self.tilted.sums(np.zeros(len(self.total))))
+        _, self.shares = self.tilted.evaluate(np.zeros(len(self.total)))
         stray = self.shares - np.clip(self.shares, self.low, self.high)
         value += 0.5 * self.strength * float(self.total @ stray**2)
         if stray.any():
@@ -54,5 +54,5 @@ class GeneralizedObjective:
     def _covariance(self, direction: np.ndarray) -> np.ndarray:
         """Return the covariance of sum_i direction_i phi_i with all features; N_i cancels against phi_i / N_i."""
         step = STEP / np.abs(direction).max()
-        up, down = (self.tilted.counts(self.tilted.sums(sign * step * direction)) for sign in (-1.0, 1.0))
+        up, down = (self.tilted.counts(sign * step * direction) for sign in (-1.0, 1.0))
         return (up - down) / (2 * step)

@@ -8,16 +8,12 @@ With one multiplier :math:`\nu_r \ge 0` a side (high or low of i, in units of sh
 :math:`F(\nu) = b \cdot \nu + \log Z(\nu) + \varepsilon \|\nu\|_*`, convex, its gradient the slack of every side.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from rulefield.exceptions import InputError
-from rulefield.inference.joint.exact import JointSums, joint_marginals
-from rulefield.learning.expectations.corpus import JointCorpus, JointShard
-from rulefield.problem.expectation import CompiledExpectation
-from rulefield.problem.joint import JointPotentials
+from rulefield.learning.expectations.tilted import TiltedCorpus
 
 NORMS = ("l1", "l2", "linf")
 
@@ -34,103 +30,6 @@ class DualResult:
     value: float
     shares: np.ndarray
     iterations: int
-
-
-class TiltedCorpus:
-    """A corpus whose potentials can be tilted by expectations; potentials are computed once per theta."""
-
-    def __init__(self, corpus: JointCorpus, expectations: Sequence[CompiledExpectation]):
-        self.corpus, self.expectations = corpus, list(expectations)
-        model = corpus.model
-        S = model.n_states
-        own = model.move_from * S + model.move_to
-        extra = [e.move_from * S + e.move_to for e in self.expectations]
-        more = np.setdiff1d(np.concatenate([np.zeros(0, np.int64), *extra]), own)
-        self.moves = np.concatenate([own, more])
-        order = np.argsort(self.moves)
-        self.places = [order[np.searchsorted(self.moves, keys, sorter=order)] for keys in extra]
-        self.groups = _by_classes(self.expectations)
-        self.potentials: list[JointPotentials] = []
-
-    def set_theta(self, theta: np.ndarray, clamp: bool = True) -> None:
-        """Compute the untilted potentials of all shards."""
-        S = self.corpus.model.n_states
-
-        def one(shard: JointShard) -> JointPotentials:
-            made = self.corpus.model.potentials(theta, shard.data, shard.labels if clamp else None)
-            pad = np.zeros(len(self.moves) - len(made.move_score))
-            return replace(
-                made,
-                move_from=self.moves // S,
-                move_to=self.moves % S,
-                move_score=np.concatenate([made.move_score, pad]),
-            )
-
-        self.potentials = self.corpus.each(one)
-
-    def tilted(self, k: int, tau: np.ndarray) -> JointPotentials:
-        """Potentials of shard ``k`` with ``tau`` (n_expectations,) times phi subtracted."""
-        base, shard = self.potentials[k], self.corpus.shards[k]
-        psi, moves = base.psi.copy(), base.move_score.copy()
-        transitions = [T.copy() for T in base.transitions]
-        for group in self.groups:
-            change = np.tensordot(tau[group], np.stack([self.expectations[i].node for i in group]), 1)
-            classes = self.expectations[group[0]].token_class[shard.first : shard.last]
-            psi -= change[classes[0]] if (classes == classes[0]).all() else change[classes]
-        for e, places, t in zip(self.expectations, self.places, tau):
-            if t == 0.0:
-                continue
-            moves[places] -= t
-            for T, table in zip(transitions, e.edges):
-                if table is not None:
-                    T -= t * table
-        return replace(base, psi=psi, transitions=tuple(transitions), move_score=moves)
-
-    def sums(self, tau: np.ndarray) -> list[JointSums]:
-        """Return the sums of every shard under the tilt."""
-        return self.corpus.each(lambda s: joint_marginals(self.tilted(s.number, tau), s.weight))
-
-    def log_partition(self, sums: list[JointSums]) -> float:
-        """Weighted sum of log partition functions."""
-        return float(sum(s.weight @ part.log_partition for s, part in zip(self.corpus.shards, sums)))
-
-    def shares(self, sums: list[JointSums]) -> np.ndarray:
-        """E[phi_i] / total_i of every expectation."""
-        out = np.zeros(len(self.expectations))
-        for shard, part in zip(self.corpus.shards, sums):
-            weight = np.repeat(shard.weight, shard.data.lengths)
-            for group in self.groups:
-                classes = self.expectations[group[0]].token_class[shard.first : shard.last]
-                seen = _sums_by_class(classes, weight, part.node, len(self.expectations[group[0]].node))
-                out[group] += [float((seen * self.expectations[i].node).sum()) for i in group]
-            for i, (e, places) in enumerate(zip(self.expectations, self.places)):
-                out[i] += part.moves[places].sum()
-                out[i] += sum(float((t * E).sum()) for t, E in zip(e.edges, part.edges) if t is not None)
-        return out / np.array([e.total for e in self.expectations])
-
-    def counts(self, sums: list[JointSums]) -> np.ndarray:
-        """Theta-shaped expected features under the tilt."""
-        model, total = self.corpus.model, self.corpus.model.zeros()
-        for shard, part in zip(self.corpus.shards, sums):
-            node = part.node * np.repeat(shard.weight, shard.data.lengths)[:, None]
-            total += model.counts(shard.data, node, part.edges, part.moves[: len(model.move_from)])
-        return total
-
-
-def _by_classes(expectations: Sequence[CompiledExpectation]) -> list[list[int]]:
-    """Numbers of the expectations that tell tokens apart in the same way, together: they tilt and count in one go."""
-    found: dict[tuple[int, bytes], list[int]] = {}
-    for i, e in enumerate(expectations):
-        found.setdefault((len(e.node), e.token_class.tobytes()), []).append(i)
-    return list(found.values())
-
-
-def _sums_by_class(classes: np.ndarray, weight: np.ndarray, node: np.ndarray, n_classes: int) -> np.ndarray:
-    """Sum marginals (n_tokens, S) of the tokens of each class, (n_classes, S)."""
-    out = np.zeros((n_classes, node.shape[1]))
-    for c in np.unique(classes):
-        out[c] = np.where(classes == c, weight, 0.0) @ node
-    return out
 
 
 class Posterior:
@@ -168,12 +67,10 @@ class Posterior:
         np.add.at(out, self.index, self.sign * nu)
         return out / self.total
 
-    def smooth(self, nu: np.ndarray) -> tuple[float, np.ndarray, list[JointSums]]:
-        """Return b . nu + log Z(nu), its gradient, and the sums behind it."""
-        sums = self.tilted.sums(self.tau(nu))
-        shares = self.tilted.shares(sums)
-        value = float(self.bound @ nu) + self.tilted.log_partition(sums)
-        return value, self.bound - self.sign * shares[self.index], sums
+    def smooth(self, nu: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return b . nu + log Z(nu), its gradient, and the expected shares behind it."""
+        log_partition, shares = self.tilted.evaluate(self.tau(nu))
+        return float(self.bound @ nu) + log_partition, self.bound - self.sign * shares[self.index], shares
 
     def penalty(self, nu: np.ndarray) -> float:
         """Return epsilon times the dual norm of the multipliers."""
@@ -189,8 +86,8 @@ class Posterior:
             return DualResult(nu, self.smooth(nu)[0], np.zeros(0), 0)
         solve = self._proximal if method == "proximal" else self._quasi_newton
         nu, steps = solve(nu, tol)
-        value, _, sums = self.smooth(nu)
-        return DualResult(nu, value + self.penalty(nu), self.tilted.shares(sums), steps)
+        value, _, shares = self.smooth(nu)
+        return DualResult(nu, value + self.penalty(nu), shares, steps)
 
     # In the variables nu / scale the curvature of every side is near 1: Var(phi) is at most about total / 4, so
     # d2F / d nu2 is about share (1 - share) / total.

@@ -6,7 +6,7 @@ messages hardly converge there. With its label fixed the node is gone, and the s
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -15,19 +15,24 @@ from rulefield.learning.graph.shards import GraphShard
 from rulefield.models.graph_batch import GraphBatch
 from rulefield.problem.graph import GraphPotentials
 
-Marginals = tuple[np.ndarray, np.ndarray, np.ndarray]
+Messages = Any
+"""Where a field's iterations ended, and may begin again; None: as they begin first."""
+
+
+class Sums(NamedTuple):
+    """Each graph's log-partition value, node and edge marginals (flat), and the messages behind them."""
+
+    values: np.ndarray
+    node: np.ndarray
+    edge: np.ndarray
+    messages: Messages = None
 
 
 class Field(Protocol):
-    """Gives each graph's log-partition value, node and edge marginals."""
+    """Gives each graph's log-partition value and marginals: a pure function of scores, and of messages to begin with."""
 
-    rho: np.ndarray
-
-    def marginals(self, unary: np.ndarray, pairwise: np.ndarray) -> Marginals:
+    def marginals(self, unary: np.ndarray, pairwise: np.ndarray, begin: Messages = None) -> Sums:
         """Return them for the scores of a shard, flat."""
-
-    def settle(self) -> None:
-        """Begin the next calls where the last one ended."""
 
 
 def shard_hubs(batch: GraphBatch) -> list[np.ndarray]:
@@ -49,14 +54,14 @@ class CasesField:
     hubs : list of ndarray of int64
         Hubs of each graph.
     make : callable
-        Makes the field of one case from its shard (and its edge weights, where another case has them already).
+        Makes the field of one case from its shard (and the appearance ``rho`` of its edges, which all cases share).
 
     Notes
     -----
     Case k of all graphs is computed at once; a graph with fewer cases than others repeats one that does not count.
     """
 
-    def __init__(self, shard: GraphShard, hubs: Sequence[np.ndarray], make: Callable[..., Field]):
+    def __init__(self, shard: GraphShard, hubs: Sequence[np.ndarray], make: Callable[..., Any]):
         batch = shard.batch
         self.shard = shard
         every = [labels_of_cases(batch.n_labels[h]) for h in hubs]
@@ -76,37 +81,33 @@ class CasesField:
         first = make(rest)
         self.fields = [first, *(make(rest, rho=first.rho) for _ in range(n_cases - 1))]
 
-    def marginals(self, unary: np.ndarray, pairwise: np.ndarray) -> Marginals:
-        """Return each graph's log-partition value (a bound), node and edge marginals (flat)."""
-        found = [self._case(k, unary, pairwise) for k in range(len(self.fields))]
-        values = np.stack([value for value, *_ in found])
+    def marginals(self, unary: np.ndarray, pairwise: np.ndarray, begin: Messages = None) -> Sums:
+        """Return each graph's log-partition value (a bound), marginals and the messages of all cases."""
+        begin = [None] * len(self.fields) if begin is None else begin
+        found = [self._case(k, unary, pairwise, begin[k]) for k in range(len(self.fields))]
+        values = np.stack([case.values for case in found])
         top = values.max(axis=0)
         share = np.exp(values - top)
         total = share.sum(axis=0)
         share /= total
         node, edge = np.zeros_like(unary), np.zeros_like(pairwise)
         kept, graph = self.cases.kept_entries, self._entry_graph
-        for k, (_, case_node, case_edge) in enumerate(found):
-            node += share[k][self._slot_graph] * case_node
-            edge[kept] += share[k][graph[kept]] * case_edge
+        for k, case in enumerate(found):
+            node += share[k][self._slot_graph] * case.node
+            edge[kept] += share[k][graph[kept]] * case.edge
             source = self.cases.source[k]
-            edge[source] += share[k][graph[source]] * case_node[self.cases.target[k]]
-        return top + np.log(total), node, edge
+            edge[source] += share[k][graph[source]] * case.node[self.cases.target[k]]
+        return Sums(top + np.log(total), node, edge, [case.messages for case in found])
 
-    def settle(self) -> None:
-        """Begin the next calls where the last one ended."""
-        for field in self.fields:
-            field.settle()
-
-    def _case(self, k: int, unary: np.ndarray, pairwise: np.ndarray) -> Marginals:
+    def _case(self, k: int, unary: np.ndarray, pairwise: np.ndarray, begin: Messages) -> Sums:
         """Values, node marginals and marginals of the edges without hubs, when hubs have the labels of case k."""
         given = np.bincount(self.cases.target[k], pairwise[self.cases.source[k]], minlength=len(unary))
         scores = unary + given
         own = np.bincount(self._hub_graph, scores[self._hub_slot[k]], minlength=self.shard.batch.n_graphs)
         scores[self._is_hub] = -np.inf
         scores[self._hub_slot[k]] = 0.0
-        values, node, edge = self.fields[k].marginals(scores, pairwise[self.cases.kept_entries])
-        return np.where(self._counts[k], values + own, -np.inf), node, edge
+        sums = self.fields[k].marginals(scores, pairwise[self.cases.kept_entries], begin)
+        return sums._replace(values=np.where(self._counts[k], sums.values + own, -np.inf))
 
 
 def _without(batch: GraphBatch, kept: np.ndarray) -> GraphBatch:

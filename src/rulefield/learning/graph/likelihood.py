@@ -1,24 +1,24 @@
 """Likelihood of labelled graphs: exact on forests, the tree-reweighted bound on graphs with loops."""
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from rulefield.kernels.graph import reweighted as kernels
 from rulefield.learning.fit_log import penalized
-from rulefield.learning.graph.cases import CasesField, shard_hubs
+from rulefield.learning.graph.cases import CasesField, Field, Messages, Sums, shard_hubs
 from rulefield.learning.graph.shards import GraphShard
 from rulefield.learning.graph.small import SmallField, is_small
 from rulefield.learning.graph.trees import edge_appearance
 from rulefield.models.graph import GraphModel
-from rulefield.parallel import Threads
+from rulefield.parallel import Executor, Threads
 
 
 class ReweightedField:
-    """Tree-reweighted sum-product over one shard: the same scores, the same answer, until :meth:`settle` is called.
+    """Tree-reweighted sum-product over one shard, from messages that the caller gives (equal ones, where it gives none).
 
-    Messages are equal in the first call, and those of the last call before ``settle`` afterwards: a learner that settles
-    after each step needs few sweeps, since weights move little.
+    A learner that begins with those of its last step needs few sweeps, since weights move little.
 
     Parameters
     ----------
@@ -46,18 +46,15 @@ class ReweightedField:
         self._message_offset = begin.astype(np.uint64)
         self._slot = np.repeat(batch.unary_offset[:-1][target] - begin[:-1], size) + np.arange(begin[-1])
         self._message_rho = np.repeat(np.repeat(self.rho, 2), size)
-        self._begin = self._last = np.repeat(1.0 / size, size)
+        self._equal = np.repeat(1.0 / size, size)
 
-    def settle(self) -> None:
-        """Begin the next calls with the messages of the last one."""
-        self._begin = self._last
-
-    def marginals(self, unary: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return each graph's log-partition value (a bound; exact on forests), node and edge marginals (flat)."""
+    def marginals(self, unary: np.ndarray, pairwise: np.ndarray, begin: Messages = None) -> Sums:
+        """Return each graph's log-partition value (a bound; exact on forests), marginals and messages."""
         shard = self.shard
         exponential = np.empty_like(pairwise)
         kernels.scaled_exponentials(pairwise, shard.pairwise_offset, self.rho, exponential)
-        linear, messages = self._begin.copy(), np.log(self._begin)
+        linear = (self._equal if begin is None else begin).copy()
+        messages = np.log(linear)
         belief = unary + np.bincount(self._slot, self._message_rho * messages, minlength=len(unary))
         kernels.sweeps(
             shard.offset,
@@ -75,7 +72,6 @@ class ReweightedField:
             self.n_sweeps,
             self.tolerance,
         )
-        self._last = linear
         node, edge = np.empty_like(unary), np.empty_like(pairwise)
         values = np.empty(shard.batch.n_graphs)
         kernels.pseudo_marginals(
@@ -95,19 +91,60 @@ class ReweightedField:
             edge,
             values,
         )
-        return values, node, edge
+        return Sums(values, node, edge, linear)
 
 
-def field_of(shard: GraphShard) -> ReweightedField | CasesField | SmallField:
+def field_of(shard: GraphShard) -> Field:
     """Return the field of a shard: exact where its graphs are small and binary, case by case where they have hubs."""
     if is_small(shard.batch):
         return SmallField(shard)
     hubs = shard_hubs(shard.batch)
-    return CasesField(shard, hubs, ReweightedField) if any(map(len, hubs)) else ReweightedField(shard)
+    if any(map(len, hubs)):
+        return CasesField(shard, hubs, ReweightedField)
+    return ReweightedField(shard)
 
 
-def _is_exact(field: ReweightedField | CasesField | SmallField) -> bool:
-    return isinstance(field, SmallField) or field.shard.batch.is_forest
+class LabelledPart(NamedTuple):
+    """A shard ready for evaluations: its field, that of what is known (None: all), and prices of wrong labels, if any."""
+
+    shard: GraphShard
+    free: Field
+    clamped: Field | None
+    margin: np.ndarray | None
+
+
+def labelled_part(shard: GraphShard) -> LabelledPart:
+    """Make a shard ready for evaluations."""
+    return LabelledPart(shard, field_of(shard), None if shard.complete else field_of(shard), _log_cost(shard))
+
+
+Begin = tuple[Messages, Messages]
+"""Messages of a part's free field, and of that of what is known."""
+
+
+def evaluate_part(
+    task: tuple[LabelledPart, Begin], model: GraphModel, theta: np.ndarray
+) -> tuple[float, np.ndarray, Begin]:
+    """Value and gradient of a part without penalty, from the messages ``task`` begins with; and those at the end."""
+    (shard, free, clamped, margin), begin = task
+    scores = model.potentials(theta, shard.batch)
+    sums = free.marginals(scores.unary if margin is None else scores.unary + margin, scores.pairwise, begin[0])
+    node, edge, ended = sums.node, sums.edge, None
+    if clamped is None:
+        known = shard.scores_of_labels(scores, shard.labels)
+        node[shard.node_slot(shard.labels)] -= 1.0
+        edge[shard.edge_slot(shard.labels)] -= 1.0
+    else:
+        known, known_node, known_edge, ended = clamped.marginals(
+            shard.clamped(scores.unary), scores.pairwise, begin[1]
+        )
+        node -= known_node
+        edge -= known_edge
+    value = float(shard.graph_weight @ (sums.values - known))
+    if (shard.graph_weight != 1.0).any():
+        node *= np.repeat(shard.graph_weight[shard.batch.node_graph], shard.batch.n_labels)
+        edge *= np.repeat(shard.graph_weight[shard.batch.edge_graph], np.diff(shard.batch.pairwise_offset))
+    return value, model.pullback(shard.batch, node, edge), (sums.messages, ended)
 
 
 class GraphLikelihood:
@@ -122,9 +159,12 @@ class GraphLikelihood:
     Class weights enter as a softmax margin: the log of a node's cost is added to each of its wrong labels, so that
     a class of weight 2 behaves as if its competitors were twice as likely.
 
+    The same theta gives the same answer until :meth:`settle` is called.
+
     Notes
     -----
-    O(edges · labels²) for each sweep.
+    O(edges · labels²) for each sweep. On a cluster, a shard is sent once; theta and messages go out and come back in every
+    evaluation.
 
     References
     ----------
@@ -134,43 +174,32 @@ class GraphLikelihood:
     precision: float
     """Share of the value that messages on loops, which have not quite settled, leave open: no line search looks for less."""
 
-    def __init__(self, model: GraphModel, shards: Sequence[GraphShard], l2: float = 0.0, n_jobs: int | None = None):
-        self.model, self.shards, self.l2, self.threads = model, list(shards), l2, Threads(n_jobs)
-        self._free = [field_of(shard) for shard in self.shards]
-        self.precision = 0.0 if all(map(_is_exact, self._free)) else 1e-7
-        self._clamped = [None if shard.complete else field_of(shard) for shard in self.shards]
-        self._margin = [_log_cost(shard) for shard in self.shards]
+    def __init__(
+        self,
+        model: GraphModel,
+        shards: Sequence[GraphShard],
+        l2: float = 0.0,
+        n_jobs: int | None = None,
+        executor: Executor | None = None,
+    ):
+        self.executor = Threads(n_jobs) if executor is None else executor
+        self.l2, self._model = l2, self.executor.hold(model)
+        self.parts = self.executor.keep(labelled_part, shards)
+        exact = all(is_small(shard.batch) or shard.batch.is_forest for shard in shards)
+        self.precision = 0.0 if exact else 1e-7
+        self._begin: list[Begin] = [(None, None)] * len(self.parts)
+        self._last = self._begin
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient with respect to ``theta``, half of ``l2`` times its squared norm included."""
-        parts = self.threads.map(lambda k: self._part(theta, k), range(len(self.shards)))
-        return penalized(parts, theta, self.l2)
+        told = self.executor.hold(theta)
+        answers = self.executor.map(evaluate_part, zip(self.parts, self._begin), self._model, told)
+        self._last = [messages for *_, messages in answers]
+        return penalized(((value, gradient) for value, gradient, _ in answers), theta, self.l2)
 
     def settle(self) -> None:
         """Begin the next evaluations with the messages of the last one; called after each step of a search."""
-        for field in [*self._free, *self._clamped]:
-            if field is not None:
-                field.settle()
-
-    def _part(self, theta: np.ndarray, k: int) -> tuple[float, np.ndarray]:
-        shard = self.shards[k]
-        scores = self.model.potentials(theta, shard.batch)
-        unary = scores.unary if self._margin[k] is None else scores.unary + self._margin[k]
-        free, node, edge = self._free[k].marginals(unary, scores.pairwise)
-        clamped = self._clamped[k]
-        if clamped is None:
-            known = shard.scores_of_labels(scores, shard.labels)
-            node[shard.node_slot(shard.labels)] -= 1.0
-            edge[shard.edge_slot(shard.labels)] -= 1.0
-        else:
-            known, known_node, known_edge = clamped.marginals(shard.clamped(scores.unary), scores.pairwise)
-            node -= known_node
-            edge -= known_edge
-        value = float(shard.graph_weight @ (free - known))
-        if (shard.graph_weight != 1.0).any():
-            node *= np.repeat(shard.graph_weight[shard.batch.node_graph], shard.batch.n_labels)
-            edge *= np.repeat(shard.graph_weight[shard.batch.edge_graph], np.diff(shard.batch.pairwise_offset))
-        return value, self.model.pullback(shard.batch, node, edge)
+        self._begin = self._last
 
 
 def _log_cost(shard: GraphShard) -> np.ndarray | None:

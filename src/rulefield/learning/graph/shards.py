@@ -12,6 +12,8 @@ from rulefield.problem.graph import GraphPotentials
 
 N_SHARDS = 8
 NODES_PER_SHARD = 200
+MOST_NODES_OF_A_SHARD = 20_000
+"""Beyond that, there are more shards: workers of a cluster have one each, and memory for few."""
 UNKNOWN = -1
 
 
@@ -134,10 +136,11 @@ def make_shards(
     ``labels`` holds, for each graph, the label numbers of its nodes, types sorted by name one after the other.
     ``allowed`` adds the labels that each node may have, flat, where some are one of a set.
     The cut depends on the data only, so that sums over shards do not depend on the number of threads; by default
-    there are at most ``N_SHARDS``, fewer where graphs are few and small.
+    there are ``N_SHARDS``, fewer where graphs are few and small, more where nodes are very many.
     """
     if n_shards is None:
-        n_shards = int(np.clip(sum(len(y) for y in labels) // NODES_PER_SHARD, 1, N_SHARDS))
+        n_nodes = sum(len(y) for y in labels)
+        n_shards = max(int(np.clip(n_nodes // NODES_PER_SHARD, 1, N_SHARDS)), n_nodes // MOST_NODES_OF_A_SHARD)
     weights = np.ones(len(graphs)) if graph_weight is None else np.asarray(graph_weight, dtype=np.float64)
     complete = np.array([bool((np.asarray(y) != UNKNOWN).all()) for y in labels], dtype=bool)
     shards = []

@@ -3,6 +3,7 @@
 import numpy as np
 
 from rulefield.kernels.graph.small import binary_sums
+from rulefield.learning.graph.cases import Messages, Sums
 from rulefield.learning.graph.shards import GraphShard
 from rulefield.models.graph_batch import GraphBatch
 
@@ -35,9 +36,6 @@ class SmallField:
     def __init__(self, shard: GraphShard):
         self.shard, self.rho = shard, np.ones(len(shard.batch.edges))
 
-    def marginals(self, unary: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return each graph's log-partition value, node and edge marginals (flat)."""
-        return small_sums(self.shard.batch, unary, pairwise)
-
-    def settle(self) -> None:
-        """Do nothing: exact sums do not depend on where they begin."""
+    def marginals(self, unary: np.ndarray, pairwise: np.ndarray, begin: Messages = None) -> Sums:
+        """Return each graph's log-partition value and marginals: exact sums do not depend on where they begin."""
+        return Sums(*small_sums(self.shard.batch, unary, pairwise))

@@ -21,9 +21,12 @@ from scipy.sparse import csr_matrix
 
 from rulefield.inference.chain.decode import decode
 from rulefield.learning.fit_log import Callback, FitResult, Pass, run_passes
-from rulefield.parallel import Threads
+from rulefield.parallel import Executor, Threads
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule
+
+CHUNK, LEAST_TO_SEND = 32, 64
+"""Examples of one task of a cluster, and how many there have to be: learners that go by small batches stay in one process."""
 
 
 class Compiler(Protocol):
@@ -75,12 +78,21 @@ class Examples:
     once : ndarray of bool, shape (n_rules,)
         Rules that are paid once, whatever the amount.
     n_jobs : int
+    executor : Executor, optional
+        Where many examples are decoded, instead of in threads.
     """
 
     def __init__(
-        self, examples: Sequence[Example], compiler: Compiler, fixed: np.ndarray, once: np.ndarray, n_jobs: int = 1
+        self,
+        examples: Sequence[Example],
+        compiler: Compiler,
+        fixed: np.ndarray,
+        once: np.ndarray,
+        n_jobs: int = 1,
+        executor: Executor | None = None,
     ):
         self.examples, self.compiler, self.once, self.threads = list(examples), compiler, once, Threads(n_jobs)
+        self.executor = self.threads if executor is None else executor
         self.learned = np.isnan(fixed)
         self._fixed = np.where(self.learned, 0.0, fixed)
 
@@ -121,14 +133,9 @@ class Examples:
     def best(self, members: Sequence[int], learned: np.ndarray, loss: float = 0.0) -> list[np.ndarray]:
         """Best labels of some examples; ``loss`` is added to every wrong label (Hamming)."""
         compiler = self.compiler.with_weights(self.weights(learned))
-
-        def one(i: int) -> np.ndarray:
-            example = self.examples[i]
-            potentials = example.potentials if loss == 0.0 else _augmented(example, loss)
-            result = decode(ChainProblem(potentials, compiler(example.tokens)))
-            return result.labels if len(result.labels) else example.gold
-
-        return self.threads.map(one, members)
+        run = self.executor if len(members) >= LEAST_TO_SEND else self.threads
+        chunks = in_chunks([self.examples[i] for i in members], CHUNK if run.apart else 1)
+        return [labels for some in run.map(best_labels, chunks, run.hold(compiler), loss) for labels in some]
 
     def decode(
         self, members: Sequence[int], learned: np.ndarray, loss: float = 0.0
@@ -140,7 +147,23 @@ class Examples:
     def some(self, members: Sequence[int] | np.ndarray) -> "Examples":
         """Return some of the examples under the same rules."""
         fixed = np.where(self.learned, np.nan, self._fixed)
-        return Examples([self.examples[i] for i in members], self.compiler, fixed, self.once, self.threads.n)
+        some = [self.examples[i] for i in members]
+        return Examples(some, self.compiler, fixed, self.once, self.threads.n, self.executor)
+
+
+def best_labels(examples: Sequence[Example], compiler: Compiler, loss: float) -> list[np.ndarray]:
+    """Best labels of some examples; ``loss`` is added to every wrong label (Hamming)."""
+    found = []
+    for example in examples:
+        potentials = example.potentials if loss == 0.0 else _augmented(example, loss)
+        result = decode(ChainProblem(potentials, compiler(example.tokens)))
+        found.append(result.labels if len(result.labels) else example.gold)
+    return found
+
+
+def in_chunks(examples: Sequence[Example], size: int) -> list[Sequence[Example]]:
+    """Cut a list, by itself and not by who works on it."""
+    return [examples[first : first + size] for first in range(0, len(examples), size)]
 
 
 def _augmented(example: Example, loss: float) -> ChainPotentials:

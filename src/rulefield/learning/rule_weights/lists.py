@@ -9,8 +9,8 @@ from scipy.sparse import csr_matrix, vstack
 
 from rulefield.inference.chain.exact import kbest
 from rulefield.learning.rule_weights.distances import Distance, wrong_labels
-from rulefield.learning.rule_weights.learners import Example, Examples
-from rulefield.parallel import Threads
+from rulefield.learning.rule_weights.learners import CHUNK, Example, Examples, in_chunks
+from rulefield.parallel import Executor, Threads
 
 LEAST, MOST, IN_ALL = 40, 100, 20_000
 """Labellings of each sequence, and of all of them where that leaves more than the least: what exact decoding finds under
@@ -48,17 +48,13 @@ class Lists:
         examples: Sequence[Example],
         k: int | None = None,
         distance: Distance = wrong_labels,
-        threads: Threads | None = None,
+        executor: Executor | None = None,
     ) -> "Lists":
         """Return the ``k`` best labellings of each sequence, best first; by default 40, up to 100 where sequences are few."""
         most = k or min(MOST, max(LEAST, IN_ALL // max(len(examples), 1)))
-
-        def one(example: Example) -> tuple[list[np.ndarray], list[float], np.ndarray]:
-            found = kbest(example.potentials, most)
-            labellings = [result.labels for result in found]
-            return labellings, [result.score for result in found], distance(example.gold, labellings)
-
-        found = (threads or Threads(1)).map(one, examples)
+        run = Threads(1) if executor is None else executor
+        chunks = in_chunks(examples, CHUNK if run.apart else 1)
+        found = [own for some in run.map(best_lists, chunks, most, distance) for own in some]
         return cls(
             examples,
             [labels for some, _, _ in found for labels in some],
@@ -100,6 +96,18 @@ class Lists:
         )
         order = np.argsort(owner, kind="stable")
         return every.of(order), order
+
+
+def best_lists(
+    examples: Sequence[Example], most: int, distance: Distance
+) -> list[tuple[list[np.ndarray], list[float], np.ndarray]]:
+    """Best labellings of each example, their scores, and their distances from the gold labels."""
+    out = []
+    for example in examples:
+        found = kbest(example.potentials, most)
+        labellings = [result.labels for result in found]
+        out.append((labellings, [result.score for result in found], distance(example.gold, labellings)))
+    return out
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from rulefield.parallel import executor_of
 from rulefield.rules.chain.compiler import RuleCompiler, as_rules
-from rulefield.rules.finding.observed import observe
+from rulefield.rules.finding.observed import Observed, observe
 from rulefield.rules.rule import Rule
 
 
@@ -53,7 +54,10 @@ def amounts_table(
     set (by default the labels that occur); rules may not name others.
     """
     data = observe(y, X, scheme, labels)
-    compiler = RuleCompiler(rules, data.table.labels, data.table.scheme)
+    return _amounts(data, RuleCompiler(rules, data.table.labels, data.table.scheme))
+
+
+def _amounts(data: Observed, compiler: RuleCompiler) -> np.ndarray:
     table = compiler.amounts_of_all(data.tokens, data.sequences).toarray().T.copy()
     for column, ids in enumerate(data.sequences):
         if not data.possible(ids):  # compiled rules do not promise anything there
@@ -62,16 +66,27 @@ def amounts_table(
     return table
 
 
+def count_broken(data: Observed, compiler: RuleCompiler) -> np.ndarray:
+    """Sequences that break each rule, and by how much in all, (n_rules, 2)."""
+    table = _amounts(data, compiler)
+    return np.stack([(table > 0).sum(axis=1), table.sum(axis=1)], axis=1).astype(np.int64)
+
+
 def check(
     rules: Iterable[Rule],
     X: Iterable[Any] | None,
     y: Iterable[Sequence[Any]],
     scheme: str | None = "auto",
     labels: Sequence[str] | None = None,
+    *,
+    client: Any = None,
 ) -> list[CheckedRule]:
-    """How often each rule holds in labelled data (arguments as for :func:`amounts_table`)."""
-    rules = as_rules(rules)
-    table = amounts_table(rules, X, y, scheme, labels)
-    return [
-        CheckedRule(rule, table.shape[1], int((row > 0).sum()), int(row.sum())) for rule, row in zip(rules, table)
-    ]
+    """How often each rule holds in labelled data (arguments as for :func:`amounts_table`).
+
+    With a ``client`` (``distributed.Client``), its workers count, some thousands of sequences each.
+    """
+    rules, data = as_rules(rules), observe(y, X, scheme, labels)
+    with executor_of(1, client) as run:
+        compiler = run.hold(RuleCompiler(rules, data.table.labels, data.table.scheme))
+        broken = sum(run.map(count_broken, data.chunks(), compiler), np.zeros((len(rules), 2), np.int64))
+    return [CheckedRule(rule, len(data), int(n), int(amount)) for rule, (n, amount) in zip(rules, broken)]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from rulefield.exceptions import RuleError
+from rulefield.parallel import executor_of
 from rulefield.rules.facts import at, before, eventually, first, followed_by, last
 from rulefield.rules.finding.mine_classes import class_rules
 from rulefield.rules.finding.mine_cues import cue_rules
@@ -199,6 +200,7 @@ def mine_table(
     min_confidence: float = 0.9,
     delimiters: Sequence[str] = DELIMITERS,
     labels: Sequence[str] | None = None,
+    client: Any = None,
 ) -> MinedRules:
     """Find rules of the five families of [Fersini14] (eqs. 17-21), dearest first.
 
@@ -222,6 +224,8 @@ def mine_table(
         Marks at which "state change" looks: tokens, and ends of tokens that carry their punctuation.
     labels : sequence of str, optional
         The label set; by default the labels that occur.
+    client : distributed.Client, optional
+        Workers that count instances of the paper's families, some thousands of sequences each.
 
     Notes
     -----
@@ -239,13 +243,33 @@ def mine_table(
     least = (min_support, min_confidence)
     mined = [m for family in ASKED_FOR if family in chosen for m in _of_tokens(family, data, names, tables, least)]
     mined = [m for m in mined if m.satisfied >= min_support and m.confidence >= min_confidence]
-    for family in (family for family in chosen if family in FAMILIES):
-        for delimiter, found in _FAMILIES[family](data, tables, len(names), delimiters):
+    with executor_of(1, client) as run:
+        counted = [family for family in chosen if family in FAMILIES]
+        parts = run.map(count_families, data.chunks(), run.hold(tables), len(names), delimiters, counted)
+    for family in counted:
+        for delimiter, found in _added(part[family] for part in parts).items():
             total = np.maximum(found.premises, 1)
             good = (found.satisfied >= min_support) & (found.satisfied >= min_confidence * total)
             for i, j in np.argwhere(good & _unrelated(names, data.table)):
                 mined.append(_mined(family, names[i], names[j], delimiter, found, i, j))
     return MinedRules(_without_repetition(sorted(mined, key=lambda m: (-m.cost, -m.support))))
+
+
+def count_families(
+    data: Observed, tables: NameTables, k: int, delimiters: Sequence[str], families: Sequence[str]
+) -> dict[str, dict[_Delimiter, _FoundRule]]:
+    """Count the instances of some families in some sequences."""
+    return {family: dict(_FAMILIES[family](data, tables, k, delimiters)) for family in families}
+
+
+def _added(parts: Iterable[dict[_Delimiter, _FoundRule]]) -> dict[_Delimiter, _FoundRule]:
+    total: dict[_Delimiter, _FoundRule] = {}
+    for part in parts:
+        for delimiter, found in part.items():
+            counts = total.setdefault(delimiter, _empty(len(found.satisfied)))
+            counts.satisfied += found.satisfied
+            counts.premises += found.premises
+    return total
 
 
 def _without_repetition(mined: list[MinedRule]) -> list[MinedRule]:

@@ -13,6 +13,8 @@ from rulefield.rules.expression import Labelling
 from rulefield.rules.labels import LabelTable, known_scheme
 from rulefield.rules.patterns import Pattern, end_counts, matches, start_counts
 
+CHUNK = 2_000
+
 
 @dataclass(frozen=True)
 class Observed:
@@ -51,6 +53,12 @@ class Observed:
 
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
         return iter(zip(self.tokens, self.sequences))
+
+    def chunks(self) -> Iterator["Observed"]:
+        """Cut into parts of :data:`CHUNK` sequences: what counts in whole numbers can be counted anywhere, and added."""
+        for first in range(0, len(self), CHUNK):
+            part = slice(first, first + CHUNK)
+            yield Observed(self.table, self.sequences[part], self.tokens[part])
 
 
 def observe(

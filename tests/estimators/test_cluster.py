@@ -1,4 +1,4 @@
-"""Chains on a cluster of processes: the same bits for any number of workers, and after one was killed."""
+"""Learners on a cluster of processes: the same bits for any number of workers, and after one was killed."""
 
 import os
 import signal
@@ -12,8 +12,10 @@ from numpy.testing import assert_array_equal
 
 import rulefield as rf
 from rulefield import ChainCRF
+from rulefield import rules as r
 from rulefield.datasets import make_addresses
 from rulefield.exceptions import ClusterError, InputError, InterruptedFitWarning
+from rulefield.learning.graph.likelihood import GraphLikelihood
 from rulefield.parallel import Workers, connected
 
 distributed = pytest.importorskip("distributed")
@@ -45,7 +47,12 @@ def here(corpus):
     return {kind: ChainCRF(**OPTIONS[kind]).fit(corpus).theta_ for kind in OPTIONS}
 
 
-OPTIONS = {"l2": {"max_iter": 12}, "l1": {"l1": 0.3, "max_iter": 8}, "sgd": {"solver": "sgd", "max_iter": 2}}
+OPTIONS = {
+    "l2": {"max_iter": 12},
+    "l1": {"l1": 0.3, "max_iter": 8},
+    "sgd": {"solver": "sgd", "max_iter": 2},
+    "perceptron": {"algorithm": "perceptron", "max_iter": 3},
+}
 
 
 @pytest.mark.parametrize("kind", OPTIONS)
@@ -58,15 +65,13 @@ def test_workers_give_the_bits_that_threads_give(client, corpus, here, kind):
         assert [a.labels for a in ours] == [a.labels for a in theirs]
 
 
-def test_one_worker_and_three_give_the_same_bits(client, cluster, corpus, here):
-    cluster.scale(1)
-    _wait(client, 1)
-    assert_array_equal(ChainCRF(max_iter=12).fit(corpus, client=client).theta_, here["l2"])
-    cluster.scale(3)
-    _wait(client, 3)
-    assert_array_equal(ChainCRF(max_iter=12).fit(corpus, client=client).theta_, here["l2"])
-    cluster.scale(2)
-    _wait(client, 2)
+@pytest.mark.parametrize("n", [1, 3])
+def test_one_worker_and_three_give_the_same_bits(corpus, here, n):
+    with (
+        distributed.LocalCluster(n, threads_per_worker=1, processes=False, dashboard_address=None) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        assert_array_equal(ChainCRF(max_iter=12).fit(corpus, client=client).theta_, here["l2"])
 
 
 def test_a_killed_worker_changes_nothing(client, corpus, here):
@@ -173,6 +178,87 @@ def test_partitions_and_grid_search_run_on_the_workers(client):
         with joblib.parallel_backend("dask", client=client):
             there = search.fit(X, Y).cv_results_["mean_test_score"]
     np.testing.assert_allclose(there, plain)
+
+
+# --- learners without a corpus: their parts are sent once -------------------------------------------
+
+
+def _graphs():
+    """Rings of three to six nodes, some with unknown labels: loops, whose messages go back and forth."""
+    rng = np.random.default_rng(0)
+    graphs, labels = [], []
+    for n in rng.integers(3, 7, size=110):
+        ring = np.stack([np.arange(n), (np.arange(n) + 1) % n], axis=1)
+        x = rng.normal(size=(n, 2))
+        graphs.append(rf.TypedGraph({"t": x}, {("t", "t"): (ring, np.ones((n, 1)))}))
+        labels.append([None if rng.random() < 0.1 else "abc"[int(a > 0) + int(b > 0)] for a, b in x])
+    return graphs, labels
+
+
+def _graph(client, **options):
+    return rf.GraphCRF(max_iter=4, random_state=0, **options).fit(*GRAPHS, **client).theta_
+
+
+def _joint(client):
+    y = [
+        {"name": row} if i % 2 else {"big": ["yes" if w[:1].isupper() else "no" for w in x]}
+        for i, (x, row) in enumerate(zip(X, Y))
+    ]
+    wanted = [r.share(name="B-zip", big="yes").at_most(0.01)]
+    crf = rf.JointCRF(max_iter=3, expectations=wanted).fit(X[:20], y[:20], **client)
+    return np.concatenate([crf.theta_, [report.predicted for report in crf.expectations_]])
+
+
+def _ruled(client):
+    crf = rf.RuledCRF(ChainCRF(max_iter=5), rules=[r.before("B-city", "B-zip").soft("auto")], cv=2).fit(
+        X, Y, **client
+    )
+    return np.array([rule.weight for rule in crf.rules_] + crf.crf_.theta_.tolist())
+
+
+def _found(client):
+    found = r.mine(X, Y, **client)
+    return [(rule.text, rule.weight) for rule in found] + [
+        (c.broken, c.amount) for c in r.check(found, X, Y, **client)
+    ]
+
+
+GRAPHS = _graphs()
+LEARNERS = {
+    "graphs": _graph,
+    "graphs, pseudo-likelihood": lambda client: _graph(client, algorithm="pseudolikelihood"),
+    "joint chains": _joint,
+    "rules' weights": _ruled,
+    "mining and checking": _found,
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", LEARNERS)
+def test_learners_without_a_corpus_give_the_bits_of_one_process(client, name):
+    learn = LEARNERS[name]
+    assert_array_equal(learn({"client": client}), learn({}))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_parts_that_were_lost_with_a_worker_are_made_again(client, monkeypatch):
+    evaluate, calls = GraphLikelihood.value_and_gradient, []
+
+    def value_and_gradient(self, theta):
+        calls.append(1)
+        if len(calls) == 3:
+            os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+        return evaluate(self, theta)
+
+    monkeypatch.setattr(GraphLikelihood, "value_and_gradient", value_and_gradient)
+    there = _graph({"client": client})
+    assert len(calls) > 3
+    assert_array_equal(there, _graph({}))
+
+
+def test_what_learns_from_a_few_graphs_at_a_time_says_so(client):
+    with pytest.raises(InputError, match="'ssvm' learns from a few graphs at a time"):
+        _graph({"client": client}, algorithm="ssvm")
 
 
 def _wait(client, n):

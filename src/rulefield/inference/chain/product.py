@@ -28,7 +28,7 @@ SHRINKING = 3.0
 WINDOW_WORK = 250_000
 """What one window may cost."""
 
-MOST_NODES = 1_500_000
+MOST_NODES = 2_500_000
 """Largest lattice."""
 
 MOST_OVERFLOWS = 6

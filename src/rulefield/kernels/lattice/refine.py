@@ -19,6 +19,8 @@ from rulefield.kernels.lattice.terms import automaton_term, counter_term
 
 SETTLED = np.int64(-1)  # the state of a rule that has nothing more to say
 
+MOST_BUCKETS, MOST_IN_ALL = 64, 1 << 22  # per coarse node, and for all of them
+
 
 class Fine(NamedTuple):
     """A lattice while it is built: node i is node ``coarse[i]`` of the one before, in state ``code[i]`` of the term."""
@@ -26,11 +28,13 @@ class Fine(NamedTuple):
     coarse: np.ndarray  # int64 (room,)
     code: np.ndarray  # int64 (room,)
     reach: np.ndarray  # float64 (room,)
-    chained: np.ndarray  # int64 (room,): the node made before for the same coarse one, -1 where there is none
+    chained: np.ndarray  # int64 (room,): the node made before in the same bucket, -1 where there is none
     arc_ptr: np.ndarray  # int64 (room + 1,)
     arc_to: np.ndarray  # int64 (room for arcs,)
     arc_score: np.ndarray  # float64 (room for arcs,)
-    newest: np.ndarray  # int64 (coarse nodes,): the node made last for each
+    newest: (
+        np.ndarray
+    )  # int64 (coarse nodes, buckets), flat: the node made last for each, by the end of its state's number
     layer: np.ndarray  # int64 (n + 1,)
     used: np.ndarray  # int64 (3,): nodes, arcs, arcs looked at
 
@@ -74,13 +78,16 @@ def compacted(lattice, threshold):
 
 
 @kernel
-def empty_fine(lattice):
-    """Return a lattice without nodes that is to refine another one."""
+def empty_fine(lattice, states):
+    """Return a lattice without nodes that is to refine another one by a term of so many states."""
+    buckets = 1
+    while buckets < min(states, MOST_BUCKETS) and 2 * buckets * len(lattice.label) <= MOST_IN_ALL:
+        buckets *= 2
     room, arc_room = max(1024, len(lattice.label)), max(4096, len(lattice.arc_to))
     return Fine(
         np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room), np.empty(room, np.int64),
         np.zeros(room + 1, np.int64), np.empty(arc_room, np.int64), np.empty(arc_room),
-        np.full(len(lattice.label), -1, np.int64), np.zeros(len(lattice.layer), np.int64),
+        np.full(len(lattice.label) * buckets, -1, np.int64), np.zeros(len(lattice.layer), np.int64),
         np.array([0, 0, len(lattice.arc_to)], np.int64),
     )  # fmt: skip
 
@@ -111,9 +118,13 @@ def room_for_layer(fine, lattice, t, branches, limit):
 
 
 @piece
-def node_of(coarse, code, reach, chained, newest, nodes, target, state):
-    """Return the number of the node for a coarse node and a state; ``nodes``, the next free one, where it had to be made."""
-    j = newest[target]
+def node_of(coarse, code, reach, chained, newest, mask, nodes, target, state):
+    """Return the number of the node for a coarse node and a state; ``nodes``, the next free one, where it had to be made.
+
+    ``mask`` is the number of buckets less one.
+    """
+    bucket = target * (mask + 1) + (state & mask)
+    j = newest[bucket]
     while j >= 0 and code[j] != state:
         j = chained[j]
     if j < 0:
@@ -121,19 +132,20 @@ def node_of(coarse, code, reach, chained, newest, nodes, target, state):
         coarse[j] = target
         code[j] = state
         reach[j] = -np.inf
-        chained[j] = newest[target]
-        newest[target] = j
+        chained[j] = newest[bucket]
+        newest[bucket] = j
     return j
 
 
 @kernel
 def counters_layer(t, lattice, term, fine, constant, threshold, limit, most_work, stop):
     """Add layer t, counters exact; False where a limit is met."""
-    weight, once, limits, rates, base, radix, at_start, at_arc, least, most, _ = term
+    weight, once, limits, rates, base, radix, at_start, at_arc, least, most, _, _ = term
     coarse, code, reach, chained, arc_ptr, arc_to, arc_score, newest, layer, used = fine
     old_ptr, old_to, old_score, ahead, first_score = (
         lattice.arc_ptr, lattice.arc_to, lattice.arc_score, lattice.ahead, lattice.reach,
     )  # fmt: skip
+    mask = len(newest) // len(ahead) - 1
     gains = at_start if t == 0 else at_arc
     counters = len(limits)
     values = np.zeros(counters, np.int64)
@@ -175,7 +187,7 @@ def counters_layer(t, lattice, term, fine, constant, threshold, limit, most_work
                 total -= weight if once else weight * amount
             if not constant + so_far + total + ahead[target] + correction > threshold:
                 continue
-            j = node_of(coarse, code, reach, chained, newest, nodes, target, following)
+            j = node_of(coarse, code, reach, chained, newest, mask, nodes, target, following)
             if j == nodes:
                 nodes += 1
                 if nodes > limit:
@@ -268,7 +280,7 @@ def automaton_layer(t, lattice, term, fine, constant, threshold, limit, most_wor
         lattice.arc_ptr, lattice.arc_to, lattice.arc_score, lattice.ahead, lattice.label, lattice.reach,
     )  # fmt: skip
     out = np.empty((max(len(step_to), 1), 2), np.int64)
-    states, is_priced = len(initial), len(prices) > 0
+    states, is_priced, mask = len(initial), len(prices) > 0, len(newest) // len(ahead) - 1
     nodes, arcs, work = used
     for i in range(0 if t == 0 else layer[t - 1], 1 if t == 0 else layer[t]):
         source = np.int64(-1) if t == 0 else coarse[i]
@@ -302,7 +314,7 @@ def automaton_layer(t, lattice, term, fine, constant, threshold, limit, most_wor
                         correction = weight * (least[target, slot[letter[target], following]] - to_come[t, following])
                 if not constant + so_far + total + ahead[target] + correction > threshold:
                     continue
-                j = node_of(coarse, code, reach, chained, newest, nodes, target, following)
+                j = node_of(coarse, code, reach, chained, newest, mask, nodes, target, following)
                 if j == nodes:
                     nodes += 1
                     if nodes > limit:
@@ -365,7 +377,7 @@ def refine_by_counters(lattice, tables, row, m, rule, low, high, duals, constant
     """
     lattice = compacted(lattice, threshold - constant)
     term = counter_term(lattice, tables, row, m, rule, low, high, duals)
-    fine = empty_fine(lattice)
+    fine = empty_fine(lattice, term.states)
     done = term.fits
     for k in range(high - low):
         constant -= term.rates[k] * term.limits[k]
@@ -393,7 +405,7 @@ def refine_by_automaton(
     """
     lattice = compacted(lattice, threshold - constant)
     term = automaton_term(lattice, tables, row, m, rule, prices, to_come, keep_runs)
-    fine = empty_fine(lattice)
+    fine = empty_fine(lattice, 2 * len(term.initial))
     branches = np.int64(1)
     for cell in range(len(term.step_ptr) - 1):
         branches = max(branches, term.step_ptr[cell + 1] - term.step_ptr[cell])

@@ -23,7 +23,8 @@ class CounterTerm(NamedTuple):
     at_arc: np.ndarray  # int64 (counters, arcs)
     least: np.ndarray  # int64 (counters, nodes): least sum still to come
     most: np.ndarray  # int64 (counters, nodes)
-    fits: bool  # whether the numbers of joint states are small enough
+    states: int  # joint states that may be told apart
+    fits: bool  # whether their numbers are small enough
 
 
 class AutomatonTerm(NamedTuple):
@@ -202,6 +203,7 @@ def counter_term(lattice, tables, row, m, rule, low, high, duals):
         at_arc,
         least,
         most,
+        size,
         fits,
     )
 

@@ -60,6 +60,15 @@ def test_what_is_infeasible_or_has_no_token_is_left_open(problems):
     assert [answer is None for answer in answers] == [True, True, False, True]
 
 
+def test_a_matrix_and_its_transpose_are_two():
+    rng = np.random.default_rng(1)
+    steps, rules = 3.0 * rng.normal(size=(3, 3)), r.compile_rules([r.count("a") <= 2], LABELS, None, 5)
+    for unary in rng.normal(size=(20, 5, 3)):
+        pair = [ChainProblem(ChainPotentials(unary, matrix), rules) for matrix in (steps, steps.T)]
+        for problem, answer in zip(pair, decode_many(pair)):
+            assert answer.objective == pytest.approx(decode(problem, "enumerate").objective, abs=1e-9)
+
+
 def test_many_chains_on_threads_are_decoded_as_one_by_one(problems):
     alone = [decode(problem) for problem in problems]
     for n_jobs in (1, 2):

@@ -119,11 +119,11 @@ def _broken(amounts: np.ndarray, own: Flat) -> dict[int, tuple[Breach, ...]]:
 
 def _stacked(given: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
     """Return all matrices of steps as one array, those that chains share once, and where each chain's are, (chains, 2)."""
-    places: dict[int, tuple[int, int]] = {}
+    places: dict[tuple, tuple[int, int]] = {}
     arrays, size, spans = [], 0, []
     for array in given:
-        key = array.__array_interface__["data"][0]
-        if key not in places or places[key][1] - places[key][0] != len(array):
+        key = array.__array_interface__["data"][0], array.shape, array.strides, array.dtype
+        if key not in places:
             places[key] = size, size + len(array)
             arrays.append(array)
             size += len(array)

@@ -89,7 +89,7 @@ def _next_step(progress: Progress, floor: float, work: int) -> float:
     before, progress.window = progress.window, (floor, work)
     step = progress.step * (QUICK_WIDENING if work < LITTLE_WORK else WIDENING)
     if before is not None and before[0] > floor and work > max(before[1], LITTLE_WORK):
-        per_nat = np.log(work / before[1]) / (before[0] - floor)
+        per_nat = np.log(work / max(before[1], 1)) / (before[0] - floor)
         step = min(step, max(np.log(MOST_GROWTH) / per_nat, FIRST_WINDOW))
     return float(step)
 

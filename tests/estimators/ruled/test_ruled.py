@@ -1,6 +1,7 @@
 """RuledCRF: weights of rules learned on held-out data."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,10 +14,17 @@ from rulefield import ChainCRF, RuledCRF
 from rulefield import rules as r
 from rulefield.datasets import make_citations
 from rulefield.encode.spans import SegmentTable
-from rulefield.estimators.ruled.gains import gains
-from rulefield.estimators.ruled.held_out import FOLD_TOL, CrossFitted, cross_fit, held_out_examples
+from rulefield.estimators.ruled.gains import Gain, gains, negligible
+from rulefield.estimators.ruled.held_out import (
+    FOLD_TOL,
+    CrossFitted,
+    cross_fit,
+    default_folds,
+    held_out_examples,
+)
 from rulefield.estimators.ruled.prices import measured
 from rulefield.estimators.ruled.two_stage import TauChoice
+from rulefield.estimators.ruled.weighing import _vetoed
 from rulefield.exceptions import InfeasibleError, InputError, RuleError
 from rulefield.inference.chain.exact import log_partition
 from rulefield.inference.chain.two_stage import decode_two_stage
@@ -107,6 +115,16 @@ def test_chains_of_folds_end_early_but_never_know_their_fold(data):
         np.testing.assert_allclose(example.potentials.unary, same.potentials.unary, atol=1e-9)
 
 
+def test_folds_follow_the_number_of_sequences(data):
+    assert [default_folds(n) for n in (2, 4, 5, 9, 10, 99, 100, 999, 1000, 10**6)] == [2, 4, 5, 5, 10, 10, 5, 5, 3, 3]
+    few = RuledCRF(ChainCRF(scheme="BIO", max_iter=5)).fit(data[0][:2], data[1][:2])
+    assert few.gains_ == []
+    with pytest.raises(InputError, match=r"2 folds need as many sequences.*there is 1\. Label more"):
+        RuledCRF(ChainCRF(scheme="BIO")).fit(data[0][:1], data[1][:1])
+    with pytest.raises(InputError, match=r"7 folds need.*there are 6\."):
+        RuledCRF(ChainCRF(scheme="BIO"), cv=7).fit(data[0][:6], data[1][:6])
+
+
 def test_cross_fitting_takes_further_held_out_sequences(data):
     chain = ChainCRF(scheme="BIO", max_iter=15)
     fitted = cross_fit(chain, data[0], data[1], cv=2, held_out=(data[2], data[3]))
@@ -193,6 +211,7 @@ def test_gains_are_those_of_the_metrics_and_saved(crf, data, tmp_path):
         for rows in (right, wrong)
     )
     assert [gain.points for gain in found] == pytest.approx([100 * (b - a) for a, b in zip(before, after)])
+    assert [gain.missed for gain in found] == pytest.approx([100 * (1 - a) for a in before])
     rng = np.random.default_rng(0)
     draws = [rng.integers(0, len(gold), len(gold)) for _ in range(150)]
     drawn = [[gain.points for gain in gains(*([side[i] for i in rows] for side in ids), table)] for rows in draws]
@@ -202,6 +221,26 @@ def test_gains_are_those_of_the_metrics_and_saved(crf, data, tmp_path):
     assert "held-out gain" in ruled.report()
     ruled.save(tmp_path / "m")
     assert rf.load(tmp_path / "m").gains_ == ruled.gains_
+
+
+def test_found_rules_that_surely_mend_nothing_go_and_written_ones_stay(crf, data):
+    """1 % of the chain's mistakes, out of reach by two standard errors, each no less than one of the wrong sequences."""
+    nothing = [Gain("tokens", 0.0, 0.001, 2.5), Gain("whole", 0.01, 0.02, 25.0), Gain("spans", 0.01, 0.01, 20.0)]
+    assert negligible(nothing, 2000)
+    assert negligible(nothing, 300)
+    assert not negligible(nothing, 199), "too few mistakes to know"
+    assert not negligible(nothing, 0), "no mistake, no knowledge"
+    for i, gain in enumerate(nothing):
+        hopeful = [replace(g, error=0.0051 * gain.missed) if i == k else g for k, g in enumerate(nothing)]
+        assert not negligible(hopeful, 2000), "one measure may still gain"
+    held = CrossFitted(crf, held_out_examples(crf, data[2], data[3]) * 10)
+    wrong = [np.full_like(example.gold, -1) for example in held.examples]
+    right = [example.gold for example in held.examples]
+    assert _vetoed(nothing, held, wrong, found=True)
+    assert not _vetoed(nothing, held, wrong, found=False)
+    assert not _vetoed(nothing, held, right, found=True)
+    assert _vetoed([replace(nothing[0], points=-0.002), *nothing[1:]], held, right, found=False), "a clear loss"
+    assert not _vetoed([], held, wrong, found=True)
 
 
 def test_bad_options(crf, data):

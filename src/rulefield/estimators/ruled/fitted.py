@@ -166,7 +166,9 @@ class FittedRuled(SequenceEstimator):
         if self.gains_:
             head += f"; held-out gain in points: {', '.join(map(str, self.gains_))}"
         if self.vetoed_:
-            head += "; learned weights are not used, because they lose more than one standard error of tokens"
+            loses = any(gain.points < -gain.error for gain in self.gains_[:1])
+            why = "they lose more than one standard error of tokens" if loses else "they mend next to nothing"
+            head += f"; learned weights are not used, because {why}"
         return "\n".join([head, *map(str, rows)])
 
     @property

@@ -295,7 +295,7 @@ def conforms(value: Any, hint: Any) -> bool:
     return _test(hint)(value)
 
 
-Test = Callable[[Any], bool]
+_Test = Callable[[Any], bool]
 _PLAIN: dict[Any, frozenset[type]] = {
     int: frozenset({int}),
     float: frozenset({int, float}),
@@ -308,7 +308,7 @@ _PLAIN: dict[Any, frozenset[type]] = {
 
 
 @cache
-def _test(hint: Any) -> Test:
+def _test(hint: Any) -> _Test:
     """Return the test of a hint: hints are few, and reading one takes longer than testing a value."""
     origin, inner = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
@@ -341,7 +341,7 @@ def _test(hint: Any) -> Test:
     return lambda value: isinstance(value, hint)
 
 
-def _each(hint: Any) -> Test:
+def _each(hint: Any) -> _Test:
     """Return the test of all items of a collection."""
     plain, test = _plain_types(hint), _test(hint)
     inner = typing.get_args(hint)
@@ -361,7 +361,7 @@ def _plain_types(hint: Any) -> frozenset[type]:
     return _PLAIN.get(hint, frozenset()) if isinstance(hint, type | None) else frozenset()
 
 
-def _typed_dict_test(wanted: dict[str, Test]) -> Test:
+def _typed_dict_test(wanted: dict[str, _Test]) -> _Test:
     return lambda value: (
         isinstance(value, dict)
         and value.keys() == wanted.keys()

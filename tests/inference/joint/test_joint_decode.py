@@ -222,3 +222,22 @@ def test_every_engine_keeps_its_word(engine):
         paths, amounts = paths_and_amounts(problem)
         best = best_of_all(problem.potentials, paths, paid(problem, amounts))
         check(problem, decode_joint(problem, engine)[0], best, ENGINES[engine].exact)
+
+
+@pytest.mark.parametrize("scale", [1e-9, 1e-8, 1e-7])
+def test_bounds_are_true_where_scores_are_smaller_than_the_tolerance(scale):
+    """An answer may be a millionth of a nat below the best; what it says that nothing is above may not."""
+    below = 0
+    for seed in (15, 17, 32, 43, 66, 85, 90, 119, 120, 152, 208, 281):
+        rng = np.random.default_rng(seed)
+        case = random_joint_case(rng)
+        rng.integers(3)
+        problem = at_scale(case.problem(rng), scale)
+        problem = replace(problem, potentials=moved(problem.potentials, 0.0, scale))
+        paths, amounts = paths_and_amounts(problem)
+        best = best_of_all(problem.potentials, paths, paid(problem, amounts))
+        found = decode_joint(problem)[0]
+        assert found.upper_bound >= best - 1e-9 * scale, seed
+        assert found.status is Status.optimal
+        below += found.objective < best - 1e-9 * scale
+    assert below  # else the bound says nothing

@@ -23,7 +23,7 @@ from rulefield.inference.joint.amounts import joint_amounts
 from rulefield.inference.joint.exact import joint_viterbi
 from rulefield.inference.joint.folding import about_tokens, counts_tokens, full_price, token_costs
 from rulefield.inference.joint.windows import NO_TOKENS, Part, Windows
-from rulefield.inference.result import TOLERANCE, Breach, Result, Status, rounding_error
+from rulefield.inference.result import TOLERANCE, Breach, Result, Status, judge, rounding_error
 from rulefield.problem.chain_rules import CompiledRule
 from rulefield.problem.joint import JointPotentials, JointProblem
 
@@ -285,10 +285,8 @@ class JointSearch:
             raise mismatch(top, self.best)  # a labelling that is worth more than what bounds all
         if top == -np.inf:
             self.bound, self.settled = -np.inf, True
-        elif self.best >= top - TOLERANCE:
+        elif self._proves(top) or not (self._fresh or self._stopped or self.relaxed < floor):
             self.bound, self.settled = max(top, self.best), True
-        elif not (self._fresh or self._stopped or self.relaxed < floor):
-            self.bound, self.settled = self.best, True
         else:
             self.bound = min(self.bound, max(top, self.best))
             last = self._stopped or (self._windows is not None and self._windows.exhausted)
@@ -301,7 +299,7 @@ class JointSearch:
         broken = tuple(Breach(*cost) for cost in self._costs(self.broken))
         score = self._score(self.labels)
         objective = score - sum(b.cost for b in broken)
-        status = Status.optimal if self.bound <= self.best + TOLERANCE else Status.bounded
+        status = Status.optimal if self._proves(self.bound) else Status.bounded
         return Result(
             self.labels, score, objective, max(self.bound, objective), status, self.engine, self.steps, broken
         )
@@ -309,6 +307,9 @@ class JointSearch:
     def _costs(self, amounts: np.ndarray) -> list[tuple[int, float, float]]:
         paid = [(self.rules[r], float(amounts[r])) for r in np.flatnonzero(amounts).tolist()]
         return [(rule.rule, amount, rule.weight * (1.0 if rule.once else amount)) for rule, amount in paid]
+
+    def _proves(self, bound: float) -> bool:
+        return judge(self.best, bound, self._rounding(bound)) is Status.optimal
 
     def _rounding(self, value: float) -> float:
         """Bound on what sums of this chain may differ by."""

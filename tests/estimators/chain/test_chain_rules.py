@@ -96,6 +96,17 @@ def test_contradictions_are_named_or_relaxed(crf):
     assert len(answer.labels) == 2
 
 
+@pytest.mark.parametrize("on_infeasible", ["raise", "relax"])
+@pytest.mark.parametrize("rules", [[], [r.count("a") >= 3], [r.present("a")]], ids=["none", "broken", "obeyed"])
+def test_known_labels_that_the_scheme_forbids_are_refused_with_and_without_rules(rules, on_infeasible):
+    """Rules can give way, a scheme cannot: an empty answer would pass for one."""
+    model = ChainCRF(scheme="BIO", max_iter=5, tol=1.0, on_infeasible=on_infeasible)
+    model.fit([["x", "y"], ["x"]], [["B-a", "I-a"], ["O"]])
+    for method in (model.predict, model.decode, model.predict_marginals, model.predict_kbest, model.sample):
+        with pytest.raises(InfeasibleError):
+            method([["x", "y"]], rules=rules, known=[["O", "I-a"]])
+
+
 def test_threads_and_engines_give_the_same_answer(crf):
     several = ChainCRF(l2=2.0, n_jobs=2).fit(X, Y)
     expected = [a.labels for a in crf.decode(X, rules=RULES)]

@@ -1,5 +1,7 @@
 """Minimum cuts: the optimum by enumeration, true bounds, and clear refusals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -9,7 +11,7 @@ from rulefield.exceptions import InputError
 from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.graph.maxflow import is_submodular
 from rulefield.problem.graph import GraphPotentials, GraphProblem
-from rulefield.problem.logic import Logic, LogicFactors
+from rulefield.problem.logic import GraphRows, Logic, LogicFactors
 
 
 def attractive(seed, n=9, m=20, scale=1.0):
@@ -82,3 +84,11 @@ def test_other_problems_are_refused():
         assert_allclose(decode_graph(problem).objective, exact.objective)
     with pytest.raises(InputError, match="'maxflow' does not read rules in the form logic; engines that do: auto"):
         decode_graph(GraphProblem(p, rule), engine="maxflow")
+
+
+def test_variables_that_no_row_asks_about_are_part_of_the_answer():
+    """As where the rules of a conflict are left out one after the other: the variables of their rows stay."""
+    good = attractive(3)
+    found = decode_graph(replace(good, rows=replace(GraphRows.none(), n_auxiliary=2)))
+    assert found.engine == "maxflow"
+    assert_allclose(found.objective, decode_graph(good, engine="enumerate").objective, rtol=1e-6)

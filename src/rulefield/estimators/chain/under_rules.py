@@ -248,7 +248,10 @@ class RuledDecoder:
     def _infeasible(self, problem: ChainProblem, i: int, how: dict[str, Any]) -> Result:
         if self.on_infeasible == "raise":
             self._refuse(problem, i)
-        return decode_relaxed(problem, **{k: v for k, v in how.items() if k != "engine"})
+        found = decode_relaxed(problem, **{k: v for k, v in how.items() if k != "engine"})
+        if found.status is Status.infeasible:  # nothing that rules could give way to
+            self._refuse(problem, i)
+        return found
 
     def _refuse(self, problem: ChainProblem, i: int) -> NoReturn:
         rules = tuple(self.names[r] for r in minimal_conflict(problem))

@@ -49,7 +49,8 @@ def flow_graph(problem: GraphProblem) -> Answer:
     energy = _energy(p)
     cut, value = _least_cut(energy, p.edges)
     labels = cut.astype(np.int64)
-    return Answer(labels, p.score(labels), -(energy.constant + value), "maxflow")
+    free = np.zeros(problem.rows.n_auxiliary, np.int64)  # no row is left that asks about them
+    return Answer(np.concatenate([labels, free]), p.score(labels), -(energy.constant + value), "maxflow")
 
 
 def is_submodular(problem: GraphProblem) -> bool:

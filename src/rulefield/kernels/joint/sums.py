@@ -25,7 +25,7 @@ LANES = np.uint64(8)
 ZERO, ONE, TWO, THREE, FOUR = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
 
 
-class Steps(NamedTuple):
+class FactoredSteps(NamedTuple):
     """Scores of steps: tasks' transitions one after the other from ``start`` on (``flipped``: transposed), listed pairs."""
 
     sizes: np.ndarray
@@ -202,7 +202,7 @@ def steps_of(sizes, E, pair_from, pair_to, pair_factor):
         for i in range(m):
             for j in range(m):
                 flipped[start[k] + j * m + i] = E[start[k] + i * m + j]
-    return Steps(sizes, start, post, E, flipped, pair_from, pair_to, pair_factor)
+    return FactoredSteps(sizes, start, post, E, flipped, pair_from, pair_to, pair_factor)
 
 
 @piece

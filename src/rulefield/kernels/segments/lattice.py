@@ -76,7 +76,7 @@ class Seen(NamedTuple):
     """2 where the token label of a role depends on the segment before, or after; else 1."""
 
 
-class Nodes(NamedTuple):
+class LatticeNodes(NamedTuple):
     """Nodes in the order of layers: token label, type, first token, role, whether the same type follows, score, best path."""
 
     label: np.ndarray
@@ -223,7 +223,7 @@ def begin(i, here, pairwise, seen, nodes, numbers, arcs, count):
 @piece
 def first_nodes(room):
     """Return room for nodes."""
-    return Nodes(
+    return LatticeNodes(
         np.empty(room, np.int64),
         np.empty(room, np.int64),
         np.empty(room, np.int64),
@@ -239,7 +239,7 @@ def first_nodes(room):
 def with_room(nodes, needed):
     """Return the nodes with room for ``needed``."""
     while needed >= len(nodes.label):
-        nodes = Nodes(
+        nodes = LatticeNodes(
             doubled(nodes.label),
             doubled(nodes.kind),
             doubled(nodes.start),

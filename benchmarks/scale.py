@@ -233,7 +233,10 @@ def cluster_equal(folder: str) -> dict:
 
 
 def tokens_to_labels() -> dict:
-    """CPU seconds from plain Spanish tokens to labels, by keys and by the definition in Python, both from a fresh model."""
+    """CPU seconds from plain Spanish tokens to labels, by keys and by the definition in Python, both from a fresh model.
+
+    ``wall_us``: of one thread and of two, which says something on an idle machine only.
+    """
     import rulefield as rf
     from rulefield.datasets.columns import load_conll2002
     from rulefield.encode.features import FeatureEncoder
@@ -271,7 +274,15 @@ def tokens_to_labels() -> dict:
     labels = inputs_labels(fresh, ids, data.lengths)
     python = time.process_time() - begun
     assert labels == predicted.tolist()
+    wall = {}
+    for jobs in (1, 2, 1, 2, 1, 2):
+        fresh = rf.load(saved).set_params(n_jobs=jobs)
+        fresh.predict(Z[:3])
+        begun = time.perf_counter()
+        assert fresh.predict(Z).tolist() == labels
+        wall[jobs] = min(wall.get(jobs, np.inf), time.perf_counter() - begun)
     return {
+        "wall_us": [1e6 * wall[jobs] / n for jobs in (1, 2)],
         "cold_us": 1e6 * cold / n,
         "warm_us": 1e6 * warm / n,
         "python_us": 1e6 * python / n,
@@ -370,6 +381,7 @@ def run_tokens(folder: str) -> dict:
         "tokens_to_labels_speedup": got["python_us"] / got["cold_us"],
         "tokens_to_labels_speedup_warm": got["python_us"] / got["warm_us"],
         "encoding_share": got["encoding_share"],
+        "tokens_two_threads": got["wall_us"][0] / got["wall_us"][1],
     }
 
 
@@ -384,7 +396,7 @@ def run_compare(folder: str) -> dict:
 
 COMPARED = ("fit_speedup_1", "fit_speedup_2", "tag_speedup", "memory_ratio", "objective_excess", "span_f1")
 SECTIONS = {
-    ("tokens_to_labels_speedup", "tokens_to_labels_speedup_warm", "encoding_share"): run_tokens,
+    ("tokens_to_labels_speedup", "tokens_to_labels_speedup_warm", "encoding_share", "tokens_two_threads"): run_tokens,
     COMPARED: run_compare,
     ("memory_ratio_corpus", "out_of_core_memory_ratio"): run_disk,
     ("out_of_core_excess",): run_excess,

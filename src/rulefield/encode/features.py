@@ -49,7 +49,7 @@ class InputForm(StrEnum):
 def input_form(X: Any, quick: bool = False) -> InputForm:
     """Tell how ``X`` is given, from its types only (one pass over tokens, none over features).
 
-    ``quick``: whoever reads lists of feature strings will look at the types of all tokens anyway.
+    ``quick``: whoever reads feature strings or tokens will look at the types of all of them anyway; the first one tells.
 
     Raises
     ------
@@ -72,8 +72,9 @@ def input_form(X: Any, quick: bool = False) -> InputForm:
             f"X must be a list of sequences, each a list of tokens, but X[{i}] is a {bad[0].__name__}"
             f"{': for one sequence write [X]' if bad[0] in (str, dict, tuple, set) else ''}."
         )
-    if quick and isinstance(next(chain.from_iterable(X), None), _MANY):
-        return InputForm.strings
+    first = next(chain.from_iterable(X), None) if quick else None
+    if isinstance(first, (str, _MANY)):
+        return InputForm.tokens if isinstance(first, str) else InputForm.strings
     return _token_form(X)
 
 

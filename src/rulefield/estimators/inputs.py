@@ -110,6 +110,11 @@ class InputEncoder:
         """What makes features of tokens, whether they are hashed or not."""
         return self.features.features if isinstance(self.features, HashedFeatures) else self.features
 
+    @property
+    def by_keys(self) -> bool:
+        """Whether features of many tokens are made by keys, which look at each sequence for itself."""
+        return self.maker is not None and any(keys.can(self.maker) for keys in KEYS)
+
     def _begun(self, rows: Any, form: InputForm) -> FeatureEncoder:
         """Settle from which features a model learns; return the encoder, still without names."""
         bits = self.features.hash_bits if isinstance(self.features, HashedFeatures) else None
@@ -247,7 +252,7 @@ class InputEncoder:
 
     def _checked_form(self, X: Any) -> InputForm:
         """How ``X`` is given; refuse another form than that of the training data."""
-        form = input_form(X, quick=self.maker is None)
+        form = input_form(X, quick=self.maker is None or self.by_keys)
         matrix = form in (InputForm.sequences, InputForm.matrices)
         if matrix != (self.encoder is None) and not (form is InputForm.empty and self.encoder is None):
             trained = "matrices" if self.encoder is None else "named features or tokens"
@@ -275,7 +280,7 @@ class InputEncoder:
         if maker is None:
             return [self.encoder.read(X, grow, form)]
         few = sum(map(len, X[:LEAST_TOKENS])) < LEAST_TOKENS
-        if few or not any(keys.can(maker) for keys in KEYS):
+        if few or not self.by_keys:
             return [self.encoder.read(made, grow) for made in self._features(X)]
         return [self._keyed(X[i : i + PORTION], grow) for i in range(0, len(X), PORTION)]
 

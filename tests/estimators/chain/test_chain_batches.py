@@ -14,6 +14,7 @@ from rulefield import ChainCRF
 from rulefield.data.sparse_rows import pointers32
 from rulefield.datasets import make_addresses
 from rulefield.encode.features import FeatureEncoder
+from rulefield.estimators.chain.fitted import LEAST_APART
 from rulefield.exceptions import InputError, LabelError
 
 
@@ -162,3 +163,16 @@ def test_threads_may_share_a_model():
 
     with ThreadPoolExecutor(4) as pool:
         assert all(pool.map(work, range(8)))
+
+
+def test_threads_share_the_way_from_tokens_to_labels_and_places_are_told_as_without(addresses):
+    X, y = addresses
+    crf, many = ChainCRF(max_iter=3).fit(X, y), X * 4
+    labels = crf.predict(many).tolist()
+    assert len(many) >= LEAST_APART
+    crf.set_params(n_jobs=2)
+    assert crf._in_portions(many) == labels
+    assert crf.predict(many).tolist() == labels
+    many[230] = ["a", 7]
+    with pytest.raises(InputError, match="token 1 of sequence 230"):
+        crf.predict(many)

@@ -33,12 +33,16 @@ from rulefield.estimators.types import (
     SequencesLike,
     Tokens,
 )
+from rulefield.exceptions import RulefieldError
 from rulefield.models.chain import ChainModel
-from rulefield.parallel import n_threads
+from rulefield.parallel import in_threads, n_threads
 from rulefield.scikit import check_is_fitted, check_random_state
 
 if TYPE_CHECKING:
     from rulefield.estimators.chain.under_rules import RuledDecoder
+
+LEAST_APART, LEAST_PORTIONS, MOST_AT_ONCE = 200, 6, 1000
+"""Sequences of tokens from which threads share encoding, portions of each thread, and sequences of a portion at the most."""
 
 
 class FittedChain(SequenceEstimator):
@@ -80,12 +84,41 @@ class FittedChain(SequenceEstimator):
             return object_array(answers(self, X, "predict", {"rules": rules, "known": known}, client))
         refuse_client(client)
         rows = as_list(X)
-        data = self._encoder.transform(rows)
         rules = self._acting(rules)
+        if not rules and known is None and (labels := self._in_portions(rows)) is not None:
+            return object_array(labels)
+        data = self._encoder.transform(rows)
         if rules:
             return object_array([labeling.labels for labeling in self._ruled(rows, data, rules, known, {})])
         ids = self._decoder().best(data, self._known(known, data))
         return object_array(label_lists(self._labels_encoder, ids, data.lengths))
+
+    def _in_portions(self, rows: SequencesLike) -> list[Any] | None:
+        """Return the best labels of many sequences of tokens, one thread encoding while another decodes.
+
+        None where that does not pay, and where something is wrong with a sequence: whoever reads them all says what.
+        """
+        encoder, jobs = self._encoder, n_threads(self.n_jobs)
+        if (
+            jobs == 1
+            or not isinstance(rows, list)
+            or len(rows) < LEAST_APART
+            or encoder.scored
+            or not encoder.by_keys
+        ):
+            return None
+        size = min(MOST_AT_ONCE, -(-len(rows) // (LEAST_PORTIONS * jobs)))
+        decoder = ChainDecoder(self.model_, self.theta_, 1)
+
+        def labels(first: int) -> list[Any]:
+            data = encoder.transform(rows[first : first + size])
+            return label_lists(self._labels_encoder, decoder.best(data), data.lengths)
+
+        try:
+            done = in_threads(labels, range(0, len(rows), size), jobs)
+        except RulefieldError:
+            return None
+        return [own for part in done for own in part]
 
     def decode(
         self,

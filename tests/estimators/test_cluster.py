@@ -117,6 +117,17 @@ def test_the_command_line_trains_and_predicts_on_a_cluster(client, corpus, tmp_p
         pass
 
 
+def test_workers_that_were_started_elsewhere_find_a_relative_folder_or_say_that_they_do_not(
+    client, corpus, here, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(corpus.folder.parent)
+    nearby = rf.open_corpus(corpus.folder.name)
+    assert_array_equal(ChainCRF(**OPTIONS["perceptron"]).fit(nearby, client=client).theta_, here["perceptron"])
+    monkeypatch.setattr(type(nearby), "place", str(tmp_path / "unseen"))
+    with pytest.raises(InputError, match="a worker does not see the corpus's folder .*unseen"):
+        ChainCRF().fit(nearby, client=client)
+
+
 def test_a_missing_part_is_named_at_once(client, corpus, tmp_path):
     own = rf.write_corpus(zip(X, Y), tmp_path / "c", part_tokens=100)
     (own.folder / own.parts[2]["file"]).unlink()

@@ -203,6 +203,11 @@ class Corpus:
             return self.columns(k)
         return vocabulary.number_joined(MappedArrays(self._path(k))["names"], self.parts[k]["features"], grow)
 
+    @property
+    def place(self) -> str:
+        """The folder as other processes find it, wherever they were started."""
+        return str(self.folder.absolute())
+
     def part(self, k: int, *, check: bool = False) -> EncodedPart:
         """Return part ``k``; ``check`` compares its digest first."""
         if check:
@@ -262,7 +267,10 @@ def read_description(folder: Path) -> Description:
     """Return what ``corpus.json`` of a folder says."""
     path = folder / DESCRIPTION
     if not path.is_file():
-        raise InputError(f"there is no corpus in {str(folder)!r} (no {DESCRIPTION}); write one with write_corpus.")
+        raise InputError(
+            f"there is no corpus in {str(folder)!r} (no {DESCRIPTION}); write one with rf.write_corpus, or with files to "
+            "learn from: rulefield train FILES --corpus FOLDER."
+        )
     try:
         described = read_json(path.read_bytes())
         check_typed(described, Description, DESCRIPTION)

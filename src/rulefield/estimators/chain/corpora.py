@@ -20,7 +20,7 @@ from rulefield.estimators.types import ArrayLike, Client, Label, LabelsLike, Seq
 from rulefield.exceptions import InputError, LabelError
 from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.mixing import ParameterMixing
-from rulefield.learning.chain.parts import CorpusLikelihood, LookTask, look_through, scratch_folder
+from rulefield.learning.chain.parts import CorpusLikelihood, LookTask, corpus_at, look_through, scratch_folder
 from rulefield.learning.chain.stochastic import Stream
 from rulefield.learning.fit_log import FitResult, run_passes
 from rulefield.models.chain import ChainModel
@@ -89,7 +89,7 @@ def _check(crf: "ChainCRF", y: LabelsLike | None, held_out: Held, options: Chain
 
 def _model(crf: "ChainCRF", corpus: Corpus, executor: Executor) -> ChainModel:
     names = [str(label) for label in corpus.classes]
-    tasks = (LookTask(str(corpus.folder), k, crf.scheme) for k in range(len(corpus.parts)))
+    tasks = (LookTask(corpus.place, k, crf.scheme) for k in range(len(corpus.parts)))
     seen = executor.stream(look_through, tasks)
     return model_of_parts(
         ((part, corpus.columns(k)) for k, part in enumerate(seen)),
@@ -187,7 +187,9 @@ class AnswerTask(NamedTuple):
 
 def answer_part(task: AnswerTask) -> list[Any]:
     """Return what a method of a saved model answers for a part."""
-    return list(getattr(_opened(task.model), task.method)(CorpusSlice(Corpus(task.folder), task.k), **task.options))
+    return list(
+        getattr(_opened(task.model), task.method)(CorpusSlice(corpus_at(task.folder), task.k), **task.options)
+    )
 
 
 @lru_cache(maxsize=1)
@@ -208,5 +210,5 @@ def answers(
     with executor_of(1, client) as workers, scratch_folder(corpus.folder) as scratch:
         path = str(Path(scratch) / "model.rf")
         crf.save(path)
-        tasks = (AnswerTask(path, str(corpus.folder), k, method, options) for k in range(len(corpus.parts)))
+        tasks = (AnswerTask(path, corpus.place, k, method, options) for k in range(len(corpus.parts)))
         return [answer for part in workers.stream(answer_part, tasks) for answer in part]

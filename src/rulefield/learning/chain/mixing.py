@@ -7,7 +7,7 @@ import numpy as np
 
 from rulefield.encode.corpora.corpus import Corpus
 from rulefield.encode.corpora.mapped import write_arrays
-from rulefield.learning.chain.parts import MODEL, model_in
+from rulefield.learning.chain.parts import MODEL, corpus_at, model_in
 from rulefield.learning.chain.perceptron import AveragedPerceptron
 from rulefield.learning.fit_log import Pass
 from rulefield.models.chain import ChainModel
@@ -37,7 +37,7 @@ class Mixed(NamedTuple):
 
 def walk_part(task: MixTask) -> Mixed:
     """One epoch of the perceptron over a part."""
-    part = Corpus(task.folder).part(task.k)
+    part = corpus_at(task.folder).part(task.k)
     model, _ = restricted(model_in(task.scratch), part.columns.astype(np.int64))
     learner = AveragedPerceptron(
         model, part.sequences, part.labels, sample_weight=task.weight, seed=task.seed, start=task.theta
@@ -98,7 +98,7 @@ class ParameterMixing:
         """One epoch, with its mistakes as the objective."""
         before, after, mean, mistakes = self._now, self._now.copy(), self._now.copy(), 0
         tasks = (
-            MixTask(str(self.corpus.folder), self.scratch, k, before[index], weight, (self.seed, self._epochs, k))
+            MixTask(self.corpus.place, self.scratch, k, before[index], weight, (self.seed, self._epochs, k))
             for k, (index, weight) in enumerate(zip(self._index, self._weight))
         )
         for index, share, part in zip(self._index, self._share, self.executor.stream(walk_part, tasks)):

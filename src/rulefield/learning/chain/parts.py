@@ -93,9 +93,18 @@ class Walked(NamedTuple):
     shrunk: float
 
 
+def corpus_at(place: str) -> Corpus:
+    """Open a corpus where a task is done."""
+    if not Path(place).is_dir():
+        raise InputError(
+            f"a worker does not see the corpus's folder {place!r}; put it where all workers see it under the same path."
+        )
+    return Corpus(place)
+
+
 def look_through(task: LookTask) -> SeenWeights:
     """Return the weights that a part gives reason for; labels that the scheme forbids are refused."""
-    corpus = Corpus(task.folder)
+    corpus = corpus_at(task.folder)
     part = corpus.part(task.k, check=True)
     names = [str(label) for label in corpus.classes]
     try:
@@ -107,7 +116,7 @@ def look_through(task: LookTask) -> SeenWeights:
 
 def pack_part(task: PackTask) -> int:
     """Write the packed part; return the number of its sequences that count."""
-    part = Corpus(task.folder).part(task.k)
+    part = corpus_at(task.folder).part(task.k)
     whole = model_in(task.scratch)
     model, index = restricted(whole, part.columns.astype(np.int64))
     bounds = np.array([0, len(part.labels)], np.uint64)
@@ -258,7 +267,7 @@ def scratch_folder(folder: Path) -> Iterator[str]:
         process = old.name.split("-")[2]
         if process.isdigit() and not _runs(int(process)):
             shutil.rmtree(old, ignore_errors=True)
-    made = folder / f"{SCRATCH}{host}-{os.getpid()}-{token_hex(4)}"
+    made = folder.absolute() / f"{SCRATCH}{host}-{os.getpid()}-{token_hex(4)}"
     made.mkdir()
     try:
         yield str(made)
@@ -313,7 +322,7 @@ class CorpusLikelihood:
         )
         ends = np.cumsum([0, *(entry["sequences"] for entry in corpus.parts)])
         tasks = (
-            PackTask(str(corpus.folder), scratch, k, None if sample_weight is None else sample_weight[a:b])
+            PackTask(corpus.place, scratch, k, None if sample_weight is None else sample_weight[a:b])
             for k, (a, b) in enumerate(zip(ends, ends[1:]))
         )
         self.n_members = sum(executor.stream(pack_part, tasks))

@@ -223,7 +223,7 @@ def test_gains_are_those_of_the_metrics_and_saved(crf, data, tmp_path):
     assert rf.load(tmp_path / "m").gains_ == ruled.gains_
 
 
-def test_found_rules_that_surely_mend_nothing_go_and_written_ones_stay(crf, data):
+def test_found_rules_that_surely_mend_nothing_go_and_written_ones_stay():
     """1 % of the chain's mistakes, out of reach by two standard errors, each no less than one of the wrong sequences."""
     nothing = [Gain("tokens", 0.0, 0.001, 2.5), Gain("whole", 0.01, 0.02, 25.0), Gain("spans", 0.01, 0.01, 20.0)]
     assert negligible(nothing, 2000)
@@ -233,14 +233,25 @@ def test_found_rules_that_surely_mend_nothing_go_and_written_ones_stay(crf, data
     for i, gain in enumerate(nothing):
         hopeful = [replace(g, error=0.0051 * gain.missed) if i == k else g for k, g in enumerate(nothing)]
         assert not negligible(hopeful, 2000), "one measure may still gain"
-    held = CrossFitted(crf, held_out_examples(crf, data[2], data[3]) * 10)
-    wrong = [np.full_like(example.gold, -1) for example in held.examples]
-    right = [example.gold for example in held.examples]
-    assert _vetoed(nothing, held, wrong, found=True)
-    assert not _vetoed(nothing, held, wrong, found=False)
-    assert not _vetoed(nothing, held, right, found=True)
-    assert _vetoed([replace(nothing[0], points=-0.002), *nothing[1:]], held, right, found=False), "a clear loss"
-    assert not _vetoed([], held, wrong, found=True)
+    none = np.zeros(400, dtype=np.int64)
+    assert _vetoed(nothing, none, 400, found=True)
+    assert not _vetoed(nothing, none, 400, found=False)
+    assert not _vetoed(nothing, none, 0, found=True)
+    assert not _vetoed([], none, 400, found=True)
+
+
+def test_a_loss_beyond_its_standard_error_is_vetoed_but_never_by_one_sequence():
+    gain = [Gain("tokens", -0.1, 0.1, 5.0)]
+    for lost, expected in (
+        ([-9], False),
+        ([-1, -1], True),
+        ([-2, -2, 2], False),
+        ([-1, -1, 3], False),
+        ([1, 1], False),
+    ):
+        mended = np.array([*lost, *[0] * 30])
+        assert _vetoed(gain, mended, 10, found=False) is expected
+        assert _vetoed(gain, mended, 10, found=True) is expected
 
 
 def test_bad_options(crf, data):

@@ -126,8 +126,9 @@ class RuledCRF(FittedRuled):
         on each fifth (a third where sequences are many, half for the slower learners), by rules and weights of the
         others. Empty where nothing was learned.
     vetoed_ : bool
-        Whether learned weights are not used: tokens lost more than one standard error there, or rules that were found
-        mended, two standard errors above what was seen included, less than 1 % of the chain's mistakes in every measure.
+        Whether learned weights are not used: tokens lost more than one standard error there (what a single sequence
+        says never counts), or rules that were found would mend, two standard errors above what was seen, less than 1 % of
+        the chain's mistakes in every measure.
     tau_ : float or None
         How near to the best a labeling must be, two-stage only.
     n_candidates_, n_kept_ : int

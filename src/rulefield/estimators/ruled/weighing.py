@@ -19,6 +19,7 @@ from rulefield.learning.rule_weights.learners import Examples, learn_margin, lea
 from rulefield.learning.rule_weights.likelihood import Penalty, learn_likelihood, most_likely
 from rulefield.learning.rule_weights.lists import MeasuredLists
 from rulefield.learning.rule_weights.residual import expected_broken, shares_in
+from rulefield.learning.rule_weights.together import clearly_better
 from rulefield.rules.finding.importance import importance_of
 from rulefield.rules.rule import Rule
 
@@ -91,8 +92,9 @@ def weigh(candidates: list[Rule], held: CrossFitted, how: Learner, find: Finder 
     )
     main = work.chosen(np.isin(tried, sets[0]), work.prior)
     result = work.learned(main)
-    judged = work.gains(plain, [(train, np.isin(tried, own)) for train, own in zip(folds, sets[1:])])
-    vetoed = _vetoed(judged, held, plain, find is not None)
+    judged, mended = work.gains(plain, [(train, np.isin(tried, own)) for train, own in zip(folds, sets[1:])])
+    n_wrong = sum(not np.array_equal(labels, example.gold) for labels, example in zip(plain, held.examples))
+    vetoed = _vetoed(judged, mended, n_wrong, find is not None)
     weights = np.zeros(len(rules))
     weights[tried[main]] = result.theta if not vetoed else work.prior[main] if find is None else 0.0
     weights = every.weights(weights)
@@ -150,12 +152,13 @@ def _plain(data: Examples, held: CrossFitted) -> list[np.ndarray]:
     return [lists.labellings[j] for j in lists.first]
 
 
-def _vetoed(judged: list[Gain], held: CrossFitted, plain: list[np.ndarray], found: bool) -> bool:
-    """Whether learned weights are not used; what users wrote is not asked to make a difference."""
-    if not judged:
-        return False
-    n_wrong = sum(not np.array_equal(labels, example.gold) for labels, example in zip(plain, held.examples))
-    return judged[0].points < -judged[0].error or (found and negligible(judged, n_wrong))
+def _vetoed(judged: list[Gain], mended: np.ndarray, n_wrong: int, found: bool) -> bool:
+    """Whether learned weights are not used; what users wrote is not asked to make a difference.
+
+    ``mended`` are the tokens of each sequence that became right, less those that became wrong: a loss must exceed its
+    standard error, which what a single sequence says never does.
+    """
+    return bool(judged) and (clearly_better(-mended) or (found and negligible(judged, n_wrong)))
 
 
 def _counts(units: csr_matrix) -> np.ndarray:
@@ -204,20 +207,25 @@ class _Work:
             return learn_perceptron(data, epochs=how.max_iter, l1=how.l1, seed=how.seed, rate=how.rate)
         return learn_margin(data, epochs=how.max_iter, l1=how.l1, seed=how.seed, l2=how.l2)
 
-    def gains(self, plain: list[np.ndarray], folds: list[tuple[np.ndarray, np.ndarray]]) -> list[Gain]:
+    def gains(
+        self, plain: list[np.ndarray], folds: list[tuple[np.ndarray, np.ndarray]]
+    ) -> tuple[list[Gain], np.ndarray]:
         """Gains on the sequences outside of each fold, by what its sequences say: candidates (masks), prices, weights.
 
-        Answers are the best of the lists, so that nothing is decoded.
+        Answers are the best of the lists, so that nothing is decoded. Beside the gains stand the tokens that each sequence
+        wins, (n_sequences,).
         """
         if not self.data.learned.any() or not folds:
-            return []
+            return [], np.zeros(len(plain), dtype=np.int64)
         found = list(plain)
         for train, among in folds:
             test = np.setdiff1d(np.arange(len(plain)), train)
             part = self.lists.some(test)
             for i, j in zip(test, part.best(self._fold_weights(train, among))):
                 found[i] = part.lists.labellings[j]
-        return gains([example.gold for example in self.data.examples], plain, found, self.table)
+        gold = [example.gold for example in self.data.examples]
+        mended = [int((after == g).sum()) - int((before == g).sum()) for g, before, after in zip(gold, plain, found)]
+        return gains(gold, plain, found, self.table), np.array(mended, dtype=np.int64)
 
     def _fold_weights(self, train: np.ndarray, among: np.ndarray) -> np.ndarray:
         prices = shares_in(self._broken[train], self.data.gold[train]).prices

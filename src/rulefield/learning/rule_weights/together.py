@@ -53,7 +53,7 @@ def prices_together(measured: MeasuredLists, gold: csr_matrix) -> np.ndarray:
         tried = worth.copy()
         tried[units.indices[here]] -= cost[rule] * units.data[here]
         chosen = lists.best_of(tried)
-        if _clearly_better(right[chosen] - right[best]):
+        if clearly_better(right[chosen] - right[best]):
             prices[rule], worth, best = cost[rule], tried, chosen
             shares = shares_in(expected_broken(lists, measured.units, worth), gold)
     return prices
@@ -65,7 +65,7 @@ def tokens_right(lists: Lists) -> np.ndarray:
     return np.array([(labels == gold).sum() for labels, gold in zip(lists.labellings, golds)], dtype=np.int64)
 
 
-def _clearly_better(mended: np.ndarray) -> bool:
+def clearly_better(mended: np.ndarray) -> bool:
     """Whether a sum over sequences is above 0 by more than its standard error; what one sequence says never is."""
     total = mended.sum()
     return bool(total > 0 and total**2 > (mended**2).sum())

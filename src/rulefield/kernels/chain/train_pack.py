@@ -11,12 +11,13 @@ LEAST_USES = (2, 1)
 
 
 @kernel
-def place_features(indptr, indices, ptr, shard_tokens, row_from, width):
+def place_features(indptr, indices, ptr, shard_tokens, row_from, often, width):
     """Give every feature with weights an address in the work space; return (address, is_row, n_shared, own_from).
 
-    Features with at least ``row_from`` labels take a padded row, others one place per label. Rows come first, then
-    features that several shards touch, then each shard's own. Within each, those that occur once come last, so that others
-    share their cache lines with their like; all by first use, so that a pass over the data walks through memory.
+    Features that occur ``often`` and have at least ``row_from`` labels take a padded row, others one place per label. Rows
+    come first, then features that several shards touch, then each shard's own. Within each, those that occur once come last,
+    so that others share their cache lines with their like; all by first use, so that a pass over the data walks through
+    memory.
     ``own_from[s]`` is the first place of shard s's own, its last entry the size of the work space.
     """
     n_features = ptr.size - 1
@@ -36,7 +37,7 @@ def place_features(indptr, indices, ptr, shard_tokens, row_from, width):
         n = ptr[f + 1] - ptr[f]
         if home[f] == UNSEEN or n == ZERO:
             continue
-        if n >= row_from:
+        if n >= row_from and uses[f] >= often:
             is_row[f] = 1
             size[0] += np.uint64(width)
         elif home[f] == SHARED:

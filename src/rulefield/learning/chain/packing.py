@@ -16,6 +16,9 @@ from rulefield.kernels.chain.train_pack import count_entries, fill_entries, pair
 from rulefield.models.pairs import CsrRows, PairTable
 
 LANES = 8
+OFTEN = 8
+"""Uses from which a padded row pays: what seldom occurs costs what it takes in memory. In large data, whose features meet
+more labels, rows of rare ones made evaluations a tenth slower."""
 MOST_PLACES = 2**32 - 1  # addresses are 32 bits wide
 
 
@@ -25,12 +28,8 @@ def padded(n_labels: int) -> int:
 
 
 def row_threshold(n_labels: int) -> int:
-    """Labels from which a feature is cheaper as a padded row: a vector of eight costs about as much as three pairs.
-
-    In a row that seldom occurs, nearly all of that is memory: with two pairs for three, evaluations of CoNLL-2000 cost the
-    same, those of 200,000 sentences (whose features meet more labels) a tenth more.
-    """
-    return max(3, 3 * padded(n_labels) // LANES)
+    """Labels from which a feature is cheaper as a padded row: a vector of eight costs about as much as two pairs."""
+    return max(3, 2 * padded(n_labels) // LANES)
 
 
 @dataclass(frozen=True)
@@ -117,7 +116,13 @@ def pack(rows: CsrRows, table: PairTable, shard_tokens: np.ndarray, given: np.nd
     indptr, indices, values = rows
     width = padded(table.n_labels)
     address, is_row, n_shared, own_from = place_features(
-        indptr, indices, table.ptr, shard_tokens, np.uint64(row_threshold(table.n_labels)), np.uint64(width)
+        indptr,
+        indices,
+        table.ptr,
+        shard_tokens,
+        np.uint64(row_threshold(table.n_labels)),
+        np.uint32(OFTEN),
+        np.uint64(width),
     )
     n_work = int(own_from[-1])
     if n_work >= MOST_PLACES:

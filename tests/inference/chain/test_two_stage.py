@@ -32,6 +32,9 @@ def check(seed, engine, *sizes):
     if exact.status is Status.infeasible:
         return
     np.testing.assert_allclose(result.best_score, exact.best_score, atol=1e-6)
+    near = abs(exact.best_score - options["log_partition"])  # of the log-probability, not of the score
+    allowed = (1 - options["tau"]) * near if "tau" in options else options["delta"]
+    np.testing.assert_allclose(result.score_floor, exact.best_score - allowed, atol=1e-6)
     np.testing.assert_allclose(result.cost, exact.cost, atol=2e-6)
     np.testing.assert_allclose(result.score, exact.score, atol=2e-5)
     assert result.score >= result.score_floor - 1e-5
@@ -65,6 +68,15 @@ def test_a_limit_leaves_a_true_gap(seed, limit):
         assert result.score >= result.score_floor - 1e-6
     if result.status is Status.optimal and exact.status is Status.optimal:
         np.testing.assert_allclose(result.cost, exact.cost, atol=1e-6)
+
+
+@pytest.mark.parametrize(("seed", "limit"), [(599, 8), (954, 3), (2384, 46), (2570, 22), (2769, 34)])
+def test_a_second_stage_that_a_limit_stops_proves_nothing(seed, limit):
+    """Found by search: here the lattice is given up while a cheaper labelling is left."""
+    problem = random_problem(np.random.default_rng(seed), 7, 3, 6, 0.0)
+    result = decode_two_stage(problem, tau=0.5, node_limit=limit)
+    assert result.status is Status.bounded
+    assert result.cost_lower_bound <= decode_two_stage(problem, tau=0.5, engine="enumerate").cost < result.cost
 
 
 @pytest.mark.parametrize("options", [{}, {"tau": 0.9, "delta": 1.0}, {"tau": 1.5}, {"delta": -1.0}])

@@ -231,3 +231,6 @@ def test_an_engine_that_contradicts_itself_raises():
     forbidden = replace(inner, potentials=replace(inner.potentials, unary=np.full(6, -np.inf)))
     with pytest.raises(InternalError, match="forbidden"):
         certify(problem, forbidden, constant, Answer(labels[k], values[k], values[k], "mine"))
+    for wrong in (labels[k][:-1], np.append(labels[k], 0), np.where(np.arange(3) == 1, 2, labels[k]), labels[k] - 2):
+        with pytest.raises(InternalError, match="labels that its nodes do not have"):
+            certify(problem, inner, constant, Answer(wrong, values[k], values[k], "mine"))

@@ -11,6 +11,7 @@ from rulefield.inference.chain.search.climb import run_climb
 from rulefield.inference.chain.search.columns import MOST_PROOF_PASSES, prove_infeasible, tighten_dual
 from rulefield.inference.chain.search.counts import run_counts
 from rulefield.inference.chain.search.dive import run_dive
+from rulefield.inference.chain.search.exchange import run_exchanges
 from rulefield.inference.chain.search.joint import run_joint
 from rulefield.inference.chain.search.neighbors import run_neighbors
 from rulefield.inference.engines import Engine, Engines
@@ -40,6 +41,9 @@ WIDTHS = (100, 500, 2_000)
 
 CLIMB_NODES = 400_000
 """What the local search between two tries of the product may cost."""
+
+EXCHANGE_NODES = 1_200_000
+"""What exchanges of labels may cost, each time."""
 
 NEIGHBOR_NODES = 300_000
 """What the first search around the best labelling may cost."""
@@ -124,6 +128,10 @@ def _neighbors(most_nodes: float) -> Stage:
     return run
 
 
+def _exchange(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+    run_exchanges(progress, min(progress.nodes + EXCHANGE_NODES, node_limit))
+
+
 def _windows(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
     """HiGHS on narrow windows of long chains, whose many small conflicts multiply in a product."""
     if len(progress.labels) >= LONG:
@@ -167,11 +175,13 @@ STAGES: Engines[Stage] = Engines(
         Engine("large_joint", _joint(LARGE_TABLE), False, _STATES),
         Engine("product", _product(MEDIUM_WORK), True, _STATES),
         Engine("climb", _climb(CLIMB_NODES), False, _STATES),
+        Engine("exchange", _exchange, False, _COUNTERS),
         Engine("neighbors", _neighbors(NEIGHBOR_NODES), False, _STATES),
         Engine("wide_dive", _dive(WIDTHS[2]), True, _STATES),
         Engine("long_product", _product(np.inf, PRODUCT_SHARE), True, _STATES),
         Engine("reduced_milp", _reduced, True, _ROWS),
         Engine("long_climb", _climb(CLIMB_NODES), False, _STATES),
+        Engine("long_exchange", _exchange, False, _COUNTERS),
         Engine("long_neighbors", _neighbors(np.inf), False, _STATES),
         Engine("last_climb", _climb(np.inf), False, _STATES),
     ],

@@ -1,4 +1,4 @@
-"""Better labellings with the same counts: the best exchange of labels among tokens, or short pieces, that are no neighbours."""
+"""Better labellings with the same counts: the best exchange of labels among tokens, or pieces, that are no neighbours."""
 
 import numpy as np
 
@@ -25,8 +25,8 @@ def run_exchanges(progress: Progress, node_limit: int) -> None:
 
     Pieces of one length with tokens between them do not see each other, so what each would score at each place is one matrix,
     and the best of all their permutations is an assignment problem (an exponentially large neighbourhood in polynomial time;
-    for tours: Gutin, 1999). Where many draws bring nothing, a piece is moved or shuffled, and the search goes on from there (iterated
-    local search). Proves nothing.
+    for tours: Gutin, 1999). Where many draws bring nothing, a piece is moved or shuffled, and the search goes on from there
+    (iterated local search). Proves nothing.
     """
     if progress.best == -np.inf or not _only_counts(progress):
         return

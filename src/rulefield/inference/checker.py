@@ -5,7 +5,7 @@ import numpy as np
 from rulefield.exceptions import InternalError, RuleError
 from rulefield.inference.flatten import Cache, Flat, SharedForms, flatten
 from rulefield.inference.result import TOLERANCE, Breach
-from rulefield.kernels.chain.check import UNREAD, Definitions, labelling_amounts
+from rulefield.kernels.chain.check import UNREAD, VECTORS, Definitions, labelling_amounts
 from rulefield.problem.chain_rules import Automaton, CompiledRule, Tally
 
 _read: Cache[tuple[Definitions, SharedForms]] = Cache(
@@ -103,29 +103,31 @@ class _Reader:
         letters = [self._keep(a.letter) for a in automata]
         arcs = np.cumsum([0] + [len(a.arc_to) for a in automata])
         cells = np.cumsum([0] + [len(a.arc_ptr) for a in automata])
-        return Definitions(
-            once=np.array([rule.once for rule in self.rules], dtype=np.bool_),
-            piece=np.array(ends, dtype=np.int64),
-            automaton=np.array(number, dtype=np.int64),
-            clipped=np.array(clipped, dtype=np.bool_),
-            bound=np.array(bound, dtype=np.int64),
-            node=np.array(node, dtype=np.int64),
-            first=np.array(first, dtype=np.int64),
-            edge=np.array(edge, dtype=np.int64),
-            simple=np.array(simple, dtype=np.bool_),
-            table=_joined(self.tables, np.int32),
-            letters=np.array([a.n_letters for a in automata], dtype=np.int64),
-            letter=np.array(letters, dtype=np.int64),
-            state=np.cumsum([0] + [a.n_states for a in automata], dtype=np.int64),
-            cell=cells[:-1].astype(np.int64),
-            initial=_joined([a.initial for a in automata], np.int32),
-            final=_joined([a.final for a in automata], np.int32),
-            pointer=_joined(
+        vectors = {
+            "once": [rule.once for rule in self.rules],
+            "piece": ends,
+            "automaton": number,
+            "clipped": clipped,
+            "bound": bound,
+            "node": node,
+            "first": first,
+            "edge": edge,
+            "simple": simple,
+            "letters": [a.n_letters for a in automata],
+            "letter": letters,
+            "state": np.cumsum([0] + [a.n_states for a in automata]),
+            "cell": cells[:-1],
+            "initial": _joined([a.initial for a in automata], np.int64),
+            "final": _joined([a.final for a in automata], np.int64),
+            "pointer": _joined(
                 [a.arc_ptr.astype(np.int64) + s for a, s in zip(automata, arcs[:-1], strict=True)], np.int64
             ),
-            to=_joined([a.arc_to for a in automata], np.int64),
-            amount=_joined([a.arc_amount for a in automata], np.int32),
-        )
+            "to": _joined([a.arc_to for a in automata], np.int64),
+            "amount": _joined([a.arc_amount for a in automata], np.int64),
+        }
+        parts = [np.asarray(vectors[name], dtype=np.int64) for name in VECTORS]
+        place = np.cumsum([0] + [len(part) for part in parts])
+        return Definitions(place, np.concatenate(parts), _joined(self.tables, np.int32))
 
 
 def _joined(arrays: list[np.ndarray], kind: type) -> np.ndarray:

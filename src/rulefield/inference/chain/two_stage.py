@@ -12,6 +12,7 @@ from rulefield.inference.chain.enumerate import judge_every, labelling
 from rulefield.inference.chain.milp import ChainParts, Programme, all_parts, build, run_highs
 from rulefield.inference.chain.prepare import Prepared, prepare
 from rulefield.inference.chain.product import chain_relaxation
+from rulefield.inference.flatten import flatten
 from rulefield.inference.result import TOLERANCE, Result, Status, judge, rounding_error
 from rulefield.kernels.lattice.dual import completions
 from rulefield.kernels.lattice.lattice import chain_lattice
@@ -60,6 +61,9 @@ class _Search:
     cost: float
     lower: float = 0.0
     iterations: int = 0
+
+    def __post_init__(self) -> None:
+        self.flat = flatten(self.problem.rules, self.problem.potentials.n_states)
 
     @property
     def slack(self) -> float:
@@ -175,13 +179,13 @@ def _reaching(potentials: ChainPotentials, floor: float) -> ChainPotentials:
 
 
 def _offer(search: _Search, labels: np.ndarray) -> None:
-    found = judge_labelling(search.problem, labels)
+    found = judge_labelling(search.problem, labels, search.flat)
     if found.objective > -np.inf:
         search.offer(labels, found.score, sum(broken.cost for broken in found.broken))
 
 
 def _result(problem: ChainProblem, search: _Search, engine: str, first: Progress, offset: float) -> TwoStageResult:
-    found = judge_labelling(problem, search.labels)
+    found = judge_labelling(problem, search.labels, search.flat)
     cost = sum(broken.cost for broken in found.broken)
     search.cost = cost
     search.lower = lower = min(search.lower, cost)
@@ -234,7 +238,7 @@ def _by_programme(search: _Search, node_limit: int, seconds: float | None) -> No
             highest, best = lower, (rate, factor, progress)
         if progress.best == -np.inf:
             break
-        found = judge_labelling(search.problem, progress.labels)
+        found = judge_labelling(search.problem, progress.labels, search.flat)
         score, cost = found.score, sum(broken.cost for broken in found.broken)
         search.offer(progress.labels, score, cost)
         search.lower = max(search.lower, min(highest, search.cost))

@@ -14,28 +14,43 @@ UNREAD = np.int64(-1)  # the amount of a labelling that an automaton has no run 
 OUTSIDE = -1  # stands for the number of broken rules where a label does not exist
 
 
-class Definitions(NamedTuple):
-    """Rules as compiled. Rule r has the pieces ``piece[r] : piece[r + 1]`` (tallies) or the automaton ``automaton[r]``."""
+VECTORS = (
+    "once",  # (rules,) truth values: paid once
+    "piece",  # (rules + 1,)
+    "automaton",  # (rules,), -1: none
+    "clipped",  # (pieces,) truth values: counts only what exceeds ``bound``
+    "bound",  # (pieces,)
+    "node",  # (pieces,): where its (classes, labels) table begins in ``table``
+    "first",  # (pieces,), likewise
+    "edge",  # (pieces,), likewise (classes, labels, labels); -1: none
+    "simple",  # (pieces,) truth values: one class, no edges, no table of its own for the first token
+    "letters",  # (automata,)
+    "letter",  # (automata,): where its (classes, labels) table begins in ``table``
+    "state",  # (automata + 1,): where its states begin in ``initial`` and ``final``
+    "cell",  # (automata,): where its arc pointers begin in ``pointer``
+    "initial",  # (states,)
+    "final",  # (states,)
+    "pointer",  # positions in ``to`` and ``amount``
+    "to",  # (arcs,)
+    "amount",  # (arcs,)
+)
+"""What :class:`Definitions` holds, in this order."""
+(
+    ONCE, PIECE, AUTOMATON, CLIPPED, BOUND, NODE, FIRST, EDGE, SIMPLE,
+    LETTERS, LETTER, STATE, CELL, INITIAL, FINAL, POINTER, TO, AMOUNT,
+) = range(len(VECTORS))  # fmt: skip
 
-    once: np.ndarray  # bool (rules,)
-    piece: np.ndarray  # int64 (rules + 1,)
-    automaton: np.ndarray  # int64 (rules,), -1: none
-    clipped: np.ndarray  # bool (pieces,): counts only what exceeds ``bound``
-    bound: np.ndarray  # int64 (pieces,)
-    node: np.ndarray  # int64 (pieces,): where its (classes, labels) table begins in ``table``
-    first: np.ndarray  # int64 (pieces,), likewise
-    edge: np.ndarray  # int64 (pieces,), likewise (classes, labels, labels); -1: none
-    simple: np.ndarray  # bool (pieces,): one class, no edges, no table of its own for the first token
+
+class Definitions(NamedTuple):
+    """Rules as compiled. Rule r has the pieces ``piece[r] : piece[r + 1]`` (tallies) or the automaton ``automaton[r]``.
+
+    Vectors stand one after the other in ``whole``: a kernel takes few arrays sooner than many. Vector k (of ``VECTORS``)
+    begins at ``place[k]`` and ends at ``place[k + 1]``.
+    """
+
+    place: np.ndarray  # int64
+    whole: np.ndarray  # int64
     table: np.ndarray  # int32
-    letters: np.ndarray  # int64 (automata,)
-    letter: np.ndarray  # int64 (automata + 1,): where its (classes, labels) table begins in ``table``
-    state: np.ndarray  # int64 (automata + 1,): where its states begin in ``initial`` and ``final``
-    cell: np.ndarray  # int64 (automata,): where its arc pointers begin in ``pointer``
-    initial: np.ndarray  # int32
-    final: np.ndarray  # int32
-    pointer: np.ndarray  # int64, positions in ``to`` and ``amount``
-    to: np.ndarray  # int64
-    amount: np.ndarray  # int32
 
 
 @kernel
@@ -55,26 +70,31 @@ def labelling_score(unary, pairwise, labels):
 
 
 @kernel
-def _run_amount(d, k, classes, labels, m):
-    """Least amount over the runs of automaton k that accept the labelling."""
-    table, pointer, to, amount = d.table, d.pointer, d.to, d.amount  # a look inside a loop would count references
-    begin, first, cell, letters = d.letter[k], d.state[k], d.cell[k], d.letters[k]
-    states = d.state[k + 1] - first
-    reached = np.full((len(labels) + 1, states), UNREAD, np.int64)
+def _run_amount(d, k, classes, labels, m, reached):
+    """Least amount over the runs of automaton k that accept the labelling; ``reached`` (2, states) is room for it."""
+    place, whole, table = d.place, d.whole, d.table  # a look inside a loop would count references
+    begin, first, letters = whole[place[LETTER] + k], whole[place[STATE] + k], whole[place[LETTERS] + k]
+    cells = place[POINTER] + whole[place[CELL] + k]
+    states = whole[place[STATE] + k + 1] - first
+    initial, final, to, amount = place[INITIAL] + first, place[FINAL] + first, place[TO], place[AMOUNT]
     for q in range(states):
-        reached[0, q] = d.initial[first + q]
+        reached[0, q] = whole[initial + q]
     for t in range(len(labels)):
+        before, after = t % 2, 1 - t % 2
         letter = table[begin + np.int64(classes[t]) * m + labels[t]]
         for q in range(states):
-            if reached[t, q] >= 0:
-                at = cell + q * letters + letter
-                for arc in range(pointer[at], pointer[at + 1]):
-                    paid = reached[t, q] + amount[arc]
-                    known = reached[t + 1, to[arc]]
-                    reached[t + 1, to[arc]] = paid if known < 0 else min(paid, known)
+            reached[after, q] = UNREAD
+        for q in range(states):
+            owed = reached[before, q]
+            if owed >= 0:
+                at = cells + q * letters + letter
+                for arc in range(whole[at], whole[at + 1]):
+                    paid, target = owed + whole[amount + arc], whole[to + arc]
+                    known = reached[after, target]
+                    reached[after, target] = paid if known < 0 else min(paid, known)
     least = UNREAD
     for q in range(states):
-        owed, end = reached[len(labels), q], d.final[first + q]
+        owed, end = reached[len(labels) % 2, q], whole[final + q]
         if owed >= 0 and end >= 0 and (least < 0 or owed + end < least):
             least = owed + end
     return least
@@ -83,7 +103,8 @@ def _run_amount(d, k, classes, labels, m):
 @kernel
 def _piece_sum(d, p, classes, labels, m):
     """Sum of one tally over the labelling."""
-    table, node, first, edge = d.table, d.node[p], d.first[p], d.edge[p]
+    place, whole, table = d.place, d.whole, d.table
+    node, first, edge = whole[place[NODE] + p], whole[place[FIRST] + p], whole[place[EDGE] + p]
     total = np.int64(0)
     for t in range(len(labels)):
         total += table[(node if t > 0 else first) + np.int64(classes[t]) * m + labels[t]]
@@ -93,38 +114,52 @@ def _piece_sum(d, p, classes, labels, m):
 
 
 @kernel
+def _most_states(d):
+    """Return the number of states of the largest automaton."""
+    place, whole = d.place, d.whole
+    most = np.int64(0)
+    for k in range(place[STATE], place[STATE + 1] - 1):
+        most = max(most, whole[k + 1] - whole[k])
+    return most
+
+
+@kernel
 def labelling_amounts(d, weight, classes, labels, m, amounts):
     """Fill the amounts (rules,) by which a labelling breaks each rule; return (their cost, how many it breaks).
 
     ``weight`` (rules,) is inf where a rule is hard, ``classes`` (rules, n) are the token classes. An automaton without a run
     gets the amount ``UNREAD``, at infinite cost.
     """
+    place, whole, table = d.place, d.whole, d.table
+    once, piece, automaton, clipped = place[ONCE], place[PIECE], place[AUTOMATON], place[CLIPPED]
+    bound, node, simple = place[BOUND], place[NODE], place[SIMPLE]
     count = np.zeros(m, np.int64)
     for t in range(len(labels)):
         count[labels[t]] += 1
+    reached = np.empty((2, _most_states(d)), np.int64)
     cost = 0.0
     broken = 0
     for r in range(len(amounts)):
         amount = np.int64(0)
-        for p in range(d.piece[r], d.piece[r + 1]):
+        for p in range(whole[piece + r], whole[piece + r + 1]):
             total = np.int64(0)
-            if d.simple[p]:
+            if whole[simple + p]:
                 for label in range(m):
-                    total += count[label] * d.table[d.node[p] + label]
+                    total += count[label] * table[whole[node + p] + label]
             else:
                 total = _piece_sum(d, p, classes[r], labels, m)
-            if not d.clipped[p]:
+            if not whole[clipped + p]:
                 amount += total
-            elif total > d.bound[p]:
-                amount += total - d.bound[p]
-        if d.automaton[r] >= 0:
-            amount = _run_amount(d, d.automaton[r], classes[r], labels, m)
+            elif total > whole[bound + p]:
+                amount += total - whole[bound + p]
+        if whole[automaton + r] >= 0:
+            amount = _run_amount(d, whole[automaton + r], classes[r], labels, m, reached)
         amounts[r] = amount
         broken += amount != 0
         if amount == UNREAD:
             cost = np.inf
         elif amount > 0:
-            cost += weight[r] if d.once[r] else weight[r] * amount
+            cost += weight[r] if whole[once + r] else weight[r] * amount
     return cost, broken
 
 

@@ -213,10 +213,12 @@ class Workers:
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
         import dask
 
-        with dask.config.set(
-            {"distributed.admin.large-graph-warning-threshold": "1 TB"}
-        ):  # what is held is meant to be
-            return self.client.submit(function, *arguments, pure=False, retries=RETRIES)
+        quiet = {"distributed.admin.large-graph-warning-threshold": "1 TB"}  # what is held is meant to be large
+        try:
+            with dask.config.set(quiet):
+                return self.client.submit(function, *arguments, pure=False, retries=RETRIES)
+        except _losses() as error:
+            raise ClusterError(f"the cluster takes no work ({_reason(error)}).") from None
 
     def _width(self) -> int:
         return max(1, sum(worker["nthreads"] for worker in self._workers().values()))

@@ -158,6 +158,8 @@ def test_the_best_model_is_kept_when_the_scheduler_is_gone(corpus):
             crf = ChainCRF(max_iter=50)
             with pytest.warns(InterruptedFitWarning, match="cluster"):
                 crf.fit(corpus, client=client)
+        with pytest.raises(ClusterError, match="the cluster"):
+            _graph({"client": client})
     assert 3 <= crf.n_iter_ < 50
     assert not crf.converged_
     assert crf.score(X, Y) > 0.2
@@ -221,9 +223,8 @@ def _joint(client):
 
 
 def _ruled(client):
-    crf = rf.RuledCRF(ChainCRF(max_iter=5), rules=[r.before("B-city", "B-zip").soft("auto")], cv=2).fit(
-        X, Y, **client
-    )
+    rules = [r.before("B-city", "B-zip").soft("auto"), (r.count("B-zip") <= 1).soft(2.0)]
+    crf = rf.RuledCRF(ChainCRF(max_iter=5), rules=rules, cv=2).fit(X[:40], Y[:40], **client)
     return np.array([rule.weight for rule in crf.rules_] + crf.crf_.theta_.tolist())
 
 
@@ -246,7 +247,8 @@ LEARNERS = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", LEARNERS)
-def test_learners_without_a_corpus_give_the_bits_of_one_process(client, name):
+def test_learners_without_a_corpus_give_the_bits_of_one_process(client, name, monkeypatch):
+    monkeypatch.setattr("rulefield.learning.rule_weights.learners.LEAST_TO_SEND", 8)
     learn = LEARNERS[name]
     assert_array_equal(learn({"client": client}), learn({}))
 

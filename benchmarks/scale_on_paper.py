@@ -24,7 +24,7 @@ class Size:
     cores: float = 16
     evaluations: float = 115
     encoded: float = 160.0
-    packed: float = 180.0
+    packed: float = 280.0
     evaluation: float = 5.5e-7
     held: float = 150.0
     step: float = 6e-8

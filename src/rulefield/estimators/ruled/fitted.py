@@ -166,9 +166,7 @@ class FittedRuled(SequenceEstimator):
         if self.gains_:
             head += f"; held-out gain in points: {', '.join(map(str, self.gains_))}"
         if self.vetoed_:
-            loses = any(gain.points < -0.5 * gain.error for gain in self.gains_[:1])
-            why = "they lose more than one standard error of tokens" if loses else "they mend next to nothing"
-            head += f"; learned weights are not used, because {why}"
+            head += "; learned weights are not used: there they lose tokens, make labels less likely or mend next to nothing"
         return "\n".join([head, *map(str, rows)])
 
     @property

@@ -16,7 +16,7 @@ from rulefield.estimators.ruled.reports import RuleReport, effects_of, rule_repo
 from rulefield.learning.fit_log import Ending, FitResult
 from rulefield.learning.rule_weights.distances import WrongSpans
 from rulefield.learning.rule_weights.learners import Examples, learn_margin, learn_perceptron
-from rulefield.learning.rule_weights.likelihood import Penalty, learn_likelihood, most_likely
+from rulefield.learning.rule_weights.likelihood import Likelihood, Penalty, learn_likelihood, most_likely
 from rulefield.learning.rule_weights.lists import MeasuredLists
 from rulefield.learning.rule_weights.residual import expected_broken, shares_in
 from rulefield.learning.rule_weights.together import clearly_better
@@ -64,6 +64,26 @@ class Weighed:
     result: FitResult
 
 
+@dataclass(frozen=True)
+class Judged:
+    """What rules bring on sequences that they were neither found nor weighed on.
+
+    Parameters
+    ----------
+    gains : list of Gain
+        Empty where nothing was learned.
+    mended : ndarray of int64, shape (n_sequences,)
+        Tokens of each sequence that became right, less those that became wrong.
+    likelier : ndarray, shape (n_changed,)
+        Nats by which the labels of sequences became likelier (among those of the lists); empty for learners that do not know
+        probabilities.
+    """
+
+    gains: list[Gain]
+    mended: np.ndarray
+    likelier: np.ndarray
+
+
 def weigh(candidates: list[Rule], held: CrossFitted, how: Learner, find: Finder | None = None) -> Weighed:
     """Learn what candidates should cost, on held-out sequences.
 
@@ -76,7 +96,8 @@ def weigh(candidates: list[Rule], held: CrossFitted, how: Learner, find: Finder 
     find : function of some members of ``held.examples``, giving rules, optional
         What found the candidates, where nobody wrote them. Gains are then those of rules found without the sequences that
         they are judged on, nobody is told of candidates that are not obeyed, and a veto takes all of them away. There is
-        one where tokens lose more than a standard error; for found rules also where they surely make no difference.
+        one where tokens lose more than a standard error; for found rules also where labels become less likely, by as much,
+        or where they surely make no difference.
     """
     base = held.crf
     folds = _folds(len(held.examples), how)
@@ -92,9 +113,9 @@ def weigh(candidates: list[Rule], held: CrossFitted, how: Learner, find: Finder 
     )
     main = work.chosen(np.isin(tried, sets[0]), work.prior)
     result = work.learned(main)
-    judged, mended = work.gains(plain, [(train, np.isin(tried, own)) for train, own in zip(folds, sets[1:])])
+    judged = work.judged(plain, [(train, np.isin(tried, own)) for train, own in zip(folds, sets[1:])])
     n_wrong = sum(not np.array_equal(labels, example.gold) for labels, example in zip(plain, held.examples))
-    vetoed = _vetoed(judged, mended, n_wrong, find is not None)
+    vetoed = _vetoed(judged, n_wrong, find is not None)
     weights = np.zeros(len(rules))
     weights[tried[main]] = result.theta if not vetoed else work.prior[main] if find is None else 0.0
     weights = every.weights(weights)
@@ -107,7 +128,7 @@ def weigh(candidates: list[Rule], held: CrossFitted, how: Learner, find: Finder 
     )
     kept = [_priced(rule, weight) for rule, weight in zip(resolved.rules, weights) if weight > 0]
     n_kept = int((tried < len(candidates)).sum())
-    return Weighed(kept, weights, every, report, judged, vetoed, n_kept, result)
+    return Weighed(kept, weights, every, report, judged.gains, vetoed, n_kept, result)
 
 
 def _folds(n: int, how: Learner) -> list[np.ndarray]:
@@ -152,13 +173,20 @@ def _plain(data: Examples, held: CrossFitted) -> list[np.ndarray]:
     return [lists.labellings[j] for j in lists.first]
 
 
-def _vetoed(judged: list[Gain], mended: np.ndarray, n_wrong: int, found: bool) -> bool:
-    """Whether learned weights are not used; what users wrote is not asked to make a difference.
+def _vetoed(judged: Judged, n_wrong: int, found: bool) -> bool:
+    """Whether learned weights are not used: a loss of tokens must exceed its standard error, so one sequence never decides.
 
-    ``mended`` are the tokens of each sequence that became right, less those that became wrong: a loss must exceed its
-    standard error, which what a single sequence says never does.
+    Found rules must make a difference, and may not make held-out labels less likely in the same sense, unless tokens gain all
+    the same; what users wrote is asked for neither. The likelihood sees what rules do to every sequence, where most labels do
+    not change: on parts of speech, which know little order, it told what tokens could not (100 sentences: -5 % against
+    -.3 ± .4 points; -.5 ± .2 on others).
     """
-    return bool(judged) and (clearly_better(-mended) or (found and negligible(judged, n_wrong)))
+    if not judged.gains:
+        return False
+    if clearly_better(-judged.mended):
+        return True
+    unlikely = clearly_better(-judged.likelier) and not clearly_better(judged.mended)
+    return found and (unlikely or negligible(judged.gains, n_wrong))
 
 
 def _counts(units: csr_matrix) -> np.ndarray:
@@ -207,25 +235,27 @@ class _Work:
             return learn_perceptron(data, epochs=how.max_iter, l1=how.l1, seed=how.seed, rate=how.rate)
         return learn_margin(data, epochs=how.max_iter, l1=how.l1, seed=how.seed, l2=how.l2)
 
-    def gains(
-        self, plain: list[np.ndarray], folds: list[tuple[np.ndarray, np.ndarray]]
-    ) -> tuple[list[Gain], np.ndarray]:
-        """Gains on the sequences outside of each fold, by what its sequences say: candidates (masks), prices, weights.
+    def judged(self, plain: list[np.ndarray], folds: list[tuple[np.ndarray, np.ndarray]]) -> Judged:
+        """Judge the sequences outside of each fold by what its sequences say: candidates (masks), prices, weights.
 
-        Answers are the best of the lists, so that nothing is decoded. Beside the gains stand the tokens that each sequence
-        wins, (n_sequences,).
+        Answers are the best of the lists, so that nothing is decoded.
         """
         if not self.data.learned.any() or not folds:
-            return [], np.zeros(len(plain), dtype=np.int64)
-        found = list(plain)
+            return Judged([], np.zeros(len(plain), dtype=np.int64), np.zeros(0))
+        found, likelier = list(plain), [np.zeros(0)]
         for train, among in folds:
             test = np.setdiff1d(np.arange(len(plain)), train)
-            part = self.lists.some(test)
-            for i, j in zip(test, part.best(self._fold_weights(train, among))):
+            part, weights = self.lists.some(test), self._fold_weights(train, among)
+            for i, j in zip(test, part.best(weights)):
                 found[i] = part.lists.labellings[j]
+            if self.how.algorithm == "likelihood":
+                loss = Likelihood(part)
+                likelier.append(loss.losses(np.zeros(len(weights))) - loss.losses(weights))
         gold = [example.gold for example in self.data.examples]
         mended = [int((after == g).sum()) - int((before == g).sum()) for g, before, after in zip(gold, plain, found)]
-        return gains(gold, plain, found, self.table), np.array(mended, dtype=np.int64)
+        return Judged(
+            gains(gold, plain, found, self.table), np.array(mended, dtype=np.int64), np.concatenate(likelier)
+        )
 
     def _fold_weights(self, train: np.ndarray, among: np.ndarray) -> np.ndarray:
         prices = shares_in(self._broken[train], self.data.gold[train]).prices

@@ -149,15 +149,24 @@ class Likelihood:
         self._units_by_rule = self.units.T.tocsr()
         self._paid_by_targets = np.asarray(self.units[self.target].sum(axis=0)).ravel()
 
+    def losses(self, c: np.ndarray) -> np.ndarray:
+        """-log share of the target of each sequence that is not left out."""
+        return self._shares(c)[0]
+
     def value(self, c: np.ndarray, penalty: Penalty) -> tuple[float, np.ndarray]:
         """Objective and gradient."""
         cost, slope = penalty(c)
         if not len(self.first):
             return cost, slope
+        losses, shares = self._shares(c)
+        return float(losses.sum()) + cost, self._paid_by_targets - self._units_by_rule @ shares + slope
+
+    def _shares(self, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """-log share of the target of each sequence, and the share of each labelling among its sequence's."""
+        if not len(self.first):
+            return np.zeros(0), np.zeros(0)
         worth = self.worth - self.units @ c
         top = np.maximum.reduceat(worth, self.first)
         shares = np.exp(worth - top[self.owner])
         total = np.add.reduceat(shares, self.first)
-        loss = float((top + np.log(total) - worth[self.target]).sum())
-        expected = self._units_by_rule @ (shares / total[self.owner])
-        return loss + cost, self._paid_by_targets - expected + slope
+        return top + np.log(total) - worth[self.target], shares / total[self.owner]

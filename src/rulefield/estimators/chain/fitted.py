@@ -41,8 +41,8 @@ from rulefield.scikit import check_is_fitted, check_random_state
 if TYPE_CHECKING:
     from rulefield.estimators.chain.under_rules import RuledDecoder
 
-LEAST_APART, LEAST_PORTIONS, MOST_AT_ONCE = 200, 6, 1000
-"""Sequences of tokens from which threads share encoding, portions of each thread, and sequences of a portion at the most."""
+LEAST_APART, PORTIONS, PORTION = 200, 6, (50, 1000)
+"""Sequences of tokens from which threads share encoding; portions of each thread; least and most sequences of a portion."""
 
 
 class FittedChain(SequenceEstimator):
@@ -107,7 +107,7 @@ class FittedChain(SequenceEstimator):
             or not encoder.by_keys
         ):
             return None
-        size = min(MOST_AT_ONCE, -(-len(rows) // (LEAST_PORTIONS * jobs)))
+        size = int(np.clip(len(rows) // (PORTIONS * jobs), *PORTION))
         decoder = ChainDecoder(self.model_, self.theta_, 1)
 
         def labels(first: int) -> list[Any]:

@@ -24,7 +24,7 @@ from rulefield.estimators.ruled.held_out import (
 )
 from rulefield.estimators.ruled.prices import measured
 from rulefield.estimators.ruled.two_stage import TauChoice
-from rulefield.estimators.ruled.weighing import Judged, _vetoed
+from rulefield.estimators.ruled.weighing import FoldGains, _vetoed
 from rulefield.exceptions import InfeasibleError, InputError, RuleError
 from rulefield.inference.chain.exact import log_partition
 from rulefield.inference.chain.two_stage import decode_two_stage
@@ -234,10 +234,10 @@ def test_found_rules_that_surely_mend_nothing_go_and_written_ones_stay():
         hopeful = [replace(g, error=0.0051 * gain.missed) if i == k else g for k, g in enumerate(nothing)]
         assert not negligible(hopeful, 2000), "one measure may still gain"
     none = np.zeros(400, dtype=np.int64)
-    assert _vetoed(Judged(nothing, none, np.zeros(0)), 400, found=True)
-    assert not _vetoed(Judged(nothing, none, np.zeros(0)), 400, found=False)
-    assert not _vetoed(Judged(nothing, none, np.zeros(0)), 0, found=True)
-    assert not _vetoed(Judged([], none, np.zeros(0)), 400, found=True)
+    assert _vetoed(FoldGains(nothing, none, np.zeros(0)), 400, found=True)
+    assert not _vetoed(FoldGains(nothing, none, np.zeros(0)), 400, found=False)
+    assert not _vetoed(FoldGains(nothing, none, np.zeros(0)), 0, found=True)
+    assert not _vetoed(FoldGains([], none, np.zeros(0)), 400, found=True)
 
 
 def test_a_loss_beyond_its_standard_error_is_vetoed_but_never_by_one_sequence():
@@ -249,7 +249,7 @@ def test_a_loss_beyond_its_standard_error_is_vetoed_but_never_by_one_sequence():
         ([-1, -1, 3], False),
         ([1, 1], False),
     ):
-        judged = Judged(gain, np.array([*lost, *[0] * 30]), np.zeros(0))
+        judged = FoldGains(gain, np.array([*lost, *[0] * 30]), np.zeros(0))
         assert _vetoed(judged, 10, found=False) is expected
         assert _vetoed(judged, 10, found=True) is expected
         worse, same = (replace(judged, likelier=np.array([x, -0.1, -0.1])) for x in (-0.1, 0.1))

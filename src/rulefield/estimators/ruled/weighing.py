@@ -65,7 +65,7 @@ class Weighed:
 
 
 @dataclass(frozen=True)
-class Judged:
+class FoldGains:
     """What rules bring on sequences that they were neither found nor weighed on.
 
     Parameters
@@ -173,7 +173,7 @@ def _plain(data: Examples, held: CrossFitted) -> list[np.ndarray]:
     return [lists.labellings[j] for j in lists.first]
 
 
-def _vetoed(judged: Judged, n_wrong: int, found: bool) -> bool:
+def _vetoed(judged: FoldGains, n_wrong: int, found: bool) -> bool:
     """Whether learned weights are not used: a loss of tokens must exceed its standard error, so one sequence never decides.
 
     Found rules must make a difference, and may not make held-out labels less likely in the same sense, unless tokens gain all
@@ -235,13 +235,13 @@ class _Work:
             return learn_perceptron(data, epochs=how.max_iter, l1=how.l1, seed=how.seed, rate=how.rate)
         return learn_margin(data, epochs=how.max_iter, l1=how.l1, seed=how.seed, l2=how.l2)
 
-    def judged(self, plain: list[np.ndarray], folds: list[tuple[np.ndarray, np.ndarray]]) -> Judged:
+    def judged(self, plain: list[np.ndarray], folds: list[tuple[np.ndarray, np.ndarray]]) -> FoldGains:
         """Judge the sequences outside of each fold by what its sequences say: candidates (masks), prices, weights.
 
         Answers are the best of the lists, so that nothing is decoded.
         """
         if not self.data.learned.any() or not folds:
-            return Judged([], np.zeros(len(plain), dtype=np.int64), np.zeros(0))
+            return FoldGains([], np.zeros(len(plain), dtype=np.int64), np.zeros(0))
         found, likelier = list(plain), [np.zeros(0)]
         for train, among in folds:
             test = np.setdiff1d(np.arange(len(plain)), train)
@@ -253,7 +253,7 @@ class _Work:
                 likelier.append(loss.losses(np.zeros(len(weights))) - loss.losses(weights))
         gold = [example.gold for example in self.data.examples]
         mended = [int((after == g).sum()) - int((before == g).sum()) for g, before, after in zip(gold, plain, found)]
-        return Judged(
+        return FoldGains(
             gains(gold, plain, found, self.table), np.array(mended, dtype=np.int64), np.concatenate(likelier)
         )
 

@@ -9,13 +9,13 @@ regression per label on cross-fitted probabilities of all labels).
 the other half (and the other way round). ``behind_ensemble_se``: our largest deficit to the ensemble over sets and
 measures, in standard errors of the difference over folds.
 
-Run with ``RULEFIELD_DATA=<folder> OMP_NUM_THREADS=1 python benchmarks/papers/multilabel_joint.py [emotions] [yeast] [10]``;
-the number says how many of the ten folds to run.
+Run with ``RULEFIELD_DATA=<folder> OMP_NUM_THREADS=1 python benchmarks/papers/multilabel_joint.py [emotions] [yeast]``
+(``--folds 0 1`` for some of the ten folds, ``--keep DIR`` to keep each fold's figures and go on from them).
 """
 
+import argparse
 import json
 import os
-import sys
 from pathlib import Path
 from time import process_time
 
@@ -151,20 +151,36 @@ def hidden_half(model, X, Y):
     return roc_auc_score(np.concatenate(truth), np.concatenate(guess))
 
 
-def measure(data, folds):
-    rows = {name: {key: [] for key in (*MEASURES, "cpu_s")} for name in MODELS}
-    for train, test in list(KFold(10, shuffle=True, random_state=0).split(data.X))[:folds]:
-        scaler = StandardScaler().fit(data.X[train])
-        X, new = scaler.transform(data.X[train]), scaler.transform(data.X[test])
-        Y, gold = data.Y[train].astype(int), data.Y[test].astype(int)
-        for name, make in MODELS.items():
-            begin = process_time()
-            model = make(X, Y)
-            rows[name]["joint_ll"].append(float(np.mean(model.log_joint(new, gold))))
-            rows[name]["hidden_half_auc"].append(hidden_half(model, new, gold))
-            rows[name]["subset_accuracy"].append(float((model.best(new) == gold).all(axis=1).mean()))
-            rows[name]["cpu_s"].append(process_time() - begin)
-    return rows
+def measure(data, number):
+    """All measures of all models on one of the ten folds."""
+    train, test = list(KFold(10, shuffle=True, random_state=0).split(data.X))[number]
+    scaler = StandardScaler().fit(data.X[train])
+    X, new = scaler.transform(data.X[train]), scaler.transform(data.X[test])
+    Y, gold = data.Y[train].astype(int), data.Y[test].astype(int)
+    found = {}
+    for name, make in MODELS.items():
+        begin = process_time()
+        model = make(X, Y)
+        found[name] = {
+            "joint_ll": float(np.mean(model.log_joint(new, gold))),
+            "hidden_half_auc": float(hidden_half(model, new, gold)),
+            "subset_accuracy": float((model.best(new) == gold).all(axis=1).mean()),
+            "cpu_s": process_time() - begin,
+        }
+    return found
+
+
+def fold(name, number, keep):
+    """What :func:`measure` finds, read from the folder where it is there already."""
+    path = None if keep is None else keep / f"{name}{number}.json"
+    if path is not None and path.is_file():
+        return json.loads(path.read_text())
+    found = measure(SETS[name](Path(os.environ["RULEFIELD_DATA"]) / name), number)
+    print(f"{name} fold {number} {found}", flush=True)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(found))
+    return found
 
 
 def behind(rows):
@@ -181,10 +197,15 @@ def main():
     if "RULEFIELD_DATA" not in os.environ:
         print("Set RULEFIELD_DATA to the folder that holds emotions/ and yeast/.")
         return
-    folds = next((int(word) for word in sys.argv[1:] if word.isdigit()), 10)
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("sets", nargs="*", choices=list(SETS))
+    parser.add_argument("--folds", type=int, nargs="*", default=list(range(10)))
+    parser.add_argument("--keep", type=Path, default=None)
+    options = parser.parse_args()
     result = {}
-    for name in [word for word in sys.argv[1:] if word in SETS] or list(SETS):
-        rows = measure(SETS[name](Path(os.environ["RULEFIELD_DATA"]) / name), folds)
+    for name in options.sets or SETS:
+        folds = [fold(name, number, options.keep) for number in options.folds]
+        rows = {model: {key: [one[model][key] for one in folds] for key in folds[0][model]} for model in MODELS}
         result[name] = {
             model: {k: round(float(np.mean(v)), 4) for k, v in row.items()} for model, row in rows.items()
         }

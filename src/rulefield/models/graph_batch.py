@@ -73,9 +73,7 @@ class GraphBatch:
     @cached_property
     def is_forest(self) -> bool:
         """No graph has a loop: then one exact pass over the union is cheaper than one for each graph."""
-        n, i, j = len(self.n_labels), self.edges[:, 0], self.edges[:, 1]
-        links = sparse.coo_array((np.ones(len(i)), (i, j)), shape=(n, n))
-        return bool(connected_components(links, directed=False)[0] == n - len(i))
+        return is_forest(len(self.n_labels), self.edges)
 
     @cached_property
     def stored(self) -> dict[str | Pair, tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -92,6 +90,12 @@ class GraphBatch:
         return GraphPotentials(
             self.n_labels[v0:v1], union.unary[u[v0] : u[v1]], self.edges[e0:e1] - v0, union.pairwise[p[e0] : p[e1]]
         )
+
+
+def is_forest(n_nodes: int, edges: np.ndarray) -> bool:
+    """Whether a graph has no loop; two edges between the same nodes are one."""
+    links = sparse.coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(n_nodes, n_nodes))
+    return bool(connected_components(links, directed=False)[0] == n_nodes - len(edges))
 
 
 def make_batch(graphs: Sequence[TypedGraph], label_counts: Mapping[str, int]) -> GraphBatch:

@@ -169,3 +169,16 @@ def test_joint_probabilities_sum_to_one_and_to_marginals():
     given = chances[every[:, 0] == 1]
     both = chances[(every[:, 0] == 1) & (every[:, 2] == 1)].sum(axis=0) / given.sum(axis=0)
     np.testing.assert_allclose(model.predict_proba(X[:4], known=known)[2][:, 1], both)
+
+
+def test_joint_probabilities_of_many_labels_are_those_of_few(monkeypatch):
+    X, Y = labels_together()
+    model = rf.MultiLabelCRF(structure="full").fit(X, Y)
+    known = np.where(np.arange(3) == 1, np.nan, Y[:4].astype(float))
+    few = [model.predict_joint_log_proba(X[:4], rows) for rows in (Y[:4], known)]
+    monkeypatch.setattr("rulefield.estimators.multilabel.fitted.MOST_NODES", 2)
+    many = [model.predict_joint_log_proba(X[:4], rows) for rows in (Y[:4], known)]
+    np.testing.assert_allclose(many, few)
+    monkeypatch.setattr("rulefield.inference.elimination.MOST_ENTRIES", 3)
+    with pytest.raises(InputError, match='3 labels joined so densely; use structure="tree"'):
+        model.predict_joint_log_proba(X[:4], Y[:4])

@@ -10,12 +10,14 @@ from scipy.special import logsumexp
 
 from oracles.graph_makers import flat_labels, random_graphs, random_labels
 from rulefield.data.graphs import TypedGraph
-from rulefield.encode.graph_builders import chain
+from rulefield.encode.graph_builders import chain, ladder
 from rulefield.learning.graph.cases import CasesField
+from rulefield.learning.graph.composite import GraphComposite
 from rulefield.learning.graph.fit import GraphTraining, fit_graph_model
 from rulefield.learning.graph.likelihood import GraphLikelihood, ReweightedField
 from rulefield.learning.graph.oracle import MapOracle
 from rulefield.learning.graph.pseudo import GraphPseudoLikelihood
+from rulefield.learning.graph.rungs import RungsField
 from rulefield.learning.graph.shards import make_shards
 from rulefield.learning.graph.ssvm import StructuredSVM
 from rulefield.learning.graph.trees import edge_appearance
@@ -30,6 +32,13 @@ def gradient_error(objective, theta):
     return check_grad(
         lambda t: objective.value_and_gradient(t)[0], lambda t: objective.value_and_gradient(t)[1], theta
     )
+
+
+def tighten(field):
+    """Let the messages of a field, and of the fields inside it, settle to the last digit."""
+    field.tolerance = 1e-12
+    for inner in getattr(field, "fields", ()):
+        tighten(inner)
 
 
 def all_labellings(n_labels):
@@ -78,7 +87,7 @@ def test_likelihood_is_exact_on_forests(unknown):
     rng, *_, shards = chains(unknown=unknown, graph_weight=np.array([1.0, 2.0, 0.5]))
     objective = GraphLikelihood(CHAIN, shards)
     for field in fields_of(objective):
-        field.tolerance = 1e-12
+        tighten(field)
     theta = rng.normal(size=CHAIN.n_parameters)
     value, _ = objective.value_and_gradient(theta)
     assert_allclose(value, exact_likelihood(CHAIN, theta, shards), rtol=1e-9)
@@ -168,11 +177,78 @@ def test_likelihood_is_exact_where_only_hubs_make_loops(unknown):
     fields = fields_of(objective)
     assert any(isinstance(field, CasesField) for field in fields)
     for field in fields:
-        for case in getattr(field, "fields", [field]):
-            case.tolerance = 1e-12
+        tighten(field)
     theta = rng.normal(size=FAN.n_parameters)
     assert_allclose(objective.value_and_gradient(theta)[0], exact_likelihood(FAN, theta, shards), rtol=1e-9)
     assert gradient_error(objective, theta) < 1e-5
+
+
+LAYERS = {"a": 2, "b": 3}
+LADDER = GraphModel(GraphSpec(LAYERS, {"a": 2, "b": 2}, {("a", "a"): 1, ("b", "b"): 1, ("a", "b"): 1}))
+
+
+def turned_ladder(rng, n):
+    """A ladder of two chains in which some of the edges of one go backwards, the last thing being in one layer only."""
+    graph = ladder(rng.normal(size=(n, 2)))
+    edges = {key: pairs for key, (pairs, _) in graph.edges.items()}
+    turn = rng.random(n - 1) < 0.5
+    edges["b", "b"] = np.where(turn[:, None], edges["b", "b"][:, ::-1], edges["b", "b"])
+    edges["a", "b"] = edges["a", "b"][:-1]
+    return TypedGraph(graph.nodes, {key: (pairs, rng.normal(size=(len(pairs), 1))) for key, pairs in edges.items()})
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_likelihood_is_exact_on_ladders_of_two_chains(unknown):
+    rng = np.random.default_rng(0)
+    sizes = (4, 2, 5)
+    graphs = [turned_ladder(rng, n) for n in sizes]
+    labels = [np.concatenate([rng.integers(2, size=n), rng.integers(3, size=n)]) for n in sizes]
+    if unknown:
+        labels[0][[0, 1, 4, 5, 7]] = labels[2][[2, 8]] = -1
+    shards = make_shards(graphs, labels, LAYERS, n_shards=2, graph_weight=np.array([1.0, 2.0, 0.5]))
+    objective = GraphLikelihood(LADDER, shards)
+    assert any(isinstance(field, RungsField) for field in fields_of(objective))
+    assert objective.precision == 0.0
+    for field in fields_of(objective):
+        tighten(field)
+    theta = rng.normal(size=LADDER.n_parameters)
+    assert_allclose(objective.value_and_gradient(theta)[0], exact_likelihood(LADDER, theta, shards), rtol=1e-9)
+    assert gradient_error(objective, theta) < 1e-5
+
+
+def test_composite_likelihood_is_each_type_given_the_others():
+    rng = np.random.default_rng(2)
+    graphs = [turned_ladder(rng, n) for n in (3, 4)]
+    labels = [np.concatenate([rng.integers(2, size=n), rng.integers(3, size=n)]) for n in (3, 4)]
+    labels[1][[1, 2, 6]] = -1
+    shards = make_shards(graphs, labels, LAYERS, n_shards=2, graph_weight=np.array([1.0, 0.5]))
+    objective = GraphComposite(LADDER, shards, l2=0.3)
+    for layer in objective.layers:
+        for field in fields_of(layer):
+            tighten(field)
+    theta = rng.normal(size=LADDER.n_parameters)
+    expected = 0.15 * theta @ theta
+    for shard in shards:
+        p = LADDER.potentials(theta, shard.batch)
+        every = all_labellings(p.n_labels)
+        scores = np.array([p.score(row) for row in every])
+        agrees = (every == shard.labels) | (shard.labels == -1)
+        for name in LAYERS:
+            others = np.setdiff1d(np.arange(p.n_nodes), shard.batch.rows[name])
+            given = logsumexp(scores[agrees[:, others].all(axis=1)])
+            expected += shard.graph_weight[0] * (given - logsumexp(scores[agrees.all(axis=1)]))
+    assert_allclose(objective.value_and_gradient(theta)[0], expected, rtol=1e-9)
+    assert gradient_error(objective, theta) < 1e-5
+
+
+def test_composite_likelihood_of_one_labelled_type_is_the_likelihood():
+    rng, graphs, labels, _ = loopy()
+    for y, graph in zip(labels, graphs):
+        y[graph.nodes["a"].shape[0] :] = -1  # no label of type b is known
+    shards = make_shards(graphs, labels, COUNTS)
+    theta = rng.normal(size=MODEL.n_parameters)
+    whole = GraphLikelihood(MODEL, shards, 0.5).value_and_gradient(theta)
+    assert_allclose(GraphComposite(MODEL, shards, 0.5).value_and_gradient(theta)[0], whole[0])
 
 
 def test_the_likelihood_of_graphs_with_hubs_is_never_negative():
@@ -182,6 +258,24 @@ def test_the_likelihood_of_graphs_with_hubs_is_never_negative():
     shards = make_shards(graphs, labels, FANS)
     value, _ = GraphLikelihood(FAN, shards).value_and_gradient(5.0 * rng.normal(size=FAN.n_parameters))
     assert value > 0.0
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_the_bound_is_above_every_labelling_where_messages_would_go_in_circles(seed):
+    rng = np.random.default_rng(seed)
+    n, hubs = 30, np.arange(30, 34)
+    edges = np.concatenate([[(leaf, hub) for leaf in range(n) for hub in hubs], [(v, v + 1) for v in range(n - 1)]])
+    graph = TypedGraph({"a": np.ones((34, 1))}, {("a", "a"): edges})
+    (shard,) = make_shards([graph], [np.zeros(34, int)], {"a": 3})
+    unary = rng.normal(size=(34, 3))
+    table = rng.normal(size=(3, 3)) + 0.3 * rng.normal(size=(len(edges), 3, 3))
+    (value,), *_ = ReweightedField(shard).marginals(unary.ravel(), table.ravel())
+    for y in rng.integers(3, size=(5, 34)):
+        for v in np.tile(np.arange(34), 5):  # climb: each node takes its best label, given the others
+            gains = unary[v] + table[edges[:, 0] == v, :, y[edges[edges[:, 0] == v, 1]]].sum(axis=0)
+            y[v] = np.argmax(gains + table[edges[:, 1] == v, y[edges[edges[:, 1] == v, 0]]].sum(axis=0))
+        score = unary[np.arange(34), y].sum() + table[np.arange(len(edges)), y[edges[:, 0]], y[edges[:, 1]]].sum()
+        assert value > score
 
 
 def test_pseudo_likelihood_is_its_definition():

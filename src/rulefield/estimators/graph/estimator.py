@@ -42,7 +42,7 @@ from rulefield.parallel import executor_of
 from rulefield.rules.graph.compiler import GraphRuleCompiler
 
 GRAPHS_PER_STEP = 8
-MOST_ITERATIONS = {"likelihood": 1000, "pseudolikelihood": 1000, "ssvm": 200, "perceptron": 200}
+MOST_ITERATIONS = {"likelihood": 1000, "composite": 1000, "pseudolikelihood": 1000, "ssvm": 200, "perceptron": 200}
 COLUMNS = optional(
     either(list_of("a list of columns", int, np.integer), instance_of("a dict of these by pair of types", Mapping))
 )
@@ -56,8 +56,10 @@ class GraphCRF(FittedGraph):
 
     Parameters
     ----------
-    algorithm : {"likelihood", "pseudolikelihood", "ssvm", "perceptron"}, default "likelihood"
-        ``likelihood`` is exact on forests and uses the convex tree-reweighted bound on graphs with loops;
+    algorithm : {"likelihood", "composite", "pseudolikelihood", "ssvm", "perceptron"}, default "likelihood"
+        ``likelihood`` is exact on forests (and on ladders of two chains) and uses the convex tree-reweighted bound on
+        graphs with loops; ``composite`` is the likelihood of each type given the labels of the others, for several
+        labels of the same things;
         ``pseudolikelihood`` needs no inference; ``ssvm`` is the structured SVM by block-coordinate Frank-Wolfe with
         cached labellings; ``perceptron`` is averaged.
     l2 : float, default 1

@@ -116,7 +116,7 @@ class MultiLabelCRF(FittedMultiLabel):
     )
     _parameters: ClassVar = {
         "structure": either(one_of("tree", "full", "none"), instance_of("pairs of labels", list, tuple, np.ndarray)),
-        "algorithm": one_of(*ALGORITHMS),
+        "algorithm": one_of(*(name for name in ALGORITHMS if name != "composite")),
         "l2": number(),
         "predictors": optional(instance_of("a list of classifiers", list, tuple)),
         "scale": FLAG,

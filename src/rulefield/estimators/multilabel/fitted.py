@@ -1,6 +1,7 @@
 """What a fitted multi-label model answers: one small graph of labels per sample, decoded under rules if any."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -21,8 +22,10 @@ from rulefield.estimators.tables import KnownTable, known_rows, usable_features
 from rulefield.estimators.types import ArrayLike
 from rulefield.exceptions import InputError, LabelError
 from rulefield.inference.graph.decode import ENGINES, NODE_LIMIT
+from rulefield.inference.graph.marginals import exact_sums
 from rulefield.learning.graph.small import MOST_NODES, small_sums
-from rulefield.models.graph_batch import make_batch
+from rulefield.models.graph_batch import GraphBatch, make_batch
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.rules.graph.compiler import GraphRuleCompiler
 
 NODE = "label"  # the type of every label in rules: r.node("label", 3).is_(1), r.nodes("label").is_(1)
@@ -118,7 +121,9 @@ class FittedMultiLabel(ClassifierMixin, SavedModel, BaseEstimator):
         return tables if self._multilabel else tables[0]
 
     def predict_joint_log_proba(self, X: Any, y: Any) -> np.ndarray:
-        """Log-probability of each sample's labels together, (n_samples,); exact, for up to 14 labels of two values.
+        """Log-probability of each sample's labels together, (n_samples,); exact.
+
+        A tree of labels may be as large as you like; where all pairs are joined, up to 20 labels of two values are summed.
 
         Parameters
         ----------
@@ -127,19 +132,36 @@ class FittedMultiLabel(ClassifierMixin, SavedModel, BaseEstimator):
             NaN or None where a label is not known: summed over.
         """
         X = self._checked(X)
-        free, given = self._sums(X, None), self._sums(X, self._allowed(y, X.shape[0]))
-        if free is None or given is None:
-            raise InputError(f"exact sums need up to {MOST_NODES} labels of two values; got {len(self._class_list)}.")
-        return given[0] - free[0]
+        return self._log_sums(X, self._allowed(y, X.shape[0])) - self._log_sums(X, None)
+
+    def _log_sums(self, X: Features, allowed: list[np.ndarray] | None) -> np.ndarray:
+        """Log-partition value of every sample: all label vectors of few labels, variable elimination for more."""
+        if (sums := self._sums(X, allowed)) is not None:
+            return sums[0]
+        batch, union = self._potentials(X, allowed)
+        try:
+            parts = [GraphProblem(batch.potentials_of(union, g)) for g in range(batch.n_graphs)]
+            return np.array([exact_sums(part).log_partition for part in parts])
+        except InputError:
+            raise InputError(
+                f"joint probabilities are exact sums, too large for {len(self._class_list)} labels joined so densely; "
+                'use structure="tree".'
+            ) from None
+
+    def _potentials(self, X: Features, allowed: list[np.ndarray] | None) -> tuple[GraphBatch, GraphPotentials]:
+        """Scores of all samples, -inf for labels that are not allowed."""
+        batch = make_batch(self._graphs(X, self._scored(X)), self.crf_._names.counts)
+        union = self.crf_.model_.potentials(self.crf_.theta_, batch)
+        if allowed is not None:
+            union = replace(union, unary=np.where(np.concatenate(allowed), union.unary, -np.inf))
+        return batch, union
 
     def _sums(self, X: Features, allowed: list[np.ndarray] | None) -> tuple[np.ndarray, np.ndarray] | None:
         """Log-partition value (n,) and marginals (n, 2 n_labels) of every sample; None where they are not small."""
         if len(self._class_list) > MOST_NODES or any(len(classes) != 2 for classes in self._class_list):
             return None
-        batch = make_batch(self._graphs(X, self._scored(X)), self.crf_._names.counts)
-        union = self.crf_.model_.potentials(self.crf_.theta_, batch)
-        unary = union.unary if allowed is None else np.where(np.concatenate(allowed), union.unary, -np.inf)
-        values, node, _ = small_sums(batch, unary, union.pairwise)
+        batch, union = self._potentials(X, allowed)
+        values, node, _ = small_sums(batch, union.unary, union.pairwise)
         return values, node.reshape(X.shape[0], -1)
 
     def score(

@@ -10,6 +10,8 @@ import numpy as np
 from rulefield.kernels.jit import kernel
 
 TINY = 1e-300
+PATIENCE = 10
+"""Sweeps in which the largest change of a message must fall by a tenth; else messages go half of their way from then on."""
 SMALL = 1e-200  # of a scaled exponential: below it, logarithms are used
 LARGEST = 690.0  # of an exponent
 
@@ -51,7 +53,8 @@ def sweeps(
     of one source together, ``backward`` towards their lower node. Message 2e goes to edges[e, 1], message 2e + 1 to
     edges[e, 0]; ``linear`` sums to 1 over a message's labels and ``messages`` is its logarithm. ``belief`` (like unary)
     is kept equal to unary + sum of rho x messages. A node sends again only when what it received since has moved by more
-    than ``tolerance`` in all: where most of a graph has settled, a sweep costs what is left.
+    than ``tolerance`` in all: where most of a graph has settled, a sweep costs what is left. Messages that go in circles
+    (strong weights on many loops) are damped.
     """
     n_nodes = np.uint64(offset.shape[0] - 1)
     widest = np.uint64(0)
@@ -62,6 +65,7 @@ def sweeps(
     slowest = 0
     for g in range(np.uint64(edge_pointer.shape[0] - 1)):
         begin, end = edge_pointer[g], edge_pointer[g + np.uint64(1)]
+        share_of_way, before = 1.0, np.inf
         for sweep in range(n_sweeps):
             change = 0.0
             for down in range(2):
@@ -81,11 +85,15 @@ def sweeps(
                     moved,
                     scratch,
                     tolerance,
+                    share_of_way,
                 )
                 change = max(change, largest)
             slowest = max(slowest, sweep + 1)
             if change <= tolerance:
                 break
+            if sweep % PATIENCE == PATIENCE - 1:
+                share_of_way = 0.5 if change > 0.9 * before else share_of_way
+                before = change
     return slowest
 
 
@@ -105,11 +113,13 @@ def _one_way(
     moved,
     scratch,
     tolerance,
+    share_of_way,
 ):
     """Send the messages of one graph towards higher (or lower) nodes; return the largest change of one.
 
     ``moved`` (2, n_nodes): how far the messages to each node have moved since it last sent upward, and downward.
-    Exponentials are taken once for each source, not for each message.
+    Messages go ``share_of_way`` towards what they should be. Exponentials are taken once for each source, not for each
+    message.
     """
     one, two, zero = np.uint64(1), np.uint64(2), np.uint64(0)
     own, ratio, fresh = scratch[0], scratch[1], scratch[2]
@@ -159,8 +169,11 @@ def _one_way(
         for b in range(n_to):
             share = max(fresh[b] * scale, TINY)
             step = max(step, abs(share - linear[sent + b]))
-            linear[sent + b] = share
             new = np.log(share)
+            if share_of_way < 1.0:
+                new = messages[sent + b] + share_of_way * (new - messages[sent + b])
+                share = max(np.exp(new), TINY)
+            linear[sent + b] = share
             belief[at_target + b] += weight * (new - messages[sent + b])
             messages[sent + b] = new
         change = max(change, step)

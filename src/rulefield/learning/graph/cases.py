@@ -55,26 +55,34 @@ class CasesField:
         Hubs of each graph.
     make : callable
         Makes the field of one case from its shard (and the appearance ``rho`` of its edges, which all cases share).
+    labels : list of ndarray of int64, shape (n_cases, n_hubs of the graph), optional
+        Labels of the hubs that count; by default all.
 
     Notes
     -----
     Case k of all graphs is computed at once; a graph with fewer cases than others repeats one that does not count.
     """
 
-    def __init__(self, shard: GraphShard, hubs: Sequence[np.ndarray], make: Callable[..., Any]):
+    def __init__(
+        self,
+        shard: GraphShard,
+        hubs: Sequence[np.ndarray],
+        make: Callable[..., Any],
+        labels: Sequence[np.ndarray] | None = None,
+    ):
         batch = shard.batch
         self.shard = shard
-        every = [labels_of_cases(batch.n_labels[h]) for h in hubs]
+        every = [labels_of_cases(batch.n_labels[h]) for h in hubs] if labels is None else labels
         n_cases = max(len(labels) for labels in every)
         self._counts = np.array([[k < len(labels) for labels in every] for k in range(n_cases)])
-        labels = np.concatenate([np.resize(c, (n_cases, c.shape[1])) for c in every], axis=1)
+        every_label = np.concatenate([np.resize(c, (n_cases, c.shape[1])) for c in every], axis=1)
         joined = np.concatenate(list(hubs))
         n_entries = batch.unary_offset[-1], batch.pairwise_offset[-1]
         blank = GraphPotentials(batch.n_labels, np.zeros(n_entries[0]), batch.edges, np.zeros(n_entries[1]))
-        self.cases = lay_out(blank, joined, labels)
+        self.cases = lay_out(blank, joined, every_label)
         self._hub_graph = batch.node_graph[joined]
         self._is_hub = np.repeat(np.isin(np.arange(len(batch.n_labels)), joined), batch.n_labels)
-        self._hub_slot = batch.unary_offset[joined] + labels
+        self._hub_slot = batch.unary_offset[joined] + every_label
         self._entry_graph = np.repeat(batch.edge_graph, np.diff(batch.pairwise_offset))
         self._slot_graph = np.repeat(batch.node_graph, batch.n_labels)
         rest = replace(shard, batch=_without(batch, self.cases.kept))
@@ -114,4 +122,6 @@ def _without(batch: GraphBatch, kept: np.ndarray) -> GraphBatch:
     """Return the structure of a batch with some of its edges only."""
     count = np.bincount(batch.edge_graph[kept], minlength=batch.n_graphs)
     pointer = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
-    return replace(batch, edges=batch.edges[kept], edge_pointer=pointer, edge_features={}, edge_rows={})
+    number = np.cumsum(kept) - 1
+    rows = {key: number[of_key[kept[of_key]]] for key, of_key in batch.edge_rows.items()}
+    return replace(batch, edges=batch.edges[kept], edge_pointer=pointer, edge_features={}, edge_rows=rows)

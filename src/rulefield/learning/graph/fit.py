@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.learning.fit_log import FitResult, joined
+from rulefield.learning.graph.composite import GraphComposite
 from rulefield.learning.graph.likelihood import GraphLikelihood
 from rulefield.learning.graph.oracle import CompiledRules, MapOracle
 from rulefield.learning.graph.perceptron import fit_perceptron
@@ -18,7 +19,7 @@ from rulefield.parallel import Executor
 
 WARM_ITERATIONS = 15
 """Steps of the latent likelihood from which learners that need every label begin."""
-ALGORITHMS = ("likelihood", "pseudolikelihood", "ssvm", "perceptron")
+ALGORITHMS = ("likelihood", "composite", "pseudolikelihood", "ssvm", "perceptron")
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,13 @@ def fit_graph_model(
 ) -> FitResult:
     """Learn the weights from ``start``.
 
-    The likelihood sums unknown labels out. The other learners fill them in with the best labelling given the known
-    ones, learn, and repeat (CCCP for the structured SVM, hard EM for the rest), beginning from the latent
-    likelihood after a few steps.
+    The likelihood, whole or composite, sums unknown labels out. The other learners fill them in with the best
+    labelling given the known ones, learn, and repeat (CCCP for the structured SVM, hard EM for
+    the rest), beginning from the latent likelihood after a few steps.
     """
-    if training.algorithm == "likelihood":
-        return _minimized(GraphLikelihood, model, shards, training, start, training.max_iter)
+    if training.algorithm in ("likelihood", "composite"):
+        objective = GraphLikelihood if training.algorithm == "likelihood" else GraphComposite
+        return _minimized(objective, model, shards, training, start, training.max_iter)
     if all(shard.complete for shard in shards):
         return _fit_complete(model, shards, training, start)
     if not start.any() or training.latent_rounds > 0:
@@ -106,7 +108,7 @@ def _fit_latent(
 
 
 def _minimized(
-    objective: type[GraphLikelihood] | type[GraphPseudoLikelihood],
+    objective: type[GraphLikelihood] | type[GraphComposite] | type[GraphPseudoLikelihood],
     model: GraphModel,
     shards: Sequence[GraphShard],
     training: GraphTraining,

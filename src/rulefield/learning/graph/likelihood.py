@@ -8,7 +8,8 @@ import numpy as np
 from rulefield.kernels.graph import reweighted as kernels
 from rulefield.learning.fit_log import penalized
 from rulefield.learning.graph.cases import CasesField, Field, Messages, Sums, shard_hubs
-from rulefield.learning.graph.shards import GraphShard
+from rulefield.learning.graph.rungs import RungsField, rungs_of
+from rulefield.learning.graph.shards import UNKNOWN, GraphShard
 from rulefield.learning.graph.small import SmallField, is_small
 from rulefield.learning.graph.trees import edge_appearance
 from rulefield.models.graph import GraphModel
@@ -95,13 +96,26 @@ class ReweightedField:
 
 
 def field_of(shard: GraphShard) -> Field:
-    """Return the field of a shard: exact where its graphs are small and binary, case by case where they have hubs."""
+    """Return the field of a shard: all labellings of small binary graphs, cases of hubs, merged rungs of ladders."""
     if is_small(shard.batch):
         return SmallField(shard)
     hubs = shard_hubs(shard.batch)
     if any(map(len, hubs)):
         return CasesField(shard, hubs, ReweightedField)
-    return ReweightedField(shard)
+    rungs = np.zeros(0) if shard.batch.is_forest else rungs_of(shard.batch)
+    return RungsField(shard, rungs, field_of) if len(rungs) else ReweightedField(shard)
+
+
+def conditioned(shard: GraphShard, given: np.ndarray) -> Field:
+    """Return the field of a shard in which some nodes, given as a mask, have the labels they are known to have.
+
+    Their edges are scores of single nodes then: often all but a few edges are gone.
+    """
+    if not given.any():
+        return field_of(shard)
+    pointer = shard.batch.node_pointer
+    nodes = [begin + np.flatnonzero(given[begin:end]) for begin, end in zip(pointer[:-1], pointer[1:])]
+    return CasesField(shard, nodes, field_of, [shard.labels[of_graph][None] for of_graph in nodes])
 
 
 class LabelledPart(NamedTuple):
@@ -113,9 +127,15 @@ class LabelledPart(NamedTuple):
     margin: np.ndarray | None
 
 
-def labelled_part(shard: GraphShard) -> LabelledPart:
-    """Make a shard ready for evaluations."""
-    return LabelledPart(shard, field_of(shard), None if shard.complete else field_of(shard), _log_cost(shard))
+def labelled_part(task: tuple[GraphShard, np.ndarray]) -> LabelledPart:
+    """Make a shard ready for evaluations, given the labels of some of its nodes (a mask)."""
+    shard, given = task
+    clamped = None if shard.complete else conditioned(shard, shard.labels != UNKNOWN)
+    return LabelledPart(shard, conditioned(shard, given), clamped, _log_cost(shard))
+
+
+def _is_exact(shard: GraphShard) -> bool:
+    return is_small(shard.batch) or shard.batch.is_forest or bool(len(rungs_of(shard.batch)))
 
 
 Begin = tuple[Messages, Messages]
@@ -156,6 +176,8 @@ class GraphLikelihood:
     y_{known})`:
     unknown labels are summed out (latent CRF), the gradient being free minus clamped marginals.
 
+    With ``given`` (a mask of the nodes of each shard, all of known labels) it is that of the other nodes, given these.
+
     Class weights enter as a softmax margin: the log of a node's cost is added to each of its wrong labels, so that
     a class of weight 2 behaves as if its competitors were twice as likely.
 
@@ -181,12 +203,13 @@ class GraphLikelihood:
         l2: float = 0.0,
         n_jobs: int | None = None,
         executor: Executor | None = None,
+        given: Sequence[np.ndarray] | None = None,
     ):
         self.executor = Threads(n_jobs) if executor is None else executor
         self.l2, self._model = l2, self.executor.hold(model)
-        self.parts = self.executor.keep(labelled_part, shards)
-        exact = all(is_small(shard.batch) or shard.batch.is_forest for shard in shards)
-        self.precision = 0.0 if exact else 1e-7
+        fixed = [np.zeros(len(shard.labels), dtype=bool) for shard in shards] if given is None else given
+        self.parts = self.executor.keep(labelled_part, list(zip(shards, fixed)))
+        self.precision = 0.0 if all(map(_is_exact, shards)) else 1e-6
         self._begin: list[Begin] = [(None, None)] * len(self.parts)
         self._last = self._begin
 

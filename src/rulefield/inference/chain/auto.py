@@ -14,6 +14,7 @@ from rulefield.inference.chain.search.dive import run_dive
 from rulefield.inference.chain.search.exchange import run_exchanges
 from rulefield.inference.chain.search.joint import run_joint
 from rulefield.inference.chain.search.neighbors import run_neighbors
+from rulefield.inference.chain.search.whole import run_whole_counts
 from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.limits import deadline
 from rulefield.kernels.lattice.first import BY_DUALS, BY_PATHS, BY_VITERBI, OPEN
@@ -132,6 +133,10 @@ def _exchange(progress: Progress, dual: DualPotentials, node_limit: int) -> None
     run_exchanges(progress, min(progress.nodes + EXCHANGE_NODES, node_limit))
 
 
+def _whole(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+    run_whole_counts(progress, node_limit)
+
+
 def _windows(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
     """HiGHS on narrow windows of long chains, whose many small conflicts multiply in a product."""
     if len(progress.labels) >= LONG:
@@ -171,6 +176,7 @@ STAGES: Engines[Stage] = Engines(
         Engine("windows_milp", _windows, True, _ROWS),
         Engine("medium_product", _product(MEDIUM_WORK), True, _STATES),
         Engine("counts", _counts, False, _COUNTERS),
+        Engine("whole_counts", _whole, False, _COUNTERS),
         Engine("dive", _dive(WIDTHS[1]), True, _STATES),
         Engine("large_joint", _joint(LARGE_TABLE), False, _STATES),
         Engine("product", _product(MEDIUM_WORK), True, _STATES),

@@ -20,19 +20,19 @@ NODES_PER_EXCHANGE = 60
 """Units of work of one exchange."""
 
 
-def run_exchanges(progress: Progress, node_limit: int) -> None:
-    """Exchange labels of the best labelling where rules only count labels, so that no exchange breaks one.
+def run_exchanges(progress: Progress, node_limit: int, start_from: np.ndarray | None = None) -> None:
+    """Exchange labels of the best labelling, or of another one, where rules only count labels, so that no exchange breaks one.
 
     Pieces of one length with tokens between them do not see each other, so what each would score at each place is one matrix,
     and the best of all their permutations is an assignment problem (an exponentially large neighbourhood in polynomial time;
     for tours: Gutin, 1999). Where many draws bring nothing, a piece is moved or shuffled, and the search goes on from there
     (iterated local search). Proves nothing.
     """
-    if progress.best == -np.inf or not _only_counts(progress):
+    labels = progress.labels.copy() if start_from is None else start_from
+    if (progress.best == -np.inf and start_from is None) or not _only_counts(progress):
         return
     prepared = progress.prepared
     rng = np.random.default_rng(progress.nodes)
-    labels = progress.labels.copy()
     value = start = _score(progress, labels)
     kept, idle, shakes = labels, 0, 0
     while progress.nodes < node_limit and not progress.settled and not progress.deadline.over:

@@ -21,7 +21,7 @@ NODES_PER_EXCHANGE = 60
 
 
 def run_exchanges(progress: Progress, node_limit: int, start_from: np.ndarray | None = None) -> None:
-    """Exchange labels of the best labelling, or of another one, where rules only count labels, so that no exchange breaks one.
+    """Exchange labels of the best labelling, or of another, where rules only count labels, so that no exchange breaks one.
 
     Pieces of one length with tokens between them do not see each other, so what each would score at each place is one matrix,
     and the best of all their permutations is an assignment problem (an exponentially large neighbourhood in polynomial time;

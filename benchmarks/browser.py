@@ -16,6 +16,7 @@ from pathlib import Path
 
 import uvicorn
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
@@ -64,7 +65,8 @@ def browser(dark: bool) -> webdriver.Chrome:
 
 
 def walk(page: webdriver.Chrome, bench: Workbench, out: Path) -> None:
-    wait = WebDriverWait(page, 60, poll_frequency=0.1)
+    passing = [StaleElementReferenceException]  # the page drew a text anew between finding a part of it and using it
+    wait = WebDriverWait(page, 60, poll_frequency=0.1, ignored_exceptions=passing)
     page.get(f"http://127.0.0.1:{PORT}/")
     wait.until(lambda p: p.find_element(By.TAG_NAME, "body").get_attribute("data-ready"))
     wait.until(lambda p: "texts change" in p.find_element(By.ID, "effect").text)
@@ -91,9 +93,11 @@ def walk(page: webdriver.Chrome, bench: Workbench, out: Path) -> None:
     page.find_elements(By.CSS_SELECTOR, ".rule button")[-1].click()
     wait.until(lambda p: "without rules" not in p.find_element(By.ID, "changes").text)
 
+    before = page.find_element(By.ID, "place").text
     page.find_element(By.ID, "useful").click()
+    wait.until(lambda p: p.find_element(By.ID, "place").text != before)
     wait.until(lambda p: "looking" not in p.find_element(By.ID, "said").text)
-    page.find_elements(By.CSS_SELECTOR, "#shown .token")[0].click()
+    wait.until(lambda p: p.find_elements(By.CSS_SELECTOR, "#shown .token")[0].click() or True)
     page.find_element(By.TAG_NAME, "body").send_keys(Keys.SHIFT, Keys.ARROW_RIGHT)
     page.find_element(By.TAG_NAME, "body").send_keys("1")
     page.save_screenshot(str(out / "4-corrected.png"))

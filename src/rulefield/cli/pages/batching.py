@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from anyio import CapacityLimiter, to_thread
 
-MOST_TOGETHER = 500
+MOST_TOGETHER = 2_000
 """Texts that are answered together: more gain little, and those that come meanwhile wait for them."""
 
 Answers = Callable[[list[str], bool], list[str]]

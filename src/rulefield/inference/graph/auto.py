@@ -33,6 +33,7 @@ from rulefield.problem.graph import GraphProblem
 CLOSED = 2e-7  # of a gap, in nats: well within the tolerance of a certificate
 BRIEFLY = 64  # search nodes, where the best labelling was found already these are most often enough
 FIRST_NODES = 512
+RULED_NODES = 8 * FIRST_NODES  # under rules, where there is no soft arc consistency to take turns with
 LARGE_NODES = 5_000  # for branch and bound on a network of MANY_NODES, whatever the limit
 MOST_NODES = 5_000  # of a network that is branched on as a whole
 NODE_ENTRIES = 3_000  # message entries that a search node may have to count as one
@@ -241,7 +242,7 @@ def _branch(parts: GraphParts, search: Search, budget: Budget, many: bool) -> st
         budget.search_softly(search, soft, 2 * FIRST_WORK)
     if search.is_open:
         _search_what_is_left(parts, search, budget)
-        budget.search(search, FIRST_NODES)
+        budget.search(search, FIRST_NODES if soft is not None else RULED_NODES)
     if budget.eliminate(search, found, FAIR):
         return "elimination"
     work, backtracks = 4 * FIRST_WORK, FIRST_BACKTRACKS if found is None and USE_TOULBAR2 else 0

@@ -191,7 +191,9 @@ def _file(name: str, kind: str) -> Response:
 def _parsing(bench: Workbench, limiter: CapacityLimiter) -> Endpoint:
     """Parse texts; questions that bring no rules of their own are answered together."""
     # one thread: two would only wait for each other's Python, and what waits meanwhile is answered together
-    batches = Batches(lambda texts, chances: bench.parser.parse_json(texts, probabilities=chances), CapacityLimiter(1))
+    batches = Batches(
+        lambda texts, chances: bench.parser.parse_json(texts, probabilities=chances), CapacityLimiter(1)
+    )
 
     async def work(body: dict[str, Any]) -> Response:
         texts, chances = _texts(body), bool(body.get("probabilities", False))

@@ -86,7 +86,7 @@ def test_every_engine_holds_its_word(name):
 
 def test_every_stage_of_auto_holds_its_word(monkeypatch):
     """Small problems end early: with hardly any work for the first stages, the last ones are met as well."""
-    small = {"FIRST_NODES": 1, "BRIEFLY": 1, "FEW_LEFT": 1.0, "FAIR": 1, "WORTH": 0}
+    small = {"FIRST_NODES": 1, "RULED_NODES": 1, "BRIEFLY": 1, "FEW_LEFT": 1.0, "FAIR": 1, "WORTH": 0}
     for name, value in small.items():
         monkeypatch.setattr(auto, name, value)
     monkeypatch.setattr(auto, "FIRST_ROUNDS", (1,))

@@ -146,7 +146,7 @@ def coupled(n, seed, forbidden=0.0):
 
 def stall(monkeypatch):
     """Nothing of auto's own gets far."""
-    for name in ("FAIR", "FIRST_WORK", "FIRST_NODES", "BRIEFLY"):
+    for name in ("FAIR", "FIRST_WORK", "FIRST_NODES", "RULED_NODES", "BRIEFLY"):
         monkeypatch.setattr(auto, name, 1)
     monkeypatch.setattr(auto, "EASY", 4)
     monkeypatch.setattr(auto, "FIRST_ROUNDS", (1,))

@@ -252,11 +252,25 @@ def test_a_loss_beyond_its_standard_error_is_vetoed_but_never_by_one_sequence():
         judged = FoldGains(gain, np.array([*lost, *[0] * 30]), np.zeros(0))
         assert _vetoed(judged, 10, found=False) is expected
         assert _vetoed(judged, 10, found=True) is expected
-        worse, same = (replace(judged, likelier=np.array([x, -0.1, -0.1])) for x in (-0.1, 0.1))
-        assert _vetoed(worse, 10, found=True) is (lost != [1, 1]), (
-            "found rules may not make labels less likely for nothing"
-        )
-        assert [_vetoed(worse, 10, found=False), _vetoed(same, 10, found=True)] == [expected] * 2
+
+
+def test_found_rules_prove_themselves_by_tokens_and_likelihood_together():
+    """Stouffer: two gains in standard errors, over the root of two, must exceed one; written rules are asked for no proof."""
+    gain = [Gain("tokens", 0.1, 0.1, 5.0)]
+    for mended, likelier, proved in (
+        ([1, 1, 1], [0.1, 0.1, 0.1], True),
+        ([1], [0.1], True),
+        ([0], [0.1, 0.1], False),
+        ([0], [0.1, 0.1, 0.1], True),
+        ([0], [-0.1, -0.1], False),
+        ([1, 1], [-0.1], False),
+        ([1] * 9, [-0.1], True),
+        ([-1], [0.1] * 9, True),
+        ([-1, -1], [0.1] * 99, False),
+    ):
+        judged = FoldGains(gain, np.array([*mended, *[0] * 30]), np.array([*likelier, 0.0]))
+        assert _vetoed(judged, 10, found=True) is not proved, (mended, likelier)
+        assert _vetoed(judged, 10, found=False) is (sum(mended) < -1)
 
 
 def test_bad_options(crf, data):

@@ -166,7 +166,7 @@ class FittedRuled(SequenceEstimator):
         if self.gains_:
             head += f"; held-out gain in points: {', '.join(map(str, self.gains_))}"
         if self.vetoed_:
-            head += "; learned weights are not used: there they lose tokens, make labels less likely or mend next to nothing"
+            head += "; learned weights are not used: there they lose tokens, prove nothing or mend next to nothing"
         return "\n".join([head, *map(str, rows)])
 
     @property

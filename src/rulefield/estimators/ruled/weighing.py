@@ -1,5 +1,6 @@
 """From candidates to rules with weights: pruned, measured in one pass, learned, judged on other folds, reported."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -25,6 +26,8 @@ from rulefield.rules.rule import Rule
 
 Finder = Callable[[np.ndarray], list[Rule]]
 LEAST_FOR_GAINS = 10
+PROVED = math.sqrt(2)
+"""Sum of two gains in standard errors that is one standard error itself, were they independent (Stouffer)."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,8 @@ def weigh(candidates: list[Rule], held: CrossFitted, how: Learner, find: Finder 
     find : function of some members of ``held.examples``, giving rules, optional
         What found the candidates, where nobody wrote them. Gains are then those of rules found without the sequences that
         they are judged on, nobody is told of candidates that are not obeyed, and a veto takes all of them away. There is
-        one where tokens lose more than a standard error; for found rules also where labels become less likely, by as much,
-        or where they surely make no difference.
+        one where tokens lose more than a standard error; for found rules also where tokens and likelihood together gain less
+        than one, or where they surely make no difference.
     """
     base = held.crf
     folds = _folds(len(held.examples), how)
@@ -176,17 +179,23 @@ def _plain(data: Examples, held: CrossFitted) -> list[np.ndarray]:
 def _vetoed(judged: FoldGains, n_wrong: int, found: bool) -> bool:
     """Whether learned weights are not used: a loss of tokens must exceed its standard error, so one sequence never decides.
 
-    Found rules must make a difference, and may not make held-out labels less likely in the same sense, unless tokens gain all
-    the same; what users wrote is asked for neither. The likelihood sees what rules do to every sequence, where most labels do
-    not change: on parts of speech, which know little order, it told what tokens could not (100 sentences: -5 % against
-    -.3 ± .4 points; -.5 ± .2 on others).
+    Found rules must make a difference, and prove themselves by the mended tokens and the likelihood of held-out labels
+    together; what users wrote is asked for neither. The likelihood sees what rules do to every sequence, where most labels do
+    not change. It tells data with an order to find (citations and addresses: more than 2 standard errors above 0 in 65 of 72
+    fits of 50 and 100 sequences) from parts of speech, which know little of it (-3.1 to +.8 in 24).
     """
     if not judged.gains:
         return False
     if clearly_better(-judged.mended):
         return True
-    unlikely = clearly_better(-judged.likelier) and not clearly_better(judged.mended)
-    return found and (unlikely or negligible(judged.gains, n_wrong))
+    unproved = judged.likelier.size > 0 and _errors(judged.mended) + _errors(judged.likelier) <= PROVED
+    return found and (unproved or negligible(judged.gains, n_wrong))
+
+
+def _errors(gains: np.ndarray) -> float:
+    """A sum over sequences in its standard errors."""
+    size = float(np.sqrt((gains**2).sum()))
+    return float(gains.sum()) / size if size else 0.0
 
 
 def _counts(units: csr_matrix) -> np.ndarray:

@@ -127,7 +127,8 @@ class RuledCRF(FittedRuled):
         others. Empty where nothing was learned.
     vetoed_ : bool
         Whether learned weights are not used: tokens lost more than one standard error there (what a single sequence
-        says never counts); or rules that were found gained less than one in tokens and likelihood together, or would mend, two standard errors above what was seen, less than 1 % of the chain's mistakes in every measure.
+        says never counts); or rules that were found gained less than one in tokens and likelihood together, or would
+        mend, two standard errors above what was seen, less than 1 % of the chain's mistakes in every measure.
     tau_ : float or None
         How near to the best a labeling must be, two-stage only.
     n_candidates_, n_kept_ : int

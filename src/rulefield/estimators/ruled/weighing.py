@@ -193,7 +193,7 @@ def _vetoed(judged: FoldGains, n_wrong: int, found: bool) -> bool:
 
 
 def _errors(gains: np.ndarray) -> float:
-    """A sum over sequences in its standard errors."""
+    """Return a sum over sequences in its standard errors."""
     size = float(np.sqrt((gains**2).sum()))
     return float(gains.sum()) / size if size else 0.0
 

@@ -186,10 +186,17 @@ class Elsewhere:
 @pytest.mark.parametrize("partial", [0.0, 0.2])
 def test_parts_are_pure_so_they_may_be_evaluated_elsewhere(partial, monkeypatch):
     monkeypatch.setattr("rulefield.parallel.LEAST_SCORES", 8)
-    model, sequences, labels, _, theta = problem(1, partial=partial)
+    rng = np.random.default_rng(1)
+    sequences, labels = random_sequences(rng, LENGTHS, 40, 0.2), random_labels(rng, LENGTHS, 3, partial=partial)
+    model = ChainModel.build(sequences, labels)
+    theta = rng.normal(size=model.size)
     likelihood = ChainLikelihood(model, sequences, labels, l2=0.3)
-    assert len(likelihood._bounds) > 2
+    assert len(likelihood._bounds) > 3
+    assert 0 < likelihood.packing.n_shared < likelihood.packing.own_from[1] < likelihood.packing.own_from[2]
     value, gradient = likelihood.value_and_gradient(theta)
+    whole = ChainLikelihood(model, sequences, labels, l2=0.3, bounds=np.array([0, len(sequences)], np.uint64))
+    for several, one in zip((value, gradient), whole.value_and_gradient(theta)):
+        assert_allclose(several, one, rtol=1e-12, atol=1e-12)
     likelihood.threads = Elsewhere()
     for _ in range(2):
         again = likelihood.value_and_gradient(theta)

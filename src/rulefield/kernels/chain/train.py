@@ -19,7 +19,6 @@ from rulefield.kernels.chain.train_rows import (
     scale_by,
     score_pairs,
     score_rows,
-    spread_own_pairs,
     spread_pairs,
     spread_rows,
     total,
@@ -49,7 +48,6 @@ class Packed(NamedTuple):
     rows: np.ndarray
     row_values: np.ndarray
     pair_ptr: np.ndarray
-    own_at: np.ndarray
     pairs: np.ndarray
     pair_label: np.ndarray
     pair_values: np.ndarray
@@ -67,11 +65,11 @@ class Ends(NamedTuple):
 
 
 class Gradient(NamedTuple):
-    """Where a shard adds its expected counts: weights it shares with others, its own from ``own_from`` on, steps, ends."""
+    """Where a shard adds its expected counts; ``state`` has the first ``n_shared`` places and, after a gap, its own."""
 
-    shared: np.ndarray
-    own: np.ndarray
-    own_from: np.uint64
+    state: np.ndarray
+    n_shared: np.uint64
+    gap: np.uint64
     steps: np.ndarray
     start: np.ndarray
     end: np.ndarray
@@ -180,21 +178,23 @@ def spread_sequence(first, n, packed, d, gradient):
     step = packed.value_step
     for t in range(n):
         token, at = first + t, t * width
-        r, s, own = packed.row_ptr[token], packed.pair_ptr[token], packed.own_at[token]
-        spread_rows(
-            gradient.shared, packed.rows, packed.row_values, step, r, packed.row_ptr[token + ONE], d, at, width
+        r, r_end, p, p_end = (
+            packed.row_ptr[token],
+            packed.row_ptr[token + ONE],
+            packed.pair_ptr[token],
+            packed.pair_ptr[token + ONE],
         )
-        spread_pairs(gradient.shared, packed.pairs, packed.pair_label, packed.pair_values, step, s, own, d, at)
-        last = packed.pair_ptr[token + ONE]
-        spread_own_pairs(
-            gradient.own,
-            gradient.own_from,
+        spread_rows(gradient.state, packed.rows, packed.row_values, step, r, r_end, d, at, width)
+        spread_pairs(
+            gradient.state,
+            gradient.n_shared,
+            gradient.gap,
             packed.pairs,
             packed.pair_label,
             packed.pair_values,
             step,
-            own,
-            last,
+            p,
+            p_end,
             d,
             at,
         )

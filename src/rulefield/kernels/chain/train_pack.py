@@ -88,42 +88,32 @@ def fill_entries(
     label,
     address,
     is_row,
-    n_shared,
     row_ptr,
     rows,
     row_values,
     pair_ptr,
-    own_at,
     pairs,
     pair_label,
     pair_values,
 ):
-    """Fill the packed lists, a token's shared pairs first. Value arrays of length 1 are left alone."""
-    n_tokens = indptr.size - 1
+    """Fill the packed lists. Value arrays of length 1 are left alone."""
     valued = pair_values.size > 1 or row_values.size > 1
-    for t in range(n_tokens):
+    for t in range(indptr.size - 1):
         r, p = row_ptr[t], pair_ptr[t]
-        for own in range(2):
-            if own == 1:
-                own_at[t] = p
-            for k in range(indptr[t], indptr[t + 1]):
-                f = np.uint64(indices[k])
-                n = ptr[f + ONE] - ptr[f]
-                if n == ZERO:
-                    continue
-                if is_row[f]:
-                    if own == 0:
-                        rows[r] = address[f]
-                        if valued:
-                            row_values[r] = values[k]
-                        r += ONE
-                elif (address[f] >= n_shared) == (own == 1):
-                    for q in range(n):
-                        pairs[p] = address[f] + np.uint32(q)
-                        pair_label[p] = label[ptr[f] + q]
-                        if valued:
-                            pair_values[p] = values[k]
-                        p += ONE
+        for k in range(indptr[t], indptr[t + 1]):
+            f = np.uint64(indices[k])
+            if is_row[f]:
+                rows[r] = address[f]
+                if valued:
+                    row_values[r] = values[k]
+                r += ONE
+                continue
+            for q in range(ptr[f + ONE] - ptr[f]):
+                pairs[p] = address[f] + np.uint32(q)
+                pair_label[p] = label[ptr[f] + q]
+                if valued:
+                    pair_values[p] = values[k]
+                p += ONE
 
 
 @kernel

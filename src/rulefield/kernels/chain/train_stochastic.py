@@ -141,7 +141,9 @@ def move(first, n, m, width, packed, walk, length, d, pull):
         )
         step = packed.value_step
         add_masked_rows(walk.state, walk.state_mask, packed.rows, packed.row_values, step, r, r_end, d, at, width)
-        spread_pairs(walk.state, packed.pairs, packed.pair_label, packed.pair_values, step, p, p_end, d, at)
+        spread_pairs(
+            walk.state, ZERO, ZERO, packed.pairs, packed.pair_label, packed.pair_values, step, p, p_end, d, at
+        )
     tail = (n - ONE) * width
     for y in range(m):
         walk.start[y] += d[y] * walk.start_mask[y]

@@ -166,15 +166,15 @@ class ChainLikelihood:
         model, layout = self.model, self.model.layout
         weights, ends = self.packing.weights(layout.state(theta), work), self._ends(theta)
         sums = Gradient(
-            shared=shared,
-            own=np.zeros(0),
-            own_from=np.uint64(0),
+            state=shared,
+            n_shared=np.uint64(self.packing.n_shared),
+            gap=np.uint64(0),
             steps=np.zeros(self.factors.buffer_size),
             start=np.zeros(padded(model.n_labels)),
             end=np.zeros(padded(model.n_labels)),
         )
         value, shards = 0.0, range(len(self._bounds) - 1)
-        alone = sums.shared if len(shards) == 1 else None
+        alone = sums.state if len(shards) == 1 else None
         for s, part in enumerate(self.threads.stream(lambda s: self._part(s, weights, ends, steps, alone), shards)):
             value += part.value
             odd[part.odd] = 1
@@ -182,7 +182,7 @@ class ChainLikelihood:
                 self._add(sums, part.counts, s)
             for total, own in zip(sums[3:], part.counts[3:]):  # steps, start, end
                 total += own
-        layout.state(gradient)[:] += sums.shared[self.packing.position]
+        layout.state(gradient)[:] += sums.state[self.packing.position]
         layout.transition(gradient)[:] += self.factors.expected_counts(theta, sums.steps)
         layout.start(gradient)[:] += sums.start[model.start_label]
         layout.end(gradient)[:] += sums.end[model.end_label]
@@ -195,9 +195,9 @@ class ChainLikelihood:
         packing, width = self.packing, padded(self.model.n_labels)
         first, last = int(packing.own_from[s]), int(packing.own_from[s + 1])
         counts = Gradient(
-            shared=np.zeros(packing.n_shared) if into is None else into[: packing.n_shared],
-            own=np.zeros(last - first) if into is None else into[first:last],
-            own_from=packing.own_from[s],
+            state=np.zeros(packing.n_shared + last - first) if into is None else into,
+            n_shared=np.uint64(packing.n_shared),
+            gap=np.uint64(first - packing.n_shared),
             steps=np.zeros(self.factors.buffer_size),
             start=np.zeros(width),
             end=np.zeros(width),
@@ -221,10 +221,10 @@ class ChainLikelihood:
         return _Part(value, counts, np.flatnonzero(odd))
 
     def _add(self, sums: Gradient, counts: Gradient, s: int) -> None:
-        """Add the state counts of shard ``s``, which come in the order of shards; ``sums.shared`` has all places."""
+        """Add the state counts of shard ``s``, which come in the order of shards; ``sums.state`` has all places."""
         n_shared, own_from = self.packing.n_shared, self.packing.own_from
-        sums.shared[:n_shared] += counts.shared
-        sums.shared[int(own_from[s]) : int(own_from[s + 1])] = counts.own
+        sums.state[:n_shared] += counts.state[:n_shared]
+        sums.state[int(own_from[s]) : int(own_from[s + 1])] = counts.state[n_shared:]
 
     def _ends(self, theta: np.ndarray) -> Ends:
         model, layout = self.model, self.model.layout

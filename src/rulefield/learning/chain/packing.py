@@ -138,14 +138,13 @@ def pack(rows: CsrRows, table: PairTable, shard_tokens: np.ndarray, given: np.nd
         rows=np.empty(n_rows, np.uint32),
         row_values=np.ones(n_rows + 1 if valued else 1),
         pair_ptr=pair_ptr,
-        own_at=np.empty(len(row_ptr) - 1, np.uint64),
         pairs=np.empty(n_pairs, np.uint32),
         pair_label=np.empty(n_pairs, np.uint16),
         pair_values=np.ones(n_pairs + 1 if valued else 1),
         given=given_scores(given, table.n_labels),
         value_step=np.uint64(valued),
     )
-    fill_entries(indptr, indices, values, table.ptr, table.label, address, is_row, np.uint32(n_shared), *packed[:-2])
+    fill_entries(indptr, indices, values, table.ptr, table.label, address, is_row, *packed[:-2])
     position = np.full(table.n_pairs, n_work, np.uint32)
     pair_positions(table.ptr, table.label, address, is_row, position)
     return Packing(packed, position, int(n_shared), own_from)

@@ -241,6 +241,69 @@ def test_composite_likelihood_is_each_type_given_the_others():
     assert gradient_error(objective, theta) < 1e-5
 
 
+MIXED = {"a": 2, "b": 3, "c": 2}
+ANY_PAIR = [pair for pair in itertools.product("abc", repeat=2) if pair[0] <= pair[1]]
+PATHS = GraphModel(GraphSpec(MIXED, dict.fromkeys("abc", 2), dict.fromkeys(ANY_PAIR, 1)))
+
+
+def mixed_path(rng, n):
+    """A path whose nodes are of random types, and where each of its nodes is in the order of types."""
+    kinds = rng.permutation([*"abc", *rng.choice(list("abc"), size=n - 3)])
+    number = [int((kinds[:v] == kind).sum()) for v, kind in enumerate(kinds)]
+    edges = {pair: [] for pair in ANY_PAIR}
+    for v in range(n - 1):
+        (first, i), (second, j) = sorted([(kinds[v], number[v]), (kinds[v + 1], number[v + 1])])
+        edges[first, second].append((i, j))
+    nodes = {kind: rng.normal(size=((kinds == kind).sum(), 2)) for kind in "abc"}
+    return TypedGraph(nodes, {key: (np.array(p), rng.normal(size=(len(p), 1))) for key, p in edges.items() if p})
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_layer_of_the_composite_likelihood_leaves_out_only_what_cannot_change_it(seed):
+    rng = np.random.default_rng(seed)
+    graphs = [mixed_path(rng, n) for n in (7, 5)]
+    labels, allowed = [], []
+    for n in [np.repeat([2, 3, 2], [len(g.nodes[kind]) for kind in "abc"]) for g in graphs]:
+        y, said = rng.integers(n), rng.choice(3, p=[0.7, 0.2, 0.1], size=len(n))  # known; not known; one of a set
+        one_of = [
+            np.arange(k) == label if what == 0 else np.arange(k) > what - 2 for k, label, what in zip(n, y, said)
+        ]
+        labels.append(np.where(said == 0, y, -1))
+        allowed.append(np.concatenate(one_of))
+    shards = make_shards(graphs, labels, MIXED, n_shards=1, allowed=allowed, graph_weight=np.array([1.0, 0.5]))
+    objective = GraphComposite(PATHS, shards, l2=0.3)
+    n_edges = sum(len(part.shard.batch.edges) for layer in objective.layers for part in layer.parts)
+    assert n_edges < 3 * sum(len(shard.batch.edges) for shard in shards)
+    for layer in objective.layers:
+        for field in fields_of(layer):
+            tighten(field)
+    theta = rng.normal(size=PATHS.n_parameters)
+    expected = 0.15 * theta @ theta
+    for shard in shards:
+        union = PATHS.potentials(theta, shard.batch)
+        for g, member in enumerate(shard.members):
+            expected += shard.graph_weight[g] * _composite(
+                shard.batch.potentials_of(union, g), graphs[member], labels[member], allowed[member]
+            )
+    assert_allclose(objective.value_and_gradient(theta)[0], expected, rtol=1e-9)
+    assert gradient_error(objective, theta) < 1e-5
+
+
+def _composite(p, graph, labels, allowed):
+    """Minus the log-probability of what is told of each type, given the labels of the others; over all labellings."""
+    every = all_labellings(p.n_labels)
+    scores = np.array([p.score(row) for row in every])
+    offset = np.concatenate([[0], np.cumsum(p.n_labels)[:-1]])
+    fits = allowed[offset + every].all(axis=1)
+    kinds = np.repeat(list("abc"), [len(graph.nodes[kind]) for kind in "abc"])
+    total = 0.0
+    for kind in "abc":
+        given = (labels >= 0) & (kinds != kind)
+        agrees = (every[:, given] == labels[given]).all(axis=1)
+        total += logsumexp(scores[agrees]) - logsumexp(scores[fits])
+    return total
+
+
 def test_composite_likelihood_of_one_labelled_type_is_the_likelihood():
     rng, graphs, labels, _ = loopy()
     for y, graph in zip(labels, graphs):

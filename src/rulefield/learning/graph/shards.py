@@ -111,12 +111,24 @@ class GraphShard:
         return replace(
             self,
             labels=np.where(unknown, labels, self.labels),
-            cost=np.where(unknown if self.allowed is None else unknown & self._free, cost_of_filled, self.cost),
+            cost=np.where(unknown if self.allowed is None else unknown & self.anything, cost_of_filled, self.cost),
+        )
+
+    def part(self, nodes: np.ndarray, edges: np.ndarray, scored: np.ndarray) -> "GraphShard":
+        """Return some nodes and edges (masks) of the same graphs; features of nodes that are not ``scored`` are left out."""
+        if scored.all() and edges.all():
+            return self
+        return replace(
+            self,
+            batch=self.batch.part(nodes, edges, scored),
+            labels=self.labels[nodes],
+            cost=self.cost[nodes],
+            allowed=None if self.allowed is None else self.allowed[np.repeat(nodes, self.batch.n_labels)],
         )
 
     @property
-    def _free(self) -> np.ndarray:
-        """Nodes that may have any label."""
+    def anything(self) -> np.ndarray:
+        """Nodes that may have any label, where ``allowed`` tells."""
         assert self.allowed is not None
         sizes = self.batch.n_labels
         return np.bincount(np.repeat(np.arange(len(sizes)), sizes), self.allowed, len(sizes)) == sizes

@@ -110,8 +110,9 @@ def _step(objective: Objective, here: Point, history: History, rule: StoppingRul
     direction = history.direction(here.gradient)
     there = _line_search(objective, here, direction, 1.0 if len(history) else _first_length(here), rule)
     if there is None and len(history):
+        length = history.length
         history.forget()
-        there = _line_search(objective, here, -here.gradient, _first_length(here), rule)
+        there = _line_search(objective, here, -here.gradient, length, rule)
     if there is not None:
         history.add(here, there)
         if settle := getattr(objective, "settle", None):

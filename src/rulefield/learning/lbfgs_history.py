@@ -81,6 +81,12 @@ class History:
         return out
 
     @property
+    def length(self) -> float:
+        """How far to go along minus the gradient, by the newest pair; after :meth:`direction` was asked with it."""
+        s, y = 2 * self._order[-1], 2 * self._order[-1] + 1
+        return float(self._gram[s, y] / self._gram[y, y])
+
+    @property
     def _flat(self) -> np.ndarray:
         return self._rows.reshape(-1)
 
@@ -112,9 +118,7 @@ class History:
             s, y = 2 * slot, 2 * slot + 1
             alpha[slot] = (gram[s] @ coefficient + scale * with_gradient[s]) / gram[s, y]
             coefficient[y] -= alpha[slot]
-        s, y = 2 * self._order[-1], 2 * self._order[-1] + 1
-        size = gram[s, y] / gram[y, y]
-        coefficient, scale = coefficient * size, scale * size
+        coefficient, scale = coefficient * self.length, scale * self.length
         for slot in self._order:
             s, y = 2 * slot, 2 * slot + 1
             beta = (gram[y] @ coefficient + scale * with_gradient[y]) / gram[s, y]

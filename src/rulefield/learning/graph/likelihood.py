@@ -25,14 +25,15 @@ class ReweightedField:
     ----------
     shard : GraphShard
     sweeps : int
-        Most sweeps over a graph in one call.
+        Most sweeps over a graph in one call. Where loops are strong, messages creep: what 200 sweeps add to 50 is less than
+        what the next step of the search changes, and they are gone on with from there.
     tolerance : float
         A graph is done when no message moves more than this (in probability).
     rho : ndarray of float64, shape (n_edges,), optional
         Edge appearance probabilities.
     """
 
-    def __init__(self, shard: GraphShard, sweeps: int = 200, tolerance: float = 1e-5, rho: np.ndarray | None = None):
+    def __init__(self, shard: GraphShard, sweeps: int = 50, tolerance: float = 1e-5, rho: np.ndarray | None = None):
         batch = shard.batch
         self.shard, self.n_sweeps, self.tolerance = shard, sweeps, tolerance
         self.rho = edge_appearance(len(batch.n_labels), batch.edges) if rho is None else rho

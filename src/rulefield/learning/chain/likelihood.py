@@ -182,7 +182,7 @@ class ChainLikelihood:
                 self._add(sums, part.counts, s)
             for total, own in zip(sums[3:], part.counts[3:]):  # steps, start, end
                 total += own
-        layout.state(gradient)[:] += sums.state[self.packing.position]
+        layout.state(gradient)[:] += self.packing.state(sums.state)
         layout.transition(gradient)[:] += self.factors.expected_counts(theta, sums.steps)
         layout.start(gradient)[:] += sums.start[model.start_label]
         layout.end(gradient)[:] += sums.end[model.end_label]

@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from rulefield.exceptions import InputError
+from rulefield.kernels.arrays import put_at, take_at
 from rulefield.kernels.chain.train import Packed
 from rulefield.kernels.chain.train_pack import count_entries, fill_entries, pair_positions, place_features
 from rulefield.models.pairs import CsrRows, PairTable
@@ -30,6 +31,13 @@ def padded(n_labels: int) -> int:
 def row_threshold(n_labels: int) -> int:
     """Labels from which a feature is cheaper as a padded row: a vector of eight costs about as much as two pairs."""
     return max(3, 2 * padded(n_labels) // LANES)
+
+
+def taken(source: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """source[places], of float64."""
+    values = np.empty(len(places))
+    take_at(source, places, values)
+    return values
 
 
 @dataclass(frozen=True)
@@ -61,8 +69,12 @@ class Packing:
     def weights(self, state: np.ndarray, into: np.ndarray | None = None) -> np.ndarray:
         """Work space of the state weights, (n_work + 1,); in an array of zeros, where one is given."""
         work = np.zeros(self.n_work + 1) if into is None else into
-        work[self.position] = state
+        put_at(work, self.position, state)
         return work
+
+    def state(self, work: np.ndarray) -> np.ndarray:
+        """Undo :meth:`weights`: the state weights, or their counts, from a work space."""
+        return taken(work, self.position)
 
     def rows(self, first: int, last: int, table: PairTable) -> CsrRows:
         """Undo :func:`pack` for the tokens ``first`` to ``last``; features without weights are lost. For a few tokens."""

@@ -27,10 +27,11 @@ from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible
 from rulefield.exceptions import InputError, LabelError
 from rulefield.interrupts import check
+from rulefield.kernels.arrays import add_at
 from rulefield.kernels.chain.train import Packed
 from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.chain.likelihood import ChainLikelihood
-from rulefield.learning.chain.packing import Packing
+from rulefield.learning.chain.packing import Packing, taken
 from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
 from rulefield.learning.chain.transitions import TransitionFactors
 from rulefield.learning.fit_log import Pass
@@ -144,7 +145,7 @@ def evaluate_part(task: EvaluateTask) -> tuple[float, np.ndarray | str]:
     part = PartLikelihood(task.scratch, task.k)
     if isinstance(task.theta, np.ndarray):
         return part.value_and_gradient(task.theta)
-    value, gradient = part.value_and_gradient(_read_vector(task.theta)[part.index])
+    value, gradient = part.value_and_gradient(taken(_read_vector(task.theta), part.index))
     return value, _write_vector(f"{task.theta}-{task.k:05d}", gradient)
 
 
@@ -350,10 +351,10 @@ class CorpusLikelihood:
         """Value and gradient (size,) at ``theta``, which must be finite."""
         value, gradient = 0.5 * self.l2 * dot(theta, theta), self.l2 * theta
         with self._told(theta) as told:
-            tasks = (EvaluateTask(self.scratch, k, told or theta[self.index(k)]) for k in range(self.n_parts))
+            tasks = (EvaluateTask(self.scratch, k, told or taken(theta, self.index(k))) for k in range(self.n_parts))
             for k, (part_value, answer) in enumerate(self.executor.stream(evaluate_part, tasks)):
                 value += part_value
-                gradient[self.index(k)] += _read_vector(answer) if isinstance(answer, str) else answer
+                add_at(gradient, self.index(k), _read_vector(answer) if isinstance(answer, str) else answer)
         LENT.spare.clear()
         return value, gradient
 

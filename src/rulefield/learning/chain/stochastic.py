@@ -99,7 +99,7 @@ class StochasticLikelihood:
         """The weights now."""
         model, layout = self.model, self.model.layout
         theta = model.zeros()
-        layout.state(theta)[:] = self._walk.state[self.likelihood.packing.position]
+        layout.state(theta)[:] = self.likelihood.packing.state(self._walk.state)
         layout.state(theta)[self._untouched] = self._far
         width = padded(model.n_labels)
         layout.transition(theta)[:] = self._walk.step.reshape(-1, width)[model.transition_from, model.transition_to]

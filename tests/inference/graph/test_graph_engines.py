@@ -1,14 +1,18 @@
 """Every graph engine against all labellings of small random problems."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from oracles.graphs import best_objective, objectives, random_problem
+from oracles.graphs import best_objective, objectives, random_logic, random_potentials, random_problem
 from rulefield.exceptions import InputError
+from rulefield.inference.graph.automata import automata
 from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.result import Status
+from rulefield.problem.graph import GraphProblem
 
 SHAPES = {
     "plain": {"n_factors": 0},
@@ -77,3 +81,17 @@ def test_trws_bounds_and_never_breaks_hard_rules(shape):
         assert result.upper_bound >= best - 1e-9
         assert result.objective <= best + 1e-9
         assert (len(result.labels) == 0) == (result.objective == -np.inf)
+
+
+def test_each_factor_has_the_automaton_of_its_own_meaning():
+    rng = np.random.default_rng(0)
+    p = random_potentials(rng, 4)
+    logic = random_logic(rng, p, 600, soft=0.1)  # on so few nodes that many differ in a single respect
+    made, _ = automata(GraphProblem(p, logic))
+    for labels in product(*map(range, p.n_labels)):
+        cost = np.where(logic.broken(np.array(labels)), -logic.weight, 0.0)
+        for automaton, expected in zip(made, cost):
+            state = 0
+            for node, letters in zip(automaton.nodes, automaton.letters):
+                state = automaton.delta[letters[labels[node]], state]
+            assert automaton.final[state] == expected

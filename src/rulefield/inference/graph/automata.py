@@ -1,10 +1,12 @@
 """Logic factors and rows as small automata over nodes: the form that message passing reads."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from rulefield.problem.graph import GraphProblem
+from rulefield.problem.logic import LogicFactors
 
 STATE_LIMIT = 4096
 ROUNDING = 1e-9
@@ -42,7 +44,7 @@ class GraphAutomaton:
 def automata(problem: GraphProblem) -> tuple[list[GraphAutomaton], np.ndarray]:
     """All factors and rows as automata, and the numbers of rows that would need too many states."""
     sizes = np.concatenate([problem.potentials.n_labels, np.full(problem.rows.n_auxiliary, 2)])
-    made = [_logic_automaton(problem, f, sizes) for f in range(problem.logic.n_factors)]
+    made = _logic_automata(problem, sizes)
     rest = []
     for r in range(problem.rows.n_rows):
         automaton = _row_automaton(problem, r, sizes)
@@ -53,12 +55,36 @@ def automata(problem: GraphProblem) -> tuple[list[GraphAutomaton], np.ndarray]:
     return made, np.array(rest, dtype=np.int64)
 
 
-def _logic_automaton(problem: GraphProblem, f: int, sizes: np.ndarray) -> GraphAutomaton:
+def _logic_automata(problem: GraphProblem, sizes: np.ndarray) -> list[GraphAutomaton]:
+    """Factors as automata; those that differ in their nodes alone (one rule for many pairs) share their arrays."""
     logic, same = problem.logic, problem.logic.canonical
-    span = slice(logic.pointer[f], logic.pointer[f + 1])
-    atoms = _Atoms(logic.atom_node[span], logic.atom_label[span], same.negated[span], sizes)
+    nodes, pointer, which = _nodes_by_factor(logic, len(sizes))
+    shapes: dict[tuple[Any, ...], GraphAutomaton] = {}
+    made = []
+    for f in range(logic.n_factors):
+        span, own = slice(logic.pointer[f], logic.pointer[f + 1]), nodes[pointer[f] : pointer[f + 1]]
+        arrays = which[span], logic.atom_label[span], same.negated[span], sizes[own]
+        numbers = same.has_output[f], same.low[f], same.high[f], logic.weight[f]
+        shape = (*(array.tobytes() for array in arrays), *numbers)
+        if shape not in shapes:
+            atoms = _Atoms(own, which[span], logic.atom_label[span], same.negated[span], sizes)
+            shapes[shape] = _logic_automaton(problem, f, atoms)
+        first = shapes[shape]
+        made.append(GraphAutomaton(own, first.letters, first.delta, first.final))
+    return made
+
+
+def _nodes_by_factor(logic: LogicFactors, n_nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Nodes that each factor names, ascending and each once; where each factor's begin; which of them each atom names."""
+    pairs, place = np.unique(logic.atom_factor * n_nodes + logic.atom_node, return_inverse=True)
+    begin = np.searchsorted(pairs, np.arange(logic.n_factors + 1) * n_nodes)
+    return pairs % max(n_nodes, 1), begin, place.ravel() - begin[logic.atom_factor]
+
+
+def _logic_automaton(problem: GraphProblem, f: int, atoms: "_Atoms") -> GraphAutomaton:
+    logic, same = problem.logic, problem.logic.canonical
     if same.has_output[f]:
-        is_output = same.is_output[span]
+        is_output = same.is_output[logic.pointer[f] : logic.pointer[f + 1]]
         bits = (atoms.totals(~is_output) > 0) + 2 * (atoms.totals(is_output) > 0)
         delta = np.arange(4)[:, None] | np.arange(4)[None, :]
         broken = np.array([False, True, True, False])
@@ -74,9 +100,10 @@ def _logic_automaton(problem: GraphProblem, f: int, sizes: np.ndarray) -> GraphA
 class _Atoms:
     """The literals of one rule, and the labels of the nodes that they name, one after the other."""
 
-    def __init__(self, node: np.ndarray, label: np.ndarray, negated: np.ndarray, sizes: np.ndarray):
-        self.nodes, self.which = np.unique(node, return_inverse=True)
-        self.sizes = sizes[self.nodes]
+    def __init__(
+        self, nodes: np.ndarray, which: np.ndarray, label: np.ndarray, negated: np.ndarray, sizes: np.ndarray
+    ):
+        self.nodes, self.which, self.sizes = nodes, which, sizes[nodes]
         self.start = np.concatenate([[0], np.cumsum(self.sizes)]).astype(np.int64)
         self.label, self.negated = label, negated
 
@@ -108,7 +135,8 @@ def _row_automaton(problem: GraphProblem, r: int, sizes: np.ndarray) -> GraphAut
     scale = next((k for k in SCALES if np.abs(value * k - np.rint(value * k)).max(initial=0.0) < 1e-12), None)
     if scale is None:
         return None
-    atoms = _Atoms(rows.atom_node[span], rows.atom_label[span], np.zeros(len(value), np.bool_), sizes)
+    nodes, which = np.unique(rows.atom_node[span], return_inverse=True)
+    atoms = _Atoms(nodes, which, rows.atom_label[span], np.zeros(len(value), np.bool_), sizes)
     totals = atoms.totals(value * scale)
     lowest = np.minimum.reduceat(totals, atoms.start[:-1]) if len(totals) else totals
     highest = np.maximum.reduceat(totals, atoms.start[:-1]) if len(totals) else totals

@@ -36,6 +36,7 @@ from rulefield.kernels.lanes import fill8, load8, mul8, store8, where_positive8
 
 LOWEST_FACTOR = 1e-60
 LOWEST_FORWARD = 1e-200
+SMALL, LARGE = 1e-15, 1e200  # a product between them stands one more factor
 
 
 class Packed(NamedTuple):
@@ -125,7 +126,7 @@ def sum_both_ways(n, m, width, e, forward, backward, steps, weight, alpha, d, in
     """
     for y in range(width):
         alpha[y] = e[y]
-    result = 0.0
+    result, product = 0.0, 1.0
     for t in range(n):
         at = t * width
         if t > ZERO:
@@ -138,7 +139,11 @@ def sum_both_ways(n, m, width, e, forward, backward, steps, weight, alpha, d, in
         inverse[t] = 1.0 / c
         if scale_by(alpha, at, width, inverse[t]) < LOWEST_FORWARD:
             return np.nan
-        result += np.log(c)
+        product *= c
+        if product < SMALL or product > LARGE:  # one logarithm for many sums; each is above 1e-280
+            result += np.log(product)
+            product = 1.0
+    result += np.log(product)
     for y in range(width):
         beta[y] = 1.0
     for back in range(n):

@@ -13,9 +13,10 @@ from rulefield.kernels.chain.train import LOWEST_FACTOR, sum_sequence
 from rulefield.kernels.chain.train_rows import EIGHT, ONE, ZERO, exp_below_best, score_pairs, score_rows, spread_pairs
 from rulefield.kernels.chain.train_steps import DenseSteps, add_outer
 from rulefield.kernels.jit import kernel, piece
-from rulefield.kernels.lanes import exp8, fill8, fma8, highest8, load8, max8, mul8, store8
+from rulefield.kernels.lanes import exp8, fill8, fma8, highest8, load8, max8, mul8, prefetch, store8
 
 LARGEST_WEIGHT = 46.0
+LINE = np.uint64(16)  # entries of four bytes in a line of the cache
 
 
 class Walk(NamedTuple):
@@ -153,6 +154,24 @@ def move(first, n, m, width, packed, walk, length, d, pull):
         store8(walk.step, o, fma8(fill8(length), x, load8(walk.step, o)))
 
 
+@piece
+def fetch_lists(order, position, offsets, packed):
+    """Have the lists of the next sequence, and the pointers of the one after it, brought into the cache."""
+    n = np.uint64(order.size)
+    if position + ONE + ONE < n:
+        token = offsets[order[position + ONE + ONE]]
+        prefetch(packed.row_ptr, token)
+        prefetch(packed.pair_ptr, token)
+    if position + ONE < n:
+        i = order[position + ONE]
+        token, end = offsets[i], offsets[i + ONE]
+        for k in range(packed.row_ptr[token], packed.row_ptr[end], LINE):
+            prefetch(packed.rows, k)
+        for k in range(packed.pair_ptr[token], packed.pair_ptr[end], LINE):
+            prefetch(packed.pairs, k)
+            prefetch(packed.pair_label, k)
+
+
 @kernel
 def walk_sequences(order, begin, m, offsets, weight, partial, allowed, gold, packed, walk, scale, count, schedule):
     """Take one step for each sequence of ``order`` from position ``begin`` on.
@@ -178,6 +197,7 @@ def walk_sequences(order, begin, m, offsets, weight, partial, allowed, gold, pac
         n = offsets[i + ONE] - token
         if n == ZERO or weight[i] == 0.0:
             continue
+        fetch_lists(order, position, offsets, packed)
         largest = step_factors(walk.step, walk.step_allowed, scale, m, width, forward, backward)
         peaks, lowest = score_scaled(token, n, m, width, packed, walk, scale, nothing, e, unary)
         if largest > LARGEST_WEIGHT or lowest < LOWEST_FACTOR:

@@ -1,6 +1,7 @@
 """Groups of features by integer key, numbered in a vocabulary: names are made once per key."""
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,6 +21,23 @@ FIELD, PAIR = SLOT // 3, SLOT // 2
 
 class CrowdedError(Exception):
     """There are more distinct tokens than keys have room for: numbers must begin anew."""
+
+
+class NumberedThings(dict[Any, int]):
+    """Numbers of things, from 0, in the order in which they are first asked for."""
+
+    def __missing__(self, thing: Any) -> int:
+        number = self[thing] = len(self)
+        return number
+
+    def since(self, n: int) -> list[Any]:
+        """Return the things with numbers from n on."""
+        return list(islice(self, n, None))
+
+    def forget(self, n: int) -> None:
+        """Drop all numbers from n on."""
+        for thing in self.since(n):
+            del self[thing]
 
 
 class KeySource(Protocol):

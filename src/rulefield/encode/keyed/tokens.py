@@ -2,20 +2,19 @@
 
 from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 import numpy as np
 
-from rulefield.encode.keyed.groups import FIELD, MOST_SLOTS, PAIR, CrowdedError, Neighbors, split_keys
+from rulefield.encode.keyed.groups import FIELD, MOST_SLOTS, PAIR, CrowdedError, Neighbors, NumberedThings, split_keys
 from rulefield.encode.keyed.letters import spelled
 from rulefield.encode.keyed.names import NamedFeature, Pieces, joined_names, listed, literal, stored
 from rulefield.encode.patterns import LISTED_WORDS, MONTH_BEGINS
-from rulefield.encode.tokens import Describer, Kind, TokenFeatures, position_features, word_of
+from rulefield.encode.tokens import Describer, TokenFeatures, position_features, word_of
 from rulefield.encode.vocabulary import Vocabulary
 from rulefield.kernels.names import letter_bounds
 
 MOST_TYPES = (1 << FIELD) - 3
-Name = TypeVar("Name")
 _BEFORE, _BEHIND = 0, 1  # numbers of what stands outside of a sequence
 
 
@@ -32,10 +31,10 @@ class TokenKeys:
         self.describer: Describer = features._current()
         self.options = features
         self.slots = _slots(features)
-        self.number: dict[Any, int] = {}
+        self.number = NumberedThings()
         self._spellings, self._shapes = Vocabulary(), Vocabulary()
         self._lows, self._shorts = Vocabulary("<>"), Vocabulary("<>")
-        self._kinds: _Names[Kind] = _Names()
+        self._kinds = NumberedThings()
         self._alike: dict[int, tuple[str, ...]] = {}
         self._word, self._low, self._shape, self._short, self._kind = (np.zeros(0, np.int64) for _ in range(5))
 
@@ -86,7 +85,7 @@ class TokenKeys:
         if what == "word":
             return self._word_at(d, values)
         if what == "kind":
-            tell, kinds = self.describer.kind_at, self._kinds.names
+            tell, kinds = self.describer.kind_at, list(self._kinds)
             return listed([tell(kinds[value - 1], d) if value else [] for value in values.tolist()])
         if what == "position":
             return listed([position_features(v // 9, v // 3 % 3, v % 3) for v in values.tolist()])
@@ -121,7 +120,8 @@ class TokenKeys:
                 )
                 made.append(NamedFeature(new, [literal(begin, n), affix]))
         kinds, which = np.unique(self._kind[types], return_inverse=True)
-        found = [self._kinds.names[k] for k in kinds.tolist()]
+        known = list(self._kinds)
+        found = [known[k] for k in kinds.tolist()]
         return made + listed([self.describer.kind_at(("", *kind[1:]), 0) for kind in found], which)
 
     def _word_at(self, d: int, values: np.ndarray) -> list[NamedFeature]:
@@ -135,22 +135,21 @@ class TokenKeys:
 
     def _types(self, flat: list[Any], lengths: np.ndarray) -> np.ndarray:
         """Numbers of distinct tokens; new ones are described."""
+        n = len(self.number)
         try:
-            types = np.fromiter(map(self.number.get, flat, repeat(-1)), np.int64, len(flat))
-        except TypeError:  # what cannot be a key is no token
-            _check_words(flat, range(len(flat)), lengths)
+            types = np.fromiter(map(self.number.__getitem__, flat), np.int64, len(flat))
+            if len(self.number) > MOST_TYPES:
+                raise CrowdedError
+            tokens = self.number.since(n) if len(self.number) > n else []
+            if any(kind is not str for kind in set(map(type, tokens))):
+                _check_words(flat, np.flatnonzero(types >= n).tolist(), lengths)
+            if tokens:
+                self._describe(tokens)
+        except BaseException as failed:
+            self.number.forget(n)
+            if isinstance(failed, TypeError):  # what cannot be a key is no token
+                _check_words(flat, range(len(flat)), lengths)
             raise
-        new = np.flatnonzero(types < 0)
-        if len(new) == 0:
-            return types
-        tokens = dict.fromkeys([flat[i] for i in new.tolist()])
-        if len(self.number) + len(tokens) > MOST_TYPES:
-            raise CrowdedError
-        if set(map(type, tokens)) != {str}:
-            _check_words(flat, new.tolist(), lengths)
-        self._describe(list(tokens))
-        self.number.update(zip(tokens, range(len(self.number), len(self.number) + len(tokens))))
-        types[new] = [self.number[flat[i]] for i in new.tolist()]
         return types
 
     def _describe(self, tokens: list[Any]) -> None:
@@ -158,7 +157,7 @@ class TokenKeys:
         low, shapes, short, cases = spelled(words)
         classes = self._classes(words, low, cases.tolist())
         columns = (() if isinstance(token, str) else token[1:] for token in tokens)
-        kinds = [self._kinds.add(kind) for kind in zip(short, classes, columns)]
+        kinds = list(map(self._kinds.__getitem__, zip(short, classes, columns)))
         self._word = _longer(self._word, self._spellings.add(words))
         self._low = _longer(self._low, self._lows.add(low))
         self._shape = _longer(self._shape, self._shapes.add(shapes))
@@ -182,21 +181,6 @@ class TokenKeys:
                 found = alike[case] = tuple(classes(word))
             made.append(found)
         return made
-
-
-class _Names(Generic[Name]):
-    """Numbers for things, from 0."""
-
-    def __init__(self) -> None:
-        self.number: dict[Name, int] = {}
-        self.names: list[Name] = []
-
-    def add(self, name: Name) -> int:
-        """Return the number of something that may be new."""
-        number = self.number.setdefault(name, len(self.names))
-        if number == len(self.names):
-            self.names.append(name)
-        return number
 
 
 def _slots(features: TokenFeatures) -> list[tuple[str, int]]:

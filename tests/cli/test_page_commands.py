@@ -34,5 +34,15 @@ def test_train_and_predict_pages(tmp_path):
     (page,) = read_pages(tmp_path / "labelled" / "new7.jsonl")
     assert page.labels.count("head") == 7
     assert run(app, ["predict", model, *new]).exit_code != 0
+    assert "1 document, " in run(app, ["train", known[0], "-o", str(tmp_path / "one.rf")]).stderr
+    (tmp_path / "bad.xml").write_text("no page")
+    for command, told in [
+        (["train", *new, "-o", model], "no box in these files has a label"),
+        (["predict", model, str(tmp_path / "bad.xml"), "-o", str(tmp_path / "labelled")], "is none of PAGE XML"),
+        (["evaluate", new[0], model], "labels pages: rulefield predict takes it"),
+    ]:
+        refused = run(app, command)
+        assert refused.exit_code != 0
+        assert told in str(refused.exception)
     (tmp_path / "a.conll").write_text("a A\n")
     assert run(app, ["train", known[0], str(tmp_path / "a.conll"), "-o", model]).exit_code != 0

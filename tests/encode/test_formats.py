@@ -158,7 +158,7 @@ def test_json_forms_are_told_by_their_first_record(name, tmp_path):
         ('{"text": "Ada", "label": [[0, 9, "x"]]}', "doccano", r"line 1: span 'x' from 0 to 9 does not lie"),
         ('{"text": "Ada", "label": [[0, "3", "x"]]}', "doccano", r'line 1, field "label": a span must begin and end'),
         ('{"text": 3, "label": []}', "doccano", r'line 1: field "text" must be a string; got 3'),
-        ('{"text": "Ada", "label": [], }', "doccano", "line 1: is not JSON"),
+        ('{"text": "Ada", "label": [], }', "doccano", "line 1 is not JSON"),
         ('\n{"text": "Ada", "spans": [3]}', "prodigy", r'line 2: field "spans" must be a list of objects'),
         ('{"tokens": ["a"], "ner_tags": [1]}', "hugging-face", "tags are numbers; give their names"),
         ('{"tokens": ["a"], "ner_tags": ["O", "O"]}', "hugging-face", "1 tokens but 2 tags"),

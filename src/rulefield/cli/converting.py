@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from rulefield.cli.corpus import counted
 from rulefield.cli.show import console
 from rulefield.data.source import STANDARD, Source
 from rulefield.encode.formats import FORMATS, find_format, format_to_write, read_documents
@@ -17,16 +18,17 @@ def run_convert(
         check_output(target)
     counts = [0, 0]
 
-    def counted() -> Any:
+    def documents() -> Any:
         for document in read_documents(source, form, encoding=encoding, **options):
             counts[0] += 1
             counts[1] += len(document.spans or ())
             yield document
 
-    written.write(counted(), target)
+    written.write(documents(), target)
     if quiet:
         return
     name = form if form != "auto" or source == STANDARD else find_format(Source(source, encoding, options)).name
     console(to_error=True).print(
-        f"{source}: {FORMATS[name].about}; {counts[0]} texts, {counts[1]} spans written to {target}: {written.about}."
+        f"{source}: {FORMATS[name].about}; {counted(counts[0], 'text')}, {counted(counts[1], 'span')} "
+        f"written to {target}: {written.about}."
     )

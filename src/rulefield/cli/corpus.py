@@ -16,6 +16,11 @@ from rulefield.outputs import check_output, whole_file
 JSON_NAMES = (".jsonl", ".json", ".ndjson")
 
 
+def counted(n: int, one: str, many: str | None = None) -> str:
+    """Write a number of things as people do: 1 label, 2 labels, 2 boxes."""
+    return f"{n} {one if n == 1 else many or one + 's'}"
+
+
 @dataclass(frozen=True)
 class FileContents:
     """What a file holds.

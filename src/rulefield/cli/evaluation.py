@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rulefield import metrics
-from rulefield.cli.corpus import FileContents, read_corpus
+from rulefield.cli.corpus import FileContents, counted, read_corpus
 from rulefield.cli.opened import OpenedChain, OpenedJoint, open_model
 from rulefield.cli.prediction import read_rules
 from rulefield.cli.tasks import labeled_rows, parse_tasks, read_tasks
@@ -65,7 +65,7 @@ def show(gold: list[Any], predicted: list[Any], scoring: Scoring) -> None:
         sys.stdout.write(metrics.token_report(gold, predicted) + "\n\n")
     accuracy, whole = metrics.token_accuracy(gold, predicted), metrics.sequence_accuracy(gold, predicted)
     sys.stdout.write(f"token accuracy {100 * accuracy:.2f}   whole sequences {100 * whole:.2f}   ")
-    sys.stdout.write(f"{len(gold)} sequences\n")
+    sys.stdout.write(f"{counted(len(gold), 'sequence')}\n")
 
 
 def _labels(opened: OpenedChain | None, corpus: FileContents, rules: Any) -> tuple[list[Any], list[Any]]:

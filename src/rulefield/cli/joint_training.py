@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from time import perf_counter
 from typing import Any
 
-from rulefield.cli.corpus import FileContents, protect_inputs
+from rulefield.cli.corpus import FileContents, counted, protect_inputs
 from rulefield.cli.tasks import Tasks, labeled_rows, parse_tasks, read_tasks
 from rulefield.cli.training import (
     LEARN,
@@ -37,9 +37,10 @@ def run_joint_train(files: Sequence[str], model: str, dev: str | None, options: 
     crf.save(model)
     if quiet:
         return
-    sizes = ", ".join(f"{task} {len(own)} labels" for task, own in crf.classes_.items())
+    sizes = ", ".join(f"{task} {counted(len(own), 'label')}" for task, own in crf.classes_.items())
     say(
-        f"{len(tokens)} sequences, {sizes}, {crf.theta_.size} weights, {crf.n_iter_} iterations, "
+        f"{counted(len(tokens), 'sequence')}, {sizes}, {counted(crf.theta_.size, 'weight')}, "
+        f"{counted(crf.n_iter_, 'iteration')}, "
         f"{perf_counter() - begun:.1f} s; saved to {model}"
     )
     for report in crf.expectations_:

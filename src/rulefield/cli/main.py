@@ -143,7 +143,7 @@ def train(
     from rulefield.cli.documents.pages import are_pages, run_page_train
 
     if files and form == "auto" and are_pages(files):
-        run_page_train(files, model, l2, max_iter, rules, jobs, quiet)
+        run_page_train(files, model, l2, max_iter, rules, seed, jobs, quiet)
         return
     if tasks is None:
         run_train(files or [], model, dev, options, quiet)
@@ -185,6 +185,11 @@ def predict(
         return
     if len(given) > 1:
         raise InputError("predict takes one file of sequences at a time, or several files of pages.")
+    if output.endswith("/") or os.path.isdir(output):
+        raise InputError(
+            f"only pages are written to a folder ({output!r}), but {given[0]!r} is none of PAGE XML, ALTO, hOCR, JSON "
+            "of boxes and PDF; give the name of a file for labelled sequences."
+        )
     run_predict(model, given[0], output, rules, probabilities, kbest, form, jobs, cluster)
 
 

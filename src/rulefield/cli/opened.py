@@ -112,6 +112,10 @@ def open_model(path: str, jobs: int = 1) -> OpenedChain:
     if type(crf).__name__ == "TextParser":
         crf = crf.model_  # what labels the tokens; `rulefield parse` begins with texts
     name = type(crf).__name__
+    if name == "DocumentTagger":
+        raise InputError(
+            f"{path!r} labels pages: rulefield predict takes it with files of PAGE XML, ALTO, hOCR, JSON of boxes or PDF."
+        )
     if name not in _KINDS:
         raise InputError(f"the commands label sequences, but {path!r} holds a {name}; use it from Python.")
     return _KINDS[name](crf, jobs)

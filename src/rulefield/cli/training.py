@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from time import perf_counter
 from typing import Any
 
-from rulefield.cli.corpus import FileContents, protect_inputs, read_corpus
+from rulefield.cli.corpus import FileContents, counted, protect_inputs, read_corpus
 from rulefield.cli.tasks import UNKNOWN
 from rulefield.exceptions import InputError, LabelError
 from rulefield.parallel import connected
@@ -98,8 +98,9 @@ def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainO
     if quiet:
         return
     say(
-        f"{len(tokens)} sequences, {len(chain.classes_)} labels, {chain.theta_.size} weights, "
-        f"{chosen_penalties(chain)}{chain.n_iter_} iterations, {perf_counter() - begun:.1f} s; saved to {model}"
+        f"{counted(len(tokens), 'sequence')}, {counted(len(chain.classes_), 'label')}, "
+        f"{counted(chain.theta_.size, 'weight')}, "
+        f"{chosen_penalties(chain)}{counted(chain.n_iter_, 'iteration')}, {perf_counter() - begun:.1f} s; saved to {model}"
     )
     for report in getattr(chain, "expectations_", []):
         say(expectation_line(report))
@@ -142,7 +143,8 @@ def _train_on_corpus(files: Sequence[str], model: str, dev: str | None, options:
     if quiet:
         return
     say(
-        f"{len(corpus)} sequences, {len(crf.classes_)} labels, {crf.theta_.size} weights, {crf.n_iter_} iterations, "
+        f"{counted(len(corpus), 'sequence')}, {counted(len(crf.classes_), 'label')}, "
+        f"{counted(crf.theta_.size, 'weight')}, {counted(crf.n_iter_, 'iteration')}, "
         f"{perf_counter() - begun:.1f} s; saved to {model}"
     )
     if held_out:

@@ -1,11 +1,14 @@
 """Files of pages: every form is read, labelled, written and read again; bad ones are refused in a sentence."""
 
+import dataclasses
 import io
 import json
+import re
 
 import pytest
 
 import rulefield as rf
+from rulefield.encode.documents.boxes import unique_names
 from rulefield.encode.documents.files import is_page_file, read_pages, write_pages
 from rulefield.exceptions import InputError
 
@@ -54,6 +57,54 @@ def test_xml_is_read_labelled_and_read_again(name, tmp_path):
     assert again.texts == page.texts
 
 
+@pytest.mark.parametrize("name", FORMS)
+def test_boxes_without_names_get_their_own_labels(name, tmp_path):
+    path = tmp_path / name
+    path.write_text(re.sub(r' (id|ID)="(r1|l1|l2)"', "", FORMS[name]))
+    (page,) = read_pages(path)
+    assert len(set(page.ids)) == 3
+    out = write_pages([page.labeled(["table", "date", "place"])], path, tmp_path / f"new_{name}")
+    assert read_pages(out)[0].labels == ("table", "date", "place")
+    nameless = dataclasses.replace(
+        page, ids=None, labels=("a", "b", "c")
+    )  # a page of a user's own, in the file's order
+    assert read_pages(write_pages([nameless], path, out))[0].labels == ("a", "b", "c")
+    with pytest.raises(InputError, match="it has 1, got 2"):
+        write_pages([page, page], path, out)
+    with pytest.raises(InputError, match="2 boxes without ids, in the file it has 3"):
+        write_pages([rf.Page(page.boxes[1:], labels=["a", "b"])], path, out)
+
+
+def test_names_that_stand_twice_are_told_apart():
+    assert unique_names(["a", "", "a", "#1", "", "#2"]) == ["a", "##1", "##2", "#1", "#4", "#2"]
+
+
+@pytest.mark.parametrize(
+    ("name", "label"), [("page.xml", "a;b"), ("alto.xml", ""), ("scan.hocr", "a b"), ("page.xml", " a")]
+)
+def test_labels_that_a_format_cannot_hold_are_refused(name, label, tmp_path):
+    path = tmp_path / name
+    path.write_text(FORMS[name])
+    (page,) = read_pages(path)
+    with pytest.raises(InputError, match="cannot hold the label"):
+        write_pages([page.labeled([None, label, None])], path, tmp_path / "out.xml")
+
+
+def test_other_tags_of_alto_are_kept(tmp_path):
+    path = tmp_path / "a.xml"
+    path.write_text(
+        ALTO.replace('ID="t1"', 'ID="label0"')
+        .replace('"t1"', '"label0 style"')
+        .replace("</Tags>", '<StructureTag ID="label1"/></Tags>')
+    )
+    (page,) = read_pages(path)
+    out = write_pages([page.labeled([None, "date", "heading"])], path, tmp_path / "new.xml")
+    assert read_pages(out)[0].labels == (None, "date", "heading")
+    written = out.read_text()
+    assert 'ID="label2" LABEL="date"' in written  # label1 is taken
+    assert 'TAGREFS="label2 style"' in written
+
+
 def test_json_is_read_and_written(tmp_path):
     record = {
         "page": "p1", "width": 100, "height": 50, "separators": [{"box": [0, 20, 100, 21], "orient": "horizontal"}],
@@ -69,6 +120,15 @@ def test_json_is_read_and_written(tmp_path):
     (again,) = read_pages(tmp_path / "out.jsonl")
     assert again.labels == ("B", "E")
     assert again.separators.tolist() == [[0, 20, 100, 21]]
+    assert json.loads((tmp_path / "out.jsonl").read_text())["lines"][0]["row"] == "B"  # what we do not read is kept
+    for text in (json.dumps([record, record]), json.dumps(record, indent=1)):
+        path = tmp_path / "pages.json"
+        path.write_text(text)
+        assert is_page_file(str(path))
+        pages = [page.labeled(["B", "E"]) for page in read_pages(path, "row")]
+        write_pages(pages, path, tmp_path / "out.json")
+        assert [page.labels for page in read_pages(tmp_path / "out.json")] == [("B", "E")] * len(pages)
+        assert isinstance(json.loads((tmp_path / "out.json").read_text()), type(json.loads(text)))
 
 
 def test_pdf_lines_and_rulings_are_read(tmp_path):
@@ -102,7 +162,14 @@ def test_pdf_lines_and_rulings_are_read(tmp_path):
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
-        ("a.xml", "<PcGts><Page", "is not XML"),
+        ("a.xml", "<PcGts><Page", r"a.xml' is not XML: unclosed token: line 1, column 7, near '<PcGts><Page'"),
+        ("a.xml", "<PcGts/>", "holds no page"),
+        ("a.json", "", "holds no page"),
+        (
+            "a.xml",
+            '<alto><Page><TextLine ID="l" HPOS="x"/></Page></alto>',
+            "HPOS of <TextLine ID='l'> must be a number",
+        ),
         ("a.xml", '<?xml version="1.0" encoding="no-such"?><PcGts/>', "is not XML"),
         ("a.xml", "<other/>", "no known form"),
         ("a.jsonl", '{"lines": [{"box": [0, 0, 1, %s]}]}' % ("9" * 400), "boxes of a page must be numbers"),

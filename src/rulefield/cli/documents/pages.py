@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from rulefield.cli.corpus import protect_inputs
+from rulefield.cli.corpus import counted, protect_inputs
 from rulefield.exceptions import InputError
 
 DOCUMENT = "document"
@@ -23,7 +23,14 @@ def are_pages(files: Sequence[str]) -> bool:
 
 
 def run_page_train(
-    files: Sequence[str], model: str, l2: str, max_iter: int | None, rules: str | None, jobs: int, quiet: bool
+    files: Sequence[str],
+    model: str,
+    l2: str,
+    max_iter: int | None,
+    rules: str | None,
+    seed: int,
+    jobs: int,
+    quiet: bool,
 ) -> None:
     """Read pages, learn, save, say what came out; the pages of one file are one document."""
     from rulefield.encode.documents.files import read_pages
@@ -34,19 +41,25 @@ def run_page_train(
     protect_inputs(model, [*files, *([rules] if rules else [])])
     begun = perf_counter()
     documents = [one for name in files for one in _documents(read_pages(name))]
+    if all(label is None for pages in documents for page in pages for label in page.labels or ()):
+        raise InputError(
+            'no box in these files has a label; PAGE XML has them in custom="structure {type:...;}", ALTO in tags '
+            'that TAGREFS names, hOCR in classes label_..., JSON in "label".'
+        )
     try:
         strength = 2.0 if l2 == "auto" else float(l2)
     except ValueError:
         raise InputError(f"--l2 must be a number or auto; got {l2!r}.") from None
     given = text.load(rules) if rules else None
-    crf = GraphCRF(l2=strength, max_iter=max_iter, rules=given, n_jobs=jobs)
+    crf = GraphCRF(l2=strength, max_iter=max_iter, rules=given, random_state=seed, n_jobs=jobs)
     tagger = DocumentTagger(model=crf).fit(documents)
     tagger.save(model)
     if not quiet:
         boxes = sum(page.n_boxes for pages in documents for page in pages)
         print(
-            f"{len(documents)} documents, {boxes} boxes, {len(tagger.classes_)} labels, "
-            f"{tagger.model_.n_parameters_} weights, {tagger.model_.n_iter_} iterations, "
+            f"{counted(len(documents), 'document')}, {counted(boxes, 'box', 'boxes')}, "
+            f"{counted(len(tagger.classes_), 'label')}, {counted(tagger.model_.n_parameters_, 'weight')}, "
+            f"{counted(tagger.model_.n_iter_, 'iteration')}, "
             f"{perf_counter() - begun:.1f} s; saved to {model}",
             file=sys.stderr,
         )

@@ -6,7 +6,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from rulefield.cli.corpus import JSON_NAMES
+from rulefield.cli.corpus import JSON_NAMES, counted
 from rulefield.cli.training import (
     LEARN,
     TrainOptions,
@@ -75,8 +75,9 @@ def run_text_train(
         return
     chain: Any = getattr(parser.model_, "crf_", parser.model_)
     say(
-        f"{len(documents)} texts, {len(parser.labels_)} labels, {chain.theta_.size} weights, {chosen_penalties(chain)}"
-        f"{chain.n_iter_} iterations, {perf_counter() - begun:.1f} s; saved to {model}"
+        f"{counted(len(documents), 'text')}, {counted(len(parser.labels_), 'label')}, "
+        f"{counted(chain.theta_.size, 'weight')}, {chosen_penalties(chain)}"
+        f"{counted(chain.n_iter_, 'iteration')}, {perf_counter() - begun:.1f} s; saved to {model}"
     )
     if chain is not parser.model_:
         say(parser.model_.report())
@@ -93,7 +94,8 @@ def _annotated(path: str, form: str, options: TrainOptions, quiet: bool) -> list
         raise InputError(f"{path!r} ({FORMATS[form].about}) holds no annotated text.")
     if not quiet:
         left = f", {len(found) - len(kept)} more without annotation" if len(kept) < len(found) else ""
-        say(f"{path}: {FORMATS[form].about}; {len(kept)} texts, {sum(len(d.spans or ()) for d in kept)} spans{left}")
+        spans = counted(sum(len(d.spans or ()) for d in kept), "span")
+        say(f"{path}: {FORMATS[form].about}; {counted(len(kept), 'text')}, {spans}{left}")
     return kept
 
 

@@ -1,8 +1,9 @@
 """Collects the boxes of one page while a file is read."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from rulefield.data.pages import Page
+from rulefield.data.pages import Label, Page
 from rulefield.encode.formats.base import bad_record
 from rulefield.exceptions import InputError
 
@@ -38,8 +39,36 @@ class BoxCollector:
                 labels=labels if any(label is not None for label in labels) else None,
                 parents=self._columns["parents"],
                 separators=self.separators,
-                ids=self._columns["ids"],
+                ids=unique_names(self._columns["ids"]),
                 name=self.name,
             )
         except InputError as error:
             raise bad_record(self.place, f"page {self.name!r}: {error}") from None
+
+
+def unique_names(given: Sequence[str]) -> list[str]:
+    """Names of a page's boxes, as a file gives them; one that is missing, or stands there before, is the box's number."""
+    names: dict[str, None] = {}
+    taken = set(given)
+    for k, name in enumerate(given):
+        own = name if name and name not in names else f"#{k}"
+        while own != name and own in taken:
+            own = "#" + own
+        names[own] = None
+    return list(names)
+
+
+def labels_in_file(pages: Sequence[Page], named: Sequence[Sequence[str]]) -> list[list[Label]]:
+    """Labels of the boxes of each page of a file, which calls them ``named``; without names, pages have them in its order."""
+    if len(pages) != len(named):
+        raise InputError(f"give one page for each of the file; it has {len(named)}, got {len(pages)}.")
+    found = []
+    for page, given in zip(pages, named):
+        if page.ids is None and page.n_boxes != len(given):
+            raise InputError(
+                f"page {page.name!r} has {page.n_boxes} boxes without ids, in the file it has {len(given)}."
+            )
+        names = unique_names(given)
+        labels = dict(zip(names if page.ids is None else page.ids, page.labels or ()))
+        found.append([labels.get(name) for name in names])
+    return found

@@ -1,11 +1,11 @@
 """Pages as plain JSON: one object per page with its lines (boxes) and separators."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rulefield.data.pages import LINE, Page
 from rulefield.data.source import Source
+from rulefield.encode.documents.boxes import labels_in_file, unique_names
 from rulefield.encode.formats.base import bad_record, compact, json_records
 from rulefield.exceptions import InputError
 from rulefield.outputs import whole_file
@@ -15,10 +15,13 @@ BOXES = "lines"
 
 def read(source: Source, label: str = "label") -> list[Page]:
     """Read JSON lines or a list: ``{"page", "width", "height", "lines": [{"box", "text", "type", LABEL}], "separators"}``."""
-    return [_page(place, record, label) for place, record in json_records(source)]
+    pages = [_page(place, record, label, k) for k, (place, record) in enumerate(json_records(source), 1)]
+    if not pages:
+        raise bad_record(source.place, "holds no page.")
+    return pages
 
 
-def _page(place: str, record: Any, label: str) -> Page:
+def _page(place: str, record: Any, label: str, number: int) -> Page:
     if not isinstance(record, Mapping) or not isinstance(record.get(BOXES), list):
         raise bad_record(place, f'a page must be an object with a list "{BOXES}"; got {record!r:.60}.')
     lines = record[BOXES]
@@ -40,8 +43,8 @@ def _page(place: str, record: Any, label: str) -> Page:
             labels=None if all(one is None for one in labels) else labels,
             parents=[-1 if line.get("parent") is None else line["parent"] for line in lines],
             separators=[one["box"] if isinstance(one, Mapping) else one for one in rulings],
-            ids=[str(line.get("id", k)) for k, line in enumerate(lines)],
-            name=str(record.get("page", place)),
+            ids=unique_names([str(line.get("id", "")) for line in lines]),
+            name=str(record.get("page") or f"page {number}"),
         )
     except (InputError, KeyError, TypeError, ValueError) as error:
         raise bad_record(place, f"is no page: {error}") from None
@@ -73,10 +76,23 @@ def _record(page: Page) -> dict[str, Any]:
     return {"page": page.name, "width": page.width, "height": page.height, BOXES: lines, "separators": separators}
 
 
-def recognizes(text: str) -> bool:
-    """Whether the first line of a file is a page."""
+def write_again(source: Source, pages: Sequence[Page], path: str) -> None:
+    """Write a file's records as they are, a list as a list, with the pages' labels in their lines."""
+    records = [record for _, record in json_records(source)]
+    named = [[str(line.get("id", "")) for line in record[BOXES]] for record in records]
+    for record, labels in zip(records, labels_in_file(pages, named)):
+        for line, label in zip(record[BOXES], labels):
+            line["label"] = label
+    is_list = source.text().lstrip().startswith("[")
+    with whole_file(path, text=True) as file:
+        text = (",\n" if is_list else "\n").join(map(compact, records))
+        file.write(f"[{text}]\n" if is_list else f"{text}\n")
+
+
+def recognizes(source: Source) -> bool:
+    """Whether the first record of a file is a page."""
     try:
-        record = json.loads(text)
-    except ValueError:
+        _, record = next(json_records(source), ("", None))
+    except InputError:
         return False
     return isinstance(record, Mapping) and BOXES in record

@@ -41,7 +41,10 @@ def read_pages(path: str | Path, label: str = "label") -> list[Page]:
             f"{source.place} is no file of pages; known are {', '.join((*_XML_NAMES, *_JSON_NAMES, '.pdf'))}."
         )
     root = read_tree(source)
-    return list(_form(root, source).read(source, root))
+    pages = list(_form(root, source).read(source, root))
+    if not pages:
+        raise bad_record(source.place, "holds no page: there is no <Page> in it.")
+    return pages
 
 
 def write_pages(pages: Sequence[Page], source: str | Path, target: str | Path) -> Path:
@@ -56,7 +59,9 @@ def write_pages(pages: Sequence[Page], source: str | Path, target: str | Path) -
         return path
     if name.endswith(".pdf"):
         path = path.with_suffix(".jsonl")
-    boxes_json.write(pages, str(path))
+        boxes_json.write(pages, str(path))
+    else:
+        boxes_json.write_again(given, pages, str(path))
     return path
 
 
@@ -64,7 +69,7 @@ def is_page_file(path: str) -> bool:
     """Whether a name, or what stands at the beginning of a JSON or XML file, is one of a file of pages."""
     name = path.lower().removesuffix(".gz")
     if name.endswith(_JSON_NAMES) and Path(path).is_file():
-        return boxes_json.recognizes(next(Source(path, ANY_BYTES).lines(), (1, ""))[1].removeprefix("\xef\xbb\xbf"))
+        return boxes_json.recognizes(Source(path))
     if name.endswith(".xml") and Path(path).is_file():  # texts with inline elements have that name, too
         return bool(_ROOT.search("".join(line for _, line in islice(Source(path, ANY_BYTES).lines(), 50))[:5000]))
     return name.endswith((*_XML_NAMES, ".pdf"))

@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Sequence
+from itertools import chain
 
 from rulefield.data.pages import LINE, Page
 from rulefield.data.source import Source
-from rulefield.encode.documents.boxes import BoxCollector
-from rulefield.encode.documents.xml_tree import Element, attribute, checked_label, found, local, write_tree
+from rulefield.encode.documents.boxes import BoxCollector, labels_in_file
+from rulefield.encode.documents.xml_tree import Element, attribute, checked_label, described, found, local, write_tree
 from rulefield.encode.formats.base import bad_record
 
 _REGIONS = ("TextRegion", "TableRegion", "TableCell")
@@ -27,20 +28,25 @@ def read(source: Source, root: Element) -> list[Page]:
 def _page(place: str, page: Element, number: int) -> Page:
     name = page.get("imageFilename") or f"page {number + 1}"
     collector = BoxCollector(place, name, attribute(page, "imageWidth", place), attribute(page, "imageHeight", place))
-    _walk(page, collector, -1, place)
+    for one, parent in _boxes(page):
+        kind = LINE if local(one) == "TextLine" else "block"
+        collector.add(_box(one, place), kind, _text(one), _label(one), parent, one.get("id", ""))
+    collector.separators += [_box(one, place) for one in found(page, *_SEPARATORS)]
     return collector.page()
 
 
-def _walk(element: Element, collector: BoxCollector, parent: int, place: str) -> None:
-    for child in element:
-        kind = local(child)
-        if kind in _SEPARATORS:
-            collector.separators.append(_box(child, place))
-        elif kind in _REGIONS or kind == "TextLine":
-            text = _text(child)
-            name = LINE if kind == "TextLine" else "block"
-            at = collector.add(_box(child, place), name, text, _label(child), parent, child.get("id", ""))
-            _walk(child, collector, at, place)
+def _boxes(page: Element) -> list[tuple[Element, int]]:
+    """Return the regions and lines of a page in order, and the number of the region that holds each."""
+    boxes: list[tuple[Element, int]] = []
+
+    def walk(element: Element, parent: int) -> None:
+        for child in element:
+            if local(child) in (*_REGIONS, "TextLine"):
+                boxes.append((child, parent))
+                walk(child, len(boxes) - 1)
+
+    walk(page, -1)
+    return boxes
 
 
 def _box(element: Element, place: str) -> tuple[float, ...]:
@@ -51,8 +57,9 @@ def _box(element: Element, place: str) -> tuple[float, ...]:
         pairs = [tuple(map(float, point.split(","))) for point in points.split()]
         xs, ys = zip(*pairs)
     except ValueError:
-        what = f"<{local(element)} id={element.get('id')!r:.40}>"
-        raise bad_record(place, f'{what} must have Coords with points="x,y x,y"; got {points!r:.40}.') from None
+        raise bad_record(
+            place, f'{described(element)} must have Coords with points="x,y x,y"; got {points!r:.40}.'
+        ) from None
     return min(xs), min(ys), max(xs), max(ys)
 
 
@@ -70,11 +77,11 @@ def _label(element: Element) -> str | None:
 
 def write(root: Element, pages: Sequence[Page], path: str) -> None:
     """Write the file with the pages' labels in ``custom``."""
-    for element, page in zip(found(root, "Page"), pages):
-        labels = dict(zip(page.ids or (), page.labels or ()))
-        for one in found(element, *_REGIONS, "TextLine"):
-            label = labels.get(one.get("id", ""))
-            if label is not None:
-                rest = _STRUCTURE.sub("", one.get("custom", "")).strip()
-                one.set("custom", f"{rest} structure {{type:{checked_label(label)};}}".strip())
+    boxes = [[one for one, _ in _boxes(page)] for page in found(root, "Page")]
+    labels = labels_in_file(pages, [[one.get("id", "") for one in of_page] for of_page in boxes])
+    for one, label in zip(chain(*boxes), chain(*labels)):
+        if label is not None:
+            rest = _STRUCTURE.sub("", one.get("custom", "")).strip()
+            text = checked_label(label, "custom of PAGE XML", without=";{}")
+            one.set("custom", f"{rest} structure {{type:{text};}}".strip())
     write_tree(root, path)

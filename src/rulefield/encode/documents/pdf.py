@@ -33,5 +33,7 @@ def read(source: Source) -> list[Page]:
     except InputError:
         raise
     except Exception as error:  # every reader of PDF has its own; what they have in common is a broken file
-        raise bad_record(source.place, f"is not a PDF that can be read: {error!r:.80}.") from None
+        raise bad_record(
+            source.place, f"is not a PDF that can be read: {str(error) or type(error).__name__:.80}."
+        ) from None
     return found

@@ -17,14 +17,14 @@ def read_tree(source: Source) -> Element:
         return xml_root(file.read(), source.place)
 
 
-def write_tree(root: Element, path: str) -> None:
-    """Write a tree; its own namespace needs no prefix."""
+def write_tree(root: Element, path: str, head: str = "", short: bool = True) -> None:
+    """Write a tree, a ``head`` before it; its own namespace needs no prefix. ``short``: <a/> for an element that is empty."""
     space = root.tag[1:].partition("}")[0] if root.tag.startswith("{") else None
     if space:
         ElementTree.register_namespace("", space)
     with whole_file(path, text=True) as file:
-        file.write('<?xml version="1.0" encoding="UTF-8"?>\n')
-        file.write(ElementTree.tostring(root, encoding="unicode") + "\n")
+        file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n{head}')
+        file.write(ElementTree.tostring(root, encoding="unicode", short_empty_elements=short) + "\n")
 
 
 def local(element: Element) -> str:
@@ -44,12 +44,19 @@ def attribute(element: Element, name: str, place: str) -> float:
     try:
         return float(element.get(name, ""))
     except ValueError:
-        raise bad_record(place, f"<{local(element)} {name}={element.get(name)!r:.40}> must be a number.") from None
+        given = "none" if element.get(name) is None else f"{element.get(name)!r:.40}"
+        raise bad_record(place, f"{name} of {described(element)} must be a number; got {given}.") from None
 
 
-def checked_label(label: Any) -> str:
-    """Return a label that an attribute of XML can hold."""
+def described(element: Element) -> str:
+    """Name an element in an error: <TextLine id='l1'>."""
+    name = next((f" {key}={element.get(key)!r:.40}" for key in ("id", "ID") if element.get(key)), "")
+    return f"<{local(element)}{name}>"
+
+
+def checked_label(label: Any, what: str = "XML", without: str = "") -> str:
+    """Return a label that an attribute can hold: not empty, no space at its ends, and none of the characters ``without``."""
     text = str(label)
-    if FORBIDDEN.search(text):
-        raise InputError(f"XML cannot hold the label {text!r:.60}; rename it, or choose JSON.")
+    if FORBIDDEN.search(text) or " ".join(text.split(None)) != text or not text or set(without) & set(text):
+        raise InputError(f"{what} cannot hold the label {text!r:.60}; rename it, or choose JSON.")
     return text

@@ -7,7 +7,7 @@ from typing import Any
 
 from rulefield.data.documents import Document, TextSpan
 from rulefield.data.limits import LARGEST_OUTPUT
-from rulefield.data.source import Source
+from rulefield.data.source import STANDARD, Source
 from rulefield.exceptions import InputError
 
 
@@ -40,17 +40,21 @@ class Format:
 
 
 def bad_record(place: str, why: str) -> InputError:
-    """Name the file, the record and the field of what is wrong."""
-    return InputError(f"{place}: {why}")
+    """Name the file, the record and the field of what is wrong; of "is ..." and the like, the place is the subject."""
+    return InputError(f"{place} {why}" if why.startswith(("is ", "must ", "holds ")) else f"{place}: {why}")
 
 
 def json_records(source: Source) -> Iterator[tuple[str, Any]]:
-    """Yield (place, record) of a JSON list, of JSON lines, or of one object per line."""
+    """Yield (place, record) of a JSON list, of one object over several lines, or of one object per line."""
     for number, line in source.lines():
-        if not line.strip():
+        text = line.strip()
+        if not text:
             continue
-        if number == 1 and line.lstrip().startswith("["):
+        if number == 1 and text.startswith("["):
             yield from _list_records(source)
+            return
+        if number == 1 and text.startswith("{") and not text.endswith("}") and source.path != STANDARD:
+            yield source.place, parsed(source.text(), source.place)
             return
         place = f"{source.place}, line {number}"
         yield place, parsed(line, place)

@@ -32,8 +32,9 @@ from rulefield.kernels.chain.train_steps import (
     sparse_forward,
 )
 from rulefield.kernels.jit import kernel, overload, piece
-from rulefield.kernels.lanes import fill8, load8, mul8, store8, where_positive8
+from rulefield.kernels.lanes import fill8, load8, mul8, prefetch, store8, where_positive8
 
+FAR = np.uint64(2048)  # entries of the lists: the machine itself does not look beyond a page
 LOWEST_FACTOR = 1e-60
 LOWEST_FORWARD = 1e-200
 SMALL, LARGE = 1e-15, 1e200  # a product between them stands one more factor
@@ -89,6 +90,11 @@ def score_sequence(first, n, m, packed, weights, nothing, ends, x):
         token, at = first + t, t * width
         bias = ends.start if t == ZERO else nothing
         r, s, p = packed.row_ptr[token], packed.pair_ptr[token], packed.pair_ptr[token + ONE]
+        prefetch(packed.row_ptr, token + FAR)
+        prefetch(packed.pair_ptr, token + FAR)
+        prefetch(packed.rows, r + FAR)
+        prefetch(packed.pairs, s + FAR)
+        prefetch(packed.pair_label, s + FAR)
         score_rows(
             weights,
             packed.rows,

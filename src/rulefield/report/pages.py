@@ -38,7 +38,7 @@ def draw_page(
         if given is not None and len(given) != page.n_boxes:
             raise InputError(f"{name} must hold one entry for each of {page.n_boxes} boxes; got {len(given)}.")
     if ax is None:
-        _, ax = plt.subplots(figsize=(8, 8 * page.height / page.width))
+        _, ax = plt.subplots(figsize=(8, 8 * page.height / page.width), layout="constrained")
     names = sorted({str(label) for label in shown or () if label is not None})
     colors = {name: plt.get_cmap("tab10")(k % 10) for k, name in enumerate(names)}
     for k, (left, top, right, bottom) in enumerate(page.boxes.tolist()):
@@ -67,5 +67,6 @@ def draw_page(
     ax.set_axis_off()
     ax.set_title(page.name)
     if names:
-        ax.legend(handles=[Patch(color=colors[name], label=name) for name in names], loc="upper right", fontsize=8)
+        patches = [Patch(color=colors[name], label=name) for name in names]
+        ax.legend(handles=patches, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=8)  # beside the page
     return ax

@@ -1,8 +1,12 @@
 """Variable elimination: the optimum of tables of any number of nodes, in any order, and labellings made with it."""
 
+from itertools import product
+
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose
 
+from oracles.graphs import random_logic, random_potentials
 from rulefield.exceptions import InputError
 from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.graph.evaluate import centered
@@ -11,7 +15,7 @@ from rulefield.inference.graph.parts import parts_of
 from rulefield.inference.graph.trws import begin, descend
 from rulefield.inference.limits import Deadline
 from rulefield.kernels.graph.exact.eliminate import eliminate
-from rulefield.kernels.graph.exact.living import Tables
+from rulefield.kernels.graph.exact.living import Tables, living_tables
 from rulefield.kernels.graph.exact.plan import greedy_order, make_plan
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
@@ -63,6 +67,31 @@ def test_the_maximum_in_any_order(seed):
         assert total == pytest.approx(whole.max())
         if total > -np.inf:
             assert whole[tuple(labels)] == pytest.approx(total)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_tables_of_living_labels_sum_to_the_score_of_every_labelling(seed):
+    rng = np.random.default_rng(seed)
+    p = random_potentials(rng, 6, sizes=(3, 4))
+    problem = GraphProblem(p, random_logic(rng, p, 5, soft=0.7))
+    network = begin(parts_of(problem)[0]).network
+    net, scores = network.net, network.scores
+    unary = scores.unary.copy()
+    for first, end in zip(net.node_at[:-1], net.node_at[1:]):
+        unary[first + rng.permutation(end - first)[: rng.integers(0, end - first)]] = -np.inf
+    tables = living_tables(net, unary, scores.pairwise, scores.final, 10_000)
+    places = [range(b - a) for a, b in zip(tables.label_at[:-1], tables.label_at[1:])]
+    sizes = np.array([len(place) for place in places])
+    for picks in product(*places):
+        total, labels = tables.constant, tables.only.copy()
+        for t in range(len(tables.at) - 1):
+            scope = tables.scope[tables.scope_ptr[t] : tables.scope_ptr[t + 1]]
+            total += tables.values[tables.at[t] + np.ravel_multi_index(np.array(picks)[scope], sizes[scope])]
+        labels[tables.node] = tables.label[tables.label_at[:-1] + np.array(picks, dtype=np.int64)]
+        in_problem = np.empty_like(labels)
+        in_problem[network.order] = labels
+        expected = p.score(in_problem) - problem.logic.weight[problem.logic.broken(in_problem)].sum()
+        assert_allclose(total, expected, atol=1e-9)
 
 
 def coupled(n, seed, strength=2.0):

@@ -34,7 +34,7 @@ def living_tables(net, unary, pairwise, final, most):
     """
     n = len(net.node_at) - 1
     number, only, node, label_at, label = living_labels(net, unary)
-    scope_ptr, scope, at = lay_out(net, number, label_at, most)
+    scope_ptr, scope, at = lay_out(net, number, label_at, label, most)
     if label_at[0] < 0 or at[-1] > most:
         return Tables(node, only, label_at, label, scope_ptr, scope, at[:0], np.zeros(0), -np.inf)
     values = np.zeros(at[-1])
@@ -105,8 +105,11 @@ def living_labels(net, unary):
 
 
 @kernel
-def lay_out(net, number, label_at, most):
-    """Scopes of all tables (a node's own first, then edges, then rules) and where they begin, until these are too many."""
+def lay_out(net, number, label_at, label, most):
+    """Scopes of all tables (a node's own first, then edges, then rules) and where they begin, until these are too many.
+
+    A rule's are the nodes that matter to it: whose living labels it tells apart.
+    """
     n, opened = len(number), len(label_at) - 1
     room = opened + 2 * len(net.inc_other) + len(net.pos_node)
     scope, scope_ptr = (
@@ -131,7 +134,7 @@ def lay_out(net, number, label_at, most):
         p, entries = scope_ptr[t], 1
         for q in range(net.automaton_ptr[f], net.automaton_ptr[f + 1]):
             i = number[np.int64(net.pos_node[q])]
-            if i >= 0:
+            if matters(net, q, i, label_at, label):
                 scope[p] = i
                 entries = min(most + 1, entries * (label_at[i + 1] - label_at[i]))
                 p += 1
@@ -144,34 +147,56 @@ def lay_out(net, number, label_at, most):
 
 
 @kernel
+def matters(net, q, i, label_at, label):
+    """Whether the living labels of open node ``i`` (-1: not open) are different letters at place ``q`` of a rule."""
+    if i < 0:
+        return False
+    begin = np.int64(net.letter_at[q])
+    first = net.letter[begin + label[label_at[i]]]
+    differs = False
+    for a in range(label_at[i] + 1, label_at[i + 1]):
+        differs |= net.letter[begin + label[a]] != first
+    return differs
+
+
+@kernel
 def spell_rule(net, final, f, number, only, label_at, label, values, here):
-    """Write the table of rule ``f``; returns its worth where all its nodes have a single label, and its entries (0: none)."""
+    """Write the table of rule ``f``; returns its worth where no open node matters to it, and its entries (0: none).
+
+    Reading is commutative: nodes that do not matter are read first, once. From entry to entry only the states behind the
+    first digit that changed are read again: O(nodes + entries).
+    """
     begin, end = np.int64(net.automaton_ptr[f]), np.int64(net.automaton_ptr[f + 1])
-    size, row = np.int64(net.n_states[f]), np.int64(net.delta_at[f])
-    digit = np.zeros(end - begin, np.int64)
-    entries, opened = 1, False
+    size, row, worth_at = np.int64(net.n_states[f]), np.int64(net.delta_at[f]), np.int64(net.final_at[f])
+    place, digit = np.empty(end - begin, np.int64), np.zeros(end - begin, np.int64)
+    states = np.zeros(end - begin + 1, np.int64)
+    n = 0
     for q in range(begin, end):
-        i = number[np.int64(net.pos_node[q])]
-        if i >= 0:
-            entries *= label_at[i + 1] - label_at[i]
-            opened = True
-    for e in range(entries):
-        state = 0
-        for q in range(begin, end):
-            v = np.int64(net.pos_node[q])
-            y = only[v] if number[v] < 0 else label[label_at[number[v]] + digit[q - begin]]
+        v = np.int64(net.pos_node[q])
+        i = number[v]
+        if matters(net, q, i, label_at, label):
+            place[n] = q
+            n += 1
+        else:
+            y = only[v] if i < 0 else label[label_at[i]]
             letter = np.int64(net.letter[np.int64(net.letter_at[q]) + y])
-            state = np.int64(net.delta[row + letter * size + state])
-        worth = final[np.int64(net.final_at[f]) + state]
-        if not opened:
-            return worth, 0
-        values[here + e] = worth
-        for q in range(end - 1, begin - 1, -1):
-            i = number[np.int64(net.pos_node[q])]
-            if i < 0:
-                continue
-            digit[q - begin] += 1
-            if digit[q - begin] < label_at[i + 1] - label_at[i]:
+            states[0] = np.int64(net.delta[row + letter * size + states[0]])
+    if n == 0:
+        return final[worth_at + states[0]], 0
+    entries, changed = 0, 0
+    while changed >= 0:
+        for d in range(changed, n):
+            y = label[label_at[number[np.int64(net.pos_node[place[d]])]] + digit[d]]
+            letter = np.int64(net.letter[np.int64(net.letter_at[place[d]]) + y])
+            states[d + 1] = np.int64(net.delta[row + letter * size + states[d]])
+        values[here + entries] = final[worth_at + states[n]]
+        entries += 1
+        changed = n - 1
+        while changed >= 0:
+            i = number[np.int64(net.pos_node[place[changed]])]
+            digit[changed] += 1
+            if digit[changed] < label_at[i + 1] - label_at[i]:
                 break
-            digit[q - begin] = 0
+            digit[changed] = 0
+            changed -= 1
     return 0.0, entries

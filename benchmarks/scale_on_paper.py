@@ -13,7 +13,7 @@ class Size:
     """A problem and the machines for it.
 
     Constants: bytes per token of a corpus (``encoded``) and of a fit's packed parts beside it; CPU seconds per token of an
-    evaluation; bytes per weight of theta, gradients and L-BFGS (``held``); CPU seconds per weight of an L-BFGS step on the
+    evaluation and of a stochastic epoch (``walk``); bytes per weight of theta, gradients and L-BFGS (``held``); CPU seconds per weight of an L-BFGS step on the
     driver and of exchanging a weight with a worker.
     """
 
@@ -24,8 +24,9 @@ class Size:
     cores: float = 16
     evaluations: float = 115
     encoded: float = 160.0
-    packed: float = 280.0
-    evaluation: float = 5.5e-7
+    packed: float = 270.0
+    evaluation: float = 4e-7
+    walk: float = 5.5e-7
     held: float = 150.0
     step: float = 6e-8
     exchange: float = 7e-8
@@ -60,7 +61,7 @@ class Size:
             ("driver per step, one core", f"{driver:.3g} s"),
             (f"L-BFGS, {self.evaluations:.0f} evaluations, one machine", f"{self.evaluations * lonely / 3600:.3g} h"),
             (f"L-BFGS, {self.machines:.0f} machines", f"{self.evaluations * (shared + driver) / 3600:.3g} h"),
-            ("ten stochastic epochs, one core", f"{10 * max(core_seconds, reading) / 3600:.3g} h"),
+            ("ten stochastic epochs, one core", f"{10 * max(self.tokens * self.walk, reading) / 3600:.3g} h"),
         ]  # fmt: skip
 
 

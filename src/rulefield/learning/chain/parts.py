@@ -295,7 +295,7 @@ class CorpusLikelihood:
     model : ChainModel
         Without observation-conditioned transitions.
     scratch : str
-        A folder for the packed parts (about 280 bytes per token); every worker must see it.
+        A folder for the packed parts (about 270 bytes per token); every worker must see it.
     executor : Executor
     l2 : float
     sample_weight : ndarray of float64, shape (n_sequences,), optional

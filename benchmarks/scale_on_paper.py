@@ -13,8 +13,8 @@ class Size:
     """A problem and the machines for it.
 
     Constants: bytes per token of a corpus (``encoded``) and of a fit's packed parts beside it; CPU seconds per token of an
-    evaluation and of a stochastic epoch (``walk``); bytes per weight of theta, gradients and L-BFGS (``held``); CPU seconds per weight of an L-BFGS step on the
-    driver and of exchanging a weight with a worker.
+    evaluation and of a stochastic epoch (``walk``); bytes per weight of theta, gradients and L-BFGS (``held``); CPU seconds
+    per weight of an L-BFGS step on the driver and of exchanging a weight with a worker.
     """
 
     tokens: float = 1e9

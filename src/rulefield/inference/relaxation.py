@@ -1,20 +1,26 @@
 """A lattice of partial labellings in which some rules are exact and the others are priced, or ignored."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from rulefield.inference.flatten import Term, Terms
 from rulefield.inference.limits import RUNNING
+from rulefield.kernels.lattice.dual import dual_error
 from rulefield.kernels.lattice.lattice import Lattice, fill_ahead
-from rulefield.kernels.lattice.refine import refine_by_automaton, refine_by_counters
+from rulefield.kernels.lattice.refine import compacted, refine_by_automaton, refine_by_counters
 from rulefield.kernels.lattice.rule_tables import RuleTables
-from rulefield.kernels.lattice.terms import worst_term
+from rulefield.kernels.lattice.terms import most_disputed, worst_term
+from rulefield.kernels.lattice.tighten import tighten
 
 Prices = tuple[np.ndarray, np.ndarray, float]
 """What a lattice charges for an automaton: weight x price (n, m), least amounts to come (n, states), weight x base."""
 
 UNLIMITED = 1 << 60
+
+ARCS_OF_PASS = 6
+"""A pass of ``tighten`` over so many arcs costs about as much as looking at one while refining."""
 
 _NO_PRICES: Prices = np.zeros((0, 0)), np.zeros((0, 0), np.int64), 0.0
 
@@ -23,7 +29,8 @@ _NO_PRICES: Prices = np.zeros((0, 0)), np.zeros((0, 0), np.int64), 0.0
 class Relaxation:
     """A lattice in which some terms of the rules are exact and the others are priced by duals, or ignored.
 
-    Its best path bounds the objective; where that path is charged what it truly costs, it is optimal.
+    Its best path bounds the objective; where that path is charged what it truly costs, it is optimal. ``error`` is what
+    rounding may hide of a path's score since duals were changed.
     """
 
     tables: RuleTables
@@ -38,6 +45,25 @@ class Relaxation:
     def __post_init__(self) -> None:
         self.waiting = np.ones(len(self.terms), np.bool_)
         self.work = 0
+        self.error = 0.0
+        self.conflict = np.zeros(len(self.duals))
+
+    @property
+    def free(self) -> np.ndarray:
+        """Which counters (counters,) are not exact yet."""
+        found = np.zeros(len(self.duals), np.bool_)
+        for term in np.flatnonzero(self.waiting):
+            found[self.terms[term].low : self.terms[term].high] = True
+        return found
+
+    @cached_property
+    def cells(self) -> int:
+        """Cells that a pass of ``tighten`` prices beside the arcs: labels, and steps where they are counted."""
+        tables, n, m = self.tables, self.classes.shape[1], self.n_labels
+        acting = ~tables.local[tables.counter_rule]
+        stepwise = int(np.count_nonzero(acting & (tables.edge_at >= 0)))
+        steps = n - 1 if (tables.counter_classes[acting] > 1).any() else 1
+        return n * m * (1 + int(np.count_nonzero(acting & ~tables.counter_plain))) + stepwise * steps * m * m
 
     @property
     def left(self) -> bool:
@@ -76,14 +102,36 @@ class Relaxation:
         """Best value of a path; ``-inf`` where no path beats the threshold."""
         return float(fill_ahead(self.lattice, threshold - self.constant)) + self.constant
 
+    def tighten(self, caps: np.ndarray, threshold: float, most_passes: int, stop: np.ndarray = RUNNING) -> None:
+        """Give the counters that are not exact yet better duals, within 0 and ``caps``, on what is left of the lattice.
+
+        ``ahead`` must be filled, and is not any more. A threshold is what the bound should get below.
+        """
+        free = self.free
+        self.lattice = compacted(self.lattice, threshold - self.constant)
+        n = len(self.lattice.layer) - 1
+        self.conflict[:] = 0.0
+        forms = self.lattice, self.tables, self.classes, self.n_labels, free, caps
+        self.error += float(dual_error(self.tables, self.duals, n, self.constant, threshold))  # of taking charges off
+        self.constant, passes = tighten(
+            *forms, self.duals, self.constant, threshold, most_passes, stop, self.conflict
+        )
+        self.error += float(dual_error(self.tables, self.duals, n, self.constant, threshold))
+        self.work += passes * (len(self.lattice.arc_to) + self.cells) // ARCS_OF_PASS
+
     def mischarged(self, labels: np.ndarray, excesses: np.ndarray, amounts: np.ndarray) -> Term:
         """Of the terms left, the one whose true cost most exceeds what the relaxation charges.
 
-        Among hard terms that are broken, the one with the fewest states.
+        Among hard terms that are broken, the one with the fewest states; or the counters that were most in conflict while
+        duals were changed, for the nodes that they split.
         """
         charged = np.zeros(len(amounts))
         for r, (prices, _, base) in self.prices.items():
             charged[r] = base + float(prices[np.arange(len(labels)), labels].sum())
         rows, tables = self.terms.rows, self.tables
         at = worst_term(rows, self.waiting, tables.weight, tables.once, excesses, amounts, self.duals, charged)
+        hard = self.terms[at].high > self.terms[at].low and tables.weight[self.terms[at].rule] == np.inf
+        if hard and self.conflict.any():
+            disputed = most_disputed(self.lattice, tables, self.n_labels, rows, self.waiting, excesses, self.conflict)
+            at = disputed if disputed >= 0 else at
         return self.terms[at]

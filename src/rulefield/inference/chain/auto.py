@@ -11,7 +11,7 @@ from rulefield.inference.chain.search.climb import run_climb
 from rulefield.inference.chain.search.columns import MOST_PROOF_PASSES, prove_infeasible, tighten_dual
 from rulefield.inference.chain.search.counts import run_counts
 from rulefield.inference.chain.search.dive import run_dive
-from rulefield.inference.chain.search.exchange import run_exchanges
+from rulefield.inference.chain.search.implied import run_implied
 from rulefield.inference.chain.search.joint import run_joint
 from rulefield.inference.chain.search.neighbors import run_neighbors
 from rulefield.inference.chain.search.whole import run_whole_counts
@@ -43,13 +43,10 @@ WIDTHS = (100, 500, 2_000)
 CLIMB_NODES = 400_000
 """What the local search between two tries of the product may cost."""
 
-EXCHANGE_NODES = 1_200_000
-"""What exchanges of labels may cost, each time."""
-
-NEIGHBOR_NODES = 300_000
+NEIGHBOR_NODES = 600_000
 """What the first search around the best labelling may cost."""
 
-PRODUCT_SHARE = 0.6
+PRODUCT_SHARE = 0.9
 """Of all nodes, what the product may use; the rest is for HiGHS and for the last climb."""
 
 ALONE_SECONDS = 60.0
@@ -64,7 +61,7 @@ HIGHS_SHARE = 0.4
 HIGHS_PARTS = 20_000
 """HiGHS is given at most so many parts at a time (where another engine can read the rules, too)."""
 
-HOPELESS = 5.0
+HOPELESS = 0.5
 """Windows are narrow: where a labelling is known and the gap is wider than so many nats, HiGHS will not close it."""
 
 LONGEST_CALL = 6.0
@@ -129,8 +126,8 @@ def _neighbors(most_nodes: float) -> Stage:
     return run
 
 
-def _exchange(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
-    run_exchanges(progress, min(progress.nodes + EXCHANGE_NODES, node_limit))
+def _implied(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+    run_implied(progress)
 
 
 def _whole(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
@@ -174,6 +171,7 @@ STAGES: Engines[Stage] = Engines(
         Engine("short_dive", _dive(WIDTHS[0]), True, _STATES),
         Engine("columns", _columns, False, _COUNTERS),
         Engine("windows_milp", _windows, True, _ROWS),
+        Engine("implied", _implied, False, _COUNTERS),
         Engine("medium_product", _product(MEDIUM_WORK), True, _STATES),
         Engine("counts", _counts, False, _COUNTERS),
         Engine("whole_counts", _whole, False, _COUNTERS),
@@ -181,14 +179,13 @@ STAGES: Engines[Stage] = Engines(
         Engine("large_joint", _joint(LARGE_TABLE), False, _STATES),
         Engine("product", _product(MEDIUM_WORK), True, _STATES),
         Engine("climb", _climb(CLIMB_NODES), False, _STATES),
-        Engine("exchange", _exchange, False, _COUNTERS),
         Engine("neighbors", _neighbors(NEIGHBOR_NODES), False, _STATES),
         Engine("wide_dive", _dive(WIDTHS[2]), True, _STATES),
+        Engine("long_neighbors", _neighbors(NEIGHBOR_NODES), False, _STATES),
         Engine("long_product", _product(np.inf, PRODUCT_SHARE), True, _STATES),
         Engine("reduced_milp", _reduced, True, _ROWS),
         Engine("long_climb", _climb(CLIMB_NODES), False, _STATES),
-        Engine("long_exchange", _exchange, False, _COUNTERS),
-        Engine("long_neighbors", _neighbors(np.inf), False, _STATES),
+        Engine("last_neighbors", _neighbors(np.inf), False, _STATES),
         Engine("last_climb", _climb(np.inf), False, _STATES),
     ],
 )

@@ -45,8 +45,9 @@ class Progress:
         Pieces of rules that were in conflict so far, and by how much each made its lattice grow.
     step : float
         Height of the next window that the product searches; 0 while that is to be chosen.
-    window : tuple of float and int, optional
-        Floor of the last window that was searched to its end, and the work that it took.
+    window : tuple of float, int and float, optional
+        Floor of the last window that was searched to its end, the work that it took, and the logarithm of the factor by which
+        work grew per nat (0 where that is not known).
     table : JointTable, optional
         Completions over the joint states of some automata.
     hint : ndarray, optional
@@ -65,7 +66,7 @@ class Progress:
     priced: tuple[int, ...] = ()
     terms: dict[Term, float] = field(default_factory=dict)
     step: float = 0.0
-    window: tuple[float, int] | None = None
+    window: tuple[float, int, float] | None = None
     deadline: Deadline = NO_DEADLINE
     table: "JointTable | None" = None
     hint: np.ndarray | None = None

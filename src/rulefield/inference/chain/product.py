@@ -19,14 +19,15 @@ QUICK_WIDENING, WIDENING = 2.5, 1.5
 
 LITTLE_WORK = 1_000
 
-MOST_GROWTH = 5.0
-"""No window is made wider than what should cost so many times the work of the one before, as work grew so far."""
+MOST_GROWTH, SAFELY = 5.0, 0.7
+"""No window is made wider than what should cost so many times the work of the one before, as work grew so far; nor wider than
+what should cost this share of the work that it may take."""
 
 SHRINKING = 3.0
 """After a window that overflowed the next is so much narrower."""
 
-WINDOW_WORK = 250_000
-"""What one window may cost."""
+WINDOW_WORK, LARGE_WINDOW_WORK = 250_000, 1_500_000
+"""What one window may cost, and one whose cost can be foreseen."""
 
 MOST_NODES = 2_500_000
 """Largest lattice."""
@@ -38,6 +39,10 @@ FEW_STATES, LITTLE_GROWTH = 8, 1.2
 
 ARCS_PER_NODE = 40
 """So many arcs looked at are a unit of work."""
+
+TIGHTENED_ARCS, TIGHTENING_PASSES = 10_000, 8
+"""Lattices of so many arcs, or of as many as there are cells to price, get better duals after every term, in so many passes
+over them."""
 
 
 def chain_relaxation(progress: Progress, dual: DualPotentials, threshold: float) -> Relaxation:
@@ -73,9 +78,13 @@ def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> No
         and not progress.deadline.over
     ):
         before, last = progress.nodes, progress.best + progress.slack
-        floor = progress.bound - progress.step
+        allowed = node_limit - before
+        step = _affordable(progress, min(allowed, LARGE_WINDOW_WORK))
+        if step is None:
+            step, allowed = progress.step, min(allowed, WINDOW_WORK)
+        floor = progress.bound - min(step, progress.step)
         floor = max(floor if floor > lowest else -np.inf, last)
-        if search_window(progress, dual, floor, min(node_limit, before + WINDOW_WORK)):
+        if search_window(progress, dual, floor, before + allowed):
             if floor == last:
                 return  # all was searched: what is left of the gap is what rounding may hide
             progress.step = _next_step(progress, floor, progress.nodes - before)
@@ -86,12 +95,22 @@ def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> No
 
 def _next_step(progress: Progress, floor: float, work: int) -> float:
     """Height of the window after one with this floor that cost this work, which mostly grows by a factor per nat."""
-    before, progress.window = progress.window, (floor, work)
+    before, progress.window = progress.window, (floor, work, 0.0)
     step = progress.step * (QUICK_WIDENING if work < LITTLE_WORK else WIDENING)
     if before is not None and before[0] > floor and work > max(before[1], LITTLE_WORK):
-        per_nat = np.log(work / max(before[1], 1)) / (before[0] - floor)
+        per_nat = float(np.log(work / max(before[1], 1)) / (before[0] - floor))
         step = min(step, max(np.log(MOST_GROWTH) / per_nat, FIRST_WINDOW))
+        progress.window = floor, work, per_nat if before[1] >= LITTLE_WORK else 0.0
     return float(step)
+
+
+def _affordable(progress: Progress, allowed: int) -> float | None:
+    """Height of the highest window that should cost no more than a share of what is allowed; None where that is not known."""
+    if progress.window is None or progress.window[2] == 0.0:
+        return None
+    floor, work, per_nat = progress.window
+    step = progress.bound - floor + float(np.log(max(SAFELY * allowed, 1.0) / work)) / per_nat
+    return step if step > 0.0 else None
 
 
 def _lowest_value(progress: Progress, dual: DualPotentials) -> float:
@@ -141,11 +160,11 @@ def search_window(progress: Progress, dual: DualPotentials, floor: float, node_l
     relaxation = open_relaxation(progress, dual, floor, node_limit)
     if relaxation is None:
         return False
-    error = dual.error if progress.table is None else progress.table.error
     known = [term for term in progress.terms if relaxation.waiting[relaxation.terms.index(term)]]
     known.sort(key=lambda term: (_grows(progress, term), term.states, term.rule))
     while True:
-        bound = relaxation.bound(floor)
+        bound = tightened(progress, relaxation, floor)
+        error = relaxation.error + (dual.error if progress.table is None else progress.table.error)
         if bound == -np.inf:
             progress.bound = min(progress.bound, floor + error if floor > -np.inf else floor)
             return True
@@ -166,6 +185,19 @@ def search_window(progress: Progress, dual: DualPotentials, floor: float, node_l
         if not done:
             return False
         progress.terms[term] = max(len(relaxation.lattice.label) / size, progress.terms.get(term, 0.0))
+
+
+def tightened(progress: Progress, relaxation: Relaxation, floor: float) -> float:
+    """Return the bound of a lattice; where it is large and hard counters are not exact yet, under better duals."""
+    bound, caps = relaxation.bound(floor), progress.prepared.caps
+    if min(bound, floor) == -np.inf or len(relaxation.lattice.arc_to) < max(TIGHTENED_ARCS, relaxation.cells):
+        return bound
+    if not np.isinf(caps[relaxation.free]).any():
+        return bound
+    work = relaxation.work
+    relaxation.tighten(caps, floor, TIGHTENING_PASSES, progress.deadline.stop)
+    progress.nodes += (relaxation.work - work) // ARCS_PER_NODE
+    return relaxation.bound(floor)
 
 
 def decode_product(problem: ChainProblem, node_limit: int = 2_000_000, dual_iterations: int = 60) -> Result:

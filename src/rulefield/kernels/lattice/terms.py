@@ -250,3 +250,47 @@ def worst_term(terms, waiting, weight, once, excesses, amounts, duals, charged):
             chosen = k
             widest = difference
     return chosen
+
+
+@kernel
+def counts_label(tables, counter, m, label):
+    """Whether a label, at some kind of token or after some label, adds to a counter or takes from it."""
+    classes, node, edge = tables.counter_classes[counter], tables.node, tables.edge
+    for kind in range(classes):
+        if node[tables.node_at[counter] + kind * m + label] != 0:
+            return True
+    if tables.edge_at[counter] >= 0:
+        for cell in range(classes * m):
+            if edge[tables.edge_at[counter] + cell * m + label] != 0:
+                return True
+    return False
+
+
+@kernel
+def most_disputed(lattice, tables, m, terms, waiting, excesses, conflict):
+    """Of the hard counters that wait and are broken, those with most conflict (counters,) per node that they may split.
+
+    What a term splits is taken to be the nodes of the labels that it counts. -1 where there is none.
+    """
+    nodes = np.zeros(m)
+    for i in range(len(lattice.label)):
+        if lattice.ahead[i] > -np.inf:
+            nodes[lattice.label[i]] += 1.0
+    chosen, highest = -1, 0.0
+    for k in range(len(terms)):
+        low, high = terms[k, 1], terms[k, 2]
+        if not waiting[k] or tables.weight[terms[k, 0]] < np.inf:
+            continue
+        broken, dispute = False, 0.0
+        for c in range(low, high):
+            broken = broken or excesses[c] > 0
+            dispute = max(dispute, conflict[c])
+        if not broken or dispute == 0.0:
+            continue
+        split = 1.0
+        for label in range(m):
+            if nodes[label] > 0.0 and counts_label(tables, low, m, label):
+                split += nodes[label]
+        if dispute / split > highest:
+            chosen, highest = k, dispute / split
+    return chosen

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rulefield.inference.chain.dual import DualPotentials, Progress
-from rulefield.inference.chain.product import ARCS_PER_NODE, open_relaxation
+from rulefield.inference.chain.product import ARCS_PER_NODE, open_relaxation, tightened
 from rulefield.inference.flatten import Term
 from rulefield.inference.relaxation import Relaxation
 from rulefield.kernels.lattice.lattice import lattice_path
@@ -21,9 +21,10 @@ def run_dive(progress: Progress, dual: DualPotentials, width: int, node_limit: i
     """
     most = width * len(progress.labels)
     relaxation = _narrow(progress, dual, most, node_limit)
-    while relaxation is not None and progress.nodes < node_limit and not progress.deadline.over:
+    goal: float | None = -np.inf
+    while relaxation is not None and goal is not None and progress.nodes < node_limit and not progress.deadline.over:
         floor = progress.best + progress.slack
-        if relaxation.bound(floor) == -np.inf:
+        if tightened(progress, relaxation, max(floor, goal)) == -np.inf:
             return
         labels = np.zeros_like(progress.labels)
         lattice_path(relaxation.lattice, labels)
@@ -31,8 +32,7 @@ def run_dive(progress: Progress, dual: DualPotentials, width: int, node_limit: i
         if not relaxation.left or relaxation.bound(progress.best + progress.slack) == -np.inf:
             return
         term = relaxation.mischarged(labels, excesses, amounts)
-        if not _add(progress, relaxation, term, most):
-            return
+        goal = _add(progress, relaxation, term, most)
 
 
 def _narrow(progress: Progress, dual: DualPotentials, most: int, node_limit: int) -> Relaxation | None:
@@ -48,8 +48,8 @@ def _narrow(progress: Progress, dual: DualPotentials, most: int, node_limit: int
     return None
 
 
-def _add(progress: Progress, relaxation: Relaxation, term: Term, most: int) -> bool:
-    """Make a term exact in the best part of the lattice, smaller and smaller until it fits."""
+def _add(progress: Progress, relaxation: Relaxation, term: Term, most: int) -> float | None:
+    """Make a term exact in the best part of the lattice, smaller and smaller until it fits; return what was cut off below."""
     kept = most
     while kept >= LEAST_WIDTH * len(progress.labels):
         through = relaxation.lattice.reach + relaxation.lattice.ahead
@@ -61,6 +61,6 @@ def _add(progress: Progress, relaxation: Relaxation, term: Term, most: int) -> b
         done = relaxation.add(term, floor, 2 * most, most_work=2 * most * ARCS_PER_NODE, stop=progress.deadline.stop)
         progress.nodes += (relaxation.work - work) // ARCS_PER_NODE + 1
         if done:
-            return True
+            return floor
         kept //= 3
-    return False
+    return None

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rulefield.inference.chain.dual import DualPotentials, Progress
-from rulefield.inference.chain.product import ARCS_PER_NODE, chain_relaxation
+from rulefield.inference.chain.product import ARCS_PER_NODE, chain_relaxation, tightened
 from rulefield.kernels.lattice.dual import completions
 from rulefield.kernels.lattice.lattice import lattice_path
 
@@ -97,7 +97,7 @@ def _search(progress: Progress, dual: DualPotentials, free: np.ndarray, node_lim
     progress.nodes += unary.size // ARCS_PER_NODE + 1
     relaxation = chain_relaxation(progress, part, progress.best + progress.slack)
     labels = np.zeros_like(progress.labels)
-    while relaxation.bound(progress.best + progress.slack) > -np.inf:
+    while tightened(progress, relaxation, progress.best + progress.slack) > -np.inf:
         lattice_path(relaxation.lattice, labels)
         amounts, excesses = progress.offer(labels)
         if progress.settled or not relaxation.left:

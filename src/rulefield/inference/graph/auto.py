@@ -63,15 +63,17 @@ ONE_PIECE = 0.8  # of the open nodes in one piece: splitting would not pay
 
 @dataclass
 class Budget:
-    """Search nodes and time that are left."""
+    """Search nodes and time that are left, and whether HiGHS may be asked for a piece that nothing else closes."""
 
     nodes: int
     deadline: float
+    may_ask_highs: bool
 
     @classmethod
     def of(cls, node_limit: int, seconds: float | None) -> "Budget":
         """Start the clock."""
-        return cls(int(node_limit), np.inf if seconds is None else monotonic() + seconds)
+        end = np.inf if seconds is None else monotonic() + seconds
+        return cls(int(node_limit), end, node_limit >= MILP_NODES)
 
     def search(self, search: Search, most: int | None = None) -> None:
         """Branch and bound within the budget (and ``most`` nodes); a node of a large network counts as several.
@@ -475,7 +477,7 @@ def _solve_piece(
     if not use_milp:
         budget.eliminate(search, plan_elimination(search, FAIR))
         budget.search(search)
-    small = use_milp or search.network.n_nodes <= MANY_NODES
+    small = use_milp or (search.network.n_nodes <= MANY_NODES and budget.may_ask_highs)
     if search.is_open and small and len(piece.parts.potentials.pairwise) <= MILP_COLUMNS:
         milp_parts(piece.parts, search, MILP_NODES, budget.seconds)
     whole.rounds, whole.nodes = whole.rounds + search.rounds, whole.nodes + search.nodes

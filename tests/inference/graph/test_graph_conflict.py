@@ -153,6 +153,20 @@ def stall(monkeypatch):
     monkeypatch.setattr(auto, "plan_elimination", lambda search, most=0: None)
 
 
+def test_highs_has_a_clock_where_nobody_gave_one(monkeypatch):
+    """It counts nodes, and the first one of a large piece can take many minutes."""
+    stall(monkeypatch)
+    monkeypatch.setattr(auto, "USE_TOULBAR2", False)
+    monkeypatch.setattr(auto.Budget, "search", lambda self, search, most=None: None)
+    monkeypatch.setattr(auto.Budget, "search_softly", lambda self, search, soft, work: None)
+    honest, clocks = auto.milp_parts, []
+    monkeypatch.setattr(auto, "milp_parts", lambda *given: (clocks.append(given[-1]), honest(*given)))
+    for seconds, longest in ((None, auto.MILP_SECONDS), (3.0, 3.0)):
+        found = decode_graph(coupled(14, 0, forbidden=0.0), seconds=seconds)
+        assert found.status == Status.optimal
+        assert 0 < clocks.pop() <= longest
+
+
 def test_toulbar2_finishes_what_auto_leaves_open(monkeypatch):
     stall(monkeypatch)
     engines = []

@@ -37,8 +37,9 @@ RULED_NODES = 8 * FIRST_NODES  # under rules, where there is no soft arc consist
 LARGE_NODES = 5_000  # for branch and bound on a network of MANY_NODES, whatever the limit
 MOST_NODES = 5_000  # of a network that is branched on as a whole
 NODE_ENTRIES = 3_000  # message entries that a search node may have to count as one
-MILP_COLUMNS = 50_000
+MILP_COLUMNS = 20_000
 MILP_NODES = 2_000
+MILP_SECONDS = 10.0
 ROOT_PROGRESS = 0.003  # stop sweeping and branch when a round closes less of the gap
 SURE = 0.05  # of the mean lead: a label that leads by more is not doubted when a labelling is made
 CASE_ROUNDS = 5
@@ -103,6 +104,12 @@ class Budget:
             found.run(search, limit)
         self.nodes -= int(found.work) // TABLE_WORK
         return not search.is_open
+
+    def ask_highs(self, search: Search, parts: GraphParts) -> None:
+        """Let HiGHS go on where a piece is small; it counts its nodes, not what the first one costs, so it has a clock."""
+        small = search.network.n_nodes <= MANY_NODES and len(parts.potentials.pairwise) <= MILP_COLUMNS
+        if small and self.may_ask_highs:
+            milp_parts(parts, search, MILP_NODES, min(MILP_SECONDS, self.deadline - monotonic()))
 
     def ask_toulbar2(self, search: Search, parts: GraphParts, backtracks: int) -> None:
         """Let toulbar2 go on where it is installed, for so many backtracks at the most; one counts as one search node."""
@@ -477,8 +484,9 @@ def _solve_piece(
     if not use_milp:
         budget.eliminate(search, plan_elimination(search, FAIR))
         budget.search(search)
-    small = use_milp or (search.network.n_nodes <= MANY_NODES and budget.may_ask_highs)
-    if search.is_open and small and len(piece.parts.potentials.pairwise) <= MILP_COLUMNS:
+    if search.is_open and use_milp:
         milp_parts(piece.parts, search, MILP_NODES, budget.seconds)
+    elif search.is_open:
+        budget.ask_highs(search, piece.parts)
     whole.rounds, whole.nodes = whole.rounds + search.rounds, whole.nodes + search.nodes
     return search.value, search.bound, search.answer()

@@ -165,6 +165,8 @@ def test_highs_has_a_clock_where_nobody_gave_one(monkeypatch):
         found = decode_graph(coupled(14, 0, forbidden=0.0), seconds=seconds)
         assert found.status == Status.optimal
         assert 0 < clocks.pop() <= longest
+    decode_graph(coupled(14, 0, forbidden=0.0), node_limit=100)
+    assert not clocks, "who wants little work gets little, a learner's oracle for one"
 
 
 def test_toulbar2_finishes_what_auto_leaves_open(monkeypatch):

@@ -102,6 +102,12 @@ def test_tables_that_cannot_be_are_refused(nodes, rows, words):
         TableFactors.of(np.array([2, 2]), [(nodes, np.array(rows), np.zeros(len(rows)), 0.0)])
 
 
+def test_a_table_that_would_fill_the_memory_is_refused(tmp_path):
+    (tmp_path / "a").write_text(WCSP.replace("2 2 3", "2 2 3333"))
+    with pytest.raises(InputError, match="13,332 combinations"):
+        decode_graph(read_wcsp(tmp_path / "a"))
+
+
 def test_a_table_names_nodes_of_the_graph():
     potentials = GraphPotentials(np.array([2]), np.zeros(2), np.zeros((0, 2), np.int64), np.zeros(0))
     tables = TableFactors.of(np.array([2, 2]), [([1], np.array([[0]]), np.zeros(1), 0.0)])
@@ -144,6 +150,7 @@ def test_a_table_of_no_node_is_a_constant(tmp_path):
         (WCSP.replace("0 0 5", "0 0 nan"), "'nan'"),
         (WCSP.replace("0 1 0 2", "0 1 0 99999999999"), "to 5e.07"),
         (WCSP.replace("2 2 3", "2 2 " + "9" * 5000), "whole number"),
+        (WCSP.replace("2 2 3", "9000 9000 3"), "81,000,000 entries"),
     ],
 )
 def test_numbers_that_no_problem_has_are_refused(tmp_path, text, told):

@@ -15,6 +15,8 @@ MOST_ENTRIES = 50_000_000
 """Of one table: more is a damaged file, or not for this machine."""
 MOST_LABELS = 1_000_000
 """Of one variable, likewise."""
+MOST_SPREAD, LEAST_TOLD = 2**25, 0.01
+"""Entries of all tables of two variables, which are kept in full, where the file tells fewer than this share of them."""
 Table = tuple[list[int], np.ndarray, np.ndarray, float]
 
 
@@ -86,7 +88,7 @@ def read_uai(path: str | Path) -> GraphProblem:
             raise InputError(f"{str(path)!r} has a negative entry; a UAI table holds probabilities or potentials.")
         with np.errstate(divide="ignore"):
             tables.append((nodes, _every(sizes[nodes]), np.log(entries), -np.inf))
-    return _problem(sizes, tables)
+    return _problem(path, sizes, tables)
 
 
 def read_wcsp(path: str | Path) -> GraphProblem:
@@ -108,7 +110,7 @@ def read_wcsp(path: str | Path) -> GraphProblem:
             costs[i] = words.real()
         scores = np.where(costs >= top, -np.inf, -costs)
         tables.append((nodes, rows, scores, -np.inf if default >= top else -default))
-    return _problem(sizes, tables)
+    return _problem(path, sizes, tables)
 
 
 def _every(sizes: np.ndarray) -> np.ndarray:
@@ -120,6 +122,12 @@ def _every(sizes: np.ndarray) -> np.ndarray:
     )
 
 
-def _problem(sizes: np.ndarray, tables: list[Table]) -> GraphProblem:
+def _problem(path: str | Path, sizes: np.ndarray, tables: list[Table]) -> GraphProblem:
+    spread = sum(prod(sizes[nodes].tolist()) for nodes, *_ in tables if len(nodes) == 2)
+    if spread > MOST_SPREAD and sum(len(scores) for _, _, scores, _ in tables) < LEAST_TOLD * spread:
+        raise InputError(
+            f"{str(path)!r} has tables of two variables with {spread:,} entries, of which it tells hardly any; more than "
+            f"{MOST_SPREAD:,} such entries are not read: give variables fewer labels."
+        )
     potentials = GraphPotentials(sizes, np.zeros(int(sizes.sum())), np.zeros((0, 2), np.int64), np.zeros(0))
     return GraphProblem(potentials, tables=TableFactors.of(sizes, tables))

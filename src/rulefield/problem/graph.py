@@ -9,6 +9,9 @@ from rulefield.exceptions import InputError
 from rulefield.problem.logic import GraphRows, LogicFactors
 from rulefield.problem.tables import TableFactors
 
+MOST_AGREEMENTS = 2**25
+"""Entries of the edges between a table's own node and the nodes that it is about."""
+
 
 @dataclass(frozen=True)
 class GraphPotentials:
@@ -142,6 +145,12 @@ def without_tables(p: GraphPotentials, tables: TableFactors) -> GraphPotentials:
             pairwise.append(tables.dense(t, own).ravel())
             continue
         rows, scores = tables.combinations(t, own)
+        if len(scores) * own.sum() > MOST_AGREEMENTS:
+            raise InputError(
+                f"table {t} of {len(scores):,} combinations over nodes of {', '.join(map(str, own))} labels needs "
+                f"{len(scores) * own.sum():,} entries to be told apart; at most {MOST_AGREEMENTS:,} are made: list only what is "
+                "allowed and let the default be -inf, or give nodes fewer labels."
+            )
         scores, rows = (scores, rows) if len(scores) else (np.array([-np.inf]), np.zeros((1, len(nodes)), np.int64))
         unary.append(scores)
         sizes.append(np.array([len(scores)]))

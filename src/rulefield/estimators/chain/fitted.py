@@ -41,7 +41,7 @@ from rulefield.scikit import check_is_fitted, check_random_state
 if TYPE_CHECKING:
     from rulefield.estimators.chain.under_rules import RuledDecoder
 
-LEAST_APART, PORTIONS, PORTION = 200, 6, (50, 1000)
+LEAST_APART, PORTIONS, PORTION = 200, 2, (50, 1000)
 """Sequences of tokens from which threads share encoding; portions of each thread; least and most sequences of a portion."""
 
 

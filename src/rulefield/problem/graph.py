@@ -148,8 +148,8 @@ def without_tables(p: GraphPotentials, tables: TableFactors) -> GraphPotentials:
         if len(scores) * own.sum() > MOST_AGREEMENTS:
             raise InputError(
                 f"table {t} of {len(scores):,} combinations over nodes of {', '.join(map(str, own))} labels needs "
-                f"{len(scores) * own.sum():,} entries to be told apart; at most {MOST_AGREEMENTS:,} are made: list only what is "
-                "allowed and let the default be -inf, or give nodes fewer labels."
+                f"{len(scores) * own.sum():,} entries to be told apart; at most {MOST_AGREEMENTS:,} are made: list only "
+                "what is allowed and let the default be -inf, or give nodes fewer labels."
             )
         scores, rows = (scores, rows) if len(scores) else (np.array([-np.inf]), np.zeros((1, len(nodes)), np.int64))
         unary.append(scores)

@@ -20,7 +20,7 @@ from rulefield.learning.rule_weights.learners import Examples, learn_margin, lea
 from rulefield.learning.rule_weights.likelihood import Likelihood, Penalty, learn_likelihood, most_likely
 from rulefield.learning.rule_weights.lists import MeasuredLists
 from rulefield.learning.rule_weights.residual import expected_broken, shares_in
-from rulefield.learning.rule_weights.together import clearly_better
+from rulefield.learning.rule_weights.together import clearly_better, in_errors
 from rulefield.rules.finding.importance import importance_of
 from rulefield.rules.rule import Rule
 
@@ -188,14 +188,8 @@ def _vetoed(judged: FoldGains, n_wrong: int, found: bool) -> bool:
         return False
     if clearly_better(-judged.mended):
         return True
-    unproved = judged.likelier.size > 0 and _errors(judged.mended) + _errors(judged.likelier) <= PROVED
+    unproved = judged.likelier.size > 0 and in_errors(judged.mended) + in_errors(judged.likelier) <= PROVED
     return found and (unproved or negligible(judged.gains, n_wrong))
-
-
-def _errors(gains: np.ndarray) -> float:
-    """Return a sum over sequences in its standard errors."""
-    size = float(np.sqrt((gains**2).sum()))
-    return float(gains.sum()) / size if size else 0.0
 
 
 def _counts(units: csr_matrix) -> np.ndarray:

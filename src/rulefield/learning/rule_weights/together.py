@@ -69,3 +69,9 @@ def clearly_better(mended: np.ndarray) -> bool:
     """Whether a sum over sequences is above 0 by more than its standard error; what one sequence says never is."""
     total = mended.sum()
     return bool(total > 0 and total**2 > (mended**2).sum())
+
+
+def in_errors(gains: np.ndarray) -> float:
+    """Return a sum over sequences in its standard errors, 0 where nothing changes; above 1 it is clearly better."""
+    size = float(np.sqrt((gains**2).sum()))
+    return float(gains.sum()) / size if size else 0.0

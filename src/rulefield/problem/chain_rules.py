@@ -126,6 +126,25 @@ class Rows:
     n_auxiliary: int = 0
 
 
+@dataclass(frozen=True)
+class Presences:
+    """At least ``low`` and at most ``high`` of some facts hold, each of them that some token, or none, has certain labels.
+
+    Parameters
+    ----------
+    cells : ndarray of bool, shape (n_facts, n_classes, n_states)
+        The labels that a fact is about, at tokens of each class.
+    wanted : ndarray of bool, shape (n_facts,)
+        Whether the fact is that some token has one of them; else that none has.
+    low, high : int
+    """
+
+    cells: np.ndarray
+    wanted: np.ndarray
+    low: int
+    high: int
+
+
 class Joinable(Protocol):
     """What a rule says, in a way that can be said together with others of its kind."""
 
@@ -166,6 +185,8 @@ class CompiledRule:
         Where engines may read the rule together with others.
     find_amount : callable, optional
         Amount of a labelling (n,), token by token in Python: where ``rows`` are the only form.
+    presences : Presences, optional
+        Where the rule says how many labels occur: its amount is 0 where it holds, else 1.
     """
 
     rule: int
@@ -180,6 +201,7 @@ class CompiledRule:
     form: object | None = field(default=None, compare=False, repr=False)
     joinable: Joinable | None = field(default=None, compare=False, repr=False)
     find_amount: Callable[[np.ndarray], int] | None = field(default=None, compare=False, repr=False)
+    presences: Presences | None = field(default=None, compare=False, repr=False)
 
     @cached_property
     def max_amount(self) -> int:
@@ -206,6 +228,7 @@ class CompiledRule:
             make_rows=partial(self.make_rows, letter=letter),
             form=None,
             joinable=None,
+            presences=None,
         )
 
 

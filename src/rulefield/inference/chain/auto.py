@@ -11,6 +11,7 @@ from rulefield.inference.chain.search.climb import run_climb
 from rulefield.inference.chain.search.columns import MOST_PROOF_PASSES, prove_infeasible, tighten_dual
 from rulefield.inference.chain.search.counts import run_counts
 from rulefield.inference.chain.search.dive import run_dive
+from rulefield.inference.chain.search.facts import run_facts
 from rulefield.inference.chain.search.implied import run_implied
 from rulefield.inference.chain.search.joint import run_joint
 from rulefield.inference.chain.search.neighbors import run_neighbors
@@ -45,6 +46,9 @@ CLIMB_NODES = 400_000
 
 NEIGHBOR_NODES = 600_000
 """What the first search around the best labelling may cost."""
+
+FACTS_SHARE = 0.3
+"""Of all nodes, what branching on facts may use."""
 
 PRODUCT_SHARE = 0.9
 """Of all nodes, what the product may use; the rest is for HiGHS and for the last climb."""
@@ -126,6 +130,10 @@ def _neighbors(most_nodes: float) -> Stage:
     return run
 
 
+def _facts(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+    run_facts(progress, dual, int(min(progress.nodes + FACTS_SHARE * node_limit, node_limit)))
+
+
 def _implied(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
     run_implied(progress)
 
@@ -160,10 +168,12 @@ def _left(progress: Progress, node_limit: int, share: float = 1.0) -> tuple[int,
 _STATES = frozenset({"tally", "counters", "automaton"})
 _ROWS = frozenset({"tally", "rows"})
 _COUNTERS = frozenset({"counters"})
+_NONE: frozenset[str] = frozenset()
 
 STAGES: Engines[Stage] = Engines(
     "the stages of auto",
     [
+        Engine("facts", _facts, False, _NONE),
         Engine("short_farkas", _farkas(1), False, _COUNTERS),
         Engine("short_product", _product(SHORT_WORK), True, _STATES),
         Engine("farkas", _farkas(MOST_PROOF_PASSES), False, _COUNTERS),

@@ -48,6 +48,11 @@ class ChainParts:
         """Number of parts."""
         return len(self.step) + len(self.source)
 
+    @property
+    def choices(self) -> int:
+        """Number of parts beyond those of one labelling: what a solver has to decide about."""
+        return self.size - 2 * len(np.unique(self.step)) + 1
+
     def scores_in(self, prepared: Prepared) -> np.ndarray:
         """Scores (nodes + edges,) of the parts under another problem's potentials."""
         which = np.minimum(self.step[self.source], len(prepared.arriving) - 1)
@@ -266,7 +271,7 @@ def run_reduced(progress: Progress, dual: DualPotentials, node_limit: int | None
 def run_windows(
     progress: Progress, dual: DualPotentials, most_parts: int, node_limit: int | None, seconds: float
 ) -> None:
-    """Solve programmes over the parts of windows below the bound that grow while they have at most ``most_parts`` parts.
+    """Solve programmes over the parts of windows below the bound that grow while they have at most ``most_parts`` parts to decide about.
 
     A window without an optimum lowers the bound to its floor.
     """
@@ -279,7 +284,7 @@ def run_windows(
         if threshold > least and parts.size == open_parts(progress.prepared, dual, least).size:
             threshold = least  # the window holds all that is open
         left = ends - monotonic()
-        if parts.size > most_parts or left <= 0.0:
+        if parts.choices > most_parts or left <= 0.0:
             return
         excluded = threshold + dual.error if threshold > -np.inf else threshold
         progress.nodes += UNITS_PER_PART * parts.size

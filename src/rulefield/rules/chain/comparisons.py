@@ -81,6 +81,16 @@ class Compared(Statement):
         counters = tuple(Counter(tally, bound) for tally, bound in self._sides)
         return Forms(tally=self.tally if plain else None, counters=counters)
 
+    @property
+    def presence(self) -> tuple[np.ndarray, bool] | None:
+        """``count >= 1`` asks for a label, ``count <= 0`` forbids it."""
+        node, plain = self.tally.node, self.tally.edge is None and self.tally.first is None
+        if plain and not self.equal and self.bound == -1 and node.max(initial=0) <= 0:
+            return node < 0, True
+        if plain and self.bound == 0 and node.min(initial=0) >= 0:
+            return node > 0, False
+        return None
+
     def truth(self, n: int) -> Truth:
         """Follows the sum as far as it matters within (a rounded up) n tokens."""
         low, high = self._step_bounds
@@ -160,6 +170,11 @@ class Somewhere(Statement):
     def forms(self, n: int, what: str) -> Forms:
         """One counter: 1 - tally <= 0."""
         return Forms(counters=(Counter(_negative(self.tally), -1),))
+
+    @property
+    def presence(self) -> tuple[np.ndarray, bool] | None:
+        """What it says."""
+        return self.tally.node > 0, True
 
     def truth(self, n: int) -> Truth:
         """Hold for good from the first positive token."""

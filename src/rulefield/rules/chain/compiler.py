@@ -72,6 +72,7 @@ class RuleTemplate:
                 "tally": forms.tally,
                 "counters": forms.counters,
                 "automaton": forms.automaton,
+                "presences": forms.presences,
                 "form": self._marks[key],
                 "joinable": self.statement.joinable,
             }

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.exceptions import RuleError
+from rulefield.problem.chain_rules import Presences
 from rulefield.rules import logic
 from rulefield.rules.chain.automata import State, TooLargeError, Truth, Values, build
 from rulefield.rules.chain.rows import Affine, RowBuilder, total
@@ -26,10 +27,28 @@ class Nested(Statement):
 
     def forms(self, n: int, what: str) -> Forms:
         """Return the product of the parts' automata; nothing where it is too large (rows are left)."""
+        said = self._presences()
         try:
-            return Forms(automaton=build(self.truth(n).automaton(), what, n if self.depends_on_length else None))
+            automaton = build(self.truth(n).automaton(), what, n if self.depends_on_length else None)
         except TooLargeError:
-            return Forms()
+            return Forms(presences=said)
+        return Forms(automaton=automaton, presences=said)
+
+    @property
+    def presence(self) -> tuple[np.ndarray, bool] | None:
+        """The opposite of a part's."""
+        said = self.parts[0].presence if isinstance(self.kind, logic.Not) else None
+        return None if said is None else (said[0], not said[1])
+
+    def _presences(self) -> Presences | None:
+        """How many of its parts hold, where each asks for a label or forbids it."""
+        if isinstance(self.kind, logic.Not | logic.Implies | logic.Iff):
+            return None
+        said = [presence for part in self.parts if (presence := part.presence) is not None]
+        if not said or len(said) < len(self.parts):
+            return None
+        cells, wanted = zip(*said)
+        return Presences(np.stack(cells), np.array(wanted), *number_bounds(self.kind))
 
     def truth(self, n: int) -> Truth:
         """All parts side by side; settled as soon as their settled answers settle it."""

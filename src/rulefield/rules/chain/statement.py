@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.problem.chain_rules import Automaton, Counter, Joinable, Rows, Tally
+from rulefield.problem.chain_rules import Automaton, Counter, Joinable, Presences, Rows, Tally
 from rulefield.rules.chain.automata import Truth
 from rulefield.rules.chain.rows import Affine, RowBuilder
 from rulefield.rules.chain.tallies import values_of
@@ -17,6 +17,7 @@ class Forms:
     tally: Tally | None = None
     counters: tuple[Counter, ...] = ()
     automaton: Automaton | None = None
+    presences: Presences | None = None
 
 
 class Statement:
@@ -36,6 +37,14 @@ class Statement:
     def forms(self, n: int, what: str) -> Forms:
         """Tally, counters or automaton of the amount; ``what`` names the rule in errors."""
         raise NotImplementedError
+
+    @property
+    def presence(self) -> tuple[np.ndarray, bool] | None:
+        """Labels (n_classes, m) at tokens of each class, and whether some token must have one of them or none may.
+
+        None where the statement says something else.
+        """
+        return None
 
     def truth(self, n: int) -> Truth:
         """Automaton that decides whether the statement holds."""

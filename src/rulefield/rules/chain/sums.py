@@ -21,6 +21,12 @@ class Sum(Statement):
         """Return the tally, which says everything."""
         return Forms(tally=self.tally)
 
+    @property
+    def presence(self) -> tuple[np.ndarray, bool] | None:
+        """Nothing may be counted, where the terms are of tokens alone."""
+        plain = self.tally.edge is None and self.tally.first is None
+        return (self.tally.node > 0, False) if plain else None
+
     def truth(self, n: int) -> Truth:
         """Fails for good at the first positive term."""
 

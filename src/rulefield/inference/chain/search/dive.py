@@ -12,6 +12,10 @@ LEAST_WIDTH = 50
 """A dive whose lattice had to be cut below so many nodes per token is given up."""
 
 
+MOST_NODES = 400_000
+"""Largest lattice of a dive: chains of thousands of tokens would spend all their work on a labelling."""
+
+
 def run_dive(progress: Progress, dual: DualPotentials, width: int, node_limit: int) -> None:
     """Add the rule that the best path is most wrongly charged with, to about ``width`` nodes per token, until none is.
 
@@ -19,7 +23,9 @@ def run_dive(progress: Progress, dual: DualPotentials, width: int, node_limit: i
     states of all rules that matter, with the relaxation before as its bound. Every best path met is a labelling that may be
     kept; nothing is proved.
     """
-    most = width * len(progress.labels)
+    most = min(width * len(progress.labels), MOST_NODES)
+    if most < LEAST_WIDTH * len(progress.labels):
+        return
     relaxation = _narrow(progress, dual, most, node_limit)
     goal: float | None = -np.inf
     while relaxation is not None and goal is not None and progress.nodes < node_limit and not progress.deadline.over:

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator
 
 import rulefield as rf
 from rulefield import rules as r
@@ -41,7 +42,32 @@ def test_scores_are_those_of_models_that_did_not_see_the_samples():
     found = rf.choose_rules(rf.ChainCRF(), X, y, CANDIDATES, cv=[(train, held)])
     model = rf.ChainCRF().fit(X[:16], y[:16])
     for name, rules in CANDIDATES.items():
-        assert found.scores[name] == pytest.approx(model.score(X[16:], y[16:], rules=rules))
+        each = [model.score([x], [labels], rules=rules) for x, labels in zip(X[16:], y[16:])]
+        assert found.scores[name] == pytest.approx(np.mean(each))
+    grouped = rf.choose_rules(rf.ChainCRF(), X, y, CANDIDATES, cv=[(train, held)], groups=[0] * 16 + [1] * 8)
+    assert grouped.scores["hard"] == pytest.approx(model.score(X[16:], y[16:], rules=[ONCE]))
+
+
+def test_one_strange_sample_does_not_decide():
+    """A candidate that is better on one sample alone, by however much, does not beat the first; one better on all does."""
+
+    class Told(BaseEstimator):
+        def fit(self, X, y):
+            return self
+
+        def score(self, X, y, rules):
+            if not rules:
+                return 0.5
+            if rules == [ONCE]:
+                return 1.0 if 3 in X else 0.5
+            return 0.51
+
+    candidates = {"none": [], "lucky": [ONCE], "steady": [ONCE.soft(1.0)]}
+    samples = list(range(12))
+    found = rf.choose_rules(Told(), samples, samples, candidates)
+    assert found.scores["lucky"] > found.scores["steady"] > found.scores["none"]
+    assert found.name == "steady"
+    assert rf.choose_rules(Told(), samples, samples, {"none": [], "lucky": [ONCE]}).name == "none"
 
 
 def test_groups_are_never_split():

@@ -60,7 +60,9 @@ def searched(progress):
 def test_bounds_hold_whatever_else_is_asked(seed, monkeypatch):
     """Several rules about facts, hard and soft, beside a rule that they do not know."""
     rng = np.random.default_rng(1000 + seed)
-    rules = [a_rule(rng), a_rule(rng).soft(float(rng.uniform(0.2, 3.0))), (r.count("a") <= r.count("b")).soft(0.7)][: 1 + seed % 3]
+    rules = [a_rule(rng), a_rule(rng).soft(float(rng.uniform(0.2, 3.0))), (r.count("a") <= r.count("b")).soft(0.7)][
+        : 1 + seed % 3
+    ]
     problem, progress = begun(rules, seed, monkeypatch if seed % 4 else None)
     best = decode(problem, "enumerate")
     searched(progress)
@@ -119,7 +121,7 @@ def test_switches_are_set_at_their_best(seed):
         holding = int(((switch == 1) == wanted).sum())
         return worth @ switch - (0.0 if low <= holding <= high else weight)
 
-    every = ((np.arange(64)[:, None] >> np.arange(6)) & 1)
+    every = (np.arange(64)[:, None] >> np.arange(6)) & 1
     allowed = every[((fixed < 0) | (every == fixed)).all(axis=1)]
     best = max(value(switch) for switch in allowed)
     switch = np.zeros(6, np.int64)

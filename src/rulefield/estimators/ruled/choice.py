@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
 from rulefield.exceptions import InputError
+from rulefield.learning.rule_weights.together import in_errors
 from rulefield.rules.rule import Rule
 
 Splits = Iterable[tuple[Any, Any]]
@@ -22,11 +23,11 @@ class RuleChoice:
     Parameters
     ----------
     name : str
-        The best candidate.
+        The candidate that was chosen.
     rules : list of Rule
         Its rules.
     scores : dict of str to float
-        Held-out score of every candidate.
+        Held-out score of every candidate: the mean over groups, each counted by its samples.
     """
 
     name: str
@@ -46,7 +47,9 @@ def choose_rules(
     """Choose between lists of rules by their score on samples that were not learned from.
 
     A model is fitted once per fold and predicts under every candidate, so that many candidates cost little more than
-    one. Give an empty list among them where rules might not help at all; of equals the first is taken.
+    one. The first candidate is what others must beat (an empty list, where rules might not help at all): the best of
+    those is taken whose gain over it, summed over held-out groups, is above its standard error, so that one strange sample
+    does not decide.
 
     Parameters
     ----------
@@ -55,7 +58,7 @@ def choose_rules(
     X, y : as in the estimator's ``fit``
     candidates : dict of name to list of rules
     groups : array-like of shape (n_samples,), optional
-        Samples that belong together (pages of a book) are never split.
+        Samples that belong together (pages of a book) are never split, and are scored together; without it each is alone.
     cv : int, or iterable of (train, test) indices, default 3
         Folds.
 
@@ -79,18 +82,39 @@ def choose_rules(
         splits = KFold(cv).split(np.zeros(len(y)))
     else:
         splits = GroupKFold(cv).split(np.zeros(len(y)), groups=groups)
-    total, n_held = dict.fromkeys(candidates, 0.0), 0
+    if groups is None:
+        groups = np.arange(len(y))
+        takes_groups = False
+    else:
+        takes_groups = "groups" in signature(clone(estimator).fit).parameters
+    told: list[list[float]] = []
+    size: list[int] = []
     for train, held in splits:
-        model = clone(estimator)
-        takes_groups = groups is not None and "groups" in signature(model.fit).parameters
         more = {"groups": _taken(groups, train)} if takes_groups else {}
-        model.fit(_taken(X, train), _taken(y, train), **more)
-        for name, rules in candidates.items():
-            total[name] += len(held) * model.score(_taken(X, held), _taken(y, held), rules=list(rules))
-        n_held += len(held)
-    scores = {name: value / n_held for name, value in total.items()}
-    best = max(scores, key=lambda name: scores[name])
-    return RuleChoice(best, list(candidates[best]), scores)
+        model = clone(estimator).fit(_taken(X, train), _taken(y, train), **more)
+        for members in _by_group(_taken(groups, held), held):
+            here, truth = _taken(X, members), _taken(y, members)
+            told.append([model.score(here, truth, rules=list(rules)) for rules in candidates.values()])
+            size.append(len(members))
+    return _chosen(candidates, np.array(told), np.array(size))
+
+
+def _chosen(candidates: Mapping[str, Sequence[Rule]], told: np.ndarray, size: np.ndarray) -> RuleChoice:
+    """Choose by the scores (groups, candidates) of groups of so many samples."""
+    names = list(candidates)
+    means = (size @ told / size.sum()).tolist()
+    gains = size[:, None] * (told - told[:, :1])
+    better = [k for k in range(len(names)) if in_errors(gains[:, k]) > 1.0]
+    best = max(better, key=lambda k: means[k], default=0)
+    return RuleChoice(names[best], list(candidates[names[best]]), dict(zip(names, means)))
+
+
+def _by_group(groups: Any, held: Any) -> list[list[int]]:
+    """Held-out samples that belong together, in the order in which their groups come first."""
+    found: dict[Any, list[int]] = {}
+    for group, i in zip(groups, held):
+        found.setdefault(group, []).append(int(i))
+    return list(found.values())
 
 
 def _taken(values: Any, chosen: Any) -> Any:

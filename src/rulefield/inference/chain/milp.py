@@ -271,8 +271,9 @@ def run_reduced(progress: Progress, dual: DualPotentials, node_limit: int | None
 def run_windows(
     progress: Progress, dual: DualPotentials, most_parts: int, node_limit: int | None, seconds: float
 ) -> None:
-    """Solve programmes over the parts of windows below the bound that grow while they have at most ``most_parts`` parts to decide about.
+    """Solve programmes over the parts of windows below the bound that grow.
 
+    They do so while they have at most ``most_parts`` parts to decide about.
     A window without an optimum lowers the bound to its floor.
     """
     ends, width = monotonic() + seconds, FIRST_WIDTH

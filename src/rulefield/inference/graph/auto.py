@@ -82,7 +82,7 @@ class Budget:
         On a large network the gap is the sum of many small ones, which branching on one node does not see: it gets
         a part of the budget, and a very large one none; the rest is left to the pieces.
         """
-        price = max(1, len(search.messages.edge) // NODE_ENTRIES)
+        price = _price(search)
         limit = self.nodes if most is None else min(self.nodes, most)
         if search.network.n_nodes > MANY_NODES:
             limit = min(limit, LARGE_NODES if search.network.n_nodes <= MOST_NODES else 0)
@@ -112,13 +112,19 @@ class Budget:
             milp_parts(parts, search, MILP_NODES, min(MILP_SECONDS, self.deadline - monotonic()))
 
     def ask_toulbar2(self, search: Search, parts: GraphParts, backtracks: int) -> None:
-        """Let toulbar2 go on where it is installed, for so many backtracks at the most; one counts as one search node."""
-        self.nodes -= finish_with_toulbar2(parts, search, min(self.nodes, backtracks), self.seconds)
+        """Let toulbar2 go on where it is installed, for so many backtracks at the most; each counts as a search node."""
+        price = _price(search)
+        self.nodes -= price * finish_with_toulbar2(parts, search, min(self.nodes // price, backtracks), self.seconds)
 
     @property
     def seconds(self) -> float | None:
         """Seconds left, None where time is not limited."""
         return None if np.isinf(self.deadline) else max(0.0, self.deadline - monotonic())
+
+
+def _price(search: Search) -> int:
+    """Return what a search node of a network counts as: one for small networks, more for large ones."""
+    return max(1, len(search.messages.edge) // NODE_ENTRIES)
 
 
 def trws_graph(problem: GraphProblem, rounds: int, warm_start: np.ndarray | None = None) -> Answer:

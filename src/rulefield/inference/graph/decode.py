@@ -9,7 +9,14 @@ import numpy as np
 from rulefield.exceptions import InputError
 from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.graph.ad3 import ad3_graph
-from rulefield.inference.graph.auto import auto_graph, branch_graph, elimination_graph, reduced_graph, trws_graph
+from rulefield.inference.graph.auto import (
+    auto_graph,
+    branch_graph,
+    elimination_graph,
+    is_closed,
+    reduced_graph,
+    trws_graph,
+)
 from rulefield.inference.graph.evaluate import (
     Answer,
     centered,
@@ -30,6 +37,7 @@ from rulefield.problem.graph import GraphProblem
 from rulefield.problem.logic import LogicFactors
 
 NODE_LIMIT = 100_000
+PLAIN_SHARE = 10  # of all search nodes, one in so many is for the problem without its logic factors
 MOST_LABELLINGS = 2_000_000
 
 
@@ -91,12 +99,15 @@ def _lazily(
     if problem.logic.n_factors == 0:
         return auto_graph(problem, node_limit, seconds, warm_start)
     start = monotonic()
-    plain = auto_graph(replace(problem, logic=LogicFactors.none()), node_limit, seconds, warm_start)
+    briefly = -(-node_limit // PLAIN_SHARE)
+    plain = auto_graph(replace(problem, logic=LogicFactors.none()), briefly, seconds, warm_start)
     n = problem.potentials.n_nodes
     if plain.labels is None and plain.bound == -np.inf:
         return plain
     if plain.labels is not None and not problem.logic.broken(plain.labels[:n]).any():
-        return plain
+        if is_closed(plain):
+            return plain
+        warm_start = plain.labels[:n]
     left = None if seconds is None else max(0.0, seconds - (monotonic() - start))
     answer = auto_graph(problem, node_limit, left, warm_start)
     return replace(answer, bound=max(answer.value, min(answer.bound, plain.bound)))

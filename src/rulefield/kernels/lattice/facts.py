@@ -1,8 +1,8 @@
 """Which labels occur at all: the dual bound of a chain under rules that say how many of some facts hold.
 
-A fact f has a set of cells, (token, label); its switch z_f is 1 where the labelling has one of them. Two kinds of multiplier tie
-switches to labels: ``at[f, t] >= 0`` for "token t has a cell of f, so z_f = 1", and ``some[f] >= 0`` for "z_f = 1, so some token
-has one". Given both, labels are a Viterbi pass, and switches are chosen rule by rule, the most profitable first.
+A fact f has a set of cells, (token, label); its switch z_f is 1 where the labelling has one of them. Two kinds of multiplier
+tie switches to labels: ``at[f, t] >= 0`` for "token t has a cell of f, so z_f = 1", and ``some[f] >= 0`` for "z_f = 1, so
+some token has one". Given both, labels are a Viterbi pass, and switches are chosen rule by rule, the most profitable first.
 """
 
 import numpy as np
@@ -19,8 +19,9 @@ PATIENCE = 5
 def choose_switches(worth, wanted, fixed, first, last, low, high, weight, switch):
     """Set the switches of one rule, facts ``first : last``, at their best; return what they are worth.
 
-    ``worth`` (facts,) is what a switch gains by being 1; a fact holds where its switch is 1 (``wanted``) or 0. ``fixed`` is -1
-    where the switch is open. Between ``low`` and ``high`` facts hold, or the rule costs ``weight``. -inf where neither can be.
+    ``worth`` (facts,) is what a switch gains by being 1; a fact holds where its switch is 1 (``wanted``) or 0. ``fixed`` is
+    -1 where the switch is open. Between ``low`` and ``high`` facts hold, or the rule costs ``weight``; -inf where neither
+    can be.
     """
     total = 0.0
     holding = 0

@@ -1,7 +1,7 @@
 """Which labels occur at all: branch and bound over facts, for rules that say how many of them hold.
 
-``exactly(10, present(a), present(b), ...)`` has 2^20 states as an automaton, and its linear rows say little by themselves. But whether a
-label may occur is a switch, and once the switches are set the rest is a Viterbi pass.
+``exactly(10, present(a), present(b), ...)`` has 2^20 states as an automaton, and its linear rows say little by themselves.
+But whether a label may occur is a switch, and once the switches are set the rest is a Viterbi pass.
 """
 
 from dataclasses import dataclass
@@ -87,7 +87,7 @@ class Facts:
         return True
 
     def doubtful(self, fixed: np.ndarray, worth: np.ndarray) -> int | None:
-        """The open switch that is nearest to being set the other way; None where all are set."""
+        """Return the open switch that is nearest to being set the other way; None where all are set."""
         best, nearest = None, np.inf
         for r in range(len(self.low)):
             part = np.arange(self.rule_ptr[r], self.rule_ptr[r + 1])
@@ -112,9 +112,9 @@ def _is_plain(progress: Progress, r: int) -> bool:
 def run_facts(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
     """Branch on whether labels may occur, best bound first, until nothing open beats the best labelling.
 
-    A switch that is off forbids its labels; one that is on is free to occur, and asked to by a multiplier. The bound of a search
-    node is that of :mod:`rulefield.kernels.lattice.facts`, over potentials that the duals of all other rules charge, so
-    that it holds for the whole problem; every labelling is judged by all rules. O(n m^2) per dual step.
+    A switch that is off forbids its labels; one that is on leaves them free, and a multiplier asks for them. The bound of a
+    search node is that of :mod:`rulefield.kernels.lattice.facts`, over potentials that the duals of all other rules charge,
+    so that it holds for the whole problem; every labelling is judged by all rules. O(n m^2) per dual step.
     """
     facts = Facts.of(progress)
     if facts is not None:
@@ -172,7 +172,7 @@ class _Search:
             heappush(self.open, (-value, self.made, fixed, at, some))
 
     def _lower(self, fixed: np.ndarray, at: np.ndarray, some: np.ndarray, passes: int, goal: float) -> float:
-        """Some dual steps towards a goal; what they find is offered. Returns the bound, -inf where nothing is left."""
+        """Take dual steps towards a goal, offer what they find; return the bound, -inf where nothing is left."""
         dual, facts = self.dual, self.facts
         labels, switch = np.zeros(len(dual.unary), np.int64), np.zeros(len(fixed), np.int64)
         bound, used = facts_dual(

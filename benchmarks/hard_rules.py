@@ -1,12 +1,13 @@
 """Hard rule sets on chains: `auto` against HiGHS on the whole problem and CP-SAT, family by family.
 
-    python benchmarks/hard_rules.py [--families permutation ...] [--seeds 0 1 2 3 4] [--limit 60] [--no-peers]
+    python benchmarks/hard_rules.py [--families permutation ...] [--seeds 0 1 2 3 4] [--limit 60] [--no-peers] [--keep DIR]
 
 Families and seeds are those of ``benchmarks/hard_families.py``; Cora and UMass need RULEFIELD_DATA. Every run has a
 process of its own, kernels warm, and is killed at its limit of CPU seconds, which then counts as its time. Peers run on
 the first seed. Labellings are judged by ``rule.violation``. The last line is JSON: for each family ``cpu_s`` (median over
 seeds), ``status``, ``gap``, ``best_peer_cpu_s``; and ``sum_speedup``, ``worst_ratio`` (ours / better peer, families over
-0.05 s), ``unanswered``.
+0.05 s), ``unanswered``. ``--keep`` writes the rows of every run into a folder and goes on from those that are there already;
+``--only-peers`` runs the peers alone, which our code does not change.
 """
 
 import argparse
@@ -14,6 +15,7 @@ import json
 import multiprocessing
 import resource
 import sys
+from pathlib import Path
 from statistics import median
 from time import process_time
 
@@ -158,6 +160,18 @@ def in_process(name: str, seed: int, engine: str, limit: float) -> list[dict]:
     return rows
 
 
+def kept(folder: Path | None, name: str, seed: int, engine: str, limit: float) -> list[dict]:
+    """Rows of one family, read from the folder where they are there already."""
+    path = None if folder is None else folder / f"{name}-{engine}-{seed}.json"
+    if path is not None and path.is_file():
+        return json.loads(path.read_text())
+    rows = in_process(name, seed, engine, limit)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(rows))
+    return rows
+
+
 def summed(rows: list[dict]) -> dict:
     """One figure for a family: the median time, the worst status and gap."""
     statuses = {row["status"] for row in rows}
@@ -173,16 +187,24 @@ def main() -> None:
     parser.add_argument("--seeds", nargs="+", type=int, default=[0, 1, 2, 3, 4])
     parser.add_argument("--limit", type=float, default=60.0, help="CPU seconds per run")
     parser.add_argument("--no-peers", action="store_true")
+    parser.add_argument("--only-peers", action="store_true")
+    parser.add_argument("--keep", type=Path, default=None)
     options = parser.parse_args()
+    if options.only_peers:
+        for name in options.families:
+            for peer in PEERS:
+                rows = kept(options.keep, name, options.seeds[0], peer, options.limit)
+                print(name, peer, summed(rows), flush=True)
+        return
     table: dict = {}
     unanswered = 0
     for name in options.families:
-        rows = [row for seed in options.seeds for row in in_process(name, seed, "auto", options.limit)]
+        rows = [row for seed in options.seeds for row in kept(options.keep, name, seed, "auto", options.limit)]
         unanswered += sum(not row["labelled"] for row in rows)
         table[name] = summed(rows)
         if not options.no_peers:
-            peers = [summed(in_process(name, options.seeds[0], peer, options.limit))["cpu_s"] for peer in PEERS]
-            table[name]["best_peer_cpu_s"] = min(peers)
+            peers = [summed(kept(options.keep, name, options.seeds[0], peer, options.limit)) for peer in PEERS]
+            table[name]["best_peer_cpu_s"] = min(peer["cpu_s"] for peer in peers)
         print(name, table[name], flush=True)
     compared = [row for row in table.values() if "best_peer_cpu_s" in row]
     if compared:

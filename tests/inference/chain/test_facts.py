@@ -52,7 +52,7 @@ def begun(rules, seed, monkeypatch=None):
 
 def searched(progress):
     if not progress.settled:
-        run_facts(progress, dual_potentials(progress), 10_000_000)
+        run_facts(progress, dual_potentials(progress), 1_000_000)
     return progress
 
 

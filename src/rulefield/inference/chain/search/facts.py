@@ -17,7 +17,8 @@ from rulefield.kernels.lattice.facts import facts_dual
 FIRST_PASSES, PASSES = 300, 30
 """Dual steps at the root, and at every other search node, which begins with its parent's multipliers."""
 
-ARCS_PER_UNIT = 400
+ARCS_PER_UNIT, UNITS_PER_NODE = 400, 100
+"""What a unit of work is worth in arcs of a Viterbi pass, and what a search node costs besides its passes."""
 
 BELOW = 0.1
 """While no labelling is known, steps aim so far below the bound, as a share of it."""
@@ -179,7 +180,7 @@ class _Search:
             dual.unary, dual.arriving, facts.cell_ptr, facts.cell_fact, facts.wanted, facts.rule_ptr, facts.low,
             facts.high, facts.weight, fixed, at, some, passes, goal, labels, switch,
         )  # fmt: skip
-        self.progress.nodes += int(used) * self.units
+        self.progress.nodes += UNITS_PER_NODE + int(used) * self.units
         if bound > -np.inf:
             self._offer(labels, switch)
         return float(bound)

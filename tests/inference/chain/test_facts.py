@@ -37,13 +37,13 @@ def a_rule(rng):
 
 
 def begun(rules, seed, monkeypatch=None):
-    """A problem of six tokens, its progress after a few dual steps; rules known by their rows only where patched."""
+    """A problem of four tokens, its progress after a few dual steps; rules known by their rows only where patched."""
     rng = np.random.default_rng(seed)
     if monkeypatch is not None:
         monkeypatch.setattr("rulefield.rules.chain.automata.MAX_STATES", 1)
-    tokens = [["x", "y"][i] for i in rng.integers(2, size=6)]
-    pairwise = rng.normal(size=(5, 5) if seed % 2 else (5, 5, 5))
-    potentials = ChainPotentials(2.0 * rng.normal(size=(6, 5)), pairwise)
+    tokens = [["x", "y"][i] for i in rng.integers(2, size=4)]
+    pairwise = rng.normal(size=(5, 5) if seed % 2 else (3, 5, 5))
+    potentials = ChainPotentials(2.0 * rng.normal(size=(4, 5)), pairwise)
     problem = ChainProblem(potentials, r.compile_rules(rules, LABELS, None, tokens))
     progress = Progress.start(prepare(problem))
     run_duals(progress, 3)

@@ -1,6 +1,6 @@
 """What a fitted chain answers, in label numbers: chunks of sequences, on several threads."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from time import perf_counter
 from typing import NamedTuple, TypeVar
 
@@ -25,6 +25,7 @@ from rulefield.parallel import in_threads, n_threads
 from rulefield.problem.chain import ChainPotentials
 
 CHUNK_SCORES = 1 << 21  # scores held at a time by a thread: 16 MB
+LEAST_SCORES = 1 << 16  # in a chunk that is made for one more thread: milliseconds of work
 T = TypeVar("T")
 
 MOST_TOGETHER, LEAST_TASKS = 32, 8
@@ -175,8 +176,9 @@ class ChainDecoder:
         return unary, steps, part.offsets
 
     def over_chunks(self, data: Sequences, work: Callable[[int, int], T], most_scores: int = CHUNK_SCORES) -> list[T]:
-        """Return ``[work(first, last), ...]`` over ranges of sequences with so many scores at the most, in threads."""
-        bounds = list(_chunks(data, self.model.n_labels, self.model.conditioned, most_scores))
+        """Return ``[work(first, last), ...]`` over ranges of sequences with about so many scores at the most, in threads."""
+        m = self.model.n_labels
+        bounds = _chunks(data, m * m if self.model.conditioned else m, most_scores, n_threads(self.n_jobs))
         return in_threads(lambda k: work(*bounds[k]), range(len(bounds)), self.n_jobs)
 
 
@@ -192,16 +194,17 @@ def best_labelings(
     return BestLabelings(labels, score, total, (score > -np.inf) & (error <= TOLERANCE / 4))
 
 
-def _chunks(data: Sequences, n_labels: int, conditioned: bool, most_scores: int) -> Iterator[tuple[int, int]]:
-    """Ranges of sequences with so many scores at the most; at least one sequence each."""
-    per_token = n_labels * (n_labels if conditioned else 1)
-    budget = max(1, most_scores // per_token)
-    first, n = 0, len(data)
-    while first < n:
-        last = int(np.searchsorted(data.offsets, data.offsets[first] + budget, side="right")) - 1
-        last = min(max(last, first + 1), n)
-        yield first, last
-        first = last
+def _chunks(data: Sequences, per_token: int, most_scores: int, jobs: int) -> list[tuple[int, int]]:
+    """Ranges of sequences of about as many scores each, about ``most_scores`` at the most; at least one sequence each.
+
+    As many for every thread, so that all end together; but none so small that handing it over costs more than it.
+    """
+    scores = data.n_tokens * per_token
+    least = max(1, -(-scores // most_scores))
+    count = max(least, min(-(-least // jobs) * jobs, scores // LEAST_SCORES))
+    cuts = np.searchsorted(data.offsets, data.n_tokens * np.arange(1, count) / count)
+    bounds = np.unique(np.concatenate([[0], cuts, [len(data)]])).tolist()
+    return list(zip(bounds, bounds[1:]))
 
 
 def _joined(pieces: list[np.ndarray], dtype: type, width: int) -> np.ndarray:

@@ -89,7 +89,8 @@ class FittedChain(SequenceEstimator):
             return object_array(labels)
         data = self._encoder.transform(rows)
         if rules:
-            return object_array([labeling.labels for labeling in self._ruled(rows, data, rules, known, {})])
+            decoder, tokens = self._under(rules, rows, data)
+            return object_array(decoder.predict(data, tokens, self._known(known, data)))
         ids = self._decoder().best(data, self._known(known, data))
         return object_array(label_lists(self._labels_encoder, ids, data.lengths))
 
@@ -185,10 +186,13 @@ class FittedChain(SequenceEstimator):
         how: dict[str, Any],
         probability: bool = False,
     ) -> list[Labeling]:
-        decoder = self._ruled_decoder(rules)
-        unread = isinstance(X, Sequences) and not decoder.compiler.reads_tokens
-        tokens = data.lengths.tolist() if unread else token_lists(X, data)
+        decoder, tokens = self._under(rules, X, data)
         return decoder.decode(data, tokens, self._known(known, data), probability, **how)
+
+    def _under(self, rules: RulesLike, X: SequencesLike, data: Sequences) -> tuple["RuledDecoder", list[Any]]:
+        """Return what decodes under rules, and what the rules read: tokens, or only how many there are."""
+        decoder = self._ruled_decoder(rules)
+        return decoder, token_lists(X, data) if decoder.compiler.reads_tokens else data.lengths.tolist()
 
     def _ruled_decoder(self, rules: RulesLike) -> "RuledDecoder":
         from rulefield.estimators.chain.under_rules import (

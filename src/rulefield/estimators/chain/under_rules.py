@@ -7,12 +7,13 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.estimators.chain.decoding import BestLabelings, ChainDecoder, best_labelings
+from rulefield.estimators.chain.decoding import ChainDecoder
+from rulefield.estimators.chain.together import Proved, TogetherDecoder
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import ON_INFEASIBLE, check_value
+from rulefield.estimators.sequences import object_array
 from rulefield.estimators.types import RulesLike, Tokens
 from rulefield.exceptions import InfeasibleError, InputError
-from rulefield.inference.chain.batch import decode_batch
 from rulefield.inference.chain.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.chain.decode import decode
 from rulefield.inference.chain.sums import (
@@ -34,10 +35,6 @@ EXACT_NODES = 100_000
 """Largest lattice of exact sums for one probability; beyond it the k best tell, with a bound, or nothing does."""
 EXPLAINED_NODES = 2_000
 """The same where somebody waits for an explanation."""
-CHUNK_SCORES = 1 << 18
-"""Scores held at a time by a thread: enough sequences that Python's part is small, and chunks for all threads."""
-LEAST_TOGETHER = 8
-"""Sequences below which each is decoded by itself: their kernels are loaded anyway."""
 
 
 class PotentialSource(Protocol):
@@ -75,6 +72,7 @@ class RuledDecoder:
         check_value("on_infeasible", on_infeasible, ON_INFEASIBLE)
         self.decoder, self.labels, self.on_infeasible = decoder, labels, on_infeasible
         self.compiler = RuleCompiler(rules, [str(label) for label in labels], scheme)
+        self._by_number = object_array(list(labels))
         self.names = [rule.label for rule in self.compiler.rules]
 
     def decode(
@@ -86,62 +84,60 @@ class RuledDecoder:
         **how: Any,
     ) -> list[Labeling]:
         """Decode every sequence; ``how`` goes to the engine (``engine``, ``node_limit``, ``seconds``)."""
-        together = (
-            not probability and how.get("engine", "auto") == "auto" and type(self)._solve is RuledDecoder._solve
-        )
-        easy = self._first(data, tokens, allowed, how) if together else [None] * len(data)
-        return self.decoder.each(
-            len(data), lambda i: easy[i] or self._one(data, tokens[i], i, allowed, probability, how)
-        )
+        together = not probability and how.get("engine", "auto") == "auto" and self._is_plain
+        easy: list[Labeling | None] = [None] * len(data)
+        if together:
+            easy = self._first(data, tokens, allowed, how, self._labelings)
+        return self._rest(easy, lambda i: self._one(data, tokens[i], i, allowed, probability, how))
+
+    def predict(self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None) -> list[list[Any]]:
+        """Labels of every sequence alone: those that :meth:`decode` gives, without an object for each of its answers."""
+        easy: list[list[Any] | None] = [None] * len(data)
+        if self._is_plain:
+            easy = self._first(data, tokens, allowed, {}, self._label_lists)
+        return self._rest(easy, lambda i: self._one(data, tokens[i], i, allowed, False, {}).labels)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether this decodes as chains do, not in some other way of its own."""
+        return type(self)._solve is RuledDecoder._solve
 
     def _first(
-        self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None, how: dict[str, Any]
-    ) -> list[Labeling | None]:
-        """Labellings that compiled passes over many sequences prove; None for those that need an engine of their own.
-
-        What Python does for one sequence costs more than most of them do.
-        """
-        decoder = self.decoder
-        if not isinstance(decoder, ChainDecoder):
+        self,
+        data: Sequences,
+        tokens: list[Any],
+        allowed: np.ndarray | None,
+        how: dict[str, Any],
+        say: Callable[[Proved], list[T | None]],
+    ) -> list[T | None]:
+        """Say what compiled passes over many sequences prove; None for those that need an engine of their own."""
+        if not isinstance(self.decoder, ChainDecoder):
             return [None] * len(data)
-        self.compiler.refuse_unlearned()
+        limit = {name: how[name] for name in ("node_limit",) if name in how}
+        return TogetherDecoder(self.decoder, self.compiler, **limit)(data, tokens, allowed, say)
 
-        def chunk(first: int, last: int) -> list[Labeling | None]:
-            unary, pairwise, offsets = decoder.scores(data, allowed, first, last)
-            found = self._unbroken(best_labelings(unary, pairwise, offsets), offsets, tokens[first:last])
-            left = [i for i, labeling in enumerate(found) if labeling is None]
-            if len(left) < LEAST_TOGETHER:
-                return found
-            spans = zip(offsets[:-1].tolist(), offsets[1:].tolist())
-            problems = [
-                ChainProblem(
-                    ChainPotentials(unary[a:b], pairwise if pairwise.ndim == 2 else pairwise[a : max(b - 1, a)]),
-                    self.compiler(tokens[first + i]),
-                )
-                for i, (a, b) in enumerate(spans)
-                if found[i] is None
-            ]
-            limit = {name: how[name] for name in ("node_limit",) if name in how}
-            for i, result in zip(left, decode_batch(problems, **limit)):
-                found[i] = None if result is None else self._named(result)
-            return found
+    def _rest(self, easy: list[T | None], one: Callable[[int], T]) -> list[T]:
+        """Return answers with those filled in that are missing."""
+        missing = [i for i, answer in enumerate(easy) if answer is None]
+        found = dict(zip(missing, self.decoder.each(len(missing), lambda k: one(missing[k]))))
+        return [found[i] if answer is None else answer for i, answer in enumerate(easy)]
 
-        parts = decoder.over_chunks(data, chunk, CHUNK_SCORES)
-        return [labeling for part in parts for labeling in part]
+    def _label_lists(self, found: Proved) -> list[list[Any] | None]:
+        """Names of proved labels."""
+        names, cuts = self._by_number[found.labels].tolist(), found.offsets.tolist()
+        return [names[a:b] if proved else None for a, b, proved in zip(cuts, cuts[1:], found.proved.tolist())]
 
-    def _unbroken(self, best: BestLabelings, offsets: np.ndarray, tokens: list[Any]) -> list[Labeling | None]:
-        """Best labellings of the plain chain that break no rule: no other is better under the rules. None for the rest."""
-        cuts = offsets.tolist()
-        paths = [best.labels[a:b] for a, b in zip(cuts, cuts[1:])]
-        amounts = self.compiler.amounts_of_all(tokens, paths)
-        kept = best.proved & (np.diff(offsets) > 0) & (np.diff(amounts.indptr) == 0)
-        scores, names = best.score.tolist(), [self.labels[k] for k in best.labels.tolist()]
-        return [
-            Labeling(names[cuts[i] : cuts[i + 1]], scores[i], scores[i], scores[i], "optimal", "viterbi")
-            if easy
-            else None
-            for i, easy in enumerate(kept.tolist())
+    def _labelings(self, found: Proved) -> list[Labeling | None]:
+        """Whole answers where they are proved."""
+        scores, labels = found.score.tolist(), self._label_lists(found)
+        answers: list[Labeling | None] = [
+            Labeling(names, score, score, score, "optimal", "viterbi") if plain and names is not None else None
+            for names, score, plain in zip(labels, scores, found.plain.tolist())
         ]
+        for part in found.settled:
+            for i, result in part.results().items():
+                answers[i] = self._named(result)
+        return answers
 
     def marginals(
         self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None, node_limit: int = EXACT_NODES

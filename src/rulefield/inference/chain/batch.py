@@ -1,10 +1,11 @@
 """Many chains at once: those whose rules have the same tables go through the first levels of ``auto`` in compiled calls."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
+from rulefield.data.sparse_rows import ranges
 from rulefield.inference.chain.auto import DUAL_ITERATIONS, FIRST, NODE_LIMIT, PATH_NODES
 from rulefield.inference.chain.prepare import has_large_costs, local_edges, local_edges_vary
 from rulefield.inference.checker import definitions_of
@@ -15,68 +16,114 @@ from rulefield.kernels.lattice.first import first_answers, ready_batch
 from rulefield.problem.chain_rules import ChainProblem
 
 
-@dataclass
-class _SameRules:
-    """Chains whose rules have the same tables and weights."""
+class Chains(NamedTuple):
+    """Potentials of chains that lie one after the other, as kernels read them.
 
-    flat: Flat
+    Chain i has the rows ``offsets[i] : offsets[i + 1]`` of ``unary`` (tokens, m) and the matrices
+    ``steps[i, 0] : steps[i, 1]`` of ``pairwise`` (matrices, m, m), [from, to]: one, or one per step.
+    """
+
+    unary: np.ndarray
+    pairwise: np.ndarray
+    offsets: np.ndarray
+    steps: np.ndarray
+
+    def of(self, some: np.ndarray) -> "Chains":
+        """Return those of the numbers ``some``, ascending."""
+        if len(some) == len(self.steps):
+            return self
+        lengths = np.diff(self.offsets)[some]
+        rows = ranges(self.offsets[some], lengths)
+        return Chains(self.unary[rows], self.pairwise, np.concatenate([[0], np.cumsum(lengths)]), self.steps[some])
+
+
+class Settled(NamedTuple):
+    """What the first levels found of some chains, in arrays: whoever wants labels only pays for nothing else."""
+
+    numbers: np.ndarray
+    """The chains, ascending."""
+    offsets: np.ndarray
+    """Chain ``numbers[i]`` has the labels ``offsets[i] : offsets[i + 1]``."""
+    labels: np.ndarray
+    sure: np.ndarray
+    """Whether the labels are proved best, (chains,); what else is said of the other chains is not to be used."""
+    worth: np.ndarray
+    """Score, objective and bound, (chains, 3)."""
+    effort: np.ndarray
+    """Who settled it, Viterbi passes, search nodes, rules that lowered scores, (chains, 4)."""
+    amounts: np.ndarray
+    """By how much the labels break each rule of ``own``, (chains, rules)."""
     own: Flat
-    numbers: list[int] = field(default_factory=list)
-    flats: list[tuple[Flat, Flat]] = field(default_factory=list)
+
+    def results(self) -> dict[int, Result]:
+        """Answers that are proved, by the number of their chain."""
+        broken = _broken(self.amounts, self.own)
+        cuts, worths, efforts = self.offsets.tolist(), self.worth.tolist(), self.effort.tolist()
+        numbers, found = self.numbers.tolist(), {}
+        for i in np.flatnonzero(self.sure).tolist():
+            score, objective, bound = worths[i]
+            by, passes, nodes, _ = efforts[i]
+            path = self.labels[cuts[i] : cuts[i + 1]]
+            found[numbers[i]] = Result(
+                path, score, objective, bound, Status.optimal, FIRST[by], passes + nodes, broken.get(i, ())
+            )
+        return found
 
 
 def decode_batch(problems: Sequence[ChainProblem], node_limit: int = NODE_LIMIT) -> list[Result | None]:
     """Decode chains under rules as ``auto`` does, as far as its first levels prove the answer; None for the others.
 
-    Duals, prices of automata and paths, and the checker's judgement of each answer, run for all chains with the same rules in
-    three compiled calls that hold no lock. An answer is the one that ``decode`` would give, to the last bit.
+    An answer is the one that ``decode`` would give, to the last bit.
     """
     answers: list[Result | None] = [None] * len(problems)
-    for group in _groups(problems):
-        _solve(problems, group, min(PATH_NODES, node_limit), answers)
+    by_labels: dict[int, list[int]] = {}
+    for number, problem in enumerate(problems):
+        by_labels.setdefault(problem.potentials.n_states, []).append(number)
+    for m, numbers in by_labels.items():
+        given = [problems[number] for number in numbers]
+        rules = [flatten(problem.rules, m) for problem in given]
+        for part in settle(_laid(given), rules, np.arange(len(given)), node_limit):
+            for i, result in part.results().items():
+                answers[numbers[i]] = result
     return answers
 
 
-def _groups(problems: Sequence[ChainProblem]) -> list[_SameRules]:
-    """Chains by their rules' tables; those left out that these calls cannot read."""
-    by_flat: dict[int, _SameRules | None] = {}
-    by_tables: dict[tuple, _SameRules] = {}
-    held = []  # flat forms stay alive, so that their ids stay their own
-    for number, problem in enumerate(problems):
-        n, m = problem.potentials.unary.shape
-        if n == 0 or m == 0:
-            continue
-        own = flatten(problem.rules, m)
-        if id(own) not in by_flat:
-            held.append(own)
-            by_flat[id(own)] = _group_of(own, n, m, by_tables)
-        group = by_flat[id(own)]
-        if group is not None:
-            group.numbers.append(number)
-            group.flats.append((own.together or own, own))
-    return list(by_tables.values())
+def settle(chains: Chains, rules: Sequence[Flat], which: np.ndarray, node_limit: int = NODE_LIMIT) -> list[Settled]:
+    """Send chains through the first levels of ``auto``; chain i has the rules ``rules[which[i]]``.
+
+    Duals, prices of automata and paths, and the checker's judgement of each answer, run for all chains with the same tables
+    in three compiled calls that hold no lock. Chains without tokens, and rules that these calls cannot read, are left out.
+    """
+    settled = []
+    for places in _groups(chains, rules, which):
+        numbers = np.flatnonzero(places[which] & (np.diff(chains.offsets) > 0))
+        if len(numbers):
+            some = [rules[k] for k in which[numbers].tolist()]
+            settled.append(_solve(chains.of(numbers), some, numbers, min(PATH_NODES, node_limit)))
+    return settled
 
 
-def _group_of(own: Flat, n: int, m: int, by_tables: dict[tuple, _SameRules]) -> _SameRules | None:
-    flat = own.together or own
-    if flat.shared.rows_only or has_large_costs(flat, n):
-        return None
-    key = m, id(flat.shared), id(own.shared), flat.tables.weight.tobytes(), own.tables.weight.tobytes()
-    return by_tables.setdefault(key, _SameRules(flat, own))
+def _groups(chains: Chains, rules: Sequence[Flat], which: np.ndarray) -> list[np.ndarray]:
+    """Return which rules have the same tables and weights, (rules,) for each group; none that these calls cannot read."""
+    longest = np.zeros(len(rules), np.int64)
+    np.maximum.at(longest, which, np.diff(chains.offsets))
+    groups: dict[tuple, list[int]] = {}
+    for k, (own, n) in enumerate(zip(rules, longest.tolist())):
+        flat = own.together or own
+        if chains.unary.shape[1] and not flat.shared.rows_only and not has_large_costs(flat, n):
+            key = id(flat.shared), id(own.shared), flat.tables.weight.tobytes(), own.tables.weight.tobytes()
+            groups.setdefault(key, []).append(k)
+    return [np.isin(np.arange(len(rules)), members) for members in groups.values()]
 
 
-def _solve(
-    problems: Sequence[ChainProblem], group: _SameRules, path_nodes: int, answers: list[Result | None]
-) -> None:
-    """Decode the chains of a group, and write the answers that are proved to their places."""
-    flat, own, numbers = group.flat, group.own, group.numbers
-    given = [problems[number].potentials for number in numbers]
-    tokens = np.concatenate([[0], np.cumsum([p.n_steps for p in given])])
-    count, m, rules, own_rules = len(given), given[0].n_states, len(flat.rules), len(own.rules)
-    unary = np.concatenate([p.unary for p in given]).astype(np.float64, copy=False)
-    pairwise, steps = _stacked([p.pairwise_stack for p in given])
-    classes = np.concatenate([f.classes.ravel() for f, _ in group.flats])
-    own_classes = classes if flat is own else np.concatenate([o.classes.ravel() for _, o in group.flats])
+def _solve(chains: Chains, rules: list[Flat], numbers: np.ndarray, path_nodes: int) -> Settled:
+    """Decode chains, each with its rules, whose tables are all the same."""
+    own, flat = rules[0], rules[0].together or rules[0]
+    read = [r.together or r for r in rules]
+    unary, pairwise, tokens, steps = chains
+    count, m, own_rules = len(rules), unary.shape[1], len(own.rules)
+    classes = np.concatenate([r.classes.ravel() for r in read])
+    own_classes = classes if flat is own else np.concatenate([r.classes.ravel() for r in rules])
     places = _places(tokens, steps, flat)
     ready, arriving = unary.copy(), np.empty((int(places[:, 1].max()), m, m))
     offset, right = np.empty(count), np.empty(count, np.bool_)
@@ -85,26 +132,18 @@ def _solve(
     )
     labels, duals = np.zeros(len(unary), np.int64), np.zeros((count, len(flat.caps)))
     values, effort = np.empty((count, 3)), np.empty((count, 4), np.int64)
-    lowered, order = np.empty_like(unary), np.empty((count, rules), np.int64)
-    caps = np.array([f.caps for f, _ in group.flats]).reshape(count, -1)
+    lowered, order = np.empty_like(unary), np.empty((count, len(flat.rules)), np.int64)
+    caps = np.array([r.caps for r in read]).reshape(count, -1)
     first_answers(
         ready, arriving, tokens, places, flat.tables, classes, caps, DUAL_ITERATIONS, path_nodes,
         labels, lowered, duals, order, values, effort,
     )  # fmt: skip
     worth, amounts, sure = np.empty((count, 3)), np.zeros((count, own_rules), np.int64), np.empty(count, np.bool_)
     certify_batch(
-        unary, pairwise, tokens, steps, definitions_of(own), own.tables.weight, own_classes, rules,
+        unary, pairwise, tokens, steps, definitions_of(own), own.tables.weight, own_classes, len(flat.rules),
         labels, offset, values, worth, amounts, sure,
     )  # fmt: skip
-    broken = _broken(amounts, own)
-    cuts, worths, efforts = tokens.tolist(), worth.tolist(), effort.tolist()
-    for i in np.flatnonzero(sure & right).tolist():
-        score, objective, bound = worths[i]
-        by, passes, nodes, _ = efforts[i]
-        path = labels[cuts[i] : cuts[i + 1]]
-        answers[numbers[i]] = Result(
-            path, score, objective, bound, Status.optimal, FIRST[by], passes + nodes, broken.get(i, ())
-        )
+    return Settled(numbers, tokens, labels, sure & right, worth, effort, amounts, own)
 
 
 def _broken(amounts: np.ndarray, own: Flat) -> dict[int, tuple[Breach, ...]]:
@@ -115,6 +154,14 @@ def _broken(amounts: np.ndarray, own: Flat) -> dict[int, tuple[Breach, ...]]:
         rule = own.rules[r]
         found.setdefault(i, []).append(Breach(rule.rule, float(amount), rule.weight * (1.0 if rule.once else amount)))
     return {i: tuple(broken) for i, broken in found.items()}
+
+
+def _laid(problems: Sequence[ChainProblem]) -> Chains:
+    """Lay chains of as many labels one after the other."""
+    given = [problem.potentials for problem in problems]
+    pairwise, steps = _stacked([p.pairwise_stack for p in given])
+    unary = np.concatenate([p.unary for p in given]).astype(np.float64, copy=False)
+    return Chains(unary, pairwise, np.concatenate([[0], np.cumsum([p.n_steps for p in given])]), steps)
 
 
 def _stacked(given: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:

@@ -70,20 +70,37 @@ class AmountReader:
         if len(wrong):
             j = int(wrong[0])
             raise RuleError(f"every token needs a label; {sizes[owner[j]]} tokens have {lengths[j]} labels.")
-        classes = self._classes_of_all(inputs, sizes)
-        flat = _Flat(
-            np.concatenate(
-                [np.asarray(labels, dtype=np.uint64) for labels in labellings] or [np.zeros(0, np.uint64)]
-            ),
-            np.concatenate([[0], np.cumsum(lengths)]).astype(np.uint64),
+        labels = np.concatenate(
+            [np.asarray(labels, dtype=np.uint64) for labels in labellings] or [np.zeros(0, np.uint64)]
+        )
+        flat = self._laid(inputs, sizes, labels, np.concatenate([[0], np.cumsum(lengths)]), owner)
+        done = (threads or Threads(1)).map(
+            lambda some: _sparse(self._part(flat, lengths, some)), self._parts(len(lengths))
+        )
+        return vstack(done, format="csr") if done else csr_matrix((0, self.n_rules))
+
+    def broken(self, inputs: Sequence[Any], labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Whether each labelling breaks any rule, (n,); labelling j of input j is ``labels[offsets[j] : offsets[j + 1]]``."""
+        sizes = np.diff(offsets)
+        flat = self._laid(inputs, sizes, labels.astype(np.uint64), offsets, np.arange(len(sizes)))
+        parts = [self._part(flat, sizes, some).any(axis=1) for some in self._parts(len(sizes))]
+        return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
+
+    def _laid(
+        self, inputs: Sequence[Any], sizes: np.ndarray, labels: np.ndarray, offsets: np.ndarray, owner: np.ndarray
+    ) -> "_Flat":
+        return _Flat(
+            labels,
+            offsets.astype(np.uint64),
             np.concatenate([[0], np.cumsum(sizes)])[owner].astype(np.uint64),
-            np.ascontiguousarray(classes, dtype=np.uint16),
+            np.ascontiguousarray(self._classes_of_all(inputs, sizes), dtype=np.uint16),
             np.uint64(self.m),
         )
+
+    def _parts(self, n: int) -> list[np.ndarray]:
+        """Numbers of labellings whose amounts are held at a time."""
         step = max(1, CELLS_AT_ONCE // max(self.n_rules, 1))
-        parts = [np.arange(low, min(low + step, len(lengths))) for low in range(0, len(lengths), step)]
-        done = (threads or Threads(1)).map(lambda some: self._part(flat, lengths, some), parts)
-        return vstack(done, format="csr") if done else csr_matrix((0, self.n_rules))
+        return [np.arange(low, min(low + step, n)) for low in range(0, n, step)]
 
     def _classes_of_all(self, inputs: Sequence[Any], sizes: np.ndarray) -> np.ndarray:
         """Class of each token of all inputs in each space, (n_spaces, n_tokens)."""
@@ -95,7 +112,8 @@ class AmountReader:
         owner = np.repeat(np.arange(len(sizes)), sizes)
         return np.array([space.joined_classes(owner, meets) for space in self._spaces])
 
-    def _part(self, flat: "_Flat", lengths: np.ndarray, some: np.ndarray) -> csr_matrix:
+    def _part(self, flat: "_Flat", lengths: np.ndarray, some: np.ndarray) -> np.ndarray:
+        """Amounts of some labellings, (len(some), n_rules)."""
         out = np.zeros((len(some), self.n_rules), dtype=np.int32)
         numbers = some.astype(np.uint64)
         if len(self._steps.rule):
@@ -109,7 +127,7 @@ class AmountReader:
                 own = np.zeros((len(here), self.n_rules), dtype=np.int32)
                 _run(flat, self._automata_for(key), numbers[here], own)
                 out[here] += own
-        return _sparse(out)
+        return out
 
     def _automata_for(self, key: int) -> Automata:
         if key not in self._grown:

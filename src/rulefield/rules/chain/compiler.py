@@ -198,6 +198,13 @@ class RuleCompiler:
         """
         return self._reader(inputs, labelings, owner, threads)
 
+    def broken(self, inputs: Sequence[Sequence[Any] | int], labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Whether each of many labellings breaks any rule, (n,), in compiled passes.
+
+        Labellings lie one after the other: that of input j is ``labels[offsets[j] : offsets[j + 1]]``.
+        """
+        return self._reader.broken(inputs, labels, offsets)
+
     @cached_property
     def _reader(self) -> AmountReader:
         spaces, grows, forms = (

@@ -119,10 +119,10 @@ def run_facts(progress: Progress, dual: DualPotentials, node_limit: int) -> None
     """
     facts = Facts.of(progress)
     if facts is not None:
-        _Search(progress, dual, facts).run(node_limit)
+        _FactSearch(progress, dual, facts).run(node_limit)
 
 
-class _Search:
+class _FactSearch:
     """Open nodes, and what is known of those that are closed."""
 
     def __init__(self, progress: Progress, dual: DualPotentials, facts: Facts):

@@ -11,6 +11,7 @@ from rulefield.kernels.lattice.dual import dual_error
 from rulefield.kernels.lattice.lattice import Lattice, fill_ahead
 from rulefield.kernels.lattice.refine import compacted, refine_by_automaton, refine_by_counters
 from rulefield.kernels.lattice.rule_tables import RuleTables
+from rulefield.kernels.lattice.sites import counters_by_label, lattice_sites
 from rulefield.kernels.lattice.terms import most_disputed, worst_term
 from rulefield.kernels.lattice.tighten import tighten
 
@@ -57,13 +58,10 @@ class Relaxation:
         return found
 
     @cached_property
-    def cells(self) -> int:
-        """Cells that a pass of ``tighten`` prices beside the arcs: labels, and steps where they are counted."""
-        tables, n, m = self.tables, self.classes.shape[1], self.n_labels
-        acting = ~tables.local[tables.counter_rule]
-        stepwise = int(np.count_nonzero(acting & (tables.edge_at >= 0)))
-        steps = n - 1 if (tables.counter_classes[acting] > 1).any() else 1
-        return n * m * (1 + int(np.count_nonzero(acting & ~tables.counter_plain))) + stepwise * steps * m * m
+    def by_label(self) -> tuple[np.ndarray, np.ndarray]:
+        """The counters that each label has to do with (see ``counters_by_label``)."""
+        found: tuple[np.ndarray, np.ndarray] = counters_by_label(self.tables, self.n_labels)
+        return found
 
     @property
     def left(self) -> bool:
@@ -111,13 +109,24 @@ class Relaxation:
         self.lattice = compacted(self.lattice, threshold - self.constant)
         n = len(self.lattice.layer) - 1
         self.conflict[:] = 0.0
-        forms = self.lattice, self.tables, self.classes, self.n_labels, free, caps
+        sites = lattice_sites(self.lattice, self.tables, self.classes, self.n_labels, free, *self.by_label)
+        bounds = self.tables.counter_bound
         self.error += float(dual_error(self.tables, self.duals, n, self.constant, threshold))  # of taking charges off
         self.constant, passes = tighten(
-            *forms, self.duals, self.constant, threshold, most_passes, stop, self.conflict
+            self.lattice,
+            sites,
+            bounds,
+            free,
+            caps,
+            self.duals,
+            self.constant,
+            threshold,
+            most_passes,
+            stop,
+            self.conflict,
         )
         self.error += float(dual_error(self.tables, self.duals, n, self.constant, threshold))
-        self.work += passes * (len(self.lattice.arc_to) + self.cells) // ARCS_OF_PASS
+        self.work += (passes * len(self.lattice.arc_to) + len(sites.gain)) // ARCS_OF_PASS
 
     def mischarged(self, labels: np.ndarray, excesses: np.ndarray, amounts: np.ndarray) -> Term:
         """Of the terms left, the one whose true cost most exceeds what the relaxation charges.

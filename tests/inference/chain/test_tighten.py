@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from rulefield import rules as r
+from rulefield.inference.chain import auto
 from rulefield.inference.chain import product as windows
 from rulefield.inference.chain.decode import decode
 from rulefield.inference.chain.dual import Progress, dual_potentials, run_duals
 from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.chain.search.implied import implied_counts, run_implied
-from rulefield.inference.relaxation import Relaxation
 from rulefield.kernels.lattice.dual import path_score
+from rulefield.kernels.lattice.sites import lattice_sites
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -77,7 +78,6 @@ def test_better_duals_lower_the_bound():
 def test_windows_under_better_duals_are_exact(monkeypatch, seed):
     """Every lattice is tightened, however small; the answer is the best of all labellings."""
     monkeypatch.setattr(windows, "TIGHTENED_ARCS", 0)
-    monkeypatch.setattr(Relaxation, "cells", 0)
     problem, progress = begun([*RULES, r.before("a", "c").soft(0.4)], TOKENS, 20 + seed, 1)
     windows.run_product(progress, dual_potentials(progress), 1_000_000)
     assert progress.settled
@@ -124,3 +124,44 @@ def test_what_a_bound_does_not_imply_is_still_read(seed):
     assert len(progress.prepared.flat.rules) > 3
     windows.run_product(progress, dual_potentials(progress), 1_000_000)
     assert progress.objective == pytest.approx(decode(problem, "enumerate").objective)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sites_collect_what_counters_count(seed):
+    """Along every path of a lattice the gains of its sites are the excesses of its labelling."""
+    _, progress = begun(RULES, TOKENS, seed)
+    prepared = progress.prepared
+    relaxation = windows.chain_relaxation(progress, dual_potentials(progress), -np.inf)
+    relaxation.bound(-np.inf)
+    relaxation.add(relaxation.terms[seed], -np.inf, 10_000)
+    lattice, free = relaxation.lattice, relaxation.free
+    sites = lattice_sites(lattice, prepared.tables, prepared.classes, 3, free, *relaxation.by_label)
+    rng = np.random.default_rng(seed)
+    for _ in range(50):
+        node = int(rng.integers(lattice.layer[1]))
+        labels, met = [lattice.label[node]], [sites.start[node]]
+        while len(labels) < len(TOKENS) and lattice.arc_ptr[node] < lattice.arc_ptr[node + 1]:
+            arc = rng.integers(lattice.arc_ptr[node], lattice.arc_ptr[node + 1])
+            node = lattice.arc_to[arc]
+            labels.append(lattice.label[node])
+            met.append(sites.arc[arc])
+        if len(labels) < len(TOKENS):
+            continue  # an end that a hard term forbids
+        tally = -prepared.tables.counter_bound.copy()
+        for site in met:
+            for e in range(sites.ptr[site], sites.ptr[site + 1]):
+                tally[sites.counter[e]] += sites.gain[e]
+        assert (tally == prepared.amounts(np.array(labels))[1])[free].all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_small_programmes_half_way_are_exact(monkeypatch, seed):
+    """HiGHS on what windows leave, asked for whatever the rules are, after nothing but the duals."""
+    monkeypatch.setattr(auto, "MANY_RULES", 0)
+    monkeypatch.setattr(auto, "SMALL_GAP", np.inf)
+    problem, progress = begun([*RULES, r.before("a", "c").soft(0.4)], TOKENS, 60 + seed)
+    auto.STAGES["small_milp"].run(progress, dual_potentials(progress), 6_000_000)
+    best = decode(problem, "enumerate").objective
+    assert progress.objective_bound >= best - 1e-9
+    if progress.settled:
+        assert progress.objective == pytest.approx(best)

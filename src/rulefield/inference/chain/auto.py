@@ -71,6 +71,15 @@ HOPELESS = 0.5
 LONGEST_CALL = 6.0
 """Seconds after which a call of HiGHS is given up where no limit of time was asked for; branchings mostly end it before."""
 
+MANY_RULES = 2
+"""Hard counters per label from which on HiGHS is tried on small windows in the middle: most labels are in several of them."""
+
+SMALL_PARTS, SMALL_GAP = 1_500, 2.0
+"""The most that such a window may leave to decide, and the widest gap (in nats) where a labelling is known."""
+
+SMALL_UNITS, SMALL_SECONDS = 1_500, 20.0
+"""Units of work that each part of such a window is charged with; seconds after which HiGHS gives up at the latest."""
+
 Stage = Callable[[Progress, DualPotentials, int], None]
 """(progress, dual potentials, node_limit): learns more of the problem."""
 
@@ -123,9 +132,15 @@ def _climb(most_nodes: float) -> Stage:
     return run
 
 
-def _neighbors(most_nodes: float) -> Stage:
+def _neighbors(most_nodes: float, portions: int = 1) -> Stage:
+    """Return a search around the best labelling, in portions: the next only where the one before found a better one."""
+
     def run(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
-        run_neighbors(progress, dual, int(min(progress.nodes + most_nodes, node_limit)))
+        for _ in range(portions):
+            before = progress.best
+            run_neighbors(progress, dual, int(min(progress.nodes + most_nodes / portions, node_limit)))
+            if progress.best == before:
+                return
 
     return run
 
@@ -147,6 +162,18 @@ def _windows(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
     if len(progress.labels) >= LONG:
         left, seconds = _left(progress, node_limit, HIGHS_SHARE)
         run_windows(progress, dual, HIGHS_PARTS, left, seconds)
+
+
+def _small(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+    """HiGHS where bounds leave little of a chain, but hard rules tie all of it together, so that their product is large."""
+    prepared = progress.prepared
+    gap, hard = progress.bound - progress.best, np.count_nonzero(np.isinf(prepared.caps))
+    if hard < MANY_RULES * prepared.unary.shape[1] or np.inf > gap > SMALL_GAP:
+        return
+    branchings = _left(progress, node_limit, HIGHS_SHARE)[0]
+    left = progress.deadline.left
+    seconds = SMALL_SECONDS if left is None else HIGHS_SHARE * left
+    run_windows(progress, dual, SMALL_PARTS, branchings, seconds, SMALL_UNITS)
 
 
 def _reduced(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
@@ -185,13 +212,14 @@ STAGES: Engines[Stage] = Engines(
         Engine("medium_product", _product(MEDIUM_WORK), True, _STATES),
         Engine("counts", _counts, False, _COUNTERS),
         Engine("whole_counts", _whole, False, _COUNTERS),
+        Engine("small_milp", _small, True, _ROWS),
         Engine("dive", _dive(WIDTHS[1]), True, _STATES),
         Engine("large_joint", _joint(LARGE_TABLE), False, _STATES),
         Engine("product", _product(MEDIUM_WORK), True, _STATES),
         Engine("climb", _climb(CLIMB_NODES), False, _STATES),
-        Engine("neighbors", _neighbors(NEIGHBOR_NODES), False, _STATES),
+        Engine("neighbors", _neighbors(NEIGHBOR_NODES, 3), False, _STATES),
         Engine("wide_dive", _dive(WIDTHS[2]), True, _STATES),
-        Engine("long_neighbors", _neighbors(NEIGHBOR_NODES), False, _STATES),
+        Engine("long_neighbors", _neighbors(NEIGHBOR_NODES, 3), False, _STATES),
         Engine("long_product", _product(np.inf, PRODUCT_SHARE), True, _STATES),
         Engine("reduced_milp", _reduced, True, _ROWS),
         Engine("long_climb", _climb(CLIMB_NODES), False, _STATES),

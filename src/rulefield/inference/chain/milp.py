@@ -269,12 +269,16 @@ def run_reduced(progress: Progress, dual: DualPotentials, node_limit: int | None
 
 
 def run_windows(
-    progress: Progress, dual: DualPotentials, most_parts: int, node_limit: int | None, seconds: float
+    progress: Progress,
+    dual: DualPotentials,
+    most_parts: int,
+    node_limit: int | None,
+    seconds: float,
+    units: int = UNITS_PER_PART,
 ) -> None:
-    """Solve programmes over the parts of windows below the bound that grow.
+    """Solve programmes over the parts of windows below the bound that grow while at most ``most_parts`` are to be decided.
 
-    They do so while they have at most ``most_parts`` parts to decide about.
-    A window without an optimum lowers the bound to its floor.
+    A window without an optimum lowers the bound to its floor. Each part counts as so many ``units`` of work.
     """
     ends, width = monotonic() + seconds, FIRST_WIDTH
     while not progress.settled:
@@ -288,7 +292,7 @@ def run_windows(
         if parts.choices > most_parts or left <= 0.0:
             return
         excluded = threshold + dual.error if threshold > -np.inf else threshold
-        progress.nodes += UNITS_PER_PART * parts.size
+        progress.nodes += units * parts.size
         _solve_parts(progress, parts, excluded, node_limit, left)
         if not progress.bound < before:
             return

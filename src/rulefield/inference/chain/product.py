@@ -17,7 +17,7 @@ FIRST_WINDOW, FIRST_SHARE, MOST_AT_FIRST = 0.1, 0.1, 0.5
 QUICK_WIDENING, WIDENING = 2.5, 1.5
 """How much wider each window is than the one before: the first where that one cost little."""
 
-LITTLE_WORK = 1_000
+LITTLE_WORK, MUCH_WORK = 1_000, 50_000
 
 MOST_GROWTH, SAFELY = 5.0, 0.7
 """No window is made wider than what should cost so many times the work of the one before, as work grew so far; nor wider than
@@ -41,8 +41,7 @@ ARCS_PER_NODE = 40
 """So many arcs looked at are a unit of work."""
 
 TIGHTENED_ARCS, TIGHTENING_PASSES = 10_000, 8
-"""Lattices of so many arcs, or of as many as there are cells to price, get better duals after every term, in so many passes
-over them."""
+"""Lattices of so many arcs get better duals after every term, in so many passes over them."""
 
 
 def chain_relaxation(progress: Progress, dual: DualPotentials, threshold: float) -> Relaxation:
@@ -79,10 +78,12 @@ def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> No
     ):
         before, last = progress.nodes, progress.best + progress.slack
         allowed = node_limit - before
-        step = _affordable(progress, min(allowed, LARGE_WINDOW_WORK))
+        if progress.window is not None and progress.window[1] > max(allowed, MUCH_WORK) and progress.table is None:
+            return  # windows begin anew: a lower floor costs more than the last one did
+        step = _affordable(progress, allowed)
         if step is None:
             step, allowed = progress.step, min(allowed, WINDOW_WORK)
-        floor = progress.bound - min(step, progress.step)
+        floor = progress.bound - (step if step == progress.bound - progress.best else min(step, progress.step))
         floor = max(floor if floor > lowest else -np.inf, last)
         if search_window(progress, dual, floor, before + allowed):
             if floor == last:
@@ -90,12 +91,14 @@ def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> No
             progress.step = _next_step(progress, floor, progress.nodes - before)
         elif progress.nodes < node_limit and not progress.deadline.over:
             progress.step = min(progress.step, progress.bound - floor) / SHRINKING
+            _learn_growth(progress, floor, progress.nodes - before)
             overflows += 1
 
 
 def _next_step(progress: Progress, floor: float, work: int) -> float:
     """Height of the window after one with this floor that cost this work, which mostly grows by a factor per nat."""
-    before, progress.window = progress.window, (floor, work, 0.0)
+    before = progress.window
+    progress.window = floor, work, 0.0 if before is None else before[2]
     step = progress.step * (QUICK_WIDENING if work < LITTLE_WORK else WIDENING)
     if before is not None and before[0] > floor and work > max(before[1], LITTLE_WORK):
         per_nat = float(np.log(work / max(before[1], 1)) / (before[0] - floor))
@@ -104,12 +107,26 @@ def _next_step(progress: Progress, floor: float, work: int) -> float:
     return float(step)
 
 
+def _learn_growth(progress: Progress, floor: float, work: int) -> None:
+    """Note that a window with this floor costs more than this work: it grows at least so much per nat."""
+    if progress.window is not None and progress.window[0] > floor and work > progress.window[1] >= LITTLE_WORK:
+        above, before, per_nat = progress.window
+        least = float(np.log(work / before) / (above - floor))
+        progress.window = above, before, max(per_nat, least)
+
+
 def _affordable(progress: Progress, allowed: int) -> float | None:
-    """Height of the highest window that should cost no more than a share of what is allowed; None where that is not known."""
+    """Height of the highest window that should cost a share of what is allowed; None where that is not known.
+
+    All that is allowed may go into a window that holds all labellings better than the best one: it is the last.
+    """
     if progress.window is None or progress.window[2] == 0.0:
         return None
     floor, work, per_nat = progress.window
-    step = progress.bound - floor + float(np.log(max(SAFELY * allowed, 1.0) / work)) / per_nat
+    gap = progress.bound - progress.best
+    if allowed > WINDOW_WORK and work * np.exp(min(per_nat * (floor - progress.best), 100.0)) <= allowed:
+        return gap
+    step = progress.bound - floor + float(np.log(max(SAFELY * min(allowed, LARGE_WINDOW_WORK), 1.0) / work)) / per_nat
     return step if step > 0.0 else None
 
 
@@ -161,6 +178,8 @@ def search_window(progress: Progress, dual: DualPotentials, floor: float, node_l
     if relaxation is None:
         return False
     known = [term for term in progress.terms if relaxation.waiting[relaxation.terms.index(term)]]
+    if np.isinf(progress.prepared.caps).any() and progress.window is not None and progress.window[1] > MUCH_WORK:
+        known.clear()  # in large windows conflicts under better duals say more of what is to come next
     known.sort(key=lambda term: (_grows(progress, term), term.states, term.rule))
     while True:
         bound = tightened(progress, relaxation, floor)
@@ -190,7 +209,7 @@ def search_window(progress: Progress, dual: DualPotentials, floor: float, node_l
 def tightened(progress: Progress, relaxation: Relaxation, floor: float) -> float:
     """Return the bound of a lattice; where it is large and hard counters are not exact yet, under better duals."""
     bound, caps = relaxation.bound(floor), progress.prepared.caps
-    if min(bound, floor) == -np.inf or len(relaxation.lattice.arc_to) < max(TIGHTENED_ARCS, relaxation.cells):
+    if min(bound, floor) == -np.inf or len(relaxation.lattice.arc_to) < TIGHTENED_ARCS:
         return bound
     if not np.isinf(caps[relaxation.free]).any():
         return bound

@@ -4,68 +4,66 @@ import numpy as np
 
 from rulefield.kernels.arrays import overwrite
 from rulefield.kernels.jit import kernel
-from rulefield.kernels.lattice.dual import priced
-from rulefield.kernels.lattice.rule_tables import rule_amounts
+from rulefield.kernels.lattice.sites import site_charges
 
 FIRST_PACE, SLOWER, PATIENCE = 0.2, 0.7, 3  # share of Polyak's step; shorter where so many passes brought nothing
 
 
 @kernel
-def charge_all(lattice, charged, moved, edges, sign):
-    """Add what labels (n, m) and, if ``edges``, steps (k, to, from) are charged with to all scores, in place. O(arcs)."""
-    layer, label, arc_ptr, arc_to = lattice.layer, lattice.label, lattice.arc_ptr, lattice.arc_to
-    reach, score, last = lattice.reach, lattice.arc_score, len(moved) - 1
+def charge_all(lattice, sites, charges, sign):
+    """Add ``sign`` times what sites are charged with to all scores, in place. O(arcs)."""
+    layer, arc_ptr, arc_to = lattice.layer, lattice.arc_ptr, lattice.arc_to
+    reach, score = lattice.reach, lattice.arc_score
     for i in range(layer[1]):
-        reach[i] += sign * charged[0, label[i]]
+        reach[i] += sign * charges[sites.start[i]]
     for i in range(layer[1], len(reach)):
         reach[i] = -np.inf
-    for t in range(1, len(layer) - 1):
-        step = min(t - 1, last)
-        for i in range(layer[t - 1], layer[t]):
-            for a in range(arc_ptr[i], arc_ptr[i + 1]):
-                j = arc_to[a]
-                charge = charged[t, label[j]]
-                if edges:
-                    charge += moved[step, label[j], label[i]]
-                score[a] += sign * charge
-                reach[j] = max(reach[j], reach[i] + score[a])
+    for i in range(layer[-2]):
+        for a in range(arc_ptr[i], arc_ptr[i + 1]):
+            score[a] += sign * charges[sites.arc[a]]
+            reach[arc_to[a]] = max(reach[arc_to[a]], reach[i] + score[a])
 
 
 @kernel
-def charged_path(lattice, charged, moved, edges, ahead, following, labels):
-    """Return the score of the best path under charges and fill its labels; -inf where there is none. O(arcs).
+def charged_path(lattice, sites, charges, ahead, following):
+    """Return the score of the best path under charges and its first node; -inf and -1 where there is none. O(arcs).
 
-    ``ahead`` (nodes,), here with a node's own charge, and ``following`` (nodes,) are filled on the way.
+    ``ahead`` (nodes,) and ``following`` (nodes,), the best arc from each node, are filled on the way.
     """
-    layer, label, arc_ptr, arc_to = lattice.layer, lattice.label, lattice.arc_ptr, lattice.arc_to
-    reach, score = lattice.reach, lattice.arc_score
-    n, last = len(layer) - 1, len(moved) - 1
-    for i in range(layer[n - 1], layer[n]):
-        ahead[i] = charged[n - 1, label[i]]
-    for back in range(n - 1):
-        t = n - 2 - back
-        step = min(t, last)
-        for i in range(layer[t], layer[t + 1]):
-            top, best = -np.inf, np.int64(-1)
-            for a in range(arc_ptr[i], arc_ptr[i + 1]):
-                j = arc_to[a]
-                total = score[a] + ahead[j]
-                if edges:
-                    total += moved[step, label[j], label[i]]
-                if total > top:
-                    top, best = total, j
-            ahead[i] = top + charged[t, label[i]]
-            following[i] = best
-    top, node = -np.inf, np.int64(-1)
+    layer, arc_ptr, arc_to = lattice.layer, lattice.arc_ptr, lattice.arc_to
+    score, of_arc = lattice.arc_score, sites.arc
+    last = layer[-2]
+    for i in range(last, layer[-1]):
+        ahead[i] = 0.0
+    for back in range(last):
+        i = last - 1 - back
+        top, best = -np.inf, np.int64(-1)
+        for a in range(arc_ptr[i], arc_ptr[i + 1]):
+            total = score[a] - charges[of_arc[a]] + ahead[arc_to[a]]
+            if total > top:
+                top, best = total, a
+        ahead[i] = top
+        following[i] = best
+    top, first = -np.inf, np.int64(-1)
     for i in range(layer[1]):
-        if reach[i] + ahead[i] > top:
-            top, node = reach[i] + ahead[i], i
-    if node >= 0:
-        labels[0] = label[node]
-        for t in range(1, n):
-            node = following[node]
-            labels[t] = label[node]
-    return top
+        total = lattice.reach[i] - charges[sites.start[i]] + ahead[i]
+        if total > top:
+            top, first = total, i
+    return top, first
+
+
+@kernel
+def path_excesses(lattice, sites, bounds, first, following, excesses):
+    """Fill how far the path from node ``first`` is above the bound of each counter (counters,)."""
+    for c in range(len(excesses)):
+        excesses[c] = -bounds[c]
+    site, node = sites.start[first], first
+    for t in range(len(lattice.layer) - 1):
+        for e in range(sites.ptr[site], sites.ptr[site + 1]):
+            excesses[sites.counter[e]] += sites.gain[e]
+        if t < len(lattice.layer) - 2:
+            arc = following[node]
+            site, node = sites.arc[arc], lattice.arc_to[arc]
 
 
 @kernel
@@ -84,7 +82,7 @@ def step_duals(now, excesses, free, caps, size):
 
 
 @kernel
-def tighten(lattice, tables, classes, m, free, caps, duals, constant, goal, most_passes, stop, conflict):
+def tighten(lattice, sites, bounds, free, caps, duals, constant, goal, most_passes, stop, conflict):
     """Lower the best path of a lattice towards ``goal`` by better duals of the counters that are ``free``.
 
     Minimises D(lambda) = max over paths of score(y) - lambda'(tally(y) - bound) over 0 <= lambda <= caps by subgradient steps
@@ -98,25 +96,21 @@ def tighten(lattice, tables, classes, m, free, caps, duals, constant, goal, most
     (constant, passes)
         What is now added to every score.
     """
-    n, nodes = len(lattice.layer) - 1, len(lattice.label)
-    edges = False
+    nodes, charges = len(lattice.label), np.empty(len(sites.ptr) - 1)
+    site_charges(sites, duals, charges)
+    charge_all(lattice, sites, charges, 1.0)
     for c in range(len(duals)):
-        edges = edges or (free[c] and tables.edge_at[c] >= 0)
-    nothing, no_step = np.zeros((n, m)), np.zeros((1, m, m))
-    charged, moved = priced(nothing, no_step, tables, classes, duals)
-    charge_all(lattice, charged, moved, edges, -1.0)
-    for c in range(len(duals)):
-        constant -= duals[c] * tables.counter_bound[c]
-    now, labels = duals.copy(), np.zeros(n, np.int64)
+        constant -= duals[c] * bounds[c]
+    now, excesses = duals.copy(), np.zeros(len(duals), np.int64)
     ahead, following = np.empty(nodes), np.zeros(nodes, np.int64)
-    amounts, excesses = np.zeros(len(tables.weight), np.int64), np.zeros(len(duals), np.int64)
     bound, pace, still, passes = np.inf, FIRST_PACE, 0, 0
     while passes < most_passes and not stop[0]:
         passes += 1
-        charged, moved = priced(nothing, no_step, tables, classes, now)
-        value = charged_path(lattice, charged, moved, edges, ahead, following, labels) + constant
+        site_charges(sites, now, charges)
+        value, first = charged_path(lattice, sites, charges, ahead, following)
+        value += constant
         for c in range(len(now)):
-            value += now[c] * tables.counter_bound[c]
+            value += now[c] * bounds[c]
         still += 1
         if value < bound:
             bound, still = value, 0
@@ -125,13 +119,14 @@ def tighten(lattice, tables, classes, m, free, caps, duals, constant, goal, most
             break
         if still >= PATIENCE:
             pace, still = SLOWER * pace, 0
-        rule_amounts(tables, classes, labels, m, amounts, excesses)
+        path_excesses(lattice, sites, bounds, first, following, excesses)
         for c in range(len(now)):
-            conflict[c] += abs(excesses[c])
+            if free[c]:
+                conflict[c] += abs(excesses[c])
         if not step_duals(now, excesses, free, caps, pace * (value - goal)):
             break
-    charged, moved = priced(nothing, no_step, tables, classes, duals)
-    charge_all(lattice, charged, moved, edges, 1.0)
+    site_charges(sites, duals, charges)
+    charge_all(lattice, sites, charges, -1.0)
     for c in range(len(duals)):
-        constant += duals[c] * tables.counter_bound[c]
+        constant += duals[c] * bounds[c]
     return constant, passes

@@ -34,6 +34,9 @@ MOST_NODES = 2_500_000
 
 MOST_OVERFLOWS = 6
 
+UNFINISHED = 4.0
+"""A window that overflowed is taken to cost so many times the work that went into it."""
+
 FEW_STATES, LITTLE_GROWTH = 8, 1.2
 """Small automata that made a lattice grow by no more come before all other terms: they sharpen its bounds and cost little."""
 
@@ -111,7 +114,7 @@ def _learn_growth(progress: Progress, floor: float, work: int) -> None:
     """Note that a window with this floor costs more than this work: it grows at least so much per nat."""
     if progress.window is not None and progress.window[0] > floor and work > progress.window[1] >= LITTLE_WORK:
         above, before, per_nat = progress.window
-        least = float(np.log(work / before) / (above - floor))
+        least = float(np.log(UNFINISHED * work / before) / (above - floor))
         progress.window = above, before, max(per_nat, least)
 
 
@@ -124,7 +127,7 @@ def _affordable(progress: Progress, allowed: int) -> float | None:
         return None
     floor, work, per_nat = progress.window
     gap = progress.bound - progress.best
-    if allowed > WINDOW_WORK and work * np.exp(min(per_nat * (floor - progress.best), 100.0)) <= allowed:
+    if allowed > WINDOW_WORK and work * np.exp(min(per_nat * (floor - progress.best), 100.0)) <= SAFELY * allowed:
         return gap
     step = progress.bound - floor + float(np.log(max(SAFELY * min(allowed, LARGE_WINDOW_WORK), 1.0) / work)) / per_nat
     return step if step > 0.0 else None

@@ -40,7 +40,7 @@ def warm() -> None:
     for seed in range(3):
         for engine in ("auto", "product", "paths", "reduced_milp"):
             decode(compiled(plain(rules, 3, 8, seed)), engine)
-    for family, engine in (("before_soft_small", "auto"), ("precedences_mixed", "auto")):
+    for family, engine in (("before_soft_small", "auto"), ("precedences_mixed", "auto"), ("exactly_6_of_12", "auto")):
         decode(compiled(FAMILIES[family](99)[0]), engine)
 
 

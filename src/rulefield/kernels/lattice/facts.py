@@ -119,7 +119,7 @@ def _move(step, fixed, switch, has, times, at, some, try_only):
 @kernel
 def facts_dual(
     unary, arriving, cell_ptr, cell_fact, wanted, rule_ptr, low, high, weight, fixed,
-    at, some, iterations, goal, labels, switch,
+    at, some, iterations, goal, stop, labels, switch,
 ):  # fmt: skip
     """Lower the bound by Polyak's steps towards ``goal``, and end where it is reached.
 
@@ -133,6 +133,8 @@ def facts_dual(
         The facts of each rule; ``low``, ``high`` and ``weight`` are of rules, ``wanted`` and ``fixed`` of facts.
     at, some : (facts, n) and (facts,)
         Multipliers to begin with, then those of the best bound.
+    stop : (1,) bool
+        A flag that is raised when the time is over.
     labels, switch
         The labelling and the switches of the best bound.
 
@@ -175,7 +177,7 @@ def facts_dual(
             pace, still = 0.7 * pace, 0
         _touched(path, m, cell_ptr, cell_fact, has, times)
         square = _move(0.0, fixed, set_to, has, times, now_at, now_some, True)
-        if square == 0.0 or goal == -np.inf:
+        if square == 0.0 or goal == -np.inf or stop[0]:
             return bound, iteration
         _move(pace * (value - goal) / square, fixed, set_to, has, times, now_at, now_some, False)
     return bound, iterations

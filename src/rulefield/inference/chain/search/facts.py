@@ -119,25 +119,26 @@ def run_facts(progress: Progress, dual: DualPotentials, node_limit: int) -> None
     """
     facts = Facts.of(progress)
     if facts is not None:
-        _FactSearch(progress, dual, facts).run(node_limit)
+        _FactSearch(progress, dual, facts, node_limit).run()
 
 
 class _FactSearch:
     """Open nodes, and what is known of those that are closed."""
 
-    def __init__(self, progress: Progress, dual: DualPotentials, facts: Facts):
-        self.progress, self.dual, self.facts = progress, dual, facts
+    def __init__(self, progress: Progress, dual: DualPotentials, facts: Facts, node_limit: int):
+        self.progress, self.dual, self.facts, self.node_limit = progress, dual, facts, node_limit
         n, m = dual.unary.shape
         self.units = 1 + n * (m * m + len(facts.wanted)) // ARCS_PER_UNIT
         self.closed = -np.inf
         self.open: list[tuple[float, int, np.ndarray, np.ndarray, np.ndarray]] = []
         self.made = 0
 
-    def run(self, node_limit: int) -> None:
+    def run(self) -> None:
+        """Branch until nothing is open, or a limit is met; what is left open bounds the problem."""
         count, n = len(self.facts.wanted), len(self.dual.unary)
         self._add(np.full(count, OPEN), np.zeros((count, n)), np.zeros(count), FIRST_PASSES)
         progress = self.progress
-        while self.open and progress.nodes < node_limit and not progress.deadline.over:
+        while self.open and progress.nodes < self.node_limit and not progress.deadline.over:
             bound, _, fixed, at, some = heappop(self.open)
             if -bound <= progress.best + progress.slack:
                 self.closed = max(self.closed, -bound)
@@ -174,13 +175,14 @@ class _FactSearch:
 
     def _lower(self, fixed: np.ndarray, at: np.ndarray, some: np.ndarray, passes: int, goal: float) -> float:
         """Take dual steps towards a goal, offer what they find; return the bound, -inf where nothing is left."""
-        dual, facts = self.dual, self.facts
+        dual, facts, progress = self.dual, self.facts, self.progress
+        passes = max(1, min(passes, (self.node_limit - progress.nodes) // self.units))
         labels, switch = np.zeros(len(dual.unary), np.int64), np.zeros(len(fixed), np.int64)
         bound, used = facts_dual(
             dual.unary, dual.arriving, facts.cell_ptr, facts.cell_fact, facts.wanted, facts.rule_ptr, facts.low,
-            facts.high, facts.weight, fixed, at, some, passes, goal, labels, switch,
+            facts.high, facts.weight, fixed, at, some, passes, goal, progress.deadline.stop, labels, switch,
         )  # fmt: skip
-        self.progress.nodes += UNITS_PER_NODE + int(used) * self.units
+        progress.nodes += UNITS_PER_NODE + int(used) * self.units
         if bound > -np.inf:
             self._offer(labels, switch)
         return float(bound)

@@ -118,6 +118,8 @@ def descend(search: Search, rounds: int = ROUNDS, progress: float = 0.0, deadlin
         if search.is_open:
             _stage(search, 1, 0.0)
         return
+    if search.value > -np.inf and monotonic() > deadline:
+        return
     target = search.rounds + rounds
     large = search.network.n_nodes > MANY_NODES
     stage, least = (SHORT_STAGE, GAP_PROGRESS) if large else (STAGE, 0.0)

@@ -7,6 +7,7 @@ import numpy as np
 from rulefield.inference.graph.automata import GraphAutomaton
 from rulefield.inference.graph.parts import GraphParts
 from rulefield.kernels.graph.order import breadth_first
+from rulefield.kernels.graph.pair_maps import fill_pair_maps
 from rulefield.kernels.graph.sweep import Messages, Net, Scores
 from rulefield.problem.graph import GraphPotentials
 
@@ -216,19 +217,11 @@ def _pair_maps(
 ) -> tuple[np.ndarray, np.ndarray]:
     """For each of the problem's pair scores: its place among the network's, or (loops) among the problem's unary."""
     i, j = p.edges[:, 0], p.edges[:, 1]
-    edge = np.repeat(np.arange(len(p.edges)), np.diff(p.pairwise_offset))
-    inside = np.arange(len(p.pairwise)) - p.pairwise_offset[edge]
-    label_i, label_j = inside // sizes[j][edge], inside % sizes[j][edge]
-    loop = i == j
     found = np.searchsorted(keys, np.minimum(i, j) * len(sizes) + np.maximum(i, j))
-    place = index[np.where(loop, 0, found)] if len(index) else np.zeros(len(i), np.int64)
-    flipped = (rank[i] > rank[j])[edge]
-    low = np.where(flipped, label_j, label_i)
-    high = np.where(flipped, label_i, label_j)
-    wide = np.where(rank[i] > rank[j], sizes[i], sizes[j])[edge]
-    pair_to = np.where(loop[edge], -1, pair_at[place][edge] + low * wide + high)
-    diagonal = loop[edge] & (label_i == label_j)
-    loop_to = np.where(diagonal, _pointers(sizes)[i][edge] + label_i, -1)
+    place = index[np.where(i == j, 0, found)] if len(index) else np.zeros(len(i), np.int64)
+    base = np.where(i == j, -1, np.asarray(pair_at, dtype=np.int64)[place])
+    pair_to, loop_to = np.empty(len(p.pairwise), np.int64), np.empty(len(p.pairwise), np.int64)
+    fill_pair_maps(i, j, sizes.astype(np.int64), rank[i] > rank[j], base, _pointers(sizes), pair_to, loop_to)
     return pair_to, loop_to
 
 

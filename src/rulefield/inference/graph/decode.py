@@ -91,10 +91,11 @@ def decode_graph(
 def _lazily(
     problem: GraphProblem, node_limit: int, seconds: float | None, warm_start: np.ndarray | None = None
 ) -> Answer:
-    """Solve without logic factors, and with all of them only where the answer breaks one.
+    """Solve without logic factors, and with all of them only where the answer breaks one or is not proved.
 
     Leaving factors out can only raise the optimum, so an optimum that breaks none of them is the optimum of the whole
-    problem; the plain problem is many times cheaper.
+    problem; the plain problem is many times cheaper. It gets a tenth of the search, so that one which cannot be proved
+    does not cost twice; its labelling is where the whole begins.
     """
     if problem.logic.n_factors == 0:
         return auto_graph(problem, node_limit, seconds, warm_start)

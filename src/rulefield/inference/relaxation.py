@@ -20,7 +20,7 @@ Prices = tuple[np.ndarray, np.ndarray, float]
 
 UNLIMITED = 1 << 60
 
-ARCS_OF_PASS = 6
+ARCS_OF_PASS = 4
 """A pass of ``tighten`` over so many arcs costs about as much as looking at one while refining."""
 
 _NO_PRICES: Prices = np.zeros((0, 0)), np.zeros((0, 0), np.int64), 0.0

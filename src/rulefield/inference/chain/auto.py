@@ -6,7 +6,7 @@ import numpy as np
 
 from rulefield.inference.chain.dual import DualPotentials, Progress, dual_potentials, run_duals
 from rulefield.inference.chain.milp import run_reduced, run_windows
-from rulefield.inference.chain.product import run_product
+from rulefield.inference.chain.product import run_last_window, run_product
 from rulefield.inference.chain.search.climb import run_climb
 from rulefield.inference.chain.search.columns import MOST_PROOF_PASSES, prove_infeasible, tighten_dual
 from rulefield.inference.chain.search.counts import run_counts
@@ -20,7 +20,7 @@ from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.limits import deadline
 from rulefield.kernels.lattice.first import BY_DUALS, BY_PATHS, BY_VITERBI, OPEN
 
-NODE_LIMIT = 6_000_000
+NODE_LIMIT = 5_500_000
 """Units of work that one problem may cost, by default: about ten seconds."""
 
 NODES_PER_BRANCHING = 50_000
@@ -50,6 +50,9 @@ NEIGHBOR_NODES = 600_000
 FACTS_SHARE = 0.3
 """Of all nodes, what branching on facts may use."""
 
+CLOSE, LAST_SHARE = 4.0, 0.9
+"""Nats between the bound and a labelling that all better ones are looked for at once; share of the work left for that."""
+
 PRODUCT_SHARE = 0.9
 """Of all nodes, what the product may use; the rest is for HiGHS and for the last climb."""
 
@@ -74,10 +77,10 @@ LONGEST_CALL = 6.0
 MANY_RULES = 2
 """Hard counters per label from which on HiGHS is tried on small windows in the middle: most labels are in several of them."""
 
-SMALL_PARTS, SMALL_GAP = 1_500, 2.0
+SMALL_PARTS, SMALL_GAP = 1_000, 2.0
 """The most that such a window may leave to decide, and the widest gap (in nats) where a labelling is known."""
 
-SMALL_UNITS, SMALL_SECONDS = 1_500, 20.0
+SMALL_UNITS, SMALL_SECONDS = 2_000, 20.0
 """Units of work that each part of such a window is charged with; seconds after which HiGHS gives up at the latest."""
 
 Stage = Callable[[Progress, DualPotentials, int], None]
@@ -119,6 +122,17 @@ def _dive(width: int) -> Stage:
 def _product(most_nodes: float, share: float = 1.0) -> Stage:
     def run(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
         run_product(progress, dual, int(min(progress.nodes + most_nodes, share * node_limit)))
+
+    return run
+
+
+def _last_window(share: float) -> Stage:
+    """Return a search of all that can beat a labelling that is close to the bound, for a share of the work left."""
+
+    def run(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+        if progress.bound - progress.best <= CLOSE:
+            left = max(node_limit - progress.nodes, 0)
+            run_last_window(progress, dual, int(progress.nodes + share * left))
 
     return run
 
@@ -206,9 +220,9 @@ STAGES: Engines[Stage] = Engines(
         Engine("farkas", _farkas(MOST_PROOF_PASSES), False, _COUNTERS),
         Engine("joint", _joint(SMALL_TABLE), False, _STATES),
         Engine("short_dive", _dive(WIDTHS[0]), True, _STATES),
+        Engine("implied", _implied, False, _COUNTERS),
         Engine("columns", _columns, False, _COUNTERS),
         Engine("windows_milp", _windows, True, _ROWS),
-        Engine("implied", _implied, False, _COUNTERS),
         Engine("medium_product", _product(MEDIUM_WORK), True, _STATES),
         Engine("counts", _counts, False, _COUNTERS),
         Engine("whole_counts", _whole, False, _COUNTERS),
@@ -220,6 +234,7 @@ STAGES: Engines[Stage] = Engines(
         Engine("neighbors", _neighbors(NEIGHBOR_NODES, 3), False, _STATES),
         Engine("wide_dive", _dive(WIDTHS[2]), True, _STATES),
         Engine("long_neighbors", _neighbors(NEIGHBOR_NODES, 3), False, _STATES),
+        Engine("last_product", _last_window(LAST_SHARE), True, _STATES),
         Engine("long_product", _product(np.inf, PRODUCT_SHARE), True, _STATES),
         Engine("reduced_milp", _reduced, True, _ROWS),
         Engine("long_climb", _climb(CLIMB_NODES), False, _STATES),

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 FIRST_WIDTH, WIDENING = 0.2, 3.0
 """Nats of the first window below the bound, and how much wider each is than the one before."""
 
+NEARLY_ALL = 2.0
+"""Where all that is open is at most so many times what is in a window, the window is left out."""
+
 UNITS_PER_PART = 20
 """Units of work that a part of a window is charged with."""
 
@@ -278,16 +281,18 @@ def run_windows(
 ) -> None:
     """Solve programmes over the parts of windows below the bound that grow while at most ``most_parts`` are to be decided.
 
-    A window without an optimum lowers the bound to its floor. Each part counts as so many ``units`` of work.
+    A window without an optimum lowers the bound to its floor; the one that holds all that can beat a known labelling is the
+    last, and comes as soon as it is hardly larger. Each part counts as so many ``units`` of work.
     """
     ends, width = monotonic() + seconds, FIRST_WIDTH
     while not progress.settled:
-        before = progress.bound
-        least = progress.best + progress.slack
+        before, least = progress.bound, progress.best + progress.slack
         threshold = max(before - width, least)
         parts = open_parts(progress.prepared, dual, threshold)
-        if threshold > least and parts.size == open_parts(progress.prepared, dual, least).size:
-            threshold = least  # the window holds all that is open
+        if threshold > least:
+            last = open_parts(progress.prepared, dual, least)
+            if last.size == parts.size or (least > -np.inf and last.choices <= NEARLY_ALL * parts.choices):
+                threshold, parts = least, last
         left = ends - monotonic()
         if parts.choices > most_parts or left <= 0.0:
             return

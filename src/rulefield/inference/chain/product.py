@@ -98,6 +98,15 @@ def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> No
             overflows += 1
 
 
+def run_last_window(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+    """Look through all that can beat the best labelling, at once.
+
+    Where that is a good one this often costs less than the windows on the way there: a lattice first grows by every term,
+    but from some term on it shrinks, which the cost of windows with higher floors does not tell.
+    """
+    search_window(progress, dual, progress.best + progress.slack, node_limit, anew=True)
+
+
 def _next_step(progress: Progress, floor: float, work: int) -> float:
     """Height of the window after one with this floor that cost this work, which mostly grows by a factor per nat."""
     before = progress.window
@@ -158,7 +167,7 @@ def open_relaxation(progress: Progress, dual: DualPotentials, floor: float, node
         table = progress.table = make_table(progress, dual, table.rules, np.inf) or table
     left = max(node_limit - progress.nodes, 0)
     done, lattice = table.lattice(floor, MOST_NODES, ARCS_PER_NODE * left)
-    progress.nodes += len(lattice.arc_to) // ARCS_PER_NODE
+    progress.nodes += len(lattice.label) * progress.prepared.unary.shape[1] // ARCS_PER_NODE  # arcs looked at
     if not done:
         return None
     prepared = progress.prepared
@@ -171,21 +180,24 @@ def open_relaxation(progress: Progress, dual: DualPotentials, floor: float, node
     return found
 
 
-def search_window(progress: Progress, dual: DualPotentials, floor: float, node_limit: int) -> bool:
+def search_window(
+    progress: Progress, dual: DualPotentials, floor: float, node_limit: int, anew: bool = False
+) -> bool:
     """Add terms until no path beats the floor; False where a limit is met.
 
-    Terms already known to matter come first: those that hardly made lattices grow, then those with few states. On return
-    the bound is the floor (or the best value, where that is higher).
+    Terms already known to matter come first (not so ``anew``): those that hardly made lattices grow, then those with few
+    states. On return the bound is the floor (or the best value, where that is higher).
     """
     relaxation = open_relaxation(progress, dual, floor, node_limit)
     if relaxation is None:
         return False
     known = [term for term in progress.terms if relaxation.waiting[relaxation.terms.index(term)]]
-    if np.isinf(progress.prepared.caps).any() and progress.window is not None and progress.window[1] > MUCH_WORK:
+    large = anew or (progress.window is not None and progress.window[1] > MUCH_WORK)
+    if np.isinf(progress.prepared.caps).any() and large:
         known.clear()  # in large windows conflicts under better duals say more of what is to come next
     known.sort(key=lambda term: (_grows(progress, term), term.states, term.rule))
     while True:
-        bound = tightened(progress, relaxation, floor)
+        bound = tightened(progress, relaxation, floor, 0 if anew else TIGHTENED_ARCS)
         error = relaxation.error + (dual.error if progress.table is None else progress.table.error)
         if bound == -np.inf:
             progress.bound = min(progress.bound, floor + error if floor > -np.inf else floor)
@@ -209,10 +221,10 @@ def search_window(progress: Progress, dual: DualPotentials, floor: float, node_l
         progress.terms[term] = max(len(relaxation.lattice.label) / size, progress.terms.get(term, 0.0))
 
 
-def tightened(progress: Progress, relaxation: Relaxation, floor: float) -> float:
-    """Return the bound of a lattice; where it is large and hard counters are not exact yet, under better duals."""
+def tightened(progress: Progress, relaxation: Relaxation, floor: float, arcs: int = TIGHTENED_ARCS) -> float:
+    """Return the bound of a lattice; where it has so many arcs and hard counters are not exact yet, under better duals."""
     bound, caps = relaxation.bound(floor), progress.prepared.caps
-    if min(bound, floor) == -np.inf or len(relaxation.lattice.arc_to) < TIGHTENED_ARCS:
+    if min(bound, floor) == -np.inf or len(relaxation.lattice.arc_to) < arcs:
         return bound
     if not np.isinf(caps[relaxation.free]).any():
         return bound

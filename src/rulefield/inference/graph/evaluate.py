@@ -248,6 +248,8 @@ def _check_bound(answer: Answer, worth: Worth) -> None:
 def check_scores(potentials: GraphPotentials) -> None:
     """Raise where a score is NaN, +inf (only -inf has a meaning: forbidden) or too large to be summed."""
     for name, values in (("unary", potentials.unary), ("pairwise", potentials.pairwise)):
+        if len(values) and values.min() >= -LARGEST and values.max() <= LARGEST:
+            continue  # the rest makes copies of what may be large
         wrong = ~(np.abs(values) <= LARGEST) & (values != -np.inf)
         if wrong.any():
             place = int(np.flatnonzero(wrong)[0])

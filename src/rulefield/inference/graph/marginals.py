@@ -20,6 +20,7 @@ from rulefield.inference.graph.evaluate import check_scores
 from rulefield.inference.graph.network import Network, build_network, lengths
 from rulefield.inference.graph.parts import GraphParts
 from rulefield.kernels.graph.bp import bp, bp_beliefs
+from rulefield.kernels.graph.pair_maps import fetch_pairs
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 METHODS = ("auto", "exact", "tree_reweighted", "loopy")
@@ -165,10 +166,8 @@ def _to_problem(
     """Marginals in the order of the problem's scores; parallel edges share theirs, a loop has its node's."""
     nodes = np.empty_like(node)
     nodes[network.unary_from] = node
-    pairs = np.zeros(len(potentials.pairwise))
-    kept, loop = network.pair_to >= 0, network.loop_to >= 0
-    pairs[kept] = edge[network.pair_to[kept]]
-    pairs[loop] = nodes[network.loop_to[loop]]
+    pairs = np.empty(len(potentials.pairwise))
+    fetch_pairs(network.places, nodes, edge, pairs)
     return nodes, pairs
 
 

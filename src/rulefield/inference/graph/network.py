@@ -7,7 +7,7 @@ import numpy as np
 from rulefield.inference.graph.automata import GraphAutomaton
 from rulefield.inference.graph.parts import GraphParts
 from rulefield.kernels.graph.order import breadth_first
-from rulefield.kernels.graph.pair_maps import fill_pair_maps
+from rulefield.kernels.graph.pair_maps import PairPlaces, pour_pairs
 from rulefield.kernels.graph.sweep import Messages, Net, Scores
 from rulefield.problem.graph import GraphPotentials
 
@@ -25,8 +25,10 @@ class Network:
         The problem's node at each place of the network.
     is_forest : bool
         No loops and no automata: one round of sweeps is exact.
-    unary_from, pair_to, loop_to : ndarray of int64
-        Where the problem's scores go (so that new scores can be poured into the same structure).
+    unary_from : ndarray of int64
+        The problem's score of each label of the network.
+    places : PairPlaces
+        Where the problem's pair scores go (so that new ones can be poured into the same structure).
     fixed : Scores
         What rules add to nodes and edges.
     """
@@ -36,8 +38,7 @@ class Network:
     order: np.ndarray
     is_forest: bool
     unary_from: np.ndarray
-    pair_to: np.ndarray
-    loop_to: np.ndarray
+    places: PairPlaces
     fixed: Scores
 
     @property
@@ -65,14 +66,9 @@ class Network:
 
     def pour(self, p: GraphPotentials) -> "Network":
         """Return the same structure with other scores on the same graph (auxiliary variables are nodes)."""
-        unary = p.unary.copy()
-        inside = self.loop_to >= 0
-        np.add.at(unary, self.loop_to[inside], p.pairwise[inside])
-        kept = self.pair_to >= 0
-        pairwise = np.bincount(self.pair_to[kept], weights=p.pairwise[kept], minlength=len(self.fixed.pairwise))
-        scores = self.fixed._replace(
-            unary=unary[self.unary_from] + self.fixed.unary, pairwise=pairwise + self.fixed.pairwise
-        )
+        unary, pairwise = p.unary.copy(), self.fixed.pairwise.copy()
+        pour_pairs(self.places, p.pairwise, unary, pairwise)
+        scores = self.fixed._replace(unary=unary[self.unary_from] + self.fixed.unary, pairwise=pairwise)
         return replace(self, scores=scores)
 
 
@@ -108,16 +104,17 @@ def _compile(parts: GraphParts) -> Network:
     net = _structure(sizes[order], ends, [_ranked(m, rank) for m in large])
     pair_at = _pointers(np.prod(sizes[order][ends], axis=1))
     unary_from = _unary_from(sizes, order)
-    pair_to, loop_to = _pair_maps(p, sizes, rank, keys, index, pair_at)
+    places = _pair_places(p, sizes, rank, keys, index, pair_at)
     fixed = _fixed_scores(made, sizes, rank, keys, index, net, pair_at, is_forest)
-    return Network(net, fixed, order, is_forest, unary_from, pair_to, loop_to, fixed)
+    return Network(net, fixed, order, is_forest, unary_from, places, fixed)
 
 
 def _edge_keys(edges: np.ndarray, extra: list[np.ndarray], n: int) -> np.ndarray:
     """Distinct unordered pairs of different nodes, as low * n + high, sorted."""
     both = np.concatenate([edges, np.array(extra, dtype=np.int64).reshape(-1, 2)])
     both = both[both[:, 0] != both[:, 1]]
-    return np.unique(both.min(axis=1) * n + both.max(axis=1))
+    keys = np.sort(both.min(axis=1) * n + both.max(axis=1))
+    return keys[np.diff(keys, prepend=-1) > 0]
 
 
 def _order(keys: np.ndarray, sizes: np.ndarray, large: list[GraphAutomaton]) -> tuple[np.ndarray, bool]:
@@ -212,17 +209,15 @@ def _unary_from(sizes: np.ndarray, order: np.ndarray) -> np.ndarray:
     return start[owner] + label
 
 
-def _pair_maps(
+def _pair_places(
     p: GraphPotentials, sizes: np.ndarray, rank: np.ndarray, keys: np.ndarray, index: np.ndarray, pair_at: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """For each of the problem's pair scores: its place among the network's, or (loops) among the problem's unary."""
-    i, j = p.edges[:, 0], p.edges[:, 1]
+) -> PairPlaces:
+    """Find the network's table of each of the problem's edges."""
+    i, j = np.ascontiguousarray(p.edges.T)
     found = np.searchsorted(keys, np.minimum(i, j) * len(sizes) + np.maximum(i, j))
     place = index[np.where(i == j, 0, found)] if len(index) else np.zeros(len(i), np.int64)
     base = np.where(i == j, -1, np.asarray(pair_at, dtype=np.int64)[place])
-    pair_to, loop_to = np.empty(len(p.pairwise), np.int64), np.empty(len(p.pairwise), np.int64)
-    fill_pair_maps(i, j, sizes.astype(np.int64), rank[i] > rank[j], base, _pointers(sizes), pair_to, loop_to)
-    return pair_to, loop_to
+    return PairPlaces(i, j, sizes.astype(np.int64), rank[i] > rank[j], base, _pointers(sizes))
 
 
 def _fixed_scores(

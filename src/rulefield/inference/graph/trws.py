@@ -24,6 +24,7 @@ CHUNK = 64
 FIRST_ROWS = 8
 STACK_BYTES = 2**30
 LOCAL_SWEEPS = 20
+LOCAL_ROUNDS = 10  # what local search is taken to cost, in rounds, where it was not tried yet
 PATIENCE = 1e-6
 
 
@@ -33,7 +34,7 @@ class Search:
 
     ``network.scores.unary`` loses labels that cannot beat ``value``; ``original`` keeps the scores. ``dual`` is the
     bound that the messages stand for, by which labels are forbidden; ``bound`` may be better, by other means, and be
-    known only up to ``rounded``.
+    known only up to ``rounded``. ``round_seconds`` and ``local_seconds`` are what a round and local search took last.
     """
 
     network: Network
@@ -48,6 +49,16 @@ class Search:
     nodes: int = 0
     stack: Stack | None = None
     depth: int = 0
+    round_seconds: float = 0.0
+    local_seconds: float = 0.0
+
+    def affordable(self, rounds: int, deadline: float) -> int:
+        """Return how many of some rounds there is time for on a large network, as rounds cost so far; at least one."""
+        if self.network.n_nodes <= MANY_NODES or deadline == np.inf:
+            return rounds
+        if self.round_seconds == 0.0:
+            return 1
+        return max(1, min(rounds, int((deadline - monotonic()) / self.round_seconds)))
 
     @property
     def price(self) -> float:
@@ -116,7 +127,7 @@ def descend(search: Search, rounds: int = ROUNDS, progress: float = 0.0, deadlin
     """
     if search.network.is_forest:
         if search.is_open:
-            _stage(search, 1, 0.0)
+            _stage(search, 1, 0.0, deadline)
         return
     if search.value > -np.inf and monotonic() > deadline:
         return
@@ -126,28 +137,33 @@ def descend(search: Search, rounds: int = ROUNDS, progress: float = 0.0, deadlin
     stalled = 0
     while search.rounds < target and search.is_open and stalled < 2:
         before, gap = search.rounds, search.bound - search.value
-        _stage(search, min(stage, target - search.rounds), progress if search.value > -np.inf else 0.0)
+        asked = search.affordable(min(stage, target - search.rounds), deadline)
+        _stage(search, asked, progress if search.value > -np.inf else 0.0, deadline)
         closed = gap - (search.bound - search.value)
         stalled = stalled + 1 if closed < max(PATIENCE, least * gap) else 0
-        if search.rounds < before + stage or (stalled and not large) or monotonic() > deadline:
+        if search.rounds < before + asked or (stalled and not large) or monotonic() > deadline:
             break
 
 
-def _stage(search: Search, rounds: int, progress: float) -> None:
-    """Do some rounds, then local search where they leave a gap."""
+def _stage(search: Search, rounds: int, progress: float, deadline: float) -> None:
+    """Do some rounds, then local search where they leave a gap and there is time, or no labelling yet."""
     net, scores = search.network.net, search.network.scores
     best, before = search.labels.copy(), search.value
-    work = workspace(net)
+    work, begun = workspace(net), monotonic()
     search.dual, value, done = trws(
         net, scores, search.messages, rounds, PATIENCE, progress, search.dual, before, best, work
     )
+    swept = monotonic()
     search.rounds += done
+    search.round_seconds = (swept - begun) / max(done, 1)
     found = search.dual if search.network.is_forest else max(search.dual, value + slack(net, value))
     search.bound = min(search.bound, found)
     if value > before:
         search.value, search.labels = value, best
-    if search.is_open:
+    in_time = swept + max(search.local_seconds, LOCAL_ROUNDS * search.round_seconds) <= deadline
+    if search.is_open and (in_time or search.value == -np.inf):
         search.offer(best if value > before else work[0], MOVES if search.network.n_nodes > MANY_NODES else FEW_MOVES)
+        search.local_seconds = monotonic() - swept
 
 
 def branch_and_bound(search: Search, node_limit: int, deadline: float = np.inf) -> None:

@@ -1,27 +1,57 @@
-"""Where the pair scores of a problem lie in a network whose nodes stand in another order."""
+"""Pair scores of a problem in a network whose nodes stand in another order, and what is computed for them back."""
+
+from typing import NamedTuple
+
+import numpy as np
 
 from rulefield.kernels.jit import kernel
 
 
-@kernel
-def fill_pair_maps(first, second, sizes, flipped, base, start, pair_to, loop_to):
-    """Fill the place of each pair score, row by row of each edge's table, in one pass (numpy makes ten of all entries).
+class PairPlaces(NamedTuple):
+    """Where each edge's table of scores stands in a network.
 
-    ``base`` (edges,) is where an edge's table begins in the network, -1 for a loop; a ``flipped`` one stands there
-    transposed.
-    The diagonal of a loop goes to the scores of its node, at ``start``. -1 where an entry has no place.
+    ``base`` is where it begins there, -1 for a loop, whose diagonal belongs to the scores of its node, at ``start``; a
+    ``flipped`` table stands there transposed.
     """
+
+    first: np.ndarray  # int64 (edges,)
+    second: np.ndarray  # int64 (edges,)
+    sizes: np.ndarray  # int64 (nodes,): labels
+    flipped: np.ndarray  # bool (edges,)
+    base: np.ndarray  # int64 (edges,)
+    start: np.ndarray  # int64 (nodes + 1,): of the problem's scores of nodes
+
+
+@kernel
+def pour_pairs(places, pairwise, unary, poured):
+    """Add pair scores to those of the network, and those of loops to ``unary``; one pass (numpy makes ten)."""
     entry = 0
-    for e in range(len(first)):
-        rows, columns = sizes[first[e]], sizes[second[e]]
+    for e in range(len(places.first)):
+        rows, columns, base = places.sizes[places.first[e]], places.sizes[places.second[e]], places.base[e]
         for a in range(rows):
             for b in range(columns):
-                pair_to[entry] = loop_to[entry] = -1
-                if base[e] < 0:
+                if base < 0:
                     if a == b:
-                        loop_to[entry] = start[first[e]] + a
-                elif flipped[e]:
-                    pair_to[entry] = base[e] + b * rows + a
+                        unary[places.start[places.first[e]] + a] += pairwise[entry]
+                elif places.flipped[e]:
+                    poured[base + b * rows + a] += pairwise[entry]
                 else:
-                    pair_to[entry] = base[e] + a * columns + b
+                    poured[base + a * columns + b] += pairwise[entry]
+                entry += 1
+
+
+@kernel
+def fetch_pairs(places, unary, poured, pairs):
+    """Fill ``pairs``, in the problem's order, with what a network has for each of them; 0 beside a loop's diagonal."""
+    entry = 0
+    for e in range(len(places.first)):
+        rows, columns, base = places.sizes[places.first[e]], places.sizes[places.second[e]], places.base[e]
+        for a in range(rows):
+            for b in range(columns):
+                if base < 0:
+                    pairs[entry] = unary[places.start[places.first[e]] + a] if a == b else 0.0
+                elif places.flipped[e]:
+                    pairs[entry] = poured[base + b * rows + a]
+                else:
+                    pairs[entry] = poured[base + a * columns + b]
                 entry += 1

@@ -253,8 +253,12 @@ def joint_lattice(unary, arriving, kind, steps, ahead, threshold, most_nodes, mo
     most = steps.branches.max() * m
     layer = np.zeros(n + 1, np.int64)
     place = np.full((m, ahead.shape[2]), -1, np.int32)
+    scores = np.empty((m, m))
     lattice = _growing(4096)
     for t in range(n):
+        for here in range(m if t > 0 else 0):
+            for to in range(m):
+                scores[here, to] = unary[t, to] + arriving[min(t - 1, last), to, here]
         for i in range(0 if t == 0 else layer[t - 1], steps.states[start] if t == 0 else layer[t]):
             if lattice.size[0] > most_nodes or lattice.size[1] > most_arcs:
                 break
@@ -268,10 +272,9 @@ def joint_lattice(unary, arriving, kind, steps, ahead, threshold, most_nodes, mo
                 continue
             here = lattice.label[i]
             before = kind[t - 1, here]
-            scores = unary[t] + arriving[min(t - 1, last), :, here]
             expand(
-                lattice, place, threshold, i, scores, kind[t], steps.pair[before], lattice.code[i], steps.states[before],
-                steps, ahead[t], t == n - 1,
+                lattice, place, threshold, i, scores[here], kind[t], steps.pair[before], lattice.code[i],
+                steps.states[before], steps, ahead[t], t == n - 1,
             )  # fmt: skip
         layer[t + 1] = lattice.size[0]
         for j in range(layer[t], layer[t + 1]):

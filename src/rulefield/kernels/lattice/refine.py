@@ -19,7 +19,7 @@ from rulefield.kernels.lattice.terms import automaton_term, counter_term
 
 SETTLED = np.int64(-1)  # the state of a rule that has nothing more to say
 
-MOST_BUCKETS, MOST_IN_ALL = 64, 1 << 22  # per coarse node, and for all of them
+MOST_BUCKETS, MOST_IN_LAYER = 64, 1 << 18  # per coarse node, and for all of a layer: they should stay in the cache
 
 
 class Fine(NamedTuple):
@@ -34,7 +34,7 @@ class Fine(NamedTuple):
     arc_score: np.ndarray  # float64 (room for arcs,)
     newest: (
         np.ndarray
-    )  # int64 (coarse nodes, buckets), flat: the node made last for each, by the end of its state's number
+    )  # int64 (coarse nodes of a layer, buckets): the node made last, by the end of its state's number
     layer: np.ndarray  # int64 (n + 1,)
     used: np.ndarray  # int64 (3,): nodes, arcs, arcs looked at
 
@@ -80,14 +80,17 @@ def compacted(lattice, threshold):
 @kernel
 def empty_fine(lattice, states):
     """Return a lattice without nodes that is to refine another one by a term of so many states."""
+    widest = np.int64(1)
+    for t in range(len(lattice.layer) - 1):
+        widest = max(widest, lattice.layer[t + 1] - lattice.layer[t])
     buckets = 1
-    while buckets < min(states, MOST_BUCKETS) and 2 * buckets * len(lattice.label) <= MOST_IN_ALL:
+    while buckets < min(states, MOST_BUCKETS) and 2 * buckets * widest <= MOST_IN_LAYER:
         buckets *= 2
     room, arc_room = max(1024, len(lattice.label)), max(4096, len(lattice.arc_to))
     return Fine(
         np.empty(room, np.int64), np.empty(room, np.int64), np.empty(room), np.empty(room, np.int64),
         np.zeros(room + 1, np.int64), np.empty(arc_room, np.int64), np.empty(arc_room),
-        np.full(len(lattice.label) * buckets, -1, np.int64), np.zeros(len(lattice.layer), np.int64),
+        np.empty((widest, buckets), np.int64), np.zeros(len(lattice.layer), np.int64),
         np.array([0, 0, len(lattice.arc_to)], np.int64),
     )  # fmt: skip
 
@@ -106,8 +109,11 @@ def with_room(fine, nodes, arcs):
 
 
 @kernel
-def room_for_layer(fine, lattice, t, branches, limit):
-    """Return the lattice with room for all that may follow layer t - 1, where each arc has so many ``branches``."""
+def begin_layer(fine, lattice, t, branches, limit):
+    """Return the lattice with room for layer t, where each arc from the layer before has so many ``branches``."""
+    for i in range(lattice.layer[t + 1] - lattice.layer[t]):
+        for bucket in range(fine.newest.shape[1]):
+            fine.newest[i, bucket] = -1
     arcs = lattice.layer[1]
     if t > 0:
         arcs = np.int64(0)
@@ -117,91 +123,101 @@ def room_for_layer(fine, lattice, t, branches, limit):
     return with_room(fine, min(arcs, limit - fine.used[0]) + 1, arcs)
 
 
-@piece
-def node_of(coarse, code, reach, chained, newest, mask, nodes, target, state):
-    """Return the number of the node for a coarse node and a state; ``nodes``, the next free one, where it had to be made.
-
-    ``mask`` is the number of buckets less one.
-    """
-    bucket = target * (mask + 1) + (state & mask)
-    j = newest[bucket]
-    while j >= 0 and code[j] != state:
-        j = chained[j]
-    if j < 0:
-        j = nodes
-        coarse[j] = target
-        code[j] = state
-        reach[j] = -np.inf
-        chained[j] = newest[bucket]
-        newest[bucket] = j
-    return j
-
-
 @kernel
 def counters_layer(t, lattice, term, fine, constant, threshold, limit, most_work, stop):
     """Add layer t, counters exact; False where a limit is met."""
-    weight, once, limits, rates, base, radix, at_start, at_arc, least, most, _, _ = term
+    weight, once, limits, rates, base, radix, at_start, at_arc, span, _, _ = term
     coarse, code, reach, chained, arc_ptr, arc_to, arc_score, newest, layer, used = fine
-    old_ptr, old_to, old_score, ahead, first_score = (
-        lattice.arc_ptr, lattice.arc_to, lattice.arc_score, lattice.ahead, lattice.reach,
-    )  # fmt: skip
-    mask = len(newest) // len(ahead) - 1
-    gains = at_start if t == 0 else at_arc
+    old_ptr, old_to, old_score, ahead = lattice.arc_ptr, lattice.arc_to, lattice.arc_score, lattice.ahead
+    first_node, mask = np.uint64(lattice.layer[t]), np.int64(newest.shape[1] - 1)
     counters = len(limits)
     values = np.zeros(counters, np.int64)
-    nodes, arcs, work = used
-    for i in range(0 if t == 0 else layer[t - 1], 1 if t == 0 else layer[t]):
-        source = np.int64(-1) if t == 0 else coarse[i]
-        state = np.int64(0) if t == 0 else code[i]
-        so_far = 0.0 if t == 0 else reach[i]
-        first, after = (np.int64(0), lattice.layer[1]) if t == 0 else (old_ptr[source], old_ptr[source + 1])
+    nodes, arcs, work = used[0], np.uint64(used[1]), used[2]
+    for i in range(np.uint64(layer[t - 1]), np.uint64(layer[t])):
+        source, state, so_far = np.uint64(coarse[i]), code[i], reach[i]
+        first, after = np.uint64(old_ptr[source]), np.uint64(old_ptr[source + np.uint64(1)])
         rest = state
         for k in range(counters - 1, -1, -1):
-            values[k] = 0 if t == 0 else rest // radix[k] + base[k]
+            values[k] = rest // radix[k] + base[k]
             rest = rest % radix[k]
-        work += after - first
+        work += np.int64(after - first)
         if work > most_work or stop[0]:
-            used[0], used[1], used[2] = nodes, arcs, work
+            used[0], used[2] = nodes, work
             return False
         for a in range(first, after):
-            target = a if t == 0 else old_to[a]
-            total = first_score[a] if t == 0 else old_score[a]
-            following, amount, correction, settled = np.int64(0), np.int64(0), 0.0, 0.0
+            target, total = np.uint64(old_to[a]), old_score[a]
+            following, amount, correction = np.int64(0), np.int64(0), 0.0
             for k in range(counters):
-                value = values[k] + gains[k, a]
-                top = limits[k] - least[k, target]
+                gain = at_arc[a, k]
+                value, top = values[k] + gain, span[target, k, 1]
                 if value > top:
                     amount += value - top
                     value = top
                 else:
-                    value = max(value, limits[k] - most[k, target])
+                    value = max(value, span[target, k, 0])
                 following += (value - base[k]) * radix[k]
-                total += rates[k] * gains[k, a]
+                total += rates[k] * gain
                 correction += rates[k] * (limits[k] - value)
-                settled += rates[k] * most[k, target]
             if state == SETTLED:
                 amount = np.int64(0)
             if state == SETTLED or (once and amount > 0):
-                following, correction = SETTLED, settled
+                following, correction = SETTLED, 0.0
+                for k in range(counters):
+                    correction += rates[k] * (limits[k] - span[target, k, 0])
             if amount > 0:
                 total -= weight if once else weight * amount
             if not constant + so_far + total + ahead[target] + correction > threshold:
                 continue
-            j = node_of(coarse, code, reach, chained, newest, mask, nodes, target, following)
-            if j == nodes:
+            place, bucket = target - first_node, np.uint64(following & mask)
+            j = newest[place, bucket]
+            while j >= 0 and code[np.uint64(j)] != following:
+                j = chained[np.uint64(j)]
+            if j < 0:
+                j = nodes
+                coarse[np.uint64(j)], code[np.uint64(j)], reach[np.uint64(j)] = target, following, -np.inf
+                chained[np.uint64(j)], newest[place, bucket] = newest[place, bucket], j
                 nodes += 1
                 if nodes > limit:
-                    used[0], used[1], used[2] = nodes, arcs, work
+                    used[0], used[2] = nodes, work
                     return False
-            reach[j] = max(reach[j], so_far + total)
-            if t > 0:
-                arc_to[arcs], arc_score[arcs] = j, total
-                arcs += 1
-        if t > 0:
-            arc_ptr[i + 1] = arcs
+            reach[np.uint64(j)] = max(reach[np.uint64(j)], so_far + total)
+            arc_to[arcs], arc_score[arcs] = j, total
+            arcs += np.uint64(1)
+        arc_ptr[i + np.uint64(1)] = arcs
     layer[t + 1] = nodes
     used[0], used[1], used[2] = nodes, arcs, work
     return True
+
+
+@kernel
+def first_counters_layer(lattice, term, fine, constant, threshold):
+    """Add the first layer, counters exact."""
+    weight, once, limits, rates, base, radix, at_start, _, span, _, _ = term
+    nodes = np.int64(0)
+    for i in range(lattice.layer[1]):
+        following, amount, total, correction = np.int64(0), np.int64(0), lattice.reach[i], 0.0
+        for k in range(len(limits)):
+            value, top = at_start[i, k], span[i, k, 1]
+            if value > top:
+                amount += value - top
+                value = top
+            else:
+                value = max(value, span[i, k, 0])
+            following += (value - base[k]) * radix[k]
+            total += rates[k] * at_start[i, k]
+            correction += rates[k] * (limits[k] - value)
+        if once and amount > 0:
+            following, correction = SETTLED, 0.0
+            for k in range(len(limits)):
+                correction += rates[k] * (limits[k] - span[i, k, 0])
+        if amount > 0:
+            total -= weight if once else weight * amount
+        if constant + total + lattice.ahead[i] + correction > threshold:
+            fine.coarse[nodes], fine.code[nodes], fine.reach[nodes] = i, following, total
+            nodes += 1
+    fine.layer[1] = nodes
+    fine.used[0] = nodes
+    fine.used[2] += lattice.layer[1]
 
 
 @piece
@@ -280,8 +296,9 @@ def automaton_layer(t, lattice, term, fine, constant, threshold, limit, most_wor
         lattice.arc_ptr, lattice.arc_to, lattice.arc_score, lattice.ahead, lattice.label, lattice.reach,
     )  # fmt: skip
     out = np.empty((max(len(step_to), 1), 2), np.int64)
-    states, is_priced, mask = len(initial), len(prices) > 0, len(newest) // len(ahead) - 1
-    nodes, arcs, work = used
+    states, is_priced = len(initial), len(prices) > 0
+    first_node, mask = lattice.layer[t], np.int64(newest.shape[1] - 1)
+    nodes, arcs, work = used[0], used[1], used[2]
     for i in range(0 if t == 0 else layer[t - 1], 1 if t == 0 else layer[t]):
         source = np.int64(-1) if t == 0 else coarse[i]
         state = np.int64(0) if t == 0 else code[i]
@@ -314,13 +331,19 @@ def automaton_layer(t, lattice, term, fine, constant, threshold, limit, most_wor
                         correction = weight * (least[target, slot[letter[target], following]] - to_come[t, following])
                 if not constant + so_far + total + ahead[target] + correction > threshold:
                     continue
-                j = node_of(coarse, code, reach, chained, newest, mask, nodes, target, following)
-                if j == nodes:
+                place, bucket = np.uint64(target - first_node), np.uint64(following & mask)
+                j = newest[place, bucket]
+                while j >= 0 and code[np.uint64(j)] != following:
+                    j = chained[np.uint64(j)]
+                if j < 0:
+                    j = nodes
+                    coarse[np.uint64(j)], code[np.uint64(j)], reach[np.uint64(j)] = target, following, -np.inf
+                    chained[np.uint64(j)], newest[place, bucket] = newest[place, bucket], j
                     nodes += 1
                     if nodes > limit:
                         used[0], used[1], used[2] = nodes, arcs, work
                         return False
-                reach[j] = max(reach[j], so_far + total)
+                reach[np.uint64(j)] = max(reach[np.uint64(j)], so_far + total)
                 if t > 0:
                     arc_to[arcs], arc_score[arcs] = j, total
                     arcs += 1
@@ -381,8 +404,11 @@ def refine_by_counters(lattice, tables, row, m, rule, low, high, duals, constant
     done = term.fits
     for k in range(high - low):
         constant -= term.rates[k] * term.limits[k]
-    for t in range(len(lattice.layer) - 1 if done else 0):
-        fine = room_for_layer(fine, lattice, t, 1, limit)
+    if done:
+        fine = begin_layer(fine, lattice, 0, 1, limit)
+        first_counters_layer(lattice, term, fine, constant, threshold)
+    for t in range(1, len(lattice.layer) - 1 if done else 0):
+        fine = begin_layer(fine, lattice, t, 1, limit)
         done = counters_layer(t, lattice, term, fine, constant, threshold, limit, most_work, stop)
         if not done:
             break
@@ -413,7 +439,7 @@ def refine_by_automaton(
     done = True
     for t in range(len(lattice.layer) - 1):
         most = branches * len(term.initial) if t == 0 else branches
-        fine = room_for_layer(fine, lattice, t, most, limit)
+        fine = begin_layer(fine, lattice, t, most, limit)
         done = automaton_layer(t, lattice, term, fine, constant, threshold, limit, most_work, stop)
         if not done:
             break

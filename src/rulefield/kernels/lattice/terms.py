@@ -19,10 +19,9 @@ class CounterTerm(NamedTuple):
     rates: np.ndarray  # float64 (counters,): what the lattice charges for a unit
     base: np.ndarray  # int64 (counters,): least running sum
     radix: np.ndarray  # int64 (counters,)
-    at_start: np.ndarray  # int64 (counters, first nodes): what entering a node of the first layer adds
-    at_arc: np.ndarray  # int64 (counters, arcs)
-    least: np.ndarray  # int64 (counters, nodes): least sum still to come
-    most: np.ndarray  # int64 (counters, nodes)
+    at_start: np.ndarray  # int64 (first nodes, counters): what entering a node of the first layer adds
+    at_arc: np.ndarray  # int64 (arcs, counters)
+    span: np.ndarray  # int64 (nodes, counters, 2): the least and the largest running sum that still decides
     states: int  # joint states that may be told apart
     fits: bool  # whether their numbers are small enough
 
@@ -50,40 +49,40 @@ class AutomatonTerm(NamedTuple):
 
 
 @kernel
-def counter_gains(lattice, tables, row, m, counter, at_start, at_arc):
-    """Fill what ``counter`` collects on entering each first node and along each arc."""
+def counter_gains(lattice, tables, row, m, counter, k, at_start, at_arc):
+    """Fill column k: what ``counter`` collects on entering each first node and along each arc."""
     node, edge = tables.node, tables.edge
     first_at, node_at, edge_at = tables.first_at[counter], tables.node_at[counter], tables.edge_at[counter]
     layer, label, arc_ptr, arc_to = lattice.layer, lattice.label, lattice.arc_ptr, lattice.arc_to
     for i in range(layer[1]):
-        at_start[i] = node[first_at + np.int64(row[0]) * m + label[i]]
+        at_start[i, k] = node[first_at + np.int64(row[0]) * m + label[i]]
     for t in range(1, len(layer) - 1):
         cell = np.int64(row[t]) * m
         for i in range(layer[t - 1], layer[t]):
             for a in range(arc_ptr[i], arc_ptr[i + 1]):
                 here = label[arc_to[a]]
-                at_arc[a] = node[node_at + cell + here]
+                gain = np.int64(node[node_at + cell + here])
                 if edge_at >= 0:
-                    at_arc[a] += edge[edge_at + (cell + label[i]) * m + here]
+                    gain += edge[edge_at + (cell + label[i]) * m + here]
+                at_arc[a, k] = gain
 
 
 @kernel
-def counter_to_come(lattice, at_arc, least, most):
-    """Fill the least and largest sum (nodes,) that a counter can still collect after each node."""
+def counter_span(lattice, at_arc, limit, k, span):
+    """Fill column k: between which running sums (nodes, counters, 2) what a counter can still collect decides."""
     layer, arc_ptr, arc_to = lattice.layer, lattice.arc_ptr, lattice.arc_to
-    n = len(layer) - 1
-    for i in range(layer[n - 1], layer[n]):
-        least[i] = 0
-        most[i] = 0
-    for back in range(layer[n - 1]):
-        i = layer[n - 1] - 1 - back
-        low = NEVER
-        high = -NEVER
+    for i in range(layer[-2], layer[-1]):
+        span[i, k, 0] = limit
+        span[i, k, 1] = limit
+    for back in range(layer[-2]):
+        i = layer[-2] - 1 - back
+        low, high = NEVER, -NEVER
         for a in range(arc_ptr[i], arc_ptr[i + 1]):
-            low = min(low, at_arc[a] + least[arc_to[a]])
-            high = max(high, at_arc[a] + most[arc_to[a]])
-        least[i] = low
-        most[i] = high
+            gain, j = at_arc[a, k], arc_to[a]
+            low = min(low, span[j, k, 0] - gain)
+            high = max(high, span[j, k, 1] - gain)
+        span[i, k, 0] = low
+        span[i, k, 1] = high
 
 
 @kernel
@@ -172,22 +171,22 @@ def node_letters(lattice, tables, row, m, automaton):
 def counter_term(lattice, tables, row, m, rule, low, high, duals):
     """Return counters ``low : high`` as they read a lattice."""
     count, nodes = high - low, len(lattice.label)
-    least, most = np.empty((count, nodes), np.int64), np.empty((count, nodes), np.int64)
-    at_start = np.zeros((count, lattice.layer[1]), np.int64)
-    at_arc = np.zeros((count, len(lattice.arc_to)), np.int64)
+    span = np.empty((nodes, count, 2), np.int64)
+    at_start = np.zeros((lattice.layer[1], count), np.int64)
+    at_arc = np.zeros((len(lattice.arc_to), count), np.int64)
     base, radix = np.zeros(count, np.int64), np.ones(count, np.int64)
     limits = tables.counter_bound[low:high]
     size = np.int64(1)
     fits = True
     for k in range(count):
-        counter_gains(lattice, tables, row, m, low + k, at_start[k], at_arc[k])
-        counter_to_come(lattice, at_arc[k], least[k], most[k])
+        counter_gains(lattice, tables, row, m, low + k, k, at_start, at_arc)
+        counter_span(lattice, at_arc, np.int64(limits[k]), k, span)
         lowest = NEVER
         highest = -NEVER
         for i in range(nodes):
-            lowest = min(lowest, -most[k, i])
-            highest = max(highest, -least[k, i])
-        base[k] = limits[k] + lowest
+            lowest = min(lowest, span[i, k, 0])
+            highest = max(highest, span[i, k, 1])
+        base[k] = lowest
         radix[k] = size
         values = max(highest - lowest + 1, 1)
         fits = fits and size <= MOST_CODES // values
@@ -201,8 +200,7 @@ def counter_term(lattice, tables, row, m, rule, low, high, duals):
         radix,
         at_start,
         at_arc,
-        least,
-        most,
+        span,
         size,
         fits,
     )

@@ -126,6 +126,42 @@ def test_what_a_bound_does_not_imply_is_still_read(seed):
     assert progress.objective == pytest.approx(decode(problem, "enumerate").objective)
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_said_label_by_label_all_labellings_are_worth_the_same(seed):
+    """Hard counts that compare labels beside such of one label, which bounds follow from and must not be lost."""
+    rng = np.random.default_rng(seed)
+    single = [
+        r.count("a") <= int(rng.integers(0, 4)),
+        r.count("b") >= int(rng.integers(0, 3)),
+        r.count("c") == int(rng.integers(1, 4)),
+    ]
+    compared = [
+        r.count("a") == r.count("b"),
+        r.count("b") <= r.count("c"),
+        r.count("a") + r.count("b") <= int(rng.integers(2, 6)),
+    ]
+    chosen = [*rng.permutation(single)[: 1 + seed % 3], *rng.permutation(compared)[: 1 + seed % 2]]
+    _, progress = begun([*chosen, (r.count("a") <= 1).soft(0.7)], TOKENS, seed)
+    before = progress.prepared
+    run_implied(progress)
+    for labels in product(range(3), repeat=len(TOKENS)):
+        assert progress.prepared.value(np.array(labels)) == pytest.approx(before.value(np.array(labels)))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_last_window_holds_all_that_beats_a_labelling(seed):
+    """From any labelling, under the limit: what it leaves is the optimum, proved; over it: a true bound."""
+    problem, progress = begun([*RULES, r.before("a", "c").soft(0.4)], TOKENS, 60 + seed, 3)
+    progress.offer(np.random.default_rng(seed).integers(0, 3, len(TOKENS)))
+    limited = seed % 2
+    windows.run_last_window(progress, dual_potentials(progress), 2 if limited else 1_000_000)
+    optimum = decode(problem, "enumerate").objective
+    assert progress.prepared.offset + progress.bound >= optimum - 1e-9
+    if not limited:
+        assert progress.settled
+        assert progress.objective == pytest.approx(optimum)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_sites_collect_what_counters_count(seed):
     """Along every path of a lattice the gains of its sites are the excesses of its labelling."""

@@ -197,7 +197,7 @@ def search_window(
         known.clear()  # in large windows conflicts under better duals say more of what is to come next
     known.sort(key=lambda term: (_grows(progress, term), term.states, term.rule))
     while True:
-        bound = tightened(progress, relaxation, floor, 0 if anew else TIGHTENED_ARCS)
+        bound = tightened(progress, relaxation, floor, 0 if anew else None)
         error = relaxation.error + (dual.error if progress.table is None else progress.table.error)
         if bound == -np.inf:
             progress.bound = min(progress.bound, floor + error if floor > -np.inf else floor)
@@ -221,10 +221,11 @@ def search_window(
         progress.terms[term] = max(len(relaxation.lattice.label) / size, progress.terms.get(term, 0.0))
 
 
-def tightened(progress: Progress, relaxation: Relaxation, floor: float, arcs: int = TIGHTENED_ARCS) -> float:
+def tightened(progress: Progress, relaxation: Relaxation, floor: float, arcs: int | None = None) -> float:
     """Return the bound of a lattice; where it has so many arcs and hard counters are not exact yet, under better duals."""
     bound, caps = relaxation.bound(floor), progress.prepared.caps
-    if min(bound, floor) == -np.inf or len(relaxation.lattice.arc_to) < arcs:
+    few = len(relaxation.lattice.arc_to) < (TIGHTENED_ARCS if arcs is None else arcs)
+    if min(bound, floor) == -np.inf or few:
         return bound
     if not np.isinf(caps[relaxation.free]).any():
         return bound

@@ -114,7 +114,8 @@ def _read_again(
     """Return the problem with rules for counts of labels, without those that they imply; None where they say nothing new."""
     n, m = prepared.unary.shape
     single = np.count_nonzero(rows, axis=1) == 1
-    known_low, known_high = np.zeros(m), np.count_nonzero(prepared.unary > -np.inf, axis=0).astype(np.float64)
+    most = np.count_nonzero(prepared.unary > -np.inf, axis=0).astype(np.float64)
+    known_low, known_high = np.zeros(m), most.copy()
     for row, limit in zip(rows[single], limits[single], strict=True):
         label = int(np.flatnonzero(row)[0])
         if row[label] > 0:
@@ -125,7 +126,8 @@ def _read_again(
     said = [_count_rule(m, n, label, low[label], high[label]) for label in np.flatnonzero(new).tolist()]
     if not said:
         return None
-    kept = tuple(rule for rule in prepared.problem.rules if not _follows(rule, low, high))
+    surely = np.where(new, low, 0.0), np.where(new, high, most)  # what is not said may follow from rules alone: keep these
+    kept = tuple(rule for rule in prepared.problem.rules if not _follows(rule, *surely))
     again = prepare(ChainProblem(prepared.problem.potentials, (*kept, *said)))
     return replace(again, problem=prepared.problem, own=prepared.own) if again.offset == prepared.offset else None
 

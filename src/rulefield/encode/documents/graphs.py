@@ -60,9 +60,10 @@ class DocumentEncoder:
     Notes
     -----
     All boxes in sight are joined by edges. Relations for rules: ``below``, ``above``, ``left`` and ``right`` lead to the
-    nearest one (``"block below"`` and so on for other types than the most frequent one), ``next in region`` to the next
-    lower box that no separator parts from this one, ``on`` to the page and ``boxes`` back, ``"line in block"`` and
-    ``"line of block"`` to the box that holds a box and back.
+    nearest one (``"block below"`` and so on for other types than the most frequent one), ``only below`` and ``only right``
+    to the one box in sight where it sees no other on that side either and no separator is between (the two are surely of
+    one column, or row), ``next in region`` to the next lower box that no separator parts from this one, ``on`` to the page
+    and ``boxes`` back, ``"line in block"`` and ``"line of block"`` to the box that holds a box and back.
     """
 
     def __init__(
@@ -173,6 +174,8 @@ class DocumentEncoder:
                 pair = layout.nearest(way, ahead)
                 pairs = sight.pairs[pair[pair >= 0]]
                 found[f"{before}{name}"] = (kind, kind, pairs if ahead else pairs[:, ::-1])
+            alone = sight.simple(layout.n) & (sight.crossed == 0)
+            found[f"{before}only {_DIRECTIONS[way]}"] = (kind, kind, sight.pairs[alone])
         found[f"{before}next in region"] = (kind, kind, layout.next_in_region)
         on = np.stack([np.arange(layout.n), layout.page], axis=1)
         found[f"{before}on"] = (kind, PAGE, on)

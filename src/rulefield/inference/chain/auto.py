@@ -20,7 +20,7 @@ from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.limits import deadline
 from rulefield.kernels.lattice.first import BY_DUALS, BY_PATHS, BY_VITERBI, OPEN
 
-NODE_LIMIT = 5_500_000
+NODE_LIMIT = 6_000_000
 """Units of work that one problem may cost, by default: about ten seconds."""
 
 NODES_PER_BRANCHING = 50_000
@@ -32,8 +32,8 @@ PATH_NODES = 2_000
 SHORT_WORK = 15_000
 """What the first, short try of the product may cost, which settles most problems."""
 
-MEDIUM_WORK = 300_000
-"""What the product may cost before it waits for a better labelling or a larger table."""
+MEDIUM_WORK, LARGE_WORK = 90_000, 300_000
+"""What it may cost before linear programmes, and then before it waits for a better labelling or a larger table."""
 
 SMALL_TABLE, LARGE_TABLE = 1_000_000, 10_000_000
 """Cells of the joint tables of automata, at first and where that did not do."""
@@ -50,8 +50,11 @@ NEIGHBOR_NODES = 600_000
 FACTS_SHARE = 0.3
 """Of all nodes, what branching on facts may use."""
 
-CLOSE, LAST_SHARE = 4.0, 0.9
-"""Nats between the bound and a labelling that all better ones are looked for at once; share of the work left for that."""
+VERY_CLOSE, CLOSE = 2.0, 4.0
+"""Nats between the bound and a labelling such that all better ones are looked for at once, early and late."""
+
+LAST_WORK, LAST_SHARE = 50_000, 0.9
+"""What that may cost early; of the work left, what it may cost late."""
 
 PRODUCT_SHARE = 0.9
 """Of all nodes, what the product may use; the rest is for HiGHS and for the last climb."""
@@ -126,13 +129,25 @@ def _product(most_nodes: float, share: float = 1.0) -> Stage:
     return run
 
 
-def _last_window(share: float) -> Stage:
-    """Return a search of all that can beat a labelling that is close to the bound, for a share of the work left."""
+def _medium_product(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+    """Try the product before linear programmes are made; on a long chain these do more."""
+    if len(progress.labels) < LONG:
+        _product(MEDIUM_WORK)(progress, dual, node_limit)
+
+
+def _product_again(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+    """Try the product with what is new; hard counters without a joint table wait for a better labelling."""
+    if progress.table is not None or not np.isinf(progress.prepared.caps).any():
+        _product(LARGE_WORK)(progress, dual, node_limit)
+
+
+def _last_window(close: float, most_nodes: float, share: float) -> Stage:
+    """Return a search of all that can beat a labelling so close to the bound, for a share of the work left."""
 
     def run(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
-        if progress.bound - progress.best <= CLOSE:
+        if progress.bound - progress.best <= close:
             left = max(node_limit - progress.nodes, 0)
-            run_last_window(progress, dual, int(progress.nodes + share * left))
+            run_last_window(progress, dual, int(progress.nodes + min(most_nodes, share * left)))
 
     return run
 
@@ -220,21 +235,23 @@ STAGES: Engines[Stage] = Engines(
         Engine("farkas", _farkas(MOST_PROOF_PASSES), False, _COUNTERS),
         Engine("joint", _joint(SMALL_TABLE), False, _STATES),
         Engine("short_dive", _dive(WIDTHS[0]), True, _STATES),
+        Engine("short_last_product", _last_window(VERY_CLOSE, LAST_WORK, LAST_SHARE), True, _STATES),
+        Engine("medium_product", _medium_product, True, _STATES),
         Engine("implied", _implied, False, _COUNTERS),
         Engine("columns", _columns, False, _COUNTERS),
         Engine("windows_milp", _windows, True, _ROWS),
-        Engine("medium_product", _product(MEDIUM_WORK), True, _STATES),
+        Engine("large_product", _product(LARGE_WORK), True, _STATES),
         Engine("counts", _counts, False, _COUNTERS),
         Engine("whole_counts", _whole, False, _COUNTERS),
         Engine("small_milp", _small, True, _ROWS),
         Engine("dive", _dive(WIDTHS[1]), True, _STATES),
         Engine("large_joint", _joint(LARGE_TABLE), False, _STATES),
-        Engine("product", _product(MEDIUM_WORK), True, _STATES),
+        Engine("product", _product_again, True, _STATES),
         Engine("climb", _climb(CLIMB_NODES), False, _STATES),
         Engine("neighbors", _neighbors(NEIGHBOR_NODES, 3), False, _STATES),
         Engine("wide_dive", _dive(WIDTHS[2]), True, _STATES),
         Engine("long_neighbors", _neighbors(NEIGHBOR_NODES, 3), False, _STATES),
-        Engine("last_product", _last_window(LAST_SHARE), True, _STATES),
+        Engine("last_product", _last_window(CLOSE, np.inf, LAST_SHARE), True, _STATES),
         Engine("long_product", _product(np.inf, PRODUCT_SHARE), True, _STATES),
         Engine("reduced_milp", _reduced, True, _ROWS),
         Engine("long_climb", _climb(CLIMB_NODES), False, _STATES),

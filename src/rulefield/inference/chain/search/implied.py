@@ -126,7 +126,10 @@ def _read_again(
     said = [_count_rule(m, n, label, low[label], high[label]) for label in np.flatnonzero(new).tolist()]
     if not said:
         return None
-    surely = np.where(new, low, 0.0), np.where(new, high, most)  # what is not said may follow from rules alone: keep these
+    surely = (
+        np.where(new, low, 0.0),
+        np.where(new, high, most),
+    )  # what is not said may follow from rules alone: keep these
     kept = tuple(rule for rule in prepared.problem.rules if not _follows(rule, *surely))
     again = prepare(ChainProblem(prepared.problem.potentials, (*kept, *said)))
     return replace(again, problem=prepared.problem, own=prepared.own) if again.offset == prepared.offset else None

@@ -146,6 +146,28 @@ def test_boxes_inside_boxes_are_relations():
     assert graph.relations["below"][2].tolist() == [[0, 1]]
 
 
+@pytest.mark.parametrize("seed", range(10))
+def test_only_neighbours_see_no_other_box_and_no_separator(seed):
+    """Counted over all lines of sight, on pages of boxes and rulings at random places."""
+    rng = np.random.default_rng(seed)
+    corner = rng.integers(0, 300, (25, 2))
+    boxes = np.hstack([corner, corner + rng.integers([20, 8], [90, 15], (25, 2))])
+    ruled = [[0, y, 400, y + 1] for y in rng.integers(0, 300, 3).tolist()]
+    page = rf.Page(boxes.tolist(), separators=ruled)
+    relations = DocumentEncoder().fit([[page]]).graph([page]).relations
+    for way, name in ((BELOW, "only below"), (RIGHT, "only right")):
+        sight = Layout([page], "line").sights[way]
+        seen = sight.pairs.tolist()
+        alone = [
+            pair
+            for pair, cut in zip(seen, sight.crossed)
+            if not cut and sum(a == pair[0] for a, _ in seen) == 1 == sum(b == pair[1] for _, b in seen)
+        ]
+        assert sorted(relations[name][2].tolist()) == sorted(alone)
+    cells = DocumentEncoder().fit([[table()]]).graph([table()]).relations["only below"][2]
+    assert cells.tolist() == [[2 * k, 2 * k + 1] for k in range(6)]  # no separator cuts a cell
+
+
 @pytest.mark.parametrize(
     ("given", "told"),
     [

@@ -101,7 +101,7 @@ class DocumentTagger(SavedModel):
     -----
     A document is a :class:`rulefield.Page`, or a list of pages: the foot of one then sees the head of the next. Rules
     speak of nodes of the boxes' types and of ``"page"``, and of the relations ``left``, ``right``, ``above``, ``below``,
-    ``on`` (the page), ``boxes`` (of a page) and ``next in region``.
+    ``only below``, ``only right``, ``on`` (the page), ``boxes`` (of a page) and ``next in region``.
 
     Examples
     --------

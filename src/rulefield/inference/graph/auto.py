@@ -52,6 +52,7 @@ FEW_LEFT = 0.5  # of the labels beyond one per node: with fewer left a smaller p
 NODE_WORK = 30_000  # entries looked at under soft arc consistency that count as one search node
 TABLE_WORK = 6 * NODE_WORK  # entries of tables in elimination that do: six times as fast
 EASY = 4_000_000  # entries of tables: with fewer, elimination is tried before any search
+LIKE_A_SEARCH = 40_000_000  # with fewer, it costs about what the first search would
 FAIR = 2**29  # with fewer, before long searches
 FIRST_WORK = 5_000_000  # of such entries, where labels are many, before anything else is tried
 MOST_WORK = 80_000_000  # in one turn: what is open after this is left to pieces and HiGHS
@@ -250,7 +251,7 @@ def _branch(parts: GraphParts, search: Search, budget: Budget, many: bool) -> st
     not much dearer than what was spent.
     """
     found = plan_elimination(search)
-    if budget.eliminate(search, found, 4 * EASY):
+    if budget.eliminate(search, found, LIKE_A_SEARCH):
         return "elimination"
     soft = begin_soft(search)
     if many:

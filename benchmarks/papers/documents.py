@@ -5,9 +5,8 @@
 ``linear``      DocumentTagger with lines alone: one type of thing, separators unread.
 ``typed``       lines and separators in one graph: separators across the page are nodes with two hidden states, joined to the
                 lines above and below; all decorate the edges between lines and cut the page into regions.
-``rules``       + down a column B I* E or S: hard along ``only below`` unless ``rf.choose_rules`` finds, in three folds of the
-                books that the fold learns from, that hard or soft along ``below`` or ``next in region``, or no rule, is
-                better by more than its standard error.
+``rules``       + down a column B I* E or S, along ``only below``: hard, unless ``rf.choose_rules`` finds, in three folds of
+                the books that the fold learns from, that soft or no rules are better by more than their standard error.
 ``predictors``  + gradient boosting inside, cross-fitted by book, under the same rules.
 ``boosting_alone``, ``logistic_alone``  the same features of lines without structure.
 ``header``      header labels (CH, D, O) and rows in one ladder, each learned given the other (composite likelihood), beside
@@ -53,11 +52,9 @@ def order(relation, weight=None):
 
 HARD = order("below")
 CANDIDATES = {
-    "only below, hard": order("only below"),
+    "hard": order("only below"),
+    **{f"soft {w:g}": order("only below", w) for w in (0.3, 1.0, 3.0)},
     "none": [],
-    "below, hard": HARD,
-    **{f"{where} {w:g}": order(where, w) for where in ("below", "next in region") for w in (0.3, 1.0, 3.0)},
-    **{f"both {w:g}": order("below", w) + order("next in region", w) for w in (0.3, 1.0, 3.0)},
 }
 
 

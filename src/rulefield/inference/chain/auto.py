@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rulefield.inference.chain.dual import DualPotentials, Progress, dual_potentials, run_duals
-from rulefield.inference.chain.milp import run_reduced, run_windows
+from rulefield.inference.chain.milp import NODES_PER_BRANCHING, run_reduced, run_windows
 from rulefield.inference.chain.product import run_last_window, run_product
 from rulefield.inference.chain.search.climb import run_climb
 from rulefield.inference.chain.search.columns import MOST_PROOF_PASSES, prove_infeasible, tighten_dual
@@ -22,9 +22,6 @@ from rulefield.kernels.lattice.first import BY_DUALS, BY_PATHS, BY_VITERBI, OPEN
 
 NODE_LIMIT = 6_000_000
 """Units of work that one problem may cost, by default: about ten seconds."""
-
-NODES_PER_BRANCHING = 50_000
-"""A node of HiGHS's branch and bound counts as so many."""
 
 DUAL_ITERATIONS = 30
 PATH_NODES = 2_000

@@ -23,6 +23,9 @@ FIRST_WIDTH, WIDENING = 0.2, 3.0
 NEARLY_ALL = 2.0
 """Where all that is open is at most so many times what is in a window, the window is left out."""
 
+NODES_PER_BRANCHING = 50_000
+"""A node of HiGHS's branch and bound after the first counts as so many units of work."""
+
 UNITS_PER_PART = 20
 """Units of work that a part of a window is charged with."""
 
@@ -282,7 +285,7 @@ def run_windows(
     """Solve programmes over the parts of windows below the bound that grow while at most ``most_parts`` are to be decided.
 
     A window without an optimum lowers the bound to its floor; the one that holds all that can beat a known labelling is the
-    last, and comes as soon as it is hardly larger. Each part counts as so many ``units`` of work.
+    last, and comes as soon as it is hardly larger. Each part counts as so many ``units`` of work, and so do branchings.
     """
     ends, width = monotonic() + seconds, FIRST_WIDTH
     while not progress.settled:
@@ -297,8 +300,10 @@ def run_windows(
         if parts.choices > most_parts or left <= 0.0:
             return
         excluded = threshold + dual.error if threshold > -np.inf else threshold
-        progress.nodes += units * parts.size
+        begun = progress.nodes
         _solve_parts(progress, parts, excluded, node_limit, left)
+        branchings = max(progress.nodes - begun - 1, 0)
+        progress.nodes += units * parts.size + NODES_PER_BRANCHING * branchings
         if not progress.bound < before:
             return
         width *= WIDENING

@@ -24,7 +24,7 @@ CHUNK = 64
 FIRST_ROWS = 8
 STACK_BYTES = 2**30
 LOCAL_SWEEPS = 20
-LOCAL_ROUNDS = 10  # what local search is taken to cost, in rounds, where it was not tried yet
+LOCAL_ROUNDS = 20  # what local search is taken to cost, in rounds, where it was not tried yet
 PATIENCE = 1e-6
 
 
@@ -137,8 +137,10 @@ def descend(search: Search, rounds: int = ROUNDS, progress: float = 0.0, deadlin
     stalled = 0
     while search.rounds < target and search.is_open and stalled < 2:
         before, gap = search.rounds, search.bound - search.value
-        asked = search.affordable(min(stage, target - search.rounds), deadline)
-        _stage(search, asked, progress if search.value > -np.inf else 0.0, deadline)
+        wanted = min(stage, target - search.rounds)
+        asked = search.affordable(wanted, deadline)
+        in_time = deadline if asked == wanted else -np.inf
+        _stage(search, asked, progress if search.value > -np.inf else 0.0, in_time)
         closed = gap - (search.bound - search.value)
         stalled = stalled + 1 if closed < max(PATIENCE, least * gap) else 0
         if search.rounds < before + asked or (stalled and not large) or monotonic() > deadline:
@@ -146,7 +148,7 @@ def descend(search: Search, rounds: int = ROUNDS, progress: float = 0.0, deadlin
 
 
 def _stage(search: Search, rounds: int, progress: float, deadline: float) -> None:
-    """Do some rounds, then local search where they leave a gap and there is time, or no labelling yet."""
+    """Do some rounds, then local search where they leave a gap and it will end in time, or there is no labelling yet."""
     net, scores = search.network.net, search.network.scores
     best, before = search.labels.copy(), search.value
     work, begun = workspace(net), monotonic()

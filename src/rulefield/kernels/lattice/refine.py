@@ -125,8 +125,9 @@ def begin_layer(fine, lattice, t, branches, limit):
 
 @kernel
 def counters_layer(t, lattice, term, fine, constant, threshold, limit, most_work, stop):
-    """Add layer t, counters exact; False where a limit is met."""
-    weight, once, limits, rates, base, radix, at_start, at_arc, span, _, _ = term
+    """Add layer t > 0, counters exact; False where a limit is met."""
+    # No pieces inside: numba counts references to arrays that a piece is given, at every arc, which doubles the time.
+    weight, once, limits, rates, base, radix, _, at_arc, span, _, _ = term
     coarse, code, reach, chained, arc_ptr, arc_to, arc_score, newest, layer, used = fine
     old_ptr, old_to, old_score, ahead = lattice.arc_ptr, lattice.arc_to, lattice.arc_score, lattice.ahead
     first_node, mask = np.uint64(lattice.layer[t]), np.int64(newest.shape[1] - 1)

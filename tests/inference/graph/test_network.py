@@ -6,8 +6,8 @@ from time import monotonic
 import numpy as np
 import pytest
 
-from rulefield.inference.graph import trws
-from rulefield.inference.graph.decode import decode_graph
+from rulefield.inference.graph import auto, decode, trws
+from rulefield.inference.graph.decode import NODE_LIMIT, decode_graph
 from rulefield.inference.graph.evaluate import evaluate
 from rulefield.inference.graph.network import build_network
 from rulefield.inference.graph.parts import parts_of
@@ -66,6 +66,20 @@ def test_rounds_are_no_more_than_the_time_left_allows(monkeypatch):
     search.round_seconds = 0.1
     assert 8 <= search.affordable(20, monotonic() + 1.0) <= 10
     assert search.affordable(20, monotonic() - 1.0) == 1
+
+
+def test_more_time_is_worth_more_nodes(monkeypatch):
+    """Without a limit of nodes: the default, and as many again for every ten seconds; one that is given is kept."""
+    asked = []
+
+    def run(problem, node_limit, seconds, warm_start):
+        asked.append(node_limit)
+        return auto.auto_graph(problem, node_limit, seconds, warm_start)
+
+    monkeypatch.setattr(decode, "auto_graph", run)
+    for given in ({}, {"seconds": 5.0}, {"seconds": 60.0}, {"node_limit": 7, "seconds": 60.0}):
+        decode_graph(tangled(0), **given)
+    assert asked == [NODE_LIMIT, NODE_LIMIT, 6 * NODE_LIMIT, 7]
 
 
 def test_a_large_graph_without_time_has_a_labelling_and_a_true_bound():

@@ -56,9 +56,13 @@ LIKE_A_SEARCH = 40_000_000  # with fewer, it costs about what the first search w
 FAIR = 2**29  # with fewer, before long searches
 FIRST_WORK = 5_000_000  # of such entries, where labels are many, before anything else is tried
 MOST_WORK = 80_000_000  # in one turn: what is open after this is left to pieces and HiGHS
+MOST_WORK_NODES = 100_000  # of the budget that this is for; a larger one has larger turns
 WORTH = 20  # entries of tables, in elimination, that cost what one entry does in a turn of both searches
 USE_TOULBAR2 = True  # where it is installed, elimination has no way, and the first searches did not end
 FIRST_BACKTRACKS = 1_000  # of toulbar2, which begins anew whenever it is asked: four times as many in each turn
+TIMED_BACKTRACKS = 30_000  # where time is limited anyway: so many at first,
+FIRST_SECONDS = 4.0  # and so long, four times as much of both in each turn,
+MOST_OF_TIME = 0.4  # but no more of the time left
 MANY_LABELS = 12  # of a node: a sweep costs the square
 ONE_PIECE = 0.8  # of the open nodes in one piece: splitting would not pay
 
@@ -70,12 +74,13 @@ class Budget:
     nodes: int
     deadline: float
     may_ask_highs: bool
+    most_work: int
 
     @classmethod
     def of(cls, node_limit: int, seconds: float | None) -> "Budget":
         """Start the clock."""
         end = np.inf if seconds is None else monotonic() + seconds
-        return cls(int(node_limit), end, node_limit >= MILP_NODES)
+        return cls(int(node_limit), end, node_limit >= MILP_NODES, MOST_WORK * max(1, node_limit // MOST_WORK_NODES))
 
     def search(self, search: Search, most: int | None = None) -> None:
         """Branch and bound within the budget (and ``most`` nodes); a node of a large network counts as several.
@@ -112,10 +117,17 @@ class Budget:
         if small and self.may_ask_highs:
             milp_parts(parts, search, MILP_NODES, min(MILP_SECONDS, self.deadline - monotonic()))
 
-    def ask_toulbar2(self, search: Search, parts: GraphParts, backtracks: int) -> None:
-        """Let toulbar2 go on where it is installed, for so many backtracks at the most; each counts as a search node."""
-        price = _price(search)
-        self.nodes -= price * finish_with_toulbar2(parts, search, min(self.nodes // price, backtracks), self.seconds)
+    def ask_toulbar2(self, search: Search, parts: GraphParts, turn: int) -> None:
+        """Let toulbar2 go on where it is installed, four times as long in each turn; two backtracks count as a search node.
+
+        A backtrack may take it long: where time is limited, so is that of a turn.
+        """
+        price, left, grown = _price(search), self.seconds, 4**turn
+        backtracks = grown * (FIRST_BACKTRACKS if left is None else TIMED_BACKTRACKS)
+        seconds = None if left is None else min(MOST_OF_TIME * left, grown * FIRST_SECONDS)
+        self.nodes -= (
+            price * finish_with_toulbar2(parts, search, min(2 * self.nodes // price, backtracks), seconds) // 2
+        )
 
     @property
     def seconds(self) -> float | None:
@@ -254,25 +266,32 @@ def _branch(parts: GraphParts, search: Search, budget: Budget, many: bool) -> st
     if budget.eliminate(search, found, LIKE_A_SEARCH):
         return "elimination"
     soft = begin_soft(search)
+    may_ask = found is None and USE_TOULBAR2
     if many:
         budget.search_softly(search, soft, 2 * FIRST_WORK)
+    asked = may_ask and _is_tight(parts)  # where sweeps see little it is asked before them
+    if asked:
+        budget.ask_toulbar2(search, parts, 0)
+        if not search.is_open:
+            return "toulbar2"
     if search.is_open:
         _search_what_is_left(parts, search, budget)
         budget.search(search, FIRST_NODES if soft is not None else RULED_NODES)
     if budget.eliminate(search, found, FAIR):
         return "elimination"
-    work, backtracks = 4 * FIRST_WORK, FIRST_BACKTRACKS if found is None and USE_TOULBAR2 else 0
-    while search.is_open and budget.nodes > 0 and budget.seconds != 0.0 and work <= MOST_WORK:
-        budget.ask_toulbar2(search, parts, backtracks)
-        if not search.is_open:
-            return "toulbar2"
-        if soft is None and not backtracks:
+    work, turn = 4 * FIRST_WORK, 0
+    while search.is_open and budget.nodes > 0 and budget.seconds != 0.0 and work <= budget.most_work:
+        if may_ask and not (asked and turn == 0):
+            budget.ask_toulbar2(search, parts, turn)
+            if not search.is_open:
+                return "toulbar2"
+        if soft is None and not may_ask:
             break
         if budget.eliminate(search, found, WORTH * work):
             return "elimination"
         budget.search_softly(search, soft, work)
         budget.search(search, work // NODE_WORK)
-        work, backtracks = 2 * work, 4 * backtracks
+        work, turn = 2 * work, turn + 1
     if soft is not None and soft.depth == 0:
         return "soft"
     if found is not None:

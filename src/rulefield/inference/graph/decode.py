@@ -36,7 +36,7 @@ from rulefield.inference.result import Result
 from rulefield.problem.graph import GraphProblem
 from rulefield.problem.logic import LogicFactors
 
-NODE_LIMIT = 100_000
+NODE_LIMIT, NODE_LIMIT_SECONDS = 100_000, 10.0  # by default, and about how long that takes
 PLAIN_SHARE = 10  # of all search nodes, one in so many is for the problem without its logic factors
 MOST_LABELLINGS = 2_000_000
 
@@ -44,7 +44,7 @@ MOST_LABELLINGS = 2_000_000
 def decode_graph(
     problem: GraphProblem,
     engine: str = "auto",
-    node_limit: int = NODE_LIMIT,
+    node_limit: int | None = None,
     seconds: float | None = None,
     warm_start: np.ndarray | None = None,
 ) -> Result:
@@ -63,15 +63,18 @@ def decode_graph(
         ``ad3``: the relaxation, rounded. ``reduced_milp``: TRW-S, then HiGHS on what its bounds leave open.
         ``milp``: HiGHS on the whole problem.
         ``toulbar2``: where pytoulbar2 is installed (it holds the GIL). ``enumerate``: every labelling.
-    node_limit : int
+    node_limit : int or None
         Search nodes that an exact search may visit before it returns its best with a gap; a node counts as one for
         each 3,000 entries of the messages along edges, so that the limit means about the same work on large graphs.
+        None: 100,000, and as many for every ten of the ``seconds`` given.
     seconds : float or None
         The same in seconds (the answer then depends on the machine).
     warm_start : ndarray of int, shape (n_nodes,), or None
         A labelling to start from.
     """
     check_problem(problem)
+    if node_limit is None:
+        node_limit = NODE_LIMIT * max(1, int((seconds or 0.0) / NODE_LIMIT_SECONDS))
     if warm_start is not None:
         check_labels(problem.potentials, np.asarray(warm_start))
     chosen = ENGINES.find(engine)

@@ -3,10 +3,12 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 READY   = $(VENV)/.ready
+PACKAGE = $(VENV)/.package
 
 .PHONY: demo test test-oldest test-newest fuzz lint check docs package bench browser-test clean
 
-demo: $(READY)
+# The demo needs the package and nothing else: tests, linters and browsers are installed by the targets that use them.
+demo: $(PACKAGE)
 	$(BIN)/rulefield demo
 
 test: $(READY)
@@ -73,8 +75,12 @@ bench: $(READY)
 	$(BIN)/python -m pip install --quiet -e ".[bench]"
 	$(BIN)/python benchmarks/chain_vs_crfsuite.py
 
-$(READY): pyproject.toml
+$(PACKAGE): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -e .
+	touch $(PACKAGE)
+
+$(READY): $(PACKAGE)
 	$(BIN)/python -m pip install --quiet -e ".[dev]"
 	touch $(READY)
 

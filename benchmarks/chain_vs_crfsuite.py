@@ -1,6 +1,6 @@
 """ChainCRF against python-crfsuite: training, tagging, memory and many labels, in one run.
 
-Both get the same Python feature lists, the same regularisation (c2 = 0.5, that is l2 = 1) and only feature/label
+Both get the same Python feature lists, the same regularization (c2 = 0.5, that is l2 = 1) and only feature/label
 pairs and transitions seen in training. Each measurement runs in a fresh process; compiled kernels come from
 numba's cache on disk, as they do in every run but the first (``cold_start.py`` measures the first).
 

@@ -4,7 +4,7 @@
     python benchmarks/checks.py --only files [--rounds 15]
 
 Runs as they are take turns with runs in which every check is measured where it stands, in CPU time, without what the clock
-itself takes. Decoding: the sets of ``decoding_vs_highs.py``, every judgement of a labelling. Files: models of about a
+itself takes. Decoding: the sets of ``decoding_vs_highs.py``, every judgment of a labeling. Files: models of about a
 megabyte, a small one and a large one; every check of arrays, metadata, parameters and attributes. The last line is JSON:
 shares by set and by model.
 """
@@ -29,11 +29,11 @@ from common import data_folder
 from decoding_vs_highs import SETS, TAU, load
 from rulefield import forms
 from rulefield.estimators import attributes, parameters
-from rulefield.inference.chain import check
-from rulefield.inference.chain.decode import decode
-from rulefield.inference.chain.two_stage import decode_two_stage
+from rulefield.inference.sequences import check
+from rulefield.inference.sequences.decode import decode
+from rulefield.inference.sequences.two_stage import decode_two_stage
 
-JUDGES = (check.judge_labelling,)
+JUDGES = (check.judge_labeling,)
 FILE_CHECKS = (
     forms.check_arrays,
     forms.check_typed,

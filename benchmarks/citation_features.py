@@ -13,7 +13,7 @@ CUES = {
     "venue": "proc proceedings conference symposium workshop lecture notes in lncs international annual acm ieee",
     "journal": "journal transactions letters review annals bulletin magazine phys rev lett j trans",
     "publisher": "press springer elsevier wiley kluwer verlag north-holland mit cambridge oxford academic prentice hall",
-    "institution": "university institute department laboratory school college dept univ lab center centre",
+    "institution": "university institute department laboratory school college dept univ lab center center",
     "report": "technical report tech rep tr memo thesis phd dissertation master preprint manuscript",
     "editor": "editor editors eds ed edited",
     "pages": "pages pp page p",

@@ -20,10 +20,10 @@ from time import perf_counter
 import numpy as np
 
 from rulefield import rules as r
-from rulefield.inference.chain.decode import decode
-from rulefield.inference.chain.prepare import prepare
-from rulefield.inference.chain.two_stage import TwoStageResult, decode_two_stage, least_cost_by_highs
 from rulefield.inference.result import Result, Status
+from rulefield.inference.sequences.decode import decode
+from rulefield.inference.sequences.prepare import prepare
+from rulefield.inference.sequences.two_stage import TwoStageResult, decode_two_stage, least_cost_by_highs
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -99,7 +99,7 @@ def timed(run: Callable[[ChainProblem], Result], problems: list[ChainProblem]) -
 
 
 def two_stage_by_highs(problem: ChainProblem, tau: float) -> float:
-    """Both stages as [Fersini14] has them: Viterbi, then one integer programme; returns the least cost."""
+    """Both stages as [Fersini14] has them: Viterbi, then one integer program; returns the least cost."""
     best = decode(ChainProblem(problem.potentials), "viterbi").score
     return least_cost_by_highs(problem, prepare(problem), best - (1 - tau) * abs(best))[1]
 

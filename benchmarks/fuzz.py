@@ -28,7 +28,7 @@ LIMIT = 10.0
 SHARES = {
     "models": 9, "bytes": 1, "rules": 3, "expectations": 1, "columns": 2, "json lines": 2, "templates": 1,
     "chain certificates": 2, "graph certificates": 2, "foreign models": 1, "crfsuite models": 1,
-    "formats": 3, "pages": 2, "configs": 2, "graph files": 1,
+    "formats": 3, "pages": 2, "configs": 2, "graph files": 1, "proof files": 2,
 }  # fmt: skip
 """Parts of the time that each family gets."""
 TEXTS = ("rules", "expectations", "columns", "json lines", "templates", "foreign models", "formats", "pages", "configs",
@@ -42,7 +42,7 @@ START_UP = 240.0
 def families():
     """Return the functions that try one case, by family."""
     sys.path.insert(0, str(HERE))
-    from fuzzing import certificates, files, models, texts
+    from fuzzing import certificates, files, models, proofs, texts
 
     return {
         "models": models.altered_model,
@@ -51,6 +51,7 @@ def families():
         **files.FAMILIES,
         "chain certificates": certificates.chain_certificate,
         "graph certificates": certificates.graph_certificate,
+        "proof files": proofs.altered_proof,
     }
 
 

@@ -17,7 +17,7 @@ from rulefield.problem.logic import Logic, LogicFactors
 
 
 def potts(side, seed=0, n_labels=5, strength=1.0):
-    """A picture: normal scores, and ``strength`` for equal neighbours."""
+    """A picture: normal scores, and ``strength`` for equal neighbors."""
     rng = np.random.default_rng(seed)
     edges, _ = grid_edges(side, side)
     unary = rng.normal(size=side * side * n_labels)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield import rules as r
-from rulefield.inference.chain.decode import decode
+from rulefield.inference.sequences.decode import decode
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -33,7 +33,7 @@ def names(m: int) -> list[str]:
 
 
 def noise(n: int, m: int, seed: int, scale: float = 2.0, sticky: float = 1.0) -> tuple[np.ndarray, np.ndarray]:
-    """Independent normal scores; ``sticky`` favours staying in a label."""
+    """Independent normal scores; ``sticky`` favors staying in a label."""
     rng = np.random.default_rng(seed)
     return rng.normal(size=(n, m)) * scale, rng.normal(size=(m, m)) + sticky * np.eye(m)
 
@@ -391,7 +391,7 @@ def fitted(load: Callable, scheme: str, train: int, max_iter: int) -> tuple:
 
 
 def real_instances(crf, X: list, rules: list, most: int) -> list[Instance]:
-    """The inputs whose own best labelling breaks most rules."""
+    """The inputs whose own best labeling breaks most rules."""
     data, decoder = crf._encoder.transform(X), crf._decoder()
     labels = [str(c) for c in crf.classes_]
     found = []
@@ -454,7 +454,7 @@ def umass_forced(seed):
     return umass(0.75, 6, seed)
 
 
-# --- problems and judgement ------------------------------------------------------------------------
+# --- problems and judgment ------------------------------------------------------------------------
 
 
 def compiled(instance: Instance) -> ChainProblem:

@@ -4,7 +4,7 @@
 
 Families and seeds are those of ``benchmarks/hard_families.py``; Cora and UMass need RULEFIELD_DATA. Every run has a
 process of its own, kernels warm, and is killed at its limit of CPU seconds, which then counts as its time. Peers run on
-the first seed. Labellings are judged by ``rule.violation``. The last line is JSON: for each family ``cpu_s`` (median over
+the first seed. Labelings are judged by ``rule.violation``. The last line is JSON: for each family ``cpu_s`` (median over
 seeds), ``status``, ``gap``, ``best_peer_cpu_s``; and ``sum_speedup``, ``worst_ratio`` (ours / better peer, families over
 0.05 s), ``unanswered``. ``--keep`` writes the rows of every run into a folder and goes on from those that are there already;
 ``--only-peers`` runs the peers alone, which our code does not change.
@@ -24,9 +24,9 @@ import numpy as np
 from hard_families import FAMILIES, Instance, compiled, judged, plain
 from rulefield import rules as r
 from rulefield.exceptions import RuleError
-from rulefield.inference.chain.decode import decode
-from rulefield.inference.chain.milp import all_parts
-from rulefield.inference.chain.prepare import prepare
+from rulefield.inference.sequences.decode import decode
+from rulefield.inference.sequences.prepare import prepare
+from rulefield.inference.sequences.stages.ilp import all_parts
 from rulefield.problem.chain_rules import ChainProblem
 
 PEERS = ("milp", "cpsat")
@@ -130,7 +130,7 @@ def run(name: str, seed: int, engine: str, limit: float, output) -> None:
         try:
             labels, bound, status = solve(instance, engine, limit)
         except (RuleError, ImportError) as error:
-            output.put({"cpu_s": limit, "status": f"refused: {str(error)[:80]}", "gap": None, "labelled": False})
+            output.put({"cpu_s": limit, "status": f"refused: {str(error)[:80]}", "gap": None, "labeled": False})
             continue
         spent = process_time() - begun
         objective, broken = (-np.inf, 0) if labels is None else judged(instance, labels)
@@ -139,7 +139,7 @@ def run(name: str, seed: int, engine: str, limit: float, output) -> None:
         proved = status in ("optimal", "infeasible")
         gap = 0.0 if proved else (bound - objective) / max(abs(bound), 1.0)
         row = {"cpu_s": spent if proved else max(spent, limit), "spent_s": spent, "status": status, "gap": gap}
-        output.put(row | {"labelled": labels is not None or status == "infeasible"})
+        output.put(row | {"labeled": labels is not None or status == "infeasible"})
 
 
 def in_process(name: str, seed: int, engine: str, limit: float) -> list[dict]:
@@ -156,7 +156,7 @@ def in_process(name: str, seed: int, engine: str, limit: float) -> list[dict]:
     if (process.exitcode or 0) > 0:
         sys.exit(f"{name}, {engine}: the run failed; see above.")
     if process.exitcode or not rows:
-        rows.append({"cpu_s": limit, "status": "killed", "gap": None, "labelled": False})
+        rows.append({"cpu_s": limit, "status": "killed", "gap": None, "labeled": False})
     return rows
 
 
@@ -200,7 +200,7 @@ def main() -> None:
     unanswered = 0
     for name in options.families:
         rows = [row for seed in options.seeds for row in kept(options.keep, name, seed, "auto", options.limit)]
-        unanswered += sum(not row["labelled"] for row in rows)
+        unanswered += sum(not row["labeled"] for row in rows)
         table[name] = summed(rows)
         if not options.no_peers:
             peers = [summed(kept(options.keep, name, options.seeds[0], peer, options.limit)) for peer in PEERS]

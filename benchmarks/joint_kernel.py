@@ -21,8 +21,8 @@ from scipy import sparse
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
-from rulefield.inference.chain.exact import viterbi_batch
-from rulefield.inference.joint.exact import joint_marginals, joint_viterbi
+from rulefield.inference.sequences.exact import viterbi_batch
+from rulefield.inference.sequences.joint.exact import joint_marginals, joint_viterbi
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.expectations.corpus import JointCorpus, JointLikelihood
 from rulefield.models.chain import ChainModel

@@ -1,4 +1,4 @@
-"""Joint labelling under rules against the same model's plain labelling: CoNLL-2002 Spanish, names and parts of speech.
+"""Joint labeling under rules against the same model's plain labeling: CoNLL-2002 Spanish, names and parts of speech.
 
 A JointCRF (9 x 12 joint labels) learned from 800 sentences of esp.train labels esp.testb with and without rules about names,
 about parts of speech, and across both. CPU seconds of one thread, best of several runs: from encoded sentences (scores,
@@ -86,7 +86,7 @@ def main() -> None:
     free, ruled = evaluate(crf.predict(X, rules=[]), y), evaluate([labeling.labels for labeling in found], y)
     changed = sum(a != labeling.labels for a, labeling in zip(crf.predict(X, rules=[]), found))
     print(
-        f"{len(X)} sentences, {data.n_tokens} tokens, {len(RULES)} rules; {changed} labellings changed, {broken} still pay"
+        f"{len(X)} sentences, {data.n_tokens} tokens, {len(RULES)} rules; {changed} labelings changed, {broken} still pay"
     )
     print(f"engines {engines}; proved {proved}")
     print(f"encoded: plain {plain_s:.3f} s, under rules {ruled_s:.3f} s: {ruled_s / plain_s:.2f}x")

@@ -15,7 +15,7 @@ import numpy as np
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
-from rulefield.inference.chain.exact import viterbi_batch
+from rulefield.inference.sequences.exact import viterbi_batch
 from rulefield.learning.chain.frank_wolfe import FrankWolfe
 from rulefield.learning.chain.perceptron import AveragedPerceptron
 from rulefield.models.chain import ChainModel

@@ -1,8 +1,8 @@
-"""Measuring candidate rules: one compiled pass over all labellings against a loop over rules and labellings.
+"""Measuring candidate rules: one compiled pass over all labelings against a loop over rules and labelings.
 
-5,000 candidates (counts by template, and every family of mined rules) on the 20 best labellings of 1,000 generated citations,
+5,000 candidates (counts by template, and every family of mined rules) on the 20 best labelings of 1,000 generated citations,
 whose labels have no prefixes (as in files of parserator's users: segments are runs). The loop is what learning did before:
-each rule reads each labelling in Python. It is timed on every 200th labelling and scaled; the amounts that it reads must be
+each rule reads each labeling in Python. It is timed on every 200th labeling and scaled; the amounts that it reads must be
 those of the pass. CPU seconds, one thread.
 
     python benchmarks/rule_measuring.py [--sequences 1000] [--rules 5000]
@@ -17,7 +17,7 @@ import numpy as np
 
 from rulefield import ChainCRF
 from rulefield.datasets import make_citations
-from rulefield.inference.chain.exact import kbest
+from rulefield.inference.sequences.exact import kbest
 from rulefield.rules import RuleCompiler, propose
 from rulefield.rules.chain.tallies import value_of
 from rulefield.rules.finding.mine import FAMILIES, TOKEN_CLASS, mine_table
@@ -43,7 +43,7 @@ class Runner:
 
 
 class Loop:
-    """Amounts rule by rule and labelling by labelling."""
+    """Amounts rule by rule and labeling by labeling."""
 
     def __init__(self, compiler):
         self.compiler, self.runners = compiler, {}
@@ -80,7 +80,7 @@ def main() -> None:
     crf = ChainCRF(tol=1e-2).fit(X[:200], y[:200])
     data, decoder = crf._encoder.transform(X), crf._decoder()
     lists = [[result.labels for result in kbest(decoder.potentials(data, i), 20)] for i in range(len(X))]
-    labellings = [labels for some in lists for labels in some]
+    labelings = [labels for some in lists for labels in some]
     owner = np.repeat(np.arange(len(X)), [len(some) for some in lists])
     rules = candidates(X, y, options.rules)
     compiler = RuleCompiler(rules, [str(c) for c in crf.classes_], None)
@@ -89,23 +89,23 @@ def main() -> None:
         compiler.amounts_of_all(X[i : i + 1], lists[i][:1])
         compiler(X[i])
     print(f"{len(rules)} rules compiled in {process_time() - begun:.1f} s")
-    some = np.arange(0, len(labellings), 200)
+    some = np.arange(0, len(labelings), 200)
     loop = Loop(compiler)
     loop(X[0], lists[0][0])
     begun = process_time()
-    read = np.array([loop(X[owner[j]], labellings[j]) for j in some])
-    by_loop = (process_time() - begun) * len(labellings) / len(some)
+    read = np.array([loop(X[owner[j]], labelings[j]) for j in some])
+    by_loop = (process_time() - begun) * len(labelings) / len(some)
     begun = process_time()
-    amounts = compiler.amounts_of_all(X, labellings, owner)
+    amounts = compiler.amounts_of_all(X, labelings, owner)
     in_one_pass = process_time() - begun
     assert (amounts[some].toarray() == read).all(), "the pass and the loop must agree"
     print(
-        f"{len(rules)} rules on {len(labellings)} labellings: {in_one_pass:.2f} s in one pass, {by_loop:.0f} s by the loop "
-        f"(from {len(some)} labellings); {by_loop / in_one_pass:.0f} times as fast (bar 50)"
+        f"{len(rules)} rules on {len(labelings)} labelings: {in_one_pass:.2f} s in one pass, {by_loop:.0f} s by the loop "
+        f"(from {len(some)} labelings); {by_loop / in_one_pass:.0f} times as fast (bar 50)"
     )
     record = {
         "rules": len(rules),
-        "labellings": len(labellings),
+        "labelings": len(labelings),
         "pass_seconds": in_one_pass,
         "loop_seconds": by_loop,
     }

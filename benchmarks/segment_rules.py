@@ -28,7 +28,7 @@ from rulefield.rules.finding.mine import mine_table
 
 
 def learned_rules(crf, X, y, scheme):
-    """Mined rules and proposed ones, with weights, from labelled data."""
+    """Mined rules and proposed ones, with weights, from labeled data."""
     mined = [row.rule for row in mine_table(X, y, scheme=scheme, families=RULES)]
     half = len(X) // 2
     predicted = clone(crf).fit(X[:half], y[:half]).predict(X[half:])

@@ -9,7 +9,7 @@ CoNLL-2002.
 *Calibration.* Probability of the whole text against whether all of its spans are right, 10 bins of equal width, over the
 five splits of Cora and US50.
 
-*Throughput.* CPU seconds, one thread, strings in and labelled spans out, against usaddress's tokenizer, features and
+*Throughput.* CPU seconds, one thread, strings in and labeled spans out, against usaddress's tokenizer, features and
 python-crfsuite with usaddress's own model, on the same generated addresses.
 
 *Start-up.* Wall seconds of a warm ``rulefield parse MODEL TEXT`` over those of ``python -c "import numpy, numba"``, the least

@@ -18,6 +18,7 @@ exclude_patterns = ["build"]
 html_theme = "pydata_sphinx_theme"
 html_title = "rulefield"
 html_show_sourcelink = False
+html_sidebars = {"**": ["globaltoc.html"]}  # all pages by purpose, at the left of each
 html_theme_options = {
     "navbar_align": "left",
     "header_links_before_dropdown": 3,

@@ -1,10 +1,10 @@
 """Citations with rules
 ====================
 
-Train a chain, write down what you know, and get the best labelling that respects it.
+Train a chain, write down what you know, and get the best labeling that respects it.
 
 A chain learned from few citations makes mistakes that anybody can see: two titles, authors in two places. A handful of
-rules forbids or prices them. Every answer comes with a certificate: no labelling that obeys the rules is better.
+rules forbids or prices them. Every answer comes with a certificate: no labeling that obeys the rules is better.
 
 Run with ``python examples/citations_with_rules.py [FOLDER]``; FOLDER gets the picture.
 """

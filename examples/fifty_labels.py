@@ -1,4 +1,4 @@
-"""Fifty labelled citations and five rules that you know
+"""Fifty labeled citations and five rules that you know
 =====================================================
 
 What to do, in order of worth.
@@ -10,7 +10,7 @@ average.
 Run with ``python examples/fifty_labels.py 25 50 100 200``; by default with 50.
 """
 
-# %% A few labelled citations, more without labels, some to look at the outcome.
+# %% A few labeled citations, more without labels, some to look at the outcome.
 import sys
 
 from sklearn.base import clone
@@ -20,7 +20,7 @@ from rulefield import rules as r
 from rulefield.datasets import make_citations
 
 X, y = make_citations(500, seed=5, noise=0.6)
-pool, test = slice(200, 300), slice(300, 500)  # the first ones are labelled
+pool, test = slice(200, 300), slice(300, 500)  # the first ones are labeled
 sizes = [int(word) for word in sys.argv[1:] if word.isdigit()] or [50]
 settings = {"scheme": "BIO", "l2": 0.5}
 
@@ -40,8 +40,8 @@ known_on_average = [
 ]
 
 
-def with_unlabelled(n: int) -> rf.ChainCRF:
-    """Learn from ``n`` labelled citations and a pool of which nothing but two averages is known."""
+def with_unlabeled(n: int) -> rf.ChainCRF:
+    """Learn from ``n`` labeled citations and a pool of which nothing but two averages is known."""
     tokens = X[:n] + X[pool]
     labels = y[:n] + [[None] * len(x) for x in X[pool]]
     return rf.ChainCRF(**settings, expectations=known_on_average, max_iter=20, tol=1e-3).fit(tokens, labels)
@@ -54,9 +54,9 @@ for n in sizes:
         "chain": clone(chain).fit(X[:n], y[:n]),
         "+ five written rules": rf.RuledCRF(chain, rules=written).fit(X[:n], y[:n]),
         "+ rules found": rf.RuledCRF(chain).fit(X[:n], y[:n]),
-        "+ averages, no labels": with_unlabelled(n),
+        "+ averages, no labels": with_unlabeled(n),
     }
-    print(f"{n} labelled citations: tokens, whole citations")
+    print(f"{n} labeled citations: tokens, whole citations")
     for name, model in models.items():
         found = model.predict(X[test])
         tokens = rf.metrics.token_accuracy(y[test], found)

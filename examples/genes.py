@@ -46,7 +46,7 @@ X_new, y_new = zip(*(strand(seed) for seed in range(1000, 1060)))
 
 
 def windows(strand):
-    """Features of each base: itself and its neighbours, alone and in pairs."""
+    """Features of each base: itself and its neighbors, alone and in pairs."""
     padded = ["-", "-", *strand, "-", "-"]
     return [
         [f"{k}:{padded[t + k]}" for k in range(5)] + [f"{k}:{padded[t + k]}{padded[t + k + 1]}" for k in range(4)]

@@ -36,7 +36,7 @@ print(*ruled.report().splitlines()[:12], sep="\n")  # the dearest
 print(f"chain        span F1 {crf.score(X[test], y[test]):.3f}")
 print(f"with rules   span F1 {ruled.score(X[test], y[test]):.3f}")
 
-# %% Rules about order, neighbours and delimiters are mined: found in labels, with support and confidence.
+# %% Rules about order, neighbors and delimiters are mined: found in labels, with support and confidence.
 for found in r.mine_table(X[dev], y[dev], min_support=20)[:5]:
     print(found)
 

@@ -17,14 +17,15 @@ import rulefield as rf
 from rulefield import rules as r
 from rulefield.datasets import make_log_lines
 
-texts, spans = make_log_lines(6, seed=0)
-new, gold = make_log_lines(300, seed=1)
+texts, spans = make_log_lines(6, seed=1, messy=True)
+new, gold = make_log_lines(300, seed=100, messy=True)
 print(texts[0])
 
-# %% Learn, then say what a line can hold: ports come with an address or a user, a process number with a service.
+# %% Learn, then say what a line holds: one time, host, service and process; ports come with an address or a user.
 parser = rf.TextParser().fit(texts, spans)
 rules = [
     r.each_at_most_once().named("each field once"),
+    *((r.segments(label) == 1).named(f"one {label}") for label in ("time", "host", "service", "process")),
     r.implies(r.present("port"), r.any_of(r.present("address"), r.present("user"))).named("a port of something"),
     r.before("service", "process").named("the service before its process"),
     r.before("time", "host").named("the time comes first"),

@@ -113,7 +113,7 @@ def picture(folder: Path) -> None:
     figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
     axes.barh(list(results), [whole for _, whole in results.values()], color="#4c78a8")
     axes.invert_yaxis()
-    axes.set_xlabel("addresses labelled without a mistake")
+    axes.set_xlabel("addresses labeled without a mistake")
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(folder / "scores_from_elsewhere.png", dpi=120)
     print("picture:", folder / "scores_from_elsewhere.png")

@@ -54,7 +54,7 @@ print(
 )
 print("what speaks for the first label:", tagger.explain(new[0], rules=down)[0][:2])
 
-# %% A picture: colours are predicted labels, red frames are mistakes.
+# %% A picture: colors are predicted labels, red frames are mistakes.
 folder = Path(sys.argv[1]) if len(sys.argv) > 1 else Path(tempfile.mkdtemp())
 draw_page(new[0], found[0].labels, gold=gold[0]).figure.savefig(folder / "table_cells.png", dpi=120)
 print("picture:", folder / "table_cells.png")

@@ -114,8 +114,12 @@ def test_read_only_targets_are_refused(tmp_path, monkeypatch):
 def test_leftovers_of_killed_processes_are_removed_and_no_others(tmp_path):
     child = subprocess.Popen([sys.executable, "-c", ""])
     child.wait()
-    left = f".a.{child.pid}-0123abcd{TEMPORARY}"
-    others = [f".b.{child.pid}-0123abcd{TEMPORARY}", f".a.{os.getpid()}-0123abcd{TEMPORARY}", ".a.txt"]
+
+    def temporary(name, process):
+        return f".{outputs._digest(name)}-{outputs._machine()}-{process}-0123abcd{TEMPORARY}"
+
+    left = temporary("a", child.pid)
+    others = [temporary("b", child.pid), temporary("a", os.getpid()), ".a.txt"]
     for name in [left, *others]:
         (tmp_path / name).touch()
     write_whole(tmp_path / "a", b"")
@@ -140,3 +144,40 @@ main.main()
     assert child.wait(20) == 128 + signal.SIGTERM
     child.stdout.close()
     assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "why"), [("", "no name of a file"), ("a\0b", "no name of a file"), ("x" * 256, "too long")]
+)
+def test_what_is_no_name_of_a_file_is_one_sentence(tmp_path, monkeypatch, path, why):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match=why):
+        write_whole(path, b"")
+    assert names(tmp_path) == []
+
+
+def test_every_legal_name_can_be_written_to(tmp_path):
+    for name in ("x" * 255, "ü" * 127, "\udcff"):
+        write_whole(tmp_path / name, b"1")
+        assert names(tmp_path) == [name]
+        (tmp_path / name).unlink()
+
+
+def test_the_file_that_another_machine_is_writing_is_kept_until_it_is_old(tmp_path, monkeypatch):
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    child.wait()
+    with monkeypatch.context() as elsewhere:
+        elsewhere.setattr(outputs, "_machine", lambda: "0123abcd")
+        elsewhere.setattr(outputs.os, "getpid", lambda: child.pid)
+        with whole_file(tmp_path / "a") as file:
+            file.write(b"there")
+            elsewhere.undo()
+            write_whole(tmp_path / "a", b"here")
+    assert (tmp_path / "a").read_bytes() == b"there"  # written last
+    left = tmp_path / f".{outputs._digest('a')}-0123abcd-{child.pid}-0123abcd{TEMPORARY}"
+    left.touch()
+    write_whole(tmp_path / "a", b"")
+    assert left.exists()
+    os.utime(left, (1, 1))
+    write_whole(tmp_path / "a", b"")
+    assert names(tmp_path) == ["a"]

@@ -7,8 +7,10 @@ import pytest
 from numpy.testing import assert_array_equal
 from safetensors.numpy import save
 
+import rulefield as rf
 from rulefield import outputs, persistence
-from rulefield.exceptions import InputError, ModelFileError
+from rulefield import rules as r
+from rulefield.exceptions import InputError, LabelError, ModelFileError
 from rulefield.persistence import load_model, model_to_bytes, pack_strings, save_model, unpack_strings
 
 ARRAYS = {"theta": np.arange(5.0), "empty": np.zeros((0, 3)), "bytes": np.arange(4, dtype=np.uint8)}
@@ -87,3 +89,23 @@ def test_strings():
     strings = ["", "word=a", "ü\u0000b", "", json.dumps({"x": 1})]
     assert unpack_strings(**pack_strings(strings)) == strings
     assert unpack_strings(**pack_strings([])) == []
+
+
+@pytest.mark.parametrize("name", ["\ud800", "a\udfff"])
+def test_names_that_no_file_can_hold_are_refused_when_they_are_saved(tmp_path, name):
+    labels = rf.ChainCRF(max_iter=2).fit([["a", "b"]], [[name, "q"]])
+    rule = rf.ChainCRF(max_iter=2, rules=[(r.count("q") <= 1).named(name)]).fit([["a", "b"]], [["p", "q"]])
+    task = rf.JointCRF(max_iter=2).fit([["a", "b"]], [{name: ["p", "q"], "t": ["p", "q"]}])
+    for model in (labels, rule, task):
+        with pytest.raises(InputError, match="cannot be saved.*surrogate") as refused:
+            model.save(tmp_path / "m.rf")
+        assert ascii(name)[1:-1] in str(refused.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_that_no_file_can_hold_are_refused():
+    for label in (10**5000, -(2**70)):
+        with pytest.raises(LabelError, match="as a string"):
+            rf.ChainCRF(max_iter=2).fit([["a", "b"]], [[label, "q"]])
+    with pytest.raises(LabelError, match="labels are strings or numbers"):
+        rf.ChainCRF(max_iter=2).fit([["a", "b"]], [["q", {"a": 1}]])

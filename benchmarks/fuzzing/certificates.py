@@ -9,9 +9,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tests"))
 
 from oracles import graphs
 from oracles.compiled import random_problem as random_chain_problem
-from rulefield.inference.chain.decode import decode
 from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.result import Status
+from rulefield.inference.sequences.decode import decode
 
 TOLERANCE = 1e-5
 
@@ -33,7 +33,7 @@ def graph_certificate(rng):
 
 def _compare(result, best):
     if best == -np.inf:
-        assert result.status is Status.infeasible, f"no labelling is possible, but the status is {result.status}"
+        assert result.status is Status.infeasible, f"no labeling is possible, but the status is {result.status}"
         return "infeasible"
     assert result.upper_bound >= best - TOLERANCE, f"bound {result.upper_bound} below the best objective {best}"
     assert result.objective <= best + TOLERANCE, f"objective {result.objective} above the best, {best}"

@@ -191,7 +191,7 @@ def _corpus(rng, original, suffix):
             data = data[:at] + rng.bytes(2) + data[at:]
         path.write_bytes(data)
         try:
-            corpus = read_corpus(str(path), labelled=bool(rng.random() < 0.8))
+            corpus = read_corpus(str(path), labeled=bool(rng.random() < 0.8))
             crf = model()[0]
             if corpus.labels is not None:
                 crf = rf.ChainCRF(max_iter=2, tol=1.0).fit(corpus.tokens, corpus.labels)

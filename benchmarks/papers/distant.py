@@ -3,7 +3,7 @@
 CoNLL-2002 Spanish. A draw takes some sentences of esp.train, keeps each name's labels with probability 0.3 and forgets
 all other labels, so that nothing says "no name here". The share of tokens that belong to names is counted on the other
 sentences of esp.train. Chains with the same features: unknown labels summed over (the baseline), also begun from presumed
-"O"; the same with the one expectation, by posterior regularisation from presumed "O"; all labels known.
+"O"; the same with the one expectation, by posterior regularization from presumed "O"; all labels known.
 
     RULEFIELD_DATA=... python benchmarks/papers/distant.py [--draws 5] [--sentences 886] [--test esp.testb]
 

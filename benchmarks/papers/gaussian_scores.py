@@ -7,8 +7,8 @@ paper     predictors see 80 % of the training part; the field sees the other 20 
           random forest (100 trees). Graphs: chi-square, mutual information, over-fitted network, distance of labels.
 crossfit  all training data, 5-fold cross-fitted: one forest for all labels (600 trees for emotions; 200 for yeast, which
           has four times the rows: more trees help a little everywhere and cost time; leaves of 2 or more; bagged
-          with sqrt(features) tried at a split, or extremely randomised with 30 % of them), and a ridge logistic
-          regression per label (features standardised, C of .003, .01, .03 or .1). Which forest and which C: the one
+          with sqrt(features) tried at a split, or extremely randomized with 30 % of them), and a ridge logistic
+          regression per label (features standardized, C of .003, .01, .03 or .1). Which forest and which C: the one
           with the least cross-fitted log-loss on the training part of the fold. The bagged forest is also scored
           alone, for comparison.
 """
@@ -78,7 +78,7 @@ def crossfit_predictors(n_trees):
 def setting(predictor):
     """Return the settings of a chosen predictor in few words."""
     if isinstance(predictor, ExtraTreesClassifier):
-        return "extremely randomised trees"
+        return "extremely randomized trees"
     return "random forest" if isinstance(predictor, RandomForestClassifier) else f"C {predictor[-1].C}"
 
 

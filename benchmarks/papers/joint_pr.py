@@ -1,9 +1,9 @@
-"""One model from scattered annotation: single tasks, latent joint, posterior regularisation, oracle ([Goyal16]).
+"""One model from scattered annotation: single tasks, latent joint, posterior regularization, oracle ([Goyal16]).
 
 CoNLL-2002 Spanish has names and parts of speech on the same sentences. A draw takes some sentences with names only, some
 with parts of speech only, and estimates expectations on the rest of the training file. Test is esp.testb, read once.
 
-Features are words, prefixes, suffixes and neighbouring words; nothing says "capital letter", or parts of speech would have
+Features are words, prefixes, suffixes and neighboring words; nothing says "capital letter", or parts of speech would have
 nothing to add. Joint models begin at the single tasks and are trained to the end, by gradient, with weights of features with
 joint labels (section 3.1 of the paper); the expectations speak of each of the two corpora.
 

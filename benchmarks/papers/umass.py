@@ -28,8 +28,8 @@ from common import data_folder
 from rulefield import ChainCRF, RuledCRF
 from rulefield.datasets import load_umass
 from rulefield.estimators.ruled.held_out import cross_fit
-from rulefield.inference.chain.decode import decode
-from rulefield.inference.chain.dual import decode_soft_dd
+from rulefield.inference.sequences.decode import decode
+from rulefield.inference.sequences.progress import decode_soft_dd
 from rulefield.learning.rule_weights.learners import Examples, learn_perceptron
 from rulefield.learning.rule_weights.likelihood import learn_likelihood
 from rulefield.learning.rule_weights.lists import Lists, MeasuredLists

@@ -27,7 +27,7 @@ class RuleError(RulefieldError, ValueError):
 
 
 class InfeasibleError(RulefieldError):
-    """No labelling satisfies all hard rules; ``rules`` names a minimal set in conflict."""
+    """No labeling satisfies all hard rules; ``rules`` names a minimal set in conflict."""
 
     def __init__(self, message: str, rules: tuple[str, ...] = ()):
         super().__init__(message)
@@ -40,6 +40,10 @@ class InternalError(RulefieldError, RuntimeError):
 
 class ModelFileError(RulefieldError, ValueError):
     """A model file is damaged, foreign, or from a newer version."""
+
+
+class TimeLimitError(RulefieldError):
+    """The time that the work was given is over; what was done of it is lost."""
 
 
 class ClusterError(RulefieldError, RuntimeError):

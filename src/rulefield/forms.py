@@ -281,6 +281,11 @@ def refused_as_file() -> Iterator[None]:
 # --- metadata -------------------------------------------------------------------------------------
 
 
+def are_labels(labels: typing.Sequence[Any]) -> bool:
+    """Whether there are labels, each of them once, and no NaN among them (which equals nothing, itself included)."""
+    return len(labels) > 0 and len(set(labels)) == len(labels) and all(label == label for label in labels)
+
+
 def check_typed(value: Any, hint: Any, where: str) -> None:
     """Refuse a value of the metadata that is not what a type hint says; ``where`` names it."""
     if not conforms(value, hint):

@@ -8,14 +8,20 @@ second one interrupts at once. Elsewhere in a fit :func:`watched` turns a ``Syst
 
 Signals belong to the main thread: in other threads, and where a program handles SIGINT itself, all of this does
 nothing.
+
+Work may also have a time limit (:func:`until`), which ends it at the same moments: servers stop what no client waits for.
 """
 
+import math
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, wraps
+from time import monotonic
 from typing import Any, TypeVar, cast
+
+from rulefield.exceptions import TimeLimitError
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -38,7 +44,14 @@ class _Watch:
         raise KeyboardInterrupt
 
 
+class _Limit(threading.local):
+    """The moment when the work of this thread must end."""
+
+    at = math.inf
+
+
 _WATCH = _Watch()
+_LIMIT = _Limit()
 
 
 @contextmanager
@@ -87,8 +100,41 @@ def deferred() -> Iterator[None]:
             check()
 
 
+@contextmanager
+def until(moment: float) -> Iterator[None]:
+    """Within this block :func:`check` raises ``TimeLimitError`` after ``moment`` (of ``time.monotonic``), in this thread."""
+    before = _LIMIT.at
+    _LIMIT.at = min(before, moment)
+    try:
+        yield
+    finally:
+        _LIMIT.at = before
+
+
+def seconds_left(seconds: float | None = None) -> float | None:
+    """Return ``seconds``, or the time to the limit of this thread's work if that is less; None if there is no limit."""
+    left = max(_LIMIT.at - monotonic(), 0.0)
+    return seconds if left == math.inf or (seconds is not None and seconds <= left) else left
+
+
+def carried(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that works under the limit of the present thread in any other one."""
+    moment = _LIMIT.at
+    if moment == math.inf:
+        return function
+
+    def limited(*args: Any) -> Any:
+        with until(moment):
+            check()
+            return function(*args)
+
+    return limited
+
+
 def check() -> None:
-    """Raise the Ctrl-C that waits, if any: call it where a learner's state is whole."""
+    """Raise the Ctrl-C that waits, if any, or the end of the time limit: call it where a learner's state is whole."""
+    if _LIMIT.at < math.inf and monotonic() >= _LIMIT.at:
+        raise TimeLimitError("the time limit of this work is over; give less work, or more time.")
     if _WATCH.waiting and _in_charge():
         _WATCH.waiting = False
         raise KeyboardInterrupt

@@ -19,11 +19,11 @@ from rulefield.exceptions import InputError, LabelError
 
 
 class Counts(NamedTuple):
-    """How many were right, how many were predicted, how many there are."""
+    """How many were right, how many were predicted, how many there are; if texts have weights, their sums."""
 
-    correct: int
-    predicted: int
-    gold: int
+    correct: float
+    predicted: float
+    gold: float
 
     @property
     def precision(self) -> float:
@@ -79,6 +79,34 @@ def span_counts(
     outside = OUTSIDE if kind is Scheme.none else None
     counted = {name: Counts(*map(int, totals[:, i])) for i, name in enumerate(table.types) if name != outside}
     return {name: counts for name, counts in counted.items() if counts.predicted or counts.gold}
+
+
+def text_span_counts(y_true: Any, y_pred: Any, sample_weight: Sequence[float] | None = None) -> dict[str, Counts]:
+    """Count the spans of characters of each label; a span is right if start, end and label agree.
+
+    Parameters
+    ----------
+    y_true, y_pred : lists of lists of (start, end, label)
+        One list per text, as ``TextParser.fit`` takes and ``TextParser.predict`` returns them; what comes after the label
+        is not read, and a span that is given twice counts once.
+    sample_weight : list of float, optional
+        Each text counts by its weight.
+    """
+    if len(y_true) != len(y_pred):
+        raise InputError(f"there are {len(y_true)} lists of gold spans but {len(y_pred)} of predicted ones.")
+    weights = [1] * len(y_true) if sample_weight is None else sample_weight
+    totals: dict[str, list[Any]] = {}
+    for gold, found, weight in zip(y_true, y_pred, weights):
+        both = ({tuple(span[:3]) for span in gold}, {tuple(span[:3]) for span in found})
+        for place, spans in enumerate((both[0] & both[1], both[1], both[0])):
+            for _, _, label in spans:
+                totals.setdefault(label, [0, 0, 0])[place] += weight
+    return {label: Counts(*totals[label]) for label in sorted(totals)}
+
+
+def text_span_f1(y_true: Any, y_pred: Any, *, average: str | None = "micro", sample_weight: Any = None) -> Any:
+    """F1 of spans of characters, counted by :func:`text_span_counts`; ``average=None`` gives a dict by label."""
+    return _average(text_span_counts(y_true, y_pred, sample_weight), "f1", average)
 
 
 Found = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -163,6 +191,35 @@ def span_pairs(y_true: Any, y_pred: Any, *, scheme: str | None = "auto") -> list
         for i, (g, f) in enumerate(zip(gold, found)):
             pairs += [SpanPair(i, *pair) for pair in _paired(g, f)]
     return pairs
+
+
+def text_span_pairs(y_true: Any, y_pred: Any) -> list[SpanPair]:
+    """Pair gold and predicted spans of characters, (start, end, label): equal ones first, then those that overlap.
+
+    A span that is given twice counts once; the spans of a text may nest.
+    """
+    pairs: list[SpanPair] = []
+    for i, (gold, found) in enumerate(zip(y_true, y_pred)):
+        both = [sorted({Span(*span[:3]) for span in spans}) for spans in (gold, found)]
+        right = [span for span in both[1] if span in both[0]]
+        pairs += [SpanPair(i, span, span) for span in right]
+        left = [[span for span in spans if span not in right] for spans in both]
+        pairs += [SpanPair(i, *pair) for pair in _overlapping(*left)]
+    return pairs
+
+
+def _overlapping(gold: list[Span], found: list[Span]) -> list[tuple[Span | None, Span | None]]:
+    """Pair each found span with the first gold one that has its boundaries, or else overlaps it, and is not taken."""
+    pairs: list[tuple[Span | None, Span | None]] = []
+    rest = list(gold)
+    for span in found:
+        same = (g for g in rest if g[:2] == span[:2])
+        near = (g for g in rest if g.start < span.stop and span.start < g.stop)
+        met = next(same, None) or next(near, None)
+        if met is not None:
+            rest.remove(met)
+        pairs.append((met, span))
+    return pairs + [(g, None) for g in rest]
 
 
 def span_errors(y_true: Any, y_pred: Any, *, scheme: str | None = "auto") -> dict[str, int]:
@@ -253,6 +310,11 @@ def span_report(y_true: Any, y_pred: Any, *, output_dict: bool = False, digits: 
     ``options`` as in :func:`span_counts`.
     """
     return _report(span_counts(y_true, y_pred, **options), output_dict, digits)
+
+
+def text_span_report(y_true: Any, y_pred: Any, *, output_dict: bool = False, digits: int = 2) -> Any:
+    """Precision, recall, F1 and support of the spans of characters of every label, as a text table or a dict."""
+    return _report(text_span_counts(y_true, y_pred), output_dict, digits)
 
 
 def token_report(

@@ -7,12 +7,16 @@ ends in .gz, as it is unpacked in reading.
 """
 
 import gzip
+import hashlib
 import io
 import os
+import platform
 import re
 import stat
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from secrets import token_hex
 from typing import IO, Any
@@ -20,7 +24,12 @@ from typing import IO, Any
 from rulefield.exceptions import InputError
 
 TEMPORARY = ".rulefield-tmp"
-"""How the names of temporary files end: ``.m.rf.<process>-<random>.rulefield-tmp`` beside ``m.rf``."""
+"""How the names of temporary files end: ``.<file>-<machine>-<process>-<random>.rulefield-tmp``, file and machine as digests.
+
+They are short, so that every legal name of a file can be written to.
+"""
+LEFT_SECONDS = 86_400.0
+"""Age at which a temporary file of another machine, whose processes cannot be asked for, is taken for a leftover."""
 
 
 def check_output(path: str | Path) -> None:
@@ -29,8 +38,11 @@ def check_output(path: str | Path) -> None:
     Raises
     ------
     InputError
-        The path is a directory, a block device or a socket; its folder is missing; or nothing may be written there.
+        The path is no name of a file, or that of a directory, a block device or a socket; its folder is missing; or
+        nothing may be written there.
     """
+    if not str(path) or "\0" in str(path):
+        raise InputError(f"cannot write {str(path)!r}: that is no name of a file; give another.")
     if _is_stream(path):
         return
     target = _target(path)
@@ -59,7 +71,7 @@ def whole_file(path: str | Path, *, text: bool = False, lasting: bool = True) ->
         return
     target = _target(path)
     _remove_leftovers(target)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}-{token_hex(4)}{TEMPORARY}")
+    temporary = target.with_name(f".{_digest(target.name)}-{_machine()}-{os.getpid()}-{token_hex(4)}{TEMPORARY}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o666)
     try:
         with os.fdopen(handle, "wb") as raw:
@@ -100,6 +112,8 @@ def _target(path: str | Path) -> Path:
     """Return the file that a path means, links followed (a link that points nowhere names the file to make)."""
     try:
         target = Path(path).resolve()
+        with suppress(FileNotFoundError, NotADirectoryError):
+            target.lstat()
     except (OSError, RuntimeError, ValueError) as error:
         raise InputError(f"cannot write {str(path)!r}: {error}; give another name.") from None
     if target.is_symlink():  # resolving ends at a link only where links go in a circle (before Python 3.13 it raised)
@@ -129,13 +143,32 @@ def _layered(raw: IO[bytes], path: str | Path, text: bool) -> Iterator[IO[Any]]:
 
 
 def _remove_leftovers(target: Path) -> None:
-    name = re.compile(rf"\.{re.escape(target.name)}\.(\d+)-[0-9a-f]{{8}}{re.escape(TEMPORARY)}")
+    """Remove temporary files of the same path that no process writes to."""
+    name = re.compile(rf"\.{_digest(target.name)}-([0-9a-f]{{8}})-(\d+)-[0-9a-f]{{8}}{re.escape(TEMPORARY)}")
     for entry in os.scandir(target.parent):
-        if (found := name.fullmatch(entry.name)) and not _runs(int(found[1])):
-            try:
-                os.unlink(entry.path)
-            except OSError:  # another save was quicker, or Windows knows that it is in use
-                continue
+        if found := name.fullmatch(entry.name):
+            with suppress(OSError):  # another save was quicker, or Windows knows that it is in use
+                if _is_left(entry, found[1], int(found[2])):
+                    os.unlink(entry.path)
+
+
+def _is_left(entry: os.DirEntry[str], machine: str, process: int) -> bool:
+    if machine == _machine():
+        return not _runs(process)
+    return time.time() - entry.stat().st_mtime > LEFT_SECONDS
+
+
+@cache
+def _machine() -> str:
+    """Return a digest of what a process number belongs to: a machine, and on Linux its start and the container."""
+    parts = [platform.node()]
+    with suppress(OSError):
+        parts += [Path("/proc/sys/kernel/random/boot_id").read_text(), os.readlink("/proc/self/ns/pid")]
+    return _digest("\n".join(parts))
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(os.fsencode(text)).hexdigest()[:8]
 
 
 def _runs(process: int) -> bool:

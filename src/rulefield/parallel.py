@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from rulefield.exceptions import ClusterError, InputError, RulefieldError
-from rulefield.interrupts import check
+from rulefield.interrupts import carried, check
 
 MOST_SHARDS = 64
 # Scores of labels in one shard: enough that zeroing and adding up its gradient is a small part of its work.
@@ -105,6 +105,7 @@ class Threads:
         if self.n == 1 or len(items) < 2:
             return [_checked(function, item, *shared) for item in items]
         self._pool = self._pool or ThreadPoolExecutor(self.n)
+        function = carried(function)
         futures = [self._pool.submit(function, item, *shared) for item in items]
         answers = []
         try:
@@ -124,6 +125,7 @@ class Threads:
             yield from (_checked(function, item, *shared) for item in items)
             return
         pool = self._pool = self._pool or ThreadPoolExecutor(self.n)
+        function = carried(function)
         source = iter(items)
         futures = deque(pool.submit(function, item, *shared) for item in islice(source, 2 * self.n))
         try:

@@ -17,7 +17,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 from rulefield.data.plain_json import read_json
-from rulefield.exceptions import ModelFileError
+from rulefield.exceptions import InputError, ModelFileError
 from rulefield.outputs import write_whole
 
 FORMAT = 1
@@ -41,9 +41,9 @@ def load_model(source: str | Path | bytes) -> tuple[str, dict[str, np.ndarray], 
 
 
 def model_to_bytes(kind: str, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> bytes:
-    """Return the file's bytes. ``metadata`` must be JSON-able."""
+    """Return the file's bytes. ``metadata`` must be JSON-able, and is read back: what is saved can be loaded."""
     arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    text = json.dumps(metadata, sort_keys=True)
+    text = _as_json(metadata)
     header = {"format": FORMAT, "kind": kind, "metadata": text, "digest": _digest(kind, arrays, text)}
     return save_tensors(arrays, metadata={_KEY: json.dumps(header, sort_keys=True)})
 
@@ -81,6 +81,32 @@ def unpack_strings(text: np.ndarray, stop: np.ndarray) -> list[str]:
     data = text.tobytes()
     starts = [0, *stop[:-1].tolist()] if len(stop) else []
     return [data[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts, stop.tolist())]
+
+
+def _as_json(metadata: dict[str, Any]) -> str:
+    try:
+        text = json.dumps(metadata, sort_keys=True)
+        read_json(text)
+    except ValueError as error:
+        raise InputError(
+            f"this model cannot be saved: {str(error).rstrip('.')}, in {_culprit(metadata)}; rename it, and fit again."
+        ) from None
+    return text
+
+
+def _culprit(value: Any) -> str:
+    """Return the first name or value that a file cannot hold."""
+    if isinstance(value, dict):
+        inner: Iterable[Any] = (part for item in value.items() for part in item)
+    elif isinstance(value, (list, tuple)):
+        inner = value
+    else:
+        try:
+            read_json(json.dumps(value))
+        except ValueError:
+            return ascii(value)[:60] if isinstance(value, str) else f"a number of type {type(value).__name__}"
+        return ""
+    return next((found for part in inner if (found := _culprit(part))), "")
 
 
 def _read_header(data: bytes, name: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ import asyncio
 import threading
 
 import pytest
-from anyio import CapacityLimiter
 
 from rulefield.cli.pages.batching import MOST_TOGETHER, Batches
 from rulefield.exceptions import InputError
@@ -26,12 +25,12 @@ class Library:
         return [f"{text[::-1]}{probabilities:d}" for text in texts]
 
 
-def asked(questions, at_once=2):
+def asked(questions):
     """Ask all questions at once; return the answers, errors among them, and the library."""
     library = Library()
 
     async def run():
-        batches = Batches(library, CapacityLimiter(at_once))
+        batches = Batches(library, 20.0)
         tasks = [asyncio.create_task(batches.ask(*question)) for question in questions]
         await asyncio.sleep(0.05)
         library.go.set()
@@ -50,14 +49,14 @@ def test_each_question_gets_its_own_answers():
 
 def test_a_large_question_is_answered_by_itself():
     large = [str(i) for i in range(2 * MOST_TOGETHER)]
-    answers, library = asked([(["a"], False), (large, False), (["b"], False)], at_once=1)
+    answers, library = asked([(["a"], False), (large, False), (["b"], False)])
     assert answers == [["a0"], [f"{text[::-1]}0" for text in large], ["b0"]]
     assert [size for size, _ in library.calls] == [1, len(large), 1]
 
 
 @pytest.mark.parametrize(("text", "error"), [("bad", InputError), ("broken", ZeroDivisionError)])
 def test_the_mistake_of_one_is_told_to_that_one(text, error):
-    answers, library = asked([(["a"], False), (["b", text], False), (["c"], False), (["d"], False)], at_once=1)
+    answers, library = asked([(["a"], False), (["b", text], False), (["c"], False), (["d"], False)])
     assert [answers[0], *answers[2:]] == [["a0"], ["c0"], ["d0"]]
     assert isinstance(answers[1], error)
     assert library.calls[0] == (5, False)
@@ -68,7 +67,7 @@ def test_who_asks_as_soon_as_answered_is_answered_again():
     library.go.set()
 
     async def run():
-        batches = Batches(library, CapacityLimiter(1))
+        batches = Batches(library, 20.0)
         for k in range(50):
             assert await batches.ask([f"{k}"], False) == [f"{k}"[::-1] + "0"]
 
@@ -79,7 +78,7 @@ def test_what_nobody_waits_for_is_not_worked_on():
     library = Library()
 
     async def run():
-        batches = Batches(library, CapacityLimiter(1))
+        batches = Batches(library, 20.0)
         first = asyncio.create_task(batches.ask(["a"], False))
         await asyncio.sleep(0.05)
         given_up = asyncio.create_task(batches.ask(["b"] * 9, False))

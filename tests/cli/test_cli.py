@@ -76,7 +76,7 @@ def test_train_predict_evaluate_columns(run, folder, model):
     assert "whole sequences" in text
 
 
-def test_labelled_output_is_evaluated_without_the_model(run, folder, model):
+def test_labeled_output_is_evaluated_without_the_model(run, folder, model):
     both = folder / "both.conll"
     assert run("predict", model, folder / "test.conll", "-o", both)[0] == 0
     direct = json.loads(run("evaluate", folder / "test.conll", model, "--json")[1])
@@ -146,7 +146,7 @@ def test_train_through_a_corpus_on_disk(run, folder, tmp_path):
     for made in (out, again):
         assert run("predict", made, folder / "new.conll")[1] == run("predict", memory, folder / "new.conll")[1]
     for arguments, match in [
-        (("-o", out), "needs labelled files, or --corpus"),
+        (("-o", out), "needs labeled files, or --corpus"),
         (("-o", out, "--corpus", tmp_path / "no"), "no corpus"),
         (("-o", out, "--corpus", parts, "--segments"), "--segments needs the data in memory"),
         ((folder / "train.conll", "-o", out, "--cluster", "tcp://x:1"), "--cluster needs --corpus"),
@@ -244,7 +244,7 @@ def test_mistakes_end_with_one_sentence(run, folder, model):
         (["predict", model, folder / "new.conll", "-o", model], "is also an input"),
         (["predict", model, folder / "new.conll", "--kbest", "2"], "--kbest needs JSON lines"),
         (["predict", model, folder / "new.conll", "-o", folder / "no" / "x"], "does not exist"),
-        (["predict", model, folder / "new.conll", "--format", "xml"], "--format must be auto, columns or jsonl"),
+        (["predict", model, folder / "new.conll", "--format", "poem"], "--format must be one of auto, jsonl, lines"),
         (["evaluate", folder / "test.conll"], "last two columns"),
         (["evaluate", folder / "test.jsonl"], '"gold" and "labels"'),
         (["train", folder / "new.conll", "-o", folder / "x.rf"], "has one column"),

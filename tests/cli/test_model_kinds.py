@@ -1,4 +1,4 @@
-"""Segment and joint models from the command line: training, labelling, scoring, looking inside."""
+"""Segment and joint models from the command line: training, labeling, scoring, looking inside."""
 
 import json
 

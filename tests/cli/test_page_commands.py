@@ -8,13 +8,13 @@ from rulefield.cli.main import app
 from rulefield.encode.documents.files import read_pages
 
 
-def page_file(folder, name, n_cells, labelled=True):
+def page_file(folder, name, n_cells, labeled=True):
     lines, rulings, at = [], [], 10
     for cell in range(n_cells):
         rulings.append({"box": [0, at - 4, 200, at - 3]})
         for k in range(1 + cell % 3):
             lines.append(
-                {"box": [10, at, 100 + 5 * k, at + 10], "label": ("head" if k == 0 else "text") if labelled else None}
+                {"box": [10, at, 100 + 5 * k, at + 10], "label": ("head" if k == 0 else "text") if labeled else None}
             )
             at += 14
     record = {"page": name, "width": 200, "height": 300, "lines": lines, "separators": rulings}
@@ -24,21 +24,21 @@ def page_file(folder, name, n_cells, labelled=True):
 
 def test_train_and_predict_pages(tmp_path):
     known = [page_file(tmp_path, f"old{n}", n) for n in (3, 4, 5, 6)]
-    new = [page_file(tmp_path, f"new{n}", n, labelled=False) for n in (4, 7)]
+    new = [page_file(tmp_path, f"new{n}", n, labeled=False) for n in (4, 7)]
     run = CliRunner().invoke
     model = str(tmp_path / "table.rf")
     made = run(app, ["train", *known, "-o", model])
     assert made.exit_code == 0, made.output
-    found = run(app, ["predict", model, *new, "-o", str(tmp_path / "labelled")])
+    found = run(app, ["predict", model, *new, "-o", str(tmp_path / "labeled")])
     assert found.exit_code == 0, found.output
-    (page,) = read_pages(tmp_path / "labelled" / "new7.jsonl")
+    (page,) = read_pages(tmp_path / "labeled" / "new7.jsonl")
     assert page.labels.count("head") == 7
     assert run(app, ["predict", model, *new]).exit_code != 0
     assert "1 document, " in run(app, ["train", known[0], "-o", str(tmp_path / "one.rf")]).stderr
     (tmp_path / "bad.xml").write_text("no page")
     for command, told in [
         (["train", *new, "-o", model], "no box in these files has a label"),
-        (["predict", model, str(tmp_path / "bad.xml"), "-o", str(tmp_path / "labelled")], "is none of PAGE XML"),
+        (["predict", model, str(tmp_path / "bad.xml"), "-o", str(tmp_path / "labeled")], "is none of PAGE XML"),
         (["evaluate", new[0], model], "labels pages: rulefield predict takes it"),
     ]:
         refused = run(app, command)

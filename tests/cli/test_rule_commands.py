@@ -70,7 +70,7 @@ def test_learned_rules_are_saved_with_the_chain(run, folder):
     assert ruled.rules_ == own.rules_
     assert ruled.rules_
 
-    out = folder / "labelled.jsonl"
+    out = folder / "labeled.jsonl"
     lines = "".join(json.dumps({"tokens": x, "labels": y}) + "\n" for x, y in zip(X[TEST], Y[TEST]))
     (folder / "test.jsonl").write_text(lines)
     assert run("predict", made, folder / "test.jsonl", "-o", out) == (0, "", "")

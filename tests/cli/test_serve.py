@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 import rulefield as rf
 from rulefield import rules as r
-from rulefield.cli.pages import app, serve
+from rulefield.cli.pages import app, serve, workbench
 from rulefield.cli.pages.app import LARGEST_BODY, POSTS, make_app
 from rulefield.cli.pages.workbench import Workbench, items_of
 from rulefield.exceptions import InputError
@@ -36,7 +36,11 @@ def bench(model, tmp_path):
 
 @pytest.fixture
 def client(bench):
-    return TestClient(make_app(bench))
+    return client_of(bench)
+
+
+def client_of(bench, **options):
+    return TestClient(make_app(bench, **options), base_url="http://127.0.0.1")
 
 
 def post(client, path, **body):
@@ -181,14 +185,14 @@ def test_an_answer_that_takes_too_long_is_refused_in_time(bench, monkeypatch):
     monkeypatch.setattr(app, "SECONDS", 0.05)
     monkeypatch.setattr(bench, "check", lambda entries: time.sleep(2))
     begun = time.perf_counter()
-    answer = TestClient(make_app(bench)).post("/rules/check", json={"rules": []})
+    answer = client_of(bench).post("/rules/check", json={"rules": []})
     assert answer.status_code == 503
     assert "no answer within" in answer.json()["error"]
     assert time.perf_counter() - begun < 1.5
 
 
 def test_a_token_guards_everything_but_the_empty_page(bench):
-    client = TestClient(make_app(bench, token="secret", hosts=["*"]))
+    client = client_of(bench, token="secret", hosts=["*"])
     assert client.get("/").status_code == 200
     for path in ("/parse", *POSTS):
         assert client.post(path, json={}).status_code == 401
@@ -211,7 +215,13 @@ def test_the_page_is_valid_and_runs_only_its_own_script(client):
 
 
 def test_every_call_is_in_the_openapi_document(client):
-    assert {"/parse", *POSTS} <= set(client.get("/openapi.json").json()["paths"])
+    told = client.get("/openapi.json").json()["paths"]
+    served = {(r.path, m.lower()) for r in client.app.routes for m in r.methods - {"HEAD"}}
+    assert {(path, method) for path, row in told.items() for method in row} == served
+    bodies = [told[path]["post"]["requestBody"]["content"]["application/json"]["schema"] for path in POSTS]
+    assert (
+        sum("properties" in body for body in bodies) >= len(bodies) - 1
+    )  # Label Studio sends what it likes to /setup
 
 
 def test_texts_of_a_parser_are_the_data(tmp_path):
@@ -220,4 +230,46 @@ def test_texts_of_a_parser_are_the_data(tmp_path):
     (tmp_path / "t.txt").write_text("\n".join(texts))
     bench = serve.open_workbench(str(tmp_path / "p.rf"), str(tmp_path / "t.txt"), "words", None)
     assert [item.text for item in bench.items] == texts
-    assert post(TestClient(make_app(bench)), "/view", index=0)["text"] == texts[0]
+    assert post(client_of(bench), "/view", index=0)["text"] == texts[0]
+
+
+def test_wrong_types_and_odd_media_types(client):
+    for index in ("0", [0], {"a": 0}, 1.5, True):
+        for path in ("/correct", "/view"):
+            answer = client.post(path, json={"index": index, "text": "a b", "spans": []})
+            assert answer.status_code == 422, (path, index)
+    odd = client.post("/parse", content=b'{"text": "a"}', headers={"content-type": "Application/JSON; charset=utf-8"})
+    assert odd.status_code == 200
+
+
+def test_no_other_site_may_frame_the_page(client):
+    policy = client.get("/").headers["content-security-policy"]
+    for directive in ("frame-ancestors 'none'", "base-uri 'none'", "form-action 'none'"):
+        assert directive in policy
+
+
+@pytest.mark.parametrize("error", [MemoryError(), ZeroDivisionError("by zero")])
+def test_training_that_fails_by_surprise_can_begin_again(client, bench, monkeypatch, error):
+    def fail(*_):
+        raise error
+
+    monkeypatch.setattr(workbench, "refitted", fail)
+    for _ in range(2):
+        assert post(client, "/retrain")["state"] in ("training", "failed")
+        for _ in range(100):
+            if (now := client.get("/retrain").json())["state"] != "training":
+                break
+            time.sleep(0.05)
+        assert (now["state"], now["message"]) == ("failed", str(error) or "MemoryError")
+
+
+def test_corrections_of_one_run_have_a_limit(client, bench, monkeypatch):
+    monkeypatch.setattr(workbench, "MOST_CORRECTED", 10)
+    n = len(bench.items)
+    assert post(client, "/correct", text="a b c d", spans=[[0, 1, "note"]])["index"] == n
+    assert post(client, "/correct", text="a b c d", spans=[[0, 1, "note"]])["index"] == n + 1
+    for body in ({"text": "a b c", "spans": []}, {"index": n, "spans": []}):
+        refused = client.post("/correct", json=body)
+        assert refused.status_code == 422
+        assert "start the server again" in refused.json()["error"]
+    assert len(bench.items) == n + 2

@@ -8,7 +8,7 @@ import rulefield as rf
 import rulefield.compat.spacy
 from rulefield import rules as r
 from rulefield.compat.spacy import RulefieldComponent
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, RulefieldError
 
 TEXTS = ["Ada Lovelace, 1843", "Alan Turing, 1936", "Emmy Noether, 1918", "Grace Hopper, 1952"]
 SPANS = [[(0, len(text) - 6, "name"), (len(text) - 4, len(text), "year")] for text in TEXTS]
@@ -80,13 +80,34 @@ def test_entities_that_are_there_are_known(parser):
     assert ("Ada", "year") not in [(e.text, e.label_) for e in RulefieldComponent(parser)(nlp("Alan Ada, 1843")).ents]
 
 
-def test_wide_tokens_take_the_longer_span(parser):
+def test_the_more_probable_of_spans_in_one_token_stays_and_the_other_is_reported(parser):
     nlp = spacy.blank("en")
     nlp.tokenizer = lambda text: spacy.tokens.Doc(
         nlp.vocab, words=text.split("|"), spaces=[False] * len(text.split("|"))
     )
-    doc = RulefieldComponent(parser)(nlp("Kurt Goedel, 1931"))
-    assert [e.text for e in doc.ents] == [doc.text]
+    text = "Kurt Goedel, 1931"
+    with pytest.warns(UserWarning, match="meet in one of spaCy's tokens; the more probable one is kept"):
+        doc = RulefieldComponent(parser)(nlp(text))
+    spans = sorted(parser.parse(text).spans, key=lambda span: -span.probability)
+    assert [(e.text, e.label_) for e in doc.ents] == [(text, spans[0].label)]
+    assert [d["text"] for d in doc._.dropped] == [span.text for span in spans[1:]]
+    assert RulefieldComponent(parser)(spacy.blank("en")(text))._.dropped == []
+
+
+def test_a_missing_model_fails_when_it_is_added():
+    with pytest.raises(RulefieldError, match="no-such.rf"):
+        spacy.blank("en").add_pipe("rulefield", config={"model": "no-such.rf"})
+
+
+def test_a_saved_pipeline_needs_no_model_file(parser, tmp_path):
+    parser.save(tmp_path / "m.rf")
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.add_pipe("rulefield", config={"model": str(tmp_path / "m.rf")})
+    expected = [e.text for e in nlp("Kurt Goedel, 1931").ents]
+    nlp.to_disk(tmp_path / "pipeline")
+    (tmp_path / "m.rf").unlink()
+    assert [e.text for e in spacy.load(tmp_path / "pipeline")("Kurt Goedel, 1931").ents] == expected
 
 
 def test_a_component_without_a_model_says_so():

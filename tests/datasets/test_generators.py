@@ -1,11 +1,14 @@
 """Made-up citations and addresses: seeded, possible, varied, and the same text with flat and deep labels."""
 
+import unicodedata
+
 import numpy as np
 import pytest
 
 from rulefield.datasets.addresses import make_addresses
 from rulefield.datasets.citations import make_citations
 from rulefield.datasets.draw import Draw, add_noise, typo
+from rulefield.datasets.messy import make_messy
 from rulefield.datasets.texts import make_invoices, make_log_lines, make_notes
 from rulefield.datasets.words import word_lists
 from rulefield.encode.labels import LabelEncoder
@@ -135,3 +138,36 @@ def test_net_and_tax_make_the_total():
         }
         if "tax" in fields:
             assert fields["net"] + fields["tax"] == fields["total"]
+
+
+@pytest.mark.parametrize("make", [make_addresses, make_citations, make_invoices, make_log_lines, make_notes])
+def test_messy_texts_are_untidy_and_their_spans_hold_the_fields(make):
+    texts, spans = make(400, seed=3, messy=True)
+    assert (texts, spans) == make(400, seed=3, messy=True)
+    for text, found in zip(texts, spans):
+        assert found == sorted(found)
+        assert all(0 <= a < b <= len(text) and text[a:b] == text[a:b].strip() for a, b, _ in found)
+    together = "\n".join(texts)
+    assert any(text.isupper() for text in texts)
+    assert any(text == text.lower() for text in texts)
+    assert "\u00a0" in together
+    assert any(ord(character) > 0x7F and character.isalpha() for character in together)
+    if make in (make_addresses, make_citations):
+        assert sum(text[i] == "," and text[i + 1].isalnum() for text in texts for i in range(len(text) - 1)) > 100
+
+
+def test_messy_spans_are_those_of_the_tidy_text():
+    draw = Draw(np.random.default_rng(0))
+    text, spans = "12 Oak St., Troy, NY", [(0, 2, "number"), (3, 10, "street"), (12, 16, "city"), (18, 20, "state")]
+    plain = {label: text[a:b].lower() for a, b, label in spans}
+    for _ in range(200):
+        made, moved = make_messy(text, spans, draw)
+        for a, b, label in moved:
+            folded = unicodedata.normalize("NFKD", " ".join(made[a:b].lower().split()))
+            assert "".join(c for c in folded if not unicodedata.combining(c)) == plain[label]
+
+
+def test_plain_addresses_have_a_number_and_a_street():
+    _, spans = make_addresses(200, seed=0, noise=0, messy=True, plain=True)
+    assert {label for row in spans for *_, label in row} == {"number", "street", "unit", "city", "state", "zip"}
+    assert all([label for *_, label in row][:2] == ["number", "street"] for row in spans)

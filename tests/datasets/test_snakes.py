@@ -18,7 +18,7 @@ from rulefield.exceptions import InputError
 STEPS = {1: (-1, 0), 2: (0, 1), 3: (1, 0), 4: (0, -1)}
 
 
-def test_colours_lead_from_head_to_tail():
+def test_colors_lead_from_head_to_tail():
     for picture in make_snakes(20, seed=1):
         assert sorted(picture.labels[picture.labels > 0]) == list(range(1, 11))
         assert ((picture.labels > 0) == (picture.colors > 0)).all()
@@ -64,10 +64,10 @@ def test_graphs_have_the_features_of_the_paper(edges, width):
 
 def test_reads_the_layout_of_the_real_sets(tmp_path):
     pictures = make_snakes(4, seed=3, hidden=True)
-    colour = np.array([[0, 0, 255], [255, 0, 0], [0, 255, 0], [0, 255, 255], [255, 255, 0]], dtype=np.uint8)
+    color = np.array([[0, 0, 255], [255, 0, 0], [0, 255, 0], [0, 255, 255], [255, 255, 0]], dtype=np.uint8)
     arrays = {}
     for split in ("train", "test"):
-        arrays[f"X_{split}"] = np.concatenate([colour[p.colors.ravel()] for p in pictures])
+        arrays[f"X_{split}"] = np.concatenate([color[p.colors.ravel()] for p in pictures])
         arrays[f"Y_{split}"] = np.concatenate([p.labels.ravel() for p in pictures]).astype(np.uint8)
         arrays[f"shape_{split}"] = np.array([p.colors.shape for p in pictures])
         arrays[f"pict_{split}"] = np.array([p.has_snake for p in pictures])
@@ -98,7 +98,7 @@ def test_turned_pictures_are_snakes_again_and_all_different():
         for before, after in zip(pictures, turned[position * 12 :]):
             assert before.has_snake == after.has_snake == holds_snake(after.colors)
             assert np.bincount(before.labels.ravel()).tolist() == np.bincount(after.labels.ravel()).tolist()
-    for k in range(0, 12, 2):  # labels and colours moved together: following colours still counts up
+    for k in range(0, 12, 2):  # labels and colors moved together: following colors still counts up
         for after in turned[k::12]:
             for label in range(1, 10):
                 (i,), (j,) = np.nonzero(after.labels == label)
@@ -107,8 +107,8 @@ def test_turned_pictures_are_snakes_again_and_all_different():
         assert len({after.labels.tobytes() + bytes(after.labels.shape) for after in turned[k::12]}) == 8
 
 
-def test_colours_without_one_meaning_cannot_be_turned():
+def test_colors_without_one_meaning_cannot_be_turned():
     picture = make_snakes(1)[0]
     grey = Picture((picture.colors > 0).astype(np.int64), picture.labels)
-    with pytest.raises(InputError, match="four colours"):
+    with pytest.raises(InputError, match="four colors"):
         turned_snakes([grey])

@@ -41,7 +41,7 @@ def wapiti_model(patterns, labels, observations, weights, kind=2, autouni=0):
 
 
 def marginals_by_enumeration(score, n, labels):
-    """Probability of each label at each token, from the score of every labelling."""
+    """Probability of each label at each token, from the score of every labeling."""
     paths = list(itertools.product(range(len(labels)), repeat=n))
     chance = np.exp([score(path) for path in paths])
     chance /= chance.sum()

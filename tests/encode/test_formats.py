@@ -1,8 +1,11 @@
 """Formats: what is written is read again, whatever the characters; damaged records name file, record and field."""
 
+import csv
 import gzip
 import json
+import re
 import zlib
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -225,11 +228,11 @@ def test_columns_as_they_come(tmp_path):
     assert next(read_documents(path, encoding="latin-1")).text == "Zoë"
 
 
-def test_column_files_are_labelled_throughout_or_not_at_all(tmp_path):
+def test_column_files_are_labeled_throughout_or_not_at_all(tmp_path):
     plain = Document("Ada B", None, ((0, 3), (4, 5)))
     write_documents([plain, plain], tmp_path / "t.conll")
     assert [d.spans for d in read_documents(tmp_path / "t.conll")] == [None, None]
-    with pytest.raises(InputError, match="labelled throughout or not at all"):
+    with pytest.raises(InputError, match="labeled throughout or not at all"):
         write_documents([plain, Document("x", ())], tmp_path / "t.conll")
 
 
@@ -312,3 +315,134 @@ def test_what_other_formats_hold_besides_does_not_become_labels(tmp_path):
         write_documents(read, path, name)
         again = list(read_documents(path, name))
         assert [(doc.text, doc.spans, doc.name) for doc in again] == [("Ada", (), "7")], name
+
+
+WORDS = """<AddressCollection>
+<AddressString><AddressNumber>12</AddressNumber> <StreetName>Martin</StreetName> <StreetName>Luther</StreetName>
+<StreetName>King,</StreetName> <PlaceName>Los</PlaceName> <PlaceName>Angeles,</PlaceName>
+<ZipCode>90001</ZipCode></AddressString>
+</AddressCollection>"""
+
+
+def test_neighbors_of_one_label_are_one_span_if_each_word_has_an_element(tmp_path):
+    path = tmp_path / "labeled.xml"
+    path.write_text(WORDS)
+    (doc,) = read_documents(path)
+    fields = [(doc.text[s.start : s.end], s.label) for s in doc.spans]
+    assert fields[1] == ("Martin Luther\nKing", "StreetName")
+    assert fields[2] == ("Los Angeles", "PlaceName")
+    (apart,) = read_documents(path, apart=True)
+    assert len(apart.spans) == 7
+    path.write_text(WORDS.replace("<ZipCode>90001</ZipCode>", "<Note>two words</Note>"))
+    (whole,) = read_documents(path)
+    assert len(whole.spans) == 7, "this file marks whole fields"
+
+
+# --- the way back: everything but the labels stays ---------------------------------------------------
+
+KEYS = st.sampled_from(["meta", "customer_id", "x y", "note"])
+VALUES = st.none() | st.integers(-5, 5) | st.text(max_size=5) | st.lists(st.integers(0, 3), max_size=2)
+REST = st.dictionaries(KEYS, VALUES, max_size=3)
+WORD = st.text(st.sampled_from("abé12"), min_size=1, max_size=4)
+LINE = st.lists(WORD, min_size=1, max_size=5).map(" ".join)
+
+
+def result(project, start, end, label):
+    value = {"start": start, "end": end, "labels": [label]}
+    return {"from_name": project[0], "to_name": project[1], "type": "labels", "value": value, "id": "r1"}
+
+
+@st.composite
+def label_studio(draw):
+    key, project = draw(st.sampled_from([("text", ("label", "text")), ("citation", ("ner", "doc"))]))
+    tasks = []
+    for i in range(draw(st.integers(1, 3))):
+        done = [{"id": 7, "result": [result(project, 0, 1, "x")], "lead_time": 1.5}]
+        rest = {k: v for k, v in draw(REST).items() if not isinstance(v, str)}
+        tasks.append({"id": i + 5, "data": {**rest, key: draw(LINE)}, "annotations": done, "meta": draw(REST)})
+    return json.dumps(tasks), json.loads, lambda task: {k: v for k, v in task.items() if k != "predictions"}
+
+
+@st.composite
+def json_lines(draw, key):
+    marks = {
+        "label": [[0, 1, "x"]],
+        "labels": [],
+        "entities": [{"id": 1, "label": "x", "start_offset": 0, "end_offset": 1}],
+    }
+    marks |= {"spans": [{"start": 0, "end": 1, "label": "x"}]}
+    rows = [{**draw(REST), "id": i, "text": draw(LINE), key: marks[key]} for i in range(draw(st.integers(1, 3)))]
+    text = "".join(json.dumps(row) + "\n" for row in rows)
+    return (
+        text,
+        lambda t: [json.loads(x) for x in t.split("\n") if x],
+        lambda row: {k: v for k, v in row.items() if k != key},
+    )
+
+
+@st.composite
+def csv_rows(draw):
+    names = draw(st.permutations(["id", "address", "customer", "spans"]))
+    rows = [{"id": f"a{i}", "address": draw(LINE), "customer": draw(WORD), "spans": ""} for i in range(2)]
+    text = ",".join(names) + "\r\n" + "".join(",".join(row[n] for n in names) + "\r\n" for row in rows)
+    return (
+        text,
+        lambda t: list(csv.DictReader(t.splitlines())),
+        lambda row: [(k, v) for k, v in row.items() if k != "spans"],
+    )
+
+
+@st.composite
+def conllu_rows(draw):
+    lines = []
+    for i in range(draw(st.integers(1, 2))):
+        lines += [f"# sent_id = s{i}", "# newpar", "1-2\tdel\t_\t_\t_\t_\t_\t_\t_\tTranslit=x"]
+        lines += [f"{n}\t{draw(WORD)}\tl\tNOUN\tNN\tA=b\t0\troot\t_\tSpaceAfter=No|NER=O|X=y" for n in (1, 2, 3)]
+        lines += ["3.1\tgone\t_\t_\t_\t_\t_\t_\t_\t_", ""]
+    strip = lambda line: re.sub(r"(^|[|\t])NER=[^|]*", "", line)  # noqa: E731
+    return "\n".join(lines) + "\n", str.splitlines, strip
+
+
+@pytest.mark.parametrize(
+    ("name", "files"),
+    [
+        ("x.json", label_studio()),
+        ("d.jsonl", json_lines("label")),
+        ("l.jsonl", json_lines("labels")),
+        ("e.jsonl", json_lines("entities")),
+        ("p.jsonl", json_lines("spans")),
+        ("t.csv", csv_rows()),
+        ("c.conllu", conllu_rows()),
+    ],
+)
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_new_labels_leave_everything_else_of_a_record_as_it_was(name, files, data, tmp_path):
+    text, parts, but_labels = data.draw(files)
+    path, target = tmp_path / name, tmp_path / f"out-{name}"
+    path.write_bytes(text.encode())
+    options = {"column": "address"} if name == "t.csv" else {"text": "citation"} if '"citation"' in text else {}
+    form = find_format(Source(str(path), options=options)).name
+    found = list(read_documents(path, **options))
+    labeled = [replace(doc, spans=(TextSpan(0, 1, "new", 0.5),), score=0.5) for doc in found]
+    write_documents(labeled, target, form)
+    before, after = (parts(t) for t in (text, target.read_bytes().decode()))
+    assert list(map(but_labels, after)) == list(map(but_labels, before))
+    again = list(read_documents(target, form, **options))
+    if name == "x.json":
+        made = [task["predictions"][0]["result"][0] for task in after]
+        old = [task["annotations"][0]["result"][0] for task in before]
+        assert [(m["from_name"], m["to_name"]) for m in made] == [(o["from_name"], o["to_name"]) for o in old]
+    else:
+        assert all(doc.spans[0].label == "new" for doc in again)
+    assert [doc.text for doc in again] == [doc.text for doc in found]
+
+
+def test_columns_of_a_table_come_along_to_another_format_and_back(tmp_path):
+    (tmp_path / "a.csv").write_text("customer_id,address\n17,12 Oak St\n")
+    write_documents(read_documents(tmp_path / "a.csv", column="address"), tmp_path / "t.json", "label-studio")
+    (task,) = json.loads((tmp_path / "t.json").read_text())
+    assert task["data"] == {"customer_id": "17", "text": "12 Oak St"}
+    write_documents(read_documents(tmp_path / "t.json"), tmp_path / "d.jsonl", "doccano")
+    assert json.loads((tmp_path / "d.jsonl").read_text()) == {"text": "12 Oak St", "customer_id": "17"}
+    assert find_format(Source(str(tmp_path / "d.jsonl"))).name == "doccano"

@@ -54,7 +54,7 @@ def test_residuals_and_overfitted_network(labels):
     assert found[0, 1] > 0.1
 
 
-def test_places_and_neighbours():
+def test_places_and_neighbors():
     places = np.array([[0.0, 0.0], [1.0, 0.0], [10.0, 0.0]])
     near = s.spatial(places, bandwidth=1.0).toarray()
     assert near[0, 1] == pytest.approx(np.exp(-0.5))

@@ -23,11 +23,11 @@ from rulefield.exceptions import InputError
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 4), (3, 1), (3, 4)])
-@pytest.mark.parametrize("neighbours", [4, 8])
-def test_grid_joins_exactly_the_neighbours(shape, neighbours):
-    pairs, direction = grid_edges(*shape, neighbours)
+@pytest.mark.parametrize("neighbors", [4, 8])
+def test_grid_joins_exactly_the_neighbors(shape, neighbors):
+    pairs, direction = grid_edges(*shape, neighbors)
     cells = list(itertools.product(range(shape[0]), range(shape[1])))
-    steps = [(0, 1), (1, 0), (1, 1), (1, -1)][: neighbours // 2]
+    steps = [(0, 1), (1, 0), (1, 1), (1, -1)][: neighbors // 2]
     expected = {
         (i * shape[1] + j, (i + di) * shape[1] + j + dj, k)
         for (i, j), (k, (di, dj)) in itertools.product(cells, enumerate(steps))

@@ -99,10 +99,10 @@ def test_a_compressed_bomb_is_refused(tmp_path):
         for _ in range(40):
             file.write((b"a" * 1022 + b" O\n") * (1 << 10))
     with pytest.raises(InputError, match="unpacks to more than 100 times"):
-        read_corpus(str(path), labelled=True)
+        read_corpus(str(path), labeled=True)
     path.write_bytes(path.read_bytes()[:1000] + b"\0" * 500)
     with pytest.raises(InputError, match="gzip"):
-        read_corpus(str(path), labelled=True)
+        read_corpus(str(path), labeled=True)
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_json_that_cannot_be_used_names_file_and_line(tmp_path, line):
     path = tmp_path / "a.jsonl"
     path.write_text('{"tokens": ["a"]}\n' + line + "\n")
     with pytest.raises(InputError, match=r"a.jsonl', line 2 is not JSON that can be read"):
-        read_corpus(str(path), labelled=False)
+        read_corpus(str(path), labeled=False)
 
 
 def test_nesting_that_is_not_deep_is_read():

@@ -1,4 +1,4 @@
-"""What punctuation says: how neighbours end, quotations, brackets; cue words of citations."""
+"""What punctuation says: how neighbors end, quotations, brackets; cue words of citations."""
 
 import pytest
 from hypothesis import given, settings

@@ -32,6 +32,10 @@ def test_tokens_are_pieces_and_all_that_is_not_white(tokenizer, text):
         ("It cost $1,000.50!", ["It", "cost", "$", "1,000.50", "!"]),
         ("O'Brien (U.S.) at 12:30", ["O'Brien", "(", "U.S.", ")", "at", "12:30"]),
         ("the end.", ["the", "end", "."]),
+        ("Fl 11,san francisco", ["Fl", "11", ",", "san", "francisco"]),
+        ("Rd,Apt22,Boston", ["Rd", ",", "Apt22", ",", "Boston"]),
+        ("and/or a:b 1/2 3,x", ["and", "/", "or", "a", ":", "b", "1/2", "3", ",", "x"]),
+        ("oak st. 91615\u20137033", ["oak", "st.", "91615\u20137033"]),
         ("St. Mary's #4-B", ["St.", "Mary's", "#", "4-B"]),
     ],
 )

@@ -18,9 +18,9 @@ def of(tokens, **options):
     return TokenFeatures(**options).transform([tokens])[0]
 
 
-def test_defaults_describe_the_token_and_its_neighbours():
+def test_defaults_describe_the_token_and_its_neighbors():
     first, second, third = map(set, of(["Ada", "Lovelace,", "1843"]))
-    assert {"bias", "0:w=Ada", "0:l=ada", "0:S=Xxx", "0:s=Xx", "0:p=ad", "0:x=da", "0:capitalised"} <= first
+    assert {"bias", "0:w=Ada", "0:l=ada", "0:S=Xxx", "0:s=Xx", "0:p=ad", "0:x=da", "0:capitalized"} <= first
     assert {"-1:outside", "-2:outside", "1:l=lovelace", "1:ends-comma", "2:year", "from-start=0"} <= first
     assert {"0:w=Lovelace,", "0:l=lovelace", "0:x=lace"} <= second
     assert {"-1|0:s=Xx|Xx,", "0|1:s=Xx,|9", "-1|0|1:s=Xx|Xx,|9"} <= second
@@ -37,7 +37,7 @@ def test_pairs_of_words_are_asked_for():
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(min_size=1, max_size=6), max_size=6), st.integers(0, 3))
-def test_a_neighbour_says_what_it_says_about_itself(words, window):
+def test_a_neighbor_says_what_it_says_about_itself(words, window):
     """The words named at offset d are those d places away, and beyond the ends stands a marker."""
     made = of(words, **{**BARE, "window": window, "lower": True, "word": False})
     alone = [of([w], **{**BARE, "word": False})[0][1] for w in words]
@@ -78,16 +78,16 @@ def test_lexicons_match_whole_phrases():
         ("J.", {"initial"}),
         ("J.-P.", {"initials"}),
         ("12-34,", {"range", "digits", "hyphenated"}),
-        ("Oct.", {"month", "capitalised"}),
+        ("Oct.", {"month", "capitalized"}),
         ("90210", {"zip", "number", "digits"}),
         ("ada@example.org", {"email"}),
         ("https://example.org/a", {"url"}),
         ("10.1000/182", {"doi", "digits"}),
         ("CA", {"two-capitals", "all-capitals", "state"}),
-        ("Blvd.,", {"street", "capitalised", "no-vowels"}),
+        ("Blvd.,", {"street", "capitalized", "no-vowels"}),
         ("southwest", {"direction", "lower"}),
         ("N.", {"direction", "initial"}),
-        ("Apt.", {"unit", "capitalised"}),
+        ("Apt.", {"unit", "capitalized"}),
         ("P.O.", {"unit", "initials"}),
         ("llc", {"legal-form", "lower", "no-vowels"}),
         ("streets", {"lower"}),

@@ -111,7 +111,7 @@ def test_a_killed_worker_changes_nothing(own_client, corpus, here):
 
 
 def test_the_command_line_trains_and_predicts_on_a_cluster(client, corpus, tmp_path):
-    from rulefield.cli.prediction import run_predict
+    from rulefield.cli.prediction import PredictOptions, run_predict
     from rulefield.cli.training import TrainOptions, run_train
 
     address, folder = client.scheduler.address, str(corpus.folder)
@@ -120,7 +120,7 @@ def test_the_command_line_trains_and_predicts_on_a_cluster(client, corpus, tmp_p
     (tmp_path / "new.conll").write_text("\n\n".join("\n".join(tokens) for tokens in X))
     for where, cluster in (("there", address), ("here", None)):
         files = str(tmp_path / "m.rf"), str(tmp_path / "new.conll"), str(tmp_path / where)
-        run_predict(*files, None, False, 0, "columns", 1, cluster)
+        run_predict(*files, PredictOptions(jobs=1, cluster=cluster))
     assert (tmp_path / "there").read_text() == (tmp_path / "here").read_text()
     with (
         pytest.raises(ClusterError, match="no scheduler answers at 'tcp://127.0.0.1:9'"),

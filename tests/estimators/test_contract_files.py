@@ -1,6 +1,7 @@
 """The contract of files: every parameter and fitted attribute survives, or is refused."""
 
 import pytest
+from sklearn.base import clone
 
 import rulefield as rf
 from oracles.contract import fitted, over, over_all, plain, quiet_fit, same
@@ -24,6 +25,15 @@ def test_files_keep_every_parameter_and_attribute(case, params, tmp_path):
     assert {name for name in own if not same(getattr(model, name), getattr(again, name, None))} == set()
     assert plain(again.predict(X)) == plain(model.predict(X))
     assert again.to_bytes() == model.to_bytes()
+
+
+@over_all
+def test_the_same_fit_writes_the_same_bytes(case):
+    X, y = case.data()
+    model = clone(case.make())
+    model.set_params(**{name: 0 for name in model.get_params() if name.endswith("random_state")})
+    first, second = (quiet_fit(clone(model), X, y) for _ in range(2))
+    assert first.to_bytes() == second.to_bytes()
 
 
 @over_all

@@ -61,7 +61,7 @@ def test_tol_is_the_share_by_which_the_objective_still_falls(name, learner, tol)
     if "fell by at most" in model.stopped_because_ or "gap" in model.stopped_because_:
         assert settled(model.log_, tol)
         assert not any(settled(model.log_[:n], tol) for n in range(1, len(model.log_)))
-    else:  # the gradient is zero within rounding, or nothing is labelled wrongly any more
+    else:  # the gradient is zero within rounding, or nothing is labeled wrongly any more
         assert model.converged_
         assert not settled(model.log_[:-1], tol)
 

@@ -33,7 +33,7 @@ def test_rounding_error_bounds_what_sums_lose():
         assert abs(total - exact) <= rounding_error(1000, total)
 
 
-def test_nothing_is_proved_without_a_labelling():
+def test_nothing_is_proved_without_a_labeling():
     assert judge(-np.inf, -np.inf) is Status.infeasible
     assert judge(-np.inf, 3.0) is Status.bounded
 

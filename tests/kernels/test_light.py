@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
 from rulefield.encode.vocabulary import Vocabulary
-from rulefield.inference.chain import exact
+from rulefield.inference.sequences import exact
 from rulefield.kernels import light
 from rulefield.kernels.chain.train_features import add_scores
 from rulefield.kernels.jit import Kernel, kernel

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
 
-from oracles.labelled_chains import random_labels, random_sequences
+from oracles.labeled_chains import random_labels, random_sequences
 from rulefield.exceptions import InputError
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.fit_log import Ending
@@ -96,14 +96,14 @@ def test_owlqn_satisfies_the_optimality_conditions(l1, l2):
 def test_owlqn_of_a_separable_problem_is_soft_thresholding():
     class Separable:
         def value_and_gradient(self, theta):
-            return float(0.5 * ((theta - centre) ** 2).sum()), theta - centre
+            return float(0.5 * ((theta - center) ** 2).sum()), theta - center
 
-    centre = np.random.default_rng(0).normal(size=200)
+    center = np.random.default_rng(0).normal(size=200)
     result = minimize_owlqn(Separable(), np.ones(200), 0.4, **EXACT)
-    assert_allclose(result.theta, np.sign(centre) * np.maximum(np.abs(centre) - 0.4, 0), atol=1e-8)
+    assert_allclose(result.theta, np.sign(center) * np.maximum(np.abs(center) - 0.4, 0), atol=1e-8)
 
 
-def test_owlqn_without_penalty_is_plain_minimisation():
+def test_owlqn_without_penalty_is_plain_minimization():
     objective, model = chains()
     a = minimize_owlqn(objective, model.zeros(), 0.0, **EXACT)
     b = minimize_lbfgs(objective, model.zeros(), **EXACT)

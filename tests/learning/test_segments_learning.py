@@ -7,7 +7,7 @@ from numpy.testing import assert_allclose
 
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError
-from rulefield.inference.segments.enumerate import enumerate_segmentations
+from rulefield.inference.sequences.segments.enumerate import enumerate_segmentations
 from rulefield.learning.segments import SegmentLikelihood
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
 

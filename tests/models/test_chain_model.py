@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from oracles.labelled_chains import (
+from oracles.labeled_chains import (
     dense_rows,
-    labellings,
+    labelings,
     random_allowed,
     random_labels,
     random_sequences,
@@ -39,18 +39,18 @@ def problem(seed=0, n_labels=3, forbid=False, dense=False, **options):
 @pytest.mark.parametrize("dense", [False, True], ids=["sparse", "dense"])
 @pytest.mark.parametrize("forbid", [False, True], ids=["free", "forbidden"])
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
-def test_potentials_score_every_labelling_as_defined(options, forbid, dense):
+def test_potentials_score_every_labeling_as_defined(options, forbid, dense):
     model, theta, sequences, _ = problem(1, forbid=forbid, dense=dense, **options)
     for i in range(len(sequences)):
         potentials = model.potentials(theta, sequences, i)
-        for path in labellings(LENGTHS[i], model.n_labels):
+        for path in labelings(LENGTHS[i], model.n_labels):
             assert_allclose(
                 potentials.score(path), score_by_definition(model, theta, dense_rows(sequences, i), path), atol=1e-12
             )
 
 
 @pytest.mark.parametrize("options", CASES.values(), ids=CASES)
-def test_features_of_a_labelling_times_theta_are_its_score(options):
+def test_features_of_a_labeling_times_theta_are_its_score(options):
     model, theta, sequences, _ = problem(2, **options)
     rng = np.random.default_rng(3)
     for i in range(len(sequences)):

@@ -1,4 +1,4 @@
-"""Small random labelled sequences with a chain model of each kind, for learners."""
+"""Small random labeled sequences with a chain model of each kind, for learners."""
 
 import numpy as np
 import scipy.sparse as sp

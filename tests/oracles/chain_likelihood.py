@@ -1,9 +1,9 @@
-"""The negative log-likelihood by enumeration of all labellings."""
+"""The negative log-likelihood by enumeration of all labelings."""
 
 import numpy as np
 from scipy.special import logsumexp
 
-from oracles.labelled_chains import dense_rows, labellings, score_by_definition
+from oracles.labeled_chains import dense_rows, labelings, score_by_definition
 
 
 def objective_by_enumeration(model, theta, sequences, labels, weight=None, l2=0.0):
@@ -14,7 +14,7 @@ def objective_by_enumeration(model, theta, sequences, labels, weight=None, l2=0.
         masks = np.eye(labels.n_labels)[labels.ids] if labels.allowed is None else labels.allowed
         masks, rows = masks[first:last], dense_rows(sequences, i)
         everything, consistent = [], []
-        for path in labellings(last - first, labels.n_labels):
+        for path in labelings(last - first, labels.n_labels):
             score = score_by_definition(model, theta, rows, path)
             everything.append(score)
             if masks[np.arange(len(path)), path].all():

@@ -3,6 +3,8 @@
 import numpy as np
 
 from oracles.chains import random_chain
+from rulefield.inference.definition import amounts_of
+from rulefield.inference.result import Status
 from rulefield.problem.chain_rules import Automaton, ChainProblem, CompiledRule, Counter, Rows, Tally
 
 
@@ -141,3 +143,30 @@ def random_problem(rng, max_steps=6, max_states=4, max_rules=5, hard=0.25):
     chain = random_chain(rng, n, m, rng.choice([0.0, 0.15]), bool(rng.random() < 0.3), scale)
     rules = tuple(random_rule(rng, 10 * i, n, m, hard) for i in range(rng.integers(0, max_rules + 1)))
     return ChainProblem(chain, rules)
+
+
+def check_word(problem, result, exact):
+    """A result keeps its word: its labeling earns its figures, its bound holds, its status is true."""
+    assert result.upper_bound >= exact.objective - 1e-6 * max(1.0, abs(exact.objective))
+    if result.status is Status.infeasible:
+        assert exact.status is Status.infeasible
+    if not len(result.labels):
+        assert result.objective == -np.inf
+        return
+    score = problem.potentials.score(result.labels)
+    assert score > -np.inf
+    np.testing.assert_allclose(result.score, score)
+    cost = 0.0
+    broken = {b.rule: b for b in result.broken}
+    for rule in problem.rules:
+        amount = amounts_of(rule, result.labels[None])[0]
+        assert not (amount > 0 and rule.weight == np.inf), "a hard rule is broken"
+        assert (rule.rule in broken) == (amount > 0)
+        if amount > 0:
+            price = rule.weight * (1 if rule.once else amount)
+            assert broken[rule.rule].amount == amount
+            np.testing.assert_allclose(broken[rule.rule].cost, price)
+            cost += price
+    np.testing.assert_allclose(result.objective, score - cost, atol=1e-9)
+    if result.status is Status.optimal:
+        np.testing.assert_allclose(result.objective, exact.objective, rtol=1e-6, atol=1e-6)

@@ -81,7 +81,7 @@ def same(a, b):
     if isinstance(a, Rule):  # numbers in rules make rules of ==
         return to_dicts([a]) == to_dicts([b])
     if is_dataclass(a):
-        return all(same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a))
+        return all(same(getattr(a, f.name), getattr(b, f.name)) for f in fields(a) if f.compare)
     if isinstance(a, np.random.RandomState):
         return same(a.get_state(), b.get_state())
     if hasattr(a, "__dict__") and type(a).__eq__ is object.__eq__:

@@ -1,4 +1,4 @@
-"""Random graph problems, and the best labelling and marginals by trying all of them, from the definitions alone."""
+"""Random graph problems, and the best labeling and marginals by trying all of them, from the definitions alone."""
 
 from dataclasses import replace
 
@@ -9,15 +9,15 @@ from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows, Logic, LogicFactors
 
 
-def all_labellings(sizes):
-    """Every labelling, one in each row."""
+def all_labelings(sizes):
+    """Every labeling, one in each row."""
     if not len(sizes):
         return np.zeros((1, 0), dtype=np.int64)
     return np.stack(np.meshgrid(*(np.arange(m) for m in sizes), indexing="ij"), axis=-1).reshape(-1, len(sizes))
 
 
 def scores_of(p, labels):
-    """Scores of many labellings, by the sum over nodes and edges written out."""
+    """Scores of many labelings, by the sum over nodes and edges written out."""
     total = np.zeros(len(labels))
     at = 0
     for v, m in enumerate(p.n_labels):
@@ -49,14 +49,14 @@ def holds(kind, truth, limit):
 
 
 def objectives(problem):
-    """All labellings (auxiliary values last) and their objectives."""
+    """All labelings (auxiliary values last) and their objectives."""
     p, rows = problem.potentials, problem.rows
-    labels = all_labellings([*p.n_labels, *([2] * rows.n_auxiliary)])
+    labels = all_labelings([*p.n_labels, *([2] * rows.n_auxiliary)])
     return labels, scores_of(p, labels) - penalties(problem, labels)
 
 
 def penalties(problem, labels):
-    """What each labelling pays for broken rules, by the definitions written out."""
+    """What each labeling pays for broken rules, by the definitions written out."""
     logic, rows = problem.logic, problem.rows
     total = np.zeros(len(labels))
     for f in range(logic.n_factors):
@@ -80,8 +80,8 @@ def best_objective(problem):
 
 
 def exact_marginals(p):
-    """Node marginals, edge marginals and log Z by summing over all labellings."""
-    labels = all_labellings(p.n_labels)
+    """Node marginals, edge marginals and log Z by summing over all labelings."""
+    labels = all_labelings(p.n_labels)
     total = scores_of(p, labels)
     log_z = logsumexp(total)
     weight = np.exp(total - log_z)

@@ -1,4 +1,4 @@
-"""Small joint problems and their enumeration: every joint labelling of every sequence, scored from theta."""
+"""Small joint problems and their enumeration: every joint labeling of every sequence, scored from theta."""
 
 from itertools import product
 
@@ -39,7 +39,7 @@ def problem(seed, sizes=(2, 3), lengths=(3, 2), n_features=3, moves=True, featur
 
 
 def score(model, theta, data, i, path):
-    """Score of one joint labelling (list of tuples of labels), from the definition."""
+    """Score of one joint labeling (list of tuples of labels), from the definition."""
     first, last = int(data.offsets[i]), int(data.offsets[i + 1])
     total = 0.0
     for k, task in enumerate(model.tasks):
@@ -60,14 +60,14 @@ def score(model, theta, data, i, path):
     return total
 
 
-def labellings(model, n):
-    """All joint labellings of n tokens."""
+def labelings(model, n):
+    """All joint labelings of n tokens."""
     states = list(product(*(range(m) for m in model.sizes)))
     return [list(path) for path in product(states, repeat=n)]
 
 
 def fits(labels, data, i, path):
-    """Whether a joint labelling agrees with what is known of sequence i."""
+    """Whether a joint labeling agrees with what is known of sequence i."""
     first = int(data.offsets[i])
     for k, known in enumerate(labels):
         for t, joint in enumerate(path):

@@ -53,8 +53,8 @@ class JointCase:
         compiler = JointRuleCompiler(self.rules, self.tasks)
         return JointProblem(self.potentials(rng, **options), (compiler(self.tokens),), compiler.letters)
 
-    def labellings(self):
-        """Every joint labelling that the schemes allow: joint states, and labels by task."""
+    def labelings(self):
+        """Every joint labeling that the schemes allow: joint states, and labels by task."""
         S = int(np.prod(self.sizes))
         masks = [allowed_transitions(labels, scheme) for labels, scheme in self.tasks.values()]
         for states in product(range(S), repeat=len(self.tokens)):

@@ -4,7 +4,7 @@ import re
 
 FLAT = {
     "BIO": r"(?:O|B(?:I)*)*",
-    "IOB1": None,  # needs types of neighbours; see flat_iob1
+    "IOB1": None,  # needs types of neighbors; see flat_iob1
     "BIOES": r"(?:O|S|BI*E)*",
     "BILOU": r"(?:O|U|BI*L)*",
     "IOE1": None,  # as IOB1, read backwards

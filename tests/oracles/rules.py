@@ -1,4 +1,4 @@
-"""Random rules, and what their compiled forms say of a labelling, read naively."""
+"""Random rules, and what their compiled forms say of a labeling, read naively."""
 
 from dataclasses import dataclass
 from itertools import pairwise, product
@@ -58,8 +58,8 @@ class RuleCase:
     def masks(self):
         return allowed_transitions(self.labels, self.scheme)
 
-    def labellings(self):
-        """Every labelling that the scheme allows, as numbers."""
+    def labelings(self):
+        """Every labeling that the scheme allows, as numbers."""
         allowed, begin, end = self.masks
         for y in product(range(len(self.labels)), repeat=len(self.tokens)):
             good = not y or (begin[y[0]] and end[y[-1]])
@@ -71,7 +71,7 @@ class RuleCase:
 
 
 # --- random rules ----------------------------------------------------------------------------
-# Drawn by a seeded generator, not by hypothesis strategies, which lean towards the simplest rules and inputs.
+# Drawn by a seeded generator, not by hypothesis strategies, which lean toward the simplest rules and inputs.
 
 
 def pick(rng, options):
@@ -191,7 +191,7 @@ def automaton_amounts(automaton, classes, y):
 
 
 def rows_amount(rows, n, m, y):
-    """Least total slack with the labelling fixed, by a small integer programme."""
+    """Least total slack with the labeling fixed, by a small integer program."""
     n_parts = n * m + max(n - 1, 0) * m * m
     x = np.zeros(n_parts)
     for t, label in enumerate(y):
@@ -219,11 +219,11 @@ def rows_amount(rows, n, m, y):
     return round(result.fun)
 
 
-# --- all labellings at once (in lexicographic order) -------------------------------------------
+# --- all labelings at once (in lexicographic order) -------------------------------------------
 
 
 def all_scores(potentials):
-    """Scores of all labellings of a chain."""
+    """Scores of all labelings of a chain."""
     n, m = potentials.unary.shape
     scores = np.zeros(1)
     for t in range(n):
@@ -233,7 +233,7 @@ def all_scores(potentials):
 
 
 def all_amounts(rule, m):
-    """Amounts of a compiled rule for all labellings."""
+    """Amounts of a compiled rule for all labelings."""
     if rule.tally is not None:
         return _all_tallies(rule.tally, rule.token_class, m)
     if rule.counters:
@@ -251,7 +251,7 @@ def _all_tallies(tally, classes, m):
 
 
 def _all_runs(automaton, classes, m):
-    """Follow every run of every labelling; each must have exactly one that ends well."""
+    """Follow every run of every labeling; each must have exactly one that ends well."""
     state = np.flatnonzero(automaton.initial >= 0)
     path, amount = np.zeros(len(state), dtype=np.int64), automaton.initial[state].astype(np.int64)
     pointer = automaton.arc_ptr.astype(np.int64)
@@ -271,7 +271,7 @@ def _all_runs(automaton, classes, m):
 
 
 def best_objective(problem):
-    """Greatest score less costs over all labellings; -inf where none obeys the hard rules."""
+    """Greatest score less costs over all labelings; -inf where none obeys the hard rules."""
     objective = all_scores(problem.potentials)
     for rule in problem.rules:
         amounts = all_amounts(rule, problem.potentials.n_states)

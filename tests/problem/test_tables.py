@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from oracles.graphs import all_labellings, penalties, random_logic, random_potentials, scores_of
+from oracles.graphs import all_labelings, penalties, random_logic, random_potentials, scores_of
 from rulefield.datasets import read_uai, read_wcsp
 from rulefield.exceptions import InputError
 from rulefield.inference.graph.conflict import relax_graph
@@ -38,7 +38,7 @@ def meaning(tables, labels) -> float:
     return total
 
 
-def test_the_best_labelling_under_tables_is_that_of_enumeration():
+def test_the_best_labeling_under_tables_is_that_of_enumeration():
     rng = np.random.default_rng(0)
     infeasible = 0
     for _ in range(60):
@@ -72,7 +72,7 @@ def test_tables_count_where_hard_rules_clash_and_in_sums():
         tables = random_tables(rng, plain.n_labels, scale=20.0)
         logic = random_logic(rng, plain, 5, soft=0.3)
         problem = GraphProblem(plain, logic, tables=TableFactors.of(plain.n_labels, tables))
-        labels = all_labellings(plain.n_labels)
+        labels = all_labelings(plain.n_labels)
         scores = np.array([meaning(tables, y) for y in labels]) + scores_of(plain, labels)
         hard = np.isinf(logic.weight)
         amount = penalties(GraphProblem(plain, replace(logic, weight=np.where(hard, 1.0, 0.0))), labels)

@@ -1,4 +1,4 @@
-"""Pictures of labelled graphs say what the labelling says."""
+"""Pictures of labeled graphs say what the labeling says."""
 
 import matplotlib as mpl
 import numpy as np

@@ -1,4 +1,4 @@
-"""What rules mean, checked by hand on small labellings."""
+"""What rules mean, checked by hand on small labelings."""
 
 import pytest
 
@@ -122,7 +122,7 @@ def test_labels_around_a_token(options, labels, expected):
     assert amount(r.at(r.token_equals(","), **options), labels, "x , y") == expected
 
 
-def test_tokens_without_the_neighbour_do_not_count():
+def test_tokens_without_the_neighbor_do_not_count():
     assert amount(r.at(r.token_equals(","), prev="a", next="b", require=True), "c c c", ", x ,") == 0
     assert amount(r.at(r.token_equals(","), here="a"), "c c c", ", x ,") == 2
 
@@ -190,7 +190,7 @@ def test_costs():
     ],
     ids=str,
 )
-def test_conditions_on_place_and_neighbours(condition, expected):
+def test_conditions_on_place_and_neighbors(condition, expected):
     assert condition.over(["x", ",", "y", ","]).tolist() == expected
     assert condition.over([]).tolist() == []
 

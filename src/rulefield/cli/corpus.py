@@ -55,7 +55,7 @@ def form_of(path: str, form: str = "auto") -> str:
 
 
 def read_corpus(
-    path: str, form: str = "auto", *, labelled: bool, unknown: str | None = None, encoding: str = "utf-8-sig"
+    path: str, form: str = "auto", *, labeled: bool, unknown: str | None = None, encoding: str = "utf-8-sig"
 ) -> FileContents:
     """Read a file, or standard input where ``path`` is ``-``.
 
@@ -64,7 +64,7 @@ def read_corpus(
     path : str
     form : str
         "auto", "columns" or "jsonl".
-    labelled : bool
+    labeled : bool
         Whether labels are needed: the last column, or the key ``labels``.
     unknown : str, optional
         Label that means "not known".
@@ -72,7 +72,7 @@ def read_corpus(
     """
     source = Source(path, encoding)
     read = _read_jsonl if form_of(path, form) == "jsonl" else _read_columns
-    corpus = read(source, labelled)
+    corpus = read(source, labeled)
     if not corpus.tokens:
         raise InputError(f"{source.place} holds no sequence.")
     if unknown is None or corpus.labels is None:
@@ -81,44 +81,63 @@ def read_corpus(
     return FileContents(corpus.tokens, labels, corpus.records, corpus.form, corpus.separator)
 
 
-def _read_columns(source: Source, labelled: bool) -> FileContents:
+def _read_columns(source: Source, labeled: bool) -> FileContents:
     columns = ColumnFile(source)
     blocks = [rows for _, rows in columns]
-    if labelled and blocks and len(blocks[0][0]) < 2:
-        raise InputError(f"{source.place} has one column; a labelled file has the token first and its label last.")
-    tokens = [[_token(row[:-1] if labelled else row) for row in block] for block in blocks]
-    labels = [[row[-1] for row in block] for block in blocks] if labelled else None
+    if labeled and blocks and len(blocks[0][0]) < 2:
+        raise InputError(f"{source.place} has one column; a labeled file has the token first and its label last.")
+    tokens = [[_token(row[:-1] if labeled else row) for row in block] for block in blocks]
+    labels = [[row[-1] for row in block] for block in blocks] if labeled else None
+    _refuse_misread(source, labels or [])
     return FileContents(tokens, labels, blocks, "columns", columns.separator)
+
+
+MOST_LABELS = 200
+"""A file with more labels than this, most of them used once, is no file of tokens and labels."""
+
+
+def _refuse_misread(source: Source, labels: list[list[str]]) -> None:
+    """Refuse a file that is not one token per line: a sentence and its labels on each, texts in columns, numbers."""
+    seen = [label for row in labels for label in row]
+    kinds = set(seen)
+    if len(kinds) <= MOST_LABELS or 2 * len(kinds) < len(seen):
+        return
+    raise InputError(
+        f"{source.place} has {len(kinds)} different labels in its last column for {len(seen)} tokens "
+        f"({seen[0][:40]!r} is the first); a column file has one token and its label per line and a blank line between "
+        "sequences. If it holds a sentence per line, write each token on a line of its own; if it holds texts, name their "
+        "format with --format."
+    )
 
 
 def _token(columns: Sequence[str]) -> Any:
     return columns[0] if len(columns) == 1 else tuple(columns)
 
 
-def _read_jsonl(source: Source, labelled: bool) -> FileContents:
+def _read_jsonl(source: Source, labeled: bool) -> FileContents:
     tokens: list[Any] = []
     labels: list[Any] = []
     records: list[Any] = []
     for number, line in source.lines():
         if not line.strip():
             continue
-        record = _record(line, f"{source.place}, line {number}", labelled)
+        record = _record(line, f"{source.place}, line {number}", labeled)
         records.append(record)
         tokens.append(record["features"] if "features" in record else [_json_token(t) for t in record["tokens"]])
         labels.append(record.get("labels"))
-        if labelled and len(labels[-1]) != len(tokens[-1]):
+        if labeled and len(labels[-1]) != len(tokens[-1]):
             raise InputError(f"{source.place}, line {number}: {len(tokens[-1])} tokens but {len(labels[-1])} labels.")
-    return FileContents(tokens, labels if labelled else None, records, "jsonl")
+    return FileContents(tokens, labels if labeled else None, records, "jsonl")
 
 
-def _record(line: str, place: str, labelled: bool) -> dict[str, Any]:
+def _record(line: str, place: str, labeled: bool) -> dict[str, Any]:
     try:
         record = read_json(line)
     except ValueError as error:
         raise InputError(f"{place} is not JSON that can be read ({error}): {line[:60]!r}.") from None
     if not isinstance(record, dict) or not isinstance(record.get("features", record.get("tokens")), list):
         raise InputError(f'{place} must be an object with a list "tokens" (or "features"); got {line[:60]!r}.')
-    if labelled and not isinstance(record.get("labels"), list):
+    if labeled and not isinstance(record.get("labels"), list):
         raise InputError(f'{place} has no list "labels".')
     return record
 

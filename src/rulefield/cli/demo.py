@@ -1,4 +1,4 @@
-"""``rulefield demo``: made-up data, a model, labelled output, scores, what rules change, and a report."""
+"""``rulefield demo``: made-up texts, a parser, labeled output, scores, what rules change, and a report."""
 
 import json
 import tempfile
@@ -9,9 +9,8 @@ from typing import Any
 from rulefield.cli.show import Palette, console
 from rulefield.datasets.addresses import make_addresses
 from rulefield.datasets.citations import make_citations
-from rulefield.encode.spans import spans
 from rulefield.exceptions import InputError
-from rulefield.metrics import sequence_accuracy, span_f1, token_accuracy
+from rulefield.metrics import text_span_f1
 from rulefield.outputs import write_whole
 
 SETS = {"citations": make_citations, "addresses": make_addresses}
@@ -22,46 +21,49 @@ def run_demo(data: str, n: int, noise: float, seed: int, jobs: int) -> None:
     if data not in SETS:
         raise InputError(f"--data must be one of {', '.join(SETS)}; got {data!r}.")
     from rulefield.estimators.chain.estimator import ChainCRF
+    from rulefield.estimators.text.parser import TextParser
 
     out = console()
     make: Any = SETS[data]
-    X, y = make(n, seed, noise=noise)
-    X_new, y_new = make(300, seed + 1_000_003, noise=noise)
-    out.print(f"[b]{len(X)} made-up {data}[/b], {sum(map(len, X))} tokens; {len(X_new)} more to label.")
-    crf = ChainCRF(scheme="BIO", l2=1.0, n_jobs=jobs, random_state=seed)
+    texts, spans = make(n, seed, noise=noise, messy=True)
+    new, gold = make(300, seed + 1_000_003, noise=noise, messy=True)
+    out.print(f"[b]{len(texts)} made-up {data}[/b] as people type them, labeled; {len(new)} more to parse.")
+    parser = TextParser(model=ChainCRF(scheme="BIO", n_jobs=jobs, random_state=seed))
     begun = perf_counter()
     with out.status("training (the first run also compiles the kernels)"):
-        crf.fit(X, y)
+        parser.fit(texts, spans)
+    chain = parser.model_
     out.print(
-        f"Trained {crf.theta_.size:,} weights for {len(crf.classes_)} labels in {perf_counter() - begun:.1f} s "
-        f"({crf.n_iter_} iterations).\n"
+        f"Trained {chain.theta_.size:,} weights for {len(chain.classes_)} labels in {perf_counter() - begun:.1f} s "
+        f"({chain.n_iter_} iterations; a first run compiles).\n"
     )
-    plain = list(crf.predict(X_new))
-    palette = Palette(sorted({span.type for labels in y for span in spans(labels, "BIO")}))
+    rules = demo_rules(data)
+    rows = {"model": list(parser.predict(new)), "model + rules": list(parser.predict(new, rules=rules))}
+    palette = Palette(parser.labels_)
     out.print(palette.legend())
     for i in range(3):
-        out.print(palette.paint(X_new[i], plain[i], "BIO"), "\n")
-    rows = {"model": plain}
-    rules = demo_rules(data)
-    ruled = list(crf.predict(X_new, rules=rules))
-    rows["model + rules"] = ruled
-    show_change(out, palette, X_new, y_new, plain, ruled)
-    show_scores(out, y_new, rows, [str(rule.label) for rule in rules])
-    write_pages(out, crf.set_params(rules=rules), X_new, y_new, data)
+        out.print(painted(palette, new[i], rows["model"][i]), "\n")
+    show_change(out, palette, new, gold, *rows.values())
+    show_scores(out, gold, rows, [str(rule.label) for rule in rules])
+    chain.set_params(rules=rules)
+    write_pages(out, parser, new, gold, data)
 
 
-def write_pages(out: Any, crf: Any, X: Any, y: Any, data: str) -> None:
-    """Write model, data and report into a folder of their own, and say what to type next."""
+def write_pages(out: Any, parser: Any, texts: list[str], spans: list[Any], data: str) -> None:
+    """Write model, texts, rules and report into a folder of their own, and say what to type next."""
     from rulefield.report.page import write_report
+    from rulefield.rules import text as rules_text
 
     folder = Path(tempfile.mkdtemp(prefix="rulefield-demo-"))
-    crf.save(folder / "model.rf")
-    rows = (json.dumps({"tokens": tokens, "labels": labels}) for tokens, labels in zip(X, y))
+    parser.save(folder / "model.rf")
+    rows = (json.dumps({"text": text, "label": found}) for text, found in zip(texts, spans))
     write_whole(folder / "test.jsonl", "".join(row + "\n" for row in rows))
-    write_report(crf, X, y, folder / "report.html", title=f"Made-up {data}", data="test.jsonl")
-    out.print(f"\nOne page about all of it: [b]{folder / 'report.html'}[/b]. Next:")
-    out.print(f"  rulefield serve {folder / 'model.rf'} --data {folder / 'test.jsonl'}", soft_wrap=True)
-    out.print(f"  rulefield next {folder / 'model.rf'} {folder / 'test.jsonl'} -n 5", soft_wrap=True)
+    write_whole(folder / "new.txt", "".join(" ".join(text.split()) + "\n" for text in texts))
+    write_whole(folder / "rules.yaml", rules_text.dumps(parser.model_.rules))
+    write_report(parser, texts, spans, folder / "report.html", title=f"Made-up {data}", data="test.jsonl")
+    out.print(f"\nOne page about all of it: [b]{folder / 'report.html'}[/b]. Next, in {folder}:")
+    for command in ("parse model.rf new.txt", "evaluate test.jsonl model.rf", "serve model.rf --data test.jsonl"):
+        out.print(f"  rulefield {command}", soft_wrap=True)
 
 
 def demo_rules(data: str) -> list[Any]:
@@ -81,12 +83,24 @@ def demo_rules(data: str) -> list[Any]:
     ]
 
 
-def show_change(out: Any, palette: Palette, X: Any, y: Any, plain: Any, ruled: Any) -> None:
-    """Show one sequence that the rules put right."""
-    for tokens, gold, before, after in zip(X, y, plain, ruled):
-        if before != after and after == gold:
-            out.print("[b]Before the rules[/b]", palette.paint(tokens, before, "BIO"))
-            out.print("[b]After[/b]           ", palette.paint(tokens, after, "BIO"), "\n")
+def painted(palette: Palette, text: str, spans: Any) -> Any:
+    """Return a text with its spans in color."""
+    from rich.text import Text
+
+    line, at = Text(), 0
+    for start, end, label in spans:
+        line.append(text[at:start], style="dim")
+        line.append(text[start:end], style=f"reverse {palette.style(label)}")
+        at = end
+    return line.append(text[at:], style="dim")
+
+
+def show_change(out: Any, palette: Palette, texts: list[str], gold: Any, plain: Any, ruled: Any) -> None:
+    """Show one text that the rules put right."""
+    for text, wanted, before, after in zip(texts, gold, plain, ruled):
+        if set(before) != set(after) == set(wanted):
+            out.print("[b]Before the rules[/b]", painted(palette, text, before))
+            out.print("[b]After[/b]           ", painted(palette, text, after), "\n")
             return
 
 
@@ -94,9 +108,9 @@ def show_scores(out: Any, gold: Any, rows: dict[str, Any], rules: list[str]) -> 
     """Print a small table of scores."""
     from rich.table import Table
 
-    table = Table("", "span F1", "token accuracy", "whole sequences")
-    for name, predicted in rows.items():
-        scores = (span_f1(gold, predicted), token_accuracy(gold, predicted), sequence_accuracy(gold, predicted))
-        table.add_row(name, *(f"{100 * score:.2f}" for score in scores))
+    table = Table("", "span F1", "whole texts")
+    for name, found in rows.items():
+        whole = sum(set(a) == set(b) for a, b in zip(gold, found)) / len(gold)
+        table.add_row(name, f"{100 * text_span_f1(gold, found):.2f}", f"{100 * whole:.2f}")
     out.print(table)
     out.print(f"Rules: {'; '.join(rules)}.", style="dim")

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from rulefield import metrics
-from rulefield.cli.corpus import FileContents, counted, read_corpus
+from rulefield.cli.corpus import FileContents, counted
 from rulefield.cli.opened import OpenedChain, OpenedJoint, open_model
 from rulefield.cli.prediction import read_rules
+from rulefield.cli.reading import Reading, as_parser, labeled_only
 from rulefield.cli.tasks import labeled_rows, parse_tasks, read_tasks
 from rulefield.exceptions import InputError
 
@@ -24,9 +25,13 @@ class Scoring:
 
 
 def run_evaluate(
-    file: str, model: str | None, rules: str | None, tasks: str | None, scoring: Scoring, form: str, jobs: int
+    file: str, model: str | None, rules: str | None, tasks: str | None, scoring: Scoring, reading: Reading, jobs: int
 ) -> None:
     """Get gold and predicted labels, print the scores."""
+    if reading.text_format(file) is not None:
+        _evaluate_texts(file, model, rules, tasks, scoring, reading, jobs)
+        return
+    form = reading.form
     opened = open_model(model, jobs) if model else None
     if isinstance(opened, OpenedJoint):
         pairs = _joint_labels(opened, file, form, tasks, read_rules(rules))
@@ -40,11 +45,38 @@ def run_evaluate(
         return
     if tasks is not None:
         raise InputError("--tasks is for joint models; leave it out.")
-    gold, predicted = _labels(opened, read_corpus(file, form, labelled=True), read_rules(rules))
+    gold, predicted = _labels(opened, reading.sequences(file, labeled=True), read_rules(rules))
     if scoring.as_json:
         sys.stdout.write(json.dumps(scores(gold, predicted, scoring)) + "\n")
     else:
         show(gold, predicted, scoring)
+
+
+def _evaluate_texts(
+    file: str, model: str | None, rules: str | None, tasks: str | None, scoring: Scoring, reading: Reading, jobs: int
+) -> None:
+    """Compare gold spans of characters with those that a model finds, as ``TextParser.score`` does."""
+    from rulefield.estimators.files import load
+
+    if model is None:
+        raise InputError(f"{file!r} holds annotated texts, but no predictions: give a model, evaluate {file} MODEL.")
+    if scoring.strict or scoring.tokens or tasks is not None:
+        raise InputError(
+            "--strict, --tokens and --tasks count labels of tokens; of texts, spans of characters are counted."
+        )
+    parser = as_parser(load(model), reading.tokenizer)
+    parser.model_.set_params(n_jobs=jobs, on_infeasible="relax")  # as reports do
+    documents = labeled_only(reading.documents(file), file)
+    gold = [[tuple(span[:3]) for span in document.spans or ()] for document in documents]
+    found = parser.predict([document.text for document in documents], rules=read_rules(rules))
+    whole = sum(set(g) == set(f) for g, f in zip(gold, found)) / len(gold) if gold else 0.0
+    if scoring.as_json:
+        table = metrics.text_span_report(gold, found, output_dict=True)
+        sys.stdout.write(json.dumps({"span": table, "text_accuracy": whole}) + "\n")
+        return
+    sys.stdout.write(metrics.text_span_report(gold, found) + "\n\n")
+    f1 = metrics.text_span_f1(gold, found)
+    sys.stdout.write(f"span F1 {100 * f1:.2f}   whole texts {100 * whole:.2f}   {counted(len(gold), 'text')}\n")
 
 
 def scores(gold: list[Any], predicted: list[Any], scoring: Scoring) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from rulefield.exceptions import LabelError
 
 
 def run_inspect(model: str, top: int, labels: list[str], explain: str | None) -> None:
-    """Show a model's parts, or explain one labelling."""
+    """Show a model's parts, or explain one labeling."""
     opened = open_model(model)
     out = console()
     if explain is not None:

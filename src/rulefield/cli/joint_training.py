@@ -98,4 +98,4 @@ def _dev_line(crf: Any, held_out: FileContents) -> str:
         gold, guess = [(held_out.labels or [])[i][task] for i in rows], [predicted[i][task] for i in rows]
         f1 = span_f1(gold, guess, scheme=crf.scheme[task] or "auto")
         parts.append(f"{task} span F1 {100 * f1:.2f}, token accuracy {100 * token_accuracy(gold, guess):.2f}")
-    return "; ".join(parts) or "no sequence is fully labelled"
+    return "; ".join(parts) or "no sequence is fully labeled"

@@ -1,19 +1,25 @@
-"""The command line: train, predict, parse, convert, evaluate, report, next, serve, inspect, demo, rules.
+"""The command line: train, predict, parse, convert, evaluate, report, next, serve, inspect, prove, verify, demo, rules.
 
 Commands only declare their options here and import their work when they run, so that ``--help`` is quick.
 """
 
+import _thread
+import atexit
 import gc
 import os
 import signal
 import sys
+import threading
 import warnings
 from typing import Annotated
 
 import typer
 
+from rulefield.cli.options import Apart, Column, Encoding, Format, Jobs, OnInfeasible, Quiet, Text, Tokenizer
 from rulefield.cli.rules import app as rules_app
 from rulefield.exceptions import InputError, RulefieldError
+
+AGAIN_SECONDS = 0.01
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -51,12 +57,11 @@ def options(
     """Label sequences with conditional random fields that follow your rules."""
 
 
-File = Annotated[str, typer.Argument(help="Column file or JSON lines (.jsonl), may be .gz; - for standard input.")]
+File = Annotated[
+    str, typer.Argument(help="Columns, JSON lines or annotated texts; may be .gz; - for standard input.")
+]
 ModelFile = Annotated[str, typer.Argument(help="Model file, as written by train.")]
-Format = Annotated[str, typer.Option("--format", help="auto (by name), columns or jsonl.")]
-Jobs = Annotated[int, typer.Option("--jobs", "-j", help="Threads; -1 for one per core.")]
 Cluster = Annotated[str | None, typer.Option(help="Dask scheduler whose workers share the work: tcp://host:8786.")]
-Encoding = Annotated[str, typer.Option(help="Encoding of the files.")]
 Config = Annotated[
     str | None,
     typer.Option(
@@ -65,7 +70,6 @@ Config = Annotated[
         is_eager=True,
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
 
 
 @app.command(
@@ -83,13 +87,13 @@ def train(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Labelled files: columns (label last), JSON lines, texts as annotation tools export them, or pages."
+            help="Labeled files: columns (label last), JSON lines, texts as annotation tools export them, or pages."
         ),
     ] = None,
     template: Annotated[str | None, typer.Option(help="CRF++ template file; without it, built-in features.")] = None,
     scheme: Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES, BILOU, IOE1 or IOE2.")] = "auto",
     algorithm: Annotated[str, typer.Option(help="likelihood, perceptron or ssvm.")] = "likelihood",
-    solver: Annotated[str, typer.Option(help="How the likelihood is maximised: lbfgs or sgd.")] = "lbfgs",
+    solver: Annotated[str, typer.Option(help="How the likelihood is maximized: lbfgs or sgd.")] = "lbfgs",
     l1: Annotated[str, typer.Option(help="L1 penalty, or auto: by held-out likelihood.")] = "auto",
     l2: Annotated[str, typer.Option(help="L2 penalty (twice CRFsuite's c2), or auto.")] = "auto",
     max_iter: Annotated[int | None, typer.Option(help="Most iterations or epochs.")] = None,
@@ -117,14 +121,18 @@ def train(
     ] = None,
     cluster: Cluster = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    form: Annotated[
+    form: Format = "auto",
+    text: Text = None,
+    column: Column = None,
+    encoding: Encoding = "utf-8-sig",
+    apart: Apart = False,
+    tokenizer: Annotated[
         str,
         typer.Option(
-            "--format", help="auto (by name and content), columns, jsonl, or a format of texts: doccano, xml, ..."
+            help="Of texts: auto (by cross-validation), words, fine, whitespace, a regular expression.",
+            rich_help_panel="Files",
         ),
     ] = "auto",
-    encoding: Encoding = "utf-8-sig",
-    tokenizer: Annotated[str, typer.Option(help="Of texts: words, whitespace or a regular expression.")] = "words",
     on_cut: Annotated[
         str, typer.Option(help="Where a span cuts a token: split, snap (widen the span) or raise.")
     ] = "split",
@@ -132,13 +140,16 @@ def train(
     jobs: Jobs = -1,
     quiet: Quiet = False,
 ) -> None:
-    """Learn a model from labelled sequences, or a parser from annotated texts."""
+    """Learn a model from labeled sequences, or a parser from annotated texts."""
     from rulefield.cli.training import TrainOptions, run_train
 
     options = TrainOptions(
         *(template, scheme, algorithm, solver, l1, l2, max_iter, min_count, early_stopping, rules, unknown, seed),
         *(form, jobs, tasks, expect, initial_label, segments, corpus, cluster, encoding, tokenizer, on_cut),
         hash_bits=hash_bits,
+        text=text,
+        column=column,
+        apart=apart,
     )
     from rulefield.cli.documents.pages import are_pages, run_page_train
 
@@ -154,14 +165,15 @@ def train(
 
 
 @app.command(
-    epilog="[b]Examples[/b]: rulefield predict chunks.rf new.conll > labelled.conll   |   "
+    epilog="[b]Examples[/b]: rulefield predict chunks.rf new.conll > labeled.conll   |   "
     "rulefield predict m.rf new.jsonl -o out.jsonl --kbest 3 --rules rules.yaml   |   "
-    "rulefield predict table.rf new/*.xml -o labelled/"
+    "rulefield predict table.rf new/*.xml -o labeled/"
 )
 def predict(
     model: ModelFile,
     files: Annotated[
-        list[str] | None, typer.Argument(help="Column file or JSON lines, - for standard input; or files of pages.")
+        list[str] | None,
+        typer.Argument(help="Columns, JSON lines or texts of any format, - for standard input; or files of pages."),
     ] = None,
     output: Annotated[
         str, typer.Option("--output", "-o", help="File to write (pages: a folder); standard output by default.")
@@ -170,14 +182,21 @@ def predict(
         str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")
     ] = None,
     probabilities: Annotated[bool, typer.Option(help="Add the probability of each label.")] = False,
-    kbest: Annotated[int, typer.Option(help="Add the k best labellings (JSON lines only).")] = 0,
+    kbest: Annotated[int, typer.Option(help="Add the k best labelings (JSON lines only).")] = 0,
     cluster: Cluster = None,
+    on_infeasible: OnInfeasible = "mark",
     form: Format = "auto",
+    text: Text = None,
+    column: Column = None,
+    encoding: Encoding = "utf-8-sig",
+    tokenizer: Tokenizer = "auto",
+    apart: Apart = False,
     jobs: Jobs = -1,
 ) -> None:
-    """Label new sequences: adds a last column (joint models: one per task), or the key "labels"."""
+    """Label new sequences (adds a last column, or the key "labels") or texts, and write them back as they came."""
     from rulefield.cli.documents.pages import are_pages, run_page_predict
-    from rulefield.cli.prediction import run_predict
+    from rulefield.cli.prediction import PredictOptions, run_predict
+    from rulefield.cli.reading import Reading
 
     given = files or ["-"]
     if form == "auto" and are_pages(given):
@@ -188,14 +207,16 @@ def predict(
     if output.endswith("/") or os.path.isdir(output):
         raise InputError(
             f"only pages are written to a folder ({output!r}), but {given[0]!r} is none of PAGE XML, ALTO, hOCR, JSON "
-            "of boxes and PDF; give the name of a file for labelled sequences."
+            "of boxes and PDF; give the name of a file for labeled sequences."
         )
-    run_predict(model, given[0], output, rules, probabilities, kbest, form, jobs, cluster)
+    reading = Reading(form, text, column, encoding, tokenizer, apart)
+    options = PredictOptions(rules, probabilities, kbest, reading, jobs, cluster, on_infeasible)
+    run_predict(model, given[0], output, options)
 
 
 @app.command(
     epilog="[b]Examples[/b]: rulefield evaluate test.conll chunks.rf   |   "
-    "rulefield evaluate labelled.conll   (gold and predicted labels in the last two columns)"
+    "rulefield evaluate labeled.conll   (gold and predicted labels in the last two columns)"
 )
 def evaluate(
     file: File,
@@ -211,12 +232,19 @@ def evaluate(
     tasks: Annotated[str | None, typer.Option(help="Joint models: columns of the gold labels, ner=3,pos=1.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
     form: Format = "auto",
+    text: Text = None,
+    column: Column = None,
+    encoding: Encoding = "utf-8-sig",
+    tokenizer: Tokenizer = "auto",
+    apart: Apart = False,
     jobs: Jobs = -1,
 ) -> None:
-    """Score predictions: segments as conlleval counts them, tokens, whole sequences."""
+    """Score predictions: spans of texts; segments as conlleval counts them, tokens, whole sequences."""
     from rulefield.cli.evaluation import Scoring, run_evaluate
+    from rulefield.cli.reading import Reading
 
-    run_evaluate(file, model, rules, tasks, Scoring(scheme, strict, tokens, as_json), form, jobs)
+    reading = Reading(form, text, column, encoding, tokenizer, apart)
+    run_evaluate(file, model, rules, tasks, Scoring(scheme, strict, tokens, as_json), reading, jobs)
 
 
 @app.command(
@@ -230,16 +258,21 @@ def report(
         str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the page.")] = "",
-    form: Annotated[
-        str, typer.Option("--format", help="auto (by name), columns or jsonl; of a parser, any.")
-    ] = "auto",
+    form: Format = "auto",
+    text: Text = None,
+    column: Column = None,
+    encoding: Encoding = "utf-8-sig",
+    tokenizer: Tokenizer = "auto",
+    apart: Apart = False,
     jobs: Jobs = -1,
     quiet: Quiet = False,
 ) -> None:
     """Write one page about a model: scores with intervals, errors, calibration, what each rule does, hard cases."""
     from rulefield.cli.pages.report import run_report
+    from rulefield.cli.reading import Reading
 
-    run_report(files, output, rules, title, form, jobs, quiet)
+    reading = Reading(form, text, column, encoding, tokenizer, apart)
+    run_report(files, output, rules, title, reading, jobs, quiet)
 
 
 @app.command(
@@ -249,23 +282,28 @@ def report(
 )
 def choose_next(
     model: ModelFile,
-    pool: Annotated[str, typer.Argument(help="Unlabelled data: columns or JSON lines; of a parser, texts.")],
+    pool: Annotated[str, typer.Argument(help="Unlabeled data: columns or JSON lines; of a parser, texts.")],
     output: Annotated[str, typer.Option("--output", "-o", help="File to write; standard output by default.")] = "-",
     n: Annotated[int, typer.Option("-n", help="How many to choose.")] = 25,
     rules: Annotated[
         str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")
     ] = None,
-    form: Annotated[
-        str, typer.Option("--format", help="auto (by name), columns or jsonl; of a parser, any.")
-    ] = "auto",
+    form: Format = "auto",
+    text: Text = None,
+    column: Column = None,
+    encoding: Encoding = "utf-8-sig",
+    tokenizer: Tokenizer = "auto",
+    apart: Apart = False,
     to: Annotated[str, typer.Option(help="Format to write (of a parser): label-studio, doccano, ...")] = "auto",
     jobs: Jobs = -1,
     quiet: Quiet = False,
 ) -> None:
     """Choose what to label next: least certain, unlike each other, with the model's labels and their probabilities."""
     from rulefield.cli.pages.next import run_next
+    from rulefield.cli.reading import Reading
 
-    run_next(model, pool, output, n, rules, form, to, jobs, quiet)
+    reading = Reading(form, text, column, encoding, tokenizer, apart)
+    run_next(model, pool, output, n, rules, reading, to, jobs, quiet)
 
 
 @app.command(epilog="[b]Example[/b]: rulefield serve citations.rf --data dev.conll")
@@ -277,16 +315,22 @@ def serve(
     host: Annotated[str, typer.Option(help="Address; any but this machine's own needs --token.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="Port.")] = 8000,
     token: Annotated[str | None, typer.Option(help="What clients must send (Authorization: Bearer TOKEN).")] = None,
-    tokenizer: Annotated[str, typer.Option(help="For pasted texts, where the model is no parser.")] = "words",
     corrections: Annotated[
         str, typer.Option(help="JSON lines to which corrections are added.")
     ] = "corrections.jsonl",
-    form: Annotated[str, typer.Option("--format", help="Format of the data; auto: by its name.")] = "auto",
+    form: Format = "auto",
+    text: Text = None,
+    column: Column = None,
+    encoding: Encoding = "utf-8-sig",
+    tokenizer: Tokenizer = "auto",
+    apart: Apart = False,
 ) -> None:
     """Open the workbench: a page on this machine with a text, its labels and the rules, and a JSON API."""
     from rulefield.cli.pages.serve import run_serve
+    from rulefield.cli.reading import Reading
 
-    run_serve(model, data, host, port, token, tokenizer, corrections, form)
+    reading = Reading(form, text, column, encoding, tokenizer, apart)
+    run_serve(model, data, host, port, token, tokenizer, corrections, reading)
 
 
 @app.command(
@@ -315,16 +359,25 @@ def parse(
         str, typer.Argument(help="A text in quotes, or a file: lines, .csv, .tsv, .jsonl; - for lines as they come.")
     ] = "-",
     output: Annotated[str, typer.Option("--output", "-o", help="File to write; standard output by default.")] = "-",
-    column: Annotated[str | None, typer.Option(help="Column (or key) that holds the texts; text by default.")] = None,
-    rules: Annotated[str | None, typer.Option(help="Rules file, in place of the model's own rules.")] = None,
+    rules: Annotated[
+        str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")
+    ] = None,
     spans: Annotated[bool, typer.Option(help="Also write every span with its place and probability (JSON).")] = False,
-    encoding: Annotated[str, typer.Option(help="Encoding of the input.")] = "utf-8-sig",
+    on_infeasible: OnInfeasible = "mark",
+    form: Format = "auto",
+    text: Text = None,
+    column: Column = None,
+    encoding: Encoding = "utf-8-sig",
+    tokenizer: Tokenizer = "auto",
+    apart: Apart = False,
     jobs: Jobs = -1,
 ) -> None:
     """Cut texts into fields, with probabilities and broken rules; tables keep their columns and get one per field."""
-    from rulefield.cli.parsing import run_parse
+    from rulefield.cli.reading import Reading
+    from rulefield.cli.texts.parsing import run_parse
 
-    run_parse(model, source, output, column, rules, encoding, spans, jobs)
+    reading = Reading(form, text, column, encoding, tokenizer, apart)
+    run_parse(model, source, output, rules, reading, spans, on_infeasible, jobs)
 
 
 @app.command(
@@ -334,19 +387,48 @@ def parse(
 def convert(
     source: Annotated[str, typer.Argument(help="File (or brat folder) to read.")],
     target: Annotated[str, typer.Argument(help="File (or brat folder) to write.")],
-    form: Annotated[str, typer.Option("--format", help="Format of the source; auto: by name and content.")] = "auto",
+    form: Format = "auto",
     to: Annotated[str, typer.Option(help="Format to write; auto: by name.")] = "auto",
-    column: Annotated[str | None, typer.Option(help="Column of texts (tables) or of labels (CoNLL-U).")] = None,
+    column: Column = None,
     names: Annotated[str | None, typer.Option(help="Names of integer tags, in order: O,B-PER,I-PER.")] = None,
-    text: Annotated[str | None, typer.Option(help="Label Studio: the field that holds the text.")] = None,
-    encoding: Annotated[str, typer.Option(help="Encoding of the source.")] = "utf-8-sig",
+    text: Text = None,
+    encoding: Encoding = "utf-8-sig",
+    apart: Apart = False,
     quiet: Quiet = False,
 ) -> None:
     """Rewrite annotated texts in another format: doccano, Label Studio, Prodigy, XML, brat, CoNLL, tables, ..."""
-    from rulefield.cli.converting import run_convert
+    from rulefield.cli.texts.converting import run_convert
 
-    options = {"column": column, "names": names.split(",") if names else None, "text": text}
+    options = {"column": column, "names": names.split(",") if names else None, "text": text, "apart": apart or None}
     run_convert(source, target, form, to, encoding, {k: v for k, v in options.items() if v is not None}, quiet)
+
+
+@app.command(epilog="[b]Example[/b]: rulefield prove chunks.rf test.conll -o proofs/")
+def prove(
+    model: ModelFile,
+    source: Annotated[str, typer.Argument(help="Column file or JSON lines; lines of text if the model reads texts.")],
+    output: Annotated[str, typer.Option("--output", "-o", help="Folder for one proof file per sequence.")],
+    rules: Annotated[
+        str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")
+    ] = None,
+    form: Format = "auto",
+    encoding: Encoding = "utf-8-sig",
+    jobs: Jobs = -1,
+) -> None:
+    """Label sequences and write proofs, which anyone can check, that no labeling is better."""
+    from rulefield.cli.prove import run_prove
+
+    run_prove(model, source, output, rules, form, encoding, jobs)
+
+
+@app.command(epilog="[b]Example[/b]: rulefield verify proofs/*")
+def verify(
+    files: Annotated[list[str], typer.Argument(help="Proof files, or folders that hold them.")],
+) -> None:
+    """Check proof files and say what each proves and what must still be trusted."""
+    from rulefield.cli.prove import run_verify
+
+    run_verify(files)
 
 
 @app.command(epilog="[b]Example[/b]: rulefield demo --data addresses")
@@ -357,7 +439,7 @@ def demo(
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     jobs: Jobs = -1,
 ) -> None:
-    """Make up data, train, and show labelled output, scores, and what rules change. Takes under a minute."""
+    """Make up data, train, and show labeled output, scores, and what rules change. Takes under a minute."""
     from rulefield.cli.demo import run_demo
 
     run_demo(data, n, noise, seed, jobs)
@@ -368,12 +450,17 @@ def main() -> None:
     # Importing makes many objects and no garbage: a tenth of the start-up went into looking for it.
     gc.set_threshold(100_000)
     warnings.showwarning = _show_warning
+    _check_streams()
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # arguments may hold any bytes
     signal.signal(signal.SIGTERM, _end)  # so that a file that is being written is cleaned up
+    sys.unraisablehook = _raise_again
+    atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the work is done: there is nothing to interrupt
     try:
         app()
     except RulefieldError as error:
         _fail(str(error))
+    except KeyboardInterrupt:
+        sys.exit(128 + signal.SIGINT)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
@@ -381,17 +468,51 @@ def main() -> None:
         _fail(f"{error.strerror or error}: {error.filename!r}." if error.filename else str(error))
 
 
+def _check_streams() -> None:
+    """Refuse to work without standard output: the next file that is opened would take its place."""
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115  # it stays open
+    if sys.stdout is None:
+        _fail("standard output is closed; send it to a file, or to /dev/null.")
+
+
+def _raise_again(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Repeat a Ctrl-C that came where Python can raise nothing, as in a finalizer; otherwise it would be lost."""
+    if issubclass(unraisable.exc_type, KeyboardInterrupt):
+        threading.Timer(AGAIN_SECONDS, _thread.interrupt_main).start()  # at once would still be here
+    else:
+        sys.__unraisablehook__(unraisable)
+
+
 def _end(number: int, _: object) -> None:
     sys.exit(128 + number)
 
 
+_ON_THE_COMMAND_LINE = {
+    "use on_infeasible='relax'": "use --on-infeasible relax",
+    'use on_infeasible="relax"': "use --on-infeasible relax",
+    "scheme=None": "--scheme none",
+    "written by save()": "written by rulefield train",
+    "leave cv='prefit' out: the chain is then fitted on folds": "give other data, or use rulefield train --rules learn",
+}
+"""What the library's sentences call a parameter, and what it is here."""
+
+
+def said(message: object) -> str:
+    """Return a sentence of the library in the words of the command line."""
+    sentence = str(message)
+    for library, here in _ON_THE_COMMAND_LINE.items():
+        sentence = sentence.replace(library, here)
+    return sentence
+
+
 def _fail(sentence: str) -> None:
-    sys.stderr.write(f"rulefield: {sentence}\n")
+    sys.stderr.write(f"rulefield: {said(sentence)}\n")
     sys.exit(2)
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    sys.stderr.write(f"rulefield: {message}\n")
+    sys.stderr.write(f"rulefield: {said(message)}\n")
 
 
 if __name__ == "__main__":

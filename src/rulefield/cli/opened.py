@@ -35,7 +35,7 @@ class OpenedChain:
         return _picked(tables, predicted, {label: i for i, label in enumerate(self.crf.classes_)})
 
     def kbest(self, tokens: list[Any], k: int, rules: Sequence[Any] | None) -> list[list[tuple[list[Any], float]]]:
-        """Return the k best labellings of each sequence, under the rules, with their probabilities."""
+        """Return the k best labelings of each sequence, under the rules, with their probabilities."""
         return self.crf.predict_kbest(tokens, k=k, rules=rules)
 
 
@@ -97,7 +97,7 @@ class OpenedJoint(OpenedChain):
         return [{task: rows[i] for task, rows in found.items()} for i in range(len(predicted))]
 
     def kbest(self, tokens: list[Any], k: int, rules: Sequence[Any] | None) -> list[list[tuple[Any, float]]]:
-        """Return the k best joint labellings of each sequence, under the rules, with their probabilities."""
+        """Return the k best joint labelings of each sequence, under the rules, with their probabilities."""
         return self.crf.predict_kbest(words(tokens), k=k, rules=rules)
 
 

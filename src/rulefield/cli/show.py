@@ -1,4 +1,4 @@
-"""Labelled text in colour, for terminals."""
+"""Labeled text in color, for terminals."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,22 +9,22 @@ from rich.text import Text
 from rulefield.encode.schemes import OUTSIDE
 from rulefield.encode.spans import spans
 
-_COLOURS = ["cyan", "green", "yellow", "magenta", "blue", "red", "bright_cyan", "bright_green", "bright_yellow"]
-_COLOURS += ["bright_magenta", "bright_blue", "bright_red", "white", "grey70"]
+_COLORS = ["cyan", "green", "yellow", "magenta", "blue", "red", "bright_cyan", "bright_green", "bright_yellow"]
+_COLORS += ["bright_magenta", "bright_blue", "bright_red", "white", "grey70"]
 
 
 class Palette:
-    """A colour for each segment type, always the same in one run."""
+    """A color for each segment type, always the same in one run."""
 
     def __init__(self, types: Iterable[str]):
-        self.colors = {name: _COLOURS[i % len(_COLOURS)] for i, name in enumerate(dict.fromkeys(types))}
+        self.colors = {name: _COLORS[i % len(_COLORS)] for i, name in enumerate(dict.fromkeys(types))}
 
     def style(self, name: str) -> str:
         """Return the style of a type; outside text is dim."""
         return "dim" if name == OUTSIDE else self.colors.get(name, "white")
 
     def legend(self) -> Text:
-        """Write all types in their colours."""
+        """Write all types in their colors."""
         text = Text()
         for name in self.colors:
             text.append(f" {name} ", style=f"reverse {self.style(name)}")
@@ -32,7 +32,7 @@ class Palette:
         return text
 
     def paint(self, tokens: Sequence[Any], labels: Sequence[str], scheme: str | None) -> Text:
-        """Write tokens with their segments coloured, each segment followed by its type in small print."""
+        """Write tokens with their segments colored, each segment followed by its type in small print."""
         words = [token if isinstance(token, str) else str(token[0]) for token in tokens]
         text, stop = Text(), 0
         for span in spans(labels, scheme):

@@ -34,7 +34,7 @@ def read_tasks(path: str, form: str, tasks: Tasks, unknown: str | None = None) -
 
     A label ``unknown`` (``_``) is None; a task without any label in a sequence is None there.
     """
-    corpus = read_corpus(path, form, labelled=False)
+    corpus = read_corpus(path, form, labeled=False)
     read = _from_objects if form_of(path, form) == "jsonl" else _from_columns
     labels = [
         {task: _known(row, unknown or UNKNOWN) for task, row in record.items()} for record in read(corpus, tasks)

@@ -38,9 +38,12 @@ class TrainOptions:
     corpus: str | None = None
     cluster: str | None = None
     encoding: str = "utf-8-sig"
-    tokenizer: str = "words"
+    tokenizer: str = "auto"
     on_cut: str = "split"
     hash_bits: int | None = None
+    text: str | None = None
+    column: str | None = None
+    apart: bool = False
 
     @property
     def unknown_label(self) -> str | None:
@@ -76,7 +79,7 @@ def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainO
     rules = None if options.rules == LEARN else options.rules
     protect_inputs(model, [*files, *(name for name in (dev, options.template, rules, options.expect) if name)])
     if not files and not options.corpus:
-        raise InputError("train needs labelled files, or --corpus with a folder of encoded parts.")
+        raise InputError("train needs labeled files, or --corpus with a folder of encoded parts.")
     form = text_format(files[0], options.form, options.encoding) if files else None
     if form is not None:
         run_text_train(files, form, model, dev, options, quiet)
@@ -85,7 +88,7 @@ def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainO
         _train_on_corpus(files, model, dev, options, quiet)
         return
     tokens, labels = read_all(files, options)
-    held_out = read_labelled(dev, options) if dev else None
+    held_out = read_labeled(dev, options) if dev else None
     begun = perf_counter()
     if options.rules == LEARN or open_rules(options):
         crf = fit_ruled(tokens, labels, options, quiet)
@@ -122,7 +125,7 @@ def _train_on_corpus(files: Sequence[str], model: str, dev: str | None, options:
         raise InputError("--cluster needs --corpus, a folder that all workers see, and no --rules learn.")
     begun = perf_counter()
     corpus = _corpus_of(files, options)
-    held_out = read_labelled(dev, options) if dev else None
+    held_out = read_labeled(dev, options) if dev else None
     crf = ChainCRF(
         algorithm=options.algorithm,
         solver=options.solver,
@@ -160,7 +163,7 @@ def _corpus_of(files: Sequence[str], options: TrainOptions) -> Any:
             raise InputError(f"{given} goes with files to encode; the corpus has its features.")
         return open_corpus(str(options.corpus))
     first = read_corpus(
-        files[0], options.form, labelled=True, unknown=options.unknown_label, encoding=options.encoding
+        files[0], options.form, labeled=True, unknown=options.unknown_label, encoding=options.encoding
     )
     features = choose_features(first.tokens, options.template, options.hash_bits)
     del first
@@ -168,7 +171,7 @@ def _corpus_of(files: Sequence[str], options: TrainOptions) -> Any:
     def source() -> Iterator[tuple[Any, Any]]:
         for name in files:
             contents = read_corpus(
-                name, options.form, labelled=True, unknown=options.unknown_label, encoding=options.encoding
+                name, options.form, labeled=True, unknown=options.unknown_label, encoding=options.encoding
             )
             yield from zip(contents.tokens, contents.labels or [])
 
@@ -199,13 +202,13 @@ def fit_ruled(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet
     """Train a chain, and find out on folds which rules it should follow: candidates by template, or those of a file."""
     from rulefield.estimators.ruled.estimator import RuledCRF
     from rulefield.rules import text
-    from rulefield.rules.finding.observed import fully_labelled
+    from rulefield.rules.finding.observed import fully_labeled
 
-    if len(tokens) < LEAST_SEQUENCES or not all(map(fully_labelled, labels)):
+    if len(tokens) < LEAST_SEQUENCES or not all(map(fully_labeled, labels)):
         raise InputError(
             f"--rules learn, and rules files with weights to be found, need at least {LEAST_SEQUENCES} sequences, every "
             "label known; train on fewer or partial labels without rules, then use rulefield rules learn with a fully "
-            "labelled file."
+            "labeled file."
         )
     rules = "find" if options.rules == LEARN else text.load(str(options.rules))
     crf = make_crf(tokens, labels, replace(options, rules=LEARN), quiet)
@@ -220,9 +223,9 @@ def chosen_penalties(chain: Any) -> str:
     return f"l1 {chain.l1_:g} and l2 {chain.l2_:g} chosen, "
 
 
-def read_labelled(path: str, options: TrainOptions) -> FileContents:
-    """Read a labelled file as the options say."""
-    return read_corpus(path, options.form, labelled=True, unknown=options.unknown_label, encoding=options.encoding)
+def read_labeled(path: str, options: TrainOptions) -> FileContents:
+    """Read a labeled file as the options say."""
+    return read_corpus(path, options.form, labeled=True, unknown=options.unknown_label, encoding=options.encoding)
 
 
 def read_all(files: Sequence[str], options: TrainOptions) -> tuple[list[Any], list[Any]]:
@@ -231,7 +234,7 @@ def read_all(files: Sequence[str], options: TrainOptions) -> tuple[list[Any], li
     labels: list[Any] = []
     for name in files:
         corpus = read_corpus(
-            name, options.form, labelled=True, unknown=options.unknown_label, encoding=options.encoding
+            name, options.form, labeled=True, unknown=options.unknown_label, encoding=options.encoding
         )
         tokens += corpus.tokens
         labels += corpus.labels or []

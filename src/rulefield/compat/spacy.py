@@ -3,17 +3,18 @@
 Importing this module registers the component; where rulefield is installed, spaCy finds it by itself (an entry point).
 """
 
+import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
-from spacy.util import filter_spans, minibatch
+from spacy.util import minibatch
 
 from rulefield.encode.tokenizers import Place
 from rulefield.estimators.files import load
-from rulefield.estimators.text.parse import Parse
+from rulefield.estimators.text.parse import Parse, ParsedSpan
 from rulefield.estimators.text.parser import TextParser
 from rulefield.exceptions import InputError
 
@@ -25,28 +26,32 @@ def _attribute(owner: Any, name: str, default: Any) -> None:
         owner.set_extension(name, default=default)
 
 
-for _name, _default in (("probability", None), ("broken", ()), ("status", None)):
+for _name, _default in (("probability", None), ("broken", ()), ("status", None), ("dropped", ())):
     _attribute(Doc, _name, _default)
 _attribute(Span, "probability", None)
 
 
-ASSIGNS = ["doc.ents", "span._.probability", "doc._.probability", "doc._.broken", "doc._.status"]
+ASSIGNS = ["doc.ents", "span._.probability", "doc._.probability", "doc._.broken", "doc._.status", "doc._.dropped"]
 
 
 @Language.factory("rulefield", assigns=ASSIGNS)
 def make_component(
     nlp: Language, name: str, model: str | None = None, keep_ents: bool = False
 ) -> "RulefieldComponent":
-    """Make the component of a pipeline; the model is opened when the first text comes."""
-    return RulefieldComponent(model, keep_ents=keep_ents)
+    """Make the component of a pipeline, and open its model, unless a saved pipeline is being opened, which brings its own."""
+    made = RulefieldComponent(model, keep_ents=keep_ents)
+    if model is not None and name not in nlp._meta.get("pipeline", ()):
+        _ = made.parser
+    return made
 
 
 class RulefieldComponent:
     """Sets entities, their probabilities and the rules that are broken.
 
     ``doc.ents`` are the spans; ``span._.probability`` is that of a span as a whole, ``doc._.probability`` of the whole
-    labelling; ``doc._.broken`` lists dicts with the ``rule``, the ``amount`` and its ``cost``; ``doc._.status`` is
-    ``"optimal"`` where the answer is proved.
+    labeling; ``doc._.broken`` lists dicts with the ``rule``, the ``amount`` and its ``cost``; ``doc._.status`` is
+    ``"optimal"`` where the answer is proved. Spans of a parser are widened to spaCy's tokens; if two of them meet in one
+    token, the more probable one is an entity, and ``doc._.dropped`` lists the other, with a warning.
 
     Parameters
     ----------
@@ -126,11 +131,34 @@ def _known(doc: Doc) -> list[tuple[int, int, str]] | None:
 
 
 def _annotate(doc: Doc, parse: Parse) -> None:
-    spans: list[Span] = []
-    for span in parse.spans:
-        made: Any = doc.char_span(span.start, span.end, label=span.label, alignment_mode="expand")
-        made._.probability = span.probability
-        spans.append(made)
-    doc.set_ents(filter_spans(spans), default="outside")  # widened spans may meet in one token: the longer one stays
+    kept, dropped = _apart([_widened(doc, span) for span in parse.spans])
+    doc.set_ents(kept, default="outside")
     doc._.probability, doc._.status = parse.probability, parse.status
     doc._.broken = [{"rule": str(b.rule), "amount": float(b.amount), "cost": float(b.cost)} for b in parse.broken]
+    doc._.dropped = [{"label": s.label, "text": s.text, "probability": s.probability} for s, _ in dropped]
+    for span, entity in dropped:
+        warnings.warn(
+            f"{span.label} {span.text!r} and {entity.label_} {entity.text!r} meet in one of spaCy's tokens; the more "
+            f"probable one is kept. A tokenizer that cuts finer keeps both.",
+            UserWarning,
+            stacklevel=4,
+        )
+
+
+def _widened(doc: Doc, span: ParsedSpan) -> tuple[ParsedSpan, Span]:
+    made: Any = doc.char_span(span.start, span.end, label=span.label, alignment_mode="expand")
+    made._.probability = span.probability
+    return span, made
+
+
+def _apart(pairs: list[tuple[ParsedSpan, Span]]) -> tuple[list[Span], list[tuple[ParsedSpan, Span]]]:
+    """Return the spans that share no token, the more probable of those that do, and each other one with what it met."""
+    kept: list[Span] = []
+    dropped = []
+    for span, made in sorted(pairs, key=lambda pair: (-(pair[0].probability or 0.0), pair[0].start)):
+        met = next((other for other in kept if made.start < other.end and other.start < made.end), None)
+        if met is None:
+            kept.append(made)
+        else:
+            dropped.append((span, met))
+    return kept, dropped

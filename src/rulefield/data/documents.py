@@ -1,4 +1,4 @@
-"""Texts with labelled spans of characters: what annotation tools export and parsers return."""
+"""Texts with labeled spans of characters: what annotation tools export and parsers return."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,6 +16,14 @@ class TextSpan(NamedTuple):
     score: float | None = None
 
 
+class Origin(NamedTuple):
+    """The record that a text was read from: its format, the record as it was, and the field that held the text or labels."""
+
+    form: str
+    record: Any
+    field: str = "text"
+
+
 @dataclass(frozen=True)
 class Document:
     """One text and what is known of it.
@@ -24,14 +32,19 @@ class Document:
     ----------
     text : str
     spans : tuple of TextSpan, or None
-        Labelled spans in order of start and end; None where the text is not annotated (an empty tuple says that nothing is
-        labelled).
+        Labeled spans in order of start and end; None where the text is not annotated (an empty tuple says that nothing is
+        labeled).
     tokens : tuple of (start, end), or None
         Where a file came with tokens: their characters, from left to right.
     name : str, optional
         What the file calls this text (an id, a number, a file name).
     extra : mapping
-        Whatever else the record held; writers of the same format put it back.
+        Whatever else the record held, by name: columns of a table, keys of an object. Writers of other formats put them
+        where they have room for them.
+    score : float, optional
+        How sure the labeling as a whole is, if a model made it.
+    origin : Origin, optional
+        Where it was read; the writer of the same format changes the labels of that record and nothing else.
     """
 
     text: str
@@ -39,6 +52,8 @@ class Document:
     tokens: tuple[tuple[int, int], ...] | None = None
     name: str | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    score: float | None = None
+    origin: Origin | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.text, str):

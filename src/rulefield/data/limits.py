@@ -4,6 +4,8 @@ import numpy as np
 
 LARGEST_FEATURE = 1e12
 """Largest magnitude of a feature's value."""
+LARGE_FEATURE = 1e6
+"""Magnitude beyond which fits of sequences warn: from 1e7 on they end after one or two iterations, from 1e9 on wrongly."""
 LARGEST_OUTPUT = 1e100
 """Largest magnitude of a value that a regressor learns (outputs are scaled before anything is squared)."""
 MOST_DIGITS = 18

@@ -8,6 +8,9 @@ import numpy as np
 
 from rulefield.exceptions import InputError
 
+LARGEST_SCORE = 1e100
+"""Largest magnitude of a score, as of the weight of a rule."""
+
 
 @dataclass(frozen=True, eq=False)
 class Scored(Sequence[Any]):
@@ -85,9 +88,16 @@ def checked_scores(scores: Any, name: str, n_labels: int | None = None) -> np.nd
     if made.ndim != 2 or (n_labels is not None and made.shape[1] != n_labels):
         wanted = "n_labels" if n_labels is None else n_labels
         raise InputError(f"{name} must have shape (n_tokens, {wanted}), one column per label; got {made.shape}.")
-    if np.isnan(made).any() or (made == np.inf).any():
-        raise InputError(f"{name} holds NaN or +inf; log-scores are finite, or -inf where a label is forbidden.")
+    check_magnitude(made, name)
     return made
+
+
+def check_magnitude(scores: np.ndarray, name: str) -> None:
+    """Refuse log-scores that cannot be summed."""
+    if np.isnan(scores).any() or (scores == np.inf).any():
+        raise InputError(f"{name} holds NaN or +inf; log-scores are finite, or -inf where a label is forbidden.")
+    if (np.abs(scores) > LARGEST_SCORE).any() and (np.abs(scores[scores != -np.inf]) > LARGEST_SCORE).any():
+        raise InputError(f"{name} holds a number beyond {LARGEST_SCORE:g}, whose sums overflow; scale the scores.")
 
 
 def is_scored(X: Any) -> bool:

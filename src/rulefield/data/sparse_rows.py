@@ -1,4 +1,4 @@
-"""Sparse rows as plain arrays: importing scipy.sparse takes longer than labelling a text does."""
+"""Sparse rows as plain arrays: importing scipy.sparse takes longer than labeling a text does."""
 
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple

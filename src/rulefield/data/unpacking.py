@@ -1,6 +1,8 @@
-"""Compressed files of strangers: a small one must not fill the memory."""
+"""Compressed files from untrusted sources: a small one must not fill the memory."""
 
 import gzip
+import zlib
+from contextlib import suppress
 from pathlib import Path
 
 from rulefield.exceptions import InputError
@@ -12,12 +14,21 @@ _PIECE = 1 << 20
 
 
 class Unpacked(gzip.GzipFile):
-    """A compressed file that stops where it unpacks to more than a text would: a bomb fills no memory."""
+    """A compressed file that is refused if it unpacks to more than a text would: a bomb fills no memory.
+
+    It is unpacked once to count, before a reader makes many times as much of its first megabytes.
+    """
 
     def __init__(self, path: Path):
         super().__init__(path, "rb")
         self._path = path
-        self._left = max(ALWAYS_UNPACKED, MOST_UNPACKED * path.stat().st_size)
+        most = max(ALWAYS_UNPACKED, MOST_UNPACKED * path.stat().st_size)
+        self._left = most
+        with suppress(gzip.BadGzipFile, EOFError, zlib.error):  # its reader will see that, and say so
+            while self.read1(_PIECE):
+                pass
+        self.rewind()
+        self._left = most
 
     def read(self, size: int | None = -1) -> bytes:
         """Read so many bytes, or all of them, piece by piece, so that a bomb is seen before it is unpacked."""

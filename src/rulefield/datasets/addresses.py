@@ -1,14 +1,31 @@
 """US postal addresses, made up: boxes, highways, units, towns that are also streets, noise."""
 
+from typing import Any, Literal, overload
+
 import numpy as np
 
 from rulefield.datasets import words as w
 from rulefield.datasets.draw import Draw, add_noise
+from rulefield.datasets.messy import Spans, messy_texts
 from rulefield.datasets.tagged import label_tagged
 from rulefield.exceptions import InputError
 
 
-def make_addresses(n: int = 100, seed: int = 0, *, noise: float = 0.2) -> tuple[list[list[str]], list[list[str]]]:
+@overload
+def make_addresses(
+    n: int = ..., seed: int = ..., *, noise: float = ..., messy: Literal[False] = ..., plain: bool = ...
+) -> tuple[list[list[str]], list[list[str]]]: ...
+
+
+@overload
+def make_addresses(
+    n: int = ..., seed: int = ..., *, noise: float = ..., messy: Literal[True], plain: bool = ...
+) -> tuple[list[str], list[Spans]]: ...
+
+
+def make_addresses(
+    n: int = 100, seed: int = 0, *, noise: float = 0.2, messy: bool = False, plain: bool = False
+) -> Any:
     """Make up tagged US addresses.
 
     Parameters
@@ -19,19 +36,27 @@ def make_addresses(n: int = 100, seed: int = 0, *, noise: float = 0.2) -> tuple[
         The same seed gives the same addresses.
     noise : float, from 0 to 1
         How often commas are lost, letters are swapped, parts are missing.
+    messy : bool
+        Make texts as people type them, and spans of characters: blanks are lost after commas or doubled, letters have odd
+        case, punctuation is stray, characters look alike.
+    plain : bool
+        Make numbers and streets only: no boxes, rural routes, highways, crossings, buildings, or streets without a number.
 
     Returns
     -------
     tokens : list of lists of str
-        Separated at white space, with punctuation attached.
+        Separated at white space, with punctuation attached; if messy, texts.
     labels : list of lists of str
-        BIO labels of number, street, unit, box, building, city, state and zip.
+        BIO labels of number, street, unit, box, building, city, state and zip; if messy, lists of (start, end, label).
 
     Examples
     --------
     >>> tokens, labels = make_addresses(1, seed=2, noise=0)
     >>> labels[0][-1]
     'B-zip'
+    >>> texts, spans = make_addresses(8, seed=3, noise=0, messy=True)
+    >>> texts[7], spans[7][0]
+    ('box 4640, salem, nc 64665', (0, 8, 'box'))
     """
     if n < 0 or not 0 <= noise <= 1:
         raise InputError(f"n must be >= 0 and noise between 0 and 1; got n={n}, noise={noise}.")
@@ -39,8 +64,10 @@ def make_addresses(n: int = 100, seed: int = 0, *, noise: float = 0.2) -> tuple[
     made = []
     for _ in range(n):
         draw = Draw(rng)
-        tokens, labels = label_tagged(_address(draw, noise))
+        tokens, labels = label_tagged(_address(draw, noise, plain))
         made.append(add_noise(tokens, labels, noise, draw))
+    if messy:
+        return messy_texts(made, Draw(rng))
     return [tokens for tokens, _ in made], [labels for _, labels in made]
 
 
@@ -48,13 +75,13 @@ def _tag(name: str, text: str) -> str:
     return f"<{name}> {text} </{name}>"
 
 
-def _address(draw: Draw, noise: float) -> str:
+def _address(draw: Draw, noise: float, plain: bool) -> str:
     lines = []
-    if draw.chance(0.08):
+    if not plain and draw.chance(0.08):
         lines.append(_tag("building", f"{draw.one(w.TOWNS)} {draw.one(w.BUILDINGS)},"))
-    kind = draw.one(["street", "box", "rural", "none"], [85, 7, 4, 4])
+    kind = "street" if plain else draw.one(["street", "box", "rural", "none"], [85, 7, 4, 4])
     if kind == "street":
-        lines += _street(draw)
+        lines += _street(draw, plain)
     elif kind == "box":
         lines.append(_tag("box", f"{draw.one(['PO Box', 'P.O. Box', 'Box', 'P O Box'])} {draw.between(1, 9999)},"))
     elif kind == "rural":
@@ -63,12 +90,12 @@ def _address(draw: Draw, noise: float) -> str:
     return " ".join([*lines, *_place(draw, noise)])
 
 
-def _street(draw: Draw) -> list[str]:
+def _street(draw: Draw, plain: bool) -> list[str]:
     number = draw.one(
         [str(draw.between(1, 19999)), f"{draw.between(10, 99)}-{draw.between(10, 99)}", f"{draw.between(1, 99)}B"],
         [18, 1, 1],
     )
-    made = [_tag("number", number)] if draw.chance(0.93) else []
+    made = [_tag("number", number)] if plain or draw.chance(0.93) else []
     shapes = [
         f"{draw.one(w.STREETS)} {draw.one(w.STREET_TYPES)}",
         f"{draw.one(w.DIRECTIONS)} {draw.one(w.STREETS)} {draw.one(w.STREET_TYPES)}",
@@ -79,7 +106,7 @@ def _street(draw: Draw) -> list[str]:
         f"{draw.one(w.TOWNS)} {draw.one(w.STREET_TYPES)}",
         f"{draw.one(w.STREETS)} at {draw.one(w.STREETS)}",
     ]
-    street = draw.one(shapes, [8, 5, 2, 3, 2, 2, 2, 0.5]).strip()
+    street = draw.one(shapes, [8, 5, 2, 3, 0, 0, 2, 0] if plain else [8, 5, 2, 3, 2, 2, 2, 0.5]).strip()
     unit = draw.chance(0.2)
     comma = "" if unit and draw.chance(0.5) else ","
     made.append(_tag("street", street + comma))

@@ -116,7 +116,7 @@ class CitationParts:
         if draw.chance(0.35):
             leads = [
                 "on",
-                "towards",
+                "toward",
                 "notes on",
                 "a report on",
                 "an introduction to",

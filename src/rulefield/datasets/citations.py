@@ -1,20 +1,34 @@
 """Citations, made up: many styles, missing fields, confusable words, noise; flat or hierarchical labels."""
 
 from dataclasses import dataclass
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from rulefield.datasets.citation_parts import CitationParts
 from rulefield.datasets.draw import Draw, add_noise
+from rulefield.datasets.messy import Spans, messy_texts
 from rulefield.datasets.tagged import label_tagged
 from rulefield.exceptions import InputError
 
 KINDS = {"article": 0.34, "inproceedings": 0.34, "book": 0.1, "chapter": 0.08, "report": 0.09, "draft": 0.05}
 
 
+@overload
 def make_citations(
-    n: int = 100, seed: int = 0, *, hierarchical: bool = False, noise: float = 0.2
-) -> tuple[list[list[str]], list[list[str]]]:
+    n: int = ..., seed: int = ..., *, hierarchical: bool = ..., noise: float = ..., messy: Literal[False] = ...
+) -> tuple[list[list[str]], list[list[str]]]: ...
+
+
+@overload
+def make_citations(
+    n: int = ..., seed: int = ..., *, hierarchical: bool = ..., noise: float = ..., messy: Literal[True]
+) -> tuple[list[str], list[Spans]]: ...
+
+
+def make_citations(
+    n: int = 100, seed: int = 0, *, hierarchical: bool = False, noise: float = 0.2, messy: bool = False
+) -> Any:
     """Make up tagged citations.
 
     Parameters
@@ -28,14 +42,17 @@ def make_citations(
     noise : float, from 0 to 1
         How often punctuation is lost, markers such as "In" and "pp." are missing, letters are swapped, fields
         stand in an unusual place.
+    messy : bool
+        Make texts and spans of characters, as :func:`~rulefield.datasets.make_addresses` does.
 
     Returns
     -------
     tokens : list of lists of str
-        Separated at white space, with punctuation attached.
+        Separated at white space, with punctuation attached; if messy, texts.
     labels : list of lists of str
         BIO labels of author, title, booktitle, journal, editor, volume, number, pages, date, publisher, location,
         institution, tech and note. About one citation in fifty has a field in two places, as real ones do.
+        If messy, lists of (start, end, label).
 
     Examples
     --------
@@ -47,6 +64,8 @@ def make_citations(
         raise InputError(f"n must be >= 0 and noise between 0 and 1; got n={n}, noise={noise}.")
     rng = np.random.default_rng(seed)
     made = [_citation(Draw(rng), hierarchical, noise) for _ in range(n)]
+    if messy:
+        return messy_texts(made, Draw(rng))
     return [tokens for tokens, _ in made], [labels for _, labels in made]
 
 

@@ -18,7 +18,7 @@ def read_columns(path: str | Path) -> tuple[Tokens, LabelLists]:
     """
     rows = [block for _, block in ColumnFile(Source(str(path)))]
     if rows and len(rows[0][0]) < 2:
-        raise InputError(f"{str(path)!r} has one column; a labelled file has the token first and its label last.")
+        raise InputError(f"{str(path)!r} has one column; a labeled file has the token first and its label last.")
     return [[tuple(row[:-1]) for row in block] for block in rows], [[row[-1] for row in block] for block in rows]
 
 

@@ -42,7 +42,7 @@ def typo(word: str, draw: Draw) -> str:
 
 
 def add_noise(tokens: list[str], labels: list[str], noise: float, draw: Draw) -> tuple[list[str], list[str]]:
-    """Damage a labelled sequence as scanners and typists do; no label moves, and no segment vanishes.
+    """Damage a labeled sequence as scanners and typists do; no label moves, and no segment vanishes.
 
     Each token loses its punctuation with probability ``noise`` and gets a typo with a tenth of that; a sequence loses
     its capitals with a quarter of it.

@@ -1,6 +1,6 @@
-"""Snakes: small pictures in which a snake of ten cells must be labelled from head to tail.
+"""Snakes: small pictures in which a snake of ten cells must be labeled from head to tail.
 
-Every snake cell has the colour of the direction in which the next cell lies, so a cell's number follows only from a
+Every snake cell has the color of the direction in which the next cell lies, so a cell's number follows only from a
 walk along the whole snake (Nowozin et al., Decision tree fields, 2011). In the *hidden* variant some pictures hold a
 broken snake: all their cells are background, and a second type of node says whether the picture holds a snake
 ([Meunier17]).
@@ -18,8 +18,8 @@ from rulefield.exceptions import InputError
 
 LENGTH = 10
 BACKGROUND = 0
-N_COLOURS = 5
-_STEPS = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])  # up, right, down, left: colours 1 to 4
+N_COLORS = 5
+_STEPS = np.array([[-1, 0], [0, 1], [1, 0], [0, -1]])  # up, right, down, left: colors 1 to 4
 
 
 class Picture(NamedTuple):
@@ -77,7 +77,7 @@ def _draw(rng: np.random.Generator) -> Picture:
 
 
 def _break(picture: Picture, rng: np.random.Generator) -> Picture | None:
-    """Give one snake cell another one's colour; None where the picture still holds a snake."""
+    """Give one snake cell another one's color; None where the picture still holds a snake."""
     colors = picture.colors.copy()
     cells = np.argwhere(colors != BACKGROUND)
     target, source = (tuple(cells[k]) for k in rng.choice(len(cells), size=2, replace=False))
@@ -86,7 +86,7 @@ def _break(picture: Picture, rng: np.random.Generator) -> Picture | None:
 
 
 def holds_snake(colors: np.ndarray) -> bool:
-    """Tell whether following colours from some cell visits ten different coloured cells."""
+    """Tell whether following colors from some cell visits ten different colored cells."""
     cells = {tuple(cell) for cell in np.argwhere(colors != BACKGROUND).tolist()}
     for start in cells:
         seen, here = {start}, start
@@ -105,9 +105,9 @@ def holds_snake(colors: np.ndarray) -> bool:
 
 
 def turned_snakes(pictures: list[Picture], mirrored: bool = True) -> list[Picture]:
-    """Return the pictures in four positions, turned by quarters, or in eight, mirrored as well; colours go with them.
+    """Return the pictures in four positions, turned by quarters, or in eight, mirrored as well; colors go with them.
 
-    What a colour means is read from the labels, so that pictures with any palette can be turned; all of the first
+    What a color means is read from the labels, so that pictures with any palette can be turned; all of the first
     position come first. Learning from them says that the rules of snakes are the same in every direction.
     """
     steps = color_steps(pictures)
@@ -116,12 +116,12 @@ def turned_snakes(pictures: list[Picture], mirrored: bool = True) -> list[Pictur
 
 
 def color_steps(pictures: list[Picture]) -> dict[int, tuple[int, int]]:
-    """Step (rows, columns) from a cell of each colour to the next cell of its snake.
+    """Step (rows, columns) from a cell of each color to the next cell of its snake.
 
     Raises
     ------
     InputError
-        Where cells of one colour are followed in different directions, or a colour or direction is missing.
+        Where cells of one color are followed in different directions, or a color or direction is missing.
     """
     found: dict[int, set[tuple[int, int]]] = {}
     for picture in pictures:
@@ -132,18 +132,18 @@ def color_steps(pictures: list[Picture]) -> dict[int, tuple[int, int]]:
                 found.setdefault(int(picture.colors[tuple(here)]), set()).add((int(step[0]), int(step[1])))
     steps = {color: next(iter(seen)) for color, seen in found.items() if len(seen) == 1}
     if len(set(steps.values())) != len(_STEPS) or len(found) != len(_STEPS):
-        raise InputError(f"each of four colours must stand for one of the four directions; got {found}.")
+        raise InputError(f"each of four colors must stand for one of the four directions; got {found}.")
     return steps
 
 
 def _turn(picture: Picture, quarters: int, mirror: bool, steps: dict[int, tuple[int, int]]) -> Picture:
     """Turn a picture against the clock, then mirror it left to right."""
-    colour_of = {step: color for color, step in steps.items()}
+    color_of = {step: color for color, step in steps.items()}
     palette = np.zeros(max(steps) + 1, dtype=np.int64)
     for color, (down, right) in steps.items():
         for _ in range(quarters):
             down, right = -right, down
-        palette[color] = colour_of[down, -right if mirror else right]
+        palette[color] = color_of[down, -right if mirror else right]
 
     def moved(array: np.ndarray) -> np.ndarray:
         quarter = np.rot90(array, quarters)
@@ -168,7 +168,7 @@ def read_snakes(path: str | Path) -> tuple[list[Picture], list[Picture]]:
 
 
 def _palette(pixels: np.ndarray) -> np.ndarray:
-    """Colours of a set, the most frequent (background) first."""
+    """Colors of a set, the most frequent (background) first."""
     colors, count = np.unique(pixels, axis=0, return_counts=True)
     return colors[np.argsort(-count, kind="stable")]
 
@@ -185,8 +185,8 @@ def _read_split(data: dict[str, np.ndarray], split: str, palette: np.ndarray) ->
 # --- pictures as graphs -----------------------------------------------------------------------
 
 
-def window_features(colors: np.ndarray, n_colors: int = N_COLOURS) -> np.ndarray:
-    """One-hot colours of the 3x3 window around each cell (outside is background): (cells, 9 * n_colors)."""
+def window_features(colors: np.ndarray, n_colors: int = N_COLORS) -> np.ndarray:
+    """One-hot colors of the 3x3 window around each cell (outside is background): (cells, 9 * n_colors)."""
     height, width = colors.shape
     framed = np.pad(colors, 1, constant_values=BACKGROUND)
     around = [framed[i : i + height, j : j + width].ravel() for i in range(3) for j in range(3)]
@@ -194,7 +194,7 @@ def window_features(colors: np.ndarray, n_colors: int = N_COLOURS) -> np.ndarray
 
 
 def snake_graph(picture: Picture, edges: str = "directions", picture_node: bool = False) -> TypedGraph:
-    """Build the graph of a picture: cells with the colours around them, joined to their four neighbours.
+    """Build the graph of a picture: cells with the colors around them, joined to their four neighbors.
 
     Parameters
     ----------
@@ -202,7 +202,7 @@ def snake_graph(picture: Picture, edges: str = "directions", picture_node: bool 
     edges : {"directions", "full"}
         Edge features: right and down (2), or also the windows of both ends for each direction (180, CSR).
     picture_node : bool
-        Add a node ``picture`` (colour counts, height, width in tens: 7 features) joined to every cell by an edge that
+        Add a node ``picture`` (color counts, height, width in tens: 7 features) joined to every cell by an edge that
         carries the cell's window (45).
     """
     if edges not in ("directions", "full"):
@@ -215,7 +215,7 @@ def snake_graph(picture: Picture, edges: str = "directions", picture_node: bool 
     nodes: dict[str, Any] = {"cell": window}
     links: dict[tuple[str, str], Any] = {("cell", "cell"): (pairs, between)}
     if picture_node:
-        counts = np.bincount(picture.colors.ravel(), minlength=N_COLOURS)
+        counts = np.bincount(picture.colors.ravel(), minlength=N_COLORS)
         nodes["picture"] = np.array([[*counts, *shape]]) / 10.0  # of the size of the other features
         to_picture = np.stack([np.arange(len(window)), np.zeros(len(window), dtype=np.int64)], axis=1)
         links["cell", "picture"] = (to_picture, cells)

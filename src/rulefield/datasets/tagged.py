@@ -38,7 +38,7 @@ def label_tagged(text: str) -> tuple[list[str], list[str]]:
     return tokens, labels
 
 
-def _labelled(texts: Iterable[str]) -> tuple[Words, LabelLists]:
+def _labeled(texts: Iterable[str]) -> tuple[Words, LabelLists]:
     pairs = [label_tagged(text) for text in texts]
     return [tokens for tokens, _ in pairs if tokens], [labels for tokens, labels in pairs if tokens]
 
@@ -47,12 +47,12 @@ def load_cora() -> tuple[Words, LabelLists]:
     """Cora citations: 500 references, white-space tokens, BIO labels of 13 fields."""
     path = find_file(data_folder("cora"), "tagged_references.newreference.txt")
     texts = "\n".join(read_lines(path)).split("<NEWREFERENCE>")
-    return _labelled(texts)
+    return _labeled(texts)
 
 
 def load_umass(part: str = "training") -> tuple[Words, LabelLists]:
     """UMass citations with hierarchical BIO labels; "training", "dev" or "testing"."""
-    return _labelled(read_lines(find_file(data_folder("umass_citation"), f"{part}.docs")))
+    return _labeled(read_lines(find_file(data_folder("umass_citation"), f"{part}.docs")))
 
 
 US50_FIELDS = {

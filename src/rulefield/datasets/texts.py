@@ -6,11 +6,12 @@ import numpy as np
 
 from rulefield.datasets import words as w
 from rulefield.datasets.draw import Draw
+from rulefield.datasets.messy import Spans, make_messy
 from rulefield.exceptions import InputError
 
 Piece = tuple[str, str]
 """A label ("" for none) and the text that it covers."""
-Texts = tuple[list[str], list[list[tuple[int, int, str]]]]
+Texts = tuple[list[str], list[Spans]]
 
 DRUGS = "metformin;aspirin;ibuprofen;lisinopril;amoxicillin;warfarin;simvastatin;omeprazole;insulin;prednisone".split(
     ";"
@@ -20,8 +21,15 @@ GOODS = "paper;toner cartridge;desk lamp;office chair;usb cable;whiteboard;filte
 SERVICES = "sshd;nginx;cron;kernel;postgres;dhclient".split(";")
 
 
-def make_invoices(n: int = 100, seed: int = 0) -> Texts:
+def make_invoices(n: int = 100, seed: int = 0, *, messy: bool = False) -> Texts:
     """Make up lines of invoices: supplier, number, date, item, quantity, net, tax and total.
+
+    Parameters
+    ----------
+    n, seed : int
+        How many; the same seed gives the same texts.
+    messy : bool
+        Type them as people do: lost and odd blanks, odd case, stray punctuation, characters that look alike.
 
     Returns
     -------
@@ -35,10 +43,10 @@ def make_invoices(n: int = 100, seed: int = 0) -> Texts:
     >>> [label for _, _, label in spans[0]][:2]
     ['supplier', 'invoice_number']
     """
-    return _make(_invoice, n, seed)
+    return _make(_invoice, n, seed, messy)
 
 
-def make_log_lines(n: int = 100, seed: int = 0) -> Texts:
+def make_log_lines(n: int = 100, seed: int = 0, *, messy: bool = False) -> Texts:
     """Make up lines of system logs: time, host, service, process, user, address and port; as ``make_invoices``.
 
     Examples
@@ -47,10 +55,10 @@ def make_log_lines(n: int = 100, seed: int = 0) -> Texts:
     >>> [label for _, _, label in spans[0]][:3]
     ['time', 'host', 'service']
     """
-    return _make(_log_line, n, seed)
+    return _make(_log_line, n, seed, messy)
 
 
-def make_notes(n: int = 100, seed: int = 0) -> Texts:
+def make_notes(n: int = 100, seed: int = 0, *, messy: bool = False) -> Texts:
     """Make up sentences of medical notes: problem, drug, dose, frequency and duration; as ``make_invoices``.
 
     Examples
@@ -59,25 +67,33 @@ def make_notes(n: int = 100, seed: int = 0) -> Texts:
     >>> "drug" in {label for _, _, label in spans[0]}
     True
     """
-    return _make(_note, n, seed)
+    return _make(_note, n, seed, messy)
 
 
-def _make(pieces_of: Callable[[Draw], list[Piece]], n: int, seed: int) -> Texts:
+def _make(pieces_of: Callable[[Draw], list[Piece]], n: int, seed: int, messy: bool) -> Texts:
     if n < 0:
         raise InputError(f"n must be >= 0; got {n}.")
     draw = Draw(np.random.default_rng(seed))
     made = [_filled(pieces_of(draw)) for _ in range(n)]
+    if messy:
+        made = [make_messy(text, spans, draw) for text, spans in made]
     return [text for text, _ in made], [spans for _, spans in made]
 
 
-def _filled(pieces: list[Piece]) -> tuple[str, list[tuple[int, int, str]]]:
-    """Return the text of some pieces, one blank between them, and where the labelled ones lie."""
-    spans, at = [], 0
+_NO_BLANK_BEFORE, _NO_BLANK_AFTER = "[]:.,;)", "[("
+
+
+def _filled(pieces: list[Piece]) -> tuple[str, Spans]:
+    """Return the text of some pieces, blanks between them as people write, and where the labeled ones lie."""
+    spans: Spans = []
+    made = ""
     for label, text in pieces:
+        if made and made[-1] not in _NO_BLANK_AFTER and text[0] not in _NO_BLANK_BEFORE:
+            made += " "
         if label:
-            spans.append((at, at + len(text), label))
-        at += len(text) + 1
-    return " ".join(text for _, text in pieces), spans
+            spans.append((len(made), len(made) + len(text), label))
+        made += text
+    return made, spans
 
 
 def _money(cents: int) -> str:
@@ -108,7 +124,7 @@ def _log_line(draw: Draw) -> list[Piece]:
         ("time", f"{month} {draw.between(1, 28)} {clock}"),
         ("host", f"{draw.one(['web', 'db', 'mail'])}{draw.between(1, 9)}"),
     ]
-    made += [("service", draw.one(SERVICES)), ("", "["), ("process", str(draw.between(100, 32000))), ("", "] :")]
+    made += [("service", draw.one(SERVICES)), ("", "["), ("process", str(draw.between(100, 32000))), ("", "]:")]
     user = ("user", draw.one(["root", "admin", "backup", draw.one(w.LAST).lower()]))
     address = ("address", ".".join(str(draw.between(1, 254)) for _ in range(4)))
     kind = draw.between(0, 2)

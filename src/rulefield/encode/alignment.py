@@ -1,4 +1,4 @@
-"""Between characters and tokens: labelled spans become labels of tokens, and back, and nothing gets lost on the way.
+"""Between characters and tokens: labeled spans become labels of tokens, and back, and nothing gets lost on the way.
 
 Annotators mark characters; chains label tokens. Where a span begins or ends inside a token the two disagree, and one of
 three things happens, by the user's choice, never in silence: the span is widened to whole tokens (``"snap"``), the token
@@ -46,7 +46,7 @@ def align(document: Document, tokenizer: Tokenizer, scheme: str | None = "BIO", 
         Spans may nest (labels are then paths, ``B-authors/B-person``) but not cross.
     tokenizer : Tokenizer
     scheme : str or None
-        Label scheme; without one, labels are the spans' own (paths of them) and neighbours of one type run together.
+        Label scheme; without one, labels are the spans' own (paths of them) and neighbors of one type run together.
     on_cut : {"split", "snap", "raise"}
 
     Notes
@@ -58,7 +58,7 @@ def align(document: Document, tokenizer: Tokenizer, scheme: str | None = "BIO", 
     places = tokenizer(document.text)
     if document.spans is None:
         return Aligned(places, None, [])
-    cuts = _cuts(document, places)
+    cuts = find_cuts(document, places)
     if cuts and on_cut == "raise":
         raise InputError(f"{cuts[0]}; use on_cut='split' or 'snap', or another tokenizer.")
     if on_cut == "split":
@@ -68,7 +68,8 @@ def align(document: Document, tokenizer: Tokenizer, scheme: str | None = "BIO", 
     return Aligned(places, convert(labels, "BIO", scheme), cuts)
 
 
-def _cuts(document: Document, places: list[Place]) -> list[Cut]:
+def find_cuts(document: Document, places: list[Place]) -> list[Cut]:
+    """Return the edges of spans that lie inside a token."""
     starts = [start for start, _ in places]
     found = []
     for span in document.spans or ():
@@ -98,30 +99,49 @@ def _split(places: list[Place], document: Document) -> list[Place]:
 
 
 def _paths(found: Sequence[TextSpan], places: list[Place]) -> list[list[tuple[str, str]]]:
-    """For each token the spans that cover it, outermost first, as (B or I, label)."""
-    paths: list[list[tuple[str, str]]] = [[] for _ in places]
-    open_until: list[tuple[int, TextSpan]] = []
+    """For each token the spans that cover it, outermost first, as (B or I, label).
+
+    A token that spans beside each other share belongs to the one with more of its characters: only spans that nest make
+    a path.
+    """
+    owners: list[list[TextSpan]] = [[] for _ in places]
+    open_until: list[TextSpan] = []
     starts, ends = [start for start, _ in places], [end for _, end in places]
     for span in sorted(found, key=lambda s: (s.start, -s.end)):
         if SEPARATOR in span.label:
             raise InputError(f"label {span.label!r} holds {SEPARATOR!r}, which separates levels; rename it.")
-        covered = range(bisect_right(ends, span.start), bisect_left(starts, span.end))
-        while open_until and open_until[-1][0] <= span.start:
+        while open_until and open_until[-1].end <= span.start:
             open_until.pop()
-        if open_until and span.end > open_until[-1][0]:
-            outer = open_until[-1][1]
-            raise InputError(
-                f"spans {outer.label!r} ({outer.start} to {outer.end}) and {span.label!r} ({span.start} to {span.end}) "
-                f"cross; spans may nest, but each token has one label."
-            )
-        open_until.append((span.end, span))
-        for i, t in enumerate(covered):
-            paths[t].append(("B" if i == 0 else "I", span.label))
-    return paths
+        _refuse_crossing(open_until, span)
+        open_until.append(span)
+        for t in range(bisect_right(ends, span.start), bisect_left(starts, span.end)):
+            closed = [other for other in owners[t] if other.end <= span.start]
+            if closed and _shared(closed[0], places[t]) >= _shared(span, places[t]):
+                continue
+            owners[t] = [other for other in owners[t] if other not in closed] + [span]
+    before: list[list[TextSpan]] = [[], *owners]
+    return [
+        [("I" if any(span is other for other in earlier) else "B", span.label) for span in own]
+        for earlier, own in zip(before, owners)
+    ]
+
+
+def _refuse_crossing(opened: list[TextSpan], span: TextSpan) -> None:
+    if opened and span.end > opened[-1].end:
+        outer = opened[-1]
+        raise InputError(
+            f"spans {outer.label!r} ({outer.start} to {outer.end}) and {span.label!r} ({span.start} to {span.end}) "
+            f"cross; spans may nest, but each token has one label."
+        )
+
+
+def _shared(span: TextSpan, place: Place) -> int:
+    """Return how many characters of a token a span covers."""
+    return min(span.end, place[1]) - max(span.start, place[0])
 
 
 def spans_of(labels: Sequence[str], places: Sequence[Place], scheme: str | None = "auto") -> list[TextSpan]:
-    """Spans of characters of labelled tokens, all levels; without a scheme, runs of one label other than ``O``."""
+    """Spans of characters of labeled tokens, all levels; without a scheme, runs of one label other than ``O``."""
     kind = guess_scheme(labels) if scheme == "auto" else scheme
     return [
         TextSpan(places[s.start][0], places[s.stop - 1][1], s.type.rsplit(SEPARATOR, 1)[-1])
@@ -136,6 +156,11 @@ def tagged(document: Document, scheme: str | None = "BIO") -> tuple[list[str], l
     tokenizer: Tokenizer = Words() if own is None else _Fixed(own)
     made = align(document, tokenizer, scheme)
     return [document.text[a:b] for a, b in made.places], made.labels
+
+
+def labels_of_tokens(document: Document) -> list[str] | None:
+    """Return BIO labels of the tokens that a document came with; spans that cut one are widened to it."""
+    return align(document, _Fixed(document.tokens or ()), "BIO", "snap").labels
 
 
 class _Fixed:

@@ -49,7 +49,7 @@ _CITATION_CUES: dict[str, str] = {
         clarendon basic computer society masson dunod hermes ios csli""",
     "company": "inc ltd co corp corporation company gmbh s.a limited bell at&t ibm dec xerox microsoft sun hp nec rand sri",
     "institution": """university univ universitat universität universite université universiteit institute institut inst
-        department dept laboratory laboratories lab labs school college faculty center centre division research academy
+        department dept laboratory laboratories lab labs school college faculty center center division research academy
         polytechnic technology technische ecole école instituto tech inria cwi mit cmu csli icsi sri nasa darpa gmd rand
         rutgers stanford berkeley carnegie mellon cornell harvard princeton yale caltech purdue eth epfl dfki ecrc""",
     "report": """technical report tech rep tr memo memorandum note working paper manuscript rapport bericht cs-tr
@@ -62,7 +62,7 @@ _CITATION_CUES: dict[str, str] = {
     "pages": "pages pp page p pgs pg",
     "volume": "volume vol vols v band tome chapter chap part",
     "number": "number no nos issue nr",
-    "function word": """of the a an on for to by from at as is are via using with into its their toward towards under
+    "function word": """of the a an on for to by from at as is are via using with into its their toward toward under
         over between
         within without how what why when that which or not can be we""",
     "state": """al ak az ar ca co ct de fl ga hi id il in ia ks ky la me md ma mi mn ms mo mt ne nv nh nj nm ny nc nd oh ok or

@@ -15,7 +15,7 @@ _STEPS = {4: ((0, 1), (1, 0)), 8: ((0, 1), (1, 0), (1, 1), (1, -1))}
 def grid_edges(height: int, width: int, neighbors: int = 4) -> tuple[np.ndarray, np.ndarray]:
     """Return the edges of a picture and the direction of each.
 
-    Cells are numbered row by row. Directions: 0 right, 1 down and, with 8 neighbours, 2 down-right, 3 down-left.
+    Cells are numbered row by row. Directions: 0 right, 1 down and, with 8 neighbors, 2 down-right, 3 down-left.
 
     Returns
     -------
@@ -98,7 +98,7 @@ def _steps(n: int) -> np.ndarray:
 def ladder(features: Any, layers: tuple[str, ...] = ("a", "b")) -> TypedGraph:
     """Build a factorial CRF over one sequence ([Meunier17], section 3.2.2): one chain for each layer, with rungs.
 
-    Every observation appears once in each layer (the matrix is shared, not copied); edges join neighbours
+    Every observation appears once in each layer (the matrix is shared, not copied); edges join neighbors
     within a layer and, at the same position, consecutive layers.
     """
     if len(set(layers)) != len(layers) or len(layers) < 2:

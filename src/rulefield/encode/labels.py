@@ -11,6 +11,7 @@ from rulefield.data.labels import Labels
 from rulefield.data.sequences import offsets_of
 from rulefield.exceptions import LabelError
 
+_LARGEST = 2**63
 _OPTIONS = (set, frozenset, list, tuple, np.ndarray)
 
 
@@ -42,7 +43,7 @@ class LabelEncoder:
             _check_all_seen(self.classes, seen)
             seen = set(self.classes)
         if not seen:
-            raise LabelError("y holds no known label at all; at least one token must be labelled.")
+            raise LabelError("y holds no known label at all; at least one token must be labeled.")
         return self.set_classes(sorted(seen, key=lambda label: (type(label).__name__, label)))
 
     def set_classes(self, classes: Sequence[Hashable]) -> "LabelEncoder":
@@ -174,6 +175,10 @@ def _labels_of(y: Sequence[Sequence[Any]]) -> set:
     except TypeError:
         seen = set()
         for label in chain.from_iterable(y):
+            if isinstance(label, Mapping):
+                raise LabelError(
+                    f"y holds {label!r:.40} as a label; labels are strings or numbers, or sets of these."
+                ) from None
             seen.update(label if isinstance(label, _OPTIONS) else [label])
     for options in [label for label in seen if isinstance(label, _OPTIONS)]:
         seen.discard(options)
@@ -182,6 +187,8 @@ def _labels_of(y: Sequence[Sequence[Any]]) -> set:
     for label in seen:
         if isinstance(label, float) and label != label:
             raise LabelError("y holds NaN as a label; write None for an unknown label.")
+        if isinstance(label, int) and abs(label) >= _LARGEST:
+            raise LabelError(f"y holds a whole number beyond {_LARGEST} as a label; write it as a string.")
     return seen
 
 

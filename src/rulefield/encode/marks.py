@@ -1,4 +1,4 @@
-"""What punctuation says of tokens that still carry it: how neighbours end, whether a quotation or a bracket is open."""
+"""What punctuation says of tokens that still carry it: how neighbors end, whether a quotation or a bracket is open."""
 
 import re
 from collections.abc import Sequence

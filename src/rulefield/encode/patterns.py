@@ -31,7 +31,7 @@ LEGAL_FORMS = (
 )
 
 # A token may be in several classes. Surrounding punctuation is taken off first, except where a class says so. Every
-# pattern takes linear time: no two neighbouring repetitions match the same signs.
+# pattern takes linear time: no two neighboring repetitions match the same signs.
 TOKEN_CLASSES: dict[str, str] = {
     "number": r"\d+([.,]\d+)*",
     "digits": r".*\d.*",
@@ -45,7 +45,7 @@ TOKEN_CLASSES: dict[str, str] = {
     "zip": r"\d{5}(-\d{4})?",
     "two-capitals": r"[A-Z]{2}",
     "all-capitals": r"[A-Z][A-Z&-]+",
-    "capitalised": r"[A-Z][a-z'’-]+",
+    "capitalized": r"[A-Z][a-z'’-]+",
     "camel": r"[A-Z]?[a-z]+[A-Z]\w*",
     "lower": r"[a-z]+",
     "hyphenated": r"\w+(-\w+)+",

@@ -16,13 +16,13 @@ scheme    a segment of x              ``B-x`` may follow                  may en
 ========  ==========================  ==================================  ==================
 BIO       ``B-x I-x ... I-x``         anything, or begin                  anything
 IOB1      ``I-x I-x ... I-x``         only ``B-x`` or ``I-x`` (it parts   anything
-                                      two neighbours of one type)
+                                      two neighbors of one type)
 BIOES     ``B-x I-x ... E-x``         what ends a segment (E, S, O)       ``E``, ``S``, ``O``
           or ``S-x``
 BILOU     as BIOES, L = E and U = S
 IOE2      ``I-x ... I-x E-x``         (there is no B)                     ``E``, ``O``
 IOE1      ``I-x I-x ... I-x``         (there is no B; ``E-x`` is the      ``I``, ``O``
-                                      last token before a neighbour
+                                      last token before a neighbor
                                       of the same type)
 none      a maximal run of one label  (every label may follow every label, also ``O``)
 ========  ==========================  ==================================  ==================
@@ -142,7 +142,7 @@ def format_path(path: Path, scheme: str | None) -> str:
 
 
 def _joins(before: Component | None, now: Component | None) -> bool:
-    """Whether two neighbours lie in one segment (or one run without a segment) of their level."""
+    """Whether two neighbors lie in one segment (or one run without a segment) of their level."""
     if before is None or now is None:
         return before is now
     if before.type != now.type:
@@ -150,7 +150,7 @@ def _joins(before: Component | None, now: Component | None) -> bool:
     return now.prefix == "" or (now.prefix in "IE" and before.prefix in "BI")
 
 
-# Prefixes that a segment may begin and end with where its neighbours are of other types.
+# Prefixes that a segment may begin and end with where its neighbors are of other types.
 _BEGIN = {
     Scheme.bio: "B",
     Scheme.iob1: "I",
@@ -261,7 +261,7 @@ def strict_steps(labels: Sequence[str], scheme: str | None, level: int = 0) -> S
     Returns
     -------
     StrictSteps
-        Entry [i, j] is about a token labelled j after one labelled i; row m stands for "no token before", column m for
+        Entry [i, j] is about a token labeled j after one labeled i; row m stands for "no token before", column m for
         "no token after". ``begins``: a segment may begin at j. ``continues``: j goes on with the segment of i. ``ends``:
         a segment whose last label is i is whole. A step that leaves a parent segment is read as one from or to ``O``.
 
@@ -317,7 +317,7 @@ def segment_starts(labels: Sequence[str], scheme: str | None) -> np.ndarray:
     Returns
     -------
     ndarray of bool, shape (depth, m + 1, m)
-        Entry [k, i, j]: a token labelled j after a token labelled i begins a new segment at level k; row
+        Entry [k, i, j]: a token labeled j after a token labeled i begins a new segment at level k; row
         i = m stands for "no token before". False where label j lies in no segment at that level.
 
     Notes

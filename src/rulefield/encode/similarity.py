@@ -136,7 +136,7 @@ def spatial(places: Any, bandwidth: float, cutoff: float = 3.0) -> Any:
 
 
 def grid(n_rows: int, n_columns: int) -> Any:
-    """Sparse 0/1 graph of a grid with four neighbours a node, nodes in row-major order."""
+    """Sparse 0/1 graph of a grid with four neighbors a node, nodes in row-major order."""
     down, across = (scipy.sparse.diags_array(np.ones(k - 1), offsets=1, shape=(k, k)) for k in (n_rows, n_columns))
     half = scipy.sparse.kron(down, scipy.sparse.eye_array(n_columns)) + scipy.sparse.kron(
         scipy.sparse.eye_array(n_rows), across

@@ -162,7 +162,7 @@ def convert(labels: Sequence[str], source: str | None, target: str | None) -> li
     """Write one label sequence in another scheme; segments stay what they are.
 
     From no scheme, runs of one label become segments (and ``O`` stays outside); to no scheme, a label becomes its
-    types, joined by ``/``, and neighbours of one type can no longer be told apart.
+    types, joined by ``/``, and neighbors of one type can no longer be told apart.
     """
     paths = [_plain_path(label) if as_scheme(source) is Scheme.none else parse(label, source) for label in labels]
     n, goal = len(paths), as_scheme(target)
@@ -201,7 +201,7 @@ def _rewrite(
 
 
 def prefix_of(scheme: Scheme, begins: bool, ends: bool, same: tuple[bool, bool]) -> str:
-    """Prefix of a token that begins or ends its segment; ``same``: the neighbour before (after) has the same type."""
+    """Prefix of a token that begins or ends its segment; ``same``: the neighbor before (after) has the same type."""
     if scheme is Scheme.none:
         return ""
     if scheme is Scheme.bio:
@@ -279,6 +279,6 @@ def _check_partial(labels: Labels, masks: tuple[np.ndarray, np.ndarray, np.ndarr
         if not reach.any():
             token = min(row, last) - 1 - first
             raise LabelError(
-                f"sequence {i}: whatever the unknown labels are, no labelling up to token {token} is possible "
+                f"sequence {i}: whatever the unknown labels are, no labeling up to token {token} is possible "
                 f"{where}{_ADVICE}"
             )

@@ -24,11 +24,14 @@ class Tokenizer(Protocol):
         """Return the settings as JSON can hold them."""
 
 
-# A word is a run of letters and digits, joined inside by what joins words and numbers: O'Brien, state-of-the-art, 3.14,
-# 1,000, 12:30, 1/2, A&B, john@x.org. An abbreviation keeps its full stop where a letter or a known short word is before it.
-_JOINED = r"(?:['’`.,:/&@_+-](?=\w)\w+)*"
+# A word is a run of letters and digits, joined inside by what joins words: O'Brien, state-of-the-art, A&B, john@x.org.
+# Commas, colons, slashes and dashes join digits only (1,000 12:30 1/2 12\u201315): people write "Rd,Apt 2" and
+# "and/or" for two words.
+# An abbreviation keeps its full stop if a letter or a known short word is before it.
+_JOINED = r"(?:(?:['’`.&@_+-]|(?<=\d)[,:/\u2010-\u2013](?=\d))(?=\w)\w+)*"
 _WORD = rf"\w[\w\u0300-\u036f]*{_JOINED}"
-_ABBREVIATION = r"(?:[^\W\d_]\.){2,}|\b(?:[^\W\d_]|[A-Z][a-z]{0,3}|pp|vol|no|eds?|al|etc|vs|cf)\.(?=\s*\S)"
+_SHORT = r"[^\W\d_]|[A-Z][a-z]{0,3}|pp|vol|no|eds?|al|etc|vs|cf|(?i:st|ave?|rd|dr|ln|pl|ct|blvd|pkwy|hwy|apt|ste|mt|ft|mrs?)"
+_ABBREVIATION = rf"(?:[^\W\d_]\.){{2,}}|\b(?:{_SHORT})\.(?=\s*\S)"
 _DEFAULT = re.compile(rf"{_ABBREVIATION}|{_WORD}|[^\w\s]", re.UNICODE)
 _WHITE = re.compile(r"\S+")
 
@@ -169,9 +172,11 @@ _KINDS: dict[str, Callable[..., Tokenizer]] = {"words": Words, "whitespace": Whi
 
 
 def as_tokenizer(tokenizer: Any) -> Tokenizer:
-    """Read what a user may give: None or "words", "whitespace", a regular expression, a function, or one of these classes."""
-    if tokenizer is None or tokenizer == "words":
+    """Read what a user may give: "words" (or None), "fine", "whitespace", a pattern, a function, or one of these classes."""
+    if tokenizer is None or tokenizer in ("words", "auto"):
         return Words()
+    if tokenizer == "fine":
+        return Words(lower_split=True)
     if tokenizer == "whitespace":
         return Whitespace()
     if isinstance(tokenizer, str):
@@ -181,7 +186,7 @@ def as_tokenizer(tokenizer: Any) -> Tokenizer:
     if callable(tokenizer):
         return Given(tokenizer)
     raise InputError(
-        f"tokenizer must be 'words', 'whitespace', a regular expression or a function; got {tokenizer!r}."
+        f"tokenizer must be 'words', 'fine', 'whitespace', a regular expression or a function; got {tokenizer!r}."
     )
 
 

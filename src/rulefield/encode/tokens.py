@@ -14,7 +14,7 @@ from rulefield.scikit import Estimator, TransformerMixin
 
 _CACHE_LIMIT = 10_000
 WIDEST = 100
-"""Most neighbours on each side, and longest affix: each costs a feature per token."""
+"""Most neighbors on each side, and longest affix: each costs a feature per token."""
 
 
 Kind = tuple[str, tuple[str, ...], tuple[str, ...]]
@@ -32,14 +32,14 @@ class TokenFeatures(TransformerMixin, Estimator):
     word, lower : bool
         The token, and the token in lower case without punctuation around it.
     shapes : bool
-        ``Xxxx9`` and ``Xx9`` for ``Paul7``; with a window, also the short shapes of a token and its neighbours as pairs
+        ``Xxxx9`` and ``Xx9`` for ``Paul7``; with a window, also the short shapes of a token and its neighbors as pairs
         and as three.
     affixes : int
         Longest prefix and suffix, in letters; 0 for none.
     window : int
         How many tokens on each side are described too (by word, short shape, classes, lexicons, columns).
     bigrams : bool
-        Pairs of neighbouring words. They help where there are many thousands of sequences; among hundreds, most pairs
+        Pairs of neighboring words. They help where there are many thousands of sequences; among hundreds, most pairs
         are seen once.
     position : bool
         First and last tokens, and the third of the sequence that a token lies in.
@@ -195,7 +195,7 @@ class Describer:
         return found + self.kind_at(("", classes, columns), 0)
 
     def around(self, token: Any, word: str, d: int) -> list[str]:
-        """Give what a token says as a neighbour at offset d."""
+        """Give what a token says as a neighbor at offset d."""
         prefix = self.word_prefix(d)
         return ([prefix + bare(word)] if prefix else []) + self.kind_at(self.kind(token, word), d)
 
@@ -216,7 +216,7 @@ class Describer:
         return found + [f"{d}:c{j}={value}" for j, value in enumerate(columns, 1)]
 
     def add_neighbors(self, words: Sequence[str], made: list[list[str]]) -> None:
-        """Add pairs of words, and the short shapes of neighbours as pairs and as three, to all tokens."""
+        """Add pairs of words, and the short shapes of neighbors as pairs and as three, to all tokens."""
         if self.options.bigrams:
             low = ["<", *map(bare, words), ">"]
             for t, features in enumerate(made):
@@ -228,12 +228,12 @@ class Describer:
 
     @staticmethod
     def word_pairs(a: str, b: str, c: str) -> list[str]:
-        """Give what three neighbouring words say together."""
+        """Give what three neighboring words say together."""
         return [f"-1|0={a}|{b}", f"0|1={b}|{c}"]
 
     @staticmethod
     def shape_pairs(a: str, b: str, c: str) -> list[str]:
-        """Give what three neighbouring short shapes say together."""
+        """Give what three neighboring short shapes say together."""
         return [f"-1|0:s={a}|{b}", f"0|1:s={b}|{c}", f"-1|0|1:s={a}|{b}|{c}"]
 
 

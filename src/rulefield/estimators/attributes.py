@@ -5,13 +5,14 @@ from typing import Any
 import numpy as np
 
 from rulefield.exceptions import ModelFileError
-from rulefield.forms import Label, check_typed
+from rulefield.forms import Label, are_labels, check_typed
 from rulefield.learning.chain.stochastic import Stream
 
 TYPES: dict[str, Any] = {
     "classes_": list[Label] | dict[str, list[Label]],
     "tasks_": list[str],
     "labels_": list[str],
+    "tokenizer_scores_": dict[str, float],
     "n_iter_": int,
     "converged_": bool,
     "stopped_because_": str,
@@ -54,5 +55,7 @@ def check_attribute(name: str, value: Any) -> None:
         check_typed(value, TYPES[name], name)
     if name == "classes_":
         for labels in value.values() if isinstance(value, dict) else [value]:
-            if not labels or len(set(labels)) < len(labels):
-                raise ModelFileError("the model file names no labels, or one twice; save the model again.")
+            if not are_labels(labels):
+                raise ModelFileError("the model file names no labels, or one twice, or NaN; save the model again.")
+    if name == "_class_list" and not all(array.ndim == 1 and are_labels(array.tolist()) for array in value):
+        raise ModelFileError("the model file names no classes, or one twice, or NaN; save the model again.")

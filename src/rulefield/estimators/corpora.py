@@ -56,7 +56,7 @@ def write_corpus(
     features: Transformer | None = None,
     part_tokens: int = PART_TOKENS,
 ) -> Corpus:
-    """Encode labelled sequences into a folder that sequence estimators learn from, part by part.
+    """Encode labeled sequences into a folder that sequence estimators learn from, part by part.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class _PartsWriter:
             write_arrays(self.folder / NAMES, arrays | names, {})
             self.described["classes"] = sorted(classes, key=lambda label: (type(label).__name__, label))
             if not classes:
-                raise LabelError("the source holds no known label at all; at least one token must be labelled.")
+                raise LabelError("the source holds no known label at all; at least one token must be labeled.")
             self.described["complete"] = True
             self._describe()
         return Corpus(self.folder)
@@ -312,7 +312,7 @@ def _of_files(pattern: str | Path) -> Iterator[tuple[Any, Any]]:
 def _columns(name: str) -> Iterator[tuple[Any, Any]]:
     for _, block in ColumnFile(Source(name)):
         if len(block[0]) < 2:
-            raise InputError(f"{name!r} has one column; a labelled file has the token first and its label last.")
+            raise InputError(f"{name!r} has one column; a labeled file has the token first and its label last.")
         tokens = [row[0] if len(row) == 2 else tuple(row[:-1]) for row in block]
         yield tokens, [row[-1] for row in block]
 

@@ -41,7 +41,7 @@ TOL = 1e-4
 class ExpectationReport:
     """How an expectation fared on the training corpus.
 
-    Its range; its value under q, under the model, and in the model's best labellings; its multiplier, of one unit:
+    Its range; its value under q, under the model, and in the model's best labelings; its multiplier, of one unit:
     positive where the upper end binds, negative where the lower end does, 0 where the expectation holds by itself.
     """
 
@@ -165,7 +165,7 @@ def _objective(
 def _penalized(
     objective: GeneralizedObjective, start: np.ndarray, options: ExpectationOptions, show: Callback
 ) -> ExpectationFit:
-    """Minimise by L-BFGS."""
+    """Minimize by L-BFGS."""
     n_jobs = objective.tilted.corpus.n_jobs
     done = minimize_lbfgs(objective, start, 10 * options.max_iter, options.tol, show, n_jobs=n_jobs)
     return ExpectationFit.of(done, np.zeros(0), objective.shares)

@@ -23,7 +23,7 @@ EXPECTATIONS = Requirement("a list of expectations, such as share('B-PER').betwe
 
 
 class PosteriorRegularization(Estimator):
-    """Keep expectations under a distribution q near the model, and train the model towards q [Goyal16].
+    """Keep expectations under a distribution q near the model, and train the model toward q [Goyal16].
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class PosteriorRegularization(Estimator):
 
 
 class GeneralizedExpectation(Estimator):
-    """Penalise the model itself for expectations that it misses (Mann and McCallum, 2010).
+    """Penalize the model itself for expectations that it misses (Mann and McCallum, 2010).
 
     Parameters
     ----------

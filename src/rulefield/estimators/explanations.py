@@ -19,7 +19,7 @@ class TokenExplanation:
     """Why a token got its label rather than the runner-up.
 
     ``features`` and ``transitions`` list what the label scored from each, minus what the runner-up would have
-    (with its neighbours as they are); the largest in absolute value come first. ``margin`` is their total.
+    (with its neighbors as they are); the largest in absolute value come first. ``margin`` is their total.
     """
 
     token: Any

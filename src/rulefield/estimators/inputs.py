@@ -1,12 +1,14 @@
 """X in any form to Sequences, the same way in fit and in predict."""
 
 import threading
+import warnings
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any, TypedDict, cast
 
 import numpy as np
 
+from rulefield.data.limits import LARGE_FEATURE
 from rulefield.data.scored import Scored, is_scored
 from rulefield.data.sequences import Sequences
 from rulefield.data.sparse_rows import is_ones
@@ -21,15 +23,16 @@ from rulefield.encode.tokens import TokenFeatures
 from rulefield.encode.vocabulary import Buckets
 from rulefield.estimators.packing import Packer, State, given_or, pack_or_name
 from rulefield.estimators.types import LabelsLike, SequencesLike, Transformer
-from rulefield.exceptions import InputError, LabelError, ModelFileError
+from rulefield.exceptions import InputError, LabelError, ModelFileError, callers_level
 from rulefield.forms import Form, check_arrays, pointers
+from rulefield.locks import held_over_forks
 from rulefield.persistence import pack_strings, unpack_strings
 
 PORTION = 1000
 """Sequences whose features are made at a time: strings are larger than what they are encoded to."""
 MOST_KEPT = 12_000
 """Distinct tokens that prediction remembers."""
-_ONE_AT_A_TIME = threading.Lock()
+_ONE_AT_A_TIME = held_over_forks(threading.Lock())
 """Threads that share a model share what it remembers of tokens, which grows in prediction too."""
 LEAST_TOKENS = 40
 """Fewer tokens are described one by one: that is as quick, and loads no compiled code."""
@@ -71,11 +74,16 @@ class InputEncoder:
 
         An iterator of sequences is read as it comes, unless ``features`` must see all of it to learn.
         """
+        data = self._fitted(X)
+        _warn_of_large(data)
+        return data
+
+    def _fitted(self, X: SequencesLike | Iterator[Any]) -> Sequences:
         if is_stream(X):
             return self._fit_stream(iter(X))
         rows = as_list(X)
         if is_scored(rows):
-            data = self._with_scores(self.fit_transform([row.tokens for row in rows]), rows)
+            data = self._with_scores(self._fitted([row.tokens for row in rows]), rows)
             self.scored = True
             return data
         form = input_form(rows)
@@ -139,7 +147,7 @@ class InputEncoder:
         learns = hasattr(self.maker, "fit") and not isinstance(self.maker, (TokenFeatures, Template))
         form = input_form(first)
         if learns or not first or form in (InputForm.sequences, InputForm.matrices):
-            return self.fit_transform([*first, *X])
+            return self._fitted([*first, *X])
         encoder = self._begun(first, form)
         made = self._entries(first, form, grow=True)
         while portion := list(islice(X, PORTION)):
@@ -436,6 +444,19 @@ def tokens_of(X: SequencesLike | CorpusSlice, i: int) -> Any:
     if isinstance(X, (Sequences, CorpusSlice)):
         return [f"token {t}" for t in range(int(X.lengths[i]))]
     return X[i].tokens if isinstance(X[i], Scored) else X[i]
+
+
+def _warn_of_large(data: Sequences) -> None:
+    """Warn of features whose weights a fit cannot find beside the others: it would stop too early."""
+    values = data.entries if isinstance(data.entries, np.ndarray) else data.entries.data
+    if not values.size or is_ones(values) or (largest := float(np.abs(values).max())) <= LARGE_FEATURE:
+        return
+    warnings.warn(
+        f"a feature has the value {largest:g}; beside ones of about 1, values beyond {LARGE_FEATURE:g} are not learned "
+        "well: scale them (to a deviation of 1, or by their logarithm).",
+        UserWarning,
+        stacklevel=callers_level(),
+    )
 
 
 def _stacked(X: SequencesLike) -> Sequences:

@@ -1,12 +1,16 @@
 """What ``decode`` returns, for every family: labels, what they are worth, and how sure that is."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rulefield.inference.result import Result
+
+if TYPE_CHECKING:
+    from rulefield.inference.proof.proof import Proof
 
 
 @dataclass(frozen=True)
@@ -56,6 +60,10 @@ class Labeling:
         is not known within 2 %.
     cost, cost_lower_bound : float, optional
         Two-stage decoding only: total cost of the broken rules, and its bound.
+    prover : callable, optional
+        Makes the proof of the answer, where its family can give one; nothing is made before it is asked for.
+    checked : bool
+        Whether the checker accepted the proof.
     """
 
     labels: Any
@@ -68,6 +76,8 @@ class Labeling:
     probability: float | None = None
     cost: float | None = None
     cost_lower_bound: float | None = None
+    prover: "Callable[[], Proof | None] | None" = field(default=None, repr=False, compare=False)
+    checked: bool = field(default=False, repr=False, compare=False)
 
     @classmethod
     def of(cls, result: Result, classes: Sequence[Any] | np.ndarray, rules: Sequence[str]) -> "Labeling":
@@ -93,6 +103,42 @@ class Labeling:
     def gap(self) -> float:
         """Distance of the objective from its bound."""
         return max(0.0, self.upper_bound - self.objective)
+
+    def proof(self) -> "Proof | None":
+        """Return a proof of the bound that others can check, made when it is first asked for; None if none was found."""
+        return self._proof
+
+    @property
+    def proof_kind(self) -> str:
+        """Say what stands behind the bound.
+
+        ``checked``: a proof that the checker accepted; ``available``: a proof, not checked; ``solver``: the engine's word.
+        """
+        if self.checked:
+            return "checked"
+        return "solver" if self._proof is None else "available"
+
+    def verified(self) -> "Labeling":
+        """Return the same answer after the checker accepted its proof; unchanged if there is none.
+
+        Raises
+        ------
+        InternalError
+            The checker refuses the proof: the answer may be wrong.
+        """
+        if self._proof is None:
+            return self
+        self._proof.check()
+        found = replace(self, checked=True)
+        vars(found)["_proof"] = self._proof
+        return found
+
+    @cached_property
+    def _proof(self) -> "Proof | None":
+        return None if self.prover is None else self.prover()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return vars(self) | {"prover": None, "_proof": vars(self).get("_proof")}
 
     def _repr_html_(self) -> str:
         from rulefield.report.notebook import labeling_html

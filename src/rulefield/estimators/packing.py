@@ -29,6 +29,8 @@ RECORDS = {
     "RuleReport": "rulefield.estimators.ruled.reports",
 }
 """Frozen dataclasses that logs and reports are made of, by the module that holds them."""
+UNSAVED = ("seconds",)
+"""Their fields that a file leaves out, so that the same fit writes the same bytes."""
 ESTIMATORS = {
     "GeneralizedExpectation": "rulefield.estimators.expectations",
     "HashedFeatures": "rulefield.encode.keyed.hashed",
@@ -89,9 +91,8 @@ class Packer:
         if isinstance(value, np.random.RandomState):
             return {TAG: "RandomState", "state": self.pack(value.get_state(), where)}
         if _is_known(value, RECORDS):
-            return {
-                TAG: name, "values": {f.name: self.pack(getattr(value, f.name), f"{where}.{f.name}") for f in fields(value)}
-            }  # fmt: skip
+            kept = [f.name for f in fields(value) if f.name not in UNSAVED]
+            return {TAG: name, "values": {key: self.pack(getattr(value, key), f"{where}.{key}") for key in kept}}
         if _is_known(value, ESTIMATORS):
             params = value.get_params(deep=False)
             return {TAG: name, "params": {key: self.pack(item, f"{where}.{key}") for key, item in params.items()}}

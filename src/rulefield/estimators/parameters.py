@@ -144,3 +144,20 @@ RULES = optional(
 SCHEME = Requirement("a label scheme", _is_scheme)
 TRANSFORMER = optional(having("an object with transform()", "transform"))
 VERBOSE = either(FLAG, whole(0))
+
+MOST_LISTED = 100_000
+"""Labelings of one sequence that are listed; more would fill the memory."""
+MOST_DRAWN = 1_000_000
+"""Labelings of one sequence that are drawn."""
+_CALLS: Table = {
+    "k": whole(1, MOST_LISTED),
+    "n_samples": whole(1, MOST_DRAWN),
+    "node_limit": optional(whole(0)),
+    "seconds": optional(number()),
+}
+
+
+def check_call(**given: object) -> None:
+    """Refuse an argument of a prediction that is not what its name asks for."""
+    for name, value in given.items():
+        check_value(name, value, _CALLS[name])

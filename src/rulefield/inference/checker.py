@@ -5,7 +5,7 @@ import numpy as np
 from rulefield.exceptions import InternalError, RuleError
 from rulefield.inference.flatten import Cache, Flat, SharedForms, flatten
 from rulefield.inference.result import TOLERANCE, Breach
-from rulefield.kernels.chain.check import UNREAD, VECTORS, Definitions, labelling_amounts
+from rulefield.kernels.chain.check import UNREAD, VECTORS, Definitions, labeling_amounts
 from rulefield.problem.chain_rules import Automaton, CompiledRule, Tally
 
 _read: Cache[tuple[Definitions, SharedForms]] = Cache(
@@ -20,7 +20,7 @@ def rules_broken(
     flat = flatten(rules, n_labels)
     amounts = np.zeros(len(rules), np.int64)
     classes = flat.classes.reshape(len(rules), len(labels))
-    cost, count = labelling_amounts(definitions_of(flat), flat.tables.weight, classes, labels, n_labels, amounts)
+    cost, count = labeling_amounts(definitions_of(flat), flat.tables.weight, classes, labels, n_labels, amounts)
     return breaches(rules, amounts) if count else (), float(cost)
 
 
@@ -36,16 +36,16 @@ def breaches(rules: tuple[CompiledRule, ...], amounts: np.ndarray) -> tuple[Brea
 def mismatch(claimed: float, found: float) -> InternalError:
     """Return the error of an engine whose claim does not agree with the definition."""
     return InternalError(
-        f"an engine claims an objective of {claimed!r} for a labelling whose objective is {found!r}; "
+        f"an engine claims an objective of {claimed!r} for a labeling whose objective is {found!r}; "
         "please report this problem: the answer was withheld because it may be wrong."
     )
 
 
 def held_bound(bound: float, value: float, error: float) -> float:
-    """Return the bound of an engine, which its own labelling, worth ``value``, must not pass by more than rounding."""
+    """Return the bound of an engine, which its own labeling, worth ``value``, must not pass by more than rounding."""
     if value > bound + TOLERANCE + error:
         raise InternalError(
-            f"an engine says that no labelling is worth more than {bound!r}, but its own is worth {value!r}; please report "
+            f"an engine says that no labeling is worth more than {bound!r}, but its own is worth {value!r}; please report "
             "this problem: the answer was withheld because its proof may be wrong."
         )
     return max(bound, value)

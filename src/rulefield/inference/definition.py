@@ -1,4 +1,4 @@
-"""What labellings are worth under compiled rules, from the definition: numpy, no kernels, no engine.
+"""What labelings are worth under compiled rules, from the definition: numpy, no kernels, no engine.
 
 The tests hold the compiled checker against this; enumeration of families without a checker of their own reads it too.
 """
@@ -6,12 +6,13 @@ The tests hold the compiled checker against this; enumeration of families withou
 import numpy as np
 
 from rulefield.exceptions import RuleError
+from rulefield.interrupts import check
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import Automaton, ChainProblem, CompiledRule, Tally
 
 
 def scores_of(potentials: ChainPotentials, paths: np.ndarray) -> np.ndarray:
-    """Scores (paths,) of labellings (paths, n)."""
+    """Scores (paths,) of labelings (paths, n)."""
     steps = np.arange(potentials.n_steps)
     total = potentials.unary[steps, paths].sum(axis=1)
     if potentials.n_steps < 2:
@@ -22,7 +23,7 @@ def scores_of(potentials: ChainPotentials, paths: np.ndarray) -> np.ndarray:
 
 
 def amounts_of(rule: CompiledRule, paths: np.ndarray) -> np.ndarray:
-    """Amounts (paths,) by which each labelling of ``paths`` (paths, n) breaks a rule."""
+    """Amounts (paths,) by which each labeling of ``paths`` (paths, n) breaks a rule."""
     classes = np.asarray(rule.token_class, dtype=np.int64)
     if rule.tally is not None:
         return _tally(rule.tally, classes, paths)
@@ -50,10 +51,11 @@ def _tally(tally: Tally, classes: np.ndarray, paths: np.ndarray) -> np.ndarray:
 
 
 def automaton_amounts(automaton: Automaton, classes: np.ndarray, paths: np.ndarray) -> np.ndarray:
-    """Amounts (paths,) that an automaton reads off labellings, by following all runs of all of them."""
+    """Amounts (paths,) that an automaton reads off labelings, by following all runs of all of them."""
     runs = np.where(automaton.initial >= 0, automaton.initial, np.inf)
     runs = np.repeat(runs[None].astype(float), len(paths), axis=0)
     for t in range(paths.shape[1]):
+        check()
         letters = automaton.letter[classes[t], paths[:, t]]
         following = np.full_like(runs, np.inf)
         for letter in np.unique(letters):
@@ -75,6 +77,6 @@ def costs_of(rule: CompiledRule, amounts: np.ndarray) -> np.ndarray:
 
 
 def judged(problem: ChainProblem, paths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and costs (paths,) of labellings (paths, n); a cost is ``inf`` where a hard rule is broken."""
+    """Scores and costs (paths,) of labelings (paths, n); a cost is ``inf`` where a hard rule is broken."""
     costs = sum((costs_of(rule, amounts_of(rule, paths)) for rule in problem.rules), np.zeros(len(paths)))
     return scores_of(problem.potentials, paths), costs

@@ -36,7 +36,7 @@ class _Table:
 
 @dataclass(frozen=True)
 class _Step:
-    """One variable gone: the table over it (first axis) and its neighbours, and what is left of it for them."""
+    """One variable gone: the table over it (first axis) and its neighbors, and what is left of it for them."""
 
     variable: int
     scope: tuple[int, ...]

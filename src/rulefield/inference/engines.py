@@ -18,7 +18,7 @@ Run = TypeVar("Run", bound=Callable)
 
 @dataclass(frozen=True)
 class Engine(Generic[Run]):
-    """A way to find the best labelling of a problem.
+    """A way to find the best labeling of a problem.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Engine(Generic[Run]):
     exact : bool
         Whether it always proves its answer when no limit stops it.
     reads : frozenset of str
-        Compiled forms of rules that it optimises. A rule that has none of them is judged but not optimised, so an
+        Compiled forms of rules that it optimizes. A rule that has none of them is judged but not optimized, so an
         exact engine refuses it.
     needs : str or None
         A module outside the required dependencies, looked up but not imported until the engine runs.

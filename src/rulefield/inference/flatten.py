@@ -10,6 +10,7 @@ import numpy as np
 
 from rulefield.exceptions import RuleError
 from rulefield.kernels.lattice.rule_tables import RuleTables
+from rulefield.locks import held_over_forks
 from rulefield.problem.chain_rules import Automaton, CompiledRule, Counter, Tally
 
 Kind = TypeVar("Kind")
@@ -71,7 +72,7 @@ class Flat(NamedTuple):
     """Largest weight of a soft rule."""
     shared: SharedForms
     together: "Flat | None"
-    """Rules that cost every labelling the same, those as one that can be said together; None where there are none."""
+    """Rules that cost every labeling the same, those as one that can be said together; None where there are none."""
 
 
 class Cache(Generic[Kind]):
@@ -102,6 +103,8 @@ class Cache(Generic[Kind]):
 _by_rules: Cache[Flat] = Cache(256)  # the very same rules: inputs of one length share them
 _joints: Cache[tuple[Callable[[CompiledRule], CompiledRule], list[CompiledRule]]] = Cache(1024)
 _by_forms: Cache[SharedForms] = Cache(64)  # other prices or other lengths, the same tables
+for _kept in (_by_rules, _joints, _by_forms):
+    held_over_forks(_kept._lock)
 
 
 def _join(rules: tuple[CompiledRule, ...]) -> tuple[CompiledRule, ...]:
@@ -357,7 +360,7 @@ def _range_per_token(tally: Tally) -> tuple[int, int]:
 
 
 def is_deterministic(automaton: Automaton) -> bool:
-    """Whether every labelling has exactly one run and that run accepts."""
+    """Whether every labeling has exactly one run and that run accepts."""
     one_arc = bool((np.diff(automaton.arc_ptr.astype(np.int64)) == 1).all())
     return one_arc and int((automaton.initial >= 0).sum()) == 1 and bool((automaton.final >= 0).all())
 

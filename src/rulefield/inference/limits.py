@@ -8,6 +8,8 @@ from time import monotonic
 
 import numpy as np
 
+from rulefield.interrupts import seconds_left
+
 RUNNING = np.zeros(1, np.bool_)
 """The flag of work that nothing stops."""
 
@@ -35,7 +37,8 @@ NO_DEADLINE = Deadline()
 
 @contextmanager
 def deadline(seconds: float | None) -> Iterator[Deadline]:
-    """Run a block under a limit in seconds; None for no limit."""
+    """Run a block under a limit in seconds, or that of this thread's work; None for no limit."""
+    seconds = seconds_left(seconds)
     if seconds is None:
         yield NO_DEADLINE
         return

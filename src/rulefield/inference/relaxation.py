@@ -1,4 +1,4 @@
-"""A lattice of partial labellings in which some rules are exact and the others are priced, or ignored."""
+"""A lattice of partial labelings in which some rules are exact and the others are priced, or ignored."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +18,7 @@ from rulefield.kernels.lattice.tighten import tighten
 Prices = tuple[np.ndarray, np.ndarray, float]
 """What a lattice charges for an automaton: weight x price (n, m), least amounts to come (n, states), weight x base."""
 
-UNLIMITED = 1 << 60
+UNLIMITED = 1 << 55
 
 ARCS_OF_PASS = 4
 """A pass of ``tighten`` over so many arcs costs about as much as looking at one while refining."""

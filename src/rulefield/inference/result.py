@@ -21,7 +21,7 @@ class Status(StrEnum):
 
 @dataclass(frozen=True)
 class Breach:
-    """A rule that a labelling breaks: its number, by how much, and what that cost."""
+    """A rule that a labeling breaks: its number, by how much, and what that cost."""
 
     rule: int
     amount: float
@@ -35,20 +35,20 @@ class Result:
     Parameters
     ----------
     labels : ndarray of int, shape (n,)
-        The labelling; empty where the problem is infeasible.
+        The labeling; empty where the problem is infeasible.
     score : float
-        The model's own log-score of the labelling.
+        The model's own log-score of the labeling.
     objective : float
         ``score`` minus what the broken soft rules cost.
     upper_bound : float
-        No labelling has a higher objective. ``status`` is ``optimal`` when it meets ``objective``.
+        No labeling has a higher objective. ``status`` is ``optimal`` when it meets ``objective``.
     status : Status
     engine : str
         The engine that finished the job.
     iterations : int
         Steps that it took, in its own unit (dual steps, search nodes).
     broken : tuple of Breach
-        Rules that the labelling breaks, with amounts and costs.
+        Rules that the labeling breaks, with amounts and costs.
     """
 
     labels: np.ndarray
@@ -69,16 +69,16 @@ class Result:
 def rounding_error(terms: int, magnitude: float) -> float:
     """Bound on the rounding error of a sum of ``terms`` numbers whose partial sums stay within ``magnitude``.
 
-    ``magnitude`` is the objective with constants taken out (each node's and edge's maximum, costs that no labelling can
+    ``magnitude`` is the objective with constants taken out (each node's and edge's maximum, costs that no labeling can
     avoid): see ``rulefield.kernels.certificate``, whose kernels compute the same.
     """
     return float(certificate.rounding_error(terms, magnitude))
 
 
 def judge(objective: float, upper_bound: float, error: float = 0.0) -> Status:
-    """Return ``optimal`` where no labelling can be better by more than ``TOLERANCE`` plus a rounding error.
+    """Return ``optimal`` where no labeling can be better by more than ``TOLERANCE`` plus a rounding error.
 
-    ``error`` is the ``rounding_error`` of the objective; a minus infinite bound proves that no labelling exists.
+    ``error`` is the ``rounding_error`` of the objective; a minus infinite bound proves that no labeling exists.
     """
     if objective == -np.inf:
         return Status.infeasible if upper_bound == -np.inf else Status.bounded

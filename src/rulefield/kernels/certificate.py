@@ -1,15 +1,15 @@
 """What *optimal* means: the one place where engines and kernels of all families take it from.
 
-An answer is optimal where no labelling has an objective higher by more than ``TOLERANCE`` nats plus the rounding error
+An answer is optimal where no labeling has an objective higher by more than ``TOLERANCE`` nats plus the rounding error
 of the sums themselves. The error is computed after constants are taken out: subtract each node's and each edge's
-maximum, and the costs that no labelling can avoid. All terms are then <= 0, so no partial sum of a labelling is larger than
+maximum, and the costs that no labeling can avoid. All terms are then <= 0, so no partial sum of a labeling is larger than
 its whole sum, and a constant added to all scores changes nothing.
 """
 
 from rulefield.kernels.jit import kernel
 
 TOLERANCE = 1e-6
-"""Nats by which a better labelling may escape a proof."""
+"""Nats by which a better labeling may escape a proof."""
 
 SLACK = 1e-9
 """Nats that a search need not look for: far below the tolerance, so that several steps may each lose so much."""

@@ -17,6 +17,8 @@ from functools import cached_property, update_wrapper
 from importlib import import_module
 from typing import Any, ClassVar
 
+from rulefield.locks import held_over_forks
+
 
 class Kernel:
     """A function that is compiled at its first call.
@@ -123,7 +125,7 @@ class Intrinsic:
         return cpu_target.typing_context.resolve_value_type(made)
 
 
-_LOADING = threading.Lock()
+_LOADING = held_over_forks(threading.Lock())
 _overloads: list[tuple[Callable, Callable]] = []
 
 

@@ -1,7 +1,7 @@
 """Eight float64 at once: a vector type for kernels, where the compiler does not find the vectors by itself.
 
-Numba runs LLVM without its straight-line vectoriser, and loops over a few dozen labels are too short for the loop
-vectoriser. These functions say directly what is meant; LLVM maps the eight lanes to whatever the machine has
+Numba runs LLVM without its straight-line vectorizer, and loops over a few dozen labels are too short for the loop
+vectorizer. These functions say directly what is meant; LLVM maps the eight lanes to whatever the machine has
 (AVX-512, AVX, SSE, NEON). Values of this type live in local variables of a kernel only. Indices count numbers, any
 alignment is fine. Kernels take these functions from :mod:`rulefield.kernels.lanes`, which does not import numba yet.
 """

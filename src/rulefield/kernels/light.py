@@ -15,7 +15,7 @@ import numpy as np
 
 from rulefield.kernels.chain.sums import SAFE_SUM, sums_batch
 from rulefield.kernels.chain.train_features import add_scores
-from rulefield.kernels.chain.viterbi import labelling_scores, viterbi_batch
+from rulefield.kernels.chain.viterbi import labeling_scores, viterbi_batch
 from rulefield.kernels.jit import Kernel
 from rulefield.kernels.strings import keep_known
 
@@ -100,8 +100,8 @@ def _viterbi(unary: np.ndarray, steps: np.ndarray, labels: np.ndarray) -> float:
     return score
 
 
-@_twin(labelling_scores, lambda unary, *_: 1e-6 * len(unary))
-def _labelling_scores(
+@_twin(labeling_scores, lambda unary, *_: 1e-6 * len(unary))
+def _labeling_scores(
     unary: np.ndarray, pairwise: np.ndarray, offsets: np.ndarray, labels: np.ndarray, scores: np.ndarray
 ) -> None:
     for i, (first, stop) in enumerate(zip(offsets[:-1].tolist(), offsets[1:].tolist())):

@@ -1,1 +1,1 @@
-"""Objectives and the optimisers that minimise them."""
+"""Objectives and the optimizers that minimize them."""

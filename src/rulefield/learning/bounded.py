@@ -22,7 +22,7 @@ def minimize_bounded(
     gtol: float = 1e-9,
     scale: float = 1.0,
 ) -> FitResult:
-    """Minimise a smooth function within bounds, from ``theta``; variables that a bound holds end exactly at it.
+    """Minimize a smooth function within bounds, from ``theta``; variables that a bound holds end exactly at it.
 
     Parameters
     ----------

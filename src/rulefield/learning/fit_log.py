@@ -1,6 +1,6 @@
 """The spine of every fit: an objective that falls, a record per iteration, one stopping rule, one result.
 
-Two ways to fit share it. A minimiser (:mod:`rulefield.learning.lbfgs`, :mod:`rulefield.learning.owlqn`) takes an
+Two ways to fit share it. A minimizer (:mod:`rulefield.learning.lbfgs`, :mod:`rulefield.learning.owlqn`) takes an
 :class:`Objective`; a learner that works by passes over the data is a :class:`PassLearner`, run by :func:`run_passes`.
 Nothing here warns: the estimator does, once.
 """
@@ -27,7 +27,7 @@ def norm(vector: np.ndarray) -> float:
 
 
 class Objective(Protocol):
-    """A function to minimise. The same theta gives the same answer, whatever was asked before.
+    """A function to minimize. The same theta gives the same answer, whatever was asked before.
 
     One that is found by iteration may have a method ``settle()``, which a search calls after each step that it keeps: later
     evaluations then begin where the last one ended. Its ``precision``, if it has one, is the share of the value that
@@ -67,9 +67,9 @@ class FitRecord:
     iteration : int
         From 1.
     objective : float
-        What is minimised, penalties included; for perceptrons, what was labelled wrongly on the way.
+        What is minimized, penalties included; for perceptrons, what was labeled wrongly on the way.
     seconds : float
-        Since the fit began.
+        Since the fit began; 0 in a model that was loaded, since files leave times out.
     gradient_norm : float or None
         Of the (pseudo-)gradient, where the learner has one.
     gap : float or None
@@ -82,7 +82,7 @@ class FitRecord:
 
     iteration: int
     objective: float
-    seconds: float
+    seconds: float = field(default=0.0, compare=False)
     gradient_norm: float | None = None
     gap: float | None = None
     evaluations: int = 0

@@ -44,7 +44,7 @@ ENGINES: dict[tuple[str, str], Engine] = {
 
 
 class FieldObjective:
-    """Minus the log-likelihood (or its bound) of labels, penalised, as a function of theta.
+    """Minus the log-likelihood (or its bound) of labels, penalized, as a function of theta.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def fit_field(
     tol: float = 1e-6,
     callback: Callback | None = None,
 ) -> FitResult:
-    """Minimise from each start; keep the best. Exact zeros of rho and v come from L-BFGS-B's bounds."""
+    """Minimize from each start; keep the best. Exact zeros of rho and v come from L-BFGS-B's bounds."""
     known, bounds = max(1.0, objective.n_known), objective.model.bounds()
     best: FitResult | None = None
     for start in starts:

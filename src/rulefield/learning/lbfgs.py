@@ -31,7 +31,7 @@ def minimize_lbfgs(
     memory: int = 10,
     n_jobs: int | None = 1,
 ) -> FitResult:
-    """Minimise a smooth function from ``theta``.
+    """Minimize a smooth function from ``theta``.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ def minimize_owlqn(
     memory: int = 10,
     n_jobs: int | None = 1,
 ) -> FitResult:
-    r"""Minimise :math:`f(\theta) + l_1 |\theta|_1` for smooth f, from ``theta``.
+    r"""Minimize :math:`f(\theta) + l_1 |\theta|_1` for smooth f, from ``theta``.
 
     With an L2 penalty inside f this is the elastic net. Weights that the penalty holds at zero are exactly zero.
     Other parameters as :func:`rulefield.learning.lbfgs.minimize_lbfgs`; records hold the norm of the

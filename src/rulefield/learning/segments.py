@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.inference.segments.exact import empty_counts
+from rulefield.inference.sequences.segments.exact import empty_counts
 from rulefield.kernels.segments.parts import gold_parts_batch
 from rulefield.kernels.segments.sums import segment_sums_batch
 from rulefield.learning.chain.margin import as_rates

@@ -1,4 +1,4 @@
-"""The linear chain: weights (theta) to potentials, and features of a labelling back to weights."""
+"""The linear chain: weights (theta) to potentials, and features of a labeling back to weights."""
 
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -62,7 +62,7 @@ class ThetaLayout:
 class ChainModel:
     r"""Structure of a linear-chain CRF: which weights exist and what is forbidden. It holds no weights.
 
-    A labelling y of a sequence x scores
+    A labeling y of a sequence x scores
 
     .. math:: s_{y_1} + e_{y_n} + \sum_t \sum_f x_{tf} w_{f,y_t} + \sum_{t>1} a_{y_{t-1},y_t}
               + \sum_{t>1} \sum_f x_{tf} b_{f,y_{t-1},y_t}
@@ -290,29 +290,29 @@ class ChainModel:
             self.step_pairs.add_gradient(rows, scale * edge.reshape(len(edge), -1), layout.step(gradient))
 
     def add_features(
-        self, theta: np.ndarray, sequences: Sequences, i: int, labelling: np.ndarray, scale: float = 1.0
+        self, theta: np.ndarray, sequences: Sequences, i: int, labeling: np.ndarray, scale: float = 1.0
     ) -> None:
-        """Add ``scale`` x the features of sequence ``i`` under ``labelling`` (n,) to ``theta``, in place.
+        """Add ``scale`` x the features of sequence ``i`` under ``labeling`` (n,) to ``theta``, in place.
 
         Costs O(entries of the sequence), whatever the length of theta: the step of perceptrons and of
-        block-coordinate learners. ``theta @ features == score`` for permitted labellings.
+        block-coordinate learners. ``theta @ features == score`` for permitted labelings.
         """
-        self._add_features(theta, self.rows(sequences, i), np.asarray(labelling), scale)
+        self._add_features(theta, self.rows(sequences, i), np.asarray(labeling), scale)
 
-    def joint_features(self, sequences: Sequences, labellings: np.ndarray) -> np.ndarray:
-        """Sum over all sequences of the features under ``labellings`` (n_tokens,): theta-shaped counts."""
+    def joint_features(self, sequences: Sequences, labelings: np.ndarray) -> np.ndarray:
+        """Sum over all sequences of the features under ``labelings`` (n_tokens,): theta-shaped counts."""
         counts = self.zeros()
-        self.add_all_features(counts, sequences, labellings, np.ones(sequences.n_tokens))
+        self.add_all_features(counts, sequences, labelings, np.ones(sequences.n_tokens))
         return counts
 
     def add_all_features(
-        self, theta: np.ndarray, sequences: Sequences, labellings: np.ndarray, scale: np.ndarray
+        self, theta: np.ndarray, sequences: Sequences, labelings: np.ndarray, scale: np.ndarray
     ) -> None:
-        """Add the features of all sequences under ``labellings`` (n_tokens,) to ``theta``, in place.
+        """Add the features of all sequences under ``labelings`` (n_tokens,) to ``theta``, in place.
 
         Those of token t count ``scale[t]`` times; a transition counts with the token that it arrives at.
         """
-        y, scale = np.asarray(labellings), np.asarray(scale, np.float64)
+        y, scale = np.asarray(labelings), np.asarray(scale, np.float64)
         layout, rows = self.layout, self.rows(sequences)
         filled = sequences.lengths > 0
         first, last = sequences.offsets[:-1][filled], sequences.offsets[1:][filled] - 1

@@ -1,4 +1,4 @@
-"""Which weights a labelled data set gives a chain reason to have."""
+"""Which weights a labeled data set gives a chain reason to have."""
 
 from dataclasses import dataclass
 

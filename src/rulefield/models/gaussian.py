@@ -92,7 +92,7 @@ class FieldBatch:
 
 @dataclass(frozen=True)
 class GaussianModel:
-    r"""The stable parametrisation of a Gaussian CRF.
+    r"""The stable parametrization of a Gaussian CRF.
 
     .. math:: A = I + \sum_l \rho_l L_l, \quad f_i = \sum_k w_{ik} R_{ik} + c_i, \quad \Sigma = v A^{-1},
 

@@ -119,7 +119,7 @@ class GraphModel:
         return gradient
 
     def joint_features(self, batch: GraphBatch, labels: np.ndarray) -> sparse.csr_array:
-        """Feature vector of each graph's labelling (eq. 6), CSR (n_graphs, n_parameters): times theta, the score."""
+        """Feature vector of each graph's labeling (eq. 6), CSR (n_graphs, n_parameters): times theta, the score."""
         graph: list[np.ndarray] = []
         column: list[np.ndarray] = []
         value: list[np.ndarray] = []

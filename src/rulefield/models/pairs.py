@@ -170,7 +170,7 @@ class PairTable:
         add_row_gradient(*rows, self.ptr, self.label, np.ascontiguousarray(row_gradient, np.float64), weights)
 
     def add_counts(self, rows: CsrRows, labels: np.ndarray, scale: float | np.ndarray, weights: np.ndarray) -> None:
-        """Add ``scale`` x the features of rows labelled ``labels`` (n_rows,) to ``weights``, in place, sparsely.
+        """Add ``scale`` x the features of rows labeled ``labels`` (n_rows,) to ``weights``, in place, sparsely.
 
         ``scale`` is one number or one per row. A label of ``n_labels`` or more counts for nothing.
         """

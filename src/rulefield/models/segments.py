@@ -80,7 +80,7 @@ class SegmentModel:
     .. math:: \sum_{t=b}^{e} x_t \cdot w_l + x_b \cdot v_l + x_e \cdot z_l + h_{l, e-b+1}
               + \sum_{k \in m(b,e)} s_{k,l}
 
-    where m(b, e) are the span features that match it whole; neighbours score :math:`a_{l,l'}`, and the first and last
+    where m(b, e) are the span features that match it whole; neighbors score :math:`a_{l,l'}`, and the first and last
     segment of a sequence have weights too. Theta is one flat vector, cut by ``blocks``.
 
     Parameters
@@ -93,7 +93,7 @@ class SegmentModel:
     transition_from, transition_to : ndarray of uint32, shape (n_transitions,)
     start_label, end_label : ndarray of uint32
     allowed : ndarray of bool, shape (n_labels, n_labels)
-        [left, right]; False forbids neighbours.
+        [left, right]; False forbids neighbors.
     """
 
     n_labels: int

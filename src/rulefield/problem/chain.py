@@ -11,7 +11,7 @@ from rulefield.exceptions import InputError
 class ChainPotentials:
     r"""Log-scores of one chain.
 
-    The score of a labelling y is :math:`\sum_t u_t(y_t) + \sum_{t>0} p_t(y_{t-1}, y_t)`.
+    The score of a labeling y is :math:`\sum_t u_t(y_t) + \sum_{t>0} p_t(y_{t-1}, y_t)`.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class ChainPotentials:
         return self.pairwise if self.pairwise.ndim == 3 else self.pairwise[None]
 
     def score(self, labels: np.ndarray) -> float:
-        """Score of one labelling (n_steps,), ``-inf`` where it is forbidden."""
+        """Score of one labeling (n_steps,), ``-inf`` where it is forbidden."""
         labels = np.asarray(labels)
         total = self.unary[np.arange(self.n_steps), labels].sum()
         if self.n_steps < 2:

@@ -1,6 +1,6 @@
 """Rules compiled for one chain: the forms that engines read. They know rules only by number.
 
-A rule says how much a labelling y breaks it: an *amount*, a whole number >= 0. The same amount is
+A rule says how much a labeling y breaks it: an *amount*, a whole number >= 0. The same amount is
 given in up to four forms, and an engine uses the one it likes:
 
 ``tally``      the amount is a plain sum over nodes and edges (a local rule): add it to the potentials.
@@ -25,7 +25,7 @@ from rulefield.problem.chain import ChainPotentials
 
 @dataclass(frozen=True)
 class Tally:
-    """A sum over the labelling: sum_t node[c_t, y_t] + sum_{t>0} edge[c_t, y_{t-1}, y_t], c_t the token class.
+    """A sum over the labeling: sum_t node[c_t, y_t] + sum_{t>0} edge[c_t, y_{t-1}, y_t], c_t the token class.
 
     Parameters
     ----------
@@ -51,7 +51,7 @@ class Tally:
             low, high = both.min(axis=(1, 2)), both.max(axis=(1, 2))
         return np.array([first, (low, high)], dtype=np.int64)
 
-    def relabelled(self, letter: np.ndarray) -> "Tally":
+    def relabeled(self, letter: np.ndarray) -> "Tally":
         """Return the sum for other labels (m,), of which label u stands for label ``letter[u]`` of this one."""
         edge = None if self.edge is None else np.ascontiguousarray(self.edge[:, letter[:, None], letter])
         first = None if self.first is None else np.ascontiguousarray(self.first[:, letter])
@@ -73,7 +73,7 @@ class Automaton:
     At token t it reads the letter ``letter[c_t, y_t]``. Its arcs from state s on letter a are
     ``arc_ptr[s * n_letters + a] : arc_ptr[s * n_letters + a + 1]``; each goes to ``arc_to`` and adds ``arc_amount``.
     Several arcs are a guess about the future that the run must make true (else it dies), so that
-    minima, sums and counts over runs equal those over labellings.
+    minima, sums and counts over runs equal those over labelings.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Automaton:
 
 @dataclass(frozen=True)
 class Rows:
-    """Linear rows A·x <= bound + slack whose least total slack is the amount of the labelling.
+    """Linear rows A·x <= bound + slack whose least total slack is the amount of the labeling.
 
     Columns of x: the node part (t, l) is column ``t * m + l``; the edge part (t, l, k), label l at t and k at
     t + 1, is column ``n * m + (t * m + l) * m + k``; then ``n_auxiliary`` free 0/1 variables.
@@ -169,7 +169,7 @@ class CompiledRule:
         Pay ``weight`` once where the amount is positive, whatever the amount.
     token_class : ndarray of uint16, shape (n_steps,)
     tally : Tally or None
-        Where the amount is a plain sum (never negative for any labelling).
+        Where the amount is a plain sum (never negative for any labeling).
     counters : tuple of Counter
         Where the amount is a sum of excesses; empty where it is not.
     automaton : Automaton or None
@@ -184,7 +184,7 @@ class CompiledRule:
     joinable : Joinable, optional
         Where engines may read the rule together with others.
     find_amount : callable, optional
-        Amount of a labelling (n,), token by token in Python: where ``rows`` are the only form.
+        Amount of a labeling (n,), token by token in Python: where ``rows`` are the only form.
     presences : Presences, optional
         Where the rule says how many labels occur: its amount is 0 where it holds, else 1.
     """
@@ -216,14 +216,14 @@ class CompiledRule:
                 f"read; split it into several rules, or count fewer things inside logic."
             )
 
-    def relabelled(self, letter: np.ndarray) -> "CompiledRule":
+    def relabeled(self, letter: np.ndarray) -> "CompiledRule":
         """Return the rule for other labels (m,): label u stands for label ``letter[u]`` of this one's tables."""
         self.refuse_rows_only("segments and joint chains")
         automaton = self.automaton
         return replace(
             self,
-            tally=None if self.tally is None else self.tally.relabelled(letter),
-            counters=tuple(Counter(c.tally.relabelled(letter), c.bound) for c in self.counters),
+            tally=None if self.tally is None else self.tally.relabeled(letter),
+            counters=tuple(Counter(c.tally.relabeled(letter), c.bound) for c in self.counters),
             automaton=None if automaton is None else replace(automaton, letter=automaton.letter[:, letter]),
             make_rows=partial(self.make_rows, letter=letter),
             form=None,

@@ -16,7 +16,7 @@ CG_TOLERANCE = 1e-10
 class DenseCoupling:
     """A symmetric positive definite matrix A shared by all instances, (n, n), or one each, (n_instances, n, n).
 
-    Factorised once, O(n^3); a solve costs O(n^2) an instance.
+    Factorized once, O(n^3); a solve costs O(n^2) an instance.
     """
 
     def __init__(self, matrix: np.ndarray):

@@ -69,7 +69,7 @@ class GraphPotentials:
         return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
     def score(self, labels: np.ndarray) -> float:
-        """Score of one labelling (n_nodes,)."""
+        """Score of one labeling (n_nodes,)."""
         labels = np.asarray(labels, dtype=np.int64)
         nodes = self.unary[self.unary_offset[:-1] + labels].sum()
         i, j = self.edges[:, 0], self.edges[:, 1]
@@ -79,7 +79,7 @@ class GraphPotentials:
 
 @dataclass(frozen=True)
 class GraphProblem:
-    """Maximise the score minus what the broken soft factors and rows cost; hard ones must hold.
+    """Maximize the score minus what the broken soft factors and rows cost; hard ones must hold.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from rulefield.problem.chain_rules import ChainProblem, CompiledRule
 class JointPotentials:
     r"""Log-scores of chains whose state is one label per task: s = (y^1, ..., y^K), the last task fastest.
 
-    A joint labelling scores :math:`\sum_t \psi_t(s_t) + \sum_{t>0} [\sum_k T_k(y^k_{t-1}, y^k_t) + w(s_{t-1}, s_t)]`,
+    A joint labeling scores :math:`\sum_t \psi_t(s_t) + \sum_{t>0} [\sum_k T_k(y^k_{t-1}, y^k_t) + w(s_{t-1}, s_t)]`,
     where w is 0 but for the listed moves.
 
     Parameters
@@ -77,7 +77,7 @@ class JointPotentials:
         return ChainPotentials(self.scores(i)[:, states], self.steps(states))
 
     def score(self, i: int, states: np.ndarray) -> float:
-        """Score of one labelling (n,) of chain ``i``, ``-inf`` where it is forbidden."""
+        """Score of one labeling (n,) of chain ``i``, ``-inf`` where it is forbidden."""
         total = self.scores(i)[np.arange(len(states)), states].sum() + self.step_scores(states[:-1], states[1:]).sum()
         return float(total)
 
@@ -116,7 +116,7 @@ class JointPotentials:
 
     @cached_property
     def constants(self) -> tuple[np.ndarray, tuple[float, ...]]:
-        """What no labelling can avoid: the best score at each token (n_tokens,), and of each task's steps; 0 for none."""
+        """What no labeling can avoid: the best score at each token (n_tokens,), and of each task's steps; 0 for none."""
         best = self.psi.max(axis=1, initial=-np.inf)
         steps = (float(scores.max(initial=-np.inf)) for scores in self.transitions)
         return np.where(best > -np.inf, best, 0.0), tuple(top if top > -np.inf else 0.0 for top in steps)
@@ -153,5 +153,5 @@ class JointProblem:
     def over(self, i: int, states: np.ndarray | None = None) -> ChainProblem:
         """Chain ``i`` with its rules as a plain chain over these joint states (u,), or over all; O(n u + u^2)."""
         states = np.arange(self.potentials.n_states) if states is None else states
-        rules = tuple(rule.relabelled(self.letters[rule.rule][states]) for rule in self.rules[i])
+        rules = tuple(rule.relabeled(self.letters[rule.rule][states]) for rule in self.rules[i])
         return ChainProblem(self.potentials.chain(i, states), rules)

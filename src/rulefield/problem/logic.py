@@ -74,7 +74,7 @@ class LogicFactors:
         return _canonical(self)
 
     def broken(self, labels: np.ndarray) -> np.ndarray:
-        """Which factors a labelling breaks, (n_factors,) of bool."""
+        """Which factors a labeling breaks, (n_factors,) of bool."""
         same = self.canonical
         truth = (np.asarray(labels)[self.atom_node] == self.atom_label) ^ same.negated
         inputs = truth & ~same.is_output

@@ -1,4 +1,4 @@
-"""A semi-Markov chain: a sequence is cut into labelled segments; its potentials, and rules over its token labels."""
+"""A semi-Markov chain: a sequence is cut into labeled segments; its potentials, and rules over its token labels."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,7 +39,7 @@ class SegmentPotentials:
     A segmentation is a list of segments (first token b, last token e, label l) that cover the sequence. It scores
 
     .. math:: \sum_{(b,e,l)} \Big(\sum_{t=b}^{e} u_t(l) + f_b(l) + g_e(l) + h_{e-b+1}(l) + s_{b,e}(l)\Big)
-              + \sum_{\text{neighbours}} p(l, l')
+              + \sum_{\text{neighbors}} p(l, l')
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ class Spelling:
     ----------
     label : ndarray of int64, shape (4, n_types, 2, 2)
         Entry [role, type, before, after]; ``before`` (``after``) is 1 where the token opens (closes) its segment and
-        the neighbouring segment on that side has the same type. Where a token does not open (close) it is 0.
+        the neighboring segment on that side has the same type. Where a token does not open (close) it is 0.
     n_labels : int
     """
 
@@ -143,7 +143,7 @@ class Spelling:
         return self.label.shape[1]
 
     @cached_property
-    def depends_on_neighbours(self) -> bool:
+    def depends_on_neighbors(self) -> bool:
         """Whether some role's label depends on the segments beside it."""
         return bool((self.label != self.label[:, :, :1, :1]).any())
 
@@ -157,7 +157,7 @@ class Spelling:
 
     @cached_property
     def goes_on(self) -> np.ndarray:
-        """Entry [i, j]: a token labelled j after one labelled i lies in the same segment, (n_labels, n_labels)."""
+        """Entry [i, j]: a token labeled j after one labeled i lies in the same segment, (n_labels, n_labels)."""
         together, apart = (np.zeros((self.n_labels, self.n_labels), bool) for _ in range(2))
         for here in (OPENING, MIDDLE):
             for following in (MIDDLE, CLOSING):

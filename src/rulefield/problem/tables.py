@@ -80,7 +80,7 @@ class TableFactors:
         )
 
     def table_score(self, n_labels: np.ndarray, labels: np.ndarray) -> float:
-        """Sum of the tables' scores of one labelling, by definition; O(tables x arity x log of their length)."""
+        """Sum of the tables' scores of one labeling, by definition; O(tables x arity x log of their length)."""
         total = 0.0
         for t in range(self.n_tables):
             code = 0
@@ -124,7 +124,7 @@ class TableFactors:
 
     @property
     def spread(self) -> float:
-        """Bound on the difference between two sums of scores of labellings that no table forbids."""
+        """Bound on the difference between two sums of scores of labelings that no table forbids."""
         total = 0.0
         for t in range(self.n_tables):
             own = np.append(self.score[self.code_pointer[t] : self.code_pointer[t + 1]], self.default[t])

@@ -25,7 +25,7 @@ class Change:
 
 @dataclass(frozen=True)
 class RuleEffect:
-    """What one rule does on labelled data, among the other rules that act.
+    """What one rule does on labeled data, among the other rules that act.
 
     Parameters
     ----------

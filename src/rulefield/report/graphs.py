@@ -1,4 +1,4 @@
-"""Pictures of labelled graphs and grids (matplotlib, an optional extra)."""
+"""Pictures of labeled graphs and grids (matplotlib, an optional extra)."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -55,7 +55,7 @@ def plot_graph(
     title: str | None = None,
     ax: Any = None,
 ) -> Any:
-    """Draw a typed graph: one marker for each type, one colour for each label, lines for edges.
+    """Draw a typed graph: one marker for each type, one color for each label, lines for edges.
 
     Parameters
     ----------

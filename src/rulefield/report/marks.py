@@ -1,4 +1,4 @@
-"""Labelled text for pages: tokens cut into coloured pieces, and the templates that show them. All text is escaped."""
+"""Labeled text for pages: tokens cut into colored pieces, and the templates that show them. All text is escaped."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -33,7 +33,7 @@ def word_of(token: Any) -> str:
 def pieces(
     tokens: Sequence[Any], labels: Sequence[Any], scheme: str | None, other: Sequence[Any] = ()
 ) -> list[Piece]:
-    """Cut a labelled sequence at its segments, the deepest where they nest; tokens that ``other`` labels otherwise are wrong.
+    """Cut a labeled sequence at its segments, the deepest where they nest; tokens that ``other`` labels otherwise are wrong.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def runs(values: Sequence[Any]) -> list[tuple[int, int]]:
 
 
 def hues(types: Iterable[str]) -> dict[str, int]:
-    """Give each type a hue, far from those of its neighbours (steps of the golden angle)."""
+    """Give each type a hue, far from those of its neighbors (steps of the golden angle)."""
     return {name: round(i * 137.508 + 210) % 360 for i, name in enumerate(dict.fromkeys(types))}
 
 

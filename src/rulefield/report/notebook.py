@@ -8,7 +8,7 @@ from rulefield.report.marks import Piece, hues, pieces, render, runs
 
 
 def labeling_html(labeling: Any) -> str:
-    """Labels as coloured pieces (by task or type where there are several), status, bounds and broken rules."""
+    """Labels as colored pieces (by task or type where there are several), status, bounds and broken rules."""
     labels = labeling.labels
     rows = labels.items() if isinstance(labels, Mapping) else [("", labels)]
     shown = [(str(name), _labels(row)) for name, row in rows if isinstance(row, Sequence)]
@@ -22,7 +22,7 @@ def _labels(labels: Sequence[Any]) -> list[Piece]:
 
 
 def parse_html(parse: Any) -> str:
-    """Show the text with its fields in colour, and each with its probability."""
+    """Show the text with its fields in color, and each with its probability."""
     made = text_pieces(parse.text, [(span.start, span.end, span.label) for span in parse.spans])
     return render("notebook.html", what="parse", it=parse, pieces=made, hues=hues(s.label for s in parse.spans))
 

@@ -41,12 +41,12 @@ def write_report(
     data: str = "",
     names: Sequence[str] = ("baseline", "model"),
 ) -> Path:
-    """Write a page about a model on labelled sequences: scores, errors, calibration, rules, hard cases.
+    """Write a page about a model on labeled sequences: scores, errors, calibration, rules, hard cases.
 
     Parameters
     ----------
     model : ChainCRF, RuledCRF, SegmentCRF or TextParser, fitted
-    X, y : labelled data, as for ``score``
+    X, y : labeled data, as for ``score``
         Of a TextParser: texts and lists of (start, end, label).
     path : path
         The file to write: one page without scripts and references to anything outside, under 1 MB.
@@ -73,25 +73,14 @@ def write_report(
     'report.html'
     """
     check_output(path)
-    model, X, y = as_sequences(model, X, y)
-    new = study(model, X, y, rules=rules, name=names[1])
+    new = study(model, list(X), list(y), rules=rules, name=names[1])
     old = None
     if baseline is not None:
-        old = study(*as_sequences(baseline, X, y), name=names[0])
+        old = study(baseline, list(X), list(y), name=names[0])
         if len(old.gold) != len(new.gold):
             raise InputError("two models are compared on the same sequences; got different ones.")
     write_whole(path, report_page(new, old, title=title, data=data))
     return Path(path)
-
-
-def as_sequences(model: Any, X: Any, y: Any) -> tuple[Any, Any, Any]:
-    """Return the sequence model inside a parser, with texts as tokens and spans as labels; others as they are."""
-    if getattr(model, "_kind", None) != "text":
-        return model, list(X), list(y)
-    if len(X) and not isinstance(X[0], str):
-        return model.model_, list(X), list(y)
-    tokens, labels = model.labeled_tokens(X, y)
-    return model.model_, tokens, labels
 
 
 def report_page(new: Study, old: Study | None = None, *, title: str = "Report", data: str = "") -> str:
@@ -209,7 +198,7 @@ def disagreements(old: Study, new: Study, most: int = 10) -> list[dict[str, Any]
         {
             "number": i,
             "gain": int(gain[i]),
-            "old": pieces(new.X[i], old.predicted[i], _scheme(new), new.gold[i]),
+            "old": pieces(old.X[i], old.predicted[i], _scheme(old), old.gold[i]),
             "new": pieces(new.X[i], new.predicted[i], _scheme(new), new.gold[i]),
         }
         for i in [*best, *worst]

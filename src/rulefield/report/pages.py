@@ -1,4 +1,4 @@
-"""Pictures of labelled pages: boxes in the colours of their labels, ruled lines, arrows to what breaks a rule."""
+"""Pictures of labeled pages: boxes in the colors of their labels, ruled lines, arrows to what breaks a rule."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def draw_page(
     page: Page, labels: Sequence[Any] | None = None, *, gold: Sequence[Any] | None = None, ax: "Axes | None" = None
 ) -> "Axes":
-    """Draw a page with its boxes in the colours of their labels.
+    """Draw a page with its boxes in the colors of their labels.
 
     Parameters
     ----------

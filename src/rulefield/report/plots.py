@@ -58,7 +58,7 @@ class SpanConfusionDisplay(Display):
         return cls.from_predictions(y, estimator.predict(X, rules=rules), scheme=scheme, ax=ax)
 
     def plot(self, ax: Any = None) -> "SpanConfusionDisplay":
-        """Draw; colours are shares of the row."""
+        """Draw; colors are shares of the row."""
         totals = self.matrix.sum(axis=1, keepdims=True)
         shares = np.divide(self.matrix, totals, out=np.zeros(self.matrix.shape), where=totals > 0)
         _table(self._begin(ax), shares, self.names, "Blues", (0, 1), self.matrix)
@@ -218,12 +218,12 @@ def _table(
     axes: Any,
     values: np.ndarray,
     names: Sequence[str],
-    colours: str,
+    colors: str,
     bounds: tuple[float, float],
     written: np.ndarray | None = None,
 ) -> None:
-    """Draw a table of colours, with numbers in it where they are given and few."""
-    axes.imshow(values, cmap=colours, vmin=bounds[0], vmax=bounds[1])
+    """Draw a table of colors, with numbers in it where they are given and few."""
+    axes.imshow(values, cmap=colors, vmin=bounds[0], vmax=bounds[1])
     axes.set_xticks(range(len(names)), names, rotation=90)
     axes.set_yticks(range(len(names)), names)
     if written is None or len(names) > 30:

@@ -2,15 +2,16 @@
 
 import copy
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from rulefield.encode.alignment import spans_of
 from rulefield.encode.labels import as_label_sequences, check_lengths
 from rulefield.exceptions import InputError
-from rulefield.metrics import SPAN_KINDS, SpanPair, span_pairs
+from rulefield.metrics import SPAN_KINDS, SpanPair, span_pairs, text_span_pairs
 from rulefield.report.certainty import Certainty, certainty, check_sequence_model, label_set
 from rulefield.report.effects import RuleEffect, rule_effects
 from rulefield.report.intervals import Interval, drawn, f1_of, interval, precision_of, recall_of, share_of
@@ -30,9 +31,16 @@ class Bin:
     accuracy: float
 
 
+class Texts(NamedTuple):
+    """What a parser was asked: where the tokens of each text lie, and its gold spans of characters."""
+
+    places: list[list[tuple[int, int]]]
+    gold: list[list[tuple[int, int, str]]]
+
+
 @dataclass(frozen=True)
 class Study:
-    """A model on labelled sequences.
+    """A model on labeled sequences.
 
     Parameters
     ----------
@@ -46,6 +54,8 @@ class Study:
     scheme : str or None
     notes : tuple of str
         What a reader must know.
+    texts : Texts, optional
+        Of a parser: its spans are counted in characters, as ``TextParser.score`` counts them.
     """
 
     name: str
@@ -56,6 +66,7 @@ class Study:
     rules: list[Any]
     scheme: str | None
     notes: tuple[str, ...] = ()
+    texts: Texts | None = None
 
     @cached_property
     def predicted(self) -> list[list[Any]]:
@@ -66,8 +77,23 @@ class Study:
 
     @cached_property
     def pairs(self) -> list[SpanPair]:
-        """Gold and predicted segments, paired."""
+        """Gold and predicted segments, paired; of a parser, spans of characters."""
+        if self.texts is not None:
+            return text_span_pairs(self.texts.gold, self._found_characters())
         return span_pairs(self.gold, self.predicted, scheme=self.scheme)
+
+    def _found_characters(self) -> list[list[Any]]:
+        places = self.texts.places if self.texts else []
+        return [spans_of(labels, row, self.scheme) for labels, row in zip(self.predicted, places)]
+
+    @cached_property
+    def whole(self) -> np.ndarray:
+        """Whether each sequence is right: all its labels; of a parser, all its spans of characters."""
+        if self.texts is None:
+            return self.wrong == 0
+        right = np.ones(len(self.gold), dtype=bool)
+        right[[pair.sequence for pair in self.pairs if pair.kind != "correct"]] = False
+        return right
 
     @cached_property
     def types(self) -> list[str]:
@@ -104,7 +130,7 @@ class Study:
             "Recall": (spans, recall_of),
             "Token accuracy": (np.stack([lengths - self.wrong, lengths], axis=1), share_of),
             "Whole sequences": (
-                np.stack([self.wrong == 0, np.ones(len(lengths))], axis=1).astype(np.int64),
+                np.stack([self.whole, np.ones(len(lengths))], axis=1).astype(np.int64),
                 share_of,
             ),
         }
@@ -201,12 +227,17 @@ def study(model: Any, X: Any, y: Any, *, rules: Any = None, name: str = "model")
 
     Parameters
     ----------
-    model : ChainCRF, RuledCRF or SegmentCRF, fitted
+    model : ChainCRF, RuledCRF, SegmentCRF or TextParser, fitted
     X, y : sequences and their gold labels; sequences with unknown labels are left out, and counted
+        Of a TextParser, texts and lists of (start, end, label), or tokens and labels as its model sees them.
     rules : list of rules, optional
         In place of the model's own; ``[]`` for none.
     name : str
     """
+    if getattr(model, "_kind", None) == "text":
+        if len(X) and isinstance(X[0], str):
+            return _text_study(model, X, y, rules, name)
+        model = model.model_
     check_sequence_model(model)
     gold = as_label_sequences(y)
     check_lengths(np.array([len(row) for row in gold]), np.array([len(x) for x in X]))
@@ -222,6 +253,16 @@ def study(model: Any, X: Any, y: Any, *, rules: Any = None, name: str = "model")
     acting = acting_rules(model, rules)
     labelings = model.decode(tokens, rules=acting)
     return Study(name, model, tokens, known, labelings, acting, scheme_of(model) or "auto", tuple(notes))
+
+
+def _text_study(parser: Any, X: Any, y: Any, rules: Any, name: str) -> Study:
+    """Study a parser on texts: its model on its tokens, its spans in characters."""
+    spans = [[tuple(span[:3]) for span in row] for row in y]
+    places = [parser._tokenizer(text) for text in X]
+    kept = [i for i, row in enumerate(places) if row]
+    tokens, labels = parser.labeled_tokens([X[i] for i in kept], [spans[i] for i in kept])
+    made = study(parser.model_, tokens, labels, rules=rules, name=name)
+    return replace(made, texts=Texts([places[i] for i in kept], [spans[i] for i in kept]))
 
 
 # --- what is asked of models ------------------------------------------------------------------------

@@ -17,7 +17,7 @@ SHORTLIST = 8
 
 @dataclass(frozen=True)
 class Suggestion:
-    """A sequence worth labelling.
+    """A sequence worth labeling.
 
     Parameters
     ----------

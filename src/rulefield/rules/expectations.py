@@ -1,7 +1,7 @@
 """Expectations: what should hold on average over a corpus while a model is trained.
 
 ``share(ner="B-PER", pos="NOUN").between(.053, .055)`` is a statement about the share of tokens with these labels;
-``after=`` makes it one about neighbouring pairs, ``given=`` one about the tokens that meet a condition. ``expected``
+``after=`` makes it one about neighboring pairs, ``given=`` one about the tokens that meet a condition. ``expected``
 takes any linear number of the rule language, as a mean over sequences.
 """
 
@@ -108,7 +108,7 @@ def share(
     ----------
     pattern : label pattern, where there is one task; or dict of task to pattern
     after : label pattern, or dict of task to pattern
-        What the token before must be labelled; the share is then one of neighbouring pairs.
+        What the token before must be labeled; the share is then one of neighboring pairs.
     given : token condition
         Count only tokens that meet it, and take the share of them: ``given=feature("suffix=ing")``.
     **tasks : label patterns by task
@@ -193,7 +193,7 @@ class ExpectationCompiler:
             each = np.bincount(np.repeat(np.arange(len(lengths)), lengths), counted, len(lengths))
             return self._made(node, counted.astype(np.uint16), None, None, (each, weight), low, high, share)
         if share.given is not None:
-            raise RuleError(f"{share!r}: given= goes with shares of tokens, not of neighbouring pairs.")
+            raise RuleError(f"{share!r}: given= goes with shares of tokens, not of neighboring pairs.")
         sources, targets = np.nonzero(np.outer(self._states(share.after), here))
         steps = np.maximum(lengths - 1, 0).astype(np.float64)
         node = np.zeros((1, len(here)))

@@ -1,4 +1,4 @@
-"""What all rules are made of, and the labelling that they judge."""
+"""What all rules are made of, and the labeling that they judge."""
 
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from rulefield.rules.tokens import TokenCondition
 
 
 class Expression:
-    """A statement that holds or fails for a labelling; logic combines any such statements.
+    """A statement that holds or fails for a labeling; logic combines any such statements.
 
     Subclasses are small frozen dataclasses. They say what they mean directly, from the definition, without any
     engine; compilation is elsewhere and is tested against this.
@@ -39,7 +39,7 @@ class Expression:
 
 
 @dataclass(frozen=True)
-class Labelling:
+class LabeledTokens:
     """Tokens with labels: the world that rules over sequences refer to."""
 
     tokens: Sequence[Any]
@@ -63,7 +63,7 @@ class Labelling:
 
     @cached_property
     def _read(self) -> dict[tuple[str, AnyPattern], list[int]]:
-        """What was asked before: many rules ask the same of one labelling."""
+        """What was asked before: many rules ask the same of one labeling."""
         return {}
 
     @property
@@ -100,7 +100,7 @@ class Labelling:
 
 
 @dataclass(frozen=True)
-class JointLabelling:
+class LabeledJointTokens:
     """Tokens with labels of several tasks: the world that rules of joint models refer to.
 
     A pattern that names no task is one of the only task in which it matches a label that occurs.
@@ -114,10 +114,10 @@ class JointLabelling:
         return len(self.tokens)
 
     @cached_property
-    def _tasks(self) -> dict[str, Labelling]:
-        return {task: Labelling(self.tokens, own, self.schemes[task]) for task, own in self.labels.items()}
+    def _tasks(self) -> dict[str, LabeledTokens]:
+        return {task: LabeledTokens(self.tokens, own, self.schemes[task]) for task, own in self.labels.items()}
 
-    def _task(self, pattern: AnyPattern) -> tuple[Labelling, AnyPattern]:
+    def _task(self, pattern: AnyPattern) -> tuple[LabeledTokens, AnyPattern]:
         """Labels of the task of a pattern of one task, and the pattern without the task's name."""
         (part,) = pattern.parts
         plain = part.within(None)

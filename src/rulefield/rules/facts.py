@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from rulefield.encode.schemes import OUTSIDE
 from rulefield.exceptions import RuleError
-from rulefield.rules.expression import Expression, Labelling
+from rulefield.rules.expression import Expression, LabeledTokens
 from rulefield.rules.patterns import AnyPattern, Patternish, as_pattern, written
 from rulefield.rules.rule import Rule
 from rulefield.rules.tokens import TokenCondition
@@ -45,7 +45,7 @@ class Present(OneLabel):
 
     name = "present"
 
-    def amount(self, world: Labelling) -> int:
+    def amount(self, world: LabeledTokens) -> int:
         """0, or 1 where no token has the label."""
         return int(not any(world.matching(self.pattern)))
 
@@ -56,7 +56,7 @@ class Absent(OneLabel):
 
     name = "absent"
 
-    def amount(self, world: Labelling) -> int:
+    def amount(self, world: LabeledTokens) -> int:
         """Segments (tokens) that have it."""
         return sum(world.instances(self.pattern, self.level))
 
@@ -67,7 +67,7 @@ class First(OneLabel):
 
     name = "first"
 
-    def amount(self, world: Labelling) -> int:
+    def amount(self, world: LabeledTokens) -> int:
         """0, or 1 where the first token has another label."""
         return int(not all(world.matching(self.pattern)[:1]))
 
@@ -78,7 +78,7 @@ class Last(OneLabel):
 
     name = "last"
 
-    def amount(self, world: Labelling) -> int:
+    def amount(self, world: LabeledTokens) -> int:
         """0, or 1 where the last token has another label."""
         return int(not all(world.matching(self.pattern)[-1:]))
 
@@ -103,7 +103,7 @@ class Before(TwoLabels):
 
     name = "before"
 
-    def amount(self, world: Labelling) -> int:
+    def amount(self, world: LabeledTokens) -> int:
         """Count the a's with a b before."""
         a, b = world.instances(self.a, self.level), world.instances(self.b, self.level)
         return sum(x for t, x in enumerate(a) if any(b[:t]))
@@ -115,7 +115,7 @@ class Eventually(TwoLabels):
 
     name = "eventually"
 
-    def amount(self, world: Labelling) -> int:
+    def amount(self, world: LabeledTokens) -> int:
         """Count the a's without one."""
         a, b = world.instances(self.a, self.level), world.instances(self.b, self.level)
         return sum(x for t, x in enumerate(a) if not any(b[t:]))
@@ -127,7 +127,7 @@ class FollowedBy(TwoLabels):
 
     name = "followed_by"
 
-    def amount(self, world: Labelling) -> int:
+    def amount(self, world: LabeledTokens) -> int:
         """Count the a's followed by something else."""
         if self.level == "token":
             ends = world.matching(self.a)[:-1]
@@ -143,7 +143,7 @@ class At(Expression):
 
     The label named by ``then`` (by default the last that is given) is the conclusion and the others are premises, so
     that ``at(c, prev=p, next=q)`` says: if the label before is p, then the label after is q. With ``require`` all
-    are conclusions. Tokens that lack a neighbour which is asked about do not count.
+    are conclusions. Tokens that lack a neighbor which is asked about do not count.
     """
 
     condition: TokenCondition
@@ -164,7 +164,7 @@ class At(Expression):
         given = ((-1, self.prev), (0, self.here), (1, self.next))
         return tuple((offset, pattern) for offset, pattern in given if pattern is not None)
 
-    def amount(self, world: Labelling) -> int:
+    def amount(self, world: LabeledTokens) -> int:
         """Count the tokens around which the labels are not as asked."""
         n, meets = len(world), world.meeting(self.condition)
         found = [(offset, world.matching(pattern)) for offset, pattern in self.asked]
@@ -230,7 +230,7 @@ class EachAtMostOnce(Expression):
         names = self.types or tuple(name for name in known if name != OUTSIDE and name not in self.but)
         return tuple(as_pattern(name) for name in names)
 
-    def amount(self, world: Labelling) -> int:
+    def amount(self, world: LabeledTokens) -> int:
         """Segments beyond the first of each type."""
         return sum(max(0, sum(world.starting(pattern)) - 1) for pattern in self.among(world.types))
 
@@ -251,7 +251,7 @@ def each_at_most_once(*types: str, but: Sequence[str] = ()) -> Rule:
 
     Notes
     -----
-    Seldom true of real data without exception: in labelled US addresses one row in fifty repeats a label. Better soft, with
+    Seldom true of real data without exception: in labeled US addresses one row in fifty repeats a label. Better soft, with
     a weight that is learned, than hard.
     """
     if types and but:

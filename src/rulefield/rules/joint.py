@@ -139,7 +139,7 @@ class Alphabet(PatternTables):
         if isinstance(pattern, JointPattern):
             return arriving_tally(self.starts(pattern), space)
         ((k, plain),) = self._parts(pattern)
-        return self._tasks[k].start_tally(plain, space).relabelled(self._label[k])
+        return self._tasks[k].start_tally(plain, space).relabeled(self._label[k])
 
 
 def _classes(tables: PatternTables, patterns: Sequence[Pattern]) -> tuple[np.ndarray, np.ndarray]:

@@ -114,7 +114,7 @@ class LabelTable:
 class CutLabels(LabelTable):
     """Labels of segments that have no scheme: label i where a segment begins (i < m), label m + i where it goes on.
 
-    So two neighbouring segments of one label stay two. Levels above the last name of a path are runs, as without cuts.
+    So two neighboring segments of one label stay two. Levels above the last name of a path are runs, as without cuts.
 
     Parameters
     ----------

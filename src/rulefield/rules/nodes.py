@@ -16,7 +16,7 @@ import numpy as np
 from rulefield.data.graphs import TypedGraph
 from rulefield.exceptions import RuleError
 from rulefield.rules import logic, numbers, parse
-from rulefield.rules.expression import Expression, Labelling
+from rulefield.rules.expression import Expression, LabeledTokens
 from rulefield.rules.rule import Rule, body_of
 
 
@@ -147,7 +147,7 @@ class OnPath(Expression):
     def amount(self, world: NodeLabels) -> int:
         """By how much the labels of the path break the rule."""
         labels = world.labels[self.type_name]
-        return int(self.body.amount(Labelling(self.numbers, [str(labels[k]) for k in self.numbers])))
+        return int(self.body.amount(LabeledTokens(self.numbers, [str(labels[k]) for k in self.numbers])))
 
 
 @dataclass(frozen=True)
@@ -157,7 +157,7 @@ class HowMany:
     part: Expression
 
     def value(self, world: NodeLabels) -> int:
-        """Count in a labelling, after grounding."""
+        """Count in a labeling, after grounding."""
         members = self.part.children if isinstance(self.part, logic.AllOf) else (self.part,)
         return sum(member.holds(world) for member in members)
 
@@ -434,6 +434,6 @@ def _check_number(graph: TypedGraph, type_name: str, number: int) -> None:
 
 
 def violation_on_graph(rule: Rule, graph: TypedGraph, labels: Mapping[str, Any]) -> int:
-    """By how much a labelling (labels by type) breaks a rule, from the definition."""
+    """By how much a labeling (labels by type) breaks a rule, from the definition."""
     world = NodeLabels(graph, labels)
     return sum(int(statement.amount(world)) for statement in ground(rule.body, graph))

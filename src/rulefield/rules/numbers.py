@@ -1,4 +1,4 @@
-"""Numbers that rules compare: tokens and segments of a labelling, counted, added and multiplied.
+"""Numbers that rules compare: tokens and segments of a labeling, counted, added and multiplied.
 
 Comparison operators between numbers give rules, so ``segments("title") <= 1`` is a rule.
 """
@@ -10,7 +10,7 @@ from typing import NoReturn
 import numpy as np
 
 from rulefield.exceptions import RuleError
-from rulefield.rules.expression import Expression, Labelling
+from rulefield.rules.expression import Expression, LabeledTokens
 from rulefield.rules.patterns import AnyPattern, Patternish, as_pattern, written
 from rulefield.rules.rule import Rule
 from rulefield.rules.tokens import TokenCondition
@@ -23,8 +23,8 @@ class Count:
     pattern: AnyPattern
     where: TokenCondition | None = None
 
-    def value(self, world: Labelling) -> int:
-        """Count in a labelling."""
+    def value(self, world: LabeledTokens) -> int:
+        """Count in a labeling."""
         found = np.array(world.matching(self.pattern), dtype=bool)
         if self.where is not None:
             found &= world.meeting(self.where)
@@ -42,8 +42,8 @@ class Segments:
 
     pattern: AnyPattern
 
-    def value(self, world: Labelling) -> int:
-        """Count in a labelling."""
+    def value(self, world: LabeledTokens) -> int:
+        """Count in a labeling."""
         return sum(world.starting(self.pattern))
 
     def __repr__(self) -> str:
@@ -75,8 +75,8 @@ class Number:
     def __reduce__(self) -> tuple[type, tuple[tuple[Term, ...], int]]:
         return Number, (self.terms, self.constant)
 
-    def value(self, world: Labelling) -> int:
-        """Value in a labelling."""
+    def value(self, world: LabeledTokens) -> int:
+        """Value in a labeling."""
         return self.constant + sum(factor * count.value(world) for factor, count in self.terms)
 
     def same(self, other: "Number") -> bool:
@@ -133,7 +133,7 @@ class Number:
         raise RuleError(f"rules use <=, >= and ==: for n != k write not_(n == k) (here {self!r}).")
 
     def __bool__(self) -> NoReturn:
-        raise RuleError(f"{self!r} has no value before there is a labelling; compare it, for example {self!r} >= 1.")
+        raise RuleError(f"{self!r} has no value before there is a labeling; compare it, for example {self!r} >= 1.")
 
     def __repr__(self) -> str:
         text = ""
@@ -158,7 +158,7 @@ class Comparison(Expression):
 
     is_comparison = True
 
-    def amount(self, world: Labelling) -> int:
+    def amount(self, world: LabeledTokens) -> int:
         """By how much the comparison fails: the excess, for ``==`` the absolute difference."""
         difference = self.left.value(world) - self.right.value(world)
         if self.sign == "==":

@@ -1,4 +1,4 @@
-"""What a discovered rule may say of a token: its class, its neighbours, its place, the labels beside it."""
+"""What a discovered rule may say of a token: its class, its neighbors, its place, the labels beside it."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ TOKEN_CLASSES: dict[str, TokenCondition] = {
     "a year": token_matches(r"^\(?(1[89]|20)\d\d[a-z]?\)?[.,;:]?$"),
     "something with a digit": token_matches(r"\d"),
     "an initial": token_matches(r"^[A-Z]\.?$"),
-    "capitalised": token_matches(r"^[A-Z][a-z]"),
+    "capitalized": token_matches(r"^[A-Z][a-z]"),
     "all capitals": token_matches(r"^[A-Z]{2,}$"),
     "in lower case": token_matches(r"^[a-z]+$"),
     "punctuation": token_matches(r"^\W+$"),
@@ -37,7 +37,7 @@ class Predicate:
     ----------
     words : str
     condition : TokenCondition or None
-        On the token (and its neighbours); None where the predicate is about a label.
+        On the token (and its neighbors); None where the predicate is about a label.
     place : {"prev", "next"} or None
         Beside the token, which label is spoken of.
     label : str or None

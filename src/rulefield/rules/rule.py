@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.exceptions import RuleError
-from rulefield.rules.expression import Expression, JointLabelling, Labelling
+from rulefield.rules.expression import Expression, LabeledJointTokens, LabeledTokens
 from rulefield.rules.labels import known_scheme
 
 LEARN = "learn"
@@ -19,12 +19,12 @@ OPEN = {
 """Weights that are not known yet, and what is said of a rule that has one."""
 HARD = float("inf")
 LARGEST_WEIGHT = 1e100
-"""What a labelling pays for many units of violation must stay finite."""
+"""What a labeling pays for many units of violation must stay finite."""
 
 
 @dataclass(frozen=True)
 class Rule:
-    """A statement about labellings that must hold (hard) or should (soft).
+    """A statement about labelings that must hold (hard) or should (soft).
 
     Users write rules with the functions of :mod:`rulefield.rules` and never need this class.
 
@@ -93,7 +93,7 @@ class Rule:
         labels: Sequence[str] | Mapping[str, Sequence[str]],
         scheme: str | Mapping[str, str | None] | None = "auto",
     ) -> int:
-        """By how much a labelling breaks the rule, from the definition; needs no model.
+        """By how much a labeling breaks the rule, from the definition; needs no model.
 
         The scheme is guessed from the labels unless it is given; None means none. Labels of several tasks are a dict
         of task to labels, and may have one scheme for each.
@@ -101,10 +101,10 @@ class Rule:
         if isinstance(labels, Mapping):
             given = scheme if isinstance(scheme, Mapping) else dict.fromkeys(labels, scheme)
             schemes = {task: known_scheme(given.get(task), own) for task, own in labels.items()}
-            return int(self.body.amount(JointLabelling(tokens, labels, schemes)))
+            return int(self.body.amount(LabeledJointTokens(tokens, labels, schemes)))
         if isinstance(scheme, Mapping):
             raise RuleError("schemes by task go with labels by task; give one scheme, or a dict of labels.")
-        return int(self.body.amount(Labelling(tokens, labels, known_scheme(scheme, labels))))
+        return int(self.body.amount(LabeledTokens(tokens, labels, known_scheme(scheme, labels))))
 
     def cost(self, amount: float) -> float:
         """Return what an amount of violation costs."""
@@ -125,7 +125,7 @@ class Rule:
 
     def __bool__(self) -> bool:
         raise RuleError(
-            "a rule is neither true nor false before there is a labelling: for 'and' write all_of(a, b), for 'or' "
+            "a rule is neither true nor false before there is a labeling: for 'and' write all_of(a, b), for 'or' "
             "any_of(a, b), for 'not' not_(a), and for 1 <= n <= 3 write all_of(n >= 1, n <= 3)."
         )
 

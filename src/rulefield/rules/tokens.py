@@ -22,7 +22,7 @@ class TokenCondition:
 
     @property
     def is_local(self) -> bool:
-        """Whether it looks at the token alone, not at its neighbours or its place."""
+        """Whether it looks at the token alone, not at its neighbors or its place."""
         return True
 
     def __call__(self, token: Any) -> bool:
@@ -160,11 +160,11 @@ class Neighbor(TokenCondition):
 
     @property
     def is_local(self) -> bool:
-        """It looks at a neighbour, or at the place."""
+        """It looks at a neighbor, or at the place."""
         return False
 
     def over(self, tokens: Sequence[Any]) -> np.ndarray:
-        """Which tokens have such a neighbour (are first, are last)."""
+        """Which tokens have such a neighbor (are first, are last)."""
         n = len(tokens)
         if self.condition is None:
             return np.arange(n) == (0 if self.offset < 0 else n - 1)

@@ -147,7 +147,7 @@ def test_boxes_inside_boxes_are_relations():
 
 
 @pytest.mark.parametrize("seed", range(10))
-def test_only_neighbours_see_no_other_box_and_no_separator(seed):
+def test_only_neighbors_see_no_other_box_and_no_separator(seed):
     """Counted over all lines of sight, on pages of boxes and rulings at random places."""
     rng = np.random.default_rng(seed)
     corner = rng.integers(0, 300, (25, 2))

@@ -1,13 +1,17 @@
-"""Files of pages: every form is read, labelled, written and read again; bad ones are refused in a sentence."""
+"""Files of pages: every form is read, labeled, written and read again; bad ones are refused in a sentence."""
 
 import dataclasses
 import io
 import json
 import re
+import sys
+import time
+import zlib
 
 import pytest
 
 import rulefield as rf
+from rulefield.encode.documents import pdf
 from rulefield.encode.documents.boxes import unique_names
 from rulefield.encode.documents.files import is_page_file, read_pages, write_pages
 from rulefield.exceptions import InputError
@@ -38,7 +42,7 @@ FORMS = {"page.xml": PAGE_XML, "alto.xml": ALTO, "scan.hocr": HOCR}
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_xml_is_read_labelled_and_read_again(name, tmp_path):
+def test_xml_is_read_labeled_and_read_again(name, tmp_path):
     path = tmp_path / name
     path.write_text(FORMS[name])
     assert is_page_file(str(path))
@@ -131,13 +135,14 @@ def test_json_is_read_and_written(tmp_path):
         assert isinstance(json.loads((tmp_path / "out.json").read_text()), type(json.loads(text)))
 
 
-def test_pdf_lines_and_rulings_are_read(tmp_path):
-    content = b"BT /F1 12 Tf 20 150 Td (First line) Tj 0 -40 Td (Second) Tj ET 0 130 m 200 130 l S"
+def pdf_of(content):
+    """A PDF of one page, 200 points wide and high; its content is packed."""
+    content = zlib.compress(content, 9)
     parts = [
         b"<< /Type /Catalog /Pages 2 0 R >>",
         b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
         b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 200 200] /Contents 4 0 R /Resources << /Font << /F1 5 0 R >> >> >>",
-        b"<< /Length %d >> stream\n" % len(content) + content + b"\nendstream",
+        b"<< /Length %d /Filter /FlateDecode >> stream\n" % len(content) + content + b"\nendstream",
         b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
     ]
     file, places = io.BytesIO(), []
@@ -148,8 +153,12 @@ def test_pdf_lines_and_rulings_are_read(tmp_path):
     start = file.tell()
     file.write(b"xref\n0 6\n0000000000 65535 f \n" + b"".join(b"%010d 00000 n \n" % at for at in places))
     file.write(b"trailer << /Size 6 /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF" % start)
+    return file.getvalue()
+
+
+def test_pdf_lines_and_rulings_are_read(tmp_path):
     path = tmp_path / "a.pdf"
-    path.write_bytes(file.getvalue())
+    path.write_bytes(pdf_of(b"BT /F1 12 Tf 20 150 Td (First line) Tj 0 -40 Td (Second) Tj ET 0 130 m 200 130 l S"))
     (page,) = read_pages(path)
     assert page.texts == ("First line", "Second")
     assert len(page.separators) == 1
@@ -157,6 +166,32 @@ def test_pdf_lines_and_rulings_are_read(tmp_path):
     path.write_bytes(b"%PDF-1.4 nonsense")
     with pytest.raises(InputError, match="not a PDF|no page"):
         read_pages(path) or pytest.fail("read")
+
+
+LETTERS = b"BT /F1 12 Tf " + b"1 0 0 1 9 9 Tm (abc) Tj " * 50 + b"ET"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no limits of processes")
+@pytest.mark.parametrize(
+    ("content", "limit", "most", "told"),
+    [
+        (b"\0" * 40_000_000, None, 0, "unpacks to more than 100 times its size"),
+        (LETTERS, "MOST_OBJECTS", 100, "more than 100 letters and lines"),
+        (b"\0" * 16_000_000, "PAGE_SECONDS", 0, "takes more than"),
+        (LETTERS * 300, "MOST_MEGABYTES", 80, "80 MB"),
+        (LETTERS, "MOST_BYTES", 100, "more than 100 bytes"),
+    ],
+    ids=["bomb", "letters", "time", "memory", "size"],
+)
+def test_a_pdf_has_limits(tmp_path, monkeypatch, content, limit, most, told):
+    path = tmp_path / "a.pdf"
+    path.write_bytes(pdf_of(content))
+    if limit is not None:
+        monkeypatch.setattr(pdf, limit, most)
+    begun = time.monotonic()
+    with pytest.raises(InputError, match=told):
+        read_pages(path)
+    assert time.monotonic() - begun < 15
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ LEARNERS = [{}, {"solver": "sgd"}, {"algorithm": "perceptron"}, {"algorithm": "s
 
 
 def toy(n=40, seed=0):
-    """Sentences whose labels follow from words and neighbours: names, years, and the rest."""
+    """Sentences whose labels follow from words and neighbors: names, years, and the rest."""
     rng = np.random.default_rng(seed)
     first, last, other = ["Ada", "Alan", "Emmy", "Kurt"], ["Turing", "Noether", "Goedel"], ["in", "the", "of", "by"]
     X, y = [], []
@@ -148,13 +148,13 @@ def test_same_seed_same_model(data, learner):
 # --- meaning --------------------------------------------------------------------------------------
 
 
-def labellings(crf, n):
+def labelings(crf, n):
     return [list(p) for p in product(crf.classes_, repeat=n)]
 
 
 def test_marginals_kbest_and_likelihood_agree_with_enumeration(fitted):
     x = features(["Kurt", "Turing", "1931"])
-    every = labellings(fitted, 3)
+    every = labelings(fitted, 3)
     p = np.exp([fitted.log_likelihood([x], [y])[0] for y in every])
     assert_allclose(p.sum(), 1.0)
     marginals = fitted.predict_marginals([x])[0]
@@ -171,7 +171,7 @@ def test_known_labels_are_kept_and_condition_the_rest(fitted):
     x = features(["Kurt", "Turing", "1931"])
     known = [[None, {"O", "B-year"}, None]]
     labels = fitted.predict([x], known=known)[0]
-    possible = [y for y in labellings(fitted, 3) if y[1] in ("O", "B-year")]
+    possible = [y for y in labelings(fitted, 3) if y[1] in ("O", "B-year")]
     scores = [fitted.log_likelihood([x], [y])[0] for y in possible]
     assert labels == possible[int(np.argmax(scores))]
     assert fitted.predict_marginals([x], known=known)[0][1]["B-name"] == 0
@@ -346,7 +346,7 @@ def test_unfitted_and_unknown_labels_and_other_forms(fitted):
         ChainCRF().predict([[["a"]]])
     with pytest.raises(LabelError, match=r"B-nam.*did you mean 'B-name'"):
         fitted.predict([[{"w": "a"}]], known=[["B-nam"]])
-    with pytest.raises(InfeasibleError, match="sequence 0 has no possible labelling"):
+    with pytest.raises(InfeasibleError, match="sequence 0 has no possible labeling"):
         fitted.predict([[{"w": "a"}]], known=[["I-name"]])
     with pytest.raises(InputError, match="trained on named features"):
         fitted.predict(Sequences(np.zeros((1, 2)), [1]))

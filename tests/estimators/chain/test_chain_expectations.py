@@ -19,7 +19,7 @@ FEATURES = rf.TokenFeatures(affixes=0, window=0, bigrams=False)
 
 
 def corpus(n=60, seed=0):
-    """Sentences in which capitalised words are names, of one or two words."""
+    """Sentences in which capitalized words are names, of one or two words."""
     rng = np.random.default_rng(seed)
     X, y = [], []
     for _ in range(n):
@@ -83,7 +83,7 @@ def test_the_report_tells_q_and_model_and_what_binds(fitted):
     assert_allclose(report.predicted, np.mean([label != "O" for row in fitted.predict(X) for label in row]))
     assert report.binds == (report.multiplier != 0)
     objective = [record.objective for record in fitted.log_]
-    assert (np.diff(objective) < 1e-6 * np.abs(objective[1:])).all(), "what is minimised never rises"
+    assert (np.diff(objective) < 1e-6 * np.abs(objective[1:])).all(), "what is minimized never rises"
     free = chain(expectations=[share("O").between(0, 1)]).fit(X, SEEN).expectations_[0]
     assert not free.binds
 

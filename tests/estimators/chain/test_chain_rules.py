@@ -1,4 +1,4 @@
-"""ChainCRF under rules, against all labellings."""
+"""ChainCRF under rules, against all labelings."""
 
 from itertools import product
 
@@ -29,7 +29,7 @@ def crf():
 
 
 def enumerated(crf, x, rules):
-    """Every labelling that obeys the hard rules, and its log-score minus what soft rules cost."""
+    """Every labeling that obeys the hard rules, and its log-score minus what soft rules cost."""
     paths = [list(p) for p in product(crf.classes_, repeat=len(x))]
     worth = []
     for path in paths:
@@ -86,7 +86,7 @@ def test_contradictions_are_named_or_relaxed(crf):
     for method in (crf.predict, crf.predict_marginals, crf.predict_kbest, crf.sample):
         with pytest.raises(InfeasibleError, match=r"sequence 0 \(0 tokens\): .*two A"):
             method([[]], rules=rules)
-        method([[]], rules=rules[1:])  # obeyed by a labelling of nothing
+        method([[]], rules=rules[1:])  # obeyed by a labeling of nothing
     crf.on_infeasible = "relax"
     try:
         answer = crf.decode([["a", "b"]], rules=rules)[0]

@@ -9,7 +9,7 @@ from rulefield import rules as r
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError
-from rulefield.inference.chain.exact import forward_backward, kbest, viterbi
+from rulefield.inference.sequences.exact import forward_backward, kbest, viterbi
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.perceptron import AveragedPerceptron
 from rulefield.learning.chain.stochastic import StochasticLikelihood

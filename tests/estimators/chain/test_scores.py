@@ -1,4 +1,4 @@
-"""Scores from elsewhere under rules, against all labellings."""
+"""Scores from elsewhere under rules, against all labelings."""
 
 from itertools import product
 
@@ -67,7 +67,7 @@ def test_what_is_wrong_is_told():
         rf.decode_scores([np.full((2, 4), np.nan)], LABELS)
     with pytest.raises(InputError, match="one list per array"):
         rf.decode_scores([np.zeros((2, 4))], LABELS, tokens=[["a"]])
-    with pytest.raises(InputError, match="transitions must be finite"):
+    with pytest.raises(InputError, match=r"transitions must have shape \(4, 4\)"):
         rf.decode_scores([np.zeros((2, 4))], LABELS, transitions=np.zeros((2, 2)))
     assert rf.decode_scores([], LABELS) == []
     assert rf.decode_scores([np.zeros((0, 4))], LABELS)[0].labels == []

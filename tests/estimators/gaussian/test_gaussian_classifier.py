@@ -81,8 +81,8 @@ def test_learning_finds_a_drawn_field():
     np.testing.assert_allclose(field.predictor_weights_, [0.7, 0.5], atol=0.05)
     assert field.graph_weights_["graph 0"] > 1.0
     a = np.eye(6) + field.graph_weights_["graph 0"] * (np.diag(RING.sum(1)) - RING) / 2
-    neighbours = field.variance_ * np.linalg.inv(a)[0, 1]
-    assert neighbours == pytest.approx(np.linalg.inv(3 * np.eye(6) - RING)[0, 1], rel=0.3)
+    neighbors = field.variance_ * np.linalg.inv(a)[0, 1]
+    assert neighbors == pytest.approx(np.linalg.inv(3 * np.eye(6) - RING)[0, 1], rel=0.3)
 
 
 def test_a_useless_graph_gets_exactly_zero():

@@ -20,7 +20,8 @@ from rulefield.data.sequences import Sequences
 from rulefield.encode.graph_builders import chain, grid
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.graph.estimator import GraphCRF
-from rulefield.exceptions import InfeasibleError, InputError, LabelError, RuleError
+from rulefield.exceptions import InfeasibleError, InputError, LabelError, ModelFileError, RuleError
+from rulefield.persistence import load_model, model_to_bytes
 from rulefield.rules.nodes import for_each, node, nodes, related
 
 NAMES = {"a": np.array(["x", "y", "z"]), "b": np.array(["no", "yes"])}
@@ -53,9 +54,9 @@ def test_learns_names_of_each_type(fitted, data):
 
 
 def test_decode_proves_its_answer(fitted, data):
-    for labelling in fitted.decode(data[0][:5]):
-        assert labelling.status == "optimal"
-        assert labelling.gap <= 1e-6 * max(1, abs(labelling.objective))
+    for labeling in fitted.decode(data[0][:5]):
+        assert labeling.status == "optimal"
+        assert labeling.gap <= 1e-6 * max(1, abs(labeling.objective))
 
 
 def test_clone_pickle_and_file_keep_the_model(fitted, data, tmp_path):
@@ -101,6 +102,18 @@ def test_a_file_keeps_every_parameter_and_attribute(data):
     for name, value in vars(crf).items():
         if name.endswith("_") and name != "model_":
             np.testing.assert_equal(getattr(again, name), value, err_msg=name)
+
+
+def test_a_file_of_plain_labels_has_one_type_of_nodes(data):
+    crf = GraphCRF(max_iter=2).fit(*data)
+    kind, arrays, metadata = load_model(crf.to_bytes())
+    metadata["attributes"]["_plain_labels"] = True
+    with pytest.raises(ModelFileError, match="plain labels for several types"):
+        rf.load(model_to_bytes(kind, arrays, metadata))
+    metadata["attributes"]["_plain_labels"] = False
+    metadata["model"]["classes"][0][1][0] = float("nan")
+    with pytest.raises(ModelFileError, match="do not fit together"):
+        rf.load(model_to_bytes(kind, arrays, metadata))
 
 
 def test_stopping_at_the_limit_is_told(data):
@@ -149,13 +162,13 @@ def test_rules_are_obeyed_and_reported(fitted, data):
         mates = graph.relations["mates"][2][:, 1]
         assert (labels["a"][mates] == "z").all()
     soft = r.all_of(nodes("a").is_("z")).soft(1e-9).named("all z")
-    broken = [b.rule for labelling in fitted.decode(graphs, rules=[soft]) for b in labelling.broken]
+    broken = [b.rule for labeling in fitted.decode(graphs, rules=[soft]) for b in labeling.broken]
     assert broken
     assert set(broken) == {"all z"}
 
 
 def enumerated_marginals(crf, graph, rules, known=None):
-    """Marginals by the definition: the weight of a labelling is exp(score - cost), as decode tells it."""
+    """Marginals by the definition: the weight of a labeling is exp(score - cost), as decode tells it."""
     sizes = {t: (n, len(crf.classes_[t])) for t, n in graph.n_nodes.items()}
     every = [
         dict(zip(sizes, parts))
@@ -213,11 +226,11 @@ def test_contradictions_are_named_or_relaxed(fitted, data):
         fitted.predict([graph], rules=rules)
     assert error.value.rules == ("first", "second")
     relaxed = deepcopy(fitted).set_params(on_infeasible="relax")
-    (labelling,) = relaxed.decode([graph], rules=rules)
-    assert [b.rule for b in labelling.broken] in (["first"], ["second"])
+    (labeling,) = relaxed.decode([graph], rules=rules)
+    assert [b.rule for b in labeling.broken] in (["first"], ["second"])
 
 
-def test_latent_type_is_learned_from_its_neighbours():
+def test_latent_type_is_learned_from_its_neighbors():
     rng = np.random.default_rng(0)
     graphs, labels = [], []
     for _ in range(30):
@@ -233,7 +246,7 @@ def test_latent_type_is_learned_from_its_neighbours():
 
 
 def hidden_states(rng, n=40):
-    """Nodes labelled 0 or 1; label 1 has two forms, far apart on both sides of label 0: no linear model tells it."""
+    """Nodes labeled 0 or 1; label 1 has two forms, far apart on both sides of label 0: no linear model tells it."""
     graphs, labels = [], []
     for _ in range(n):
         y = rng.integers(2, size=6)

@@ -1,5 +1,6 @@
 """Classifiers inside GraphCRF: cross-fitted by graph, kept in files or asked for, better where scores are not linear."""
 
+import json
 import warnings
 
 import numpy as np
@@ -13,6 +14,7 @@ import rulefield as rf
 from rulefield.encode.graph_builders import chain
 from rulefield.estimators.graph.predictors import GraphPredictors
 from rulefield.exceptions import InputError, ModelFileError
+from rulefield.persistence import load_model, model_to_bytes
 
 
 def sizes(n=30, seed=0):
@@ -72,7 +74,7 @@ def test_no_graph_is_scored_by_a_predictor_that_saw_its_group():
     assert not np.allclose(fitted(X)[0].nodes["token"][:, -2:], 0.0)  # refitted on everything
 
 
-def test_neighbours_and_scores_alone():
+def test_neighbors_and_scores_alone():
     X, y = sizes(8)
     views = GraphPredictors([LogisticRegression()], neighbors=["mean", "max"], beside=False)
     crf = rf.GraphCRF(predictors=views).fit(X, y)
@@ -100,6 +102,19 @@ def test_files_hold_linear_predictors_and_ask_for_others(tmp_path):
         rf.load(tmp_path / "near.rf")
     again = rf.load(tmp_path / "near.rf", predictors=near.predictors_)
     np.testing.assert_array_equal(np.stack(again.predict(X)), np.stack(near.predict(X)))
+
+
+@pytest.mark.parametrize("penalty", [[["l2"]], "no such", 3])
+def test_parameters_of_saved_predictors_are_checked(penalty):
+    X, y = sizes(10)
+    kind, arrays, metadata = load_model(
+        rf.GraphCRF(predictors={"token": [LogisticRegression()]}).fit(X, y).to_bytes()
+    )
+    text = json.dumps(metadata)
+    assert '"fit_intercept": true' in text
+    metadata = json.loads(text.replace('"fit_intercept": true', f'"fit_intercept": {json.dumps(penalty)}'))
+    with pytest.raises(ModelFileError, match="wrong parameters"):
+        rf.load(model_to_bytes(kind, arrays, metadata))
 
 
 @pytest.mark.parametrize(

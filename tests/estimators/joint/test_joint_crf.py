@@ -82,7 +82,7 @@ def test_expectations_hold_under_q(learning):
     assert abs(share_of[0] - truth) < abs(share_of[1] - truth), "without it everything becomes an entity"
 
 
-def test_generalised_expectation_pulls_the_model_itself():
+def test_generalized_expectation_pulls_the_model_itself():
     X, y = corpus(30)
     half = [{"pos": row["pos"]} if i < 3 else {"pos": [None] * len(row["pos"])} for i, row in enumerate(y)]
     wanted = [share(pos="VERB", given=token_matches("^(runs|sees)$")).between(0.95, 1.0)]

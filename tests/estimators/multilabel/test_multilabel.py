@@ -29,14 +29,14 @@ def test_one_label_is_logistic_regression(data):
     X, Y = data
     ours = MultiLabelCRF(l2=2.0, tol=1e-12, max_iter=500).fit(X, Y[:, 0]).predict_proba(X)
     scaled = (X - X.mean(axis=0)) / X.std(axis=0)
-    # two weight vectors of size w/2 cost half of one of size w; our intercept is penalised, so it is a column here
+    # two weight vectors of size w/2 cost half of one of size w; our intercept is penalized, so it is a column here
     peer = LogisticRegression(C=1.0, fit_intercept=False, tol=1e-10, max_iter=1000)
     peer.fit(np.hstack([scaled, np.ones((len(X), 1))]), Y[:, 0])
     assert_allclose(ours, peer.predict_proba(np.hstack([scaled, np.ones((len(X), 1))])), atol=1e-4)
 
 
 @pytest.mark.parametrize("structure", ["none", "tree", "full", [[0, 1], [2, 3]]])
-def test_prediction_is_the_best_joint_labelling(data, structure):
+def test_prediction_is_the_best_joint_labeling(data, structure):
     X, Y = data
     crf = MultiLabelCRF(structure=structure).fit(X, Y)
     scaled = np.hstack([(X[:3] - X.mean(axis=0)) / X.std(axis=0), np.ones((3, 1))])

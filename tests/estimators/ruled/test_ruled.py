@@ -26,8 +26,8 @@ from rulefield.estimators.ruled.prices import measured
 from rulefield.estimators.ruled.two_stage import TauChoice
 from rulefield.estimators.ruled.weighing import FoldGains, _vetoed
 from rulefield.exceptions import InfeasibleError, InputError, RuleError
-from rulefield.inference.chain.exact import log_partition
-from rulefield.inference.chain.two_stage import decode_two_stage
+from rulefield.inference.sequences.exact import log_partition
+from rulefield.inference.sequences.two_stage import decode_two_stage
 from rulefield.learning.rule_weights.learners import Example, costs_of
 from rulefield.learning.rule_weights.lists import Lists
 from rulefield.metrics import span_f1, token_accuracy
@@ -180,7 +180,7 @@ def test_auto_prices_are_residual_and_wrong_rules_are_not_obeyed(crf, data, tmp_
     own = ruled.rules_[0].weight
     with pytest.warns(UserWarning, match="not obeyed"):
         held = RuledCRF(crf, cv="prefit", rules=rules, algorithm="likelihood", l2=1e6).fit(data[2], data[3])
-    assert held.rules_[0].weight == pytest.approx(own, abs=1e-3), "regularised toward the price"
+    assert held.rules_[0].weight == pytest.approx(own, abs=1e-3), "regularized toward the price"
     with pytest.warns(UserWarning, match="not obeyed"):
         moved = RuledCRF(crf, cv="prefit", rules=rules, algorithm="likelihood").fit(data[2], data[3])
     assert moved.vetoed_ == (moved.rules_[0].weight == own), "a veto gives the price back"
@@ -420,13 +420,13 @@ def test_the_second_stage_of_lists_is_that_of_the_engine(seed):
     ]
     every = measured(rules, rows, ["a", "b", "c"], None)
     lists = Lists.best(rows, 27)
-    costs = costs_of(every.units(lists.labellings, lists.owner), np.array([0.7, 1.3, np.inf]))
+    costs = costs_of(every.units(lists.labelings, lists.owner), np.array([0.7, 1.3, np.inf]))
     choice = TauChoice(lists, costs, (1.0, 0.9, 0.5, 0.0))
     for k, tau in enumerate(choice.taus):
         for i, row in enumerate(rows):
             problem = ChainProblem(row.potentials, every.compiler(row.tokens))
             answer = decode_two_stage(problem, tau=float(tau), log_partition=log_partition(row.potentials))
-            assert lists.labellings[choice._places[k][i]].tolist() == answer.labels.tolist()
+            assert lists.labelings[choice._places[k][i]].tolist() == answer.labels.tolist()
     right = choice._right.sum(axis=1)
     best = choice._right[int(np.argmax(right))]
     chosen = choice.best()

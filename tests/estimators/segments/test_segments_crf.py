@@ -215,7 +215,7 @@ def test_marginals_are_probabilities_and_agree_with_samples_of_the_likelihood(fi
         crf.predict_marginals(X, output="list")
 
 
-def test_likelihoods_of_all_labellings_sum_to_one():
+def test_likelihoods_of_all_labelings_sum_to_one():
     X, y = [[["a"], ["b"], ["a"]], [["b"], ["b"]]], [["x", "y", "y"], ["y", "x"]]
     crf = SegmentCRF(max_length=3).fit(X, y)
     every = [[p, q, r] for p in "xy" for q in "xy" for r in "xy"]

@@ -13,11 +13,11 @@ from rulefield import SegmentCRF
 from rulefield import rules as r
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.exceptions import InfeasibleError, InputError, LabelError, RuleError
-from rulefield.rules.expression import Labelling
+from rulefield.rules.expression import LabeledTokens
 
 
 def corpus(scheme, n=30, seed=0):
-    """Random words, labelled with some reason: every word leans to a type."""
+    """Random words, labeled with some reason: every word leans to a type."""
     rng = np.random.default_rng(seed)
     lean = {"p": "a", "q": "b", ",": "O"}
     X, y = [], []
@@ -43,7 +43,7 @@ model = cache(fit)
 
 
 def listed(crf, tokens, rules):
-    """Every labelling of the tokens, with its log-probability less what the rules cost: the definition."""
+    """Every labeling of the tokens, with its log-probability less what the rules cost: the definition."""
     words = ["O", "B-a", "I-a", "B-b", "I-b"] if crf.scheme else ["O", "a", "b"]
     allowed, begin, end = allowed_transitions(words, crf.scheme)
     ways = [
@@ -54,7 +54,7 @@ def listed(crf, tokens, rules):
     named = [[words[i] for i in y] for y in ways]
     worth = crf.log_likelihood([tokens] * len(named), named)
     for k, labels in enumerate(named):
-        world = Labelling(tokens, labels, crf.scheme)
+        world = LabeledTokens(tokens, labels, crf.scheme)
         worth[k] -= sum(rule.cost(rule.body.amount(world)) for rule in rules)
     return named, worth
 

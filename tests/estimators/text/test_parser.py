@@ -188,6 +188,41 @@ def test_columns_in_columns_out(parser, library):
     assert plain[label][0] == parser.parse(TEXTS[0]).fields[label]
 
 
+def test_fields_stand_beside_their_texts_in_pandas(parser):
+    import pandas as pd
+
+    frame = pd.DataFrame({"address": TEXTS[:12], "n": range(12)}, index=[f"row {i}" for i in range(12)])
+    some = frame[frame.n % 3 == 1]
+    joined = some.join(parser.parse_column(some["address"]))
+    assert list(joined.index) == list(some.index)
+    label = next(label for label in parser.labels_ if joined[label].notna().any())
+    for text, field in zip(joined["address"], joined[label]):
+        expected = parser.parse(text).fields.get(label)
+        assert field == (" ".join(expected) if isinstance(expected, list) else expected) or pd.isna(field)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_a_whole_frame_is_refused(parser, library):
+    module = import_module(library)
+    frame = (module.table if library == "pyarrow" else module.DataFrame)({"address": TEXTS[:2], "n": [1, 2]})
+    with pytest.raises(InputError, match="got a whole frame with the columns 'address', 'n': choose one"):
+        parser.parse_column(frame)
+    with pytest.raises(InputError, match="got a dict of columns"):
+        parser.parse_column({"address": TEXTS[:2]})
+
+
+def test_missing_and_empty_texts_are_rows_without_a_probability(parser):
+    import pandas as pd
+
+    for missing in (None, float("nan"), pd.NA, "", "  "):
+        column = pd.Series([TEXTS[0], missing, TEXTS[1]], index=[7, 3, 5], dtype="object")
+        frame = parser.parse_column(column)
+        assert list(frame.index) == [7, 3, 5]
+        assert frame["probability"].isna().tolist() == [False, True, False]
+        assert frame.loc[3, parser.labels_].isna().all()
+    assert parser.parse("").probability is None
+
+
 def test_other_models_inside():
     ruled = rf.TextParser(model=rf.RuledCRF(rf.ChainCRF(scheme="BIO"), rules="propose", cv=2), tokenizer="whitespace")
     parse = ruled.fit(TEXTS[:40], SPANS[:40]).parse(TEXTS[0])

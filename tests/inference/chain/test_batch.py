@@ -1,12 +1,12 @@
-"""Many chains at once: what the batch proves is what each chain's own decoding gives, and the best of all labellings."""
+"""Many chains at once: what the batch proves is what each chain's own decoding gives, and the best of all labelings."""
 
 import numpy as np
 import pytest
 
 from rulefield import rules as r
-from rulefield.inference.chain.batch import decode_batch
-from rulefield.inference.chain.decode import decode, decode_many
-from rulefield.inference.result import Status
+from rulefield.inference.flatten import flatten
+from rulefield.inference.sequences.batch import Chains, settle
+from rulefield.inference.sequences.decode import decode
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -18,6 +18,22 @@ RULES = [
     [r.at(r.token_equals(","), prev="a", next="b", require=True).soft(1.0), r.count("c") >= 2],
     [r.before("a", "b"), r.before("a", "c"), (r.count("c") <= 2).soft(0.5, per="once")],
 ]
+
+
+def decode_batch(problems):
+    """Decode chains of as many labels as far as the first levels prove the answer; None for the others."""
+    given = [problem.potentials for problem in problems]
+    stacks = [p.pairwise_stack for p in given]
+    ends = np.cumsum([len(stack) for stack in stacks])
+    steps = np.stack([ends - [len(stack) for stack in stacks], ends], axis=1)
+    offsets = np.concatenate([[0], np.cumsum([p.n_steps for p in given])])
+    chains = Chains(np.concatenate([p.unary for p in given]), np.concatenate(stacks), offsets, steps)
+    rules = [flatten(problem.rules, 3) for problem in problems]
+    answers = [None] * len(problems)
+    for part in settle(chains, rules, np.arange(len(problems))):
+        for i, result in part.results().items():
+            answers[i] = result
+    return answers
 
 
 @pytest.fixture(scope="module")
@@ -58,21 +74,3 @@ def test_what_is_infeasible_or_has_no_token_is_left_open(problems):
     wrong = ChainProblem(ChainPotentials(np.full((2, 3), np.nan), np.zeros((3, 3))), ())
     answers = decode_batch([empty, impossible, problems[0], wrong])
     assert [answer is None for answer in answers] == [True, True, False, True]
-
-
-def test_a_matrix_and_its_transpose_are_two():
-    rng = np.random.default_rng(1)
-    steps, rules = 3.0 * rng.normal(size=(3, 3)), r.compile_rules([r.count("a") <= 2], LABELS, None, 5)
-    for unary in rng.normal(size=(20, 5, 3)):
-        pair = [ChainProblem(ChainPotentials(unary, matrix), rules) for matrix in (steps, steps.T)]
-        for problem, answer in zip(pair, decode_many(pair)):
-            assert answer.objective == pytest.approx(decode(problem, "enumerate").objective, abs=1e-9)
-
-
-def test_many_chains_on_threads_are_decoded_as_one_by_one(problems):
-    alone = [decode(problem) for problem in problems]
-    for n_jobs in (1, 2):
-        together = decode_many(problems, n_jobs=n_jobs)
-        assert [x.labels.tolist() for x in together] == [x.labels.tolist() for x in alone]
-        assert [x.objective for x in together] == [x.objective for x in alone]
-    assert {x.status for x in alone} == {Status.optimal, Status.infeasible}

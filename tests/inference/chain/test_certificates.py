@@ -1,6 +1,6 @@
 """No false certificate: every chain engine against enumeration, at all scales, offsets and limits.
 
-Enumeration is compiled (the checker judges every labelling); ``test_check.py`` holds the checker against the definition.
+Enumeration is compiled (the checker judges every labeling); ``test_check.py`` holds the checker against the definition.
 """
 
 from dataclasses import replace
@@ -10,12 +10,12 @@ import pytest
 
 from oracles.compiled import random_problem
 from rulefield import rules as r
-from rulefield.inference.chain.conflict import decode_relaxed, is_hard
-from rulefield.inference.chain.decode import ENGINES, decode
-from rulefield.inference.chain.enumerate import judge_every, labellings
-from rulefield.inference.chain.sums import constrained_kbest, constrained_log_partition, constrained_marginals
-from rulefield.inference.chain.two_stage import decode_two_stage
 from rulefield.inference.result import Status
+from rulefield.inference.sequences.conflict import decode_relaxed, is_hard
+from rulefield.inference.sequences.decode import ENGINES, decode
+from rulefield.inference.sequences.enumerate import judge_every, labelings
+from rulefield.inference.sequences.sums import constrained_kbest, constrained_log_partition, constrained_marginals
+from rulefield.inference.sequences.two_stage import decode_two_stage
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -26,7 +26,7 @@ WEIGHTS = (1e-9, 1e-3, 1.0, 1e3, 1e6)
 LIMITS = (0, 1, 3)
 STATES = [name for name, engine in ENGINES.items() if engine.exact and "automaton" in engine.reads]
 INEXACT = [name for name, engine in ENGINES.items() if not engine.exact]
-PROGRAMMES = [name for name, engine in ENGINES.items() if engine.exact and "automaton" not in engine.reads]
+PROGRAMS = [name for name, engine in ENGINES.items() if engine.exact and "automaton" not in engine.reads]
 
 
 def moved(problem, offset=0.0, scale=1.0, weight=1.0):
@@ -108,8 +108,8 @@ def test_inexact_engines_keep_their_word_at_every_scale(engine):
         check(problem, decode(problem, engine))
 
 
-@pytest.mark.parametrize("engine", PROGRAMMES)
-def test_integer_programmes_keep_their_word_at_every_scale(engine):
+@pytest.mark.parametrize("engine", PROGRAMS)
+def test_integer_programs_keep_their_word_at_every_scale(engine):
     for seed in range(60):
         problem = wild_problem(20_000 + seed, 4, 3, 3)
         check(problem, decode(problem, engine))
@@ -128,7 +128,7 @@ def test_sums_and_kbest_at_every_offset():
         rng = np.random.default_rng(40_000 + seed)
         offset = float(rng.choice(OFFSETS))
         problem = moved(random_problem(rng, 5, 3, 4), offset, float(rng.choice((1e-3, 1.0))))
-        values, paths = objectives(problem), labellings(problem.potentials)
+        values, paths = objectives(problem), labelings(problem.potentials)
         total = np.logaddexp.reduce(values)
         assert constrained_log_partition(problem) == pytest.approx(total, abs=1e-8)
         found = constrained_marginals(problem)

@@ -7,12 +7,12 @@ import pytest
 
 from oracles.compiled import random_problem
 from rulefield.exceptions import InternalError
-from rulefield.inference.chain.check import confirm, judge_labelling
-from rulefield.inference.chain.decode import ENGINES, decode
-from rulefield.inference.chain.enumerate import judge_every, labellings
-from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.definition import amounts_of, judged
 from rulefield.inference.result import TOLERANCE, Status
+from rulefield.inference.sequences.check import confirm, judge_labeling
+from rulefield.inference.sequences.decode import ENGINES, decode
+from rulefield.inference.sequences.enumerate import judge_every, labelings
+from rulefield.inference.sequences.prepare import prepare
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule, Counter, Tally
 
@@ -23,12 +23,12 @@ def test_the_checker_is_the_definition():
     for seed in range(400):
         problem = random_problem(np.random.default_rng(seed), 5, 3, 5)
         scores, costs = judge_every(problem)
-        paths = labellings(problem.potentials)
+        paths = labelings(problem.potentials)
         expected_scores, expected_costs = judged(problem, paths)
         np.testing.assert_allclose(scores, expected_scores, rtol=1e-12, atol=1e-12)
         np.testing.assert_allclose(costs, expected_costs, rtol=1e-12, atol=1e-12)
         at = int(np.random.default_rng(seed).integers(len(paths)))
-        found = judge_labelling(problem, paths[at])
+        found = judge_labeling(problem, paths[at])
         np.testing.assert_allclose(found.objective, scores[at] - costs[at], rtol=1e-12, atol=1e-12)
         broken = {b.rule: b.amount for b in found.broken}
         for rule in problem.rules:
@@ -43,7 +43,7 @@ def test_a_wrong_claim_is_withheld():
         with pytest.raises(InternalError, match="please report"):
             confirm(problem, result.labels, claim, 0.0)
     with pytest.raises(InternalError, match="labels that are not"):
-        judge_labelling(problem, result.labels + 99)
+        judge_labeling(problem, result.labels + 99)
 
 
 def test_every_answer_passes_the_checker(monkeypatch):
@@ -63,7 +63,7 @@ def test_every_answer_passes_the_checker(monkeypatch):
     honest = prepare(problem)
     assert decode(problem).objective == pytest.approx(1.0)
     wrong = replace(honest, tables=honest.tables._replace(weight=np.array([0.25])))
-    monkeypatch.setattr("rulefield.inference.chain.decode.prepare", lambda problem: wrong)
+    monkeypatch.setattr("rulefield.inference.sequences.decode.prepare", lambda problem: wrong)
     with pytest.raises(InternalError, match="claims an objective"):
         decode(problem, "viterbi")
 
@@ -84,7 +84,7 @@ def test_a_constant_changes_nothing(engine):
 
 
 def test_a_large_constant_loses_nothing():
-    """At an offset of 1e9 the relative tolerance of old gave labellings that were nats below the best."""
+    """At an offset of 1e9 the relative tolerance of old gave labelings that were nats below the best."""
     for seed in range(60):
         rng = np.random.default_rng(seed)
         problem = random_problem(rng, 5, 3, 4)
@@ -96,7 +96,7 @@ def test_a_large_constant_loses_nothing():
         a, b = decode(plain), decode(moved)
         assert a.status is b.status
         if a.status is Status.optimal:
-            assert abs(judge_labelling(plain, b.labels).objective - a.objective) <= TOLERANCE
+            assert abs(judge_labeling(plain, b.labels).objective - a.objective) <= TOLERANCE
 
 
 def test_labels_may_be_permuted():
@@ -139,7 +139,7 @@ def test_a_rule_written_twice_at_half_its_weight_is_the_rule():
 
 
 def impossible(n, m, weight, form, once=False):
-    """A rule that every labelling breaks by the same amount."""
+    """A rule that every labeling breaks by the same amount."""
     every = Tally(np.ones((1, m), np.int32))
     return CompiledRule(
         99,
@@ -165,19 +165,19 @@ def test_a_rule_that_cannot_hold_changes_nothing_else(form, once, weight):
         a, b = decode(problem), decode(ChainProblem(problem.potentials, (*problem.rules, rule)))
         assert a.status is b.status
         if a.status is Status.optimal:
-            assert abs(judge_labelling(problem, b.labels).objective - a.objective) <= TOLERANCE
+            assert abs(judge_labeling(problem, b.labels).objective - a.objective) <= TOLERANCE
             amount = n if form == "tally" else n + 2
             assert b.objective == pytest.approx(a.objective - weight * (1 if once else amount), rel=1e-12)
 
 
 def test_an_automaton_that_cannot_be_satisfied_changes_nothing_else():
-    """Its cost at a weight of 1e15 would drown the scores; what no labelling avoids is taken out."""
+    """Its cost at a weight of 1e15 would drown the scores; what no labeling avoids is taken out."""
     tried = 0
     for seed in range(300):
         rng = np.random.default_rng(seed)
         problem = random_problem(rng, 5, 3, 3)
         heavy = [r for r in problem.rules if r.automaton is not None and np.isfinite(r.weight) and not r.once]
-        paths = labellings(problem.potentials)
+        paths = labelings(problem.potentials)
         sure = [r for r in heavy if np.ptp(amounts_of(r, paths)) == 0 and amounts_of(r, paths)[0] > 0]
         if not sure:
             continue
@@ -186,5 +186,5 @@ def test_an_automaton_that_cannot_be_satisfied_changes_nothing_else():
         a, b = decode(problem), decode(ChainProblem(problem.potentials, raised))
         assert a.status is b.status
         if a.status is Status.optimal:
-            assert abs(judge_labelling(problem, b.labels).objective - a.objective) <= TOLERANCE
+            assert abs(judge_labeling(problem, b.labels).objective - a.objective) <= TOLERANCE
     assert tried > 5

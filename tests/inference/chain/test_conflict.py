@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
 from rulefield import rules as r
-from rulefield.inference.chain.conflict import conflicting, decode_relaxed, is_hard, minimal_conflict
-from rulefield.inference.chain.decode import decode
-from rulefield.inference.chain.dual import Progress
-from rulefield.inference.chain.enumerate import decode_enumerate, labellings
-from rulefield.inference.chain.prepare import prepare
-from rulefield.inference.chain.search.columns import prove_infeasible
 from rulefield.inference.definition import amounts_of, costs_of, scores_of
 from rulefield.inference.result import Status
+from rulefield.inference.sequences.conflict import conflicting, decode_relaxed, is_hard, minimal_conflict
+from rulefield.inference.sequences.decode import decode
+from rulefield.inference.sequences.enumerate import decode_enumerate, labelings
+from rulefield.inference.sequences.prepare import prepare
+from rulefield.inference.sequences.progress import Progress
+from rulefield.inference.sequences.stages.farkas import prove_infeasible
 from rulefield.kernels.lattice.dual import path_score
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
@@ -47,7 +47,7 @@ def test_minimal_conflict_is_a_conflict_and_minimal(seed):
 @settings(max_examples=300, deadline=None)
 def test_relaxed_breaks_least_then_scores_best(seed):
     problem = random_problem(np.random.default_rng(seed), 5, 3, 5, hard=0.6)
-    paths = labellings(problem.potentials)
+    paths = labelings(problem.potentials)
     objective = scores_of(problem.potentials, paths)
     amounts = np.zeros(len(paths))
     for rule in problem.rules:
@@ -69,7 +69,7 @@ def test_relaxed_breaks_least_then_scores_best(seed):
 
 
 def test_pigeons_are_refuted_by_one_combination():
-    """More tokens than the labels may have: no search, a sum of rows that every labelling breaks."""
+    """More tokens than the labels may have: no search, a sum of rows that every labeling breaks."""
     counts = [r.count(f"l{i}") <= 2 for i in range(25)]
     problem = ChainProblem(
         ChainPotentials(np.random.default_rng(0).normal(size=(60, 25)), np.zeros((25, 25))),
@@ -83,7 +83,7 @@ def test_pigeons_are_refuted_by_one_combination():
 @given(SEEDS)
 @settings(max_examples=300, deadline=None)
 def test_a_refutation_is_never_wrong(seed):
-    """What the cutting planes refute, enumeration refutes too; the combination is broken by every labelling."""
+    """What the cutting planes refute, enumeration refutes too; the combination is broken by every labeling."""
     problem = random_problem(np.random.default_rng(seed), 5, 3, 5, hard=0.9)
     progress = Progress.start(prepare(problem))
     duals = prove_infeasible(progress)
@@ -92,6 +92,6 @@ def test_a_refutation_is_never_wrong(seed):
     hard = [rule for rule in problem.rules if is_hard(rule)]
     assert infeasible(problem, hard)
     prepared = progress.prepared
-    for path in labellings(problem.potentials):
+    for path in labelings(problem.potentials):
         if path_score(prepared.unary, prepared.arriving, path) > -np.inf:
             assert duals @ prepared.amounts(path)[1] > 0

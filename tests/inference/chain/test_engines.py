@@ -6,42 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.chains import random_chain
-from oracles.compiled import random_problem, random_rule
+from oracles.compiled import check_word, random_problem, random_rule
 from rulefield.exceptions import InputError
-from rulefield.inference.chain.decode import ENGINES, decode, decode_many
-from rulefield.inference.chain.enumerate import decode_enumerate
-from rulefield.inference.definition import amounts_of
 from rulefield.inference.result import Status
+from rulefield.inference.sequences.decode import ENGINES, decode
+from rulefield.inference.sequences.enumerate import decode_enumerate
+from rulefield.parallel import in_threads
 from rulefield.problem.chain_rules import ChainProblem
 
 SEEDS = st.integers(0, 2**32 - 1)
-
-
-def check_word(problem, result, exact):
-    """A result keeps its word: its labelling earns its figures, its bound holds, its status is true."""
-    assert result.upper_bound >= exact.objective - 1e-6 * max(1.0, abs(exact.objective))
-    if result.status is Status.infeasible:
-        assert exact.status is Status.infeasible
-    if not len(result.labels):
-        assert result.objective == -np.inf
-        return
-    score = problem.potentials.score(result.labels)
-    assert score > -np.inf
-    np.testing.assert_allclose(result.score, score)
-    cost = 0.0
-    broken = {b.rule: b for b in result.broken}
-    for rule in problem.rules:
-        amount = amounts_of(rule, result.labels[None])[0]
-        assert not (amount > 0 and rule.weight == np.inf), "a hard rule is broken"
-        assert (rule.rule in broken) == (amount > 0)
-        if amount > 0:
-            price = rule.weight * (1 if rule.once else amount)
-            assert broken[rule.rule].amount == amount
-            np.testing.assert_allclose(broken[rule.rule].cost, price)
-            cost += price
-    np.testing.assert_allclose(result.objective, score - cost, atol=1e-9)
-    if result.status is Status.optimal:
-        np.testing.assert_allclose(result.objective, exact.objective, rtol=1e-6, atol=1e-6)
 
 
 def check_exact(problem, engine, **options):
@@ -84,7 +57,7 @@ def test_paths_equal_enumeration(seed):
 @pytest.mark.parametrize("engine", ["milp", "reduced_milp"])
 @given(SEEDS)
 @settings(max_examples=40, deadline=None)
-def test_integer_programmes_equal_enumeration(engine, seed):
+def test_integer_programs_equal_enumeration(engine, seed):
     check_exact(random_problem(np.random.default_rng(seed), 4, 3, 3), engine)
 
 
@@ -107,9 +80,9 @@ def test_a_limit_leaves_a_true_gap(engine, seed, limit):
 def test_threads_change_nothing():
     rng = np.random.default_rng(5)
     problems = [random_problem(rng, 30, 6) for _ in range(60)]
-    one = decode_many(problems)
+    one = [decode(problem) for problem in problems]
     for n_jobs in (2, 5, -1):
-        for a, b in zip(one, decode_many(problems, n_jobs=n_jobs), strict=True):
+        for a, b in zip(one, in_threads(decode, problems, n_jobs), strict=True):
             assert (a.objective, a.upper_bound, a.status, a.iterations) == (
                 b.objective,
                 b.upper_bound,
@@ -147,4 +120,4 @@ def test_an_engine_that_does_not_read_a_rule_is_passed_over_or_refused(monkeypat
         InputError, match="engine 'product' does not read rules in the form rows; engines that do: auto"
     ):
         decode(fresh, "product")
-    assert decode(fresh, "auto").engine in ("viterbi", "soft_dd", "reduced_milp")
+    assert decode(fresh, "auto").engine in ("viterbi", "soft_dd", "ilp")

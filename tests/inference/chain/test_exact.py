@@ -8,15 +8,15 @@ from numpy.testing import assert_allclose
 
 from oracles.chains import chain_problems, lay_end_to_end, random_chain, reversed_chain
 from rulefield.exceptions import InfeasibleError, InputError
-from rulefield.inference.chain import exact as chain
-from rulefield.inference.chain.enumerate import (
+from rulefield.inference.result import Status
+from rulefield.inference.sequences import exact as chain
+from rulefield.inference.sequences.enumerate import (
     enumerate_kbest,
     enumerate_log_partition,
     enumerate_map,
     enumerate_marginals,
-    labellings,
+    labelings,
 )
-from rulefield.inference.result import Status
 from rulefield.problem.chain import ChainPotentials
 
 examples = settings(max_examples=150, deadline=None)
@@ -25,7 +25,7 @@ few = settings(max_examples=50, deadline=None)
 
 @examples
 @given(chain_problems())
-def test_viterbi_is_the_best_of_all_labellings(p):
+def test_viterbi_is_the_best_of_all_labelings(p):
     exact, got = enumerate_map(p), chain.viterbi(p)
     assert got.status is exact.status
     assert_allclose(got.score, exact.score, rtol=1e-12)
@@ -38,7 +38,7 @@ def test_viterbi_is_the_best_of_all_labellings(p):
 
 @examples
 @given(chain_problems())
-def test_marginals_are_sums_over_labellings(p):
+def test_marginals_are_sums_over_labelings(p):
     exact = enumerate_marginals(p)
     with_edges, without = chain.forward_backward(p, edges=True), chain.forward_backward(p)
     for got in (with_edges, without):
@@ -75,7 +75,7 @@ def test_clamping_is_conditioning(p, random):
 
 @few
 @given(chain_problems(scales=(0.0, 1.0, 50.0)))
-def test_probabilities_of_labellings_sum_to_one_and_give_the_entropy(p):
+def test_probabilities_of_labelings_sum_to_one_and_give_the_entropy(p):
     if enumerate_log_partition(p) == -np.inf:
         with pytest.raises(InfeasibleError):
             chain.log_likelihood(p, np.zeros(p.n_steps, int))
@@ -83,7 +83,7 @@ def test_probabilities_of_labellings_sum_to_one_and_give_the_entropy(p):
             with pytest.raises(InfeasibleError):
                 chain.entropy(p)
         return
-    logs = np.array([chain.log_likelihood(p, y) for y in labellings(p)])
+    logs = np.array([chain.log_likelihood(p, y) for y in labelings(p)])
     assert_allclose(np.exp(logs).sum(), 1.0, atol=1e-9)
     positive = logs[logs > -np.inf]
     assert_allclose(chain.entropy(p), -(np.exp(positive) * positive).sum(), atol=1e-9)
@@ -95,7 +95,7 @@ def test_samples_have_the_right_frequencies(conditioned):
     p = random_chain(np.random.default_rng(3), 4, 3, 0.2, conditioned)
     n = 40_000
     drawn = chain.sample(p, n, np.random.default_rng(0))
-    paths = labellings(p)
+    paths = labelings(p)
     expected = np.exp([chain.log_likelihood(p, y) for y in paths])
     codes = np.ravel_multi_index(tuple(drawn.T), (3,) * 4)
     counts = np.bincount(codes, minlength=len(paths))
@@ -187,7 +187,7 @@ def test_all_forbidden_is_infeasible():
     assert chain.forward_backward(p).status is Status.infeasible
     assert chain.kbest(p, 4) == []
     assert_allclose(chain.forward_backward(p, edges=True).edge, 0)
-    with pytest.raises(InfeasibleError, match="forbids every labelling"):
+    with pytest.raises(InfeasibleError, match="forbids every labeling"):
         chain.sample(p, 1, np.random.default_rng(0))
 
 
@@ -217,4 +217,4 @@ def test_wrong_shapes_are_named():
     with pytest.raises(InputError, match="labels must lie in"):
         chain.log_likelihood(p, np.array([0, 2, 0]))
     with pytest.raises(InputError, match="at most"):
-        labellings(ChainPotentials(np.zeros((30, 5)), np.zeros((5, 5))))
+        labelings(ChainPotentials(np.zeros((30, 5)), np.zeros((5, 5))))

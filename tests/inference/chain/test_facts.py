@@ -1,13 +1,13 @@
-"""Branching on which labels occur: right against all labellings, and bounds that hold beside other rules."""
+"""Branching on which labels occur: right against all labelings, and bounds that hold beside other rules."""
 
 import numpy as np
 import pytest
 
 from rulefield import rules as r
-from rulefield.inference.chain.decode import decode
-from rulefield.inference.chain.dual import Progress, dual_potentials, run_duals
-from rulefield.inference.chain.prepare import prepare
-from rulefield.inference.chain.search.facts import run_facts
+from rulefield.inference.sequences.decode import decode
+from rulefield.inference.sequences.prepare import prepare
+from rulefield.inference.sequences.progress import Progress, dual_potentials, run_duals
+from rulefield.inference.sequences.stages.facts import run_facts
 from rulefield.kernels.lattice.facts import choose_switches
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem

@@ -1,16 +1,16 @@
-"""Joint tables of automata and dives: bounds that hold, labellings that obey, against enumeration."""
+"""Joint tables of automata and dives: bounds that hold, labelings that obey, against enumeration."""
 
 import numpy as np
 import pytest
 
 from oracles.compiled import random_problem
 from rulefield import rules as r
-from rulefield.inference.chain.dual import Progress, dual_potentials, run_duals
-from rulefield.inference.chain.enumerate import decode_enumerate
-from rulefield.inference.chain.prepare import prepare
-from rulefield.inference.chain.product import run_product
-from rulefield.inference.chain.search.dive import run_dive
-from rulefield.inference.chain.search.joint import make_table, run_joint
+from rulefield.inference.sequences.enumerate import decode_enumerate
+from rulefield.inference.sequences.prepare import prepare
+from rulefield.inference.sequences.progress import Progress, dual_potentials, run_duals
+from rulefield.inference.sequences.stages.dive import run_dive
+from rulefield.inference.sequences.stages.joint_table import make_table, run_joint
+from rulefield.inference.sequences.stages.product import run_product
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -36,7 +36,7 @@ def ordered(seed, weight):
     return ChainProblem(ChainPotentials(unary, pairwise), r.RuleCompiler(rules, list("abcd"))(["x"] * 6))
 
 
-def test_joint_tables_bound_every_labelling_and_settle_what_they_hold():
+def test_joint_tables_bound_every_labeling_and_settle_what_they_hold():
     """With all automata in the table its best path is the optimum; with some of them it is a bound."""
     exact_tables = bounds = 0
     for seed in range(40):
@@ -95,7 +95,7 @@ def test_tables_that_would_be_too_large_are_not_made():
     assert make_table(progress, dual_potentials(progress), automata, 20) is None
 
 
-def test_dives_end_at_labellings_that_earn_their_value():
+def test_dives_end_at_labelings_that_earn_their_value():
     """A dive proves nothing; on small problems, where nothing is cut, it mostly finds the best."""
     met = solved = 0
     for seed in range(60):
@@ -104,7 +104,7 @@ def test_dives_end_at_labellings_that_earn_their_value():
         if progress.settled or exact.objective == -np.inf:
             continue
         bound = progress.bound
-        run_dive(progress, dual_potentials(progress), 100, 100_000)
+        run_dive(progress, dual_potentials(progress), 100_000, 100)
         assert progress.bound == bound
         if progress.best > -np.inf:
             assert progress.best == pytest.approx(progress.prepared.value(progress.labels), abs=1e-9)

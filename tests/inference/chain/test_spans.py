@@ -1,4 +1,4 @@
-"""Probabilities of segments against all labellings."""
+"""Probabilities of segments against all labelings."""
 
 from itertools import product
 
@@ -7,7 +7,7 @@ import pytest
 
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import SegmentTable, Span, spans
-from rulefield.inference.chain.spans import span_probabilities
+from rulefield.inference.sequences.spans import span_probabilities
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules import before, compile_rules, segments
@@ -22,7 +22,7 @@ LABELS = {
 
 
 def possible_potentials(labels, scheme, n, rng):
-    """Random scores of the labellings that the scheme allows: compiled rules read no others."""
+    """Random scores of the labelings that the scheme allows: compiled rules read no others."""
     allowed, start, end = allowed_transitions(labels, scheme)
     unary, pairwise = rng.normal(size=(n, len(labels))), rng.normal(size=(len(labels),) * 2)
     unary[0, ~start], unary[-1, ~end], pairwise[~allowed] = -np.inf, -np.inf, -np.inf
@@ -31,7 +31,7 @@ def possible_potentials(labels, scheme, n, rng):
 
 @pytest.mark.parametrize("name", LABELS)
 @pytest.mark.parametrize("ruled", [False, True])
-def test_a_segment_is_as_probable_as_the_labellings_that_hold_it(name, ruled):
+def test_a_segment_is_as_probable_as_the_labelings_that_hold_it(name, ruled):
     scheme, labels = "BIO" if name == "deep" else name, LABELS[name]
     table, rng = SegmentTable(labels, scheme), np.random.default_rng(len(labels))
     for n in (1, 3, 4):
@@ -79,7 +79,7 @@ def test_too_many_rules_for_exact_sums_leave_the_k_best(name, monkeypatch):
         wanted = [(Span(a, a + 1, kind), 0) for a in range(6) for kind in kinds]
         exact = span_probabilities(problem, wanted, table)
         with monkeypatch.context() as patched:
-            patched.setattr("rulefield.inference.chain.spans.EXACT_NODES", 1)
+            patched.setattr("rulefield.inference.sequences.spans.EXACT_NODES", 1)
             found = span_probabilities(problem, wanted, table)
         for a, b in zip(exact, found):
             assert b is None or b == pytest.approx(a, rel=0.02)

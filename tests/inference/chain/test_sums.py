@@ -1,4 +1,4 @@
-"""Sums, marginals, samples and k best labellings under rules, against lists of all labellings."""
+"""Sums, marginals, samples and k best labelings under rules, against lists of all labelings."""
 
 import numpy as np
 import pytest
@@ -7,22 +7,22 @@ from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
 from rulefield.exceptions import InfeasibleError, InputError
-from rulefield.inference.chain.enumerate import labellings
-from rulefield.inference.chain.sums import (
+from rulefield.inference.definition import amounts_of, costs_of, scores_of
+from rulefield.inference.result import Status
+from rulefield.inference.sequences.enumerate import labelings
+from rulefield.inference.sequences.sums import (
     constrained_kbest,
     constrained_log_partition,
     constrained_marginals,
     constrained_samples,
 )
-from rulefield.inference.definition import amounts_of, costs_of, scores_of
-from rulefield.inference.result import Status
 
 SEEDS = st.integers(0, 2**32 - 1)
 
 
 def listed(problem):
-    """All labellings and their objectives."""
-    paths = labellings(problem.potentials)
+    """All labelings and their objectives."""
+    paths = labelings(problem.potentials)
     objective = scores_of(problem.potentials, paths)
     for rule in problem.rules:
         objective = objective - costs_of(rule, amounts_of(rule, paths))

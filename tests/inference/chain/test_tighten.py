@@ -1,4 +1,4 @@
-"""Duals that are changed on a lattice, and counts that rules imply: what both say is compared with all labellings."""
+"""Duals that are changed on a lattice, and counts that rules imply: what both say is compared with all labelings."""
 
 from itertools import product
 
@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from rulefield import rules as r
-from rulefield.inference.chain import auto
-from rulefield.inference.chain import product as windows
-from rulefield.inference.chain.decode import decode
-from rulefield.inference.chain.dual import Progress, dual_potentials, run_duals
-from rulefield.inference.chain.prepare import prepare
-from rulefield.inference.chain.search.implied import implied_counts, run_implied
+from rulefield.inference.sequences.decode import decode
+from rulefield.inference.sequences.prepare import prepare
+from rulefield.inference.sequences.progress import Progress, dual_potentials, run_duals
+from rulefield.inference.sequences.stages import product as windows
+from rulefield.inference.sequences.stages.implied_counts import implied_counts, run_implied
 from rulefield.kernels.lattice.dual import path_score
 from rulefield.kernels.lattice.sites import lattice_sites
 from rulefield.problem.chain import ChainPotentials
@@ -39,7 +38,7 @@ def begun(rules, tokens, seed, passes=5):
 
 @pytest.mark.parametrize("seed", range(6))
 def test_a_lattice_charges_what_its_duals_say(seed):
-    """Its best path is the maximum over all labellings of score - cost of exact terms - duals x excesses of the others."""
+    """Its best path is the maximum over all labelings of score - cost of exact terms - duals x excesses of the others."""
     _, progress = begun(RULES, TOKENS, seed, 1 + seed)
     prepared = progress.prepared
     relaxation = windows.chain_relaxation(progress, dual_potentials(progress), -np.inf)
@@ -76,7 +75,7 @@ def test_better_duals_lower_the_bound():
 
 @pytest.mark.parametrize("seed", range(8))
 def test_windows_under_better_duals_are_exact(monkeypatch, seed):
-    """Every lattice is tightened, however small; the answer is the best of all labellings."""
+    """Every lattice is tightened, however small; the answer is the best of all labelings."""
     monkeypatch.setattr(windows, "TIGHTENED_ARCS", 0)
     problem, progress = begun([*RULES, r.before("a", "c").soft(0.4)], TOKENS, 20 + seed, 1)
     windows.run_product(progress, dual_potentials(progress), 1_000_000)
@@ -104,7 +103,7 @@ def test_implied_counts_hold(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_equal_counts_are_said_label_by_label(seed):
-    """Three labels equally often in six tokens: twice each; a soft rule stays, the optimum is that of all labellings."""
+    """Three labels equally often in six tokens: twice each; a soft rule stays, the optimum is that of all labelings."""
     rules = [r.count("a") == r.count("b"), r.count("b") == r.count("c"), r.before("b", "a").soft(1.0)]
     problem, progress = begun(rules, TOKENS, 40 + seed)
     run_implied(progress)
@@ -127,7 +126,7 @@ def test_what_a_bound_does_not_imply_is_still_read(seed):
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_said_label_by_label_all_labellings_are_worth_the_same(seed):
+def test_said_label_by_label_all_labelings_are_worth_the_same(seed):
     """Hard counts that compare labels beside such of one label, which bounds follow from and must not be lost."""
     rng = np.random.default_rng(seed)
     single = [
@@ -149,8 +148,8 @@ def test_said_label_by_label_all_labellings_are_worth_the_same(seed):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_the_last_window_holds_all_that_beats_a_labelling(seed):
-    """From any labelling, under the limit: what it leaves is the optimum, proved; over it: a true bound."""
+def test_the_last_window_holds_all_that_beats_a_labeling(seed):
+    """From any labeling, under the limit: what it leaves is the optimum, proved; over it: a true bound."""
     problem, progress = begun([*RULES, r.before("a", "c").soft(0.4)], TOKENS, 60 + seed, 3)
     progress.offer(np.random.default_rng(seed).integers(0, 3, len(TOKENS)))
     limited = seed % 2
@@ -164,7 +163,7 @@ def test_the_last_window_holds_all_that_beats_a_labelling(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_sites_collect_what_counters_count(seed):
-    """Along every path of a lattice the gains of its sites are the excesses of its labelling."""
+    """Along every path of a lattice the gains of its sites are the excesses of its labeling."""
     _, progress = begun(RULES, TOKENS, seed)
     prepared = progress.prepared
     relaxation = windows.chain_relaxation(progress, dual_potentials(progress), -np.inf)
@@ -188,16 +187,3 @@ def test_sites_collect_what_counters_count(seed):
             for e in range(sites.ptr[site], sites.ptr[site + 1]):
                 tally[sites.counter[e]] += sites.gain[e]
         assert (tally == prepared.amounts(np.array(labels))[1])[free].all()
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_small_programmes_half_way_are_exact(monkeypatch, seed):
-    """HiGHS on what windows leave, asked for whatever the rules are, after nothing but the duals."""
-    monkeypatch.setattr(auto, "MANY_RULES", 0)
-    monkeypatch.setattr(auto, "SMALL_GAP", np.inf)
-    problem, progress = begun([*RULES, r.before("a", "c").soft(0.4)], TOKENS, 60 + seed)
-    auto.STAGES["small_milp"].run(progress, dual_potentials(progress), 6_000_000)
-    best = decode(problem, "enumerate").objective
-    assert progress.objective_bound >= best - 1e-9
-    if progress.settled:
-        assert progress.objective == pytest.approx(best)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
 from rulefield.exceptions import InputError
-from rulefield.inference.chain.two_stage import decode_two_stage
 from rulefield.inference.definition import amounts_of
 from rulefield.inference.result import Status
+from rulefield.inference.sequences.two_stage import decode_two_stage
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -46,7 +46,7 @@ def check(seed, engine, *sizes):
 
 @given(SEEDS)
 @settings(max_examples=800, deadline=None)
-def test_programme_equals_enumeration(seed):
+def test_program_equals_enumeration(seed):
     check(seed, "auto")
 
 
@@ -72,7 +72,7 @@ def test_a_limit_leaves_a_true_gap(seed, limit):
 
 @pytest.mark.parametrize(("seed", "limit"), [(599, 8), (954, 3), (2384, 46), (2570, 22), (2769, 34)])
 def test_a_second_stage_that_a_limit_stops_proves_nothing(seed, limit):
-    """Found by search: here the lattice is given up while a cheaper labelling is left."""
+    """Found by search: here the lattice is given up while a cheaper labeling is left."""
     problem = random_problem(np.random.default_rng(seed), 7, 3, 6, 0.0)
     result = decode_two_stage(problem, tau=0.5, node_limit=limit)
     assert result.status is Status.bounded

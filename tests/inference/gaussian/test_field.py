@@ -127,7 +127,7 @@ def test_unknown_labels_leave_the_prior():
     np.testing.assert_allclose(q.bound, 0.0, atol=1e-12)
 
 
-def test_a_known_label_moves_its_neighbours():
+def test_a_known_label_moves_its_neighbors():
     coupling = DenseCoupling(np.eye(3) + 4 * np.array([[1, -1, 0], [-1, 1, 0], [0, 0, 0.0]]))
     potentials = GaussianPotentials(np.zeros((1, 3)), coupling, 5.0)
     q = posterior(potentials, np.array([[1.0, np.nan, np.nan]]), "vb")

@@ -106,7 +106,7 @@ def test_fields_are_fitted_without_factors(no_factors):
 
 
 def test_dissection_orders_every_node_once_and_counts_what_ldl_counts():
-    """On a grid, on components, on a clique; fill as the symbolic factorisation of the same order gives it."""
+    """On a grid, on components, on a clique; fill as the symbolic factorization of the same order gives it."""
     two = scipy.sparse.block_diag([grid(40, 40), grid(7, 50)], format="csr")
     clique = scipy.sparse.csr_array(np.ones((90, 90)) - np.eye(90))
     star = scipy.sparse.csr_array(networkx.to_scipy_sparse_array(networkx.star_graph(200)))
@@ -128,7 +128,7 @@ def test_dissection_orders_every_node_once_and_counts_what_ldl_counts():
     assert count_fill(pointer, rows, 10)[0] > 10
 
 
-def test_a_random_graph_is_not_factorised():
+def test_a_random_graph_is_not_factorized():
     graph = scipy.sparse.csr_array(networkx.to_scipy_sparse_array(networkx.random_regular_graph(6, 20_000, seed=0)))
     a = scipy.sparse.eye_array(20_000, format="csr") + laplacian(graph.astype(float))
     with pytest.warns(UserWarning, match="20000 nodes is too large"):

@@ -72,7 +72,7 @@ def test_every_case_scores_as_the_whole(n_hubs):
 @pytest.mark.parametrize("weight", [np.inf, 0.5])
 @pytest.mark.parametrize("rules", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_the_best_case_is_the_best_labelling(seed, rules, weight):
+def test_the_best_case_is_the_best_labeling(seed, rules, weight):
     problem = wheel(seed, rules=rules, weight=weight)
     assert cases_of(problem.potentials) is not None
     exact, ours = decode_graph(problem, engine="enumerate"), decode_graph(problem)

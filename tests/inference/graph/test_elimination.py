@@ -1,4 +1,4 @@
-"""Variable elimination: the optimum of tables of any number of nodes, in any order, and labellings made with it."""
+"""Variable elimination: the optimum of tables of any number of nodes, in any order, and labelings made with it."""
 
 from itertools import product
 
@@ -23,7 +23,7 @@ GOES_ON = np.zeros(1, np.bool_)
 
 
 def random_tables(rng, sizes, n_tables, widest):
-    """Tables of 1 to ``widest`` nodes, some entries forbidden; and the sum of all of them for every labelling."""
+    """Tables of 1 to ``widest`` nodes, some entries forbidden; and the sum of all of them for every labeling."""
     n = len(sizes)
     scopes = [np.array([v]) for v in range(n)]
     scopes += [rng.permutation(n)[: rng.integers(2, widest + 1)] for _ in range(n_tables)]
@@ -70,7 +70,7 @@ def test_the_maximum_in_any_order(seed):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_tables_of_living_labels_sum_to_the_score_of_every_labelling(seed):
+def test_tables_of_living_labels_sum_to_the_score_of_every_labeling(seed):
     rng = np.random.default_rng(seed)
     p = random_potentials(rng, 6, sizes=(3, 4))
     problem = GraphProblem(p, random_logic(rng, p, 5, soft=0.7))

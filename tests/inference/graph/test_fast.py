@@ -120,7 +120,7 @@ def test_many_separate_pieces_are_solved_one_by_one(monkeypatch):
     assert found.objective == pytest.approx(sum(best_objective(GraphProblem(p)) for p in apart))
 
 
-def test_labellings_made_around_sure_nodes_are_true(monkeypatch):
+def test_labelings_made_around_sure_nodes_are_true(monkeypatch):
     monkeypatch.setattr("rulefield.inference.graph.auto.FIRST_NODES", 1)
     monkeypatch.setattr("rulefield.inference.graph.auto.MANY_NODES", 0)
     for seed in range(150):
@@ -148,7 +148,7 @@ def test_wrong_warm_starts_are_named():
         decode_graph(grid(0, side=4), warm_start=np.full(16, 9))
 
 
-def test_warm_start_labelling_is_never_lost():
+def test_warm_start_labeling_is_never_lost():
     problem = grid(3)
     best = decode_graph(problem)
     found = decode_graph(problem, "trws", warm_start=best.labels)

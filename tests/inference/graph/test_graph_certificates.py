@@ -1,11 +1,11 @@
-"""What graph engines prove, against all labellings of thousands of small problems made to break them."""
+"""What graph engines prove, against all labelings of thousands of small problems made to break them."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from oracles.graphs import all_labellings, hostile_problem, objectives, penalties, scores_of
+from oracles.graphs import all_labelings, hostile_problem, objectives, penalties, scores_of
 from rulefield.exceptions import InternalError
 from rulefield.inference.graph import auto
 from rulefield.inference.graph.conflict import relax_graph
@@ -39,7 +39,7 @@ def rounding(problem):
 
 
 def both_objectives(plain, problem):
-    labels = all_labellings([*plain.potentials.n_labels, *([2] * plain.rows.n_auxiliary)])
+    labels = all_labelings([*plain.potentials.n_labels, *([2] * plain.rows.n_auxiliary)])
     paid = penalties(plain, labels)
     return labels, scores_of(plain.potentials, labels) - paid, scores_of(problem.potentials, labels) - paid
 
@@ -149,7 +149,7 @@ def test_what_changes_nothing(seed):
     constant = 1e6 * rng.normal()
     moved = decode_graph(GraphProblem(replace(p, unary=p.unary + constant), logic, rows))
     agree(replace(moved, objective=moved.objective - constant * p.n_nodes), found, error + 1e-9 * p.n_nodes)
-    agree(decode_graph(relabelled(plain, rng)), found, error)
+    agree(decode_graph(relabeled(plain, rng)), found, error)
     agree(decode_graph(reordered(plain, rng)), found, error)
     half = replace(logic, weight=logic.weight / 2.0)
     twice = joined(half, half)
@@ -181,7 +181,7 @@ def joined(one, other):
     )
 
 
-def relabelled(problem, rng):
+def relabeled(problem, rng):
     """The labels of each node under other numbers."""
     p, logic, rows = problem.potentials, problem.logic, problem.rows
     turns = [rng.permutation(m) for m in p.n_labels]  # old label -> new label
@@ -224,9 +224,9 @@ def test_an_engine_that_contradicts_itself_raises():
     k = int(np.argmax(values))
     right = certify(problem, inner, constant, Answer(labels[k], values[k], values[k], "mine"))
     assert right.status == Status.optimal
-    with pytest.raises(InternalError, match="says that its labelling is worth"):
+    with pytest.raises(InternalError, match="says that its labeling is worth"):
         certify(problem, inner, constant, Answer(labels[k], values[k] + 1e-3, values[k] + 1.0, "mine"))
-    with pytest.raises(InternalError, match="no labelling is worth more"):
+    with pytest.raises(InternalError, match="no labeling is worth more"):
         certify(problem, inner, constant, Answer(labels[k], values[k], values[k] - 1e-3, "mine"))
     forbidden = replace(inner, potentials=replace(inner.potentials, unary=np.full(6, -np.inf)))
     with pytest.raises(InternalError, match="forbidden"):

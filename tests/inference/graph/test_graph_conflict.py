@@ -182,7 +182,7 @@ def test_toulbar2_finishes_what_auto_leaves_open(monkeypatch):
     assert engines.count("toulbar2") > 2
 
 
-def test_toulbar2_is_not_believed_when_its_labelling_is_worth_something_else(monkeypatch):
+def test_toulbar2_is_not_believed_when_its_labeling_is_worth_something_else(monkeypatch):
     stall(monkeypatch)
     honest = toulbar2.toulbar2_parts
 
@@ -191,7 +191,7 @@ def test_toulbar2_is_not_believed_when_its_labelling_is_worth_something_else(mon
         return replace(answer, value=answer.value + 0.1) if answer.labels is not None else answer
 
     monkeypatch.setattr(toulbar2, "toulbar2_parts", wrong)
-    with pytest.raises(InternalError, match="toulbar2 says that its labelling is worth"):
+    with pytest.raises(InternalError, match="toulbar2 says that its labeling is worth"):
         decode_graph(coupled(12, 4))
 
 
@@ -226,7 +226,7 @@ def test_wrong_input_is_named():
         decode_graph(GraphProblem(GraphPotentials(np.array([2]), np.array([0, np.nan]), free(1).edges, np.zeros(0))))
     with pytest.raises(InputError, match="engine .gurobi. is unknown"):
         decode_graph(GraphProblem(free(2)), "gurobi")
-    with pytest.raises(InputError, match=r"tries at most 2,000,000 labellings"):
+    with pytest.raises(InputError, match=r"tries at most 2,000,000 labelings"):
         decode_graph(GraphProblem(free(30)), "enumerate")
 
 

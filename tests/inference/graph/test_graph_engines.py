@@ -1,4 +1,4 @@
-"""Every graph engine against all labellings of small random problems."""
+"""Every graph engine against all labelings of small random problems."""
 
 from itertools import product
 

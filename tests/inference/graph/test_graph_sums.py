@@ -1,10 +1,10 @@
-"""Exact sums under rules against sums over all labellings, and where they are refused."""
+"""Exact sums under rules against sums over all labelings, and where they are refused."""
 
 import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from oracles.graphs import all_labellings, objectives, random_problem
+from oracles.graphs import all_labelings, objectives, random_problem
 from rulefield.data.graphs import TypedGraph
 from rulefield.exceptions import InputError
 from rulefield.inference import elimination
@@ -20,7 +20,7 @@ def enumerated(problem):
     labels, total = objectives(problem)
     best = total.reshape(-1, 2**problem.rows.n_auxiliary).max(axis=1)
     log_z = logsumexp(best) if np.isfinite(best).any() else -np.inf
-    every = all_labellings(p.n_labels)
+    every = all_labelings(p.n_labels)
     weight = np.exp(best - log_z) if np.isfinite(log_z) else np.zeros(len(best))
     return np.concatenate([np.bincount(every[:, v], weight, m) for v, m in enumerate(p.n_labels)]), log_z
 
@@ -37,7 +37,7 @@ def enumerated(problem):
         {"n_factors": 2, "n_rows": 2, "n_auxiliary": 1, "step": 0.0},
     ],
 )
-def test_sums_are_those_over_all_labellings(options, direct, monkeypatch):
+def test_sums_are_those_over_all_labelings(options, direct, monkeypatch):
     monkeypatch.setattr("rulefield.inference.graph.marginals.DIRECT", direct)
     impossible = 0
     for seed in range(60):
@@ -57,7 +57,7 @@ def test_draws_follow_the_distribution(options):
         problem = random_problem(np.random.default_rng(seed), n_nodes=5, **options)
         expected, log_z = enumerated(problem)
         if log_z == -np.inf:
-            with pytest.raises(InputError, match="no labelling is allowed"):
+            with pytest.raises(InputError, match="no labeling is allowed"):
                 exact_draws(problem, 3, np.random.default_rng(0))
             continue
         tried += 1

@@ -1,4 +1,4 @@
-"""Sum-product against sums over all labellings; bounds of the tree-reweighted kind; warm starts."""
+"""Sum-product against sums over all labelings; bounds of the tree-reweighted kind; warm starts."""
 
 import numpy as np
 import pytest
@@ -38,10 +38,10 @@ def test_forests_are_exact(forbidden):
 def exact_log_z(p):
     from scipy.special import logsumexp
 
-    from oracles.graphs import all_labellings, scores_of
+    from oracles.graphs import all_labelings, scores_of
 
     with np.errstate(divide="ignore"):
-        return logsumexp(scores_of(p, all_labellings(p.n_labels)))
+        return logsumexp(scores_of(p, all_labelings(p.n_labels)))
 
 
 def test_tree_reweighted_bounds_log_z_and_is_consistent():
@@ -91,5 +91,5 @@ def test_wrong_questions():
         graph_marginals(loop, "exact")
     with pytest.raises(InputError, match="must be one of"):
         graph_marginals(loop, "mean_field")
-    with pytest.raises(InputError, match="no labelling is allowed"):
+    with pytest.raises(InputError, match="no labeling is allowed"):
         graph_marginals(GraphPotentials(np.array([2]), np.full(2, -np.inf), np.zeros((0, 2), np.int64), np.zeros(0)))

@@ -26,7 +26,7 @@ def tangled(seed, tree=False):
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_every_labelling_is_worth_the_same_in_the_network(seed):
+def test_every_labeling_is_worth_the_same_in_the_network(seed):
     """Forests are read root first, so that tables are turned and places change."""
     problem = tangled(seed, tree=bool(seed % 2))
     network = build_network(parts_of(problem)[0])
@@ -82,7 +82,7 @@ def test_more_time_is_worth_more_nodes(monkeypatch):
     assert asked == [NODE_LIMIT, NODE_LIMIT, 6 * NODE_LIMIT, 7]
 
 
-def test_a_large_graph_without_time_has_a_labelling_and_a_true_bound():
+def test_a_large_graph_without_time_has_a_labeling_and_a_true_bound():
     """No local search is begun that cannot end in time; what rounds found is the answer."""
     rng = np.random.default_rng(0)
     n, sides = 2_500, np.arange(2_500).reshape(50, 50)

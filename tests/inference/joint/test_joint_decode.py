@@ -1,4 +1,4 @@
-"""Decoding joint chains under rules: every answer against the list of all joint labellings."""
+"""Decoding joint chains under rules: every answer against the list of all joint labelings."""
 
 from dataclasses import replace
 
@@ -9,32 +9,32 @@ from numpy.testing import assert_allclose
 from oracles.joint_rules import random_joint_case
 from rulefield import rules as r
 from rulefield.exceptions import InternalError
-from rulefield.inference.chain.auto import NODE_LIMIT
-from rulefield.inference.chain.enumerate import labellings
 from rulefield.inference.definition import amounts_of, costs_of, scores_of
-from rulefield.inference.joint import decode as joint_decode
-from rulefield.inference.joint import windows
-from rulefield.inference.joint.amounts import joint_amounts
-from rulefield.inference.joint.decode import ENGINES, decode_joint
 from rulefield.inference.result import Status
+from rulefield.inference.sequences.auto import NODE_LIMIT
+from rulefield.inference.sequences.enumerate import labelings
+from rulefield.inference.sequences.joint import decode as joint_decode
+from rulefield.inference.sequences.joint import windows
+from rulefield.inference.sequences.joint.amounts import joint_amounts
+from rulefield.inference.sequences.joint.decode import ENGINES, decode_joint
 from rulefield.problem.joint import JointProblem
 from rulefield.rules.joint import JointRuleCompiler
 
 
 def best_of_all(potentials, paths, costs):
-    """Best objective of any joint labelling; ``costs`` (paths,) holds what the rules cost."""
+    """Best objective of any joint labeling; ``costs`` (paths,) holds what the rules cost."""
     return (scores_of(potentials.chain(0), paths) - costs).max(initial=-np.inf)
 
 
 def paths_and_amounts(problem):
-    """Every joint labelling of the chain, and by how much it breaks each rule."""
+    """Every joint labeling of the chain, and by how much it breaks each rule."""
     dense = problem.over(0)
-    paths = labellings(dense.potentials)
+    paths = labelings(dense.potentials)
     return paths, [amounts_of(rule, paths) for rule in dense.rules]
 
 
 def paid(problem, amounts):
-    """What every labelling pays under the problem's weights."""
+    """What every labeling pays under the problem's weights."""
     return sum(costs_of(rule, own) for rule, own in zip(problem.rules[0], amounts))
 
 
@@ -55,7 +55,7 @@ def moved(potentials, offset, scale=1.0):
 
 
 def check(problem, found, best, exact=True):
-    """Everything that a result says, ``best`` being the best objective of all labellings."""
+    """Everything that a result says, ``best`` being the best objective of all labelings."""
     p = problem.potentials
     room = 1e-6 + 1e-14 * len(found.labels) * np.abs(p.psi[np.isfinite(p.psi)]).max(initial=1.0)
     assert found.upper_bound >= best - room
@@ -92,7 +92,7 @@ def test_two_thousand_problems_are_solved_as_enumeration_solves_them(seed):
             check(tried, decode_joint(tried, node_limit=limit)[0], best, exact=limit == NODE_LIMIT)
 
 
-def relabelled(case, problem, rng):
+def relabeled(case, problem, rng):
     """The same problem with the labels of each task under other numbers."""
     p = problem.potentials
     turns = [rng.permutation(m) for m in p.sizes]
@@ -121,7 +121,7 @@ def test_what_changes_nothing(seed):
 
     constant = 1e6 * rng.normal()
     agrees(replace(problem, potentials=moved(problem.potentials, constant)), constant * len(problem.potentials.psi))
-    agrees(relabelled(case, problem, rng))
+    agrees(relabeled(case, problem, rng))
     (rules,) = at_scale(problem, 0.5).rules
     agrees(replace(problem, rules=(rules + rules,)))
     begins = r.first({"two": case.tasks["two"][0][0]})
@@ -165,7 +165,7 @@ def test_compiled_letters_say_what_the_definition_says(seed):
         case = random_joint_case(rng, max_rules=2)
         problem = case.problem(rng)
         schemes = {task: scheme for task, (_, scheme) in case.tasks.items()}
-        every = list(case.labellings())
+        every = list(case.labelings())
         for j in rng.permutation(len(every))[:25]:
             states, names = every[j]
             amounts = joint_amounts(problem, states)[0]

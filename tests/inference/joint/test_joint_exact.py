@@ -5,9 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles.joint import problem
-from rulefield.inference.chain.enumerate import labellings
-from rulefield.inference.chain.exact import forward_backward
-from rulefield.inference.joint import exact as joint
+from rulefield.inference.sequences.enumerate import labelings
+from rulefield.inference.sequences.exact import forward_backward
+from rulefield.inference.sequences.joint import exact as joint
 
 LENGTHS = (3, 1, 6, 2, 5, 4, 1, 7, 3, 2, 9)  # more than the lanes hold, and no multiple of them
 
@@ -43,7 +43,7 @@ def test_sums_equal_the_dense_product(monkeypatch, denser, sizes, clamp):
 
 
 @pytest.mark.parametrize("denser", [0.0, np.inf], ids=["factored", "open states"])
-def test_a_chain_without_labellings_leaves_the_others_alone(monkeypatch, denser):
+def test_a_chain_without_labelings_leaves_the_others_alone(monkeypatch, denser):
     monkeypatch.setattr(joint, "DENSER", denser)
     model, data, _, weight, theta = problem(2, (2, 3), lengths=LENGTHS, forbid=False)
     p = model.potentials(theta, data)
@@ -60,10 +60,10 @@ def test_a_chain_without_labellings_leaves_the_others_alone(monkeypatch, denser)
 
 
 def best_of_all(p, i):
-    """Best score of any labelling through each state at each token, by listing them."""
+    """Best score of any labeling through each state at each token, by listing them."""
     chain = p.chain(i)
     best = np.full_like(chain.unary, -np.inf)
-    for path in labellings(chain):
+    for path in labelings(chain):
         value = chain.score(path)
         steps = np.arange(len(path))
         best[steps, path] = np.maximum(best[steps, path], value)
@@ -73,7 +73,7 @@ def best_of_all(p, i):
 @pytest.mark.parametrize("sizes", [(1,), (3,), (2, 1), (2, 3), (2, 2, 2)])
 @pytest.mark.parametrize("moves", [False, True])
 @pytest.mark.parametrize("clamp", [False, True])
-def test_the_factored_maximum_is_the_best_of_all_labellings(sizes, moves, clamp):
+def test_the_factored_maximum_is_the_best_of_all_labelings(sizes, moves, clamp):
     moves = moves and np.prod(sizes) > 2
     model, data, labels, _, theta = problem(3, sizes, lengths=(3, 1, 4, 2), moves=moves)
     p = model.potentials(theta, data, labels if clamp else None)
@@ -85,7 +85,7 @@ def test_the_factored_maximum_is_the_best_of_all_labellings(sizes, moves, clamp)
         assert_allclose(p.chain(i).score(states[p.offsets[i] : p.offsets[i + 1]]), score)
 
 
-def test_a_chain_without_labellings_scores_minus_infinity():
+def test_a_chain_without_labelings_scores_minus_infinity():
     model, data, _, _, theta = problem(2, (2, 3), lengths=(2, 0, 3), moves=False)
     p = model.potentials(theta, data)
     p.psi[1] = -np.inf

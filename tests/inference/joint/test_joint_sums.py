@@ -1,4 +1,4 @@
-"""Sums, k best and samples of joint chains under rules, against the list of all joint labellings."""
+"""Sums, k best and samples of joint chains under rules, against the list of all joint labelings."""
 
 import numpy as np
 import pytest
@@ -7,18 +7,18 @@ from numpy.testing import assert_allclose
 from oracles.joint import problem as plain_problem
 from oracles.joint_rules import random_joint_case
 from rulefield.exceptions import InfeasibleError, InputError
-from rulefield.inference.chain.enumerate import labellings
 from rulefield.inference.definition import amounts_of, costs_of, scores_of
-from rulefield.inference.joint import windows
-from rulefield.inference.joint.exact import joint_samples
-from rulefield.inference.joint.sums import ruled_kbest, ruled_log_partition, ruled_marginals, ruled_samples
+from rulefield.inference.sequences.enumerate import labelings
+from rulefield.inference.sequences.joint import windows
+from rulefield.inference.sequences.joint.exact import joint_samples
+from rulefield.inference.sequences.joint.sums import ruled_kbest, ruled_log_partition, ruled_marginals, ruled_samples
 from rulefield.problem.joint import JointProblem
 
 
 def objectives(problem):
-    """Every labelling of the only chain, and what it is worth."""
+    """Every labeling of the only chain, and what it is worth."""
     dense = problem.over(0)
-    paths = labellings(dense.potentials)
+    paths = labelings(dense.potentials)
     costs = sum((costs_of(rule, amounts_of(rule, paths)) for rule in dense.rules), np.zeros(len(paths)))
     return paths, scores_of(dense.potentials, paths) - costs
 

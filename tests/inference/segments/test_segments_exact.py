@@ -8,10 +8,10 @@ from numpy.testing import assert_allclose
 from oracles.chains import chain_problems
 from oracles.segments import random_segments, segment_problems
 from rulefield.exceptions import InputError
-from rulefield.inference.chain import exact as chain
 from rulefield.inference.result import Status
-from rulefield.inference.segments.enumerate import enumerate_segmentations
-from rulefield.inference.segments.exact import best_segmentation, segment_marginals
+from rulefield.inference.sequences import exact as chain
+from rulefield.inference.sequences.segments.enumerate import enumerate_segmentations
+from rulefield.inference.sequences.segments.exact import best_segmentation, segment_marginals
 from rulefield.problem.segments import SegmentPotentials, Spans
 
 examples = settings(max_examples=120, deadline=None)

@@ -19,15 +19,17 @@ from rulefield import rules as r
 from rulefield.exceptions import InfeasibleError, InputError, InternalError
 from rulefield.inference.definition import amounts_of, costs_of
 from rulefield.inference.result import Status
-from rulefield.inference.segments.conflict import decode_relaxed, minimal_conflict
-from rulefield.inference.segments.decode import ENGINES, decode
-from rulefield.inference.segments.enumerate import all_segmentations, judge_all
-from rulefield.inference.segments.prepare import PreparedSegments
-from rulefield.inference.segments.sums import RuledSegments
-from rulefield.problem.chain_rules import CompiledRule, Counter, Tally
+from rulefield.inference.sequences.conflict import decode_relaxed, minimal_conflict
+from rulefield.inference.sequences.decode import decode as decode_chain
+from rulefield.inference.sequences.segments.decode import ENGINES, decode
+from rulefield.inference.sequences.segments.enumerate import all_segmentations, judge_all
+from rulefield.inference.sequences.segments.prepare import PreparedSegments
+from rulefield.inference.sequences.segments.search import SegmentSearch, chain_of
+from rulefield.inference.sequences.segments.sums import RuledSegments
+from rulefield.problem.chain_rules import ChainProblem, CompiledRule, Counter, Tally
 from rulefield.problem.segments import SegmentProblem, Spelling
 from rulefield.rules import RuleCompiler
-from rulefield.rules.expression import Labelling
+from rulefield.rules.expression import LabeledTokens
 from rulefield.rules.labels import CutLabels
 
 OFFSETS = (0.0, 0.0, 1e3, 1e6, 1e9)
@@ -110,7 +112,7 @@ def retyped(problem, rng):
 
 
 def hopeless(n, m):
-    """A rule that every labelling breaks by n + 2, at 1e5 a unit."""
+    """A rule that every labeling breaks by n + 2, at 1e5 a unit."""
     counter = Counter(Tally(np.ones((1, m), np.int32)), -2)
     return CompiledRule(99, 1e5, False, np.zeros(n, np.uint16), None, (counter,), None, lambda: n + 2, None)
 
@@ -151,9 +153,13 @@ def test_a_long_sequence_is_proved():
     rules += [r.before("a", "b"), r.eventually("c", "d").soft(1.0), r.followed_by("e", ["f", "g"]).soft(2.0)]
     rules += [r.implies(r.present("a"), r.first("a")).soft(4.0)]
     problem = SegmentProblem(potentials, coder.spelling, RuleCompiler(rules, coder.labels, "BIO")(40))
-    auto, product = decode(problem), decode(problem, "product")
-    assert auto.status is product.status is Status.optimal
-    assert_allclose(auto.objective, product.objective, atol=1e-6)
+    lattice = SegmentSearch.start(replace(problem, rules=())).window(-np.inf, 10**7)
+    potentials, letter = chain_of(lattice, problem.spelling.n_labels)
+    whole = ChainProblem(potentials, tuple(rule.relabeled(letter) for rule in problem.rules))
+    auto, program = decode(problem), decode_chain(whole, "milp")
+    shift = SegmentSearch.start(problem).prepared.shift
+    assert auto.status is program.status is Status.optimal
+    assert_allclose(auto.objective, program.objective + shift, atol=1e-6)
     assert not any(np.isinf(b.cost) for b in auto.broken)
 
 
@@ -175,13 +181,13 @@ def test_spelling_can_be_read_back():
 
 
 def definition(rules, tokens, labels, scheme):
-    world = Labelling(tokens, labels, scheme)
+    world = LabeledTokens(tokens, labels, scheme)
     return [rule.body.amount(world) for rule in rules]
 
 
 @pytest.mark.parametrize("scheme", [None, *SCHEMES])
 def test_rules_read_segments_as_they_are_written(scheme):
-    """Amounts by the language's own definition; without a scheme, neighbours of one type are two segments."""
+    """Amounts by the language's own definition; without a scheme, neighbors of one type are two segments."""
     rng = np.random.default_rng(len(SCHEMES[scheme]) if scheme else 0)
     for _ in range(60):
         tokens = [pick(rng, TOKENS) for _ in range(rng.integers(1, 5))]

@@ -1,4 +1,4 @@
-"""Large moves: never worse, exact on forests, and the best mixture of two labellings."""
+"""Large moves: never worse, exact on forests, and the best mixture of two labelings."""
 
 import itertools
 
@@ -20,7 +20,7 @@ def start(rng, network):
 
 
 def allowed(rng, network, tries=50):
-    """A random labelling that breaks no hard rule, or None."""
+    """A random labeling that breaks no hard rule, or None."""
     for _ in range(tries):
         labels = start(rng, network)
         if total_value(network.net, network.scores, labels) > -np.inf:

@@ -14,10 +14,10 @@ from rulefield.learning.chain.frank_wolfe import FrankWolfe
 CASES = ["seen", "all", "dense", "scheme", "conditioned", "one label"]
 
 
-def features(model, data, i, labelling):
-    """Feature counts of one labelling, (size,)."""
+def features(model, data, i, labeling):
+    """Feature counts of one labeling, (size,)."""
     phi = model.zeros()
-    model.add_features(phi, data, i, np.array(labelling, int))
+    model.add_features(phi, data, i, np.array(labeling, int))
     return phi
 
 
@@ -62,7 +62,7 @@ def test_certificate_brackets_the_optimum(case):
 
 
 def general_solver(found, weight, l2, size):
-    """Optimum of the quadratic programme with one slack a sequence, by SLSQP."""
+    """Optimum of the quadratic program with one slack a sequence, by SLSQP."""
     n = len(found)
 
     def value(z):
@@ -100,7 +100,7 @@ def test_average_weighs_iterate_k_by_k():
 
 def test_a_step_goes_to_the_best_point_of_its_line():
     model, data, labels = chain_data("seen")
-    data, labels, l2 = data[2:3], labels[2:3], 0.05  # little regularisation: no step is cut off at the corner
+    data, labels, l2 = data[2:3], labels[2:3], 0.05  # little regularization: no step is cut off at the corner
     svm = FrankWolfe(model, data, labels, l2=l2, max_iter=3)
 
     def point():

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import approx_fprime
 
 from oracles.chain_likelihood import objective_by_enumeration
-from oracles.labelled_chains import random_allowed, random_labels, random_sequences
+from oracles.labeled_chains import random_allowed, random_labels, random_sequences
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError, LabelError
@@ -222,7 +222,7 @@ def test_labels_that_the_scheme_forbids_are_refused():
         ChainLikelihood(model, sequences, known)
     both = Sequences(np.ones((4, 1)), [2, 2])
     partial = Labels(np.array([0, -1, 0, 1]), [2, 2], 2, np.array([[1, 0], [1, 1], [1, 0], [0, 1]], np.uint8))
-    with pytest.raises(LabelError, match="sequence 1 allow no labelling"):
+    with pytest.raises(LabelError, match="sequence 1 allow no labeling"):
         ChainLikelihood(model, both, partial).value(model.zeros())
 
 

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 
 from oracles.chain_data import chain_data
 from rulefield.exceptions import InputError, LabelError
-from rulefield.inference.chain.exact import viterbi
+from rulefield.inference.sequences.exact import viterbi
 from rulefield.learning.chain.perceptron import AveragedPerceptron
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from oracles.labelled_chains import random_allowed, random_labels, random_sequences
+from oracles.labeled_chains import random_allowed, random_labels, random_sequences
 from rulefield.exceptions import InputError
 from rulefield.learning.chain import fit as maximum_likelihood
 from rulefield.learning.chain.fit import fit_likelihood

@@ -42,14 +42,14 @@ def statements(data, low, high):
 
 
 def amounts(wanted, data, i, path):
-    """Value of every statement on one labelling of sequence i."""
+    """Value of every statement on one labeling of sequence i."""
     first = int(data.offsets[i])
     tokens = sum(wanted[0].node[wanted[0].token_class[first + t], y] for t, y in enumerate(path))
     return np.array([tokens, sum((a, b) == (0, 2) for a, b in zip(path[:-1], path[1:]))])
 
 
 def enumerated(model, theta, data, labels, i):
-    """All labellings of sequence i that its annotation allows, and their scores."""
+    """All labelings of sequence i that its annotation allows, and their scores."""
     masks = labels[i].allowed
     paths = [
         path

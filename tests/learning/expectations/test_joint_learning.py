@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
 
-from oracles.joint import fits, labellings, problem, score
-from rulefield.inference.joint.exact import joint_log_partition, joint_marginals, joint_viterbi
+from oracles.joint import fits, labelings, problem, score
+from rulefield.inference.sequences.joint.exact import joint_log_partition, joint_marginals, joint_viterbi
 from rulefield.learning.expectations.corpus import JointCorpus, JointLikelihood
 from rulefield.learning.expectations.em import RegularizedObjective, direct_descent, expectation_maximization
 from rulefield.learning.expectations.posterior import Posterior
@@ -21,7 +21,7 @@ SIZES = [(3,), (2, 3), (2, 2, 2)]
 
 
 def enumerated(model, theta, data, i, keep=lambda path: True):
-    paths = [path for path in labellings(model, int(data.lengths[i])) if keep(path)]
+    paths = [path for path in labelings(model, int(data.lengths[i])) if keep(path)]
     return paths, np.array([score(model, theta, data, i, path) for path in paths])
 
 
@@ -67,7 +67,7 @@ def test_sums_over_open_states_alone_are_the_factored_sums(monkeypatch, sizes):
     potentials = model.potentials(theta, data, labels)
     found = []
     for denser in (0.0, 1e9):  # never, always
-        monkeypatch.setattr("rulefield.inference.joint.exact.DENSER", denser)
+        monkeypatch.setattr("rulefield.inference.sequences.joint.exact.DENSER", denser)
         found.append(joint_marginals(potentials, weight))
     factored, alone = found
     assert_allclose(alone.log_partition, factored.log_partition)
@@ -174,7 +174,7 @@ def test_em_never_rises_and_direct_descent_finds_nothing_below_it(with_expectati
     assert gain < 1e-6 * abs(values[-1])
 
 
-def test_gradient_of_the_regularised_objective():
+def test_gradient_of_the_regularized_objective():
     model, data, labels, _, theta = problem(4, forbid=False)
     corpus = JointCorpus(model, data, (labels[0], None))
     objective = RegularizedObjective(corpus, expectations(model, data, 0.2, 0.3), l2=0.1, slack=0.05)

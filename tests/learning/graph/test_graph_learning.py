@@ -41,7 +41,7 @@ def tighten(field):
         tighten(inner)
 
 
-def all_labellings(n_labels):
+def all_labelings(n_labels):
     return np.array(list(itertools.product(*[range(k) for k in n_labels])))
 
 
@@ -75,7 +75,7 @@ def exact_likelihood(model, theta, shards, weight=None):
         for g in range(shard.batch.n_graphs):
             p = shard.batch.potentials_of(union, g)
             y = shard.labels[shard.batch.node_pointer[g] : shard.batch.node_pointer[g + 1]]
-            every = all_labellings(p.n_labels)
+            every = all_labelings(p.n_labels)
             scores = np.array([p.score(row) for row in every])
             fits = ((every == y) | (y == -1)).all(axis=1)
             total += shard.graph_weight[g] * (logsumexp(scores) - logsumexp(scores[fits]))
@@ -108,7 +108,7 @@ def test_labels_known_to_be_one_of_a_set_are_summed_over():
         union = CHAIN.potentials(theta, shard.batch)
         for g, member in enumerate(shard.members):
             p = shard.batch.potentials_of(union, g)
-            every = all_labellings(p.n_labels)
+            every = all_labelings(p.n_labels)
             scores = np.array([p.score(row) for row in every])
             fits = allowed[member][np.arange(p.n_nodes), every].all(axis=1)
             expected += logsumexp(scores) - logsumexp(scores[fits])
@@ -144,7 +144,7 @@ def test_marginals_of_a_chain_are_exact():
     scores = CHAIN.potentials(rng.normal(size=CHAIN.n_parameters), shard.batch)
     _, node, edge, _ = ReweightedField(shard, 100, 1e-12).marginals(scores.unary, scores.pairwise)
     p = shard.batch.potentials_of(scores, shard.batch.n_graphs - 1)
-    every = all_labellings(p.n_labels)
+    every = all_labelings(p.n_labels)
     weight = np.exp([p.score(row) for row in every])
     weight /= weight.sum()
     expected = np.array([[weight[every[:, v] == k].sum() for k in range(3)] for v in range(5)])
@@ -230,7 +230,7 @@ def test_composite_likelihood_is_each_type_given_the_others():
     expected = 0.15 * theta @ theta
     for shard in shards:
         p = LADDER.potentials(theta, shard.batch)
-        every = all_labellings(p.n_labels)
+        every = all_labelings(p.n_labels)
         scores = np.array([p.score(row) for row in every])
         agrees = (every == shard.labels) | (shard.labels == -1)
         for name in LAYERS:
@@ -290,8 +290,8 @@ def test_a_layer_of_the_composite_likelihood_leaves_out_only_what_cannot_change_
 
 
 def _composite(p, graph, labels, allowed):
-    """Minus the log-probability of what is told of each type, given the labels of the others; over all labellings."""
-    every = all_labellings(p.n_labels)
+    """Minus the log-probability of what is told of each type, given the labels of the others; over all labelings."""
+    every = all_labelings(p.n_labels)
     scores = np.array([p.score(row) for row in every])
     offset = np.concatenate([[0], np.cumsum(p.n_labels)[:-1]])
     fits = allowed[offset + every].all(axis=1)
@@ -304,7 +304,7 @@ def _composite(p, graph, labels, allowed):
     return total
 
 
-def test_composite_likelihood_of_one_labelled_type_is_the_likelihood():
+def test_composite_likelihood_of_one_labeled_type_is_the_likelihood():
     rng, graphs, labels, _ = loopy()
     for y, graph in zip(labels, graphs):
         y[graph.nodes["a"].shape[0] :] = -1  # no label of type b is known
@@ -324,7 +324,7 @@ def test_the_likelihood_of_graphs_with_hubs_is_never_negative():
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_the_bound_is_above_every_labelling_where_messages_would_go_in_circles(seed):
+def test_the_bound_is_above_every_labeling_where_messages_would_go_in_circles(seed):
     rng = np.random.default_rng(seed)
     n, hubs = 30, np.arange(30, 34)
     edges = np.concatenate([[(leaf, hub) for leaf in range(n) for hub in hubs], [(v, v + 1) for v in range(n - 1)]])
@@ -380,7 +380,7 @@ def hinge(model, theta, shards, l2):
             p = shard.batch.potentials_of(union, g)
             cut = slice(shard.batch.node_pointer[g], shard.batch.node_pointer[g + 1])
             y, cost = shard.labels[cut], shard.cost[cut]
-            worst = max(p.score(row) + ((row != y) * cost).sum() for row in all_labellings(p.n_labels))
+            worst = max(p.score(row) + ((row != y) * cost).sum() for row in all_labelings(p.n_labels))
             total += shard.graph_weight[g] * (worst - p.score(y))
     return total
 

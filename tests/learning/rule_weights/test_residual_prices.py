@@ -1,4 +1,4 @@
-"""Residual prices: the definition over all labellings, and the price at which a model breaks a rule as often as gold."""
+"""Residual prices: the definition over all labelings, and the price at which a model breaks a rule as often as gold."""
 
 from dataclasses import replace
 from itertools import product
@@ -36,7 +36,7 @@ def examples(rules, seed=0, n=7):
     return Examples(rows, RuleCompiler(rules, LABELS), fixed, np.array([rule.per == "once" for rule in rules]))
 
 
-def test_shares_over_all_labellings_are_those_of_the_distribution():
+def test_shares_over_all_labelings_are_those_of_the_distribution():
     data = examples(RULES)
     every = [np.array(labels) for labels in product(range(3), repeat=4)]
     expected, gold = np.zeros(len(RULES)), np.zeros(len(RULES))
@@ -69,7 +69,7 @@ def test_at_its_price_a_model_breaks_a_rule_as_often_as_gold_or_less(amounts):
         assert share < g
 
 
-def test_hard_rules_that_forbid_the_best_labellings_leave_the_chain_alone():
+def test_hard_rules_that_forbid_the_best_labelings_leave_the_chain_alone():
     data = examples([r.present("c").soft("auto"), r.count("a") >= 4])
     alone = examples([r.present("c").soft("auto"), (r.count("a") >= 4).soft(0.0)])
     one = Lists.best(data.examples, 1)
@@ -89,10 +89,10 @@ def lawful(data, rules):
 
 
 def one_after_the_other(data, lists):
-    """The definition of prices together, in loops over labellings."""
-    units = data.units(lists.labellings, lists.owner).toarray()
+    """The definition of prices together, in loops over labelings."""
+    units = data.units(lists.labelings, lists.owner).toarray()
     gold = (data.gold.toarray() > 0).sum(axis=0)
-    right = np.array([(x == lists.examples[i].gold).sum() for i, x in zip(lists.owner, lists.labellings)])
+    right = np.array([(x == lists.examples[i].gold).sum() for i, x in zip(lists.owner, lists.labelings)])
     members = [np.flatnonzero(lists.owner == i) for i in range(len(lists.examples))]
     prices, left = np.zeros(units.shape[1]), set(range(units.shape[1]))
     while left:

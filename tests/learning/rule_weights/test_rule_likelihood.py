@@ -1,4 +1,4 @@
-"""Weights of rules by likelihood: the definition over all labellings, its gradient, its least value."""
+"""Weights of rules by likelihood: the definition over all labelings, its gradient, its least value."""
 
 from itertools import product
 
@@ -36,7 +36,7 @@ def examples(rules, fixed, n_examples=6, seed=0):
 
 
 def learned_from(data, k=81, **options):
-    """Weights learned from the k best labellings of each sequence."""
+    """Weights learned from the k best labelings of each sequence."""
     return learn_likelihood(data, measured(data, k), **options)
 
 
@@ -45,7 +45,7 @@ def measured(data, k=81):
 
 
 def objective(data, c, l1, l2):
-    """The definition: a sum over all labellings; targets are the gold labels, which are among them."""
+    """The definition: a sum over all labelings; targets are the gold labels, which are among them."""
     total = l1 * c.sum() + 0.5 * l2 * c @ c
     for example in data.examples:
         worth = {}
@@ -57,10 +57,10 @@ def objective(data, c, l1, l2):
     return total
 
 
-def test_over_all_labellings_it_is_the_penalised_likelihood():
+def test_over_all_labelings_it_is_the_penalized_likelihood():
     data = examples(RULES, [np.nan, np.nan, np.nan, 0.7])
     likelihood = Likelihood(measured(data))
-    assert len(likelihood.first) == len(data), "no sequence is left out: labellings pay differently"
+    assert len(likelihood.first) == len(data), "no sequence is left out: labelings pay differently"
     c = np.array([0.3, 0.8, 0.1, 0.0])
     value, slope = likelihood.value(c, Penalty.of(0.2, 0.5, None, data.learned))
     assert_allclose(value, objective(data, c, 0.2, 0.5))
@@ -112,13 +112,13 @@ def test_small_sets_grow_by_what_is_decoded_until_nothing_is_new():
     learned = learned_from(data, k=2, rounds=20, l1=0.01, l2=0.01)
     assert learned.converged
     assert 1 < learned.n_iter < 20
-    assert learned.message == "Decoding brought no new labelling."
+    assert learned.message == "Decoding brought no new labeling."
 
 
 @pytest.mark.parametrize("last", [r.last("b"), r.last("b").soft(0.4)])
 @pytest.mark.parametrize("k", [1, 3, 9, 81])
 def test_where_the_list_is_sure_enumeration_finds_nothing_better(k, last):
-    """Lists joined by a labelling that is worth less than their last, and without those that a hard rule forbids."""
+    """Lists joined by a labeling that is worth less than their last, and without those that a hard rule forbids."""
     data = examples([*RULES[:3], last], [np.nan, np.nan, np.nan, last.weight], n_examples=30, seed=5)
     lists = measured(data, k)
     lists = MeasuredLists.of(lists.lists.joined({0: np.zeros(4, np.int64)}, wrong_labels)[0], data).paid(data)
@@ -129,10 +129,10 @@ def test_where_the_list_is_sure_enumeration_finds_nothing_better(k, last):
         i
         for i, example in enumerate(data.examples)
         if max(worth_of(data, example, labels, prices) for labels in product(range(3), repeat=4))
-        > worth_of(data, example, lists.lists.labellings[best[i]], prices) + 1e-9
+        > worth_of(data, example, lists.lists.labelings[best[i]], prices) + 1e-9
     }
     assert beaten <= unsure
-    assert k < 81 or not unsure, "a list of all labellings is always sure"
+    assert k < 81 or not unsure, "a list of all labelings is always sure"
     assert k != 9 or 0 < len(unsure) < 30
 
 
@@ -143,16 +143,16 @@ def worth_of(data, example, labels, prices) -> float:
     return example.potentials.score(ids) - float(costs.sum())
 
 
-def test_labellings_that_break_a_hard_rule_play_no_part():
+def test_labelings_that_break_a_hard_rule_play_no_part():
     rules = [RULES[0], r.last("b")]
     data = examples(rules, [np.nan, np.inf])
     lists = measured(data)
     assert np.bincount(lists.lists.owner).tolist() == [27] * len(data)
-    for labels in lists.lists.labellings:
+    for labels in lists.lists.labelings:
         assert labels[-1] == 1
     assert_allclose(lists.worth, lists.lists.score)
     one = examples([RULES[0], r.absent("a"), r.present("a")], [np.nan, np.inf, np.inf], n_examples=2)
-    alone = measured(one).lists.labellings
+    alone = measured(one).lists.labelings
     assert [labels.tolist() for labels in alone] == [e.gold.tolist() for e in one.examples], (
         "a contradiction leaves gold"
     )

@@ -5,10 +5,10 @@ import pytest
 
 from rulefield import rules as r
 from rulefield.exceptions import RuleError
-from rulefield.inference.chain.conflict import decode_relaxed, minimal_conflict
-from rulefield.inference.chain.decode import decode
-from rulefield.inference.chain.sums import constrained_log_partition
 from rulefield.inference.result import Status
+from rulefield.inference.sequences.conflict import decode_relaxed, minimal_conflict
+from rulefield.inference.sequences.decode import decode
+from rulefield.inference.sequences.sums import constrained_log_partition
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 

@@ -1,4 +1,4 @@
-"""Every compiled form says the amount that the definition says, for every labelling of small inputs."""
+"""Every compiled form says the amount that the definition says, for every labeling of small inputs."""
 
 import pickle
 
@@ -14,13 +14,13 @@ from rulefield.rules import RuleCompiler, compile_rules
 
 
 def check_forms(case):
-    """Tally, counters and automaton agree with the definition; return the amounts by labelling."""
+    """Tally, counters and automaton agree with the definition; return the amounts by labeling."""
     (rule,) = case.rules
     (compiled,) = compile_rules(case.rules, case.labels, case.scheme, case.tokens)
     classes = compiled.token_class
     assert compiled.tally is not None or compiled.counters or compiled.automaton is not None
     amounts = []
-    for y in case.labellings():
+    for y in case.labelings():
         amount = rule.violation(case.tokens, case.names(y), case.scheme)
         if compiled.tally is not None:
             assert tally_amount(compiled.tally, classes, y) == amount
@@ -60,7 +60,7 @@ def test_least_slack_of_rows_is_the_amount(case, random):
 def test_amounts_of_all_rules_at_once(case):
     """Measured in one pass, rules have the amounts of their definition, for several inputs of different lengths."""
     compiler = RuleCompiler(case.rules, case.labels, case.scheme)
-    rows = [(case.tokens, y) for y in list(case.labellings())[:20]]
+    rows = [(case.tokens, y) for y in list(case.labelings())[:20]]
     rows += [(case.tokens[:1], y[:1]) for _, y in rows[:3] if len(y) and compiler.labels.allowed[2][y[0]]]
     expected = [[rule.violation(x, case.names(y), case.scheme) for rule in case.rules] for x, y in rows]
     inputs, owner = [case.tokens, case.tokens[:1]], np.array([int(x is not case.tokens) for x, _ in rows], dtype=int)
@@ -172,7 +172,7 @@ def test_rules_too_large_for_an_automaton_keep_their_rows_and_their_amount():
     with pytest.raises(
         RuleError, match="only its linear rows are known, which segments and joint chains cannot read"
     ):
-        rule.relabelled(np.arange(9))
+        rule.relabeled(np.arange(9))
 
 
 def test_numbers_too_large_for_the_tables_say_so():

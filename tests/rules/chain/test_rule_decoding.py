@@ -1,4 +1,4 @@
-"""Rules as users write them, decoded: the answer is the best of all labellings by the rules' own definition."""
+"""Rules as users write them, decoded: the answer is the best of all labelings by the rules' own definition."""
 
 from dataclasses import replace
 
@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from oracles.rules import best_objective, random_case
 from rulefield import rules as r
-from rulefield.inference.chain.conflict import decode_relaxed, minimal_conflict
-from rulefield.inference.chain.decode import decode
 from rulefield.inference.result import Status
+from rulefield.inference.sequences.conflict import decode_relaxed, minimal_conflict
+from rulefield.inference.sequences.decode import decode
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules import compile_rules
-from rulefield.rules.expression import Labelling
+from rulefield.rules.expression import LabeledTokens
 
 
 def random_problem(seed, max_tokens):
@@ -39,7 +39,7 @@ def random_potentials(rng, case):
 
 
 def amounts(case, y):
-    world = Labelling(case.tokens, case.names(y), case.scheme)
+    world = LabeledTokens(case.tokens, case.names(y), case.scheme)
     return [rule.body.amount(world) for rule in case.rules]
 
 
@@ -49,7 +49,7 @@ def objective(case, problem, y):
 
 
 def check_answer(case, problem, result, best):
-    """The answer is feasible exactly when some labelling is, earns what it says, and names what it breaks."""
+    """The answer is feasible exactly when some labeling is, earns what it says, and names what it breaks."""
     assert (result.status is Status.infeasible) == (best == -np.inf)
     if best == -np.inf:
         return
@@ -65,13 +65,13 @@ def check_answer(case, problem, result, best):
 @given(st.integers(0, 2**32 - 1))
 def test_answers_are_the_best_by_definition(seed):
     case, problem = random_problem(seed, max_tokens=3)
-    best = max((objective(case, problem, y) for y in case.labellings()), default=-np.inf)
+    best = max((objective(case, problem, y) for y in case.labelings()), default=-np.inf)
     check_answer(case, problem, decode(problem), best)
 
 
 @settings(max_examples=700, deadline=None)
 @given(st.integers(0, 2**32 - 1))
-def test_answers_are_the_best_of_all_labellings(seed):
+def test_answers_are_the_best_of_all_labelings(seed):
     case, problem = random_problem(seed, max_tokens=6)
     rng = np.random.default_rng(seed)
     for potentials in (problem.potentials, random_potentials(rng, case), random_potentials(rng, case)):
@@ -101,7 +101,7 @@ def test_a_window_may_conclude_about_any_of_its_tokens(engine, then):
 @pytest.mark.parametrize(
     ("rule", "obeyed"), [(r.present("x"), False), (r.count("x") <= 1, True), (r.first("x"), True)]
 )
-def test_no_tokens_are_judged_like_any_labelling(rule, obeyed):
+def test_no_tokens_are_judged_like_any_labeling(rule, obeyed):
     assert (rule.violation([], []) == 0) == obeyed
     problem = ChainProblem(
         ChainPotentials(np.zeros((0, 2)), np.zeros((2, 2))), compile_rules([rule], ["x", "y"], None, [])

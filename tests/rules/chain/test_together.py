@@ -1,4 +1,4 @@
-"""Rules that engines read as one cost every labelling what they cost one by one."""
+"""Rules that engines read as one cost every labeling what they cost one by one."""
 
 from itertools import permutations
 
@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from rulefield import rules as r
-from rulefield.inference.chain.conflict import minimal_conflict
-from rulefield.inference.chain.decode import decode
-from rulefield.inference.chain.prepare import prepare
 from rulefield.inference.flatten import flatten
 from rulefield.inference.result import Status
+from rulefield.inference.sequences.conflict import minimal_conflict
+from rulefield.inference.sequences.decode import decode
+from rulefield.inference.sequences.prepare import prepare
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -46,7 +46,7 @@ def test_orders_read_together_keep_their_optimum(engine, level):
 
 
 def _only(potentials, labels):
-    """Return the potentials that allow one labelling."""
+    """Return the potentials that allow one labeling."""
     unary = np.full_like(potentials.unary, -np.inf)
     steps = np.arange(len(labels))
     unary[steps, labels] = potentials.unary[steps, labels]

@@ -31,7 +31,7 @@ def test_the_cover_is_the_cheapest(seed):
 
 
 def citations(n, rng):
-    """Authors (capitalised, then a comma), a year in brackets, a title up to a full stop, and some noise."""
+    """Authors (capitalized, then a comma), a year in brackets, a title up to a full stop, and some noise."""
     X, y = [], []
     for _ in range(n):
         k = int(rng.integers(2, 5))

@@ -232,7 +232,7 @@ def test_what_the_tokens_of_a_label_look_like():
     assert set(found) == {
         "every n is a number",
         "every n is something with a digit",
-        "every s is capitalised",
+        "every s is capitalized",
         "every t is all capitals",
     }
     mined = found["every n is a number"]

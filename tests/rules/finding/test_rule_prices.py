@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 
 from rulefield import rules as r
-from rulefield.inference.chain.decode import decode
+from rulefield.inference.sequences.decode import decode
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules import RuleCompiler

@@ -30,7 +30,7 @@ GRAPH = TypedGraph(
 N_LABELS = np.array([3, 3, 3, 2, 2])
 
 
-def every_labelling():
+def every_labeling():
     for y in itertools.product(*[range(k) for k in N_LABELS]):
         yield (
             np.array(y),
@@ -121,7 +121,7 @@ def test_the_engine_on_compiled_rules_finds_the_best_by_definition(rule_list, se
     potentials = GraphPotentials(N_LABELS, rng.normal(size=13), edges, rng.normal(size=18))
     logic_factors, rows = GraphRuleCompiler(rule_list, CLASSES).compile(GRAPH)
     result = decode_graph(GraphProblem(potentials, logic_factors, rows))
-    best = max(potentials.score(y) - world_cost(rule_list, labels) for y, labels in every_labelling())
+    best = max(potentials.score(y) - world_cost(rule_list, labels) for y, labels in every_labeling())
     if best == -np.inf:
         assert result.status is Status.infeasible
     else:

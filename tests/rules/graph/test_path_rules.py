@@ -39,7 +39,7 @@ def test_paths_are_runs_of_only_successors():
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.text)
-def test_the_best_labelling_is_that_of_the_definition(rule):
+def test_the_best_labeling_is_that_of_the_definition(rule):
     """Hard, and at a price."""
     rng = np.random.default_rng(len(rule.text))
     whole = r.along("below", rule)

@@ -83,7 +83,7 @@ def run_page_predict(model: str, files: Sequence[str], output: str, rules: str |
 
     folder = Path(output)
     if output == "-" or folder.is_file():
-        raise InputError("files of pages are written to a folder; give one: --output labelled/.")
+        raise InputError("files of pages are written to a folder; give one: --output labeled/.")
     if len({Path(name).name for name in files}) < len(files):
         raise InputError("two of these files have the same name; they would be written to the same place.")
     tagger = load(model)

@@ -7,9 +7,7 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
@@ -18,18 +16,33 @@ from starlette.routing import Route
 
 import rulefield
 from rulefield.cli.pages.batching import Batches
+from rulefield.cli.pages.openapi import document
+from rulefield.cli.pages.work_threads import WorkThreads
 from rulefield.cli.pages.workbench import LONGEST_TEXT, MOST_TEXTS, Workbench
 from rulefield.data.limits import is_whole
 from rulefield.encode.formats.label_studio import _as_task
-from rulefield.exceptions import InputError, RulefieldError
+from rulefield.exceptions import InputError, RulefieldError, TimeLimitError
 from rulefield.report.marks import render
 from rulefield.rules.text import dumps
 
 LARGEST_BODY = 2_000_000
+BODY_SECONDS = 20.0
 SECONDS = 60.0
-AT_ONCE = max(2, os.cpu_count() or 1) + 2
-"""Questions that are worked on at once; more threads than cores would only take turns."""
-POLICY = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' data:"
+WORK_SHARE = 0.8
+"""Part of the time that work gets: the search for a labeling then ends early enough that the best one found is sent."""
+AT_ONCE = max(2, os.cpu_count() or 1)
+"""Questions that are worked on at once, beside those that are answered together; more threads would only take turns."""
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; connect-src 'self'; img-src 'self' data:; "
+    "frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
+)
+HEADERS = [
+    (b"content-security-policy", POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cache-control", b"no-store"),
+]
 OPEN = ("/healthz", "/health", "/", "/workbench.js", "/workbench.css")
 """Paths that tell nothing: they need no token."""
 
@@ -37,7 +50,9 @@ Answer = Callable[[Workbench, dict[str, Any]], Any]
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def make_app(bench: Workbench, *, token: str | None = None, hosts: list[str] | None = None) -> Starlette:
+def make_app(
+    bench: Workbench, *, token: str | None = None, hosts: list[str] | None = None, workers: WorkThreads | None = None
+) -> Starlette:
     """Make the application.
 
     Parameters
@@ -47,26 +62,27 @@ def make_app(bench: Workbench, *, token: str | None = None, hosts: list[str] | N
         What clients must send as ``Authorization: Bearer TOKEN``; None: nothing (loopback only).
     hosts : list of str, optional
         Names that the ``Host`` of a request may have: other web sites cannot reach a local server under a name of theirs.
+        None: the names of this machine itself.
+    workers : WorkThreads, optional
+        Threads that answer what takes time.
     """
-    limiter = CapacityLimiter(AT_ONCE)
-    allowed = hosts or ["localhost", "127.0.0.1", "[::1]", "testserver"]
+    workers = workers or WorkThreads(AT_ONCE)
+    allowed = hosts or list(LOOPBACK)
     routes = [
-        Route("/", lambda request: _page(bench), methods=["GET"]),
-        Route("/workbench.js", lambda request: _file("workbench.js", "text/javascript"), methods=["GET"]),
-        Route("/workbench.css", lambda request: _file("workbench.css", "text/css"), methods=["GET"]),
-        Route("/healthz", lambda request: JSONResponse({"status": "ok"}), methods=["GET"]),
-        Route("/health", lambda request: JSONResponse({"status": "UP", "model_class": "rulefield"}), methods=["GET"]),
-        Route("/openapi.json", lambda request: JSONResponse(openapi()), methods=["GET"]),
-        Route("/about", _asked(bench, limiter, lambda b, _: b.about()), methods=["GET"]),
-        Route("/retrain", _asked(bench, limiter, lambda b, _: b.training), methods=["GET"]),
-        Route("/model", _download(bench, lambda b: b.parser.to_bytes(), "model.rf"), methods=["GET"]),
+        Route("/", _quick(lambda: _page(bench)), methods=["GET"]),
+        Route("/workbench.js", _quick(lambda: _file("workbench.js", "text/javascript")), methods=["GET"]),
+        Route("/workbench.css", _quick(lambda: _file("workbench.css", "text/css")), methods=["GET"]),
+        Route("/healthz", _quick(lambda: _Json({"status": "ok"})), methods=["GET"]),
+        Route("/health", _quick(lambda: _Json({"status": "UP", "model_class": "rulefield"})), methods=["GET"]),
+        Route("/openapi.json", _quick(lambda: _Json(document())), methods=["GET"]),
+        Route("/about", _quick(lambda: _Json(bench.about())), methods=["GET"]),
+        Route("/retrain", _quick(lambda: _Json(bench.training)), methods=["GET"]),
+        Route("/model", _download(workers, lambda: bench.parser.to_bytes(), "model.rf"), methods=["GET"]),
         Route(
-            "/corrections",
-            _download(bench, lambda b: b.records().encode(), "corrections.jsonl"),
-            methods=["GET"],
+            "/corrections", _download(workers, lambda: bench.records().encode(), "corrections.jsonl"), methods=["GET"]
         ),
-        Route("/parse", _parsing(bench, limiter), methods=["POST"]),
-        *(Route(path, _asked(bench, limiter, answer), methods=["POST"]) for path, (answer, _) in POSTS.items()),
+        Route("/parse", _parsing(bench, workers), methods=["POST"]),
+        *(Route(path, _asked(bench, workers, answer), methods=["POST"]) for path, answer in POSTS.items()),
     ]
     guards = [Middleware(TrustedHostMiddleware, allowed_hosts=allowed)] if "*" not in allowed else []
     app = Starlette(routes=routes, middleware=guards)
@@ -74,49 +90,89 @@ def make_app(bench: Workbench, *, token: str | None = None, hosts: list[str] | N
     return app
 
 
+class _RefusedError(Exception):
+    """What a client sent is not read."""
+
+    def __init__(self, sentence: str, status: int):
+        super().__init__(sentence)
+        self.status = status
+
+
+class _GoneError(Exception):
+    """The client hung up."""
+
+
 class Guard:
-    """Middleware: a token where one is asked for, a limit on bodies, JSON only, headers that forbid what is not needed."""
+    """Middleware: a token where one is asked for, a limit on bodies, JSON only, headers that forbid what is not needed.
+
+    The application sees a request when its whole body is there.
+    """
 
     def __init__(self, app: Any, token: str | None):
         self.app, self.token = app, token
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Refuse, or pass on."""
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
-        request = Request(scope)
-        refused = self._refusal(request)
-        if refused is not None:
-            await refused(scope, receive, send)
-            return
 
         async def guarded(message: Any) -> None:
             if message["type"] == "http.response.start":
-                message["headers"] += [
-                    (b"content-security-policy", POLICY.encode()),
-                    (b"x-content-type-options", b"nosniff"),
-                    (b"referrer-policy", b"no-referrer"),
-                    (b"cache-control", b"no-store"),
-                ]
+                message["headers"] += HEADERS
             await send(message)
 
-        await self.app(scope, receive, guarded)
+        try:
+            self._check(Request(scope))
+            body = await asyncio.wait_for(_whole_body(receive), BODY_SECONDS)
+        except _RefusedError as error:  # the rest of what was sent is not read as a request
+            await _sentence(str(error), error.status, {"Connection": "close"})(scope, receive, guarded)
+        except TimeoutError:
+            told = f"the body of a request must arrive within {BODY_SECONDS:.0f} s."
+            await _sentence(told, 408, {"Connection": "close"})(scope, receive, guarded)
+        except _GoneError:
+            pass
+        else:
+            await self.app(scope, _replayed(body, receive), guarded)
 
-    def _refusal(self, request: Request) -> Response | None:
+    def _check(self, request: Request) -> None:
         if self.token is not None and request.url.path not in OPEN:
             given = request.headers.get("authorization", "").removeprefix("Bearer ")
             if not hmac.compare_digest(given.encode(), self.token.encode()):
-                return _sentence("this server needs its token: Authorization: Bearer TOKEN.", 401)
+                raise _RefusedError("this server needs its token: Authorization: Bearer TOKEN.", 401)
+        if "transfer-encoding" in request.headers:
+            raise _RefusedError("send the body in one piece, with its length (Content-Length), not in chunks.", 411)
+        length = request.headers.get("content-length")
         if request.method == "POST":
-            if request.headers.get("content-type", "").split(";")[0].strip() != "application/json":
-                return _sentence("send JSON: Content-Type: application/json.", 415)
-            length = request.headers.get("content-length", "")
-            if not is_whole(length):
-                return _sentence("send the length of the body (Content-Length).", 411)
-            if int(length) > LARGEST_BODY:
-                return _sentence(f"the body must have at most {LARGEST_BODY:,} bytes; got {int(length):,}.", 413)
-        return None
+            kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+            if kind != "application/json":
+                raise _RefusedError("send JSON: Content-Type: application/json.", 415)
+            if length is None or not is_whole(length):
+                raise _RefusedError("send the length of the body (Content-Length).", 411)
+        if length is not None and is_whole(length) and int(length) > LARGEST_BODY:
+            raise _RefusedError(f"the body must have at most {LARGEST_BODY:,} bytes; got {int(length):,}.", 413)
+
+
+async def _whole_body(receive: Any) -> bytes:
+    """Read a body; what arrives is counted, whatever its head says."""
+    pieces, size = [], 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _GoneError
+        pieces.append(message.get("body", b""))
+        size += len(pieces[-1])
+        if size > LARGEST_BODY:
+            raise _RefusedError(f"the body must have at most {LARGEST_BODY:,} bytes.", 413)
+        if not message.get("more_body", False):
+            return b"".join(pieces)
+
+
+def _replayed(body: bytes, receive: Any) -> Any:
+    """Return a ``receive`` that gives a body that was read, and then what comes after it."""
+    left = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def replay() -> Any:
+        return left.pop() if left else await receive()
+
+    return replay
 
 
 class _Json(JSONResponse):
@@ -127,15 +183,24 @@ class _Json(JSONResponse):
         return made.encode("utf-8", "backslashreplace")
 
 
-def _sentence(text: str, status: int) -> JSONResponse:
-    return _Json({"error": text}, status_code=status)
+def _sentence(text: str, status: int, headers: dict[str, str] | None = None) -> JSONResponse:
+    return _Json({"error": text}, status_code=status, headers=headers)
 
 
-def _asked(bench: Workbench, limiter: CapacityLimiter, answer: Answer) -> Endpoint:
+def _quick(answer: Callable[[], Response]) -> Endpoint:
+    """Answer at once, without a thread: what cannot take long does not wait for what does."""
+
+    async def endpoint(request: Request) -> Response:
+        return answer()
+
+    return endpoint
+
+
+def _asked(bench: Workbench, workers: WorkThreads, answer: Answer) -> Endpoint:
     """Answer a question in a thread, its JSON included."""
 
     def work(body: dict[str, Any]) -> Awaitable[Response]:
-        return to_thread.run_sync(lambda: _Json(answer(bench, body)), abandon_on_cancel=True, limiter=limiter)
+        return workers.run(lambda: _Json(answer(bench, body)), WORK_SHARE * SECONDS)
 
     return _answering(work)
 
@@ -154,26 +219,22 @@ def _answering(work: Callable[[dict[str, Any]], Awaitable[Response]]) -> Endpoin
                 return _sentence("the body must be a JSON object.", 400)
         try:
             return await asyncio.wait_for(work(body), SECONDS)
+        except (TimeoutError, TimeLimitError):
+            return _sentence(f"no answer within {SECONDS:.0f} s; send fewer texts or fewer rules.", 503)
         except RulefieldError as error:
             return _sentence(str(error), 422)
-        except TimeoutError:
-            return _sentence(f"no answer within {SECONDS:.0f} s; send fewer texts or fewer rules.", 503)
 
     return endpoint
 
 
-def _download(
-    bench: Workbench, content: Callable[[Workbench], bytes], name: str
-) -> Callable[[Request], Awaitable[Response]]:
-    async def endpoint(request: Request) -> Response:
-        try:
-            data = await run_in_threadpool(content, bench)
-        except RulefieldError as error:
-            return _sentence(str(error), 422)
-        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+def _download(workers: WorkThreads, content: Callable[[], bytes], name: str) -> Endpoint:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+
+    async def work(_: dict[str, Any]) -> Response:
+        data = await workers.run(content, WORK_SHARE * SECONDS)
         return Response(data, media_type="application/octet-stream", headers=headers)
 
-    return endpoint
+    return _answering(work)
 
 
 def _page(bench: Workbench) -> Response:
@@ -188,11 +249,11 @@ def _file(name: str, kind: str) -> Response:
 # --- questions --------------------------------------------------------------------------------------
 
 
-def _parsing(bench: Workbench, limiter: CapacityLimiter) -> Endpoint:
+def _parsing(bench: Workbench, workers: WorkThreads) -> Endpoint:
     """Parse texts; questions that bring no rules of their own are answered together."""
     # one thread: two would only wait for each other's Python, and what waits meanwhile is answered together
     batches = Batches(
-        lambda texts, chances: bench.parser.parse_json(texts, probabilities=chances), CapacityLimiter(1)
+        lambda texts, chances: bench.parser.parse_json(texts, probabilities=chances), WORK_SHARE * SECONDS
     )
 
     async def work(body: dict[str, Any]) -> Response:
@@ -200,10 +261,9 @@ def _parsing(bench: Workbench, limiter: CapacityLimiter) -> Endpoint:
         if body.get("rules") is None:
             made = await batches.ask(texts, chances)
         else:
-            made = await to_thread.run_sync(
+            made = await workers.run(
                 lambda: bench.parser.parse_json(texts, rules=bench.rules(body["rules"]), probabilities=chances),
-                abandon_on_cancel=True,
-                limiter=limiter,
+                WORK_SHARE * SECONDS,
             )
         return Response('{"parses":[' + ",".join(made) + "]}", media_type="application/json")
 
@@ -226,10 +286,14 @@ def check_rules(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
 
 def view(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
     """One text for the page."""
+    return bench.view(_index(body), body.get("text"), bench.acting(body.get("rules")))
+
+
+def _index(body: dict[str, Any]) -> int | None:
     index = body.get("index")
     if index is not None and type(index) is not int:
         raise InputError(f"index must be a whole number; got {index!r:.40}.")
-    return bench.view(index, body.get("text"), bench.acting(body.get("rules")))
+    return index
 
 
 def effect(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
@@ -249,7 +313,7 @@ def next_text(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
 
 def correct(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
     """Take a person's labels."""
-    return bench.correct(body.get("index"), body.get("text"), body.get("spans"))
+    return bench.correct(_index(body), body.get("text"), body.get("spans"))
 
 
 def predict_tasks(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
@@ -277,39 +341,14 @@ def setup(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
     return {"model_version": "rulefield"}
 
 
-POSTS: dict[str, tuple[Answer, str]] = {
-    "/rules/check": (check_rules, "rules"),
-    "/rules/file": (rules_file, "rules"),
-    "/view": (view, "index or text; rules"),
-    "/effect": (effect, "rules, before"),
-    "/next": (next_text, "rules"),
-    "/correct": (correct, "index or text; spans: [first token, after the last, type]"),
-    "/retrain": (lambda bench, body: bench.retrain(), "nothing"),
-    "/predict": (predict_tasks, "tasks of Label Studio"),
-    "/setup": (setup, "anything"),
+POSTS: dict[str, Answer] = {
+    "/rules/check": check_rules,
+    "/rules/file": rules_file,
+    "/view": view,
+    "/effect": effect,
+    "/next": next_text,
+    "/correct": correct,
+    "/retrain": lambda bench, body: bench.retrain(),
+    "/predict": predict_tasks,
+    "/setup": setup,
 }
-
-
-def openapi() -> dict[str, Any]:
-    """Return the OpenAPI document of the calls."""
-    said = {"200": {"description": "the answer"}, "422": {"description": "one sentence about what is wrong"}}
-    body = {"content": {"application/json": {"schema": {"type": "object"}}}}
-    asked = {
-        path: (answer.__doc__ or "Train again in the background.", keys) for path, (answer, keys) in POSTS.items()
-    }
-    asked["/parse"] = ("Parse texts.", "text or texts; rules, probabilities (optional)")
-    posts = {
-        path: {
-            "post": {
-                "summary": summary.strip(),
-                "description": f"The body is an object with: {keys}.",
-                "requestBody": body,
-                "responses": said,
-            }
-        }
-        for path, (summary, keys) in asked.items()
-    }
-    gets = {"/healthz": "Whether it runs.", "/about": "Labels, rules, size of the data.", "/model": "The model file."}
-    for path, summary in gets.items():
-        posts[path] = {"get": {"summary": summary, "responses": {"200": {"description": "the answer"}}}}
-    return {"openapi": "3.1.0", "info": {"title": "rulefield", "version": rulefield.__version__}, "paths": posts}

@@ -5,7 +5,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import NamedTuple
 
-from anyio import CapacityLimiter, to_thread
+from rulefield.cli.pages.work_threads import WorkThreads
 
 MOST_TOGETHER = 2_000
 """Texts that are answered together: more gain little, and those that come meanwhile wait for them."""
@@ -20,18 +20,19 @@ class _Question(NamedTuple):
 
 
 class Batches:
-    """Answers the questions of one event loop in threads, those that came meanwhile together; none waits for company.
+    """Answers the questions of one event loop in a thread, those that came meanwhile together; none waits for company.
 
     Parameters
     ----------
     answers : function of (texts, probabilities)
         Returns one answer per text. Called in a thread.
-    limiter : CapacityLimiter
-        Threads at work at once.
+    seconds : float
+        Time limit of each call.
     """
 
-    def __init__(self, answers: Answers, limiter: CapacityLimiter):
-        self.answers, self.limiter = answers, limiter
+    def __init__(self, answers: Answers, seconds: float):
+        self.answers, self.seconds = answers, seconds
+        self.workers = WorkThreads(1)
         self._waiting: deque[_Question] = deque()
         self._at_work: set[asyncio.Task[None] | None] = set()
 
@@ -39,7 +40,7 @@ class Batches:
         """Return the answers to one question."""
         answer: asyncio.Future[list[str]] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Question(texts, probabilities, answer))
-        if len(self._at_work) < self.limiter.total_tokens:
+        if not self._at_work:
             self._at_work.add(asyncio.create_task(self._work()))
         return await answer
 
@@ -52,11 +53,12 @@ class Batches:
         """Answer some questions together; where that fails, one by one: the others are not to suffer for one."""
         texts = [text for question in batch for text in question.texts]
         try:
-            made = await to_thread.run_sync(self.answers, texts, batch[0].probabilities, limiter=self.limiter)
+            made = await self.workers.run(lambda: self.answers(texts, batch[0].probabilities), self.seconds)
         except Exception as error:
             if len(batch) > 1:
                 for question in batch:
-                    await self._answer([question])
+                    if not question.answer.done():
+                        await self._answer([question])
             elif not batch[0].answer.done():
                 batch[0].answer.set_exception(error)
             return

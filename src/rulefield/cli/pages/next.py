@@ -3,16 +3,25 @@
 from dataclasses import replace
 from typing import Any
 
-from rulefield.cli.corpus import STANDARD, FileContents, protect_inputs, read_corpus, with_labels, write_lines
+from rulefield.cli.corpus import STANDARD, FileContents, protect_inputs, with_labels, write_lines
 from rulefield.cli.pages.report import open_labeler
 from rulefield.cli.prediction import NONE, read_rules
+from rulefield.cli.reading import Reading, as_reading
 from rulefield.cli.show import console
 from rulefield.data.documents import Document, TextSpan
 from rulefield.exceptions import InputError
 
 
 def run_next(
-    model: str, pool: str, output: str, n: int, rules: str | None, form: str, to: str, jobs: int, quiet: bool
+    model: str,
+    pool: str,
+    output: str,
+    n: int,
+    rules: str | None,
+    form: str | Reading,
+    to: str,
+    jobs: int,
+    quiet: bool,
 ) -> None:
     """Choose, and write the chosen ones with the labels that the model would give."""
     protect_inputs(output, [model, pool, *([rules] if rules and rules != NONE else [])])
@@ -25,14 +34,16 @@ def run_next(
         )
 
 
-def _write_sequences(model: Any, pool: str, output: str, n: int, rules: Any, form: str, to: str) -> tuple[int, int]:
+def _write_sequences(
+    model: Any, pool: str, output: str, n: int, rules: Any, form: str | Reading, to: str
+) -> tuple[int, int]:
     from rulefield.report.suggest import suggest
 
     if to != "auto":
         raise InputError(
             "--to needs the model of a TextParser; token sequences are written in the format of the pool."
         )
-    corpus = read_corpus(pool, form, labelled=False)
+    corpus = as_reading(form).sequences(pool, labeled=False)
     found = suggest(model, corpus.tokens, n, rules=rules)
     chosen = FileContents([], None, [corpus.records[s.index] for s in found], corpus.form, corpus.separator)
     extra = [
@@ -42,12 +53,16 @@ def _write_sequences(model: Any, pool: str, output: str, n: int, rules: Any, for
     return len(found), len(corpus.tokens)
 
 
-def _write_documents(parser: Any, pool: str, output: str, n: int, rules: Any, form: str, to: str) -> tuple[int, int]:
+def _write_documents(
+    parser: Any, pool: str, output: str, n: int, rules: Any, form: str | Reading, to: str
+) -> tuple[int, int]:
     from rulefield.encode.formats import write_documents
     from rulefield.encode.formats.base import compact
     from rulefield.report.suggest import suggest
 
     documents = read_texts(pool, form)
+    if not documents:
+        raise InputError(f"{pool!r} holds no text to choose from.")
     found = suggest(parser, [document.text for document in documents], n, rules=rules)
     chosen = [documents[s.index] for s in found]
     parses = parser.parse_all([document.text for document in chosen], rules=rules)
@@ -68,11 +83,6 @@ def _write_documents(parser: Any, pool: str, output: str, n: int, rules: Any, fo
     return len(found), len(documents)
 
 
-def read_texts(path: str, form: str = "auto") -> list[Document]:
+def read_texts(path: str, form: str | Reading = "auto") -> list[Document]:
     """Texts of a file: one per line of a .txt file, or any format of annotated texts."""
-    from rulefield.data.source import Source
-    from rulefield.encode.formats import read_documents
-
-    if form == "auto" and path.lower().removesuffix(".gz").endswith((".txt", ".log")):
-        return [Document(line) for _, line in Source(path, "utf-8-sig").lines() if line.strip()]
-    return list(read_documents(path, form))
+    return list(as_reading(form).documents(path))

@@ -3,14 +3,15 @@
 from pathlib import Path
 from typing import Any
 
-from rulefield.cli.corpus import protect_inputs, read_corpus
+from rulefield.cli.corpus import protect_inputs
 from rulefield.cli.prediction import NONE, read_rules
+from rulefield.cli.reading import Reading, as_reading, labeled_only
 from rulefield.cli.show import console
 from rulefield.exceptions import InputError
 
 
 def run_report(
-    files: list[str], output: str, rules: str | None, title: str, form: str, jobs: int, quiet: bool
+    files: list[str], output: str, rules: str | None, title: str, form: str | Reading, jobs: int, quiet: bool
 ) -> None:
     """Open one model or two, read the data, write the page."""
     from rulefield.report.page import write_report
@@ -20,6 +21,10 @@ def run_report(
     *models, test = files
     protect_inputs(output, [*files, *([rules] if rules and rules != NONE else [])])
     opened = [open_labeler(path, jobs) for path in models]
+    if len({model._kind == "text" for model in opened}) > 1:
+        raise InputError(
+            "a parser of texts and a model of sequences cannot be compared on one file; train two of a kind."
+        )
     X, y = read_labeled(opened[-1], test, form)
     names = [Path(path).name for path in models]
     write_report(
@@ -50,15 +55,12 @@ def open_labeler(path: str, jobs: int) -> Any:
     return found
 
 
-def read_labeled(model: Any, path: str, form: str = "auto") -> tuple[list[Any], list[Any]]:
-    """Tokens and gold labels of a file, as a model takes them: columns or JSON lines; of a parser, any format."""
+def read_labeled(model: Any, path: str, form: str | Reading = "auto") -> tuple[list[Any], list[Any]]:
+    """Tokens and gold labels of columns or JSON lines; of a parser, texts and gold spans of any format."""
+    reading = as_reading(form)
     if model._kind != "text":
-        corpus = read_corpus(path, form, labelled=True)
+        corpus = reading.sequences(path, labeled=True)
         return corpus.tokens, corpus.labels or []
-    from rulefield.encode.formats import read_documents
-
-    documents = list(read_documents(path, form))
-    bare = next((i for i, document in enumerate(documents) if document.spans is None), None)
-    if bare is not None:
-        raise InputError(f"{path!r}: text {bare + 1} has no labels to compare with; label it, or leave it out.")
-    return model.labeled_tokens(documents)
+    documents = labeled_only(reading.documents(path), path)
+    spans = [[(s.start, s.end, s.label) for s in document.spans or ()] for document in documents]
+    return [document.text for document in documents], spans

@@ -3,42 +3,84 @@
 import gc
 import ipaddress
 import logging
+import os
+import socket
+import sys
+from contextlib import suppress
 from typing import Any
 
 from rulefield.cli.corpus import protect_inputs
 from rulefield.cli.pages.report import open_labeler
+from rulefield.cli.reading import Reading
 from rulefield.cli.show import console
 from rulefield.exceptions import InputError
 
+SWITCH_SECONDS = 0.0005
+"""How long a thread may keep Python to itself while others wait: a quick answer passes through three threads."""
 MISSING = "serving needs Starlette and uvicorn; install them with: pip install 'rulefield[serve]'."
 
 
 def run_serve(
-    model: str, data: str | None, host: str, port: int, token: str | None, tokenizer: str, corrections: str, form: str
+    model: str,
+    data: str | None,
+    host: str,
+    port: int,
+    token: str | None,
+    tokenizer: str,
+    corrections: str,
+    form: str | Reading,
 ) -> None:
     """Open the model and the data, and serve until Ctrl-C."""
     try:
-        import uvicorn
-
-        from rulefield.cli.pages.app import make_app
+        from rulefield.cli.pages.app import AT_ONCE, LOOPBACK, make_app
+        from rulefield.cli.pages.connections import make_server
+        from rulefield.cli.pages.work_threads import WorkThreads
     except ImportError:
         raise InputError(MISSING) from None
-    hosts = None if is_loopback(host) else ["*"]
-    if hosts and not token:
+    name = f"[{host}]" if ":" in host else host
+    hosts = [*LOOPBACK, name] if is_loopback(host) else ["*"]
+    if hosts == ["*"] and not token:
         raise InputError(f"--host {host} can be reached from elsewhere: give a --token that clients must send.")
+    check_token(token)
     protect_inputs(corrections, [model, *([data] if data else [])])
     bench = open_workbench(model, data, tokenizer, corrections, form)
-    url = f"http://{host}:{port}/"
+    listener = _listen(host, port)
+    url = f"http://{name}:{listener.getsockname()[1]}/"
     console(to_error=True).print(
         f"{len(bench.items)} texts; open {url} (Ctrl-C ends; corrections go to {corrections})."
     )
     gc.collect()
     gc.freeze()  # what is there now stays: no search for garbage goes through it again
     logging.getLogger("rulefield.serve").info("serving %s on %s", model, url)
-    uvicorn.run(make_app(bench, token=token, hosts=hosts), host=host, port=port, log_level="warning")
+    sys.setswitchinterval(SWITCH_SECONDS)
+    workers = WorkThreads(AT_ONCE)
+    with suppress(KeyboardInterrupt):
+        make_server(make_app(bench, token=token, hosts=hosts, workers=workers)).run([listener])
+    if workers.busy or bench.training["state"] == "training":  # threads that a library of theirs would wait for
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
-def open_workbench(model: str, data: str | None, tokenizer: str, corrections: str | None, form: str = "auto") -> Any:
+def check_token(token: str | None) -> None:
+    """Refuse a token that cannot stand in a header as it is."""
+    if token is not None and not (token.isascii() and token.isprintable() and " " not in token and token):
+        raise InputError(
+            "--token must be ASCII letters, digits and signs without spaces: clients write others differently."
+        )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except (OSError, OverflowError) as error:
+        raise InputError(f"cannot listen on {host} port {port}: {error}; give another --host or --port.") from None
+
+
+def open_workbench(
+    model: str, data: str | None, tokenizer: str, corrections: str | None, form: str | Reading = "auto"
+) -> Any:
     """Make a workbench of a model file and a data file."""
     from rulefield.cli.pages.workbench import Workbench, items_of
     from rulefield.estimators.text.parser import TextParser

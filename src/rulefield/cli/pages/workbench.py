@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.cli.pages.report import read_labeled
+from rulefield.cli.reading import Reading
 from rulefield.data.documents import joined
 from rulefield.encode.formats.base import compact
 from rulefield.encode.schemes import guess_scheme
@@ -28,6 +29,8 @@ from rulefield.rules.text import dumps, from_dicts, to_dicts
 MOST_RULES = 200
 MOST_TEXTS = 1_000
 LONGEST_TEXT = 50_000
+MOST_CORRECTED = 500_000
+"""Tokens of all corrections that one run takes: about 100 MB of memory."""
 ALTERNATIVES = 5
 
 
@@ -57,6 +60,7 @@ class Workbench:
         self.parser, self.items, self.corrections = parser, list(items), corrections
         self.lock = threading.Lock()
         self._predicted: tuple[Any, ...] = ()
+        self._n_corrected = 0
         self.training: dict[str, Any] = {"state": "idle"}
 
     @property
@@ -70,7 +74,7 @@ class Workbench:
         return scheme_of(self.model) or str(guess_scheme(sorted(label_set(self.model))))
 
     def about(self) -> dict[str, Any]:
-        """Return what the page needs to begin: labels with their colours, the model's rules, the size of the data."""
+        """Return what the page needs to begin: labels with their colors, the model's rules, the size of the data."""
         types = sorted({s.type for label in label_set(self.model) for s in spans([label], self.scheme)} - {"O"})
         return {
             "model": type(self.model).__name__,
@@ -234,17 +238,33 @@ class Workbench:
     def correct(self, index: int | None, text: str | None, marks: Any) -> dict[str, Any]:
         """Take a person's segments, [first token, after the last, type], as gold; they are saved as JSON lines."""
         item = self._item(index, text)
-        item.gold, item.corrected = self._labels(len(item.tokens), marks), True
-        if index is None:
-            self.items.append(item)
-        record = {
+        gold = self._labels(len(item.tokens), marks)
+        with self.lock:
+            self._count(item)
+            item.gold, item.corrected = gold, True
+            if index is None:
+                index = len(self.items)
+                self.items.append(item)
+            record = self._record(item)
+            if self.corrections:
+                with open(self.corrections, "a", encoding="utf-8") as file:
+                    file.write(compact(record) + "\n")
+        return {"index": index, "corrected": sum(i.corrected for i in self.items), **record}
+
+    def _count(self, item: Item) -> None:
+        if self._n_corrected + len(item.tokens) > MOST_CORRECTED:
+            where = f"; those so far are in {self.corrections}" if self.corrections else ""
+            raise InputError(
+                f"one run takes corrections of {MOST_CORRECTED:,} tokens: start the server again{where}."
+            )
+        self._n_corrected += len(item.tokens)
+
+    def _record(self, item: Item) -> dict[str, Any]:
+        marks = self._spans(item.gold or [])
+        return {
             "text": item.text,
-            "label": [[item.places[a][0], item.places[b - 1][1], kind] for a, b, kind in self._spans(item.gold)],
+            "label": [[item.places[a][0], item.places[b - 1][1], kind] for a, b, kind in marks],
         }
-        if self.corrections:
-            with self.lock, open(self.corrections, "a", encoding="utf-8") as file:
-                file.write(compact(record) + "\n")
-        return {"index": self.items.index(item), "corrected": sum(i.corrected for i in self.items), **record}
 
     def _labels(self, n: int, marks: Any) -> list[str]:
         labels, last = ["O"] * n, 0
@@ -260,15 +280,7 @@ class Workbench:
 
     def records(self) -> str:
         """Return all corrections as JSON lines, as the file has them."""
-        rows = [
-            {
-                "text": i.text,
-                "label": [[i.places[a][0], i.places[b - 1][1], t] for a, b, t in self._spans(i.gold or [])],
-            }
-            for i in self.items
-            if i.corrected
-        ]
-        return "".join(compact(row) + "\n" for row in rows)
+        return "".join(compact(self._record(item)) + "\n" for item in list(self.items) if item.corrected)
 
     def retrain(self) -> dict[str, Any]:
         """Begin to train again, in the background, on all gold and corrected texts; the old model serves until then."""
@@ -297,8 +309,8 @@ class Workbench:
             parser.model_ = made
             self.parser = parser
             begun.update(state="done", seconds=round(time.time() - begun["began"], 2))
-        except RulefieldError as error:
-            begun.update(state="failed", message=str(error))
+        except Exception as error:  # whatever it is, the next training may begin
+            begun.update(state="failed", message=str(error) or type(error).__name__)
 
 
 def refitted(model: Any, X: list[Any], y: list[Any]) -> Any:
@@ -313,7 +325,7 @@ def refitted(model: Any, X: list[Any], y: list[Any]) -> Any:
     return made.fit(X, y)
 
 
-def items_of(parser: Any, path: str, form: str = "auto") -> list[Item]:
+def items_of(parser: Any, path: str, form: "str | Reading" = "auto") -> list[Item]:
     """Read the data of a workbench: token sequences for a plain model, texts in any format for a parser."""
     if parser.model is not parser.model_ or path.lower().endswith((".txt", ".log")):
         return _text_items(parser, path, form)
@@ -329,7 +341,7 @@ def items_of(parser: Any, path: str, form: str = "auto") -> list[Item]:
     return made
 
 
-def _text_items(parser: Any, path: str, form: str) -> list[Item]:
+def _text_items(parser: Any, path: str, form: "str | Reading") -> list[Item]:
     from rulefield.cli.pages.next import read_texts
 
     documents = read_texts(path, form)

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from rulefield.cli.corpus import JSON_NAMES, counted
+from rulefield.cli.corpus import counted
+from rulefield.cli.reading import Reading
 from rulefield.cli.training import (
     LEARN,
     TrainOptions,
@@ -18,40 +18,13 @@ from rulefield.cli.training import (
     say,
 )
 from rulefield.data.documents import Document
-from rulefield.data.source import STANDARD, Source
-from rulefield.encode.formats import FORMATS, find_format, read_documents
-from rulefield.encode.formats.base import json_records
+from rulefield.encode.formats import FORMATS
 from rulefield.exceptions import InputError
-
-SEQUENCES = ("columns", "jsonl")
-"""Formats of tokens and labels, for which there is nothing to parse."""
 
 
 def text_format(path: str, form: str, encoding: str) -> str | None:
     """Name of the format of annotated texts that a file is in, or None where it holds tokens and labels."""
-    if form in SEQUENCES or (form == "auto" and path == STANDARD):
-        return None
-    if form != "auto":
-        if form not in FORMATS:
-            known = ", ".join(["auto", "jsonl", *FORMATS])
-            raise InputError(f"--format must be one of {known}; got {form!r}.")
-        return form
-    source = Source(path, encoding)
-    if not Path(path).is_dir() and path.lower().removesuffix(".gz").endswith(JSON_NAMES):
-        return _json_format(source)
-    found = find_format(source).name
-    return None if found in SEQUENCES else found
-
-
-def _json_format(source: Source) -> str | None:
-    """Return the format that the first record shows; what none recognizes is for the reader of sequences to judge."""
-    try:
-        _, record = next(json_records(source), ("", None))
-    except InputError:
-        return None
-    if isinstance(record, dict) and "labels" in record and ("tokens" in record or "features" in record):
-        return None
-    return next((form.name for form in FORMATS.values() if form.recognizes(record)), None)
+    return Reading(form, encoding=encoding).text_format(path)
 
 
 def run_text_train(
@@ -73,6 +46,7 @@ def run_text_train(
     parser.save(model)
     if quiet:
         return
+    _say_tokenizer(parser)
     chain: Any = getattr(parser.model_, "crf_", parser.model_)
     say(
         f"{counted(len(documents), 'text')}, {counted(len(parser.labels_), 'label')}, "
@@ -86,9 +60,19 @@ def run_text_train(
         say(f"{dev}: span F1 {100 * parser.score([document.text for document in held_out], gold):.2f}")
 
 
+def _say_tokenizer(parser: Any) -> None:
+    """Say which tokenizer was chosen, if several were compared."""
+    from rulefield.estimators.text.tokenizing import name_of
+
+    if parser.tokenizer_scores_:
+        scores = ", ".join(f"{name} {100 * score:.1f}" for name, score in parser.tokenizer_scores_.items())
+        say(f"tokenizer {name_of(parser._tokenizer)}; span F1 by cross-validation: {scores}")
+
+
 def _annotated(path: str, form: str, options: TrainOptions, quiet: bool) -> list[Document]:
     """Return the texts of a file that have spans, or none on purpose; says what the file was taken for."""
-    found = list(read_documents(path, form, encoding=options.encoding))
+    how = Reading(form, options.text, options.column, options.encoding, apart=options.apart)
+    found = list(how.documents(path))
     kept = [document for document in found if document.spans is not None]
     if not kept:
         raise InputError(f"{path!r} ({FORMATS[form].about}) holds no annotated text.")

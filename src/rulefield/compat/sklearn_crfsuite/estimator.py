@@ -54,7 +54,7 @@ class CRF(BaseEstimator):
         Of arow: variance of weights at the start; trade-off.
     period, linesearch, max_linesearch, calibration_eta, calibration_rate, calibration_samples, calibration_candidates, \
 calibration_max_trials
-        Accepted and checked, without effect: rulefield's minimisers choose their steps themselves.
+        Accepted and checked, without effect: rulefield's minimizers choose their steps themselves.
     verbose : bool, default False
         Print a line per iteration.
     model_filename : path, optional

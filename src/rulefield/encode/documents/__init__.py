@@ -1,1 +1,1 @@
-"""From pages to graphs: files of pages, neighbours in sight, named features."""
+"""From pages to graphs: files of pages, neighbors in sight, named features."""

@@ -1,4 +1,4 @@
-"""Named features of boxes and of pairs of boxes: geometry on the page, among neighbours and separators."""
+"""Named features of boxes and of pairs of boxes: geometry on the page, among neighbors and separators."""
 
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ def box_table(layout: Layout) -> Columns:
         distance, _ = layout.to_separator(direction, bool(ahead))
         flags[f"no separator {side}"] = distance >= FAR
         numbers[f"to separator {side}"] = np.where(distance >= FAR, np.nan, distance)
-        more_numbers, more_flags = _towards(layout, side, layout.sights[direction], ahead, direction)
+        more_numbers, more_flags = _toward(layout, side, layout.sights[direction], ahead, direction)
         numbers |= more_numbers
         flags |= more_flags
     numbers["gap above - below"] = numbers["gap above"] - numbers["gap below"]
@@ -46,10 +46,8 @@ def box_table(layout: Layout) -> Columns:
     return Columns(numbers, flags)
 
 
-def _towards(
-    layout: Layout, side: str, sight: Sight, ahead: int, direction: int
-) -> tuple[dict[str, np.ndarray], ...]:
-    """Return what a box sees of its nearest neighbour on one side."""
+def _toward(layout: Layout, side: str, sight: Sight, ahead: int, direction: int) -> tuple[dict[str, np.ndarray], ...]:
+    """Return what a box sees of its nearest neighbor on one side."""
     own = sight.pairs[:, 1 - ahead]
     pair = _pair_numbers(layout, sight, direction)
     best = layout.nearest(direction, bool(ahead))
@@ -108,7 +106,7 @@ def _pair_numbers(layout: Layout, sight: Sight, direction: int) -> dict[str, np.
 
 
 def pair_table(layout: Layout, direction: int) -> Columns:
-    """Features of every pair of neighbours in one direction."""
+    """Features of every pair of neighbors in one direction."""
     sight = layout.sights[direction]
     numbers = _pair_numbers(layout, sight, direction)
     page = layout.page[sight.pairs]
@@ -116,7 +114,7 @@ def pair_table(layout: Layout, direction: int) -> Columns:
         "any": np.ones(len(sight.pairs)),
         "separator between": sight.crossed > 0,
         "separators between": sight.crossed > 1,
-        "only neighbours": sight.simple(layout.n),
+        "only neighbors": sight.simple(layout.n),
         "same region": layout.regions[sight.pairs[:, 0]] == layout.regions[sight.pairs[:, 1]],
     }
     if direction == BELOW:

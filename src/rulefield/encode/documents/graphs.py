@@ -46,9 +46,9 @@ class DocumentEncoder:
     separators : bool
         Whether ruled lines between boxes are used: they decorate edges and cut the page into regions.
     max_distance : float, optional
-        Neighbours are at most so many box heights apart.
+        Neighbors are at most so many box heights apart.
     min_overlap : float
-        Neighbours see each other over this share of the smaller box at least.
+        Neighbors see each other over this share of the smaller box at least.
     n_knots : int
         Columns that a number is spread over.
     separator_nodes : bool

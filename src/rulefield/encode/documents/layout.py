@@ -1,4 +1,4 @@
-"""Where boxes lie: the pages of a document one below the other, neighbours in sight, separators between them."""
+"""Where boxes lie: the pages of a document one below the other, neighbors in sight, separators between them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ FAR = 1e3  # of a distance in line heights: nothing there
 
 @dataclass(frozen=True)
 class Sight:
-    """Pairs of neighbours in one direction (the second is below, or to the right of, the first).
+    """Pairs of neighbors in one direction (the second is below, or to the right of, the first).
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ class Layout:
     kind : str
         The type of the boxes.
     max_distance : float, optional
-        Neighbours are at most so many box heights apart.
+        Neighbors are at most so many box heights apart.
     min_overlap : float
-        Neighbours see each other over this share of the smaller box at least.
+        Neighbors see each other over this share of the smaller box at least.
     separators : bool
         Whether ruled lines are read.
     """
@@ -105,7 +105,7 @@ class Layout:
 
     @cached_property
     def sights(self) -> tuple[Sight, Sight]:
-        """Neighbours below and to the right."""
+        """Neighbors below and to the right."""
         return self._sight(BELOW), self._sight(RIGHT)
 
     def _sight(self, direction: int) -> Sight:

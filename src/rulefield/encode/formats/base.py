@@ -118,6 +118,16 @@ def with_extra(record: dict[str, Any], doc: Document, own: Iterable[str]) -> dic
     return record | {key: value for key, value in doc.extra.items() if key not in own}
 
 
+def with_new(record: dict[str, Any], doc: Document) -> dict[str, Any]:
+    """Put in what a document got since it was read, at the end."""
+    return record | {key: value for key, value in doc.extra.items() if key not in record}
+
+
+def own_record(doc: Document, form: str) -> Any:
+    """Return the record of this format that a document was read from, or None."""
+    return doc.origin.record if doc.origin is not None and doc.origin.form == form else None
+
+
 def compact(record: Any) -> str:
     """One line of JSON, characters as they are (lone surrogates, which UTF-8 cannot hold, are escaped)."""
     line = json.dumps(record, ensure_ascii=False)

@@ -76,14 +76,14 @@ def read(source: Source) -> Iterator[Document]:
 
 
 def write(documents: Iterable[Document], path: str) -> None:
-    """Write token and BIO label, separated by a tab; the token alone where no document is labelled."""
+    """Write token and BIO label, separated by a tab; the token alone where no document is labeled."""
     width: set[bool] = set()
     with whole_file(path, text=True) as file:
         for doc in documents:
             words, labels = tagged(doc, "BIO")
             width.add(labels is None)
             if len(width) > 1:
-                raise InputError(f"a column file is labelled throughout or not at all; {doc.text!r:.50} differs.")
+                raise InputError(f"a column file is labeled throughout or not at all; {doc.text!r:.50} differs.")
             for cells in zip(words, labels) if labels is not None else zip(words):
                 _check(cells)
                 file.write("\t".join(cells) + "\n")

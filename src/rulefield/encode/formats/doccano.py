@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rulefield.data.documents import Document, TextSpan
+from rulefield.data.documents import Document, Origin, TextSpan
 from rulefield.data.source import Source
 from rulefield.encode.formats.base import (
     Format,
@@ -12,18 +12,21 @@ from rulefield.encode.formats.base import (
     compact,
     document,
     json_records,
+    own_record,
     span_of,
     text_of,
     with_extra,
+    with_new,
 )
 from rulefield.outputs import whole_file
 
+NAME = "doccano"
 _KEYS = ("label", "labels", "entities")
 _OWN = ("id", "text", *_KEYS)
 
 
 def recognizes(record: Any) -> bool:
-    """``text`` beside a list of triples or of entities, or alone: not labelled yet."""
+    """``text`` beside a list of triples or of entities, or alone: not labeled yet."""
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         return False
     return all(isinstance(record[key], list) for key in _KEYS if key in record)
@@ -41,7 +44,8 @@ def read(source: Source) -> Iterator[Document]:
         extra = {k: v for k, v in record.items() if k not in _OWN}
         spans = None if marks is None else [_span(mark, f'{place}, field "{key}"') for mark in marks]
         text = text_of(record, "text", place)
-        yield document(place, text, spans, name=as_name(record.get("id")), extra=extra)
+        origin = Origin(NAME, record, key or _KEYS[0])
+        yield document(place, text, spans, name=as_name(record.get("id")), extra=extra, origin=origin)
 
 
 def _span(mark: Any, place: str) -> TextSpan:
@@ -56,11 +60,27 @@ def write(documents: Iterable[Document], path: str) -> None:
     """Write JSON lines."""
     with whole_file(path, text=True) as file:
         for doc in documents:
-            record: dict[str, Any] = {} if doc.name is None else {"id": doc.name}
-            record["text"] = doc.text
-            if doc.spans is not None:
-                record["label"] = [[span.start, span.end, span.label] for span in doc.spans]
-            file.write(compact(with_extra(record, doc, _OWN)) + "\n")
+            file.write(compact(_as_record(doc)) + "\n")
 
 
-FORMAT = Format("doccano", "doccano's JSON lines", (".jsonl", ".json"), read, write, recognizes)
+def _as_record(doc: Document) -> dict[str, Any]:
+    own = own_record(doc, NAME)
+    if own is not None:
+        key = doc.origin.field if doc.origin else _KEYS[0]
+        marks = doc.spans or ()
+        made = (
+            [_entity(i, span) for i, span in enumerate(marks)] if key == "entities" else [list(s[:3]) for s in marks]
+        )
+        return with_new(dict(own) if doc.spans is None else {**own, "text": doc.text, key: made}, doc)
+    record: dict[str, Any] = {} if doc.name is None else {"id": doc.name}
+    record["text"] = doc.text
+    if doc.spans is not None:
+        record["label"] = [list(span[:3]) for span in doc.spans]
+    return with_extra(record, doc, _OWN)
+
+
+def _entity(number: int, span: TextSpan) -> dict[str, Any]:
+    return {"id": number, "label": span.label, "start_offset": span.start, "end_offset": span.end}
+
+
+FORMAT = Format(NAME, "doccano's JSON lines", (".jsonl", ".json"), read, write, recognizes)

@@ -5,12 +5,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rulefield.data.documents import Document, joined
+from rulefield.data.documents import Document, Origin, joined
 from rulefield.data.source import STANDARD, Source
-from rulefield.encode.alignment import spans_of, tagged
-from rulefield.encode.formats.base import Format, as_name, bad_record, compact, document, json_records
+from rulefield.encode.alignment import labels_of_tokens, spans_of, tagged
+from rulefield.encode.formats.base import Format, as_name, bad_record, compact, document, json_records, own_record
 from rulefield.outputs import whole_file
 
+NAME = "hugging-face"
 _KEYS = ("ner_tags", "tags", "labels")
 
 
@@ -34,7 +35,8 @@ def read(source: Source) -> Iterator[Document]:
             if len(tags) != len(words):
                 raise bad_record(place, f"{len(words)} tokens but {len(tags)} tags.")
             spans = spans_of(tags, places, source.options.get("scheme", "auto"))
-        yield document(place, text, spans, tokens=places, name=as_name(record.get("id")))
+        origin = Origin(NAME, {**record, "names": names}, key or _KEYS[0])
+        yield document(place, text, spans, tokens=places, name=as_name(record.get("id")), origin=origin)
 
 
 def _tag_names(tags: Any, names: Sequence[str] | None, place: str) -> list[str]:
@@ -43,7 +45,9 @@ def _tag_names(tags: Any, names: Sequence[str] | None, place: str) -> list[str]:
     if all(isinstance(tag, str) for tag in tags):
         return tags
     if names is None:
-        raise bad_record(place, "tags are numbers; give their names in order (--names O,B-PER,I-PER).")
+        raise bad_record(
+            place, "tags are numbers; give their names in order: rulefield convert --names O,B-PER,I-PER."
+        )
     if not all(isinstance(tag, int) and 0 <= tag < len(names) for tag in tags):
         raise bad_record(place, f"tags must be whole numbers from 0 to {len(names) - 1}; got {tags!r:.60}.")
     return [names[tag] for tag in tags]
@@ -66,14 +70,26 @@ def write(documents: Iterable[Document], path: str) -> None:
     """Write ``tokens`` and ``ner_tags`` as strings (``datasets`` turns them into classes by ``ClassLabel``)."""
     with whole_file(path, text=True) as file:
         for doc in documents:
-            words, tags = tagged(doc, "BIO")
-            record: dict[str, Any] = {} if doc.name is None else {"id": doc.name}
-            record["tokens"] = words
-            if tags is not None:
-                record["ner_tags"] = tags
-            file.write(compact(record) + "\n")
+            file.write(compact(_as_record(doc)) + "\n")
 
 
-FORMAT = Format(
-    "hugging-face", "tokens and ner_tags, as Hugging Face has them", (".jsonl", ".json"), read, write, recognizes
-)
+def _as_record(doc: Document) -> dict[str, Any]:
+    own = own_record(doc, NAME)
+    if own is not None and doc.origin is not None:
+        record, names, key = dict(own), own["names"], doc.origin.field
+        del record["names"]
+        tags = labels_of_tokens(doc)
+        return record if tags is None else {**record, key: _numbered(tags, names) if names else tags}
+    words, tags = tagged(doc, "BIO")
+    record = {} if doc.name is None else {"id": doc.name}
+    record["tokens"] = words
+    return record if tags is None else {**record, "ner_tags": tags}
+
+
+def _numbered(tags: list[str], names: Sequence[str]) -> list[Any]:
+    """Return the numbers of tags, if all have one."""
+    number = {name: i for i, name in enumerate(names)}
+    return [number[tag] for tag in tags] if all(tag in number for tag in tags) else tags
+
+
+FORMAT = Format(NAME, "tokens and ner_tags, as Hugging Face has them", (".jsonl", ".json"), read, write, recognizes)

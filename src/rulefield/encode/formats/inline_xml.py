@@ -1,4 +1,4 @@
-"""Inline XML, as parserator, AnyStyle and GROBID train on: an element per text, an element per labelled span inside it."""
+"""Inline XML, as parserator, AnyStyle and GROBID train on: an element per text, an element per labeled span inside it."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -12,23 +12,67 @@ from rulefield.exceptions import InputError
 from rulefield.outputs import whole_file
 
 _NAME = re.compile(r"[A-Za-z_][\w.-]*", re.ASCII)
+TRAILING = ",;"
+_ROOT = "texts"
 _SPAN = "span"  # <span label="..."> stands for a label that is no XML name
 
 
 def read(source: Source) -> Iterator[Document]:
-    """Yield one document per child of the root; elements inside it are spans, and may nest. Entities are refused."""
+    """Yield one document per child of the root; elements inside it are spans, and may nest. Entities are refused.
+
+    If each element holds one word, as in parserator's files, neighbors of one label are one span (the option ``apart``
+    keeps them apart).
+    """
     root = xml_root(source.text().encode("utf-8"), source.place)
-    for number, record in enumerate(root, 1):
+    found = [
+        _marked_text(record, f"{source.place}, element {i} (<{record.tag}>)") for i, record in enumerate(root, 1)
+    ]
+    join = root.tag != _ROOT and not source.options.get("apart") and all(_are_words(*pair) for pair in found)
+    for number, (record, (text, spans)) in enumerate(zip(root, found), 1):
         place = f"{source.place}, element {number} (<{record.tag}>)"
-        pieces: list[str] = []
-        spans: list[TextSpan] = []
-        try:
-            _walk(record, 0, pieces, spans)
-        except RecursionError:
-            raise bad_record(place, "elements are nested too deeply.") from None
-        annotated = spans or record.get("labelled") != "no"
+        spans = joined_neighbors(text, spans) if join else spans
+        annotated = spans or record.get("labeled") != "no"
         extra = {} if record.tag == "text" else {"tag": record.tag}
-        yield document(place, "".join(pieces), spans if annotated else None, name=record.get("id"), extra=extra)
+        yield document(place, text, spans if annotated else None, name=record.get("id"), extra=extra)
+
+
+def _marked_text(record: Any, place: str) -> tuple[str, list[TextSpan]]:
+    """Return the text of an element and the spans of the elements inside it."""
+    pieces: list[str] = []
+    spans: list[TextSpan] = []
+    try:
+        _walk(record, 0, pieces, spans)
+    except RecursionError:
+        raise bad_record(place, "elements are nested too deeply.") from None
+    return "".join(pieces), spans
+
+
+def _are_words(text: str, spans: list[TextSpan]) -> bool:
+    """Whether each span holds one word, or none."""
+    return all(len(text[span.start : span.end].split()) < 2 for span in spans)
+
+
+def joined_neighbors(text: str, spans: list[TextSpan]) -> list[TextSpan]:
+    """Return spans without punctuation at their ends, and neighbors of one label, which blanks alone part, as one.
+
+    Files of parserator have an element for each word, with the comma that follows it: ``<City>Los</City>
+    <City>Angeles,</City>`` is the city "Los Angeles".
+    """
+    made: list[TextSpan] = []
+    for span in sorted(spans, key=lambda s: (s.start, -s.end)):
+        last = next((i for i in range(len(made) - 1, -1, -1) if made[i].end <= span.start), None)
+        if last is not None and made[last].label == span.label and not text[made[last].end : span.start].strip():
+            made[last] = made[last]._replace(end=span.end)
+        else:
+            made.append(span)
+    return [_without_comma(text, span) for span in made]
+
+
+def _without_comma(text: str, span: TextSpan) -> TextSpan:
+    end = span.end
+    while end > span.start + 1 and (text[end - 1] in TRAILING or text[end - 1].isspace()):
+        end -= 1
+    return span._replace(end=end)
 
 
 def _walk(element: Any, at: int, pieces: list[str], spans: list[TextSpan]) -> int:
@@ -49,14 +93,14 @@ def _walk(element: Any, at: int, pieces: list[str], spans: list[TextSpan]) -> in
 def write(documents: Iterable[Document], path: str) -> None:
     """Write ``<texts><text>...</text></texts>``; spans that cross, and characters that XML cannot hold, are refused."""
     with whole_file(path, text=True) as file:
-        file.write('<?xml version="1.0" encoding="UTF-8"?>\n<texts>\n')
+        file.write(f'<?xml version="1.0" encoding="UTF-8"?>\n<{_ROOT}>\n')
         for doc in documents:
             tag = str(doc.extra.get("tag", "text"))
             tag = tag if _NAME.fullmatch(tag) else "text"
             name = "" if doc.name is None else f" id={_attribute(doc.name)}"
-            state = ' labelled="no"' if doc.spans is None else ""
+            state = ' labeled="no"' if doc.spans is None else ""
             file.write(f"<{tag}{name}{state}>{_marked(doc)}</{tag}>\n")
-        file.write("</texts>\n")
+        file.write(f"</{_ROOT}>\n")
 
 
 def _marked(doc: Document) -> str:

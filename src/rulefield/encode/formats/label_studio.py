@@ -4,12 +4,23 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from rulefield.data.documents import Document, TextSpan
+from rulefield.data.documents import Document, Origin, TextSpan
 from rulefield.data.limits import is_whole
 from rulefield.data.source import Source
-from rulefield.encode.formats.base import Format, as_name, bad_record, document, json_records, span_of, text_of
+from rulefield.encode.formats.base import (
+    Format,
+    as_name,
+    bad_record,
+    document,
+    json_records,
+    own_record,
+    span_of,
+    text_of,
+    with_new,
+)
 from rulefield.outputs import whole_file
 
+NAME = "label-studio"
 FROM, TO = "label", "text"
 
 
@@ -51,8 +62,11 @@ def _task(task: Mapping[str, Any], place: str, key: str | None) -> Document:
     field = key or _text_field(data, place)
     results = _results(task, place)
     spans = None if results is None else [s for r in results for s in _result_spans(r, place)]
-    extra = {"data": {k: v for k, v in data.items() if k != field}} if len(data) > 1 else {}
-    return document(place, text_of(data, field, place), spans, name=as_name(task.get("id")), extra=extra)
+    extra = {k: v for k, v in data.items() if k != field}
+    origin = Origin(NAME, task, field)
+    return document(
+        place, text_of(data, field, place), spans, name=as_name(task.get("id")), extra=extra, origin=origin
+    )
 
 
 def _text_field(data: Mapping[str, Any], place: str) -> str:
@@ -108,24 +122,44 @@ def write(documents: Iterable[Document], path: str) -> None:
 
 
 def _as_task(doc: Document) -> dict[str, Any]:
-    task: dict[str, Any] = {} if doc.name is None else {"id": int(doc.name) if is_whole(doc.name) else doc.name}
-    data = doc.extra.get("data")
-    task["data"] = {**(data if isinstance(data, dict) else {}), "text": doc.text}
+    own = own_record(doc, NAME)
+    if own is not None and doc.origin is not None:
+        task = {**own, "data": with_new({**own["data"], doc.origin.field: doc.text}, doc)}
+        names = _names_of(own, doc.origin.field)
+        if not _is_predicted(doc) and _task(own, "", doc.origin.field).spans == doc.spans:
+            return task
+    else:
+        task = {} if doc.name is None else {"id": int(doc.name) if is_whole(doc.name) else doc.name}
+        task["data"] = {**doc.extra, "text": doc.text}
+        names = (FROM, TO)
     if doc.spans is None:
         return task
-    results = [_as_result(doc.text, i, span) for i, span in enumerate(doc.spans)]
-    scores = [span.score for span in doc.spans if span.score is not None]
-    if scores:
-        task["predictions"] = [{"model_version": "rulefield", "score": min(scores), "result": results}]
-    else:
-        task["annotations"] = [{"result": results}]
-    return task
+    results = [_as_result(doc.text, i, span, names) for i, span in enumerate(doc.spans)]
+    if not _is_predicted(doc):
+        return {**task, "annotations": [{"result": results}]}
+    score = min([span.score for span in doc.spans if span.score is not None], default=1.0)
+    made = {"model_version": "rulefield", "score": score if doc.score is None else doc.score, "result": results}
+    return {**task, "predictions": [made]}
 
 
-def _as_result(text: str, number: int, span: TextSpan) -> dict[str, Any]:
+def _is_predicted(doc: Document) -> bool:
+    return doc.score is not None or any(span.score is not None for span in doc.spans or ())
+
+
+def _names_of(task: Mapping[str, Any], field: str) -> tuple[str, str]:
+    """Return ``from_name`` and ``to_name`` of the project that a task belongs to, as its results show them."""
+    for key in ("annotations", "completions", "predictions"):
+        for one in _objects(task, key, ""):
+            for result in one.get("result") or ():
+                if isinstance(result, dict) and result.get("type", "labels") in ("labels", "hypertextlabels"):
+                    return str(result.get("from_name", FROM)), str(result.get("to_name", TO))
+    return FROM, TO if field == "text" else field
+
+
+def _as_result(text: str, number: int, span: TextSpan, names: tuple[str, str]) -> dict[str, Any]:
     value = {"start": span.start, "end": span.end, "text": text[span.start : span.end], "labels": [span.label]}
-    result = {"id": f"span{number}", "from_name": FROM, "to_name": TO, "type": "labels", "value": value}
+    result = {"id": f"span{number}", "from_name": names[0], "to_name": names[1], "type": "labels", "value": value}
     return result if span.score is None else {**result, "score": span.score}
 
 
-FORMAT = Format("label-studio", "Label Studio's tasks", (".json",), read, write, recognizes)
+FORMAT = Format(NAME, "Label Studio's tasks", (".json",), read, write, recognizes)

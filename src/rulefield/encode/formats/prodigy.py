@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from rulefield.data.documents import Document
+from rulefield.data.documents import Document, Origin
 from rulefield.data.source import Source
 from rulefield.encode.formats.base import (
     Format,
@@ -12,12 +12,15 @@ from rulefield.encode.formats.base import (
     compact,
     document,
     json_records,
+    own_record,
     span_of,
     text_of,
     with_extra,
+    with_new,
 )
 from rulefield.outputs import whole_file
 
+NAME = "prodigy"
 _KNOWN = ("text", "spans", "tokens", "id")
 
 
@@ -42,8 +45,9 @@ def read(source: Source) -> Iterator[Document]:
             else None
         )
         extra = {k: v for k, v in record.items() if k not in _KNOWN}
+        origin = Origin(NAME, record)
         text, tokens = text_of(record, "text", place), _tokens(record.get("tokens"), place)
-        yield document(place, text, spans, tokens=tokens, name=as_name(record.get("id")), extra=extra)
+        yield document(place, text, spans, tokens=tokens, name=as_name(record.get("id")), extra=extra, origin=origin)
 
 
 def _tokens(tokens: Any, place: str) -> tuple[tuple[int, int], ...] | None:
@@ -61,14 +65,20 @@ def write(documents: Iterable[Document], path: str) -> None:
     """Write JSON lines, with scores and tokens where documents have them."""
     with whole_file(path, text=True) as file:
         for doc in documents:
-            record: dict[str, Any] = {} if doc.name is None else {"id": doc.name}
-            record["text"] = doc.text
-            if doc.tokens is not None:
-                places = enumerate(doc.tokens)
-                record["tokens"] = [{"text": doc.text[a:b], "start": a, "end": b, "id": i} for i, (a, b) in places]
-            if doc.spans is not None:
-                record["spans"] = [_mark(*span) for span in doc.spans]
-            file.write(compact(with_extra(record, doc, _KNOWN)) + "\n")
+            file.write(compact(_as_record(doc)) + "\n")
+
+
+def _as_record(doc: Document) -> dict[str, Any]:
+    own = own_record(doc, NAME)
+    marks = {} if doc.spans is None else {"spans": [_mark(*span) for span in doc.spans]}
+    if own is not None:
+        return with_new({**own, "text": doc.text, **marks}, doc)
+    record: dict[str, Any] = {} if doc.name is None else {"id": doc.name}
+    record["text"] = doc.text
+    if doc.tokens is not None:
+        places = enumerate(doc.tokens)
+        record["tokens"] = [{"text": doc.text[a:b], "start": a, "end": b, "id": i} for i, (a, b) in places]
+    return with_extra({**record, **marks}, doc, _KNOWN)
 
 
 def _mark(start: int, end: int, label: str, score: float | None) -> dict[str, Any]:
@@ -76,4 +86,4 @@ def _mark(start: int, end: int, label: str, score: float | None) -> dict[str, An
     return mark if score is None else {**mark, "score": score}
 
 
-FORMAT = Format("prodigy", "Prodigy's and spaCy's JSON lines", (".jsonl", ".json"), read, write, recognizes)
+FORMAT = Format(NAME, "Prodigy's and spaCy's JSON lines", (".jsonl", ".json"), read, write, recognizes)

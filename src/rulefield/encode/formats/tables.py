@@ -8,9 +8,19 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from rulefield.data.documents import Document
+from rulefield.data.documents import Document, Origin
 from rulefield.data.source import Source
-from rulefield.encode.formats.base import Format, as_name, bad_record, document, parsed, span_of, with_extra
+from rulefield.encode.formats.base import (
+    Format,
+    as_name,
+    bad_record,
+    document,
+    own_record,
+    parsed,
+    span_of,
+    with_extra,
+    with_new,
+)
 from rulefield.exceptions import InputError
 from rulefield.outputs import check_output, whole_file
 
@@ -95,7 +105,10 @@ def read(source: Source) -> Iterator[Document]:
         marks = row.get(SPANS)
         spans = None if marks in (None, "") else _spans(marks, f'{place}, column "{SPANS}"')
         extra = {k: v for k, v in row.items() if k not in (column, SPANS, NAME)}
-        yield document(place, row[column] or "", spans, name=as_name(row.get(NAME) or None), extra=extra)
+        origin = Origin("table", row, column)
+        yield document(
+            place, row[column] or "", spans, name=as_name(row.get(NAME) or None), extra=extra, origin=origin
+        )
 
 
 def _spans(cell: Any, place: str) -> list[Any]:
@@ -121,11 +134,19 @@ def write(documents: Iterable[Document], path: str) -> None:
 
 
 def _row(doc: Document) -> dict[str, Any]:
+    own = own_record(doc, "table")
+    if own is not None and doc.origin is not None:
+        spans = {} if doc.spans is None else {SPANS: _written(doc)}
+        return with_new({**own, doc.origin.field: doc.text, **spans}, doc)
     row: dict[str, Any] = {} if doc.name is None else {NAME: doc.name}
     row[TEXT] = doc.text
     if doc.spans is not None:
-        row[SPANS] = json.dumps([[s.start, s.end, s.label] for s in doc.spans], ensure_ascii=False)
+        row[SPANS] = _written(doc)
     return with_extra(row, doc, (TEXT, SPANS, NAME))
+
+
+def _written(doc: Document) -> str:
+    return json.dumps([[s.start, s.end, s.label] for s in doc.spans or ()], ensure_ascii=False)
 
 
 def _write_parquet(rows: list[dict[str, Any]], names: list[str], path: str) -> None:

@@ -2,7 +2,7 @@
 
 The definitions are those of single words (:func:`~rulefield.encode.tokens.bare`, :func:`~rulefield.encode.patterns.shape`).
 Each is asked for every sign that is met, once; words are then described by arrays of code points. Words with one of the
-few signs whose lower case depends on its neighbours are described by the definitions themselves.
+few signs whose lower case depends on its neighbors are described by the definitions themselves.
 """
 
 import re

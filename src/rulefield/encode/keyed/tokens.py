@@ -19,7 +19,7 @@ _BEFORE, _BEHIND = 0, 1  # numbers of what stands outside of a sequence
 
 
 class TokenKeys:
-    """Turns tokens into keys: for what is the same everywhere, for what stands at each offset, for neighbours together.
+    """Turns tokens into keys: for what is the same everywhere, for what stands at each offset, for neighbors together.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class TokenKeys:
 
 
 def _slots(features: TokenFeatures) -> list[tuple[str, int]]:
-    """List what is looked at, and the offset, in the order of the features: neighbours are words and kinds, apart."""
+    """List what is looked at, and the offset, in the order of the features: neighbors are words and kinds, apart."""
     width = features.window
     made = [("bias", 0)]
     for d in range(-width, width + 1):

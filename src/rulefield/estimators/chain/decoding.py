@@ -9,7 +9,7 @@ import numpy as np
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InfeasibleError
-from rulefield.inference.chain.exact import (
+from rulefield.inference.sequences.exact import (
     clamp,
     forward_backward,
     kbest,
@@ -19,6 +19,7 @@ from rulefield.inference.chain.exact import (
     score_batch,
     viterbi_batch,
 )
+from rulefield.interrupts import check
 from rulefield.kernels.certificate import TOLERANCE, rounding_error
 from rulefield.models.chain import ChainModel
 from rulefield.parallel import in_threads, n_threads
@@ -38,7 +39,7 @@ LEAST_SECONDS, EASY_SECONDS = 0.02, 0.002
 class BestLabelings(NamedTuple):
     """Best labels of all tokens, and of each sequence: its score, log partition function, and whether that is a proof.
 
-    A score of ``-inf`` says that no labelling is possible. The log partition function is NaN where it was not asked for.
+    A score of ``-inf`` says that no labeling is possible. The log partition function is NaN where it was not asked for.
     ``proved``: the rounding error of the sums is far below the tolerance of proofs.
     """
 
@@ -72,7 +73,7 @@ class ChainDecoder:
     def labelings(
         self, data: Sequences, allowed: np.ndarray | None = None, probability: bool = False
     ) -> "BestLabelings":
-        """Best labelling of each sequence, in one pass over all of them."""
+        """Best labeling of each sequence, in one pass over all of them."""
 
         def chunk(first: int, last: int) -> BestLabelings:
             return best_labelings(*self.scores(data, allowed, first, last), probability)
@@ -109,7 +110,7 @@ class ChainDecoder:
     def kbest(
         self, data: Sequences, k: int, allowed: np.ndarray | None = None
     ) -> list[list[tuple[np.ndarray, float]]]:
-        """Return the k best labellings of each sequence and their probabilities."""
+        """Return the k best labelings of each sequence and their probabilities."""
 
         def one(i: int) -> list[tuple[np.ndarray, float]]:
             potentials = self.potentials(data, i, allowed)
@@ -124,7 +125,7 @@ class ChainDecoder:
     def sample(
         self, data: Sequences, n: int, generator: np.random.Generator, allowed: np.ndarray | None = None
     ) -> list[np.ndarray]:
-        """Draw ``n`` labellings of each sequence, (n, length) each."""
+        """Draw ``n`` labelings of each sequence, (n, length) each."""
         return [sample(self.potentials(data, i, allowed), n, generator) for i in range(len(data))]
 
     def potentials(self, data: Sequences, i: int, allowed: np.ndarray | None = None) -> ChainPotentials:
@@ -142,15 +143,16 @@ class ChainDecoder:
         Many are handed over together: handing one over costs as much as an easy sequence does.
         """
         if n_threads(self.n_jobs) == 1:
-            return [work(i) for i in range(n)]
+            return in_threads(work, range(n))
         answers: list[T] = []
         begun = perf_counter()
         while len(answers) < n and not _are_hard(len(answers), perf_counter() - begun):
+            check()
             answers.append(work(len(answers)))
         left = n - len(answers)
         together = max(1, min(MOST_TOGETHER, left // (LEAST_TASKS * n_threads(self.n_jobs))))
         parts = in_threads(
-            lambda first: [work(i) for i in range(first, min(first + together, n))],
+            lambda first: in_threads(work, range(first, min(first + together, n))),
             range(len(answers), n, together),
             self.n_jobs,
         )
@@ -185,7 +187,7 @@ class ChainDecoder:
 def best_labelings(
     unary: np.ndarray, pairwise: np.ndarray, offsets: np.ndarray, probability: bool = False
 ) -> BestLabelings:
-    """Best labellings of chains that lie one after the other (as :func:`viterbi_batch` reads them)."""
+    """Best labelings of chains that lie one after the other (as :func:`viterbi_batch` reads them)."""
     labels, best = viterbi_batch(unary, pairwise, offsets)
     total = log_partition_batch(unary, pairwise, offsets) if probability else np.full_like(best, np.nan)
     score = np.where(best > -np.inf, score_batch(unary, pairwise, offsets, labels), best)
@@ -231,6 +233,6 @@ def _check_possible(scores: np.ndarray, first: int) -> None:
     bad = np.flatnonzero(scores == -np.inf)
     if len(bad):
         raise InfeasibleError(
-            f"sequence {first + int(bad[0])} has no possible labelling: the scheme and the known labels forbid all; "
+            f"sequence {first + int(bad[0])} has no possible labeling: the scheme and the known labels forbid all; "
             "correct the known labels."
         )

@@ -33,18 +33,18 @@ if TYPE_CHECKING:
 
 
 class ChainCRF(GrowingChain):
-    r"""Linear-chain conditional random field for labelling sequences.
+    r"""Linear-chain conditional random field for labeling sequences.
 
-    Maximises :math:`\sum_i \log p(y_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2` (``algorithm="likelihood"``),
+    Maximizes :math:`\sum_i \log p(y_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2` (``algorithm="likelihood"``),
     where unknown labels are summed over.
 
     Parameters
     ----------
     algorithm : {"likelihood", "perceptron", "ssvm"}, default "likelihood"
-        What is optimised: the likelihood; the averaged structured perceptron [Collins02]; a structured SVM, by
+        What is optimized: the likelihood; the averaged structured perceptron [Collins02]; a structured SVM, by
         block-coordinate Frank-Wolfe [LacosteJulien13].
     solver : {"lbfgs", "sgd"}, default "lbfgs"
-        How the likelihood is maximised: by L-BFGS (OWL-QN where ``l1`` > 0), or by stochastic steps.
+        How the likelihood is maximized: by L-BFGS (OWL-QN where ``l1`` > 0), or by stochastic steps.
     l1, l2 : float or "auto", defaults 0.0 and 1.0
         Strength of the penalties, in nats. CRFsuite's ``c1`` is ``l1`` and its ``c2`` is ``l2 / 2``. "auto" tries a few
         values and takes the one under which held-out sequences are most likely, in about three times the time of one fit.
@@ -82,7 +82,7 @@ class ChainCRF(GrowingChain):
     warm_start : bool, default False
         Begin ``fit`` from the weights of the last one; features and labels may have changed.
     train_with_rules : bool, default False
-        Maximise the likelihood among labelings that ``rules`` allow (exact, slower; L-BFGS only); otherwise rules
+        Maximize the likelihood among labelings that ``rules`` allow (exact, slower; L-BFGS only); otherwise rules
         act in prediction alone.
     on_infeasible : {"raise", "relax"}, default "raise"
         What predictions do where hard rules contradict each other: raise, naming a minimal set of them; or break them
@@ -209,7 +209,7 @@ class ChainCRF(GrowingChain):
         y_dev: LabelsLike | None = None,
         client: Client | None = None,
     ) -> "ChainCRF":
-        """Learn from labelled sequences.
+        """Learn from labeled sequences.
 
         Parameters
         ----------

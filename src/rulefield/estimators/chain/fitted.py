@@ -1,5 +1,6 @@
 """What a fitted chain answers: labels, probabilities, k best, samples, explanations; rules where there are some."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from rulefield.estimators.chain.explanations import ChainExplainer, explain_mode
 from rulefield.estimators.explanations import Explanation, ModelExplanation, with_rules_or_without
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.parameters import check_call
 from rulefield.estimators.sequences import (
     checked_output,
     in_form,
@@ -40,6 +42,7 @@ from rulefield.scikit import check_is_fitted, check_random_state
 
 if TYPE_CHECKING:
     from rulefield.estimators.chain.under_rules import RuledDecoder
+    from rulefield.inference.proof.proof import Proof
 
 LEAST_APART, PORTIONS, PORTION = 200, 2, (50, 1000)
 """Sequences of tokens from which threads share encoding; portions of each thread; least and most sequences of a portion."""
@@ -131,6 +134,7 @@ class FittedChain(SequenceEstimator):
         node_limit: int | None = None,
         seconds: float | None = None,
         probability: bool = False,
+        verify: bool = False,
         client: Client | None = None,
     ) -> list[Labeling]:
         """Return the best labeling of each sequence with its score, bound, status and the rules it breaks.
@@ -146,12 +150,23 @@ class FittedChain(SequenceEstimator):
             Further limit in time for each sequence; answers then depend on the machine.
         probability : bool
             Whether to work out the probability of each labeling under the model and the rules.
+        verify : bool
+            Whether the checker of proofs must accept each answer's proof before it is returned; ``proof_kind`` is then
+            ``checked``, or ``solver`` where no proof was found.
         client : as in ``predict``
         """
         self._check_fitted()
+        check_call(node_limit=node_limit, seconds=seconds)
         limits = {"node_limit": node_limit, "seconds": seconds}
         if isinstance(X, Corpus):
-            asked = {"rules": rules, "known": known, "engine": engine, "probability": probability, **limits}
+            asked: dict[str, Any] = {
+                "rules": rules,
+                "known": known,
+                "engine": engine,
+                "probability": probability,
+                "verify": verify,
+            }
+            asked |= limits
             return answers(self, X, "decode", asked, client)
         refuse_client(client)
         rows = as_list(X)
@@ -160,22 +175,39 @@ class FittedChain(SequenceEstimator):
         plainly = (
             not acting and engine == "auto" and "_ruled_decoder" not in vars(self)
         )  # another engine was put there
-        if plainly and (plain := self._plain(data, known, probability)) is not None:
-            return plain
-        how = {"engine": engine} | {name: value for name, value in limits.items() if value is not None}
-        return self._ruled(rows, data, acting, known, how, probability)
+        found = self._plain(data, known, probability) if plainly else None
+        if found is None:
+            how = {"engine": engine} | {name: value for name, value in limits.items() if value is not None}
+            found = self._ruled(rows, data, acting, known, how, probability)
+        return [answer.verified() for answer in found] if verify else found
 
     def _plain(self, data: Sequences, known: KnownLike | None, probability: bool) -> list[Labeling] | None:
         """Return the best labelings without rules, by one pass over all sequences; None where that does not prove each."""
-        best = self._decoder().labelings(data, self._known(known, data), probability)
+        allowed = self._known(known, data)
+        best = self._decoder().labelings(data, allowed, probability)
         if not best.proved.all():
             return None
         chances = np.exp(best.score - best.total).tolist() if probability else [None] * len(data)
         rows = label_lists(self._labels_encoder, best.labels, data.lengths)
-        return [
-            Labeling(labels, score, score, score, "optimal", "viterbi", probability=chance)
-            for labels, score, chance in zip(rows, best.score.tolist(), chances)
+        ends = data.offsets.tolist()
+        provers = [
+            partial(self._prove, data, i, allowed, best.labels[ends[i] : ends[i + 1]]) for i in range(len(data))
         ]
+        return [
+            Labeling(labels, score, score, score, "optimal", "viterbi", probability=chance, prover=prover)
+            for labels, score, chance, prover in zip(rows, best.score.tolist(), chances, provers)
+        ]
+
+    def _prove(self, data: Sequences, i: int, allowed: np.ndarray | None, labels: np.ndarray) -> "Proof | None":
+        """Return a proof that no labels of sequence ``i`` score more than these."""
+        from rulefield.inference.proof.sequences import prove_chain
+        from rulefield.inference.result import Result, Status
+        from rulefield.problem.chain_rules import ChainProblem
+
+        potentials = self._decoder().potentials(data, i, allowed)
+        score = potentials.score(labels)
+        result = Result(labels, score, score, score, Status.optimal, "viterbi")
+        return prove_chain(ChainProblem(potentials), result)
 
     def _ruled(
         self,
@@ -241,6 +273,7 @@ class FittedChain(SequenceEstimator):
         self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None, k: int = 5
     ) -> list[list[tuple[list[Any], float]]]:
         """Return the k best labelings of each sequence under the rules, and their probabilities."""
+        check_call(k=k)
         self._check_fitted()
         X = as_list(X)
         data = self._encoder.transform(X)
@@ -261,6 +294,7 @@ class FittedChain(SequenceEstimator):
         random_state: RandomState = None,
     ) -> list[list[list[Any]]]:
         """Draw ``n_samples`` labelings of each sequence from the model's distribution under the rules."""
+        check_call(n_samples=n_samples)
         self._check_fitted()
         X = as_list(X)
         data = self._encoder.transform(X)

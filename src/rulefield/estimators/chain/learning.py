@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 
 class LearningChain(FittedChain):
-    """The half of :class:`rulefield.ChainCRF` that turns labelled sequences into weights."""
+    """The half of :class:`rulefield.ChainCRF` that turns labeled sequences into weights."""
 
     algorithm: str
     solver: str

@@ -102,7 +102,7 @@ def chain_options(crf: "LearningChain") -> ChainOptions:
 
 
 def _check_choice(crf: "LearningChain", learner: str) -> None:
-    """Refuse ``"auto"`` where no likelihood of labels is maximised."""
+    """Refuse ``"auto"`` where no likelihood of labels is maximized."""
     if learner in ("perceptron", "ssvm"):
         raise InputError(f"l1 and l2 'auto' are chosen by likelihood; give numbers for algorithm={learner!r}.")
     if crf.expectations:

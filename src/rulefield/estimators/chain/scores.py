@@ -5,16 +5,17 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from rulefield.data.scored import checked_scores
+from rulefield.data.scored import check_magnitude, checked_scores
 from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.estimators.chain.under_rules import RuledDecoder
 from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.parameters import check_call
 from rulefield.estimators.sequences import whole_rows
 from rulefield.estimators.types import KnownLike, RulesLike
 from rulefield.exceptions import InputError
-from rulefield.inference.chain.exact import clamp
+from rulefield.inference.sequences.exact import clamp
 from rulefield.parallel import in_threads, n_threads
 from rulefield.problem.chain import ChainPotentials
 
@@ -98,6 +99,10 @@ def decode_scores(
     ['B-total', 'I-total']
     """
     names = list(labels)
+    if not names or len(set(names)) != len(names):
+        raise InputError(f"labels must name each column of the scores once; got {names!r:.60}.")
+    if k is not None:
+        check_call(k=k)
     tables = [checked_scores(table, f"scores[{i}]", len(names)) for i, table in enumerate(scores)]
     lengths = np.array([len(table) for table in tables], dtype=np.int64)
     words = [[f"token {t}" for t in range(n)] for n in lengths] if tokens is None else [list(row) for row in tokens]
@@ -116,10 +121,9 @@ def decode_scores(
 
 def _pairwise(transitions: Any, allowed: np.ndarray) -> np.ndarray:
     made = np.zeros(allowed.shape) if transitions is None else np.array(transitions, dtype=np.float64)
-    if made.shape != allowed.shape or np.isnan(made).any() or (made == np.inf).any():
-        raise InputError(
-            f"transitions must be finite (or -inf), of shape {allowed.shape} [from, to]; got {made.shape}."
-        )
+    if made.shape != allowed.shape:
+        raise InputError(f"transitions must have shape {allowed.shape} [from, to]; got {made.shape}.")
+    check_magnitude(made, "transitions")
     return np.where(allowed, made, -np.inf)
 
 

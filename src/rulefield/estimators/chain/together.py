@@ -8,9 +8,9 @@ import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.chain.decoding import ChainDecoder, best_labelings
-from rulefield.inference.chain.auto import NODE_LIMIT
-from rulefield.inference.chain.batch import Chains, Settled, settle
 from rulefield.inference.flatten import Cache, Flat, flatten
+from rulefield.inference.sequences.auto import NODE_LIMIT
+from rulefield.inference.sequences.batch import Chains, Settled, settle
 from rulefield.rules import RuleCompiler
 
 T = TypeVar("T")

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
@@ -14,23 +15,25 @@ from rulefield.estimators.parameters import ON_INFEASIBLE, check_value
 from rulefield.estimators.sequences import object_array
 from rulefield.estimators.types import RulesLike, Tokens
 from rulefield.exceptions import InfeasibleError, InputError
-from rulefield.inference.chain.conflict import decode_relaxed, minimal_conflict
-from rulefield.inference.chain.decode import decode
-from rulefield.inference.chain.sums import (
+from rulefield.inference.proof.proof import Proof
+from rulefield.inference.proof.sequences import prove_chain
+from rulefield.inference.result import Result, Status
+from rulefield.inference.sequences.conflict import decode_relaxed, minimal_conflict
+from rulefield.inference.sequences.decode import decode
+from rulefield.inference.sequences.sums import (
     constrained_kbest,
     constrained_log_partition,
     constrained_marginals,
     constrained_samples,
     path_mass,
 )
-from rulefield.inference.result import Result, Status
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules import RuleCompiler
 
 T = TypeVar("T")
 LISTED = 10_000
-"""Labellings of the plain chain that are weighed where the rules are too many for exact sums: 0.1 s for a line of text."""
+"""Labelings of the plain chain that are weighed where the rules are too many for exact sums: 0.1 s for a line of text."""
 EXACT_NODES = 100_000
 """Largest lattice of exact sums for one probability; beyond it the k best tell, with a bound, or nothing does."""
 EXPLAINED_NODES = 2_000
@@ -48,7 +51,7 @@ class PotentialSource(Protocol):
 
 
 class RuledDecoder:
-    """Best labellings under rules.
+    """Best labelings under rules.
 
     Parameters
     ----------
@@ -57,7 +60,7 @@ class RuledDecoder:
     labels : list of labels, in the model's order
     scheme : label scheme
     on_infeasible : {"raise", "relax"}
-        Where no labelling obeys the hard rules: raise, naming a minimal set in conflict; or break them as little as
+        Where no labeling obeys the hard rules: raise, naming a minimal set in conflict; or break them as little as
         possible.
     """
 
@@ -88,7 +91,24 @@ class RuledDecoder:
         easy: list[Labeling | None] = [None] * len(data)
         if together:
             easy = self._first(data, tokens, allowed, how, self._labelings)
-        return self._rest(easy, lambda i: self._one(data, tokens[i], i, allowed, probability, how))
+        found = self._rest(easy, lambda i: self._one(data, tokens[i], i, allowed, probability, how))
+        if not self._is_plain:
+            return found
+        return [
+            replace(one, prover=partial(self._prove, data, tokens[i], i, allowed, one)) for i, one in enumerate(found)
+        ]
+
+    def _prove(
+        self, data: Sequences, tokens: Tokens, i: int, allowed: np.ndarray | None, answer: Labeling
+    ) -> Proof | None:
+        """Return a proof of an answer; none where hard rules gave way."""
+        if any(b.cost == np.inf for b in answer.broken):
+            return None
+        number = {label: k for k, label in enumerate(self.labels)}
+        labels = np.array([number[label] for label in answer.labels], np.int64)
+        values = answer.score, answer.objective, answer.upper_bound
+        result = Result(labels, *values, Status(answer.status), answer.engine)
+        return prove_chain(self.problem(data, tokens, i, allowed), result, self.names)
 
     def predict(self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None) -> list[list[Any]]:
         """Labels of every sequence alone: those that :meth:`decode` gives, without an object for each of its answers."""
@@ -142,7 +162,7 @@ class RuledDecoder:
     def marginals(
         self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None, node_limit: int = EXACT_NODES
     ) -> np.ndarray:
-        """Probabilities of labels among labellings that obey the hard rules, soft ones paid for, (n_tokens, m)."""
+        """Probabilities of labels among labelings that obey the hard rules, soft ones paid for, (n_tokens, m)."""
 
         def one(i: int) -> np.ndarray:
             if data.lengths[i] == 0:
@@ -160,7 +180,7 @@ class RuledDecoder:
     def kbest(
         self, data: Sequences, k: int, tokens: list[Any], allowed: np.ndarray | None = None
     ) -> list[list[tuple[np.ndarray, float]]]:
-        """Return the k best labellings under the rules, with their probabilities under the rules."""
+        """Return the k best labelings under the rules, with their probabilities under the rules."""
 
         def one(i: int) -> list[tuple[np.ndarray, float]]:
             if data.lengths[i] == 0:
@@ -188,7 +208,7 @@ class RuledDecoder:
         generator: np.random.Generator,
         allowed: np.ndarray | None = None,
     ) -> list[np.ndarray]:
-        """Draw labellings that obey the rules."""
+        """Draw labelings that obey the rules."""
         drawn = []
         for i in range(len(data)):
             if data.lengths[i] == 0:
@@ -233,6 +253,8 @@ class RuledDecoder:
             return 0.0
         if problem.potentials.n_steps == 0:
             return 1.0
+        if not labeling.labels:  # no time for any
+            return None
         try:
             return float(np.exp(labeling.objective - constrained_log_partition(problem, EXACT_NODES)))
         except InputError:  # too many rules for exact sums
@@ -253,10 +275,10 @@ class RuledDecoder:
         rules = tuple(self.names[r] for r in minimal_conflict(problem))
         if not rules:
             raise InfeasibleError(
-                f"sequence {i} has no possible labelling: the scheme and the known labels forbid all; correct them."
+                f"sequence {i} has no possible labeling: the scheme and the known labels forbid all; correct them."
             )
         raise InfeasibleError(
-            f"sequence {i} ({len(problem.potentials.unary)} tokens): no labelling obeys these hard rules together: "
+            f"sequence {i} ({len(problem.potentials.unary)} tokens): no labeling obeys these hard rules together: "
             f"{'; '.join(rules)}. Make one soft, or use on_infeasible='relax'.",
             rules,
         )
@@ -266,12 +288,12 @@ class RuledDecoder:
 
 
 def _kbest_of_listed(problem: ChainProblem, k: int) -> list[tuple[np.ndarray, float]] | None:
-    """Return the k best of many labellings that the plain chain likes, where no other can be better; else None."""
+    """Return the k best of many labelings that the plain chain likes, where no other can be better; else None."""
     mass = path_mass(problem, LISTED)
     best = np.argsort(-mass.weight, kind="stable")[:k]
     chances = [mass.probability(np.arange(len(mass.weight)) == j) for j in best]
     known = [chance for chance in chances if chance is not None]
     proved = (
         len(known) == k and float(mass.weight[best[-1]]) > mass.rest
-    )  # rest bounds each labelling that is not listed
+    )  # rest bounds each labeling that is not listed
     return [(mass.paths[j], chance) for j, chance in zip(best, known)] if proved else None

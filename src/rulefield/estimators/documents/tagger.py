@@ -1,4 +1,4 @@
-"""From pages to labels of their boxes: neighbours in sight, named features, a graph model; one estimator, one file."""
+"""From pages to labels of their boxes: neighbors in sight, named features, a graph model; one estimator, one file."""
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
@@ -63,7 +63,7 @@ class TaggerMetadata(TypedDict):
     """What a tagger's file holds beside its model."""
 
     given: bool
-    labelled: list[str]
+    labeled: list[str]
     boxes: list[BoxMetadata]
     separator: list[list[float]] | None
 
@@ -82,9 +82,9 @@ class DocumentTagger(SavedModel):
     separators : bool, default True
         Whether ruled lines are used.
     max_distance : float, optional
-        Neighbours are at most so many box heights apart.
+        Neighbors are at most so many box heights apart.
     min_overlap : float, default 0.2
-        Neighbours see each other over this share of the smaller box at least.
+        Neighbors see each other over this share of the smaller box at least.
     n_knots : int, default 6
         Columns that each number is spread over: a weight per column is a piecewise linear function of the number.
     separator_states : int, default 2
@@ -153,7 +153,7 @@ class DocumentTagger(SavedModel):
         *,
         groups: Sequence[Any] | np.ndarray | None = None,
     ) -> Self:
-        """Learn from labelled documents.
+        """Learn from labeled documents.
 
         Parameters
         ----------
@@ -178,12 +178,12 @@ class DocumentTagger(SavedModel):
             hidden[SEPARATOR] = self.separator_states
         model.labels = {**hidden, **(model.labels or {})}
         self.model_ = model.fit([encoder.graph(pages) for pages in documents], given, sample_weight, groups=groups)
-        self._encoder, self._labelled = encoder, sorted(known)
+        self._encoder, self._labeled = encoder, sorted(known)
         self.classes_ = self._known_labels()
         return self
 
     def _known_labels(self) -> list[Label]:
-        found = {label for kind in self._labelled for label in self.model_.classes_[kind].tolist()}
+        found = {label for kind in self._labeled for label in self.model_.classes_[kind].tolist()}
         return sorted(found, key=str)
 
     def _new_encoder(self) -> DocumentEncoder:
@@ -239,7 +239,7 @@ class DocumentTagger(SavedModel):
         out = []
         for pages, tables in zip(documents, self.model_.predict_marginals(graphs, rules=rules, known=given)):
             wide = {kind: np.zeros((len(table), len(column))) for kind, table in tables.items()}
-            for kind in self._labelled:
+            for kind in self._labeled:
                 wide[kind][:, [column[name] for name in self.model_.classes_[kind].tolist()]] = tables[kind]
             out.append(np.array(_in_order(pages, wide)).reshape(-1, len(column)))
         return out
@@ -300,7 +300,7 @@ class DocumentTagger(SavedModel):
     def _labels(self, pages: Document, found: Mapping[str, Any]) -> list[Any]:
         """Labels of the boxes in the order of the pages; None for types that have none."""
         named = {
-            kind: np.asarray(row).tolist() if kind in self._labelled else [None] * len(row)
+            kind: np.asarray(row).tolist() if kind in self._labeled else [None] * len(row)
             for kind, row in found.items()
         }
         return _in_order(pages, named)
@@ -334,7 +334,7 @@ class DocumentTagger(SavedModel):
         ruled = self._encoder.separator_scale
         return {"model": inner}, {
             "given": self.model is not None,
-            "labelled": self._labelled,
+            "labeled": self._labeled,
             "boxes": boxes,
             "separator": None if ruled is None else ruled.plain(),
         }
@@ -345,7 +345,7 @@ class DocumentTagger(SavedModel):
         self.model_ = load(arrays["model"].tobytes(), **given)
         check_value("model", self.model_, self._parameters["model"])
         self.model = self.model_ if metadata["given"] else None
-        self._labelled = list(metadata["labelled"])
+        self._labeled = list(metadata["labeled"])
         self._encoder = self._new_encoder()
         for one in metadata["boxes"]:
             pair = {BELOW: QuantileScale.of(one["below"]), RIGHT: QuantileScale.of(one["right"])}
@@ -359,7 +359,7 @@ class DocumentTagger(SavedModel):
     def _check_restored(self) -> None:
         """Refuse scales of a file that do not fit its model."""
         kinds, known = set(self._encoder.scales), self.model_.n_features_in_
-        good = bool(kinds) and set(known) - {SEPARATOR} == {*kinds, PAGE} and set(self._labelled) <= kinds
+        good = bool(kinds) and set(known) - {SEPARATOR} == {*kinds, PAGE} and set(self._labeled) <= kinds
         if good:
             try:
                 graph = self.model_._graphs([self._encoder.graph([Page([])])])[0]

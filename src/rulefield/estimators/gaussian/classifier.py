@@ -76,7 +76,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         sparse or networkx), or functions of the labels. None: ``["residual_correlation"]`` if instances share nodes.
         Graphs of single instances are given to ``fit`` and ``predict``.
     algorithm : {"auto", "vb", "jj", "map"}, default "auto"
-        ``"map"`` (GCRFBCnb of [Petrovic19]_) has no latent variance; ``"jj"`` (GCRFBCb) maximises Jaakkola and Jordan's
+        ``"map"`` (GCRFBCnb of [Petrovic19]_) has no latent variance; ``"jj"`` (GCRFBCb) maximizes Jaakkola and Jordan's
         bound; ``"vb"`` that of the best Gaussian, which is tighter. With several classes both use Böhning's bound.
         ``"auto"``: ``"vb"`` or ``"map"``, whichever gives a held-out fifth of the instances (if there are 30) the
         higher joint likelihood.
@@ -105,7 +105,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
     random_state : int, RandomState or None, default 0
         Seed of the folds and of the held-out instances.
     joint_predictors : bool, default False
-        Fit one copy of a predictor for all outputs where it can (forests, neighbours, networks) and no label is
+        Fit one copy of a predictor for all outputs where it can (forests, neighbors, networks) and no label is
         unknown: cheaper by the number of outputs, and often as good.
     rules : list of rules, optional
         Every prediction obeys the hard ones and pays for breaking soft ones; about ``node("label", i)``.
@@ -359,7 +359,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         X : as in ``fit``
         rules : list of rules, optional
             In place of the model's own; ``[]`` for none. Probabilities are then those of the distribution that
-            ``decode`` maximises, the product of single labels' probabilities times exp(-cost), over the label vectors
+            ``decode`` maximizes, the product of single labels' probabilities times exp(-cost), over the label vectors
             that hard rules allow; exact, and refused where the sum grows too large.
         known : array of shape (n_instances, n_outputs) or list, optional
             NaN or None where not known; a row may be None. What is known moves the others through the field.
@@ -393,7 +393,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
     ) -> list[Labeling]:
         """Best labels of each instance under rules, with their score, its bound and the rules that they break.
 
-        Maximises the sum of log p(y_i | x, known labels) minus the cost of broken soft rules; hard rules hold. Rules
+        Maximizes the sum of log p(y_i | x, known labels) minus the cost of broken soft rules; hard rules hold. Rules
         are about ``node("label", i)`` and ``nodes("label")``.
 
         Parameters

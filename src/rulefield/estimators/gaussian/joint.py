@@ -107,7 +107,7 @@ class GaussianJointMixin(GaussianCRFBase):
         """Draw label vectors jointly, (n_samples, n_instances, n_outputs), given known labels where there are any.
 
         A list (one array (n_samples, n_nodes) for each instance) where instances differ in size. Binary outputs. Under
-        rules draws are those of the distribution that ``decode`` maximises and ``predict_proba`` sums: single labels'
+        rules draws are those of the distribution that ``decode`` maximizes and ``predict_proba`` sums: single labels'
         probabilities times exp(-cost), over the label vectors that hard rules allow.
         """
         check_value("n_samples", n_samples, whole(1))

@@ -43,7 +43,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
     r"""Join unstructured regressors through a Gaussian field over graphs of outputs.
 
     Values of an instance are Gaussian, :math:`y \sim N(\mu, v A^{-1})` with :math:`A = I + \sum_l \rho_l L_l`;
-    weights of predictors, of graphs and v maximise the exact likelihood. In the usual terms of Gaussian CRFs
+    weights of predictors, of graphs and v maximize the exact likelihood. In the usual terms of Gaussian CRFs
     alpha_k = w_k / (2 v) and beta_l = rho_l / (2 v).
 
     Parameters
@@ -54,7 +54,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
     graphs : list or None, default None
         Graphs shared by all instances, as in :class:`GaussianCRFClassifier`.
     mean : {"auto", "smoothed", "direct"}, default "auto"
-        ``"smoothed"``: mu = A^-1 f, each prediction is averaged with its neighbours'; ``"direct"``: mu = f and the
+        ``"smoothed"``: mu = A^-1 f, each prediction is averaged with its neighbors'; ``"direct"``: mu = f and the
         graphs shape only the covariance. ``"auto"``: direct where instances share their nodes, else smoothed.
     per_output : bool or "auto", default "auto"
         Whether each output has weights and a bias of its own, shrunk to shared ones by ``l2``.
@@ -79,7 +79,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
     ----------
     graph_weights_ : dict
     predictor_weights_, bias_, variance_
-        In units of the standardised outputs (``center_``, ``scale_``).
+        In units of the standardized outputs (``center_``, ``scale_``).
     theta_ : ndarray
         All learned numbers.
     model_ : GaussianModel
@@ -281,7 +281,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         return_std : bool
             Also return standard deviations.
         """
-        if known is None and not return_std:  # means alone need no factorisation
+        if known is None and not return_std:  # means alone need no factorization
             data = self._instances(X, graphs)
             means = [p.mean * self.scale_ + self.center_ for p in self._potentials(data)]
             return self._shape(data, means)

@@ -11,6 +11,8 @@ from rulefield.exceptions import InfeasibleError
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph.decode import NODE_LIMIT, decode_graph
 from rulefield.inference.graph.marginals import exact_sums, graph_marginals
+from rulefield.inference.proof.graphs import prove_graph
+from rulefield.inference.proof.proof import Proof
 from rulefield.inference.result import Result, Status
 from rulefield.models.graph import GraphModel
 from rulefield.models.graph_batch import GraphBatch, make_batch
@@ -29,7 +31,7 @@ Allowed = Sequence[np.ndarray] | None
 
 @dataclass(frozen=True)
 class SearchLimits:
-    """Which engine looks for the best labelling, and how long."""
+    """Which engine looks for the best labeling, and how long."""
 
     engine: str = "auto"
     node_limit: int = NODE_LIMIT
@@ -85,6 +87,14 @@ class GraphDecoder:
             else:
                 found += in_threads(decode, _pieces(chunk, union, batch), self.n_jobs)
         return found
+
+    def prove(self, graphs: Sequence[TypedGraph], known: Allowed, i: int, result: Result) -> Proof | None:
+        """Return a proof of the answer to graph ``i``; none where hard rules gave way."""
+        if any(breach.cost == np.inf for breach in result.broken):
+            return None
+        scored = self._scored(graphs[i : i + 1], None if known is None else known[i : i + 1])
+        graph, potentials = next(iter(_pieces(*next(scored))))
+        return prove_graph(self._problem(graph, potentials), result, [rule.label for rule in self.rules])
 
     def marginals(
         self, graphs: Sequence[TypedGraph], known: Allowed = None, method: str = "auto"
@@ -142,10 +152,10 @@ class GraphDecoder:
         names = tuple(self.rules[r].label for r in minimal_conflict_graph(problem)) if self.rules else ()
         if not names:
             return InfeasibleError(
-                "the known labels and the model forbid every labelling of a graph; free some labels."
+                "the known labels and the model forbid every labeling of a graph; free some labels."
             )
         return InfeasibleError(
-            f"no labelling satisfies the hard rules {', '.join(map(repr, names))} together; make one soft, or "
+            f"no labeling satisfies the hard rules {', '.join(map(repr, names))} together; make one soft, or "
             'decode with on_infeasible="relax".',
             names,
         )

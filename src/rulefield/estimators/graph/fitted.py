@@ -1,6 +1,8 @@
 """What a fitted graph model answers: labels by type, probabilities, scores; under rules if any."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +16,7 @@ from rulefield.estimators.graph.decoding import GraphDecoder, SearchLimits
 from rulefield.estimators.graph.inputs import Known, Labels, checked_graphs, checked_labels, checked_weight
 from rulefield.estimators.graph.predictors import FittedPredictors
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.parameters import RULES, check_parameters, check_value, one_of
+from rulefield.estimators.parameters import RULES, check_call, check_parameters, check_value, one_of
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.graph.decode import ENGINES, NODE_LIMIT
 from rulefield.inference.graph.marginals import METHODS
@@ -73,7 +75,7 @@ class FittedGraph(StructuredModel, BaseEstimator):
         for i, (graph, result) in enumerate(zip(graphs, results)):
             if len(result.labels) == 0 < sum(graph.n_nodes.values()):
                 raise InfeasibleError(
-                    f"graph {i}: no labelling that obeys the hard rules was found within the limits of the search; "
+                    f"graph {i}: no labeling that obeys the hard rules was found within the limits of the search; "
                     "decode() takes a larger node_limit."
                 )
             named = self._names.decode(graph, result.labels)
@@ -89,6 +91,7 @@ class FittedGraph(StructuredModel, BaseEstimator):
         engine: str = "auto",
         node_limit: int = NODE_LIMIT,
         seconds: float | None = None,
+        verify: bool = False,
     ) -> list[Labeling]:
         """Return the best labeling of each graph with score, bound, status and the rules it breaks.
 
@@ -98,16 +101,27 @@ class FittedGraph(StructuredModel, BaseEstimator):
         engine : str
             ``"auto"`` walks from cheap to exact; others: :func:`rulefield.inference.graph.decode.decode_graph`.
         node_limit : int
-            Search nodes after which the best labelling so far is returned, with its gap.
+            Search nodes after which the best labeling so far is returned, with its gap.
         seconds : float, optional
             The same in seconds; the answer then depends on the machine.
+        verify : bool
+            Whether the checker of proofs must accept each answer's proof before it is returned.
         """
         check_value("engine", engine, one_of(*ENGINES))
+        check_call(node_limit=node_limit, seconds=seconds)
         graphs = self._graphs(X)
         decoder = self._decoder(rules)
-        results = decoder.results(graphs, self._allowed(graphs, known), SearchLimits(engine, node_limit, seconds))
+        allowed = self._allowed(graphs, known)
+        results = decoder.results(graphs, allowed, SearchLimits(engine, node_limit, seconds))
         names = [rule.label for rule in decoder.rules]
-        return [Labeling.named(r, self._listed(graph, r.labels), names) for graph, r in zip(graphs, results)]
+        found = [
+            replace(
+                Labeling.named(result, self._listed(graph, result.labels), names),
+                prover=partial(decoder.prove, graphs, allowed, i, result),
+            )
+            for i, (graph, result) in enumerate(zip(graphs, results))
+        ]
+        return [answer.verified() for answer in found] if verify else found
 
     def predict_marginals(
         self, X: Sequence[TypedGraph], *, rules: Rules = None, known: Known = None, method: str = "auto"
@@ -115,7 +129,7 @@ class FittedGraph(StructuredModel, BaseEstimator):
         """Return the probability of each label at each node: one dict for each graph, by type, (n_nodes, n_labels).
 
         Without rules exact on forests and the tree-reweighted approximation on graphs with loops. Under rules the sum
-        runs over the labellings that hard rules allow, each multiplied by exp(-cost) of the soft rules it breaks; it is
+        runs over the labelings that hard rules allow, each multiplied by exp(-cost) of the soft rules it breaks; it is
         exact, and refused (:class:`~rulefield.exceptions.InputError`) where its tables would grow too large.
 
         Parameters

@@ -35,7 +35,7 @@ def checked_labels(y: Iterable[Labels], n_graphs: int, name: str = "y") -> list[
     labels = list(y)
     if len(labels) != n_graphs:
         raise InputError(
-            f"{name} must hold labels for every graph; got {n_graphs} graphs and {len(labels)} labellings."
+            f"{name} must hold labels for every graph; got {n_graphs} graphs and {len(labels)} labelings."
         )
     for i, given in enumerate(labels):
         if isinstance(given, str | TypedGraph) or (given is not None and not isinstance(given, Iterable)):

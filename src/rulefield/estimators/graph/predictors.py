@@ -32,7 +32,7 @@ class GraphPredictors(BaseEstimator):
         list is for the only type. An entry that is itself a list holds alternatives, of which the one with the least
         cross-fitted loss is used.
     neighbors : list of "mean" and "max", default ()
-        What predictors of nodes see of their neighbours' features as well, by edge type and direction.
+        What predictors of nodes see of their neighbors' features as well, by edge type and direction.
     beside : bool, default True
         Keep the features that the graphs have, too; False: the log-probabilities and a constant stand in their place.
     cv : int, default 5
@@ -181,7 +181,7 @@ def _rows(graph: TypedGraph, key: Key, views: Sequence[str]) -> Features:
     """Return what predictors of a type (or pair of types) see in one graph."""
     if isinstance(key, str):
         return (
-            _joined([_seen(graph, key), *_neighbours(graph, key, views)]) if key in graph.nodes else np.zeros((0, 0))
+            _joined([_seen(graph, key), *_neighbors(graph, key, views)]) if key in graph.nodes else np.zeros((0, 0))
         )
     if key not in graph.edges:
         return np.zeros((0, 0))
@@ -194,8 +194,8 @@ def _seen(graph: TypedGraph, kind: str) -> Features:
     return graph.views.get(kind, graph.nodes[kind])
 
 
-def _neighbours(graph: TypedGraph, kind: str, views: Sequence[str]) -> list[np.ndarray]:
-    """Mean and largest features of the neighbours of each node, by type of edge and direction; 0 where there are none."""
+def _neighbors(graph: TypedGraph, kind: str, views: Sequence[str]) -> list[np.ndarray]:
+    """Mean and largest features of the neighbors of each node, by type of edge and direction; 0 where there are none."""
     found = []
     n = graph.nodes[kind].shape[0]
     for key in sorted(graph.edges) if views else ():

@@ -8,13 +8,15 @@ import numpy as np
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InfeasibleError
-from rulefield.inference.chain.conflict import decode_relaxed, minimal_conflict
-from rulefield.inference.chain.decode import decode
-from rulefield.inference.joint.decode import decode_joint
-from rulefield.inference.joint.exact import joint_marginals, joint_viterbi
-from rulefield.inference.joint.sums import ruled_kbest, ruled_log_partition, ruled_marginals, ruled_samples
-from rulefield.inference.joint.windows import whole
+from rulefield.inference.proof.proof import Proof
+from rulefield.inference.proof.sequences import prove_chain
 from rulefield.inference.result import Result, Status
+from rulefield.inference.sequences.conflict import decode_relaxed, minimal_conflict
+from rulefield.inference.sequences.decode import decode
+from rulefield.inference.sequences.joint.decode import decode_joint
+from rulefield.inference.sequences.joint.exact import joint_marginals, joint_viterbi
+from rulefield.inference.sequences.joint.sums import ruled_kbest, ruled_log_partition, ruled_marginals, ruled_samples
+from rulefield.inference.sequences.joint.windows import whole
 from rulefield.models.joint import JointModel
 from rulefield.parallel import in_threads
 from rulefield.problem.joint import JointProblem
@@ -35,7 +37,7 @@ class JointDecoder:
     compiler : JointRuleCompiler
         Of the rules; of none where there are none.
     relax : bool
-        Break hard rules as little as possible where no labelling obeys all of them; otherwise such a sequence raises.
+        Break hard rules as little as possible where no labeling obeys all of them; otherwise such a sequence raises.
     n_jobs : int, optional
     """
 
@@ -71,6 +73,15 @@ class JointDecoder:
 
         return self._over_chunks(data, tokens, known, chunk)
 
+    def prove(self, data: Sequences, tokens: Sequence[Any], known: Known, i: int, result: Result) -> Proof | None:
+        """Return a proof of the answer to sequence ``i``, a chain over joint states; none where hard rules gave way."""
+        if any(breach.cost == np.inf for breach in result.broken):
+            return None
+        own = None if known is None else tuple(labels[i : i + 1] for labels in known)
+        rules = (self.compiler(tokens[i]) if self.names else (),)
+        potentials = self.model.potentials(self.theta, data[i : i + 1], own)
+        return prove_chain(JointProblem(potentials, rules, self.compiler.letters).over(0), result, self.names)
+
     def marginals(self, data: Sequences, tokens: Sequence[Any], known: Known) -> list[np.ndarray]:
         """P(joint state) at the tokens of each sequence, (n, S)."""
 
@@ -87,7 +98,7 @@ class JointDecoder:
     def kbest(
         self, data: Sequences, tokens: Sequence[Any], known: Known, k: int
     ) -> list[list[tuple[np.ndarray, float]]]:
-        """Return the k best labellings of each sequence, with their probabilities under the rules."""
+        """Return the k best labelings of each sequence, with their probabilities under the rules."""
 
         def one(problem: JointProblem, i: int) -> tuple[float, list[tuple[np.ndarray, float]]]:
             total = ruled_log_partition(problem, i)
@@ -101,7 +112,7 @@ class JointDecoder:
         return self._over_chunks(data, tokens, known, chunk)
 
     def sample(self, data: Sequences, tokens: Sequence[Any], known: Known, size: int, seed: int) -> list[np.ndarray]:
-        """Draw labellings (size, n) of each sequence from the distribution under the rules."""
+        """Draw labelings (size, n) of each sequence from the distribution under the rules."""
 
         def one(problem: JointProblem, i: int, number: int) -> tuple[float, np.ndarray]:
             generator = np.random.default_rng([seed, number])  # of its own: the same for any number of threads
@@ -119,7 +130,7 @@ class JointDecoder:
     # --- chunks ---------------------------------------------------------------------------------------
 
     def _each(self, problem: JointProblem, first: int, work: Callable[[int], tuple[float, T]], empty: T) -> list[T]:
-        """Return the work on each sequence of a chunk; it tells ``-inf`` where no labelling is possible."""
+        """Return the work on each sequence of a chunk; it tells ``-inf`` where no labeling is possible."""
         answers = []
         for i, n in enumerate(np.diff(problem.potentials.offsets)):
             total, answer = work(i) if n else (0.0, empty)
@@ -168,12 +179,12 @@ class JointDecoder:
         rules = tuple(self.names[r] for r in minimal_conflict(part.chain)) if len(part.states) else ()
         if not rules:
             raise InfeasibleError(
-                f"sequence {first + i} has no possible labelling: the schemes, the forbidden joint labels and the known "
+                f"sequence {first + i} has no possible labeling: the schemes, the forbidden joint labels and the known "
                 "labels forbid all; correct them."
             )
         n = int(problem.potentials.offsets[i + 1] - problem.potentials.offsets[i])
         raise InfeasibleError(
-            f"sequence {first + i} ({n} tokens): no labelling obeys these hard rules together: "
+            f"sequence {first + i} ({n} tokens): no labeling obeys these hard rules together: "
             f"{'; '.join(rules)}. Make one soft, or use on_infeasible='relax'.",
             rules,
         )

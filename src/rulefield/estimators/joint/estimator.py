@@ -1,4 +1,4 @@
-"""Several labelling tasks over the same tokens, learned jointly from scattered annotation."""
+"""Several labeling tasks over the same tokens, learned jointly from scattered annotation."""
 
 import copy
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,8 @@
 """What a fitted joint model answers: labels by task, probabilities, k best, samples, explanations; under rules."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from rulefield.estimators.inputs import InputEncoder, as_list
 from rulefield.estimators.joint.decoding import JointDecoder, Known
 from rulefield.estimators.joint.labels import TaskLabels
 from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.parameters import check_call
 from rulefield.estimators.sequences import object_array, refuse_weights, token_lists
 from rulefield.estimators.types import ArrayLike, KnownLike, RandomState, SequencesLike, TasksLike, Tokens
 from rulefield.exceptions import InfeasibleError
@@ -40,7 +43,7 @@ class FittedJoint(SequenceEstimator):
     _names: TaskLabels
 
     def predict(self, X: SequencesLike, *, rules: Rules = None, known: KnownLike | None = None) -> np.ndarray:
-        """Return the best joint labelling of each sequence: a 1-D object array of dicts of lists.
+        """Return the best joint labeling of each sequence: a 1-D object array of dicts of lists.
 
         Parameters
         ----------
@@ -55,7 +58,7 @@ class FittedJoint(SequenceEstimator):
         for i, states in enumerate(found):
             if len(states) != data.lengths[i]:
                 raise InfeasibleError(
-                    f"sequence {i}: no labelling that obeys the hard rules was found, and none is disproved; give known "
+                    f"sequence {i}: no labeling that obeys the hard rules was found, and none is disproved; give known "
                     "labels, or decode with a larger node_limit."
                 )
         return object_array([self._labels(states) for states in found])
@@ -69,8 +72,9 @@ class FittedJoint(SequenceEstimator):
         engine: str = "auto",
         node_limit: int | None = None,
         seconds: float | None = None,
+        verify: bool = False,
     ) -> list[Labeling]:
-        """Return the best joint labelling of each sequence with its score, bound, status and the rules it breaks.
+        """Return the best joint labeling of each sequence with its score, bound, status and the rules it breaks.
 
         Parameters
         ----------
@@ -79,20 +83,30 @@ class FittedJoint(SequenceEstimator):
             ``auto`` takes the factored maximum, and searches only where rules are broken; an engine of chains runs on the
             dense product of the label sets.
         node_limit, seconds : limits of each search
+        verify : bool
+            Whether the checker of proofs must accept each answer's proof before it is returned.
         """
+        check_call(node_limit=node_limit, seconds=seconds)
         X, data = self._data(X)
         how: dict[str, Any] = {"engine": engine, "seconds": seconds}
         how |= {} if node_limit is None else {"node_limit": node_limit}
         decoder = self._decoder(rules)
-        results = decoder.decode(data, token_lists(X, data), self._known(known, data), **how)
-        return [Labeling.named(result, self._labels(result.labels), decoder.names) for result in results]
+        given = data, token_lists(X, data), self._known(known, data)
+        found = [
+            replace(
+                Labeling.named(result, self._labels(result.labels), decoder.names),
+                prover=partial(decoder.prove, *given, i, result),
+            )
+            for i, result in enumerate(decoder.decode(*given, **how))
+        ]
+        return [answer.verified() for answer in found] if verify else found
 
     def predict_marginals(
         self, X: SequencesLike, *, rules: Rules = None, known: KnownLike | None = None
     ) -> list[dict[str, np.ndarray]]:
         """Return the probability of every label of every task at every token, (n, m_k) in ``classes_`` order.
 
-        Under rules, labellings that break a hard one do not count and soft ones are paid for.
+        Under rules, labelings that break a hard one do not count and soft ones are paid for.
         """
         X, data = self._data(X)
         nodes = self._decoder(rules).marginals(data, token_lists(X, data), self._known(known, data))
@@ -101,7 +115,8 @@ class FittedJoint(SequenceEstimator):
     def predict_kbest(
         self, X: SequencesLike, *, rules: Rules = None, known: KnownLike | None = None, k: int = 5
     ) -> list[list[tuple[TaskRows, float]]]:
-        """Return the k best joint labellings of each sequence, best first, and their probabilities under the rules."""
+        """Return the k best joint labelings of each sequence, best first, and their probabilities under the rules."""
+        check_call(k=k)
         X, data = self._data(X)
         answers = self._decoder(rules).kbest(data, token_lists(X, data), self._known(known, data), k)
         return [[(self._labels(states), p) for states, p in row] for row in answers]
@@ -115,7 +130,8 @@ class FittedJoint(SequenceEstimator):
         n_samples: int = 1,
         random_state: RandomState = None,
     ) -> list[list[TaskRows]]:
-        """Draw ``n_samples`` joint labellings of each sequence from the model's distribution under the rules."""
+        """Draw ``n_samples`` joint labelings of each sequence from the model's distribution under the rules."""
+        check_call(n_samples=n_samples)
         X, data = self._data(X)
         seed = int(check_random_state(random_state).randint(2**31 - 1))
         drawn = self._decoder(rules).sample(data, token_lists(X, data), self._known(known, data), n_samples, seed)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +16,7 @@ from rulefield.estimators.graph.decoding import Compiled, GraphDecoder, SearchLi
 from rulefield.estimators.graph.estimator import GraphCRF
 from rulefield.estimators.graph.fitted import Rules
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.parameters import RULES, check_parameters, check_value, one_of
+from rulefield.estimators.parameters import RULES, check_call, check_parameters, check_value, one_of
 from rulefield.estimators.predictors.cross_fitting import FittedScores, ScoreTask
 from rulefield.estimators.tables import KnownTable, known_rows, usable_features
 from rulefield.estimators.types import ArrayLike
@@ -62,7 +62,7 @@ class FittedMultiLabel(ClassifierMixin, SavedModel, BaseEstimator):
     # --- prediction -------------------------------------------------------------------------------
 
     def predict(self, X: Any, *, rules: Rules = None, known: KnownTable = None) -> np.ndarray:
-        """Return the best joint labelling of each sample: (n_samples, n_labels), or (n_samples,) for one label.
+        """Return the best joint labeling of each sample: (n_samples, n_labels), or (n_samples,) for one label.
 
         Parameters
         ----------
@@ -87,6 +87,7 @@ class FittedMultiLabel(ClassifierMixin, SavedModel, BaseEstimator):
         engine: str = "auto",
         node_limit: int = NODE_LIMIT,
         seconds: float | None = None,
+        verify: bool = False,
     ) -> list[Labeling]:
         """Return the best labeling of each sample with score, bound, status and the rules it breaks.
 
@@ -94,14 +95,25 @@ class FittedMultiLabel(ClassifierMixin, SavedModel, BaseEstimator):
         ----------
         X, rules, known : as in ``predict``
         engine, node_limit, seconds : as in :meth:`rulefield.GraphCRF.decode`
+        verify : bool
+            Whether the checker of proofs must accept each answer's proof before it is returned.
         """
         check_value("engine", engine, one_of(*ENGINES))
+        check_call(node_limit=node_limit, seconds=seconds)
         X = self._checked(X)
         decoder = self._decoder(rules)
         search = SearchLimits(engine, node_limit, seconds)
-        results = decoder.results(self._graphs(X, self._scored(X)), self._allowed(known, X.shape[0]), search)
+        graphs, allowed = self._graphs(X, self._scored(X)), self._allowed(known, X.shape[0])
+        results = decoder.results(graphs, allowed, search)
         names = [rule.label for rule in decoder.rules]
-        return [Labeling.named(r, [c[k].item() for c, k in zip(self._class_list, r.labels)], names) for r in results]
+        found = [
+            replace(
+                Labeling.named(result, [c[k].item() for c, k in zip(self._class_list, result.labels)], names),
+                prover=partial(decoder.prove, graphs, allowed, i, result),
+            )
+            for i, result in enumerate(results)
+        ]
+        return [answer.verified() for answer in found] if verify else found
 
     def predict_proba(self, X: Any, *, rules: Rules = None, known: KnownTable = None) -> Any:
         """Marginal probabilities: a list of (n_samples, n_classes), one for each label; one array for one label.

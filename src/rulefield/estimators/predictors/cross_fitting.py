@@ -82,7 +82,7 @@ class ScoreTask:
         return _fit_copy(predictor, X[known], target, share)
 
     def score(self, fitted: Predictor, X: np.ndarray) -> np.ndarray:
-        """Scores (n, width): log-odds, centred log-probabilities, or values."""
+        """Scores (n, width): log-odds, centered log-probabilities, or values."""
         if self.kind == "values":
             return np.asarray(fitted.predict(X), dtype=float).reshape(X.shape[0], 1)
         if hasattr(fitted, "predict_proba"):

@@ -64,7 +64,17 @@ def remake(plain: Any) -> Any:
         raise ModelFileError(f"the file holds a predictor {plain['class']!r}, which this version does not know.")
     if cls is Pipeline:
         return Pipeline([(name, remake(step)) for name, step in plain["steps"]])
-    return cls.__new__(cls) if cls is Prior else cls(**plain["params"])
+    return cls.__new__(cls) if cls is Prior else _checked(cls(**plain["params"]))
+
+
+def _checked(predictor: Any) -> Any:
+    """Return a predictor whose parameters are such as scikit-learn takes."""
+    if hasattr(predictor, "_parameter_constraints"):
+        try:
+            predictor._validate_params()
+        except (TypeError, ValueError) as error:
+            raise ModelFileError(f"the model file holds a predictor with wrong parameters ({error}).") from None
+    return predictor
 
 
 def fitted_state(predictor: Any, name: str, arrays: Arrays) -> Any:

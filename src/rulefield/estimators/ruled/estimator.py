@@ -78,12 +78,12 @@ class RuledCRF(FittedRuled):
     rules : list of rules, "find", "propose" or "mine", default "find"
         Rules with ``.soft("learn")`` get their weight learned; rules with ``.soft("auto")`` their residual price, from which
         the likelihood may move them; the others keep theirs. ``"propose"`` makes candidates by template, ``"mine"`` finds
-        them in the labelled data (the likelihood then begins from their residual prices), ``"find"`` does both.
+        them in the labeled data (the likelihood then begins from their residual prices), ``"find"`` does both.
     method : {"soft", "two-stage"}, default "soft"
-        Pay learned weights; or, among labellings nearly as probable as the best (``tau``, chosen on held-out data), the
+        Pay learned weights; or, among labelings nearly as probable as the best (``tau``, chosen on held-out data), the
         one whose broken rules cost least ([Fersini14]). Found rules then have residual prices, each beyond the others'.
     algorithm : {"perceptron", "ssvm", "likelihood"}, default "likelihood"
-        That of [Anzaroot14]; the convex margin, with a duality gap; penalised likelihood, which needs fewer examples,
+        That of [Anzaroot14]; the convex margin, with a duality gap; penalized likelihood, which needs fewer examples,
         keeps fewer of the rules that say nearly the same, and is the quickest.
     cv : int or "prefit", optional
         Folds: weights are learned on potentials of models that have not seen the sequence, and the chain is then
@@ -227,7 +227,7 @@ class RuledCRF(FittedRuled):
         *,
         client: Client | None = None,
     ) -> "RuledCRF":
-        """Learn weights of rules from labelled sequences (held out from the chain where it is ``prefit``).
+        """Learn weights of rules from labeled sequences (held out from the chain where it is ``prefit``).
 
         With a ``client`` (``distributed.Client``), its workers fit the chains of the folds and decode what is held out.
         """
@@ -332,9 +332,9 @@ class RuledCRF(FittedRuled):
         return [*proposed, *mine(seen, y, scheme=base.scheme, price=price, families=families)]
 
     def _choose_tau(self, done: CrossFitted, weighed: Weighed) -> None:
-        """Choose tau, and judge what the second stage brings, on lists of likely labellings."""
+        """Choose tau, and judge what the second stage brings, on lists of likely labelings."""
         lists = done.lists
-        units = weighed.data.units(lists.labellings, lists.owner)
+        units = weighed.data.units(lists.labelings, lists.owner)
         choice = TauChoice(lists, costs_of(units, weighed.weights), TAUS if self.tau is None else (1.0, self.tau))
         self.tau_ = float(choice.taus[choice.best()] if self.tau is None else self.tau)
         table = SegmentTable([str(c) for c in self.classes_], self.crf_.scheme)

@@ -62,6 +62,7 @@ class FittedRuled(SequenceEstimator):
         node_limit: int | None = None,
         seconds: float | None = None,
         probability: bool = False,
+        verify: bool = False,
     ) -> list[Labeling]:
         """Return the best labeling of each sequence with its score, bound, status and broken rules.
 
@@ -75,6 +76,7 @@ class FittedRuled(SequenceEstimator):
             node_limit=node_limit,
             seconds=seconds,
             probability=probability,
+            verify=verify,
         )
 
     def predict_marginals(

@@ -53,7 +53,7 @@ def gains(
 ) -> list[Gain]:
     """Gains in token accuracy, whole sequences and span F1; labels as numbers, sequence by sequence.
 
-    Each measure is a ratio of sums over sequences, whose error is that of its linearisation (delta method).
+    Each measure is a ratio of sums over sequences, whose error is that of its linearization (delta method).
     """
     lengths = np.array([len(g) for g in gold], dtype=float)
     right = [np.array([(p == g).sum() for p, g in zip(side, gold)], dtype=float) for side in (plain, ruled)]

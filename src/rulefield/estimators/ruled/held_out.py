@@ -28,7 +28,7 @@ FOLDS, MANY_FOLDS, FEW_SEQUENCES = 5, 10, 100
 FEW_FOLDS, MANY_SEQUENCES = 3, 1000
 FOLD_TOL = 3e-3
 """Where the likelihood of a fold's chain ends. Looser than that of a chain that is kept: held-out sequences of Cora and of
-addresses were as likely (within 0.13 %) and labelled as well (within 0.05 points) as at 1e-5, in two thirds of the time."""
+addresses were as likely (within 0.13 %) and labeled as well (within 0.05 points) as at 1e-5, in two thirds of the time."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class CrossFitted:
 
     @cached_property
     def lists(self) -> Lists:
-        """The most probable labellings of each sequence: what rules are weighed on, made once."""
+        """The most probable labelings of each sequence: what rules are weighed on, made once."""
         distance = WrongSpans(SegmentTable([str(c) for c in self.crf.classes_], self.crf.scheme))
         return Lists.best(self.examples, distance=distance, executor=self.executor or Threads(self.crf.n_jobs))
 
@@ -229,7 +229,7 @@ def warn_of_training_data(held: CrossFitted) -> None:
     """Say so where a fitted chain makes no mistake: it has probably seen these sequences, and rules learn from mistakes."""
     lists = held.lists
     if len(held.examples) and all(
-        np.array_equal(lists.labellings[j], example.gold) for j, example in zip(lists.first, held.examples)
+        np.array_equal(lists.labelings[j], example.gold) for j, example in zip(lists.first, held.examples)
     ):
         warnings.warn(
             f"the fitted chain makes no mistake on these {len(held.examples)} sequences, so rules have nothing to learn; "

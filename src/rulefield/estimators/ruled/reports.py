@@ -96,6 +96,6 @@ def effects_of(lists: MeasuredLists, weights: np.ndarray) -> np.ndarray:
         worth[by_rule.indices[here]] -= weights[r] * by_rule.data[here]
         best = own.best_of(worth)
         for i in np.flatnonzero(best != own.first).tolist():
-            before, after = (own.labellings[j[i]] == own.examples[i].gold for j in (own.first, best))
+            before, after = (own.labelings[j[i]] == own.examples[i].gold for j in (own.first, best))
             effects[r] += 1, (after & ~before).sum(), (before & ~after).sum()
     return effects

@@ -10,9 +10,9 @@ from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.chain.under_rules import RuledDecoder
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.ruled.gains import Gain, gains
-from rulefield.inference.chain.exact import forward_backward, log_partition
-from rulefield.inference.chain.two_stage import decode_two_stage
 from rulefield.inference.result import TOLERANCE, Result
+from rulefield.inference.sequences.exact import forward_backward, log_partition
+from rulefield.inference.sequences.two_stage import decode_two_stage
 from rulefield.learning.rule_weights.lists import Lists
 from rulefield.learning.rule_weights.together import tokens_right
 from rulefield.problem.chain_rules import ChainProblem
@@ -45,7 +45,7 @@ class TwoStageDecoder(RuledDecoder):
 
 
 class TauChoice:
-    """How near to the best a labelling must be, chosen on lists of likely labellings of held-out sequences.
+    """How near to the best a labeling must be, chosen on lists of likely labelings of held-out sequences.
 
     Of several tau the one nearest to 1 is taken whose tokens are within one standard error of the best one's: what is not
     clearly better for looking further away stays with the model.
@@ -53,8 +53,8 @@ class TauChoice:
     Parameters
     ----------
     lists : Lists
-    costs : ndarray, shape (n_labellings,)
-        What the rules cost each labelling; infinite where it breaks a hard one.
+    costs : ndarray, shape (n_labelings,)
+        What the rules cost each labeling; infinite where it breaks a hard one.
     taus : sequence of float
         From 1 downward.
     """
@@ -88,5 +88,5 @@ class TauChoice:
             test = np.setdiff1d(np.arange(len(places)), train)
             places[test] = self._places[self.best(train)][test]
         gold = [example.gold for example in lists.examples]
-        plain, found = ([lists.labellings[j] for j in some] for some in (self._places[0], places))
+        plain, found = ([lists.labelings[j] for j in some] for some in (self._places[0], places))
         return gains(gold, plain, found, table)

@@ -91,7 +91,7 @@ def weigh(candidates: list[Rule], held: CrossFitted, how: Learner, find: Finder 
     """Learn what candidates should cost, on held-out sequences.
 
     Candidates are first measured on gold labels and best predictions only; those that are important enough are measured once
-    on all lists of likely labellings, where those that tell no labellings apart, or tell them apart as an earlier one does,
+    on all lists of likely labelings, where those that tell no labelings apart, or tell them apart as an earlier one does,
     go. Weights are then a matter of sparse products.
 
     Parameters
@@ -173,7 +173,7 @@ def _plain(data: Examples, held: CrossFitted) -> list[np.ndarray]:
     if data.weights(none).any():
         return data.best(range(len(data)), none)
     lists = held.lists
-    return [lists.labellings[j] for j in lists.first]
+    return [lists.labelings[j] for j in lists.first]
 
 
 def _vetoed(judged: FoldGains, n_wrong: int, found: bool) -> bool:
@@ -198,7 +198,7 @@ def _counts(units: csr_matrix) -> np.ndarray:
 
 
 class _Work:
-    """Rules that are tried, on lists of labellings."""
+    """Rules that are tried, on lists of labelings."""
 
     def __init__(
         self, held: CrossFitted, rules: list[Rule], prior: np.ndarray, auto: np.ndarray, how: Learner, found: bool
@@ -250,7 +250,7 @@ class _Work:
             test = np.setdiff1d(np.arange(len(plain)), train)
             part, weights = self.lists.some(test), self._fold_weights(train, among)
             for i, j in zip(test, part.best(weights)):
-                found[i] = part.lists.labellings[j]
+                found[i] = part.lists.labelings[j]
             if self.how.algorithm == "likelihood":
                 loss = Likelihood(part)
                 likelier.append(loss.losses(np.zeros(len(weights))) - loss.losses(weights))

@@ -128,7 +128,7 @@ class SegmentCoder:
 
     @property
     def allowed(self) -> np.ndarray:
-        """Which types may be neighbours, (n_types, n_types): runs of one label never meet (they would be one run)."""
+        """Which types may be neighbors, (n_types, n_types): runs of one label never meet (they would be one run)."""
         n = len(self.types)
         if self.scheme is Scheme.none and n > 1:
             return ~np.eye(n, dtype=bool)

@@ -8,7 +8,7 @@ import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InfeasibleError
-from rulefield.inference.segments.exact import as_roles, empty_counts
+from rulefield.inference.sequences.segments.exact import as_roles, empty_counts
 from rulefield.kernels.segments.best import best_segments_batch
 from rulefield.kernels.segments.parts import SegmentParts, gold_parts_batch
 from rulefield.kernels.segments.sums import segment_sums_batch

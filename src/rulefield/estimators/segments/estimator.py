@@ -51,7 +51,7 @@ DEFAULT_ITERATIONS = 500
 class SegmentCRF(FittedSegments):
     r"""Semi-Markov conditional random field: labels whole segments, with features of segments.
 
-    Maximises :math:`\sum_i \log p(s_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2` over segmentations s. A segment is
+    Maximizes :math:`\sum_i \log p(s_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2` over segmentations s. A segment is
     scored by the features of its tokens, of its first and last token, its length and the lexicons that hold it
     ([Sarawagi04]). Training and prediction are exact and cost, for every token, the longest segment times
     the number of labels.
@@ -178,7 +178,7 @@ class SegmentCRF(FittedSegments):
     def fit(
         self, X: SequencesLike | Corpus, y: LabelsLike | None = None, sample_weight: ArrayLike | None = None
     ) -> "SegmentCRF":
-        """Learn from labelled sequences.
+        """Learn from labeled sequences.
 
         Parameters
         ----------

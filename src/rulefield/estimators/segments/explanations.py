@@ -1,4 +1,4 @@
-"""Why a semi-Markov model cut and labelled a sequence as it did: weights of the model, and what decided each segment."""
+"""Why a semi-Markov model cut and labeled a sequence as it did: weights of the model, and what decided each segment."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -130,7 +130,7 @@ class SegmentExplainer:
         )  # the next one counts the step between
 
     def _scores(self, t: int, piece: HeldSegment) -> tuple[Scores, Scores]:
-        """Return what token ``t`` brings to the score of its segment: from features, and from neighbours and length."""
+        """Return what token ``t`` brings to the score of its segment: from features, and from neighbors and length."""
         get, y, model = self.model.blocks, piece.type, self.model
         found = feature_scores(model.token_pairs, self.theta[get["token"]], self.rows, t, y, self.names)
         moves: Scores = {}

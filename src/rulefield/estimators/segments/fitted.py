@@ -12,6 +12,7 @@ from rulefield.estimators.base import SequenceEstimator
 from rulefield.estimators.explanations import Explanation, ModelExplanation, with_rules_or_without
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.parameters import check_call
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
 from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
 from rulefield.estimators.segments.explanations import SegmentExplainer, explain_weights
@@ -92,6 +93,7 @@ class FittedSegments(SequenceEstimator):
         engine: str = "auto",
         node_limit: int | None = None,
         seconds: float | None = None,
+        verify: bool = False,
     ) -> list[Labeling]:
         """Return the best segmentation of each sequence with its score, bound, status and the rules it breaks.
 
@@ -104,10 +106,14 @@ class FittedSegments(SequenceEstimator):
             Lattice nodes per sequence; where they do not suffice the answer is ``bounded``, with a true gap.
         seconds : float, optional
             Further limit per sequence.
+        verify : bool
+            Whether the checker of proofs must accept each answer's proof before it is returned.
         """
+        check_call(node_limit=node_limit, seconds=seconds)
         data, tokens, allowed = self._given(X, known)
         limits = {"seconds": seconds} | ({} if node_limit is None else {"node_limit": node_limit})
-        return self._ruled(self._acting(rules)).decode(data, tokens, allowed, engine=engine, **limits)
+        found = self._ruled(self._acting(rules)).decode(data, tokens, allowed, engine=engine, **limits)
+        return [answer.verified() for answer in found] if verify else found
 
     def predict_marginals(
         self,
@@ -143,6 +149,7 @@ class FittedSegments(SequenceEstimator):
 
         Without a scheme two of them may have the same labels, cut differently, only where there is a single type.
         """
+        check_call(k=k)
         data, tokens, allowed = self._given(X, known)
         return self._ruled(self._acting(rules)).kbest(data, tokens, allowed, k)
 
@@ -156,6 +163,7 @@ class FittedSegments(SequenceEstimator):
         random_state: RandomState = None,
     ) -> list[list[list[Any]]]:
         """Draw ``n_samples`` segmentations of each sequence from the model's distribution, as token labels."""
+        check_call(n_samples=n_samples)
         data, tokens, allowed = self._given(X, known)
         seed = check_random_state(self.random_state if random_state is None else random_state).randint(2**31 - 1)
         return self._ruled(self._acting(rules)).sample(data, tokens, allowed, n_samples, seed)

@@ -1,6 +1,8 @@
 """Answers of a fitted semi-Markov model under rules and known labels: compile for each input, decode, name the rules."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -9,10 +11,12 @@ from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.segments.coding import SegmentCoder
 from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
 from rulefield.exceptions import InfeasibleError
+from rulefield.inference.proof.proof import Proof
+from rulefield.inference.proof.sequences import prove_segments
 from rulefield.inference.result import Result, Status
-from rulefield.inference.segments.conflict import decode_relaxed, minimal_conflict
-from rulefield.inference.segments.decode import decode
-from rulefield.inference.segments.sums import RuledSegments
+from rulefield.inference.sequences.conflict import decode_relaxed, minimal_conflict
+from rulefield.inference.sequences.segments.decode import decode
+from rulefield.inference.sequences.segments.sums import RuledSegments
 from rulefield.problem.segments import SegmentProblem
 from rulefield.rules import RuleCompiler
 from rulefield.rules.labels import CutLabels, LabelTable
@@ -40,7 +44,17 @@ class RuledSegmentDecoder:
 
     def decode(self, data: SegmentData, tokens: list[Any], allowed: np.ndarray | None, **how: Any) -> list[Labeling]:
         """Best segmentations; ``how`` goes to the engine (``engine``, ``node_limit``, ``seconds``)."""
-        return [self.named(result) for result in self.results(data, tokens, allowed, **how)]
+
+        def one(i: int, problem: SegmentProblem) -> Labeling:
+            result = self._result(i, problem, how)
+            return replace(self.named(result), prover=partial(self._prove, problem, result))
+
+        return self._each(data, tokens, allowed, one)
+
+    def _prove(self, problem: SegmentProblem, result: Result) -> Proof | None:
+        """Return a proof of an answer; none where hard rules gave way."""
+        relaxed = any(breach.cost == np.inf for breach in result.broken)
+        return None if relaxed else prove_segments(problem, result, self.names)
 
     def results(self, data: SegmentData, tokens: list[Any], allowed: np.ndarray | None, **how: Any) -> list[Result]:
         """Best segmentations as token labels by place in the coder's ``labels``."""
@@ -137,7 +151,7 @@ class RuledSegmentDecoder:
 
 
 def label_table(coder: SegmentCoder) -> LabelTable:
-    """Token labels as rules read them; without a scheme neighbours of one type stay two segments."""
+    """Token labels as rules read them; without a scheme neighbors of one type stay two segments."""
     if coder.scheme == "none":
         return CutLabels([str(kind) for kind in coder.types])
     return LabelTable(coder.labels, coder.scheme)

@@ -10,7 +10,7 @@ import numpy as np
 
 from rulefield.encode.spans import SegmentTable, Span
 from rulefield.estimators.chain.estimator import ChainCRF
-from rulefield.inference.chain.spans import span_probabilities
+from rulefield.inference.sequences.spans import span_probabilities
 from rulefield.problem.chain_rules import ChainProblem
 
 
@@ -51,7 +51,7 @@ class SpanChances:
         self.decoder = chain._ruled_decoder(rules) if rules else None
 
     def __call__(self, tokens: list[str], found: list[tuple[Span, int]]) -> list[float | None]:
-        """Return the probability of every segment of a labelling."""
+        """Return the probability of every segment of a labeling."""
         data = self.chain._encoder.transform([tokens])
         potentials = self.chain._decoder().potentials(data, 0)
         compiled = self.decoder.compiler(tokens) if self.decoder else ()

@@ -1,6 +1,6 @@
 """Columns of texts in, columns of fields out: lists, numpy arrays, pandas, polars and Arrow, through narwhals."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from rulefield.estimators.text.parse import Parse
@@ -13,6 +13,8 @@ def texts_of(texts: Any) -> list[str]:
     """Texts of any column as a list; missing values are empty texts."""
     if isinstance(texts, str):
         raise InputError("texts must be a list or a column of strings; for one text write [text], or parse(text).")
+    if isinstance(texts, Mapping):
+        raise InputError(f"texts must be a list or a column of strings; got a {type(texts).__name__} of columns.")
     if not isinstance(texts, list | tuple):
         texts = _series(texts)
     made = ["" if _missing(text) else text for text in texts]
@@ -23,13 +25,24 @@ def texts_of(texts: Any) -> list[str]:
 
 
 def _missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and value != value)
+    """Whether a cell holds nothing: None, NaN, or what pandas writes for it."""
+    return (
+        value is None
+        or (isinstance(value, float) and value != value)
+        or type(value).__name__ in ("NAType", "NaTType")
+    )
 
 
 def _series(column: Any) -> Iterable[Any]:
     import narwhals as nw
 
-    found = nw.from_native(column, series_only=True, pass_through=True)
+    found = nw.from_native(column, allow_series=True, pass_through=True)
+    if isinstance(found, nw.DataFrame | nw.LazyFrame):
+        names = found.collect_schema().names()
+        raise InputError(
+            f"texts must be one column of strings; got a whole frame with the columns {', '.join(map(repr, names))}: "
+            f"choose one, frame[{names[0] if names else 'name'!r}]."
+        )
     if isinstance(found, nw.Series):
         return found.to_list()
     if hasattr(column, "to_pylist"):
@@ -60,10 +73,13 @@ def _free(name: str, taken: Sequence[str]) -> str:
 
 
 def as_frame(columns: dict[str, list[Any]], like: Any) -> Any:
-    """Columns as a frame of the library that ``like`` belongs to; a plain dict where it belongs to none."""
+    """Columns as a frame of the library that ``like`` belongs to, by its index if it has one; else a plain dict."""
     import narwhals as nw
 
     found = nw.from_native(like, series_only=True, pass_through=True)
     if not isinstance(found, nw.Series):
         return columns
-    return nw.from_dict(columns, backend=found.implementation).to_native()
+    frame = nw.from_dict(columns, backend=found.implementation).to_native()
+    if found.implementation.is_pandas_like():
+        frame.index = like.index
+    return frame

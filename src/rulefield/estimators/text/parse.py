@@ -35,7 +35,7 @@ class Parse:
     spans : tuple of ParsedSpan
         In order of their start.
     probability : float or None
-        Of the whole labelling, under the model and its rules.
+        Of the whole labeling, under the model and its rules; None if the text is empty.
     broken : tuple of BrokenRule
         Rules that it breaks, with amounts and costs.
     status : str

@@ -10,7 +10,7 @@ import numpy as np
 from rulefield.data.documents import Document, TextSpan
 from rulefield.encode.alignment import ON_CUT, Cut, align
 from rulefield.encode.spans import SegmentTable, Span
-from rulefield.encode.tokenizers import Place, as_tokenizer, from_config
+from rulefield.encode.tokenizers import Place, Tokenizer, as_tokenizer, from_config
 from rulefield.estimators.base import SavedModel, State
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.files import load
@@ -35,8 +35,11 @@ from rulefield.estimators.text.chains import (
 )
 from rulefield.estimators.text.columns import as_frame, field_columns, texts_of
 from rulefield.estimators.text.parse import Parse, ParsedSpan, as_json, json_label
+from rulefield.estimators.text.tokenizing import AUTO, advice, choose_tokenizer
 from rulefield.exceptions import InputError
 from rulefield.forms import Form, check_arrays, check_typed
+from rulefield.interrupts import check
+from rulefield.metrics import text_span_f1
 from rulefield.scikit import check_is_fitted
 
 Spans = Sequence[Sequence[Any]]
@@ -81,17 +84,19 @@ class _Labeled(NamedTuple):
 
 
 class TextParser(SavedModel):
-    """Cut texts into labelled fields: addresses, citations, names, invoices, log lines.
+    """Cut texts into labeled fields: addresses, citations, names, invoices, log lines.
 
     Parameters
     ----------
     model : ChainCRF, RuledCRF or SegmentCRF, optional
         What labels the tokens; by default ``ChainCRF(scheme="BIO", l1="auto", l2="auto")``, whose penalties are chosen on
         texts held out. Its scheme is what spans are written in.
-    tokenizer : {"words", "whitespace"}, str, or callable
-        "words" keeps numbers and abbreviations whole and punctuation apart; any other string is a regular expression; a
-        callable returns tokens, or (start, end) places. A model file keeps all but a callable, which it names: ``load`` is
-        then given ``tokenizer=``.
+    tokenizer : {"auto", "words", "fine", "whitespace"}, str, or callable
+        "words" keeps numbers and abbreviations whole and punctuation apart; "fine" also cuts between digits and letters and
+        before capitals (``5mg``, ``mainStreet``); any other string is a regular expression; a callable returns tokens, or
+        (start, end) places. "auto" is "words"; if gold spans cut more than 1 % of their edges, ``fit`` compares a few
+        tokenizers by cross-validation and takes the best. A model file keeps all but a callable, which it names: ``load``
+        is then given ``tokenizer=``.
     on_cut : {"split", "snap", "raise"}
         What to do where a gold span begins or ends inside a token: cut the token, widen the span, or refuse.
 
@@ -102,6 +107,8 @@ class TextParser(SavedModel):
         Labels of fields, sorted.
     cuts_ : list of (int, Cut)
         Where gold spans cut tokens: the number of the text, and the place.
+    tokenizer_scores_ : dict
+        Span F1 by cross-validation of the tokenizers that ``fit`` compared; empty if it had no need to.
 
     Examples
     --------
@@ -117,13 +124,15 @@ class TextParser(SavedModel):
     _kind = "text"
     _parameters: ClassVar[Table] = {
         "model": optional(Requirement("a ChainCRF, RuledCRF or SegmentCRF", _labels_sequences)),
-        "tokenizer": Requirement("'words', 'whitespace', a regular expression or a function", _is_tokenizer),
+        "tokenizer": Requirement(
+            "'auto', 'words', 'fine', 'whitespace', a regular expression or a function", _is_tokenizer
+        ),
         "on_cut": one_of(*ON_CUT),
     }
-    _saved = ("labels_",)
+    _saved = ("labels_", "tokenizer_scores_")
     _given_to_load = ("tokenizer", "features")
 
-    def __init__(self, *, model: Any = None, tokenizer: Any = "words", on_cut: str = "split"):
+    def __init__(self, *, model: Any = None, tokenizer: Any = "auto", on_cut: str = "split"):
         self.model = model
         self.tokenizer = tokenizer
         self.on_cut = on_cut
@@ -133,7 +142,7 @@ class TextParser(SavedModel):
         """Make a parser of a model that is fitted already: give it a tokenizer."""
         check_is_fitted(model)
         made = cls(model=model, tokenizer=tokenizer)
-        made.model_, made._tokenizer, made.cuts_ = model, as_tokenizer(tokenizer), []
+        made.model_, made._tokenizer, made.cuts_, made.tokenizer_scores_ = model, as_tokenizer(tokenizer), [], {}
         table = SegmentTable([str(c) for c in model.classes_], _scheme(model))
         made.labels_ = sorted({kind.rsplit("/", 1)[-1] for kind in table.types} - {"O"})
         return made
@@ -141,7 +150,7 @@ class TextParser(SavedModel):
     # --- learning ---------------------------------------------------------------------------------
 
     def fit(self, texts: Any, spans: Iterable[Spans] | None = None, *, sample_weight: Any = None) -> "TextParser":
-        """Learn from labelled texts.
+        """Learn from labeled texts.
 
         Parameters
         ----------
@@ -153,9 +162,15 @@ class TextParser(SavedModel):
         check_parameters(self)
         documents = _documents(texts, spans)
         if not documents:
-            raise InputError("fit needs at least one labelled text; got none.")
+            raise InputError("fit needs at least one labeled text; got none.")
         model = ChainCRF(scheme="BIO", l1="auto", l2="auto") if self.model is None else copy.deepcopy(self.model)
-        tokenizer = as_tokenizer(self.tokenizer)
+        tokenizer, self.tokenizer_scores_ = self._chosen_tokenizer(documents, _scheme(model))
+        return self._learn(documents, model, tokenizer, _weights(sample_weight, len(documents)))
+
+    def _learn(
+        self, documents: Sequence[Document], model: Any, tokenizer: Tokenizer, weight: np.ndarray | None = None
+    ) -> "TextParser":
+        """Learn from documents that are cut by a given tokenizer."""
         scheme = _scheme(model)
         tokens, labels, kept = [], [], []
         self.cuts_: list[tuple[int, Cut]] = []
@@ -166,13 +181,23 @@ class TextParser(SavedModel):
                 tokens.append([document.text[a:b] for a, b in made.places])
                 labels.append(made.labels)
                 kept.append(i)
+        self._tokenizer = tokenizer
         self._tell_cuts()
-        weight = _weights(sample_weight, len(documents))
         more: dict[str, Any] = {} if weight is None else {"sample_weight": weight[kept]}
         self.model_ = model.fit(tokens, labels, **more)
-        self._tokenizer = tokenizer
         self.labels_ = sorted({span.label for document in documents for span in document.spans or ()})
         return self
+
+    def _chosen_tokenizer(self, documents: list[Document], scheme: str | None) -> tuple[Tokenizer, dict[str, float]]:
+        if self.on_cut == "raise" and self.tokenizer != AUTO:
+            return as_tokenizer(self.tokenizer), {}
+
+        def fit(tokenizer: Tokenizer, some: Sequence[Document]) -> TextParser:
+            made = TextParser()
+            made.tokenizer_scores_ = {}
+            return made._learn(some, ChainCRF(scheme=scheme), tokenizer)
+
+        return choose_tokenizer(self.tokenizer, documents, fit)
 
     def _tell_cuts(self) -> None:
         if not self.cuts_:
@@ -180,9 +205,10 @@ class TextParser(SavedModel):
         i, cut = self.cuts_[0]
         what = {"split": "the tokens were split", "snap": "the spans were widened"}[self.on_cut]
         warnings.warn(
-            f"{len(self.cuts_)} span edges lie inside a token (text {i}: {cut}); {what} (on_cut={self.on_cut!r}).",
+            f"{len(self.cuts_)} span edges lie inside a token (text {i}: {cut}); {what} (on_cut={self.on_cut!r}), but "
+            f"predictions are made of whole tokens{advice(self._tokenizer, self.tokenizer_scores_)}.",
             UserWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
 
     # --- prediction -------------------------------------------------------------------------------
@@ -220,7 +246,7 @@ class TextParser(SavedModel):
                     for ((first, stop, kind), _), chance in zip(found, odds)
                 ]
                 made[i] = as_json(texts[i], spans, labeling.probability, labeling.broken, labeling.status)
-        return [found or as_json(text, (), 1.0, (), "optimal") for found, text in zip(made, texts)]
+        return [found or as_json(text, (), None, (), "optimal") for found, text in zip(made, texts)]
 
     def predict(self, X: Any, *, rules: Any = None, known: Any = None) -> np.ndarray:
         """Return the spans of each text: a 1-D object array of lists of (start, end, label)."""
@@ -237,7 +263,9 @@ class TextParser(SavedModel):
     def parse_column(self, texts: Any, *, rules: Any = None) -> Any:
         """Return one column per field, ``probability`` and ``broken``, in a frame of the same library as ``texts``.
 
-        A pandas, polars or Arrow column gives a frame of its own kind; a list gives a dict of lists.
+        A pandas, polars or Arrow column gives a frame of its own kind, row by row; a pandas frame has the index of the
+        column, so that ``df.join(parser.parse_column(df["address"]))`` puts fields beside their texts. A list gives a dict
+        of lists. Missing and empty texts give a row without fields, whose probability is missing.
         """
         with uncollected():
             parses = self._parses(texts_of(texts), rules, None, chances=False)
@@ -248,14 +276,10 @@ class TextParser(SavedModel):
     ) -> float:
         """F1 of spans: start, end and label must agree; each text counts by its weight."""
         found = self.predict(X, rules=rules, known=known)
-        gold = [{tuple(span[:3]) for span in spans} for spans in y]
+        gold = list(y)
         if len(gold) != len(found):
             raise InputError(f"X has {len(found)} texts but y has {len(gold)} lists of spans.")
-        weight = _weights(sample_weight, len(gold))
-        weight = np.ones(len(gold)) if weight is None else weight
-        right = float(weight @ [len(g & set(f)) for g, f in zip(gold, found)])
-        total = float(weight @ [len(g) + len(f) for g, f in zip(gold, found)])
-        return 2 * right / total if total else 1.0
+        return float(text_span_f1(gold, found, sample_weight=_weights(sample_weight, len(gold))))
 
     def _cut(self, texts: list[str], known: Any) -> "_Cut":
         places = [self._tokenizer(text) for text in texts]
@@ -276,7 +300,7 @@ class TextParser(SavedModel):
         return made[1]
 
     def _parses(self, texts: list[str], rules: Any, known: Any, *, chances: bool) -> list[Parse]:
-        made = [Parse(text, (), 1.0, (), "optimal") for text in texts]
+        made = [Parse(text, (), None, (), "optimal") for text in texts]
         for found in self._labeled(texts, rules, known, chances=chances):
             made[found.number] = self._parse(texts[found.number], found, rules)
         return made
@@ -293,6 +317,7 @@ class TextParser(SavedModel):
         finder = self._finder(rows)
         judge = SpanChances(chain, acting, finder.table) if chances and chain is not None else None
         for i, row, labeling, spans in zip(cut.rows, cut.tokens, labelings, finder(rows)):
+            check()
             odds = [None] * len(spans) if judge is None else judge(row, spans)
             yield _Labeled(i, cut.places[i], row, labeling, spans, odds)
 
@@ -335,7 +360,7 @@ class TextParser(SavedModel):
         return [[text[a:b] for a, b in self._tokenizer(text)] for text in texts_of(texts)]
 
     def labeled_tokens(self, texts: Any, spans: Iterable[Spans] | None = None) -> tuple[list[Any], list[Any]]:
-        """Return tokens and gold labels of labelled texts as the model inside sees them; arguments of ``fit``.
+        """Return tokens and gold labels of labeled texts as the model inside sees them; arguments of ``fit``.
 
         Spans that cut a token are widened to it: predictions are made of whole tokens.
         """
@@ -396,7 +421,7 @@ def _documents(texts: Any, spans: Iterable[Spans] | None) -> list[Document]:
         )
         if wrong is not None:
             raise InputError(
-                f"fit needs spans: give them as a second argument, or labelled documents (texts[{wrong}] is not)."
+                f"fit needs spans: give them as a second argument, or labeled documents (texts[{wrong}] is not)."
             )
         return documents
     plain, marks = texts_of(texts), list(spans)

@@ -171,7 +171,7 @@ def _solve_small(task: _Task, coupling: DenseCoupling) -> _Found:
 
 
 class _DensePlace:
-    """Factorises A + v D for a batch of instances by LAPACK."""
+    """Factorizes A + v D for a batch of instances by LAPACK."""
 
     noise = 0.0
 

@@ -198,7 +198,7 @@ def factorize(matrix: Any) -> SparseFactor | ProbedInverse:
 
 
 class SparsePlace:
-    """Factorises A + v D for one instance of a large sparse field."""
+    """Factorizes A + v D for one instance of a large sparse field."""
 
     def __init__(self, coupling: Any, variance: float):
         self.coupling, self.variance = coupling, variance

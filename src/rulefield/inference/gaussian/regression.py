@@ -27,7 +27,7 @@ def gaussian_likelihood(potentials: GaussianPotentials, values: np.ndarray) -> V
     .. math:: \tfrac12 (\log|P| - \log|P_{mm}|) - \tfrac12 e'Pe - \tfrac{n_o}{2}\log 2\pi
 
     where P = A / v and e is y - mu, filled at unknown nodes with its conditional mean (so no block is inverted
-    but that of the unknown nodes). Instances with the same unknown nodes share a factorisation.
+    but that of the unknown nodes). Instances with the same unknown nodes share a factorization.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class _Parts:
 
 
 def _unknown_parts(coupling: Any, missing: np.ndarray, error: np.ndarray, counts: np.ndarray) -> _Parts:
-    """Fill ``error`` at unknown nodes, one factorisation for each set of unknown nodes (and matrix)."""
+    """Fill ``error`` at unknown nodes, one factorization for each set of unknown nodes (and matrix)."""
     sparse = isinstance(coupling, SparseCoupling)
     each = not sparse and coupling.matrix.ndim == 3
     zero = None if sparse else np.zeros_like(coupling.matrix)

@@ -56,7 +56,7 @@ def softmax_posterior(
     .. math:: \mathrm{lse}(z) \le \mathrm{lse}(\psi) + s'(z-\psi) + \tfrac12 (z-\psi)'B(z-\psi)
 
     with s = softmax(psi), B = (I - 11'/C) / 2. B has the eigenvalues 1/2 (C - 1 times) and 0 (the constant
-    direction), so the posterior precision is A / v + D / 2 in every contrast, whatever psi: one factorisation for
+    direction), so the posterior precision is A / v + D / 2 in every contrast, whatever psi: one factorization for
     all instances with the same known nodes and all iterations. psi <- m never lowers the bound.
 
     References

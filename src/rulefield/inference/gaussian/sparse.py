@@ -1,4 +1,4 @@
-"""Factorisation of a large sparse coupling: log-determinant, solves, samples and the inverse on the graph's edges."""
+"""Factorization of a large sparse coupling: log-determinant, solves, samples and the inverse on the graph's edges."""
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -23,7 +23,7 @@ MAX_FILL = 200_000_000
 
 @dataclass(frozen=True)
 class Analysis:
-    """What a factorisation needs to know of a pattern, whatever the values: order, tree, where entries go."""
+    """What a factorization needs to know of a pattern, whatever the values: order, tree, where entries go."""
 
     order: np.ndarray  # new position -> old node
     pointer: np.ndarray
@@ -50,7 +50,7 @@ class SparsityPattern:
 
 
 @lru_cache(maxsize=4)
-def _analyse(pattern: SparsityPattern) -> Analysis:
+def _analyze(pattern: SparsityPattern) -> Analysis:
     """Minimum-degree order (SuperLU's), elimination tree and column counts of L."""
     n = len(pattern.indptr) - 1
     values = np.full(len(pattern.indices), -1.0)
@@ -83,7 +83,7 @@ class SparseFactor:
 
     def __init__(self, matrix: Any):
         self.source = matrix = scipy.sparse.csr_array(matrix)
-        self.analysis = a = _analyse(SparsityPattern(matrix))
+        self.analysis = a = _analyze(SparsityPattern(matrix))
         size = a.l_pointer[-1]
         self.rows, self.values = np.empty(size, np.int64), np.empty(size)
         self.diagonal = np.empty(matrix.shape[0])
@@ -120,7 +120,7 @@ class SparseFactor:
 
     @cached_property
     def matrix(self) -> Any:
-        """A^-1 on the pattern of A (csr): variances on the diagonal, covariances of neighbours."""
+        """A^-1 on the pattern of A (csr): variances on the diagonal, covariances of neighbors."""
         a = self.analysis
         z_values, z_diagonal = np.empty_like(self.values), np.empty_like(self.diagonal)
         selected_inverse_kernel(a.l_pointer, self.rows, self.values, self.diagonal, z_values, z_diagonal)

@@ -66,7 +66,7 @@ def ad3_graph(
 
 
 def _finite(p: GraphPotentials, price: float) -> GraphPotentials:
-    """Loops folded into nodes; -inf replaced by a price that no labelling would pay (bounds stay true)."""
+    """Loops folded into nodes; -inf replaced by a price that no labeling would pay (bounds stay true)."""
     loop = p.edges[:, 0] == p.edges[:, 1]
     unary = p.unary.copy()
     for e in np.flatnonzero(loop):

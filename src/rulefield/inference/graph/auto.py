@@ -31,7 +31,7 @@ from rulefield.kernels.graph.sweep import Messages
 from rulefield.problem.graph import GraphProblem
 
 CLOSED = 2e-7  # of a gap, in nats: well within the tolerance of a certificate
-BRIEFLY = 64  # search nodes, where the best labelling was found already these are most often enough
+BRIEFLY = 64  # search nodes, where the best labeling was found already these are most often enough
 FIRST_NODES = 512
 RULED_NODES = 8 * FIRST_NODES  # under rules, where there is no soft arc consistency to take turns with
 LARGE_NODES = 5_000  # for branch and bound on a network of MANY_NODES, whatever the limit
@@ -41,7 +41,7 @@ MILP_COLUMNS = 20_000
 MILP_NODES = 2_000
 MILP_SECONDS = 10.0
 ROOT_PROGRESS = 0.003  # stop sweeping and branch when a round closes less of the gap
-SURE = 0.05  # of the mean lead: a label that leads by more is not doubted when a labelling is made
+SURE = 0.05  # of the mean lead: a label that leads by more is not doubted when a labeling is made
 CASE_ROUNDS = 5
 LAST_ROUNDS, MOST_ROUNDS = 100, 2_000  # of sweeps on a large graph, and what decides between them:
 ENTRIES = 200_000_000  # of messages, in all rounds together
@@ -224,14 +224,14 @@ def _solve(parts: GraphParts, search: Search, budget: Budget) -> str:
     if search.is_open:
         engine = _branch(parts, search, budget, many)
     if search.is_open and search.value == -np.inf:
-        budget.search(search)  # labels can only be ruled out by a labelling, so find one first
+        budget.search(search)  # labels can only be ruled out by a labeling, so find one first
     if search.is_open and search.value > -np.inf:
         _finish(parts, search, budget)
     return engine
 
 
 def _squeeze(search: Search, budget: Budget, stages: tuple[int, ...]) -> bool:
-    """Sweep, eliminate what is left where that is easy, else look for a better labelling; True where that closed it."""
+    """Sweep, eliminate what is left where that is easy, else look for a better labeling; True where that closed it."""
     for rounds in stages:
         descend(search, rounds, progress=ROOT_PROGRESS, deadline=budget.deadline)
         if not search.is_open or search.network.n_nodes > MANY_NODES:
@@ -244,7 +244,7 @@ def _squeeze(search: Search, budget: Budget, stages: tuple[int, ...]) -> bool:
 
 
 def _search_briefly(search: Search, budget: Budget) -> None:
-    """Branch a little; what is not closed goes on from the root as it was, with the labelling that was found."""
+    """Branch a little; what is not closed goes on from the root as it was, with the labeling that was found."""
     unary, messages, dual = (
         search.network.scores.unary.copy(),
         Messages(*(a.copy() for a in search.messages)),
@@ -306,7 +306,7 @@ def _is_tight(parts: GraphParts) -> bool:
 
 
 def _solve_large(parts: GraphParts, search: Search, budget: Budget) -> str:
-    """Make the best of bound and labelling first, in time linear in the graph; search only in what they leave open."""
+    """Make the best of bound and labeling first, in time linear in the graph; search only in what they leave open."""
     messages = search.messages
     entries = 1 + len(messages.edge) + len(messages.prefix) + len(messages.suffix)
     rounds = min(MOST_ROUNDS, max(LAST_ROUNDS, ENTRIES // entries))
@@ -345,7 +345,7 @@ def _search_what_is_left(parts: GraphParts, search: Search, budget: Budget) -> N
 def _best_case(
     problem: GraphProblem, cases: Cases, parts: GraphParts, budget: Budget, warm_start: np.ndarray | None
 ) -> Answer:
-    """Solve every case of the hubs' labels; one whose bound falls below the best labelling so far is given up."""
+    """Solve every case of the hubs' labels; one whose bound falls below the best labeling so far is given up."""
     pieces = [replace(parts, potentials=extend(cases.problem(problem, k))) for k in range(len(cases.labels))]
     structure = build_network(pieces[0])
     searches = [begin_network(structure.pour(piece.potentials)) for piece in pieces]
@@ -411,13 +411,13 @@ def is_closed(answer: Answer) -> bool:
 
 
 def _better(one: Answer, other: Answer) -> Answer:
-    """Return the better labelling with the better bound."""
+    """Return the better labeling with the better bound."""
     best = one if one.value >= other.value else other
     return replace(best, bound=max(best.value, min(one.bound, other.bound)), engine=other.engine)
 
 
 def _finish(parts: GraphParts, search: Search, budget: Budget, use_milp: bool = False) -> None:
-    """Forbid labels by the root's bound and the best labelling, and solve what is left piece by piece."""
+    """Forbid labels by the root's bound and the best labeling, and solve what is left piece by piece."""
     root = begin(parts)
     descend(root, deadline=budget.deadline)
     _adopt(root, search.value, search.labels)
@@ -443,7 +443,7 @@ def _solve_what_is_left(parts: GraphParts, search: Search, root: Search, budget:
 
 
 def _adopt(search: Search, value: float, labels: np.ndarray) -> None:
-    """Take a labelling (network order) where it is better."""
+    """Take a labeling (network order) where it is better."""
     if value > search.value:
         search.value, search.labels = value, labels
 
@@ -455,9 +455,9 @@ def _in_problem_order(search: Search, flags: np.ndarray) -> np.ndarray:
 
 
 def _mend(parts: GraphParts, search: Search, budget: Budget) -> None:
-    """Look for a better labelling around the nodes that the bound's scores decide clearly.
+    """Look for a better labeling around the nodes that the bound's scores decide clearly.
 
-    Fixing these is the idea of CombiLP ([Savchynskyy13]); here it only makes a labelling, and the proof is left to
+    Fixing these is the idea of CombiLP ([Savchynskyy13]); here it only makes a labeling, and the proof is left to
     bounds.
     """
     network = search.network

@@ -2,7 +2,7 @@
 
 A node that is joined to every other one (the picture of all its cells, the document of all its blocks) makes bounds
 loose: each of its many edges gets a small share of its scores. With its label fixed its edges become scores of single
-nodes. The best of all cases is the best labelling, and the largest of their bounds is a bound.
+nodes. The best of all cases is the best labeling, and the largest of their bounds is a bound.
 """
 
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 MOST_CASES = 8
 HUB_DEGREE = 8
-HUB_RATIO = 3.0  # a hub has so many times the neighbours of the mean node
+HUB_RATIO = 3.0  # a hub has so many times the neighbors of the mean node
 HUB_SHARE = 0.25  # and is joined to so many of all nodes; a busy node of a sparse graph is left to branch and bound
 
 

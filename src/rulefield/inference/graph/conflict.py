@@ -19,7 +19,7 @@ SAME = 1e-6  # two violations that differ by less are one
 def minimal_conflict_graph(problem: GraphProblem, node_limit: int = NODE_LIMIT) -> tuple[int, ...]:
     """Numbers of hard rules that cannot hold together, none of which can be left out (deletion filter).
 
-    Empty where the problem is feasible, or where the potentials alone forbid every labelling. One feasibility
+    Empty where the problem is feasible, or where the potentials alone forbid every labeling. One feasibility
     search for each hard rule, on scores 0 and -inf; a search that reaches ``node_limit`` keeps its rule.
     """
     check_problem(problem)
@@ -35,10 +35,10 @@ def minimal_conflict_graph(problem: GraphProblem, node_limit: int = NODE_LIMIT) 
 
 
 def relax_graph(problem: GraphProblem, node_limit: int = NODE_LIMIT, seconds: float | None = None) -> Result:
-    """Labelling with the least total violation of hard rules, then the best objective among these.
+    """Labeling with the least total violation of hard rules, then the best objective among these.
 
     The least violation is found first, alone. Then each unit of it has a price, which is raised until the best
-    labelling at that price violates no more than the least: at that price, none that violates as little is better.
+    labeling at that price violates no more than the least: at that price, none that violates as little is better.
     Rows that define auxiliary variables always hold. ``objective`` leaves hard rules out; ``broken`` lists them with
     cost ``inf``; ``status`` is ``optimal`` where both goals are proved.
     """
@@ -61,7 +61,7 @@ def relax_graph(problem: GraphProblem, node_limit: int = NODE_LIMIT, seconds: fl
 
 
 def _relaxed(found: Result, least: Result, hard: list[int], price: float) -> Result:
-    """Speak of a labelling found at a price in terms of the problem itself."""
+    """Speak of a labeling found at a price in terms of the problem itself."""
     amount, more = _violation(least, hard), _violation(found, hard)
     broken = tuple(replace(b, cost=np.inf) if b.rule in hard else b for b in found.broken)
     objective = found.score - sum(b.cost for b in found.broken if b.rule not in hard)

@@ -1,4 +1,4 @@
-"""The entry point of graph decoding: the best labelling under rules, by any engine, with a bound that was checked."""
+"""The entry point of graph decoding: the best labeling under rules, by any engine, with a bound that was checked."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -38,7 +38,7 @@ from rulefield.problem.logic import LogicFactors
 
 NODE_LIMIT, NODE_LIMIT_SECONDS = 100_000, 10.0  # by default, and about how long that takes
 PLAIN_SHARE = 10  # of all search nodes, one in so many is for the problem without its logic factors
-MOST_LABELLINGS = 2_000_000
+MOST_LABELINGS = 2_000_000
 
 
 def decode_graph(
@@ -48,7 +48,7 @@ def decode_graph(
     seconds: float | None = None,
     warm_start: np.ndarray | None = None,
 ) -> Result:
-    """Best labelling of a graph under its rules, with a bound. Hard rules are never broken in a labelling returned.
+    """Best labeling of a graph under its rules, with a bound. Hard rules are never broken in a labeling returned.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def decode_graph(
         whole. ``elimination``: TRW-S, then variable elimination, refused where its tables would be too large.
         ``ad3``: the relaxation, rounded. ``reduced_milp``: TRW-S, then HiGHS on what its bounds leave open.
         ``milp``: HiGHS on the whole problem.
-        ``toulbar2``: where pytoulbar2 is installed (it holds the GIL). ``enumerate``: every labelling.
+        ``toulbar2``: where pytoulbar2 is installed (it holds the GIL). ``enumerate``: every labeling.
     node_limit : int or None
         Search nodes that an exact search may visit before it returns its best with a gap; a node counts as one for
         each 3,000 entries of the messages along edges, so that the limit means about the same work on large graphs.
@@ -70,7 +70,7 @@ def decode_graph(
     seconds : float or None
         The same in seconds (the answer then depends on the machine).
     warm_start : ndarray of int, shape (n_nodes,), or None
-        A labelling to start from.
+        A labeling to start from.
     """
     check_problem(problem)
     if node_limit is None:
@@ -98,7 +98,7 @@ def _lazily(
 
     Leaving factors out can only raise the optimum, so an optimum that breaks none of them is the optimum of the whole
     problem; the plain problem is many times cheaper. It gets a tenth of the search, so that one which cannot be proved
-    does not cost twice; its labelling is where the whole begins.
+    does not cost twice; its labeling is where the whole begins.
     """
     if problem.logic.n_factors == 0:
         return auto_graph(problem, node_limit, seconds, warm_start)
@@ -118,18 +118,18 @@ def _lazily(
 
 
 def enumerate_graph(problem: GraphProblem) -> Answer:
-    """Best labelling by trying all of them, auxiliary variables included.
+    """Best labeling by trying all of them, auxiliary variables included.
 
     Raises
     ------
     InputError
-        Where there are more than two million labellings.
+        Where there are more than two million labelings.
     """
     sizes = np.concatenate([problem.potentials.n_labels, np.full(problem.rows.n_auxiliary, 2)]).astype(np.int64)
     count = float(np.prod(sizes.astype(np.float64)))
-    if count > MOST_LABELLINGS:
+    if count > MOST_LABELINGS:
         raise InputError(
-            f'engine="enumerate" tries at most {MOST_LABELLINGS:,} labellings, here are {count:.3g}; use "auto".'
+            f'engine="enumerate" tries at most {MOST_LABELINGS:,} labelings, here are {count:.3g}; use "auto".'
         )
     best, best_value = None, -np.inf
     for code in range(int(count)):

@@ -36,11 +36,11 @@ class Answer:
     Parameters
     ----------
     labels : ndarray of int64 or None
-        Labels of the nodes, then values of the auxiliary variables; None where no labelling was found.
+        Labels of the nodes, then values of the auxiliary variables; None where no labeling was found.
     value : float
         The objective of the labels by the engine's own account; -inf without labels.
     bound : float
-        No labelling has a higher objective; -inf proves that there is none.
+        No labeling has a higher objective; -inf proves that there is none.
     engine : str
     iterations : int
     error : float
@@ -56,13 +56,13 @@ class Answer:
 
 
 def no_answer(bound: float, engine: str, iterations: int = 0) -> Answer:
-    """Return the answer without a labelling."""
+    """Return the answer without a labeling."""
     return Answer(None, -np.inf, bound, engine, iterations)
 
 
 @dataclass(frozen=True)
 class Worth:
-    """What a labelling is worth: score, cost by rule, objective, and its rounding error in an engine's sums."""
+    """What a labeling is worth: score, cost by rule, objective, and its rounding error in an engine's sums."""
 
     score: float
     amount: np.ndarray
@@ -160,7 +160,7 @@ def _without_empty_rules(problem: GraphProblem) -> tuple[GraphProblem, float]:
 def certify(problem: GraphProblem, inner: GraphProblem, constant: float, answer: Answer) -> Result:
     """Check an engine's answer to the centered problem ``inner``, and translate it into a result of the whole problem.
 
-    The labels' objective is evaluated from the definition. A labelling that breaks a hard rule, a value that differs
+    The labels' objective is evaluated from the definition. A labeling that breaks a hard rule, a value that differs
     from the engine's own, or one above its bound is the library's mistake.
 
     Raises
@@ -208,7 +208,7 @@ def with_tables(problem: GraphProblem, result: Result) -> Result:
     score = worth.score + problem.tables.table_score(problem.potentials.n_labels, labels)
     if not abs(score - result.score) <= CLAIM + rounding_error(problem.tables.n_tables + 1, score) + worth.rounding:
         raise InternalError(
-            f"engine {result.engine!r} says that its labelling scores {result.score!r}, but by the tables it is "
+            f"engine {result.engine!r} says that its labeling scores {result.score!r}, but by the tables it is "
             f"{score!r}; please report it."
         )
     return replace(result, labels=labels)
@@ -222,22 +222,22 @@ def _check_labels(problem: GraphProblem, engine: str, labels: np.ndarray) -> Non
 
 
 def _check_claims(answer: Answer, said: Worth) -> None:
-    """Raise where an engine is wrong about its own labelling."""
+    """Raise where an engine is wrong about its own labeling."""
     if said.objective == -np.inf:
-        raise InternalError(f"engine {answer.engine!r} returned a labelling that is forbidden; please report it.")
+        raise InternalError(f"engine {answer.engine!r} returned a labeling that is forbidden; please report it.")
     off = abs(answer.value - said.objective)
     if off > CLAIM + answer.error + said.rounding:
         raise InternalError(
-            f"engine {answer.engine!r} says that its labelling is worth {answer.value!r}, but it is worth "
+            f"engine {answer.engine!r} says that its labeling is worth {answer.value!r}, but it is worth "
             f"{said.objective!r}; please report it."
         )
 
 
 def _check_bound(answer: Answer, worth: Worth) -> None:
-    """Raise where a labelling is better than its bound."""
+    """Raise where a labeling is better than its bound."""
     if worth.objective > answer.bound + CLAIM + answer.error + worth.rounding:
         raise InternalError(
-            f"engine {answer.engine!r} says that no labelling is worth more than {answer.bound!r}, but its own is "
+            f"engine {answer.engine!r} says that no labeling is worth more than {answer.bound!r}, but its own is "
             f"worth {worth.objective!r}; please report it."
         )
 
@@ -259,7 +259,7 @@ def check_scores(potentials: GraphPotentials) -> None:
 
 
 def check_labels(potentials: GraphPotentials, labels: np.ndarray) -> None:
-    """Raise where a labelling to start from does not fit the graph."""
+    """Raise where a labeling to start from does not fit the graph."""
     if labels.shape != (potentials.n_nodes,):
         raise InputError(
             f"warm_start must give one label for each of the {potentials.n_nodes} nodes; got shape {labels.shape}."

@@ -1,4 +1,4 @@
-"""A good labelling and a true bound in a few sweeps: the oracle of learners."""
+"""A good labeling and a true bound in a few sweeps: the oracle of learners."""
 
 from dataclasses import dataclass, field
 
@@ -43,7 +43,7 @@ class FastState:
 
 @dataclass(frozen=True)
 class FastGraphResult:
-    """A good labelling, a true bound, and the messages to start from next time.
+    """A good labeling, a true bound, and the messages to start from next time.
 
     Parameters
     ----------
@@ -51,10 +51,10 @@ class FastGraphResult:
     score : float
         The model's log-score of the labels.
     objective : float
-        Score minus the cost of broken rules; ``-inf`` where no labelling that keeps the hard rules was found (the
+        Score minus the cost of broken rules; ``-inf`` where no labeling that keeps the hard rules was found (the
         labels are then only a guess).
     upper_bound : float
-        No labelling has a higher objective.
+        No labeling has a higher objective.
     state : FastState
         Hand it to the next call on the same graph as ``warm_start``.
     """
@@ -69,10 +69,10 @@ class FastGraphResult:
 def decode_fast(
     problem: GraphProblem, iterations: int = 5, warm_start: FastState | None = None, node_limit: int = 0
 ) -> FastGraphResult:
-    """Good labelling and true bound in a few rounds of TRW-S; exact on forests without rules. Safe in threads.
+    """Good labeling and true bound in a few rounds of TRW-S; exact on forests without rules. Safe in threads.
 
     Hubs (:mod:`rulefield.inference.graph.condition`) are tried label by label; a case ends when its bound falls
-    below the best labelling so far.
+    below the best labeling so far.
 
     Parameters
     ----------

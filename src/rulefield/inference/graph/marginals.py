@@ -98,7 +98,7 @@ def graph_marginals(
     Raises
     ------
     InputError
-        Where ``exact`` is asked of a graph with loops, or no labelling is allowed.
+        Where ``exact`` is asked of a graph with loops, or no labeling is allowed.
     """
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
@@ -114,7 +114,7 @@ def graph_marginals(
     node, edge = np.empty_like(unary), np.empty_like(pairwise)
     log_partition = bp_beliefs(network.net, unary, pairwise, state.weight, message, node, edge)
     if log_partition == -np.inf:
-        raise InputError("no labelling is allowed: every one has a score of -inf; allow more labels.")
+        raise InputError("no labeling is allowed: every one has a score of -inf; allow more labels.")
     return GraphMarginals(
         *_to_problem(network, potentials, node, edge),
         float(log_partition),
@@ -176,13 +176,13 @@ def _to_problem(
 
 @dataclass(frozen=True)
 class ExactSums:
-    """Marginals of p(y) proportional to exp(score - cost of broken rules) over the labellings that hard rules allow.
+    """Marginals of p(y) proportional to exp(score - cost of broken rules) over the labelings that hard rules allow.
 
     Parameters
     ----------
     node : ndarray of float64, like ``potentials.unary``
     log_partition : float
-        ``-inf`` where no labelling is allowed; ``node`` is then 0.
+        ``-inf`` where no labeling is allowed; ``node`` is then 0.
     """
 
     node: np.ndarray
@@ -190,7 +190,7 @@ class ExactSums:
 
 
 def exact_sums(problem: GraphProblem) -> ExactSums:
-    """Sum over all labellings.
+    """Sum over all labelings.
 
     Raises
     ------
@@ -199,7 +199,7 @@ def exact_sums(problem: GraphProblem) -> ExactSums:
 
     Notes
     -----
-    Auxiliary variables of nested rules take the values that cost least, so they are maximised out before labels are
+    Auxiliary variables of nested rules take the values that cost least, so they are maximized out before labels are
     summed. O(variables x largest table).
 
     References
@@ -219,16 +219,16 @@ def exact_sums(problem: GraphProblem) -> ExactSums:
 
 
 def exact_draws(problem: GraphProblem, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw labellings of the distribution that :func:`exact_sums` sums, (n_draws, n_nodes); one must be allowed.
+    """Draw labelings of the distribution that :func:`exact_sums` sums, (n_draws, n_nodes); one must be allowed.
 
     Raises
     ------
     InputError
-        Where a table would have too many entries, or no labelling is allowed.
+        Where a table would have too many entries, or no labeling is allowed.
     """
     domains = _domains(problem.potentials)
     if any(len(domain) == 0 for domain in domains) or exact_sums(problem).log_partition == -np.inf:
-        raise InputError("no labelling is allowed: every one breaks a hard rule or has a score of -inf.")
+        raise InputError("no labeling is allowed: every one breaks a hard rule or has a score of -inf.")
     found = _tables(problem, domains).draw(n_draws, rng)
     columns = [domain[found.get(v, np.zeros(n_draws, np.int64))] for v, domain in enumerate(domains)]
     return np.stack(columns, axis=1) if columns else np.zeros((n_draws, 0), np.int64)
@@ -240,7 +240,7 @@ def _domains(p: GraphPotentials) -> list[np.ndarray]:
 
 
 def _tables(problem: GraphProblem, domains: list[np.ndarray]) -> TableProduct:
-    """Lay scores and rules out as tables, with auxiliary variables maximised out."""
+    """Lay scores and rules out as tables, with auxiliary variables maximized out."""
     p = problem.potentials
     n_auxiliary = problem.rows.n_auxiliary
     domains = [*domains, *[np.arange(2)] * n_auxiliary]
@@ -315,31 +315,31 @@ def _add_row(product: TableProduct, problem: GraphProblem, r: int, domains: list
 
 
 def reading_order(n_nodes: int, edges: np.ndarray) -> np.ndarray:
-    """Order in which automata read nodes, such that few nodes read have neighbours that are not.
+    """Order in which automata read nodes, such that few nodes read have neighbors that are not.
 
-    Greedy: next comes the node that leaves the fewest nodes open, the newest neighbourhood first. O(n x open nodes).
+    Greedy: next comes the node that leaves the fewest nodes open, the newest neighborhood first. O(n x open nodes).
     """
-    neighbours: list[set[int]] = [set() for _ in range(n_nodes)]
+    neighbors: list[set[int]] = [set() for _ in range(n_nodes)]
     for i, j in edges.tolist():
         if i != j:
-            neighbours[i].add(j)
-            neighbours[j].add(i)
-    waiting = [len(own) for own in neighbours]  # neighbours not yet read
+            neighbors[i].add(j)
+            neighbors[j].add(i)
+    waiting = [len(own) for own in neighbors]  # neighbors not yet read
     read = np.zeros(n_nodes, dtype=bool)
     fringe: dict[int, None] = {}
-    unread = sorted(range(n_nodes), key=lambda v: len(neighbours[v]), reverse=True)
+    unread = sorted(range(n_nodes), key=lambda v: len(neighbors[v]), reverse=True)
     order = []
     for _ in range(n_nodes):
         while unread and read[unread[-1]]:
             unread.pop()
         best = unread[-1]
         if fringe:
-            closes = {v: sum(1 for u in neighbours[v] if read[u] and waiting[u] == 1) for v in fringe}
+            closes = {v: sum(1 for u in neighbors[v] if read[u] and waiting[u] == 1) for v in fringe}
             best = min(reversed(fringe), key=lambda v: (waiting[v] > 0) - closes[v])
         fringe.pop(best, None)
         read[best] = True
         order.append(best)
-        for u in neighbours[best]:
+        for u in neighbors[best]:
             waiting[u] -= 1
             if not read[u]:
                 fringe[u] = None

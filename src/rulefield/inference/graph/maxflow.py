@@ -33,7 +33,7 @@ class _Energy:
 
 
 def flow_graph(problem: GraphProblem) -> Answer:
-    """Best labelling of a submodular problem with two labels per node, without rules.
+    """Best labeling of a submodular problem with two labels per node, without rules.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def _energy(p: GraphPotentials) -> _Energy:
 
 
 def _least_cut(energy: _Energy, edges: np.ndarray) -> tuple[np.ndarray, float]:
-    """Labels, and the value of a flow: no labelling has less energy (without its constant) than that."""
+    """Labels, and the value of a flow: no labeling has less energy (without its constant) than that."""
     n = len(energy.slope)
     source, sink = n, n + 1
     up = energy.slope > 0.0

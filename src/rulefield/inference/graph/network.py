@@ -73,7 +73,7 @@ class Network:
 
 
 def build_network(parts: GraphParts) -> Network:
-    """Compile potentials and automata: O(edges x labels^2) vectorised, and a loop over rules.
+    """Compile potentials and automata: O(edges x labels^2) vectorized, and a loop over rules.
 
     Where the same rules are kept in memory, so is the structure for each graph that they meet.
     """
@@ -184,7 +184,7 @@ def _join(arrays: list[np.ndarray]) -> np.ndarray:
 
 
 def _incidence(sizes: np.ndarray, first: np.ndarray, second: np.ndarray) -> dict[str, np.ndarray]:
-    """Neighbours of each node, earlier ones first, with the places of their messages and score matrices."""
+    """Neighbors of each node, earlier ones first, with the places of their messages and score matrices."""
     n, m = len(sizes), len(first)
     ahead_at = _pointers(sizes[second])
     back_at = _pointers(sizes[first]) + ahead_at[-1]
@@ -260,7 +260,7 @@ def _shares(net: Net, is_forest: bool) -> np.ndarray:
 
 
 def _lengths(net: Net) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Numbers of automaton positions, earlier and later neighbours of each node."""
+    """Numbers of automaton positions, earlier and later neighbors of each node."""
     mid, at_ptr = net.inc_mid.astype(np.int64), net.inc_ptr.astype(np.int64)
     return lengths(net.at_ptr), mid - at_ptr[:-1], at_ptr[1:] - mid
 

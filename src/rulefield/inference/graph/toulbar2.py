@@ -49,13 +49,13 @@ def toulbar2_parts(parts: GraphParts, node_limit: int, seconds: float | None, va
 def finish_with_toulbar2(parts: GraphParts, search: Search, node_limit: int, seconds: float | None) -> int:
     """Let toulbar2 go on where it is installed; returns the search nodes it took.
 
-    What it finds is evaluated here, and what it proves is believed of a labelling that is worth what it says. Its
+    What it finds is evaluated here, and what it proves is believed of a labeling that is worth what it says. Its
     clock knows whole seconds, so that with less than one left it is not asked.
 
     Raises
     ------
     InternalError
-        Where its labelling is worth something else.
+        Where its labeling is worth something else.
     """
     seconds = LONGEST if seconds is None else seconds
     late = seconds < 1.0
@@ -66,7 +66,7 @@ def finish_with_toulbar2(parts: GraphParts, search: Search, node_limit: int, sec
         labels = answer.labels[search.network.order].astype(np.uint64)
         worth = total_value(search.network.net, search.network.scores._replace(unary=search.original), labels)
         if not abs(worth - answer.value) <= answer.error + TOLERANCE * max(1.0, abs(worth)):
-            raise InternalError(f"toulbar2 says that its labelling is worth {answer.value}; it is worth {worth}.")
+            raise InternalError(f"toulbar2 says that its labeling is worth {answer.value}; it is worth {worth}.")
         if worth > search.value:
             search.value, search.labels = worth, labels
     if answer.bound < search.bound:

@@ -15,10 +15,10 @@ from rulefield.kernels.graph.sweep import Messages, slack, start_messages, trws,
 ROUNDS = 200
 BRANCH_ROUNDS = 10
 STAGE = 20
-SHORT_STAGE = 5  # on large graphs: more labellings to mix
+SHORT_STAGE = 5  # on large graphs: more labelings to mix
 MANY_NODES = 1_000
 GAP_PROGRESS = 0.004  # on large graphs: two stages in a row that close less of the gap are the last
-MOVES = 4  # of forests, for each labelling that sweeps find
+MOVES = 4  # of forests, for each labeling that sweeps find
 FEW_MOVES = 1
 CHUNK = 64
 FIRST_ROWS = 8
@@ -70,7 +70,7 @@ class Search:
 
     @property
     def is_open(self) -> bool:
-        """Whether a labelling may exist that is better by more than the tolerance."""
+        """Whether a labeling may exist that is better by more than the tolerance."""
         return self.bound > self.value + slack(self.network.net, self.value) + self.rounded
 
     def answer(self) -> np.ndarray | None:
@@ -78,9 +78,9 @@ class Search:
         return self.network.to_problem(self.labels.astype(np.int64)) if self.value > -np.inf else None
 
     def offer(self, labels: np.ndarray, moves: int = 0) -> None:
-        """Take a labelling (network order) if it is better, or what is better of it, after local search.
+        """Take a labeling (network order) if it is better, or what is better of it, after local search.
 
-        With ``moves``, forests of nodes are labelled anew, and of the groups of nodes in which the labelling then
+        With ``moves``, forests of nodes are labeled anew, and of the groups of nodes in which the labeling then
         differs from the best one, those that are worth more are taken over.
         """
         candidate = labels.astype(np.uint64)
@@ -121,7 +121,7 @@ def begin_network(network: Network, messages: Messages | None = None) -> Search:
 
 
 def descend(search: Search, rounds: int = ROUNDS, progress: float = 0.0, deadline: float = np.inf) -> None:
-    """Run TRW-S: tighten the bound, find labellings, forbid labels; one round is exact on forests.
+    """Run TRW-S: tighten the bound, find labelings, forbid labels; one round is exact on forests.
 
     Every ``STAGE`` rounds local search is tried; with ``progress``, rounds end when one closes less of the gap.
     """
@@ -148,7 +148,7 @@ def descend(search: Search, rounds: int = ROUNDS, progress: float = 0.0, deadlin
 
 
 def _stage(search: Search, rounds: int, progress: float, deadline: float) -> None:
-    """Do some rounds, then local search where they leave a gap and it will end in time, or there is no labelling yet."""
+    """Do some rounds, then local search where they leave a gap and it will end in time, or there is no labeling yet."""
     net, scores = search.network.net, search.network.scores
     best, before = search.labels.copy(), search.value
     work, begun = workspace(net), monotonic()

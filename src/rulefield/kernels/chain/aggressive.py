@@ -8,7 +8,7 @@ from rulefield.kernels.jit import kernel
 
 @kernel
 def margin_missed(data, state, work, i, score):
-    """By how much the decoded labelling of sequence i beats the gold one; its scores are in ``work``."""
+    """By how much the decoded labeling of sequence i beats the gold one; its scores are in ``work``."""
     first, n = data.offsets[i], data.offsets[i + 1] - data.offsets[i]
     steps = state.steps if work.stack.shape[0] == 0 else work.stack[: n - 1]
     return score - path_score(work.unary[:n], steps, data.gold[first : first + n])
@@ -32,7 +32,7 @@ def passive_aggressive_epoch(data, table, state, work, order, gold, elapsed, var
         total += loss
         path = work.path[: data.offsets[i + 1] - data.offsets[i]]
         count, norm = gather(data, table, i, path, gold, whole, state, work.share)
-        if norm == 0.0:  # no weight tells the two labellings apart
+        if norm == 0.0:  # no weight tells the two labelings apart
             continue
         size = loss / norm
         if variant == 1:

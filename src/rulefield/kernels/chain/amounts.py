@@ -1,8 +1,8 @@
-"""By how much many labellings break many rules: what finding and learning rules measure, in passes over all labellings.
+"""By how much many labelings break many rules: what finding and learning rules measure, in passes over all labelings.
 
-Labelling j has the labels ``labels[start[j] : start[j + 1]]``; the classes of its tokens are those of its input, from
+Labeling j has the labels ``labels[start[j] : start[j + 1]]``; the classes of its tokens are those of its input, from
 ``token[j]`` on in each row of ``classes`` (n_spaces, n_tokens): rules that ask the same of tokens share a row.
-``some`` are the numbers of the labellings to measure; ``out`` (len(some), n_rules) int32 gets their amounts.
+``some`` are the numbers of the labelings to measure; ``out`` (len(some), n_rules) int32 gets their amounts.
 """
 
 from typing import NamedTuple
@@ -48,13 +48,13 @@ class Automata(NamedTuple):
     pointer: np.ndarray  # uint64, positions in ``to`` and ``amount``
     to: np.ndarray  # uint64
     amount: np.ndarray  # int32
-    certain: np.ndarray  # bool (n_automata,): one run for every labelling, beginning in ``begin``
+    certain: np.ndarray  # bool (n_automata,): one run for every labeling, beginning in ``begin``
     begin: np.ndarray  # uint64 (n_automata,)
 
 
 @kernel
 def counted_amounts(labels, start, token, classes, m, steps, some, out):
-    """Add what rules with tallies and counters say; O(steps x entries of their rows + counters) for each labelling."""
+    """Add what rules with tallies and counters say; O(steps x entries of their rows + counters) for each labeling."""
     values = np.zeros(steps.n_tallies, np.int64)
     n_spaces = np.uint64(classes.shape[0])
     for i in range(np.uint64(some.shape[0])):
@@ -115,7 +115,7 @@ def _guessed_amount(a, k, labels, classes, m, reached, following):
 
 @kernel
 def automaton_amounts(labels, start, token, classes, m, a, most_states, some, out):
-    """Set what rules with automata say; O(tokens) for each labelling and automaton (times its states where it guesses)."""
+    """Set what rules with automata say; O(tokens) for each labeling and automaton (times its states where it guesses)."""
     reached, following = np.empty(most_states, np.int32), np.empty(most_states, np.int32)
     for k in range(np.uint64(a.rule.shape[0])):
         for i in range(np.uint64(some.shape[0])):

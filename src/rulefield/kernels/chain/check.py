@@ -1,6 +1,6 @@
-"""The checker: what a labelling of a chain is worth, from the definition, in code that no engine shares.
+"""The checker: what a labeling of a chain is worth, from the definition, in code that no engine shares.
 
-It reads rules as they were compiled, one after the other, and judges one labelling (or all of them, for enumeration).
+It reads rules as they were compiled, one after the other, and judges one labeling (or all of them, for enumeration).
 """
 
 from typing import NamedTuple
@@ -10,7 +10,7 @@ import numpy as np
 from rulefield.kernels.certificate import TOLERANCE, proves_kernel, rounding_error_kernel
 from rulefield.kernels.jit import kernel
 
-UNREAD = np.int64(-1)  # the amount of a labelling that an automaton has no run for
+UNREAD = np.int64(-1)  # the amount of a labeling that an automaton has no run for
 OUTSIDE = -1  # stands for the number of broken rules where a label does not exist
 
 
@@ -54,8 +54,8 @@ class Definitions(NamedTuple):
 
 
 @kernel
-def labelling_score(unary, pairwise, labels):
-    """Return the score of a labelling under pairwise[from, to] (1 or n - 1 matrices), and the sum of its terms' sizes."""
+def labeling_score(unary, pairwise, labels):
+    """Return the score of a labeling under pairwise[from, to] (1 or n - 1 matrices), and the sum of its terms' sizes."""
     total = 0.0
     size = 0.0
     for t in range(len(labels)):
@@ -71,7 +71,7 @@ def labelling_score(unary, pairwise, labels):
 
 @kernel
 def _run_amount(d, k, classes, labels, m, reached):
-    """Least amount over the runs of automaton k that accept the labelling; ``reached`` (2, states) is room for it."""
+    """Least amount over the runs of automaton k that accept the labeling; ``reached`` (2, states) is room for it."""
     place, whole, table = d.place, d.whole, d.table  # a look inside a loop would count references
     begin, first, letters = whole[place[LETTER] + k], whole[place[STATE] + k], whole[place[LETTERS] + k]
     cells = place[POINTER] + whole[place[CELL] + k]
@@ -102,7 +102,7 @@ def _run_amount(d, k, classes, labels, m, reached):
 
 @kernel
 def _piece_sum(d, p, classes, labels, m):
-    """Sum of one tally over the labelling."""
+    """Sum of one tally over the labeling."""
     place, whole, table = d.place, d.whole, d.table
     node, first, edge = whole[place[NODE] + p], whole[place[FIRST] + p], whole[place[EDGE] + p]
     total = np.int64(0)
@@ -124,8 +124,8 @@ def _most_states(d):
 
 
 @kernel
-def labelling_amounts(d, weight, classes, labels, m, amounts):
-    """Fill the amounts (rules,) by which a labelling breaks each rule; return (their cost, how many it breaks).
+def labeling_amounts(d, weight, classes, labels, m, amounts):
+    """Fill the amounts (rules,) by which a labeling breaks each rule; return (their cost, how many it breaks).
 
     ``weight`` (rules,) is inf where a rule is hard, ``classes`` (rules, n) are the token classes. An automaton without a run
     gets the amount ``UNREAD``, at infinite cost.
@@ -165,7 +165,7 @@ def labelling_amounts(d, weight, classes, labels, m, amounts):
 
 @kernel
 def judge_one(unary, pairwise, d, weight, classes, labels, amounts):
-    """Fill the amounts (rules,) of one labelling; return (score, sum of its terms' sizes, cost, rules broken).
+    """Fill the amounts (rules,) of one labeling; return (score, sum of its terms' sizes, cost, rules broken).
 
     The last is ``OUTSIDE`` where these are no labels of this chain.
     """
@@ -175,20 +175,20 @@ def judge_one(unary, pairwise, d, weight, classes, labels, amounts):
         inside = inside and 0 <= labels[t] < m
     if not inside:
         return np.nan, np.nan, np.nan, OUTSIDE
-    score, size = labelling_score(unary, pairwise, labels)
-    cost, broken = labelling_amounts(d, weight, classes, labels, m, amounts)
+    score, size = labeling_score(unary, pairwise, labels)
+    cost, broken = labeling_amounts(d, weight, classes, labels, m, amounts)
     return score, size, cost, broken
 
 
 @kernel
 def judge_all(unary, pairwise, d, weight, classes, scores, costs):
-    """Fill scores and costs of all m ** n labellings, in lexicographic order."""
+    """Fill scores and costs of all m ** n labelings, in lexicographic order."""
     n, m = unary.shape
     labels = np.zeros(n, np.int64)
     amounts = np.zeros(len(weight), np.int64)
     for i in range(len(scores)):
-        scores[i], _ = labelling_score(unary, pairwise, labels)
-        costs[i], _ = labelling_amounts(d, weight, classes, labels, m, amounts)
+        scores[i], _ = labeling_score(unary, pairwise, labels)
+        costs[i], _ = labeling_amounts(d, weight, classes, labels, m, amounts)
         t = n - 1
         while t >= 0 and labels[t] == m - 1:
             labels[t] = 0
@@ -201,7 +201,7 @@ def judge_all(unary, pairwise, d, weight, classes, scores, costs):
 def certify_batch(
     unary, pairwise, tokens, steps, d, weight, classes, rules, labels, offset, values, worth, amounts, sure
 ):
-    """Judge the labellings of many chains by the checker: whether each is proved best, and worth what its engine claims.
+    """Judge the labelings of many chains by the checker: whether each is proved best, and worth what its engine claims.
 
     Parameters
     ----------

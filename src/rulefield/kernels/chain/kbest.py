@@ -1,8 +1,8 @@
-"""The k best labellings of a chain, best first.
+"""The k best labelings of a chain, best first.
 
-Every labelling but the best is a *deviation* of a better one: it keeps that one's labels after some position,
+Every labeling but the best is a *deviation* of a better one: it keeps that one's labels after some position,
 takes a worse label there, and goes on to the left as well as it can ([Eppstein98]; [Huang05],
-algorithm 3, for chains). A heap of deviations therefore yields the labellings in order.
+algorithm 3, for chains). A heap of deviations therefore yields the labelings in order.
 """
 
 from heapq import heappop, heappush
@@ -29,10 +29,10 @@ def next_choice(alpha_row, steps, to, at_end, value, label):
 
 @kernel
 def k_best(unary, pairwise, labels, scores):
-    """Fill labels (k, n) and scores (k,) with the best labellings, all different; return how many there are.
+    """Fill labels (k, n) and scores (k,) with the best labelings, all different; return how many there are.
 
     Needs n > 0 and k > 0. O(n m^2 + k n (m + log(k n))) time, O(k n + n m) memory.
-    Forbidden labellings are never returned.
+    Forbidden labelings are never returned.
     """
     n, m = np.uint64(unary.shape[0]), np.uint64(unary.shape[1])
     last = n - ONE
@@ -40,7 +40,7 @@ def k_best(unary, pairwise, labels, scores):
     alpha = np.empty((unary.shape[0], unary.shape[1]))
     forward_max(unary, pairwise, alpha)
     value, label = next_choice(alpha[last], pairwise[ZERO], ZERO, True, np.inf, m)
-    # a deviation: minus its score, the labelling it leaves, where, to which label, the worth of that choice
+    # a deviation: minus its score, the labeling it leaves, where, to which label, the worth of that choice
     heap = [(-value, 0, last, label, value)]
     found = 0
     while value > -np.inf and found < labels.shape[0] and len(heap) > 0:

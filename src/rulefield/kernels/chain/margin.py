@@ -1,6 +1,6 @@
 """Learners of chains that decode one sequence at a time and step along a difference of features.
 
-A step needs D = phi(y*) - sum_k a_k phi(y_k), where y* was just decoded and the y_k are kept labellings
+A step needs D = phi(y*) - sum_k a_k phi(y_k), where y* was just decoded and the y_k are kept labelings
 (*planes*) with weights a_k that sum to 1. D touches few entries of theta, so it is gathered sparsely: scattered into
 a vector of zeros (``delta``) whose touched entries are listed, read once and zeroed again.
 """
@@ -107,7 +107,7 @@ def score_sequence(data, table, state, i, work):
 
 @kernel
 def path_score(unary, steps, labels):
-    """Score of a labelling (n,)."""
+    """Score of a labeling (n,)."""
     total = unary[0, labels[0]]
     shared = steps.shape[0] == 1
     for t in range(1, labels.shape[0]):
@@ -152,7 +152,7 @@ def touch_row(data, ptr, label, base, row, wanted, amount, state, count):
 
 @kernel
 def touch_path(data, table, first, labels, amount, state, count):
-    """Add ``amount`` x the transition, start, end and step features of one labelling."""
+    """Add ``amount`` x the transition, start, end and step features of one labeling."""
     n, m = labels.shape[0], table.start.shape[0]
     if table.start[labels[0]] >= 0:
         count = touch(state, table.start[labels[0]], amount, count)
@@ -242,9 +242,9 @@ def decode(data, table, state, i, work):
 
 @kernel
 def perceptron_epoch(data, table, state, work, order, rate, gold, elapsed):
-    """Decode every sequence and step towards its gold labels where they differ; return the number of mistaken tokens.
+    """Decode every sequence and step toward its gold labels where they differ; return the number of mistaken tokens.
 
-    ``rate`` (n_sequences,) scales the step of each; ``gold`` is the gold labelling as (1, n_tokens); ``elapsed``
+    ``rate`` (n_sequences,) scales the step of each; ``gold`` is the gold labeling as (1, n_tokens); ``elapsed``
     counts the sequences seen before this epoch.
     """
     whole = np.ones(1)
@@ -274,7 +274,7 @@ def add_hamming(unary, gold):
 
 @kernel
 def keep_plane(planes, weights, losses, first, path, loss, share):
-    """Move ``share`` of the weight to the labelling ``path``, kept as a new plane unless it is one already."""
+    """Move ``share`` of the weight to the labeling ``path``, kept as a new plane unless it is one already."""
     n = path.shape[0]
     free, place = -1, -1
     for k in range(weights.shape[0]):

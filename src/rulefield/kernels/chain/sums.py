@@ -1,4 +1,4 @@
-"""Sums over all labellings of a chain: partition function, marginals, samples, entropy.
+"""Sums over all labelings of a chain: partition function, marginals, samples, entropy.
 
 The recursion keeps its messages as logarithms but sums in linear space: m exponentials and m
 logarithms a token around one matrix-vector product, instead of m^2 exponentials. A sum that comes out so small
@@ -101,7 +101,7 @@ def advance_sum(previous, steps, powers, top_step, row, work, current):
 
 @kernel
 def forward_sum(unary, pairwise, powers, tops, alpha):
-    """Fill alpha[t, y], the log of the sum over labellings of 0..t that end in y; return the log partition function.
+    """Fill alpha[t, y], the log of the sum over labelings of 0..t that end in y; return the log partition function.
 
     Every row is lowered to a maximum of 0, so that long chains and large scores lose no digits. Needs n > 0.
     """
@@ -120,7 +120,7 @@ def forward_sum(unary, pairwise, powers, tops, alpha):
 
 @kernel
 def backward_sum(unary, flipped, powers, tops, beta):
-    """Fill beta[t, y], the log of the sum over labellings of t + 1.. given y at t, rows lowered to 0. Needs n > 0.
+    """Fill beta[t, y], the log of the sum over labelings of t + 1.. given y at t, rows lowered to 0. Needs n > 0.
 
     ``flipped`` and ``powers`` are indexed [to, from]: walking back is walking forward along transposed steps.
     """
@@ -263,7 +263,7 @@ def mixture_entropy(weight, inner):
 
 @kernel
 def chain_entropy(pairwise, alpha):
-    """Return the entropy of the labelling from the forward messages (Hernando et al. 2005), O(n m^2).
+    """Return the entropy of the labeling from the forward messages (Hernando et al. 2005), O(n m^2).
 
     h[y] is the entropy of the labels before t given label y at t. All terms are >= 0: nothing cancels.
     """

@@ -1,4 +1,4 @@
-"""Likelihood of labelled chains and its gradient, for one shard of the data.
+"""Likelihood of labeled chains and its gradient, for one shard of the data.
 
 Each sequence is scored, summed forward and backward, and spread into the gradient while it is in the cache. Sums
 are in probability space, every step scaled to a total of 1. That is exact to rounding as long as no product
@@ -126,7 +126,7 @@ def score_sequence(first, n, m, packed, weights, nothing, ends, x):
 def sum_both_ways(n, m, width, e, forward, backward, steps, weight, alpha, d, inverse, beta):
     """Forward and backward sums of one sequence from its label factors ``e``.
 
-    Fills alpha (normalised), d = weight x marginals, and turns e into v_t = e_t beta_t / c_t, so that the
+    Fills alpha (normalized), d = weight x marginals, and turns e into v_t = e_t beta_t / c_t, so that the
     probability of a step is alpha_{t-1}(i) T(i, j) v_t(j). Returns sum of log c_t, or NaN where a bound of
     underflow is broken.
     """

@@ -1,4 +1,4 @@
-"""Feature/label pairs of a chain: which occur in data, what they score, how often a labelling uses them.
+"""Feature/label pairs of a chain: which occur in data, what they score, how often a labeling uses them.
 
 Matrices are CSR (``indptr`` uint64, ``indices`` uint32, ``values`` float64); ``indptr`` may be a slice, for some of
 the rows, and one value may stand for all entries. The labels of feature f that have a weight are

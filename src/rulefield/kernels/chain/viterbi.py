@@ -1,4 +1,4 @@
-"""Best labellings of chains: Viterbi and the k best.
+"""Best labelings of chains: Viterbi and the k best.
 
 Shapes shared by all chain kernels: ``unary`` (n, m) float64; ``pairwise`` (k, m, m) float64 indexed
 [from, to], where k is 1 (all steps share it) or at least n - 1 and entry t scores the step from t to
@@ -47,7 +47,7 @@ def forward_max(unary, pairwise, alpha):
 
 @piece
 def best_predecessor(previous, steps, to):
-    """Return the first label that maximises previous[label] + steps[label, to]."""
+    """Return the first label that maximizes previous[label] + steps[label, to]."""
     best, where = -np.inf, ZERO
     for label in range(np.uint64(previous.shape[0])):
         value = previous[label] + steps[label, to]
@@ -61,7 +61,7 @@ def trace_back(pairwise, alpha, last, labels):
     """Complete ``labels[: last]`` with the best way to reach ``labels[last]``.
 
     No back pointers are kept: the maximum is taken again along the one path that needs it, from the same
-    sums, so ties break the same way (towards the label with the lowest number).
+    sums, so ties break the same way (toward the label with the lowest number).
     """
     shared = pairwise.shape[0] == 1
     for t in range(last, ZERO, -1):
@@ -72,7 +72,7 @@ def trace_back(pairwise, alpha, last, labels):
 
 @kernel
 def viterbi(unary, pairwise, alpha, labels):
-    """Fill ``labels`` (n,) with a best labelling and return its score, ``-inf`` where all are forbidden.
+    """Fill ``labels`` (n,) with a best labeling and return its score, ``-inf`` where all are forbidden.
 
     ``alpha`` is work space of at least (n, m). O(n m^2) time.
     """
@@ -111,8 +111,8 @@ def viterbi_batch(unary, pairwise, offsets, labels, scores):
 
 
 @kernel
-def labelling_scores(unary, pairwise, offsets, labels, scores):
-    """Fill scores (n_chains,) with the score of the given labelling of every chain."""
+def labeling_scores(unary, pairwise, offsets, labels, scores):
+    """Fill scores (n_chains,) with the score of the given labeling of every chain."""
     shared = pairwise.shape[0] == 1
     for i in range(scores.shape[0]):
         total = 0.0

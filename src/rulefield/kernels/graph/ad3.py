@@ -1,6 +1,6 @@
 """AD3: alternating directions dual decomposition ([Martins15]), with closed-form projections of rules.
 
-Each factor has its own copy q of the indicators it reads; a step maximises its scores plus multipliers minus
+Each factor has its own copy q of the indicators it reads; a step maximizes its scores plus multipliers minus
 eta / 2 times the squared distance from the consensus z, then z is the mean of the copies and the multipliers move by
 eta x (z - q). Nodes are simplices; edges are solved by pairwise Frank-Wolfe steps from their last solution; rules are
 projections after a sort.
@@ -128,7 +128,7 @@ def fit_hinge(point, value, bound, price):
 
 @kernel
 def fit_edge(point, wide, scores, mass):
-    """Minimise |q - point|^2 / 2 - scores . mass over joint distributions ``mass`` with margins q, in place."""
+    """Minimize |q - point|^2 / 2 - scores . mass over joint distributions ``mass`` with margins q, in place."""
     tall = len(point) - wide
     q = np.zeros(len(point))
     for y in range(tall):

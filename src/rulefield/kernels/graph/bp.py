@@ -44,7 +44,7 @@ def bp_sweep(net, unary, pairwise, weight, message, ahead, damping, theta):
 
 @kernel
 def send_sum(theta, size, message, recv, pairwise, pair, row_step, column_step, weight, to, out_size, damping):
-    """One message, normalised to maximum 0; returns how much it changed."""
+    """One message, normalized to maximum 0; returns how much it changed."""
     fresh = np.empty(out_size)
     top = -np.inf
     for z in range(out_size):
@@ -96,7 +96,7 @@ def bp_beliefs(net, unary, pairwise, weight, message, node, edge):
     """Fill node and edge marginals; returns sum of E[score] + entropies - weight x mutual informations.
 
     That is log Z on forests with weight 1, an upper bound with tree-reweighted messages at their fixed point, and the
-    Bethe estimate with weight 1 on other graphs. -inf where no labelling is allowed.
+    Bethe estimate with weight 1 on other graphs. -inf where no labeling is allowed.
     """
     n = len(net.node_at) - 1
     total = 0.0
@@ -108,7 +108,7 @@ def bp_beliefs(net, unary, pairwise, weight, message, node, edge):
             for k in range(net.inc_ptr[v], net.inc_ptr[v + 1]):
                 value += weight[k] * message[np.int64(net.inc_recv[k]) + y]
             log_belief[begin + y] = value
-        if not normalise(log_belief, begin, end):
+        if not normalize(log_belief, begin, end):
             return -np.inf
         for i in range(begin, end):
             node[i] = np.exp(log_belief[i])
@@ -129,7 +129,7 @@ def bp_beliefs(net, unary, pairwise, weight, message, node, edge):
                     else:
                         edge[i] = pairwise[i] / weight[k] + log_belief[begin + y] - message[recv + y]
                         edge[i] += log_belief[there + z] - message[sent + z]
-            if not normalise(edge, pair, pair + size * wide):
+            if not normalize(edge, pair, pair + size * wide):
                 return -np.inf
             for y in range(size):
                 for z in range(wide):
@@ -143,7 +143,7 @@ def bp_beliefs(net, unary, pairwise, weight, message, node, edge):
 
 
 @kernel
-def normalise(values, begin, end):
+def normalize(values, begin, end):
     """Subtract log sum exp in place; False where all are -inf."""
     top = -np.inf
     for i in range(begin, end):

@@ -1,4 +1,4 @@
-"""What a labelling of a graph is worth, from the definitions alone: the checker that no engine shares.
+"""What a labeling of a graph is worth, from the definitions alone: the checker that no engine shares.
 
 Sums are compensated (Neumaier 1974), so that their error is that of one addition and not of all of them.
 """
@@ -14,7 +14,7 @@ MOST_FREE = 16  # auxiliary variables that are tried in all combinations
 
 @kernel
 def score_of(n_labels, unary, edges, pairwise, labels):
-    """Score of one labelling."""
+    """Score of one labeling."""
     total, lost = 0.0, 0.0
     at = 0
     for v in range(len(n_labels)):
@@ -47,7 +47,7 @@ def add(total, lost, term):
 
 @kernel
 def costs_of_factors(kind, pointer, node, label, negated, limit, weight, rule, labels, amount, cost):
-    """Add to each rule how many of its factors the labelling breaks, and what they cost."""
+    """Add to each rule how many of its factors the labeling breaks, and what they cost."""
     for f in range(len(kind)):
         begin, end = pointer[f], pointer[f + 1]
         count, last = 0, False
@@ -93,7 +93,7 @@ def excess_of(pointer, node, label, value, bound, r, labels):
 
 @kernel
 def costs_of_rows(pointer, node, label, value, bound, weight, rule, labels, amount, cost):
-    """Add to each rule by how much the labelling exceeds its rows, and what that costs."""
+    """Add to each rule by how much the labeling exceeds its rows, and what that costs."""
     for r in range(len(bound)):
         over = excess_of(pointer, node, label, value, bound, r, labels)
         if over > 0.0:

@@ -1,4 +1,4 @@
-"""Local search on a labelling: one node at a time, rules included."""
+"""Local search on a labeling: one node at a time, rules included."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ def improve(net, scores, labels, sweeps, price):
     """Give each node in turn its best label while the others keep theirs, until nothing changes; returns the value.
 
     ``labels`` (uint64) is changed in place. On the way a broken hard rule or a forbidden pair costs ``price``, so
-    that a labelling that breaks some is mended; the value is ``-inf`` where it is not.
+    that a labeling that breaks some is mended; the value is ``-inf`` where it is not.
     """
     n = len(net.node_at) - 1
     for _ in range(sweeps):
@@ -34,7 +34,7 @@ def improve(net, scores, labels, sweeps, price):
 
 @kernel
 def run(net, f, labels, v, y):
-    """Return the final state of automaton f under ``labels``, with node v (if >= 0) labelled y."""
+    """Return the final state of automaton f under ``labels``, with node v (if >= 0) labeled y."""
     state = np.int64(0)
     row = np.int64(net.delta_at[f])
     size = np.int64(net.n_states[f])
@@ -68,7 +68,7 @@ def value_at(net, scores, labels, v, y, price):
 
 @kernel
 def total_value(net, scores, labels):
-    """Score of a labelling with the final scores of all automata."""
+    """Score of a labeling with the final scores of all automata."""
     value = 0.0
     for v in range(len(net.node_at) - 1):
         begin = np.int64(net.node_at[v])

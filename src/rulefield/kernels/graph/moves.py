@@ -1,6 +1,6 @@
 """Large moves: the best labels of a forest of nodes at once, while all other nodes keep theirs.
 
-A set of nodes that induces a forest is labelled exactly by dynamic programming, so a move never makes a labelling worse
+A set of nodes that induces a forest is labeled exactly by dynamic programming, so a move never makes a labeling worse
 and changes many nodes together, where moves of one node are stuck (tree moves, as [Hamze04] use them to sample).
 A rule is read at one node of the forest at most.
 """

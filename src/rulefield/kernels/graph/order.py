@@ -6,7 +6,7 @@ from rulefield.kernels.jit import kernel
 
 
 @kernel
-def breadth_first(pointer, neighbour):
+def breadth_first(pointer, neighbor):
     """Nodes in breadth-first order from the first unvisited node of each component; returns order, components."""
     n = len(pointer) - 1
     order = np.empty(n, np.int64)
@@ -24,7 +24,7 @@ def breadth_first(pointer, neighbour):
             v = order[head]
             head += 1
             for k in range(pointer[v], pointer[v + 1]):
-                w = neighbour[k]
+                w = neighbor[k]
                 if not seen[w]:
                     seen[w] = True
                     order[filled] = w

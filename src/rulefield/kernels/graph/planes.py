@@ -1,4 +1,4 @@
-"""Dual ascent of the structured SVM over labellings already found: no inference, only sparse vectors."""
+"""Dual ascent of the structured SVM over labelings already found: no inference, only sparse vectors."""
 
 import numpy as np
 
@@ -50,7 +50,7 @@ def ascend(w, order, example, begin, end, index, value, loss, alpha, C, scratch,
 
 @kernel
 def _move(w, index, value, begin, end, alpha, best, worst, gap, C, scratch):
-    """Move mass from plane ``worst`` to plane ``best`` by the step that maximises the dual."""
+    """Move mass from plane ``worst`` to plane ``best`` by the step that maximizes the dual."""
     for q in range(begin[best], end[best]):
         scratch[index[q]] += value[q]
     for q in range(begin[worst], end[worst]):

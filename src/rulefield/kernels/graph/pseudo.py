@@ -1,4 +1,4 @@
-"""Pseudo-likelihood of a graph: every node's label given its neighbours' labels."""
+"""Pseudo-likelihood of a graph: every node's label given its neighbors' labels."""
 
 import numpy as np
 
@@ -8,7 +8,7 @@ from rulefield.kernels.jit import kernel
 
 @kernel
 def pseudo_likelihood(offset, unary, edges, pairwise, pairwise_offset, labels, weight, d_unary, d_pairwise):
-    """Fill the gradient of sum_v weight_v log p(y_v | y_neighbours) with respect to the potentials; return the sum.
+    """Fill the gradient of sum_v weight_v log p(y_v | y_neighbors) with respect to the potentials; return the sum.
 
     offset (n_nodes + 1,) and pairwise_offset (n_edges + 1,) uint64; edges (n_edges, 2) uint64; labels (n_nodes,)
     uint64;

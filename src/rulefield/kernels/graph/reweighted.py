@@ -49,8 +49,8 @@ def sweeps(
 ):
     """Pass messages in each graph until they move less than ``tolerance``; return the sweeps of the slowest.
 
-    ``forward`` lists the edges of each graph in the order in which they carry messages towards their higher node, those
-    of one source together, ``backward`` towards their lower node. Message 2e goes to edges[e, 1], message 2e + 1 to
+    ``forward`` lists the edges of each graph in the order in which they carry messages toward their higher node, those
+    of one source together, ``backward`` toward their lower node. Message 2e goes to edges[e, 1], message 2e + 1 to
     edges[e, 0]; ``linear`` sums to 1 over a message's labels and ``messages`` is its logarithm. ``belief`` (like unary)
     is kept equal to unary + sum of rho x messages. A node sends again only when what it received since has moved by more
     than ``tolerance`` in all: where most of a graph has settled, a sweep costs what is left. Messages that go in circles
@@ -115,10 +115,10 @@ def _one_way(
     tolerance,
     share_of_way,
 ):
-    """Send the messages of one graph towards higher (or lower) nodes; return the largest change of one.
+    """Send the messages of one graph toward higher (or lower) nodes; return the largest change of one.
 
     ``moved`` (2, n_nodes): how far the messages to each node have moved since it last sent upward, and downward.
-    Messages go ``share_of_way`` towards what they should be. Exponentials are taken once for each source, not for each
+    Messages go ``share_of_way`` toward what they should be. Exponentials are taken once for each source, not for each
     message.
     """
     one, two, zero = np.uint64(1), np.uint64(2), np.uint64(0)

@@ -1,4 +1,4 @@
-"""Exact sums over all labellings of small graphs of binary nodes."""
+"""Exact sums over all labelings of small graphs of binary nodes."""
 
 import numpy as np
 
@@ -7,9 +7,9 @@ from rulefield.kernels.jit import kernel
 
 @kernel
 def binary_sums(node_pointer, edge_pointer, edges, unary, pairwise, node, edge, values):
-    """Fill node and edge marginals and each graph's log-partition value, by summing over all its labellings.
+    """Fill node and edge marginals and each graph's log-partition value, by summing over all its labelings.
 
-    Labelling s gives node k the value of bit k. O(2^n), whatever the number of edges: scores grow, and sums shrink, by
+    Labeling s gives node k the value of bit k. O(2^n), whatever the number of edges: scores grow, and sums shrink, by
     halves.
 
     Parameters
@@ -54,7 +54,7 @@ def binary_sums(node_pointer, edge_pointer, edges, unary, pairwise, node, edge, 
 
 @kernel
 def _all_scores(first, n, edges, unary, pairwise, score, given, table):
-    """Fill score[s] for all 2^n labellings: node k adds what its two values score, given the values of nodes before it."""
+    """Fill score[s] for all 2^n labelings: node k adds what its two values score, given the values of nodes before it."""
     score[0] = 0.0
     for k in range(n):
         table[:k] = 0.0

@@ -1,7 +1,7 @@
 """Sequential tree-reweighted message passing (TRW-S) over edges and over rules read by small automata.
 
 The dual bound is that of [Kolmogorov06]: the graph is covered
-by chains that are monotone in the order of the nodes; a node shares its reparametrised scores equally among its
+by chains that are monotone in the order of the nodes; a node shares its reparametrized scores equally among its
 chains; each message keeps the best completion of a chain constant. A rule is one more chain, whose
 message is indexed by the state of its automaton, so that the bound knows the whole convex hull of each rule.
 
@@ -24,7 +24,7 @@ ZERO = np.uint64(0)
 class Net(NamedTuple):
     """Index arrays of one network, all uint32.
 
-    Labels of node v are ``node_at[v] : node_at[v + 1]``. Its neighbours are entries ``inc_ptr[v] : inc_ptr[v + 1]``,
+    Labels of node v are ``node_at[v] : node_at[v + 1]``. Its neighbors are entries ``inc_ptr[v] : inc_ptr[v + 1]``,
     those before ``inc_mid[v]`` come earlier in the order. Entry k: message to v at ``inc_recv[k]``, from v at
     ``inc_send[k]``, score matrix at ``inc_pair[k]`` (rows: the earlier node).
 
@@ -161,7 +161,7 @@ def spell(theta, size, share, read, read_at, letter, letter_at, gain, letters):
 
 @kernel
 def prune(unary, begin, size, theta, bound, goal):
-    """Forbid the labels whose bound is below ``goal``, and centre ``theta`` at 0; returns its maximum."""
+    """Forbid the labels whose bound is below ``goal``, and center ``theta`` at 0; returns its maximum."""
     top = -np.inf
     for y in range(size):
         top = max(top, theta[y])
@@ -354,9 +354,9 @@ def trws(net, scores, messages, rounds, patience, progress, bound, value, best_l
 
 @kernel
 def slack(net, value):
-    """Return what a better labelling must gain to be looked for: far less than the tolerance, and rounding.
+    """Return what a better labeling must gain to be looked for: far less than the tolerance, and rounding.
 
-    Scores have their constants taken out, so that ``value`` is the sum of what the labelling gives up.
+    Scores have their constants taken out, so that ``value`` is the sum of what the labeling gives up.
     """
     if value == -np.inf:
         return 0.0

@@ -1,4 +1,4 @@
-"""By how much the labellings of many chains break one rule."""
+"""By how much the labelings of many chains break one rule."""
 
 import numpy as np
 

@@ -1,7 +1,7 @@
 """Best paths over the product of several label sets without the product's transition matrix.
 
 The maximum factors as the sum does (:mod:`rulefield.kernels.joint.sums`): where a step scores one transition per task,
-maximise along one task's axis after the other, O(S * sum of m_k) instead of O(S^2) per token. Nothing but the forward
+maximize along one task's axis after the other, O(S * sum of m_k) instead of O(S^2) per token. Nothing but the forward
 messages is kept; on the way back the best predecessor of one state is looked up among all S.
 """
 
@@ -16,7 +16,7 @@ ZERO, ONE = np.uint64(0), np.uint64(1)
 def best_along(a, T, T_at, m, post, out):
     """out[p, j', q] = max over j of a[p, j, q] + T[j, j']; T flat (m * m) from T_at on, out as long as a (p m q).
 
-    Both loops run over neighbours in memory, so that they become vector code.
+    Both loops run over neighbors in memory, so that they become vector code.
     """
     size = np.uint64(len(a))
     for s in range(size):
@@ -61,7 +61,7 @@ def advance(a, T, sizes, spare, out):
 
 @piece
 def best_before(a, T, sizes, state, steps):
-    """Return the first s that maximises a[s] + the scores of the step s -> ``state``; ``steps`` (S,) is overwritten."""
+    """Return the first s that maximizes a[s] + the scores of the step s -> ``state``; ``steps`` (S,) is overwritten."""
     K, S = np.uint64(len(sizes)), np.uint64(len(a))
     rest, at, block = state, np.uint64(len(T)), ONE
     steps[ZERO] = 0.0

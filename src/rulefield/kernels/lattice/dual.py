@@ -13,7 +13,7 @@ def completions(unary, arriving, ahead):
     """Fill ``ahead[t, l]``: the best score of tokens t + 1, ..., n - 1 after label l at t (backward Viterbi).
 
     ``arriving`` (k, m, m) is the transposed pairwise table, indexed [to, from], so that the inner loop runs over
-    neighbouring cells and the compiler can use vector instructions. O(n m^2).
+    neighboring cells and the compiler can use vector instructions. O(n m^2).
     """
     n, m = unary.shape
     last = len(arriving) - 1
@@ -64,7 +64,7 @@ def best_path(unary, arriving, ahead, labels):
 
 @kernel
 def path_score(unary, arriving, labels):
-    """Score of a labelling under transposed pairwise tables."""
+    """Score of a labeling under transposed pairwise tables."""
     last = len(arriving) - 1
     total = unary[0, labels[0]]
     for t in range(1, len(labels)):
@@ -170,10 +170,10 @@ def soft_dd(
     duals,
     best_labels,
 ):
-    """Minimise D(lambda) = max_y <w - A'lambda, y> + lambda'b over 0 <= lambda <= caps; keep the best labelling met.
+    """Minimize D(lambda) = max_y <w - A'lambda, y> + lambda'b over 0 <= lambda <= caps; keep the best labeling met.
 
-    Steps are Polyak's, aimed at the best value known (or, while no feasible labelling is known, at a level below
-    the bound) and shortened whenever the bound stands still. Only rows that a labelling has broken ever get a dual.
+    Steps are Polyak's, aimed at the best value known (or, while no feasible labeling is known, at a level below
+    the bound) and shortened whenever the bound stands still. Only rows that a labeling has broken ever get a dual.
 
     ``lowered`` (n, m) is ``unary`` minus what is known of rules that have no counters; ``constant`` belongs to it.
     The duals start from ``duals``.
@@ -182,7 +182,7 @@ def soft_dd(
     -------
     (upper bound, best objective, iterations, converged)
         The bound has its rounding error added.
-        ``duals`` (counters,) holds the duals of the best bound, ``best_labels`` (n,) the best labelling;
+        ``duals`` (counters,) holds the duals of the best bound, ``best_labels`` (n,) the best labeling;
         ``converged`` says that the stopping test held (the certificate or, if asked for and after the first dual
         step, the paper's test: while all duals are 0 that would accept anything).
     """

@@ -1,6 +1,6 @@
 """Which labels occur at all: the dual bound of a chain under rules that say how many of some facts hold.
 
-A fact f has a set of cells, (token, label); its switch z_f is 1 where the labelling has one of them. Two kinds of multiplier
+A fact f has a set of cells, (token, label); its switch z_f is 1 where the labeling has one of them. Two kinds of multiplier
 tie switches to labels: ``at[f, t] >= 0`` for "token t has a cell of f, so z_f = 1", and ``some[f] >= 0`` for "z_f = 1, so
 some token has one". Given both, labels are a Viterbi pass, and switches are chosen rule by rule, the most profitable first.
 """
@@ -121,7 +121,7 @@ def facts_dual(
     unary, arriving, cell_ptr, cell_fact, wanted, rule_ptr, low, high, weight, fixed,
     at, some, iterations, goal, stop, labels, switch,
 ):  # fmt: skip
-    """Lower the bound by Polyak's steps towards ``goal``, and end where it is reached.
+    """Lower the bound by Polyak's steps toward ``goal``, and end where it is reached.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def facts_dual(
     stop : (1,) bool
         A flag that is raised when the time is over.
     labels, switch
-        The labelling and the switches of the best bound.
+        The labeling and the switches of the best bound.
 
     Returns
     -------

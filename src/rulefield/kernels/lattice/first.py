@@ -90,7 +90,7 @@ def first_bounds(unary, arriving, tables, classes, caps, iterations, duals, labe
 
 @piece
 def is_settled(bound, best, n, rules):
-    """Whether a bound proves a value best, or that there is no labelling."""
+    """Whether a bound proves a value best, or that there is no labeling."""
     if best == -np.inf:
         return bound == -np.inf
     return proves_kernel(bound, best, rounding_error_kernel(2 * n + rules, best))

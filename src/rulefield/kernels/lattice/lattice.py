@@ -1,7 +1,7 @@
-"""Layered graphs of partial labellings: what is left of a chain when bounds have removed the rest.
+"""Layered graphs of partial labelings: what is left of a chain when bounds have removed the rest.
 
 A node of layer t stands for a label at token t together with the state of the rules that have been
-refined so far; a path from the first layer to the last is a labelling (with one run of those rules).
+refined so far; a path from the first layer to the last is a labeling (with one run of those rules).
 """
 
 from typing import NamedTuple

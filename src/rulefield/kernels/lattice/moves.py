@@ -1,4 +1,4 @@
-"""Local search over labellings under rules: relabel a few neighbouring tokens, or exchange the labels of two.
+"""Local search over labelings under rules: relabel a few neighboring tokens, or exchange the labels of two.
 
 What a move changes is computed from what it touches: the score of its steps, the counters that count a label at a touched
 token, the automata that read another letter there.
@@ -11,12 +11,14 @@ import numpy as np
 from rulefield.kernels.arrays import overwrite
 from rulefield.kernels.jit import kernel, piece
 from rulefield.kernels.lattice.dual import path_score
-from rulefield.kernels.lattice.rule_tables import least_run, rule_amounts
+from rulefield.kernels.lattice.rule_tables import least_run, only_run, rule_amounts
 
 LONGEST = 3  # tokens that one move gives the same label
 KICK = 3  # moves that leave a local optimum
 LEAST_GAIN = 1e-9
-LOOKS_PER_MOVE = 8
+STEPS_PER_LOOK, STEPS_PER_MOVE, STEPS_PER_COUNT, STEPS_PER_READ = 4, 40, 4, 2
+"""Work of looking at a move, of trying it, of counting a token for a counter, of a token that an automaton reads: in steps of
+about 4 nanoseconds."""
 
 
 @kernel
@@ -164,19 +166,19 @@ class Climber(NamedTuple):
     trial: np.ndarray  # (n,): the same but for a move that is tried
     price: np.ndarray  # float64 (rules,): what a unit of each rule costs, or the rule once
     once: np.ndarray  # bool (rules,)
-    amounts: np.ndarray  # int64 (rules,): of the labelling
+    amounts: np.ndarray  # int64 (rules,): of the labeling
     excesses: np.ndarray  # int64 (counters,)
     change: np.ndarray  # int64 (counters,): by how much the move changes them
     new_amounts: np.ndarray  # int64 (rules,): after the move
     is_touched: np.ndarray  # bool (rules,)
     touched: np.ndarray  # int64 (rules,): the rules whose amount the move may change
-    tally: np.ndarray  # int64 (4,): moves tried, moves looked at, the next move, kicks to come
+    tally: np.ndarray  # int64 (3,): work in steps, the next move, kicks to come
     random: np.ndarray  # uint64 (1,)
 
 
 @kernel
 def new_climber(tables, start, penalty, seed):
-    """Return a local search that stands at a labelling; hard rules cost ``penalty`` per unit."""
+    """Return a local search that stands at a labeling; hard rules cost ``penalty`` per unit."""
     rules, counters = len(tables.weight), len(tables.counter_bound)
     price, once = tables.weight.copy(), tables.once.copy()
     for r in range(rules):
@@ -186,12 +188,12 @@ def new_climber(tables, start, penalty, seed):
     return Climber(
         start.copy(), start.copy(), price, once, np.zeros(rules, np.int64), np.zeros(counters, np.int64),
         np.zeros(counters, np.int64), np.zeros(rules, np.int64), np.zeros(rules, np.bool_), np.empty(rules, np.int64),
-        np.zeros(4, np.int64), np.full(1, seed * 2 + 1, np.uint64),
+        np.zeros(3, np.int64), np.full(1, seed * 2 + 1, np.uint64),
     )  # fmt: skip
 
 
 @kernel
-def climb(climber, unary, arriving, tables, classes, pointer, numbers, by_automaton, most_moves, stop):
+def climb(climber, unary, arriving, tables, classes, pointer, numbers, by_automaton, most_work, stop):
     """Make moves that help, after those of a kick, until none does (True) or a limit is met (False)."""
     labels, trial, price, once, amounts, excesses, change, new_amounts, is_touched, touched, tally, random = climber
     # each look at a field of ``tables`` counts its references: take them out of the loop
@@ -200,14 +202,15 @@ def climb(climber, unary, arriving, tables, classes, pointer, numbers, by_automa
     letter_at, states, letters, letter = tables.letter_at, tables.states, tables.letters, tables.letter
     state_at, arc_at, initial, final, sure = tables.state_at, tables.arc_at, tables.initial, tables.final, tables.sure
     arc_ptr, arc_to, arc_amount = tables.arc_ptr, tables.arc_to, tables.arc_amount
+    deterministic = tables.deterministic
     n, m = unary.shape
     changed, around = np.empty(2 * LONGEST + 2, np.int64), np.empty(4 * LONGEST + 4, np.int64)
     kinds = n * LONGEST * m + n * n
-    tried, looked, cursor, kicks = tally
+    work, cursor, kicks = tally
     state = random[0]
     quiet = 0  # moves since the last one that helped
-    while quiet < kinds and tried < most_moves and looked < LOOKS_PER_MOVE * most_moves and not stop[0]:
-        looked += 1
+    while quiet < kinds and work < most_work and not stop[0]:
+        work += STEPS_PER_LOOK
         kicking = kicks > 0
         if kicking:
             state = state * np.uint64(6364136223846793005) + np.uint64(1442695040888963407)
@@ -219,7 +222,7 @@ def climb(climber, unary, arriving, tables, classes, pointer, numbers, by_automa
         if count == 0:
             quiet += 1
             continue
-        tried += 1
+        work += STEPS_PER_MOVE
         near = steps_around(changed, count, n, around)
         gain = score_gain(unary, arriving, labels, trial, around, near)
         found = 0
@@ -228,6 +231,7 @@ def climb(climber, unary, arriving, tables, classes, pointer, numbers, by_automa
                 t = around[a]
                 for side in range(2):
                     now = labels if side == 0 else trial
+                    work += STEPS_PER_COUNT * (pointer[now[t] + 1] - pointer[now[t]])
                     for p in range(pointer[now[t]], pointer[now[t] + 1]):
                         c = numbers[p]
                         r = counter_rule[c]
@@ -256,7 +260,14 @@ def climb(climber, unary, arriving, tables, classes, pointer, numbers, by_automa
                 is_touched[r] = False
                 amount = np.int64(0)
                 i = rule_automaton[r]
-                if i >= 0:
+                if i >= 0 and deterministic[i]:
+                    work += STEPS_PER_READ * n
+                    amount = only_run(
+                        letter_at[i], states[i], letters[i], state_at[i], arc_at[i],
+                        letter, initial, final, arc_ptr, arc_to, arc_amount, classes[r], trial, m,
+                    ) - sure[r]  # fmt: skip
+                elif i >= 0:
+                    work += STEPS_PER_READ * n * states[i]
                     amount = least_run(
                         letter_at[i], states[i], letters[i], state_at[i], arc_at[i],
                         letter, initial, final, arc_ptr, arc_to, arc_amount, classes[r], trial, m,
@@ -271,18 +282,18 @@ def climb(climber, unary, arriving, tables, classes, pointer, numbers, by_automa
         )
         kicks -= keep and kicking
         quiet = 0 if keep else quiet + (not kicking)
-    tally[0], tally[1], tally[2], tally[3] = tried, looked, cursor, kicks
+    tally[0], tally[1], tally[2] = work, cursor, kicks
     random[0] = state
     return 0 < kinds <= quiet
 
 
 @kernel
-def local_search(unary, arriving, tables, classes, penalty, most_moves, seed, stop, start, best_labels):
-    """Climb from a labelling by relabelling runs of tokens and exchanging two, kick, climb again: (best value, moves tried).
+def local_search(unary, arriving, tables, classes, penalty, most_work, seed, stop, start, best_labels):
+    """Climb from a labeling by relabeling runs of tokens and exchanging two, kick, climb again: (best value, work in steps).
 
-    Hard rules cost ``penalty`` per unit, and as much more each time the climb ends at a labelling that breaks them
-    (breakout). ``best_labels`` takes the best labelling that breaks none (value ``-inf``: none was met). Deterministic for a
-    ``seed``. A move costs about as many operations as counters count the labels that it touches.
+    Hard rules cost ``penalty`` per unit, and as much more each time the climb ends at a labeling that breaks them
+    (breakout). ``best_labels`` takes the best labeling that breaks none (value ``-inf``: none was met). Deterministic for a
+    ``seed``.
     """
     m = unary.shape[1]
     pointer, numbers = counters_at(tables, m)
@@ -294,7 +305,7 @@ def local_search(unary, arriving, tables, classes, penalty, most_moves, seed, st
     if best > -np.inf:
         overwrite(best_labels, labels)
     home = -np.inf  # value of the local optimum that kicks leave from
-    while climb(climber, unary, arriving, tables, classes, pointer, numbers, by_automaton, most_moves, stop):
+    while climb(climber, unary, arriving, tables, classes, pointer, numbers, by_automaton, most_work, stop):
         value = -np.inf
         cost = rule_amounts(tables, classes, labels, m, amounts, excesses)
         if cost == np.inf:
@@ -315,5 +326,5 @@ def local_search(unary, arriving, tables, classes, penalty, most_moves, seed, st
             overwrite(labels, kept)
             overwrite(climber.trial, kept)
             rule_amounts(tables, classes, labels, m, amounts, excesses)
-        climber.tally[3] = KICK
+        climber.tally[2] = KICK
     return best, climber.tally[0]

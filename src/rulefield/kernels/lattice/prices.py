@@ -8,7 +8,7 @@ from rulefield.kernels.lattice.rule_tables import NEVER
 
 @kernel
 def automaton_prices(tables, automaton, row, unary, hard, prices, to_come):
-    """Find integers with amount(y) >= base + sum_t prices[t, y_t] for all labellings; return base (NEVER: none runs).
+    """Find integers with amount(y) >= base + sum_t prices[t, y_t] for all labelings; return base (NEVER: none runs).
 
     With a(t, q) the least amount still to come from state q after token t, a run pays amount + a(t, q') - a(t - 1, q)
     at token t: never negative, and its total is the amount less the least one. ``prices`` (n, m) takes, for each
@@ -88,7 +88,7 @@ def price_automaton(tables, row, rule, lowered, charged, to_come):
 
     Returns
     -------
-    (whether anything is sure, the amount that every labelling pays besides)
+    (whether anything is sure, the amount that every labeling pays besides)
     """
     n, m = lowered.shape
     weight = tables.weight[rule]

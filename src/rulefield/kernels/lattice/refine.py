@@ -19,6 +19,7 @@ from rulefield.kernels.lattice.terms import automaton_term, counter_term
 
 SETTLED = np.int64(-1)  # the state of a rule that has nothing more to say
 
+STEPS_PER_ARC = 8  # steps of an automaton between two nodes, looked at before refining, cost as much as one arc
 MOST_BUCKETS, MOST_IN_LAYER = 64, 1 << 18  # per coarse node, and for all of a layer: they should stay in the cache
 
 
@@ -245,7 +246,7 @@ def automaton_step(
 
     ``source`` is -1 at the first token; the amount ``sure``, which every run pays, is left out there. A run
     that has paid a rule that is paid once, or whose amount to come is
-    certain, is settled; not so where ``keep_runs`` asks for one path per labelling and the automaton guesses (then
+    certain, is settled; not so where ``keep_runs`` asks for one path per labeling and the automaton guesses (then
     a paid run goes on, shifted by the number of states).
     """
     found = 0
@@ -428,17 +429,19 @@ def refine_by_automaton(
         What the scores of ``lattice`` charge for the automaton (see ``automaton_prices``; prices times weight); empty
         where they charge nothing.
     keep_runs : bool
-        Keep exactly one path per labelling (for sums), not only the best one.
+        Keep exactly one path per labeling (for sums), not only the best one.
     """
     lattice = compacted(lattice, threshold - constant)
-    term = automaton_term(lattice, tables, row, m, rule, prices, to_come, keep_runs)
+    most_steps = STEPS_PER_ARC * most_work
+    term, steps = automaton_term(lattice, tables, row, m, rule, prices, to_come, keep_runs, most_steps, stop)
     fine = empty_fine(lattice, 2 * len(term.initial))
+    fine.used[2] += steps // STEPS_PER_ARC
     branches = np.int64(1)
     for cell in range(len(term.step_ptr) - 1):
         branches = max(branches, term.step_ptr[cell + 1] - term.step_ptr[cell])
     constant += base_price
-    done = True
-    for t in range(len(lattice.layer) - 1):
+    done = steps <= most_steps and not stop[0]
+    for t in range(len(lattice.layer) - 1 if done else 0):
         most = branches * len(term.initial) if t == 0 else branches
         fine = begin_layer(fine, lattice, t, most, limit)
         done = automaton_layer(t, lattice, term, fine, constant, threshold, limit, most_work, stop)

@@ -1,4 +1,4 @@
-"""Compiled rules as flat arrays, and the amounts that a labelling breaks them by."""
+"""Compiled rules as flat arrays, and the amounts that a labeling breaks them by."""
 
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ class RuleTables(NamedTuple):
     weight: np.ndarray  # float64 (rules,), inf where hard
     once: np.ndarray  # bool (rules,)
     local: np.ndarray  # bool (rules,): already folded into the potentials
-    sure: np.ndarray  # int64 (rules,): amount of a rule read by an automaton that no labelling avoids; taken out
+    sure: np.ndarray  # int64 (rules,): amount of a rule read by an automaton that no labeling avoids; taken out
     rule_counter: np.ndarray  # int64 (rules + 1,)
     rule_automaton: np.ndarray  # int64 (rules,), -1: read by counters
     counter_rule: np.ndarray  # int64 (counters,)
@@ -35,7 +35,7 @@ class RuleTables(NamedTuple):
     edge: np.ndarray  # int32, all edge tables, (classes, labels, labels) each
     states: np.ndarray  # int64 (automata,)
     letters: np.ndarray  # int64 (automata,)
-    deterministic: np.ndarray  # bool (automata,): one run for every labelling, never dying
+    deterministic: np.ndarray  # bool (automata,): one run for every labeling, never dying
     letter_at: np.ndarray  # int64 (automata,)
     state_at: np.ndarray  # int64 (automata,)
     arc_at: np.ndarray  # int64 (automata,)
@@ -49,7 +49,7 @@ class RuleTables(NamedTuple):
 
 @kernel
 def tally_value(node, edge, first_at, node_at, edge_at, classes, labels, m):
-    """Sum of one tally over a labelling; its tables begin at ``*_at`` (``edge_at`` -1: none)."""
+    """Sum of one tally over a labeling; its tables begin at ``*_at`` (``edge_at`` -1: none)."""
     before = np.int64(labels[0])
     total = np.int64(node[first_at + np.int64(classes[0]) * m + before])
     for t in range(1, len(labels)):
@@ -66,7 +66,7 @@ def tally_value(node, edge, first_at, node_at, edge_at, classes, labels, m):
 def only_run(
     at, states, letters, first, arcs, letter, initial, final, arc_ptr, arc_to, arc_amount, classes, labels, m
 ):
-    """Amount of the only run of an automaton that has one for every labelling."""
+    """Amount of the only run of an automaton that has one for every labeling."""
     here = np.int64(0)
     while initial[first + here] < 0:
         here += 1
@@ -112,7 +112,7 @@ def least_run(
 
 @kernel
 def rule_amounts(tables, classes, labels, m, amounts, excesses):
-    """Fill ``amounts`` (rules,) and ``excesses`` (counters,) of a labelling; return what non-local rules cost.
+    """Fill ``amounts`` (rules,) and ``excesses`` (counters,) of a labeling; return what non-local rules cost.
 
     The cost is ``inf`` where a hard rule is broken. O(n x rules).
     """
@@ -185,7 +185,7 @@ def fold_local(tables, classes, unary, pairwise, m, take_out):
     """Subtract what local rules cost from ``unary`` (n, m) and ``pairwise`` (k, m, m), in place; return the rest.
 
     With ``take_out``, what all labels of a token (all pairs of a step) would pay alike is not subtracted but returned, so
-    that large costs that no labelling avoids do not drown the scores.
+    that large costs that no labeling avoids do not drown the scores.
     ``pairwise`` must be one matrix per step (k = n - 1) where a local rule has an edge table of several classes.
     """
     n = len(unary)

@@ -32,7 +32,7 @@ class AutomatonTerm(NamedTuple):
     weight: float
     once: bool
     sure: int
-    certain: bool  # one run per labelling
+    certain: bool  # one run per labeling
     keep_runs: bool
     letters: int
     letter: np.ndarray  # int64 (nodes,)
@@ -105,9 +105,15 @@ def entered_states(states, letters, step_ptr, step_to):
 
 
 @kernel
-def automaton_to_come(lattice, letter, letters, slot, final, step_ptr, step_to, step_amount, least, most):
-    """Fill the least and largest amounts (nodes, slots) still to come; ``NEVER`` where no run goes on to the end."""
+def automaton_to_come(
+    lattice, letter, letters, slot, final, step_ptr, step_to, step_amount, least, most, most_steps, stop
+):
+    """Fill the least and largest amounts (nodes, slots) still to come; ``NEVER`` if no run goes on to the end.
+
+    Returns the number of steps looked at; it ends early if that exceeds ``most_steps`` or ``stop`` is set.
+    """
     layer, arc_ptr, arc_to = lattice.layer, lattice.arc_ptr, lattice.arc_to
+    work = np.int64(0)
     n = len(layer) - 1
     states, width = len(final), least.shape[1]
     states_of = np.full((letters, width), -1, np.int64)
@@ -117,6 +123,8 @@ def automaton_to_come(lattice, letter, letters, slot, final, step_ptr, step_to, 
                 states_of[a, slot[a, q]] = q
     for back in range(len(letter)):
         i = len(letter) - 1 - back
+        if work > most_steps or stop[0]:
+            break
         for s in range(width):
             least[i, s] = NEVER
             most[i, s] = -NEVER
@@ -130,6 +138,7 @@ def automaton_to_come(lattice, letter, letters, slot, final, step_ptr, step_to, 
                 continue
             low = NEVER
             high = -NEVER
+            work += arc_ptr[i + 1] - arc_ptr[i]
             for a in range(arc_ptr[i], arc_ptr[i + 1]):
                 j = arc_to[a]
                 cell = q * letters + letter[j]
@@ -140,6 +149,7 @@ def automaton_to_come(lattice, letter, letters, slot, final, step_ptr, step_to, 
                         high = max(high, step_amount[b] + most[j, k])
             least[i, s] = low
             most[i, s] = high
+    return work
 
 
 @kernel
@@ -207,8 +217,8 @@ def counter_term(lattice, tables, row, m, rule, low, high, duals):
 
 
 @kernel
-def automaton_term(lattice, tables, row, m, rule, prices, to_come, keep_runs):
-    """Return a rule's automaton as it reads a lattice that charges ``prices`` for it."""
+def automaton_term(lattice, tables, row, m, rule, prices, to_come, keep_runs, most_steps, stop):
+    """Return a rule's automaton as it reads a lattice that charges ``prices`` for it, and the number of steps looked at."""
     automaton = tables.rule_automaton[rule]
     states, letters = tables.states[automaton], tables.letters[automaton]
     state_at, arc_at = tables.state_at[automaton], tables.arc_at[automaton]
@@ -217,12 +227,16 @@ def automaton_term(lattice, tables, row, m, rule, prices, to_come, keep_runs):
     letter = node_letters(lattice, tables, row, m, automaton)
     least, most = np.empty((len(letter), width), np.int64), np.empty((len(letter), width), np.int64)
     final = tables.final[state_at : state_at + states]
-    automaton_to_come(lattice, letter, letters, slot, final, step_ptr, tables.arc_to, tables.arc_amount, least, most)
-    return AutomatonTerm(
+    work = automaton_to_come(
+        lattice, letter, letters, slot, final, step_ptr, tables.arc_to, tables.arc_amount, least, most,
+        most_steps, stop,
+    )  # fmt: skip
+    term = AutomatonTerm(
         tables.weight[rule], tables.once[rule], tables.sure[rule], tables.deterministic[automaton], keep_runs, letters,
         letter, slot, tables.initial[state_at : state_at + states], step_ptr, tables.arc_to, tables.arc_amount,
         least, most, prices, to_come, most_charged(lattice, prices),
     )  # fmt: skip
+    return term, work
 
 
 @kernel

@@ -83,9 +83,9 @@ def step_duals(now, excesses, free, caps, size):
 
 @kernel
 def tighten(lattice, sites, bounds, free, caps, duals, constant, goal, most_passes, stop, conflict):
-    """Lower the best path of a lattice towards ``goal`` by better duals of the counters that are ``free``.
+    """Lower the best path of a lattice toward ``goal`` by better duals of the counters that are ``free``.
 
-    Minimises D(lambda) = max over paths of score(y) - lambda'(tally(y) - bound) over 0 <= lambda <= caps by subgradient steps
+    Minimizes D(lambda) = max over paths of score(y) - lambda'(tally(y) - bound) over 0 <= lambda <= caps by subgradient steps
     (Polyak's, shortened), each one pass over the arcs: duals that are best for the whole chain are not so for the paths that
     are left once some terms are exact. ``lattice`` (scores and ``reach``; not ``ahead``) and ``duals`` (counters,) become
     those of the least bound met. ``conflict`` (counters,) is raised, in every pass, by how far the best path is from each

@@ -259,7 +259,7 @@ def segment_lattice(scores, base, extra, spelling, enter, leave, alone, longer, 
     Parameters
     ----------
     scores : RoleScores
-        Where the token label of a role depends on the neighbours, with the better one's ``extra``.
+        Where the token label of a role depends on the neighbors, with the better one's ``extra``.
     base : ndarray, shape (4, n, m)
         Scores of roles without ``extra``.
     extra : ndarray, shape (n, labels)

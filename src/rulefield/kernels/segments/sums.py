@@ -18,7 +18,7 @@ NEGLIGIBLE = -45.0
 
 
 class SegmentSteps(NamedTuple):
-    """Scores of neighbours [left, right], less their maximum ``top``, as powers; ``flipped`` is [right, left]."""
+    """Scores of neighbors [left, right], less their maximum ``top``, as powers; ``flipped`` is [right, left]."""
 
     top: float
     powers: np.ndarray
@@ -69,7 +69,7 @@ def sum_forward(parts, steps, begin, n, scratch):
 
 
 @kernel
-def neighbours_backward(parts, steps, before, after, share, last, pairwise, scratch):
+def neighbors_backward(parts, steps, before, after, share, last, pairwise, scratch):
     """Spread the chance ``share`` (m,) that a segment of each label begins over the labels before it.
 
     ``before`` is the row alpha of the last token before, ``after`` the row ``enter`` of the segment's first token.
@@ -121,7 +121,7 @@ def sum_backward(parts, steps, begin, n, scratch, weight, counts):
         e = begin + t
         if step > 0:
             share, last = counts.first[e + 1], counts.last[e]
-            neighbours_backward(parts, steps, alpha[t], enter[t + 1], share, last, counts.pairwise, scratch)
+            neighbors_backward(parts, steps, alpha[t], enter[t + 1], share, last, counts.pairwise, scratch)
         for y in range(m):
             later = 0.0 if step == 0 else counts.token[e + 1, y] - counts.first[e + 1, y]
             counts.token[e, y] = max(0.0, later) + counts.last[e, y]

@@ -33,7 +33,7 @@ def fit_likelihood(
     gtol: float = 1e-6,
     memory: int = 10,
 ) -> FitResult:
-    """Minimise ``likelihood`` (with its L2 penalty) plus l1 x the sum of absolute weights.
+    """Minimize ``likelihood`` (with its L2 penalty) plus l1 x the sum of absolute weights.
 
     Without a ``theta`` to begin from, larger data are first walked through a few times one sequence at a time,
     which reaches within a few per cent of the optimum (on CoNLL-2000, fourteen epochs save 76 of the 123 evaluations

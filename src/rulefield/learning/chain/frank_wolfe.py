@@ -34,14 +34,14 @@ class Certificate:
 
 
 class FrankWolfe:
-    r"""Minimises the margin-rescaled hinge loss of a chain.
+    r"""Minimizes the margin-rescaled hinge loss of a chain.
 
     .. math:: \min_\theta \tfrac{1}{2} l_2 |\theta|^2 + \sum_i \omega_i \max_y \big(\Delta(y_i, y)
               + \theta \cdot \phi(x_i, y) - \theta \cdot \phi(x_i, y_i)\big)
 
     with the Hamming loss :math:`\Delta`. Each step decodes one sequence with the loss added and moves its block of
-    the dual towards that labelling, with exact line search ([LacosteJulien13], algorithm 4); the result is
-    the average of the iterates with weights 1, 2, 3, ... (their section 3). The labellings that hold weight are kept,
+    the dual toward that labeling, with exact line search ([LacosteJulien13], algorithm 4); the result is
+    the average of the iterates with weights 1, 2, 3, ... (their section 3). The labelings that hold weight are kept,
     so memory is O(n_tokens * max_iter) whatever the length of theta.
 
     Parameters
@@ -132,7 +132,7 @@ class FrankWolfe:
         """Sum of the weighted hinge losses of all sequences at ``theta``."""
         n = len(self._cost)
         state = kernel_state(self._model, theta, self._data, 0)
-        gold = self._data.gold[None]  # measured from the gold labelling, the gap of a sequence is its hinge loss
+        gold = self._data.gold[None]  # measured from the gold labeling, the gap of a sequence is its hinge loss
         return self._pass(state, np.arange(n), gold, np.ones((n, 1)), np.zeros((n, 1)), fixed=True)
 
     @property

@@ -1,4 +1,4 @@
-"""The negative log-likelihood of labelled chains, with partial labels, weights of sequences and an L2 penalty."""
+"""The negative log-likelihood of labeled chains, with partial labels, weights of sequences and an L2 penalty."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
@@ -9,7 +9,7 @@ from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.data.sparse_rows import SparseRows
 from rulefield.exceptions import InputError, LabelError
-from rulefield.inference.chain.exact import forward_backward
+from rulefield.inference.sequences.exact import forward_backward
 from rulefield.kernels.chain.train import Ends, Gradient, train_shard
 from rulefield.kernels.chain.train_steps import DenseSteps, SparseSteps
 from rulefield.kernels.quasi_newton import dot
@@ -33,7 +33,7 @@ class ChainLikelihood:
 
     .. math:: f(\theta) = -\sum_i \omega_i \log \sum_{y \in Y_i} p_\theta(y \mid x_i) + \tfrac{1}{2} l_2 |\theta|^2
 
-    where :math:`Y_i` are the labellings that the annotation of sequence i allows. Its gradient is the expected
+    where :math:`Y_i` are the labelings that the annotation of sequence i allows. Its gradient is the expected
     number of uses of each weight under the model, minus that under the model given :math:`Y_i` (``math`` of clamped
     chains).
 
@@ -255,7 +255,7 @@ class ChainLikelihood:
         known = forward_backward(potentials, self.allowed[first:last], edges=True)
         if known.log_partition == -np.inf:
             raise LabelError(
-                f"the labels of sequence {i} allow no labelling that the label scheme permits; correct them or "
+                f"the labels of sequence {i} allow no labeling that the label scheme permits; correct them or "
                 "choose another scheme."
             )
         self.model.pullback(own, 0, known.node, known.edge, gradient, -self.weight[i])
@@ -264,7 +264,7 @@ class ChainLikelihood:
     # --- what was observed ------------------------------------------------------------------------
 
     def _observed_counts(self, sequences: Sequences) -> np.ndarray:
-        """Weighted counts of the features of all fully labelled sequences: a constant part of the gradient."""
+        """Weighted counts of the features of all fully labeled sequences: a constant part of the gradient."""
         model = self.model
         counts = model.zeros()
         if self.labels is None:
@@ -277,7 +277,7 @@ class ChainLikelihood:
         return counts
 
     def _given_scores(self, sequences: Sequences) -> np.ndarray:
-        """Weighted scores from elsewhere of the labels of each fully labelled sequence: a constant part of the value."""
+        """Weighted scores from elsewhere of the labels of each fully labeled sequence: a constant part of the value."""
         total = np.zeros(len(sequences))
         if self.labels is None or sequences.scores is None:
             return total
@@ -307,7 +307,7 @@ def _partial_sequences(model: ChainModel, labels: Labels) -> np.ndarray:
     """1 for every sequence whose labels need a clamped sum, uint8 (n_sequences,).
 
     Those are the ones with a label that is not exactly known; and all of them where some are and the scheme forbids
-    anything, because the clamped sum also finds labellings that the scheme forbids.
+    anything, because the clamped sum also finds labelings that the scheme forbids.
     """
     permits_all = model.allowed.all() and model.allowed_start.all() and model.allowed_end.all()
     if labels.is_partial and not permits_all:

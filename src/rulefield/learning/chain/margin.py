@@ -125,7 +125,7 @@ def kernel_table(model: ChainModel) -> Table:
 
 
 def kernel_state(model: ChainModel, theta: np.ndarray, data: Data, planes: int) -> State:
-    """Return the mutable arrays of one run from a start ``theta``; ``planes`` bounds the labellings in one step."""
+    """Return the mutable arrays of one run from a start ``theta``; ``planes`` bounds the labelings in one step."""
     most = _most_touched(data, planes, model.n_labels, model.conditioned)
     return State(
         theta=theta,
@@ -154,10 +154,10 @@ def kernel_work(model: ChainModel, sequences: Sequences) -> Work:
 
 
 def _most_touched(data: Data, planes: int, n_labels: int, conditioned: bool) -> int:
-    """Return how many entries one step can list: those of the sequence with most features, times labellings."""
+    """Return how many entries one step can list: those of the sequence with most features, times labelings."""
     lengths = np.diff(data.offsets)
     entries = np.diff(data.indptr[data.offsets].astype(np.int64))
-    labellings = planes + 1
-    of_states = entries * min(labellings, n_labels)
+    labelings = planes + 1
+    of_states = entries * min(labelings, n_labels)
     of_steps = (entries if conditioned else 0) + lengths + 2
-    return int((of_states + of_steps * labellings).max(initial=0))
+    return int((of_states + of_steps * labelings).max(initial=0))

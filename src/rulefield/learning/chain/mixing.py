@@ -28,7 +28,7 @@ class MixTask(NamedTuple):
 
 
 class Mixed(NamedTuple):
-    """Weights of a part after its last step, their mean over its steps, and the tokens it labelled wrongly on the way."""
+    """Weights of a part after its last step, their mean over its steps, and the tokens it labeled wrongly on the way."""
 
     last: np.ndarray
     mean: np.ndarray
@@ -106,4 +106,4 @@ class ParameterMixing:
             mean[index] += share * (part.mean - before[index])
             mistakes += part.mistakes
         self._now, self._total, self._epochs = after, self._total + mean, self._epochs + 1
-        return Pass(float(mistakes), done="" if mistakes else "An epoch was labelled without a mistake.")
+        return Pass(float(mistakes), done="" if mistakes else "An epoch was labeled without a mistake.")

@@ -42,14 +42,14 @@ class AveragedPerceptron(DecodingLearner):
         self._rate = as_rates(sample_weight, len(sequences))
 
     def epoch(self) -> int:
-        """Visit every sequence once; return the number of tokens that were labelled wrongly on the way."""
+        """Visit every sequence once; return the number of tokens that were labeled wrongly on the way."""
         before, order = float(self.seen), self.next_order()
         return int(perceptron_epoch(*self.arrays, order, self._rate, self.gold, before))
 
     def learn(self) -> Pass:
         """One epoch, with its mistakes as the objective."""
         mistakes = self.epoch()
-        return Pass(float(mistakes), done="" if mistakes else "An epoch was labelled without a mistake.")
+        return Pass(float(mistakes), done="" if mistakes else "An epoch was labeled without a mistake.")
 
     @property
     def last_theta(self) -> np.ndarray:

@@ -39,7 +39,7 @@ class Stream:
 
 
 class StochasticLikelihood:
-    r"""Minimises the objective of :class:`ChainLikelihood` one sequence at a time.
+    r"""Minimizes the objective of :class:`ChainLikelihood` one sequence at a time.
 
     Step t moves theta against the gradient of one sequence by :math:`\eta_t = \eta_0 / (1 + \eta_0 \lambda t)`,
     where :math:`\lambda = l_2 / n`. The first rate is tried out on a sample; sequences are visited in a new random

@@ -1,4 +1,4 @@
-"""The likelihood of labelled chains among the labellings that rules allow: training under rules."""
+"""The likelihood of labeled chains among the labelings that rules allow: training under rules."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,8 +7,8 @@ import numpy as np
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InfeasibleError
-from rulefield.inference.chain.prepare import prepare
-from rulefield.inference.chain.sums import constrained_marginals
+from rulefield.inference.sequences.prepare import prepare
+from rulefield.inference.sequences.sums import constrained_marginals
 from rulefield.learning.chain.likelihood import given_score
 from rulefield.learning.chain.margin import as_rates
 from rulefield.models.chain import ChainModel
@@ -17,7 +17,7 @@ from rulefield.problem.chain_rules import ChainProblem, CompiledRule
 
 
 class RuledLikelihood:
-    r"""Minus log-likelihood where p(y | x) counts only labellings that obey the hard rules, soft ones paid for.
+    r"""Minus log-likelihood where p(y | x) counts only labelings that obey the hard rules, soft ones paid for.
 
     .. math:: f(\theta) = \sum_i \omega_i [\log Z^{rules}(x_i) - s(y_i)] + \tfrac{1}{2} l_2 |\theta|^2
 

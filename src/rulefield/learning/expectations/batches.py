@@ -15,7 +15,7 @@ from rulefield.problem.expectation import CompiledExpectation
 
 
 class BatchedObjective(RegularizedObjective):
-    """The regularised objective with multipliers by batch.
+    """The regularized objective with multipliers by batch.
 
     Parameters
     ----------

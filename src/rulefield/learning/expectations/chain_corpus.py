@@ -1,4 +1,4 @@
-"""Partly labelled sequences of one task, for learners that were written for several."""
+"""Partly labeled sequences of one task, for learners that were written for several."""
 
 import numpy as np
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
-from rulefield.inference.joint.exact import JointSums, joint_log_partition, joint_marginals
+from rulefield.inference.sequences.joint.exact import JointSums, joint_log_partition, joint_marginals
 from rulefield.models.joint import JointModel
 from rulefield.parallel import Executor, Threads
 
@@ -30,7 +30,7 @@ class JointShard:
 
 
 class JointCorpus:
-    """Partly labelled sequences of several tasks, cut into shards.
+    """Partly labeled sequences of several tasks, cut into shards.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
 """Learning a joint model from scattered annotation: EM (with or without expectations) and direct descent.
 
-Objective, minimised over theta: minus the log-likelihood of what is known, plus the least divergence of the
+Objective, minimized over theta: minus the log-likelihood of what is known, plus the least divergence of the
 posterior from distributions that meet the expectations, plus (l2 / 2) |theta|^2. Without expectations it is the
 plain marginal likelihood. Both ways lower the same objective: EM alternates the nearest distribution q (E-step) with
 the best theta for q (M-step); direct descent uses its gradient, E_p[f] - E_q[f] (the envelope theorem).
@@ -112,7 +112,7 @@ def expectation_maximization(
     m_steps: int = 10,
     callback: Callback | None = None,
 ) -> ExpectationFit:
-    """Minimise by EM; Ctrl-C keeps the weights of the last whole iteration."""
+    """Minimize by EM; Ctrl-C keeps the weights of the last whole iteration."""
     learner = ExpectationMaximization(objective, theta, tol, m_steps)
     done = run_passes(learner, max_iter, tol, callback)
     return ExpectationFit.of(done, learner.nu, learner.shares)
@@ -125,7 +125,7 @@ def direct_descent(
     tol: float = 1e-6,
     callback: Callback | None = None,
 ) -> ExpectationFit:
-    """Minimise by L-BFGS on the objective itself; usually fewer passes than EM."""
+    """Minimize by L-BFGS on the objective itself; usually fewer passes than EM."""
     done = minimize_lbfgs(objective, theta, max_iter, tol, callback, n_jobs=objective.corpus.n_jobs)
     objective.expectation_step(done.theta)
     return ExpectationFit.of(done, objective.nu.copy(), objective.shares)

@@ -1,4 +1,4 @@
-r"""Generalised expectation: a penalty on how far the model's own expectations stray from their ranges, without EM.
+r"""Generalized expectation: a penalty on how far the model's own expectations stray from their ranges, without EM.
 
 .. math:: -\log p(known | x) + \tfrac{l_2}{2} |\theta|^2
           + \tfrac{\kappa}{2} \sum_i N_i\, dist(E_p[\phi_i]/N_i, [low_i, high_i])^2

@@ -8,14 +8,14 @@ not" ranks tokens as the true one does (Elkan and Noto, Learning classifiers fro
 import numpy as np
 
 from rulefield.data.labels import Labels
-from rulefield.inference.chain.exact import log_partition_batch
+from rulefield.inference.sequences.exact import log_partition_batch
 from rulefield.models.chain_structure import Allowed
 
 
 def presumed(labels: Labels, label: int, allowed: Allowed) -> Labels:
     """Return ``labels`` with ``label`` at every token of which nothing is known.
 
-    Sequences that would have no labelling left that ``allowed`` (transitions, starts, ends) permits stay as they are.
+    Sequences that would have no labeling left that ``allowed`` (transitions, starts, ends) permits stay as they are.
     """
     if labels.allowed is None:
         return labels
@@ -30,7 +30,7 @@ def presumed(labels: Labels, label: int, allowed: Allowed) -> Labels:
 
 
 def _paths(masks: np.ndarray, labels: Labels, allowed: Allowed) -> np.ndarray:
-    """Logarithm of the number of labellings of each sequence, (n_sequences,)."""
+    """Logarithm of the number of labelings of each sequence, (n_sequences,)."""
     unary = _zero_where(masks)
     filled = labels.lengths > 0
     unary[labels.offsets[:-1][filled]] += _zero_where(allowed[1])

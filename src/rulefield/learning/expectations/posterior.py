@@ -1,10 +1,10 @@
-r"""Posterior regularisation: the distribution nearest to the model's posterior that meets expectations.
+r"""Posterior regularization: the distribution nearest to the model's posterior that meets expectations.
 
 .. math:: \min_q KL(q \| p(\cdot | x, known)) \;\text{s.t.}\; low_i - \xi_i \le E_q[\phi_i]/N_i \le high_i + \xi_i,\;
           \|\xi\| \le \varepsilon
 
 Its solution is :math:`q(y) \propto p(y | x, known) \exp(-\sum_i \tau_i \phi_i(y))`, a chain with changed potentials.
-With one multiplier :math:`\nu_r \ge 0` a side (high or low of i, in units of shares) the dual to be minimised is
+With one multiplier :math:`\nu_r \ge 0` a side (high or low of i, in units of shares) the dual to be minimized is
 :math:`F(\nu) = b \cdot \nu + \log Z(\nu) + \varepsilon \|\nu\|_*`, convex, its gradient the slack of every side.
 """
 
@@ -41,7 +41,7 @@ class Posterior:
     slack : float
         epsilon, in units of shares.
     norm : {"linf", "l2", "l1"}
-        Norm of the slacks; the multipliers are penalised by its dual norm.
+        Norm of the slacks; the multipliers are penalized by its dual norm.
     """
 
     def __init__(self, tilted: TiltedCorpus, slack: float = 0.0, norm: str = "linf"):

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rulefield.inference.joint.exact import JointSums, joint_best, joint_marginals
+from rulefield.inference.sequences.joint.exact import JointSums, joint_best, joint_marginals
 from rulefield.learning.expectations.corpus import Counts, JointCorpus, JointShard, added, counts_of, thin
 from rulefield.models.joint import JointModel
 from rulefield.problem.expectation import CompiledExpectation
@@ -110,7 +110,7 @@ def evaluate_tilt(work: Work, statements: Statements, tau: np.ndarray) -> tuple[
 
 
 def amounts_of_best(work: Work, statements: Statements) -> np.ndarray:
-    """phi_i of the best labellings of a shard, untilted."""
+    """phi_i of the best labelings of a shard, untilted."""
     return _amounts(work[0], statements, joint_best(work[1], work[0].shard.weight))
 
 
@@ -165,7 +165,7 @@ class TiltedCorpus:
         return float(sum(value for value, _ in answers)), self._shares([amounts for _, amounts in answers])
 
     def best_shares(self) -> np.ndarray:
-        """phi_i / total_i in the best labellings of the untilted potentials."""
+        """phi_i / total_i in the best labelings of the untilted potentials."""
         return self._shares(self.corpus.executor.map(amounts_of_best, self._work, self._statements))
 
     def counts(self, tau: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Composite likelihood of labelled graphs: each type of node given the labels of all others."""
+"""Composite likelihood of labeled graphs: each type of node given the labels of all others."""
 
 from collections.abc import Sequence
 

@@ -38,7 +38,7 @@ class GraphTraining:
         How often unknown labels are filled in again (learners that need every label).
     n_jobs : int or None
     oracle_nodes : int
-        Search nodes that max-margin learners may spend on one labelling after the fast engine.
+        Search nodes that max-margin learners may spend on one labeling after the fast engine.
     executor : Executor, optional
         Where likelihoods are evaluated; by default in threads.
     """
@@ -60,7 +60,7 @@ def fit_graph_model(
     """Learn the weights from ``start``.
 
     The likelihood, whole or composite, sums unknown labels out. The other learners fill them in with the best
-    labelling given the known ones, learn, and repeat (CCCP for the structured SVM, hard EM for
+    labeling given the known ones, learn, and repeat (CCCP for the structured SVM, hard EM for
     the rest), beginning from the latent likelihood after a few steps.
     """
     if training.algorithm in ("likelihood", "composite"):

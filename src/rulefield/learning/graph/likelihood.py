@@ -1,4 +1,4 @@
-"""Likelihood of labelled graphs: exact on forests, the tree-reweighted bound on graphs with loops."""
+"""Likelihood of labeled graphs: exact on forests, the tree-reweighted bound on graphs with loops."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -97,7 +97,7 @@ class ReweightedField:
 
 
 def field_of(shard: GraphShard) -> Field:
-    """Return the field of a shard: all labellings of small binary graphs, cases of hubs, merged rungs of ladders."""
+    """Return the field of a shard: all labelings of small binary graphs, cases of hubs, merged rungs of ladders."""
     if is_small(shard.batch):
         return SmallField(shard)
     hubs = shard_hubs(shard.batch)
@@ -119,7 +119,7 @@ def conditioned(shard: GraphShard, given: np.ndarray) -> Field:
     return CasesField(shard, nodes, field_of, [shard.labels[of_graph][None] for of_graph in nodes])
 
 
-class LabelledPart(NamedTuple):
+class LabeledPart(NamedTuple):
     """A shard ready for evaluations: its field, that of what is known (None: all), and prices of wrong labels, if any."""
 
     shard: GraphShard
@@ -128,11 +128,11 @@ class LabelledPart(NamedTuple):
     margin: np.ndarray | None
 
 
-def labelled_part(task: tuple[GraphShard, np.ndarray]) -> LabelledPart:
+def labeled_part(task: tuple[GraphShard, np.ndarray]) -> LabeledPart:
     """Make a shard ready for evaluations, given the labels of some of its nodes (a mask)."""
     shard, given = task
     clamped = None if shard.complete else conditioned(shard, shard.labels != UNKNOWN)
-    return LabelledPart(shard, conditioned(shard, given), clamped, _log_cost(shard))
+    return LabeledPart(shard, conditioned(shard, given), clamped, _log_cost(shard))
 
 
 def _is_exact(shard: GraphShard) -> bool:
@@ -144,7 +144,7 @@ Begin = tuple[Messages, Messages]
 
 
 def evaluate_part(
-    task: tuple[LabelledPart, Begin], model: GraphModel, theta: np.ndarray
+    task: tuple[LabeledPart, Begin], model: GraphModel, theta: np.ndarray
 ) -> tuple[float, np.ndarray, Begin]:
     """Value and gradient of a part without penalty, from the messages ``task`` begins with; and those at the end."""
     (shard, free, clamped, margin), begin = task
@@ -169,9 +169,9 @@ def evaluate_part(
 
 
 class GraphLikelihood:
-    r"""Negative log-likelihood of labelled graphs and its gradient.
+    r"""Negative log-likelihood of labeled graphs and its gradient.
 
-    For a completely labelled graph :math:`A(\theta) - \theta \cdot \phi(x, y)`, with A the log-partition function
+    For a completely labeled graph :math:`A(\theta) - \theta \cdot \phi(x, y)`, with A the log-partition function
     on forests
     and its convex tree-reweighted bound elsewhere. Where labels are unknown, :math:`A(\theta) - A(\theta \mid
     y_{known})`:
@@ -209,7 +209,7 @@ class GraphLikelihood:
         self.executor = Threads(n_jobs) if executor is None else executor
         self.l2, self._model = l2, self.executor.hold(model)
         fixed = [np.zeros(len(shard.labels), dtype=bool) for shard in shards] if given is None else given
-        self.parts = self.executor.keep(labelled_part, list(zip(shards, fixed)))
+        self.parts = self.executor.keep(labeled_part, list(zip(shards, fixed)))
         self.precision = 0.0 if all(map(_is_exact, shards)) else 1e-6
         self._begin: list[Begin] = [(None, None)] * len(self.parts)
         self._last = self._begin

@@ -1,4 +1,4 @@
-"""Best labellings of a shard under given scores: the oracle of the max-margin learners."""
+"""Best labelings of a shard under given scores: the oracle of the max-margin learners."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ CompiledRules = Callable[[int], tuple[LogicFactors, GraphRows]]
 
 
 class MapOracle:
-    """Find the best labelling of every graph, or a good one, and a true upper bound; starts from its last messages.
+    """Find the best labeling of every graph, or a good one, and a true upper bound; starts from its last messages.
 
     A few sweeps of the fast engine come first; where they leave a gap, the exact engine goes on for ``node_limit``
     search nodes.
@@ -34,7 +34,7 @@ class MapOracle:
     n_jobs : int or None
         Threads over graphs.
     gap : float
-        Relative gap at which the fast engine's labelling is good enough.
+        Relative gap at which the fast engine's labeling is good enough.
     """
 
     def __init__(

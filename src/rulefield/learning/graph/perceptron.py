@@ -15,11 +15,11 @@ HALVINGS = 20
 def fit_perceptron(
     model: GraphModel, shards: Sequence[GraphShard], oracle: MapOracle, max_iter: int, tol: float, start: np.ndarray
 ) -> FitResult:
-    """Move the weights towards the true labelling wherever the best labelling differs; return their average.
+    """Move the weights toward the true labeling wherever the best labeling differs; return their average.
 
     One update for each shard (a mini-batch, so that threads do not change the result). Class weights enter as a
     cost added to wrong labels, relative to the smallest. Stops after a pass without a mistake; the average is then
-    moved towards the last weights until it makes none either. The objective is the number of graphs that
+    moved toward the last weights until it makes none either. The objective is the number of graphs that
     a pass labels wrongly.
 
     References
@@ -46,7 +46,7 @@ class GraphPerceptron:
         """One pass; the average so far, or one that makes no mistake where the pass made none."""
         mistakes = self.run()
         self.theta = self.average if mistakes else self.separating_average()
-        return Pass(float(mistakes), done="" if mistakes else "A pass labelled every graph without a mistake.")
+        return Pass(float(mistakes), done="" if mistakes else "A pass labeled every graph without a mistake.")
 
     @property
     def average(self) -> np.ndarray:
@@ -54,7 +54,7 @@ class GraphPerceptron:
         return self._total / self._steps if self._steps else self.w.copy()
 
     def run(self) -> int:
-        """Update after every shard; return the number of graphs that were labelled wrongly."""
+        """Update after every shard; return the number of graphs that were labeled wrongly."""
         mistakes = 0
         for k, shard in enumerate(self.shards):
             labels = self._best(k, self.w)

@@ -1,4 +1,4 @@
-"""Pseudo-likelihood of labelled graphs: each node's label given its neighbours'; no inference, linear cost."""
+"""Pseudo-likelihood of labeled graphs: each node's label given its neighbors'; no inference, linear cost."""
 
 from collections.abc import Sequence
 

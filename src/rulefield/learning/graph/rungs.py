@@ -1,6 +1,6 @@
 """Ladders: two labels of one thing are one node that has both, so that the rungs between them close no loops.
 
-A factorial model gives each thing (a word, a line) a node in each of two layers, joins the two by a rung, and neighbours
+A factorial model gives each thing (a word, a line) a node in each of two layers, joins the two by a rung, and neighbors
 within each layer. Every square of two rungs and two such edges is a loop; with the ends of each rung merged, the two edges
 are one. A ladder of two chains becomes a chain, where sums are exact.
 """

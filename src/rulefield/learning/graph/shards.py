@@ -1,4 +1,4 @@
-"""Labelled graphs cut into shards: what the graph learners work through, in threads, always in the same order."""
+"""Labeled graphs cut into shards: what the graph learners work through, in threads, always in the same order."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -78,7 +78,7 @@ class GraphShard:
         return self.batch.pairwise_offset[:-1] + labels[i] * self.batch.n_labels[j] + labels[j]
 
     def scores_of_labels(self, scores: GraphPotentials, labels: np.ndarray) -> np.ndarray:
-        """Score of each graph's labelling, (n_graphs,)."""
+        """Score of each graph's labeling, (n_graphs,)."""
         n = self.batch.n_graphs
         nodes = np.bincount(self.batch.node_graph, scores.unary[self.node_slot(labels)], minlength=n)
         return nodes + np.bincount(self.batch.edge_graph, scores.pairwise[self.edge_slot(labels)], minlength=n)
@@ -143,7 +143,7 @@ def make_shards(
     n_shards: int | None = None,
     allowed: Sequence[np.ndarray] | None = None,
 ) -> list[GraphShard]:
-    """Cut labelled graphs into shards, completely labelled graphs apart from the others.
+    """Cut labeled graphs into shards, completely labeled graphs apart from the others.
 
     ``labels`` holds, for each graph, the label numbers of its nodes, types sorted by name one after the other.
     ``allowed`` adds the labels that each node may have, flat, where some are one of a set.

@@ -8,7 +8,7 @@ from rulefield.learning.graph.shards import GraphShard
 from rulefield.models.graph_batch import GraphBatch
 
 MOST_NODES = 14
-"""Nodes of a graph whose labellings are all summed: 16,384."""
+"""Nodes of a graph whose labelings are all summed: 16,384."""
 
 
 def is_small(batch: GraphBatch) -> bool:
@@ -22,14 +22,14 @@ def is_small(batch: GraphBatch) -> bool:
 def small_sums(
     batch: GraphBatch, unary: np.ndarray, pairwise: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Each graph's log-partition value, node and edge marginals (flat), all labellings summed."""
+    """Each graph's log-partition value, node and edge marginals (flat), all labelings summed."""
     values, node, edge = np.empty(batch.n_graphs), np.empty_like(unary), np.empty_like(pairwise)
     binary_sums(batch.node_pointer, batch.edge_pointer, batch.edges, unary, pairwise, node, edge, values)
     return values, node, edge
 
 
 class SmallField:
-    """Sums over all labellings of each graph of a shard."""
+    """Sums over all labelings of each graph of a shard."""
 
     rho: np.ndarray
 

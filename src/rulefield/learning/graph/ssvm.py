@@ -1,4 +1,4 @@
-"""Structured SVM on graphs: block-coordinate Frank-Wolfe over cached labellings, with a true duality gap."""
+"""Structured SVM on graphs: block-coordinate Frank-Wolfe over cached labelings, with a true duality gap."""
 
 from collections.abc import Sequence
 
@@ -18,9 +18,9 @@ IDLE_ROUNDS = 10
 
 
 class StructuredSVM:
-    r"""Minimise :math:`\frac{\lambda}{2} |w|^2 + \sum_i \max_y [\Delta_i(y) + w \cdot (\phi_i(y) - \phi_i(y_i))]`.
+    r"""Minimize :math:`\frac{\lambda}{2} |w|^2 + \sum_i \max_y [\Delta_i(y) + w \cdot (\phi_i(y) - \phi_i(y_i))]`.
 
-    Every labelling that the oracle ever returned is a *plane*: a sparse feature difference and a loss. The dual is
+    Every labeling that the oracle ever returned is a *plane*: a sparse feature difference and a loss. The dual is
     raised over the cached planes by pairwise Frank-Wolfe steps with exact line search, which costs no inference;
     the oracle is called once per pass for each example, to add planes. The gap uses the oracle's upper bound, so it
     is a
@@ -49,7 +49,7 @@ class StructuredSVM:
         self._scratch = np.zeros(model.n_parameters)
 
     def fit(self, max_iter: int, tol: float, start: np.ndarray | None = None) -> FitResult:
-        """Run passes until the dual, or its gap, says enough; ``start`` seeds the cache with its labellings."""
+        """Run passes until the dual, or its gap, says enough; ``start`` seeds the cache with its labelings."""
         if start is not None and start.any():
             self._visit_all(start)
             self._ascend_all()
@@ -145,7 +145,7 @@ class _Cache:
 
     def __init__(self, n_examples: int, n_parameters: int):
         self.n_examples = n_examples
-        self.planes = sparse.csr_array((n_examples, n_parameters))  # at first each example's own labelling: psi = 0
+        self.planes = sparse.csr_array((n_examples, n_parameters))  # at first each example's own labeling: psi = 0
         self.owner, self.loss = np.arange(n_examples), np.zeros(n_examples)
         self.alpha, self.idle = np.ones(n_examples), np.zeros(n_examples, dtype=np.int64)
 

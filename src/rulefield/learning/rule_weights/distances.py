@@ -1,4 +1,4 @@
-"""How far labellings are from the gold labels."""
+"""How far labelings are from the gold labels."""
 
 from collections.abc import Callable, Sequence
 
@@ -7,12 +7,12 @@ import numpy as np
 from rulefield.encode.spans import SegmentTable
 
 Distance = Callable[[np.ndarray, Sequence[np.ndarray]], np.ndarray]
-"""How far labellings are from the gold labels (n,): one number each."""
+"""How far labelings are from the gold labels (n,): one number each."""
 
 
-def wrong_labels(gold: np.ndarray, labellings: Sequence[np.ndarray]) -> np.ndarray:
+def wrong_labels(gold: np.ndarray, labelings: Sequence[np.ndarray]) -> np.ndarray:
     """Tokens whose label is wrong."""
-    return np.array([float((labels != gold).sum()) for labels in labellings])
+    return np.array([float((labels != gold).sum()) for labels in labelings])
 
 
 class WrongSpans:
@@ -26,10 +26,10 @@ class WrongSpans:
     def __init__(self, table: SegmentTable):
         self.table = table
 
-    def __call__(self, gold: np.ndarray, labellings: Sequence[np.ndarray]) -> np.ndarray:
-        """Distances of labellings (n,) from the gold labels."""
-        k, n = len(labellings), len(gold)
-        ids, lengths = np.concatenate([gold, *labellings]), np.full(k + 1, n, dtype=np.int64)
+    def __call__(self, gold: np.ndarray, labelings: Sequence[np.ndarray]) -> np.ndarray:
+        """Distances of labelings (n,) from the gold labels."""
+        k, n = len(labelings), len(gold)
+        ids, lengths = np.concatenate([gold, *labelings]), np.full(k + 1, n, dtype=np.int64)
         wrong = np.zeros(k)
         for level in range(self.table.depth):
             first, last, kind = self.table.find(ids, lengths, level)

@@ -1,6 +1,6 @@
-r"""Learning what rules should cost, on labelled sequences that the model was not trained on.
+r"""Learning what rules should cost, on labeled sequences that the model was not trained on.
 
-With potentials fixed, a labelling is worth s(y) - c.v(y): its score minus the weights c >= 0 of the rules times the
+With potentials fixed, a labeling is worth s(y) - c.v(y): its score minus the weights c >= 0 of the rules times the
 amounts v(y) by which it breaks them. Both learners decode exactly at every step.
 
 *Perceptron* (Anzaroot et al. 2014, section 3.1): c <- max(0, c + rate (v(predicted) - v(gold))). A rule whose weight
@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from rulefield.inference.chain.decode import decode
+from rulefield.inference.sequences.decode import decode
 from rulefield.learning.fit_log import Callback, FitResult, Pass, run_passes
 from rulefield.parallel import Executor, Threads
 from rulefield.problem.chain import ChainPotentials
@@ -47,7 +47,7 @@ class Compiler(Protocol):
         owner: np.ndarray | None = None,
         threads: Threads | None = None,
     ) -> csr_matrix:
-        """By how much each labelling breaks each rule, (n_labelings, n_rules)."""
+        """By how much each labeling breaks each rule, (n_labelings, n_rules)."""
         ...
 
 
@@ -61,7 +61,7 @@ class Example:
 
 
 def costs_of(units: csr_matrix, weights: np.ndarray) -> np.ndarray:
-    """Return what rules of these weights cost each labelling (rows of ``units``); ``inf`` where one breaks a hard rule."""
+    """Return what rules of these weights cost each labeling (rows of ``units``); ``inf`` where one breaks a hard rule."""
     hard = np.isinf(weights)
     return units @ np.where(hard, 0.0, weights) + np.where((units @ hard.astype(float)) > 0, np.inf, 0.0)
 
@@ -108,22 +108,20 @@ class Examples:
         """All weights, those of fixed rules included."""
         return np.where(self.learned, learned, self._fixed)
 
-    def units(
-        self, labellings: Sequence[np.ndarray], members: Sequence[int] | np.ndarray | None = None
-    ) -> csr_matrix:
-        """Units that labellings pay for, (n_labellings, n_rules); labelling j is one of example ``members[j]``."""
+    def units(self, labelings: Sequence[np.ndarray], members: Sequence[int] | np.ndarray | None = None) -> csr_matrix:
+        """Units that labelings pay for, (n_labelings, n_rules); labeling j is one of example ``members[j]``."""
         inputs = [e.tokens for e in self.examples]
         owner = None if members is None else np.asarray(members, dtype=np.int64)
         if owner is not None and len(owner) < len(inputs):
             inputs, owner = [inputs[i] for i in owner], None
-        units = self.compiler.amounts_of_all(inputs, labellings, owner, self.threads)
+        units = self.compiler.amounts_of_all(inputs, labelings, owner, self.threads)
         if self.once.any():
             once = self.once[units.indices]
             units.data[once] = np.minimum(units.data[once], 1.0)
         return units
 
     def fixed_costs(self, units: csr_matrix) -> np.ndarray:
-        """Return what fixed rules cost each labelling (rows of ``units``); ``inf`` where one breaks a hard rule."""
+        """Return what fixed rules cost each labeling (rows of ``units``); ``inf`` where one breaks a hard rule."""
         return costs_of(units, self._fixed)
 
     def fixed_cost(self, units: np.ndarray) -> float:
@@ -182,7 +180,7 @@ def learn_perceptron(
     seed: int = 0,
     callback: Callback | None = None,
 ) -> FitResult:
-    """Structured perceptron with truncation at 0; its objective counts the tokens labelled wrongly in an epoch.
+    """Structured perceptron with truncation at 0; its objective counts the tokens labeled wrongly in an epoch.
 
     Parameters
     ----------
@@ -246,7 +244,7 @@ def learn_margin(
 
 
 class _Margin:
-    """The dual of the structured SVM: one convex combination of labellings an example, as (amounts, worth)."""
+    """The dual of the structured SVM: one convex combination of labelings an example, as (amounts, worth)."""
 
     def __init__(
         self, examples: Examples, l1: float, l2: float, loss: float, batch: int = 16, epochs: int = 0, seed: int = 0
@@ -283,7 +281,7 @@ class _Margin:
         return np.where(self.examples.learned, np.maximum(0.0, total - self.l1) / self.l2, 0.0)
 
     def step(self, members: list[int]) -> None:
-        """Move the blocks of a batch towards their most violated labellings, with one exact line search."""
+        """Move the blocks of a batch toward their most violated labelings, with one exact line search."""
         corners = [self._corner(i, *found) for i, found in zip(members, self._decode(members))]
         change = np.array([v for v, _ in corners]) - self.blocks[members]
         gain = np.array([w for _, w in corners]) - self.worth[members]
@@ -317,7 +315,7 @@ class _Margin:
         return v, worth - self.examples.fixed_cost(amounts - gold)
 
     def _line_search(self, move: np.ndarray, gain: float) -> float:
-        """Maximise the concave dual along a segment by bisection on its derivative."""
+        """Maximize the concave dual along a segment by bisection on its derivative."""
 
         def slope(share: float) -> float:
             return gain - float(self.weights(self.sum + share * move) @ move)

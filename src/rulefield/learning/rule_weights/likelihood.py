@@ -1,15 +1,15 @@
-r"""Weights of rules by penalised likelihood over sets of labellings that grow until they hold every best one.
+r"""Weights of rules by penalized likelihood over sets of labelings that grow until they hold every best one.
 
-A held-out sequence i has a set :math:`Y_i`: the ``k`` best labellings of the chain, joined after each round by what the
+A held-out sequence i has a set :math:`Y_i`: the ``k`` best labelings of the chain, joined after each round by what the
 exact engine decodes under the weights found so far. Over these sets
 
 .. math:: \min_{c \ge 0} \sum_i \Bigl[\log \sum_{y \in Y_i} e^{s(y) - c.v(y)} - (s(t_i) - c.v(t_i))\Bigr]
           + l_1 |c|_1 + \frac{l_2}{2} |c|^2
 
 is convex (L-BFGS-B). A rule that has a prior price p instead pays :math:`\frac{l_2}{2} (c - p)^2`: where the data say
-nothing it keeps its price. The target :math:`t_i` is the labelling of the set that is nearest to the gold labels: these
+nothing it keeps its price. The target :math:`t_i` is the labeling of the set that is nearest to the gold labels: these
 themselves are often out of the chain's reach, and rules cannot mend that. Where the perceptron only learns from what is
-decoded wrongly, this sees how probable every wrong labelling is, so few sequences go further; l1 drops rules that say
+decoded wrongly, this sees how probable every wrong labeling is, so few sequences go further; l1 drops rules that say
 the same.
 """
 
@@ -45,7 +45,7 @@ def learn_likelihood(
     lists : MeasuredLists
         The sets at the beginning, measured under the rules of ``examples``.
     rounds : int
-        Decodings at most, of the examples whose sets might not hold the best labelling; it stops where they bring no new
+        Decodings at most, of the examples whose sets might not hold the best labeling; it stops where they bring no new
         one.
     l1, l2 : float
         Penalties, in nats over all examples together: a rule that does not gain more than ``l1`` per unit is dropped.
@@ -60,28 +60,28 @@ def learn_likelihood(
 
 
 class _Rounds:
-    """Weights that are best over the sets of labellings, then sets that hold what these weights decode."""
+    """Weights that are best over the sets of labelings, then sets that hold what these weights decode."""
 
     def __init__(self, examples: Examples, lists: MeasuredLists, penalty: "Penalty", distance: Distance):
         self.examples, self.lists, self.penalty, self.distance = examples, lists, penalty, distance
         self.theta = penalty.prior
 
     def learn(self) -> Pass:
-        """One round; the last one brings no new labelling."""
+        """One round; the last one brings no new labeling."""
         self.theta, value = most_likely(self.lists, self.penalty, self.theta)
         unsure = self.lists.unsure(self.theta).tolist()
         fresh = self._fresh(dict(zip(unsure, self.examples.best(unsure, self.theta))))
         if fresh:
             self._join(fresh)
-        return Pass(value, done="" if fresh else "Decoding brought no new labelling.")
+        return Pass(value, done="" if fresh else "Decoding brought no new labeling.")
 
     def _fresh(self, decoded: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-        """Return the labellings that are not in the sets, by sequence."""
+        """Return the labelings that are not in the sets, by sequence."""
         lists = self.lists.lists
         ends = np.append(lists.first, len(lists.owner)).tolist()
         fresh = {}
         for i, labels in decoded.items():
-            if not any(np.array_equal(labels, lists.labellings[j]) for j in range(ends[i], ends[i + 1])):
+            if not any(np.array_equal(labels, lists.labelings[j]) for j in range(ends[i], ends[i + 1])):
                 fresh[i] = np.ascontiguousarray(labels, dtype=np.int64)
         return fresh
 
@@ -116,7 +116,7 @@ class Penalty:
 
 
 def most_likely(lists: MeasuredLists, penalty: Penalty, start: np.ndarray | None = None) -> tuple[np.ndarray, float]:
-    """Weights of the least objective over sets of labellings, and its value (L-BFGS-B)."""
+    """Weights of the least objective over sets of labelings, and its value (L-BFGS-B)."""
     from scipy.optimize import minimize
 
     start = penalty.prior if start is None else start
@@ -133,7 +133,7 @@ def most_likely(lists: MeasuredLists, penalty: Penalty, start: np.ndarray | None
 
 
 class Likelihood:
-    """The objective over fixed sets, as flat arrays; sequences whose labellings all pay alike are left out."""
+    """The objective over fixed sets, as flat arrays; sequences whose labelings all pay alike are left out."""
 
     def __init__(self, lists: MeasuredLists):
         differences, own = lists.differences, lists.lists
@@ -162,7 +162,7 @@ class Likelihood:
         return float(losses.sum()) + cost, self._paid_by_targets - self._units_by_rule @ shares + slope
 
     def _shares(self, c: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """-log share of the target of each sequence, and the share of each labelling among its sequence's."""
+        """-log share of the target of each sequence, and the share of each labeling among its sequence's."""
         if not len(self.first):
             return np.zeros(0), np.zeros(0)
         worth = self.worth - self.units @ c

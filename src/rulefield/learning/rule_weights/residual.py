@@ -6,10 +6,10 @@ the model breaks it with probability :math:`m e^{-c} / (m e^{-c} + 1 - m)`, whos
 .. math:: c = \max(0, logit(m) - logit(g))
 
 is the price at which the model breaks the rule as often as people do; one that it keeps by itself costs nothing. Paid per
-unit, labellings that break it more than once pay more than c, and the share broken falls to g or below: the price is the
+unit, labelings that break it more than once pay more than c, and the share broken falls to g or below: the price is the
 same for both ways of paying. Where sequences differ in m, the price is too small rather than too large (the share of a
 mixture moves less than those of its parts). m and g are shares of held-out sequences with half a sequence added to the
-broken and to the others; what the model breaks is expected over its best labellings.
+broken and to the others; what the model breaks is expected over its best labelings.
 """
 
 from dataclasses import dataclass
@@ -60,10 +60,10 @@ def residual_price(by_model: np.ndarray, by_gold: np.ndarray, sequences: int, sm
 def broken_shares(examples: Examples, lists: Lists) -> BrokenShares:
     """Count how often held-out predictions and gold labels break each rule.
 
-    Predictions are the labellings of ``lists``, as probable as their scores less what rules with a price cost them. Costs the
-    rules' amounts for each labelling.
+    Predictions are the labelings of ``lists``, as probable as their scores less what rules with a price cost them. Costs the
+    rules' amounts for each labeling.
     """
-    units = examples.units(lists.labellings, lists.owner)
+    units = examples.units(lists.labelings, lists.owner)
     worth = lists.score - examples.fixed_costs(units)
     top = np.maximum.reduceat(worth, lists.first) if len(worth) else worth
     worth = np.where(top[lists.owner] > -np.inf, worth, lists.score)  # hard rules forbid all of these
@@ -71,7 +71,7 @@ def broken_shares(examples: Examples, lists: Lists) -> BrokenShares:
 
 
 def expected_broken(lists: Lists, units: csr_matrix, worth: np.ndarray) -> csr_matrix:
-    """Probability that predictions break each rule, (n_sequences, n_rules); labellings are as probable as ``worth`` says."""
+    """Probability that predictions break each rule, (n_sequences, n_rules); labelings are as probable as ``worth`` says."""
     n = len(lists.examples)
     if not len(worth):
         return csr_matrix((n, units.shape[1]))

@@ -28,7 +28,7 @@ def prices_together(measured: MeasuredLists, gold: csr_matrix) -> np.ndarray:
     Parameters
     ----------
     measured : MeasuredLists
-        Likely labellings of held-out sequences, by a model that has not seen them.
+        Likely labelings of held-out sequences, by a model that has not seen them.
     gold : csr_matrix, shape (n_sequences, n_rules)
         Units that gold labels pay for.
 
@@ -60,9 +60,9 @@ def prices_together(measured: MeasuredLists, gold: csr_matrix) -> np.ndarray:
 
 
 def tokens_right(lists: Lists) -> np.ndarray:
-    """Tokens that each labelling has right, (n_labellings,)."""
+    """Tokens that each labeling has right, (n_labelings,)."""
     golds = (lists.examples[i].gold for i in lists.owner.tolist())
-    return np.array([(labels == gold).sum() for labels, gold in zip(lists.labellings, golds)], dtype=np.int64)
+    return np.array([(labels == gold).sum() for labels, gold in zip(lists.labelings, golds)], dtype=np.int64)
 
 
 def clearly_better(mended: np.ndarray) -> bool:

@@ -33,7 +33,7 @@ const where = () => (state.index === null ? { text: state.text } : { index: stat
 
 // --- the text -------------------------------------------------------------------------------------
 
-function labelled(view, spans, plain) {
+function labeled(view, spans, plain) {
   const out = [];
   let at = 0, t = 0;
   const word = (i) => {
@@ -90,13 +90,13 @@ function give(type) {
 function draw() {
   const view = state.view;
   if (!view) return;
-  $("shown").replaceChildren(...labelled(view, state.spans, false));
+  $("shown").replaceChildren(...labeled(view, state.spans, false));
   $("place").textContent = state.index === null ? "pasted text" : `${state.index + 1} of ${state.about.items}${view.corrected ? ", corrected" : view.gold ? ", has gold" : ""}`;
   $("sure").textContent = view.probability === undefined ? "" : `probability ${view.probability.toPrecision(2)}` + (view.broken.length ? "; breaks " + view.broken.map((b) => b.rule).join(", ") : "");
 }
 
 function row(name, view, spans) {
-  return make("div", { class: "row" }, make("span", {}, name), make("span", { class: "text" }, ...labelled(view, spans, true)));
+  return make("div", { class: "row" }, make("span", {}, name), make("span", { class: "text" }, ...labeled(view, spans, true)));
 }
 
 const same = (a, b) => JSON.stringify(a) === JSON.stringify(b);
@@ -108,7 +108,7 @@ async function show(keep) {
   if (turn !== state.turn) return;
   state.view = view;
   if (!keep) state.picked = null;
-  $("conflict").textContent = view.conflict ? `No labelling obeys these rules together: ${view.conflict.join("; ")}` : "";
+  $("conflict").textContent = view.conflict ? `No labeling obeys these rules together: ${view.conflict.join("; ")}` : "";
   const spans = view.spans || view.plain;
   state.spans = spans.slice();
   const rows = [];

@@ -1,8 +1,8 @@
-"""By how much many labellings break many rules: segment counts in one table, automata in one compiled pass.
+"""By how much many labelings break many rules: segment counts in one table, automata in one compiled pass.
 
-This is what finding and learning rules ask all the time: thousands of candidates, on tens of thousands of labellings. Rules
-that count share one pass over the labels of each labelling (a sparse matrix over its steps, whose columns are the different
-tallies); automata are run one after the other over all labellings. Nothing is done rule by rule and labelling by labelling in
+This is what finding and learning rules ask all the time: thousands of candidates, on tens of thousands of labelings. Rules
+that count share one pass over the labels of each labeling (a sparse matrix over its steps, whose columns are the different
+tallies); automata are run one after the other over all labelings. Nothing is done rule by rule and labeling by labeling in
 Python.
 """
 
@@ -22,13 +22,13 @@ from rulefield.rules.chain.comparisons import rounded_up
 from rulefield.rules.chain.statement import Forms
 
 CELLS_AT_ONCE = 2_000_000
-"""Amounts (labellings x rules) that are held densely at a time: what fits in a processor's cache, or nearly."""
+"""Amounts (labelings x rules) that are held densely at a time: what fits in a processor's cache, or nearly."""
 MAX_REMEMBERED = 20_000
 FormsOf = Callable[[int], Forms]
 
 
 class AmountReader:
-    """Reads the amounts of rules over one label set, for many labellings of many inputs.
+    """Reads the amounts of rules over one label set, for many labelings of many inputs.
 
     Parameters
     ----------
@@ -58,20 +58,20 @@ class AmountReader:
     def __call__(
         self,
         inputs: Sequence[Any],
-        labellings: Sequence[np.ndarray],
+        labelings: Sequence[np.ndarray],
         owner: np.ndarray | None = None,
         threads: Threads | None = None,
     ) -> csr_matrix:
-        """Amounts (n_labellings, n_rules); ``owner[j]`` is the input of labelling j (by default input j)."""
-        owner = np.arange(len(labellings)) if owner is None else np.asarray(owner, dtype=np.int64)
+        """Amounts (n_labelings, n_rules); ``owner[j]`` is the input of labeling j (by default input j)."""
+        owner = np.arange(len(labelings)) if owner is None else np.asarray(owner, dtype=np.int64)
         sizes = np.array([x if isinstance(x, int) else len(x) for x in inputs], dtype=np.int64)
-        lengths = np.array([len(labels) for labels in labellings], dtype=np.int64)
+        lengths = np.array([len(labels) for labels in labelings], dtype=np.int64)
         wrong = np.flatnonzero(lengths != sizes[owner])
         if len(wrong):
             j = int(wrong[0])
             raise RuleError(f"every token needs a label; {sizes[owner[j]]} tokens have {lengths[j]} labels.")
         labels = np.concatenate(
-            [np.asarray(labels, dtype=np.uint64) for labels in labellings] or [np.zeros(0, np.uint64)]
+            [np.asarray(labels, dtype=np.uint64) for labels in labelings] or [np.zeros(0, np.uint64)]
         )
         flat = self._laid(inputs, sizes, labels, np.concatenate([[0], np.cumsum(lengths)]), owner)
         done = (threads or Threads(1)).map(
@@ -80,7 +80,7 @@ class AmountReader:
         return vstack(done, format="csr") if done else csr_matrix((0, self.n_rules))
 
     def broken(self, inputs: Sequence[Any], labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Whether each labelling breaks any rule, (n,); labelling j of input j is ``labels[offsets[j] : offsets[j + 1]]``."""
+        """Whether each labeling breaks any rule, (n,); labeling j of input j is ``labels[offsets[j] : offsets[j + 1]]``."""
         sizes = np.diff(offsets)
         flat = self._laid(inputs, sizes, labels.astype(np.uint64), offsets, np.arange(len(sizes)))
         parts = [self._part(flat, sizes, some).any(axis=1) for some in self._parts(len(sizes))]
@@ -98,7 +98,7 @@ class AmountReader:
         )
 
     def _parts(self, n: int) -> list[np.ndarray]:
-        """Numbers of labellings whose amounts are held at a time."""
+        """Numbers of labelings whose amounts are held at a time."""
         step = max(1, CELLS_AT_ONCE // max(self.n_rules, 1))
         return [np.arange(low, min(low + step, n)) for low in range(0, n, step)]
 
@@ -113,7 +113,7 @@ class AmountReader:
         return np.array([space.joined_classes(owner, meets) for space in self._spaces])
 
     def _part(self, flat: "_Flat", lengths: np.ndarray, some: np.ndarray) -> np.ndarray:
-        """Amounts of some labellings, (len(some), n_rules)."""
+        """Amounts of some labelings, (len(some), n_rules)."""
         out = np.zeros((len(some), self.n_rules), dtype=np.int32)
         numbers = some.astype(np.uint64)
         if len(self._steps.rule):
@@ -152,7 +152,7 @@ class AmountReader:
 
 
 class _Flat(NamedTuple):
-    """Labellings one after the other, as kernels read them (see :mod:`rulefield.kernels.chain.amounts`)."""
+    """Labelings one after the other, as kernels read them (see :mod:`rulefield.kernels.chain.amounts`)."""
 
     labels: np.ndarray
     start: np.ndarray

@@ -91,7 +91,7 @@ class RuleCompiler:
     labels : sequence of str, length m, or LabelTable
         The label set, in the order of the potentials' columns; a table brings its own scheme.
     scheme : str or None
-        Amounts are right for labellings that the scheme allows.
+        Amounts are right for labelings that the scheme allows.
 
     Raises
     ------
@@ -182,7 +182,7 @@ class RuleCompiler:
         return own
 
     def amounts(self, tokens: Sequence[Any] | int, labels: np.ndarray) -> np.ndarray:
-        """By how much a labelling (n,), given as numbers, breaks each rule; weights play no part."""
+        """By how much a labeling (n,), given as numbers, breaks each rule; weights play no part."""
         return self.amounts_of_all([tokens], [labels]).toarray()[0]
 
     def amounts_of_all(
@@ -192,16 +192,16 @@ class RuleCompiler:
         owner: np.ndarray | None = None,
         threads: Threads | None = None,
     ) -> csr_matrix:
-        """By how much each of many labellings breaks each rule, (n_labelings, n_rules), in compiled passes.
+        """By how much each of many labelings breaks each rule, (n_labelings, n_rules), in compiled passes.
 
-        Labelling j is one of input ``owner[j]``, by default of input j.
+        LabeledTokens j is one of input ``owner[j]``, by default of input j.
         """
         return self._reader(inputs, labelings, owner, threads)
 
     def broken(self, inputs: Sequence[Sequence[Any] | int], labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Whether each of many labellings breaks any rule, (n,), in compiled passes.
+        """Whether each of many labelings breaks any rule, (n,), in compiled passes.
 
-        Labellings lie one after the other: that of input j is ``labels[offsets[j] : offsets[j + 1]]``.
+        Labelings lie one after the other: that of input j is ``labels[offsets[j] : offsets[j + 1]]``.
         """
         return self._reader.broken(inputs, labels, offsets)
 

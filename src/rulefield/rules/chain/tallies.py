@@ -1,4 +1,4 @@
-"""Making and adding tallies: sums over the nodes and edges of a labelling."""
+"""Making and adding tallies: sums over the nodes and edges of a labeling."""
 
 from collections.abc import Iterable
 
@@ -67,7 +67,7 @@ def bounds_at(tally: Tally, token_class: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 def values_of(tally: Tally, token_class: np.ndarray, labels: np.ndarray) -> list[int]:
-    """Return what each token of one labelling, with the step to it, adds."""
+    """Return what each token of one labeling, with the step to it, adds."""
     if not len(labels):
         return []
     per_token = tally.node[token_class, labels].astype(np.int64)
@@ -79,5 +79,5 @@ def values_of(tally: Tally, token_class: np.ndarray, labels: np.ndarray) -> list
 
 
 def value_of(tally: Tally, token_class: np.ndarray, labels: np.ndarray) -> int:
-    """Return the sum for one labelling."""
+    """Return the sum for one labeling."""
     return sum(values_of(tally, token_class, labels))

@@ -166,8 +166,8 @@ class Translator:
             here = found.get(0, np.ones(self._shape[1], dtype=bool))
             prev, now, after = (node_tally(match, self.space) for match in (found[-1], here, found[1]))
             always = np.ones(self._shape[1], dtype=bool)
-            centre = node_tally(always, self.space, meets)
-            return Window(centre, prev, now, after, expression.require, expression.conclusion)
+            center = node_tally(always, self.space, meets)
+            return Window(center, prev, now, after, expression.require, expression.conclusion)
         (_, a), (second, b) = found.items()
         if expression.require:
             failing = ~(a[:, None] & b[None, :])

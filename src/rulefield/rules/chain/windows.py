@@ -70,20 +70,20 @@ class Window(Statement):
 
         return Truth(self._signals, (None, None), step, lambda state: True)
 
-    def _centres(self, token_class: np.ndarray) -> np.ndarray:
-        """Tokens that meet the condition and have both neighbours."""
+    def _centers(self, token_class: np.ndarray) -> np.ndarray:
+        """Tokens that meet the condition and have both neighbors."""
         inner = np.arange(1, max(len(token_class) - 1, 1))
         return inner[self.meets.node[token_class[inner], 0] > 0] if len(token_class) > 2 else inner[:0]
 
     def max_amount(self, token_class: np.ndarray) -> int:
         """All tokens that meet the condition."""
-        return len(self._centres(token_class))
+        return len(self._centers(token_class))
 
     def _terms(self, builder: RowBuilder) -> list[tuple[list[Affine], Affine]]:
         """Premises and conclusion of each token that counts."""
         asked = self.conclusion == 0 or bool((self.here.node == 0).any())
         terms = []
-        for t in self._centres(builder.token_class):
+        for t in self._centers(builder.token_class):
             labels = {-1: builder.at(self.prev, t - 1), 1: builder.at(self.next, t + 1)}
             if asked:
                 labels[0] = builder.at(self.here, t)

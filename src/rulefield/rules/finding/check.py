@@ -1,4 +1,4 @@
-"""How often rules hold in labelled data."""
+"""How often rules hold in labeled data."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ def _amounts(data: Observed, compiler: RuleCompiler) -> np.ndarray:
     table = compiler.amounts_of_all(data.tokens, data.sequences).toarray().T.copy()
     for column, ids in enumerate(data.sequences):
         if not data.possible(ids):  # compiled rules do not promise anything there
-            world = data.labelling(column)
+            world = data.labeling(column)
             table[:, column] = [rule.body.amount(world) for rule in compiler.rules]
     return table
 
@@ -81,7 +81,7 @@ def check(
     *,
     client: Any = None,
 ) -> list[CheckedRule]:
-    """How often each rule holds in labelled data (arguments as for :func:`amounts_table`).
+    """How often each rule holds in labeled data (arguments as for :func:`amounts_table`).
 
     With a ``client`` (``distributed.Client``), its workers count, some thousands of sequences each.
     """

@@ -1,7 +1,7 @@
 """Discovering rules as minimum-cost logic learning ([Fersini14], section 3.1).
 
 For each label, the tokens that have it are explained by a formula in disjunctive normal form over predicates of the
-token and its neighbourhood: the cheapest set of clauses, chosen by an integer programme (set covering), that covers
+token and its neighborhood: the cheapest set of clauses, chosen by an integer program (set covering), that covers
 the tokens with the label and not the others. Clauses come in order of discrimination and can be pruned.
 """
 
@@ -137,7 +137,7 @@ def discover(
     labels : sequence of str, optional
         The label set; by default the labels that occur.
     node_limit : int
-        Limit of the integer programme for each label; ``Formula.gap`` tells whether it was reached.
+        Limit of the integer program for each label; ``Formula.gap`` tells whether it was reached.
 
     Returns
     -------
@@ -165,7 +165,7 @@ def discover(
 
 
 def _related(names: Sequence[str], table: LabelTable) -> dict[str, set[str]]:
-    """For each name itself, what it lies in and what lies in it: neighbours that explain it by construction."""
+    """For each name itself, what it lies in and what lies in it: neighbors that explain it by construction."""
     related = {name: {name} for name in names}
     for outer, inner in nested_types(table):
         related[outer].add(inner)

@@ -70,7 +70,7 @@ def joint_counts(y: Rows) -> Counter:
 
 
 def step_counts(y: Rows) -> Counter:
-    """How often each pair of neighbouring joint labels occurs."""
+    """How often each pair of neighboring joint labels occurs."""
     found: Counter = Counter()
     for row in y:
         joint = list(zip(*row.values()))

@@ -8,7 +8,7 @@ import numpy as np
 from rulefield.exceptions import InputError
 from rulefield.rules.chain.compiler import as_rules
 from rulefield.rules.finding.check import amounts_table
-from rulefield.rules.finding.observed import fully_labelled
+from rulefield.rules.finding.observed import fully_labeled
 from rulefield.rules.rule import Rule
 
 CUTOFF = 2.75
@@ -39,7 +39,7 @@ def importance(
     y, predicted = list(y), list(predicted)
     if len(y) != len(predicted):
         raise InputError(f"y and predicted must have as many sequences; got {len(y)} and {len(predicted)}.")
-    keep = [i for i, sequence in enumerate(y) if fully_labelled(sequence)]
+    keep = [i for i, sequence in enumerate(y) if fully_labeled(sequence)]
     y, predicted = [y[i] for i in keep], [predicted[i] for i in keep]
     if X is not None:
         tokens = list(X)

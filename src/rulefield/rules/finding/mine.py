@@ -1,4 +1,4 @@
-"""Rules found in labelled data: the five families of [Fersini14] and token classes, with support, confidence and cost."""
+"""Rules found in labeled data: the five families of [Fersini14] and token classes, with support, confidence and cost."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,7 +34,7 @@ class MinedRule:
     family : str
     satisfied, violated : int
         Informative instances of its premise (``D`` and ``D'`` of [Fersini14], eq. 30) for which it holds and fails: those
-        where another labelling of the same instance could have failed, so that holding says something.
+        where another labeling of the same instance could have failed, so that holding says something.
     words : str
         The rule as a sentence.
     same : tuple of str
@@ -215,7 +215,7 @@ def mine_table(
         ``"auto"`` guesses it from the labels.
     families : some of "adjacency", "precedence", "state change", "begin-end", "presence", "token class", "cue"
         By default the paper's five (without X, all but "state change"). "token class" (every zip is a number) pays where
-        labelled sequences are few; "cue" (``pp.`` begins pages, after ``In:`` comes booktitle) where features do not say it.
+        labeled sequences are few; "cue" (``pp.`` begins pages, after ``In:`` comes booktitle) where features do not say it.
     min_support : int
         Least number of instances that speak for a rule.
     min_confidence : float
@@ -348,7 +348,7 @@ def mine(
     price: str = AUTO,
     **options: Any,
 ) -> list[Rule]:
-    """Find rules in labelled data.
+    """Find rules in labeled data.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Labelled sequences as rules see them: what checking, proposing and mining start from."""
+"""Labeled sequences as rules see them: what checking, proposing and mining start from."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import numpy as np
 
 from rulefield.encode.corpora.corpus import Corpus
 from rulefield.exceptions import InputError
-from rulefield.rules.expression import Labelling
+from rulefield.rules.expression import LabeledTokens
 from rulefield.rules.labels import LabelTable, known_scheme
 from rulefield.rules.patterns import Pattern, end_counts, matches, start_counts
 
@@ -18,7 +18,7 @@ CHUNK = 2_000
 
 @dataclass(frozen=True)
 class Observed:
-    """Fully labelled sequences, as numbers.
+    """Fully labeled sequences, as numbers.
 
     Parameters
     ----------
@@ -42,10 +42,10 @@ class Observed:
         inside = allowed[labels[:-1], labels[1:]].all()
         return not len(labels) or bool(inside and begin[labels[0]] and end[labels[-1]])
 
-    def labelling(self, number: int) -> Labelling:
+    def labeling(self, number: int) -> LabeledTokens:
         """One sequence as the world that rules judge from their definition."""
         tokens, labels = self.tokens[number], self.sequences[number]
-        return Labelling(
+        return LabeledTokens(
             range(tokens) if isinstance(tokens, int) else tokens,
             [self.table.labels[i] for i in labels],
             self.table.scheme,
@@ -67,7 +67,7 @@ def observe(
     scheme: str | None = "auto",
     labels: Sequence[str] | None = None,
 ) -> Observed:
-    """Read labelled sequences; those with an unknown label (None, or a set) are left out.
+    """Read labeled sequences; those with an unknown label (None, or a set) are left out.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ def observe(
     return Observed(table, sequences, [tokens for tokens, _ in pairs])
 
 
-def fully_labelled(labels: Sequence[Any]) -> bool:
+def fully_labeled(labels: Sequence[Any]) -> bool:
     """Whether every label is known: none is None or a choice."""
     return all(label is not None and not isinstance(label, set | frozenset | list | tuple) for label in labels)
 
@@ -107,7 +107,7 @@ def _known(y: Iterable[Sequence[Any]], X: Iterable[Any] | None) -> Iterator[tupl
         n = tokens if isinstance(tokens, int) else len(tokens)
         if n != len(labels):
             raise InputError(f"every token needs a label; a sequence of {n} tokens has {len(labels)} labels.")
-        if fully_labelled(labels):
+        if fully_labeled(labels):
             yield tokens, [str(label) for label in labels]
 
 

@@ -41,7 +41,7 @@ def propose(
     families : some of "singleton", "pairwise", "hierarchy", "length"
         ``segments(a) <= 1`` and ``>= 1``; sums and differences of two types against ``bounds``, in both directions; a type
         against the types inside it, ``segments(a) - segments(b) >= 0`` and ``<= 0``; ``count(a) <= k`` and ``>= k`` tokens,
-        which a chain cannot know: where labelled sequences are few, they help as much as the others together.
+        which a chain cannot know: where labeled sequences are few, they help as much as the others together.
     bounds : sequence of int
     min_share : float
         Leave out rules that hold in a smaller share of ``y``. A rule broken by more than 1 / 2.75 of the gold labels

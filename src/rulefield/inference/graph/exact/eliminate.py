@@ -16,7 +16,7 @@ MOST_LABELS = 256  # a best label is kept in a byte
 MOST_BYTES = 2**29
 MOST_ENTRIES = 2**18  # of tables to begin with: rules over many nodes are no tables
 MOST_WORK = 2**32  # entries looked at: some seconds
-SPARE = 0.4  # labels per node, beyond one, with which looking for a labelling begins
+SPARE = 0.4  # labels per node, beyond one, with which looking for a labeling begins
 SHRINK, GROW, TRIES = 0.5, 2.0, 4
 STEEP = 64  # by which more labels make tables grow: with less room than this no more are tried on small graphs
 TRIES_LARGE, LARGE = 10, 1_000  # on graphs of more nodes
@@ -61,10 +61,10 @@ def plan_elimination(search: Search, most: float = MOST_WORK) -> Elimination | N
 
 
 def propose(search: Search, most: float) -> None:
-    """Look for a better labelling among the likeliest labels, as many as elimination can take within ``most`` entries.
+    """Look for a better labeling among the likeliest labels, as many as elimination can take within ``most`` entries.
 
     Likely is what the messages leave close to the best of its node (as in CombiLP, [Savchynskyy13]), and the labels
-    of the best labelling so far, so that the best mixture of these is never worse.
+    of the best labeling so far, so that the best mixture of these is never worse.
     """
     network, unary = search.network, search.network.scores.unary
     if search.stack is not None:

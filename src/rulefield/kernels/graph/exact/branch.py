@@ -11,7 +11,7 @@ from rulefield.kernels.arrays import overwrite
 from rulefield.kernels.graph.sweep import slack, trws, workspace
 from rulefield.kernels.jit import kernel
 
-DEGREE_WEIGHT = 0.12  # a node's neighbours against its undecidedness; 0.05 did as well on random problems
+DEGREE_WEIGHT = 0.12  # a node's neighbors against its undecidedness; 0.05 did as well on random problems
 PROGRESS = 0.005  # a round must close this part of the gap to be followed by another (one, before there is a value)
 
 
@@ -72,7 +72,7 @@ def branch(net, scores, messages, stack, depth, value, best_labels, node_limit, 
 
 @kernel
 def margins(net, unary, messages):
-    """Best label of each node under the reparametrised scores, and its lead over the second (inf: no second)."""
+    """Best label of each node under the reparametrized scores, and its lead over the second (inf: no second)."""
     n = len(net.node_at) - 1
     leads = np.full(n, np.inf)
     picks = np.zeros(n, np.int64)
@@ -101,7 +101,7 @@ def margins(net, unary, messages):
 
 @kernel
 def shortfalls(net, unary, messages):
-    """For every label: how much less it is worth than its node's best under the reparametrised scores (inf: forbidden)."""
+    """For every label: how much less it is worth than its node's best under the reparametrized scores (inf: forbidden)."""
     out = np.full(len(unary), np.inf)
     for v in range(len(net.node_at) - 1):
         begin, end = np.int64(net.node_at[v]), np.int64(net.node_at[v + 1])
@@ -123,7 +123,7 @@ def shortfalls(net, unary, messages):
 
 @kernel
 def undecided(net, unary, messages):
-    """Choose the node to branch on and its best label: a near tie, many neighbours; -1 where all are decided."""
+    """Choose the node to branch on and its best label: a near tie, many neighbors; -1 where all are decided."""
     leads, picks = margins(net, unary, messages)
     total, count = 0.0, 0
     for v in range(len(leads)):

@@ -1,7 +1,7 @@
 """Variable elimination: the exact maximum of a sum of tables, node by node ([Dechter99]).
 
-Eliminating a node replaces the tables over it by one over its neighbours: the best of its labels for each combination of
-theirs. In the order of a :class:`Plan` the tables that wait form a stack, as in sparse factorisation. A new table
+Eliminating a node replaces the tables over it by one over its neighbors: the best of its labels for each combination of
+theirs. In the order of a :class:`Plan` the tables that wait form a stack, as in sparse factorization. A new table
 is made in blocks: the labels of its last nodes run inside a block, those of its first ones outside. Tables over inner
 nodes only are added up once for all blocks, tables over outer nodes only are one number per block and label, so that
 a node of many edges costs little more than a node of one.
@@ -21,7 +21,7 @@ class Inputs(NamedTuple):
     """Tables over one node and some of the nodes of its new table: where each begins, and its steps.
 
     ``own`` is the step of the node's label, ``step[i, d]`` that of the d-th node of the new table (0: not in scope),
-    ``kind`` 0: inner nodes only (or none), 1: outer nodes only, 2: both, 3: both, and inner labels are neighbours in memory.
+    ``kind`` 0: inner nodes only (or none), 1: outer nodes only, 2: both, 3: both, and inner labels are neighbors in memory.
     """
 
     base: np.ndarray
@@ -164,10 +164,10 @@ def classify(inputs, i, shape, split, block):
                 inputs.inner[i, y * filled + b] = inputs.inner[i, b] + y * inputs.step[i, d]
         filled *= shape[d]
     if inputs.kind[i] == 2:
-        neighbours = True
+        neighbors = True
         for b in range(block):
-            neighbours = neighbours and inputs.inner[i, b] == b
-        if neighbours:
+            neighbors = neighbors and inputs.inner[i, b] == b
+        if neighbors:
             inputs.kind[i] = 3
 
 

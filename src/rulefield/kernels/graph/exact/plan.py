@@ -57,7 +57,7 @@ def components(n, scope_ptr, scope):
 
 
 @kernel
-def neighbour_lists(n, degree_room, pairs):
+def neighbor_lists(n, degree_room, pairs):
     """List nodes that share a table: of row v ``degree[v]`` are used; and whether two nodes are joined."""
     near, degree = np.empty((n, degree_room), np.int32), np.zeros(n, np.int64)
     joined = np.zeros((n, n), np.bool_)
@@ -137,7 +137,7 @@ def order_component(logs, pairs, by_fill, most):
     for k in range(len(pairs)):
         count[pairs[k, 0]] += 1
         count[pairs[k, 1]] += 1
-    near, degree, joined = neighbour_lists(n, min(n, count.max() + 2 * WIDEST), pairs)
+    near, degree, joined = neighbor_lists(n, min(n, count.max() + 2 * WIDEST), pairs)
     key, order = np.empty(n), np.empty(n, np.int64)
     gone, stale = np.zeros(n, np.bool_), np.ones(n, np.bool_)
     for step in range(n):
@@ -150,7 +150,7 @@ def order_component(logs, pairs, by_fill, most):
                 stale[u] = False
             if key[u] < best:
                 v, best = u, key[u]
-        if rate(v, near, degree, joined, logs, False) > most or not join_neighbours(v, near, degree, joined, stale):
+        if rate(v, near, degree, joined, logs, False) > most or not join_neighbors(v, near, degree, joined, stale):
             return order[:0]
         order[step] = v
         gone[v] = True
@@ -163,8 +163,8 @@ def order_component(logs, pairs, by_fill, most):
 
 
 @kernel
-def join_neighbours(v, near, degree, joined, stale):
-    """Take ``v`` out and join its neighbours, which become stale; False where a list has no more room."""
+def join_neighbors(v, near, degree, joined, stale):
+    """Take ``v`` out and join its neighbors, which become stale; False where a list has no more room."""
     for k in range(degree[v]):
         a = near[v, k]
         stale[a] = True

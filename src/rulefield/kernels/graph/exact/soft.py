@@ -1,7 +1,7 @@
 """Depth-first search whose bound is soft arc consistency (EDAC), for pairwise problems with forbidden pairs and many labels.
 
-Costs are 0 or more and are to be minimised; infinity forbids. Moving costs between the tables of neighbours changes no
-labelling's total, and what every label of a node pays moves into one constant ``zero``, the lower bound. EDAC ([deGivry05])
+Costs are 0 or more and are to be minimized; infinity forbids. Moving costs between the tables of neighbors changes no
+labeling's total, and what every label of a node pays moves into one constant ``zero``, the lower bound. EDAC ([deGivry05])
 is a fixed point of such moves. Unlike a sweep over the whole graph it is kept
 incrementally: a search node pays for what its decision changed.
 
@@ -43,7 +43,7 @@ def blame(s, k):
 
 @kernel
 def queue_later(s, v):
-    """Put the neighbours after ``v`` into queue P: their full supports at ``v`` may be gone."""
+    """Put the neighbors after ``v`` into queue P: their full supports at ``v`` may be gone."""
     for k in range(s.ptr[v + 1] - 1, s.ptr[v] - 1, -1):
         if s.to[k] < v:
             break
@@ -75,7 +75,7 @@ def look_for_existential_supports(s, eps, top):
 
 @kernel
 def give_supports(s, w, full, eps, top):
-    """Give the neighbours of ``w`` supports there (``full``: the earlier ones full supports); False: a contradiction."""
+    """Give the neighbors of ``w`` supports there (``full``: the earlier ones full supports); False: a contradiction."""
     for k in range(s.ptr[w], s.ptr[w + 1]):
         v = s.to[k]
         if full and v > w:
@@ -118,7 +118,7 @@ def prune_all(s, top):
 
 @kernel
 def propagate(s, top):
-    """Establish EDAC from what the queues hold; False where no labelling cheaper than ``top`` is left."""
+    """Establish EDAC from what the queues hold; False where no labeling cheaper than ``top`` is left."""
     if prune_all(s, top) < 0:
         return False
     for v in range(len(s.size)):

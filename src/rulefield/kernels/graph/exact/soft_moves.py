@@ -1,6 +1,6 @@
-"""Moves of costs between the tables of neighbours: no labelling's total changes, the constant that all pay may rise.
+"""Moves of costs between the tables of neighbors: no labeling's total changes, the constant that all pay may rise.
 
-``eps`` is the least cost worth moving, ``top`` what a labelling must stay below; a label that cannot is removed.
+``eps`` is the least cost worth moving, ``top`` what a labeling must stay below; a label that cannot is removed.
 """
 
 import numpy as np
@@ -161,7 +161,7 @@ def existential(s, v, eps, top):
         for k in range(s.ptr[v], s.ptr[v + 1]):
             w = s.to[k]
             if w > v:
-                break  # later neighbours give full supports already
+                break  # later neighbors give full supports already
             there, theirs = s.at[w], s.half[s.back[k]]
             q = s.at[w + 1] - there
             row, given = s.cost_at[k] + a * q, s.f[s.half[k] + a]

@@ -21,7 +21,7 @@ class Soft(NamedTuple):
     cost_at: np.ndarray
     cost: np.ndarray
     half: np.ndarray
-    unary: np.ndarray  # as given, to evaluate labellings
+    unary: np.ndarray  # as given, to evaluate labelings
     f: np.ndarray
     vals: np.ndarray
     pos: np.ndarray
@@ -38,7 +38,7 @@ class Soft(NamedTuple):
 def soft_problem(net, unary, pairwise, messages):
     """Return the problem of a network without automata, in terms of what its messages leave: costs of 0 or more.
 
-    Also returns the constant: a labelling's score is the constant minus its cost.
+    Also returns the constant: a labeling's score is the constant minus its cost.
     """
     n = len(net.node_at) - 1
     at = net.node_at.astype(np.int64)
@@ -104,7 +104,7 @@ def soft_problem(net, unary, pairwise, messages):
 
 @kernel
 def cost_of(s, labels):
-    """Cost of a labelling from the tables as given."""
+    """Cost of a labeling from the tables as given."""
     total = 0.0
     for v in range(len(labels)):
         total += s.unary[s.at[v] + labels[v]]

@@ -1,0 +1,157 @@
+"""Connections under limits of time and number, before anything is asked of the application.
+
+uvicorn reads as slowly as a client writes, and takes any number of connections. Here a client has a few seconds to
+send the head of a request (the application limits the body) and to take an answer. If there are too many connections, the
+one that has waited longest without a complete head is closed, so that half-open ones cannot keep others out.
+"""
+
+import asyncio
+import logging
+import time
+from typing import Any, cast
+
+import h11
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+HEAD_SECONDS = 10.0
+READ_SECONDS = 30.0
+"""How long a client may take no byte of an answer that does not fit into the system's buffers."""
+MOST_CONNECTIONS = 512
+OTHER_FILES = 56
+"""Descriptors that are kept for other things than connections: files, and connections on their way in and out."""
+AT_ONCE = 16
+"""Connections that are accepted before the first of them is looked at."""
+WAITING = 512
+"""Connections that the system keeps until they are accepted."""
+STOP_SECONDS = 2
+QUIET_SECONDS = 60.0
+BUSY = b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+
+
+def most_connections() -> int:
+    """Return how many connections may be open at once: some descriptors are needed for files."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return MOST_CONNECTIONS
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(4, min(MOST_CONNECTIONS, soft - OTHER_FILES)) if soft > 0 else MOST_CONNECTIONS
+
+
+class Connection(H11Protocol):
+    """One client's connection."""
+
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._timer: asyncio.TimerHandle | None = None
+        self.since, self.is_gone = self.loop.time(), False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for a request, or for the rest of its head."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: Any) -> None:
+        """Wait for the first request; close another connection if there are too many."""
+        super().connection_made(transport)
+        if len(self.connections) > most_connections() and not self._made_room():
+            transport.write(BUSY)
+            transport.close()
+        self._wait(HEAD_SECONDS)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the clock."""
+        self._stop_clock()
+        super().connection_lost(exc)
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request, or until the client takes the answer."""
+        if not self.flow.write_paused:
+            self._wait(HEAD_SECONDS)
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is not HTTP; if a question was begun with, its answer goes nowhere."""
+        if not self.is_idle:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        try:
+            super().send_400_response(msg)
+        except h11.LocalProtocolError:  # in the middle of an answer
+            self.abort()
+
+    def pause_writing(self) -> None:
+        """Wait until the client takes more of the answer."""
+        super().pause_writing()
+        self._wait(READ_SECONDS)
+
+    def resume_writing(self) -> None:
+        """Wait for the next request."""
+        self._wait(HEAD_SECONDS)
+        super().resume_writing()
+
+    def _wait(self, seconds: float) -> None:
+        self._stop_clock()
+        self.since = self.loop.time()
+        self._timer = self.loop.call_later(seconds, self._give_up)
+
+    def _stop_clock(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _give_up(self) -> None:
+        if self.is_idle or self.flow.write_paused:
+            self.abort()
+
+    def abort(self) -> None:
+        """Close at once; what was not sent is lost."""
+        self.is_gone = True
+        self.transport.abort()
+
+    def _made_room(self) -> bool:
+        """Close what has waited longest for a request, unless enough are closing; returns whether there is room."""
+        others = [c for c in cast(set[Connection], self.connections) if c is not self and not c.is_gone]
+        if len(others) < most_connections():
+            return True
+        idle = [c for c in others if c.is_idle]
+        if idle:
+            min(idle, key=lambda c: c.since).abort()
+        return bool(idle)
+
+
+class Server(uvicorn.Server):
+    """A server whose log does not grow with the connections that are refused."""
+
+    _told = -QUIET_SECONDS
+
+    async def startup(self, sockets: Any = None) -> None:
+        """Begin to listen."""
+        asyncio.get_running_loop().set_exception_handler(self._on_error)
+        await super().startup(sockets)
+        for own in sockets or ():
+            own.listen(
+                WAITING
+            )  # the loop takes the number that it was given for that of connections to accept at once
+
+    def _on_error(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        if "socket.accept()" not in str(context.get("message")):
+            loop.default_exception_handler(context)
+        elif time.monotonic() - self._told >= QUIET_SECONDS:
+            self._told = time.monotonic()
+            logging.getLogger("rulefield.serve").warning("connections wait: %s", context.get("exception"))
+
+
+def make_server(app: Any) -> Server:
+    """Make a server of an application; it runs on sockets that are given to ``run``."""
+    config = uvicorn.Config(
+        app,
+        http=Connection,
+        ws="none",
+        lifespan="off",
+        log_level="error",
+        access_log=False,
+        backlog=AT_ONCE,
+        timeout_graceful_shutdown=STOP_SECONDS,
+    )
+    return Server(config)

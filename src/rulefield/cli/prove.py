@@ -1,0 +1,71 @@
+"""``rulefield prove`` and ``rulefield verify``: proof files of answers, and their check."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from rulefield import proofcheck
+from rulefield.cli.corpus import read_corpus
+from rulefield.cli.prediction import read_rules
+from rulefield.exceptions import InputError
+
+SUFFIX = ".proof.json"
+
+
+def run_prove(model: str, source: str, output: str, rules: str | None, form: str, encoding: str, jobs: int) -> None:
+    """Decode what a file holds and write one proof file for each sequence; say which have none."""
+    folder = _folder(output)
+    crf, tokens = _opened(model, source, form, encoding, jobs)
+    answers = crf.decode(tokens, rules=read_rules(rules))
+    without = [i for i, answer in enumerate(answers) if not _saved(answer, folder / f"{i:06d}{SUFFIX}")]
+    typer.echo(f"{len(answers) - len(without)} of {len(answers)} answers have a proof file in {output}.")
+    for i in without:
+        typer.echo(f"sequence {i}: {answers[i].status}, proof_kind {answers[i].proof_kind}")
+
+
+def run_verify(paths: Sequence[str]) -> None:
+    """Check proof files, and those in folders; exit with code 1 if one is refused."""
+    files = [str(file) for path in paths for file in _files(Path(path))]
+    if not files:
+        raise InputError(
+            f"no file ends in {SUFFIX!r} in {', '.join(paths)}; name proof files, or folders that hold them."
+        )
+    refused = proofcheck.main(files)
+    typer.echo(f"{len(files) - refused} of {len(files)} proofs accepted.")
+    if refused:
+        raise typer.Exit(1)
+
+
+def _files(path: Path) -> list[Path]:
+    return sorted(path.glob(f"*{SUFFIX}")) if path.is_dir() else [path]
+
+
+def _folder(output: str) -> Path:
+    folder = Path(output)
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"cannot write proofs to {output!r}: it is a file; give a folder.")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _saved(answer: Any, path: Path) -> bool:
+    proof = answer.proof()
+    if proof is not None:
+        proof.save(path)
+    return proof is not None
+
+
+def _opened(model: str, source: str, form: str, encoding: str, jobs: int) -> tuple[Any, list[Any]]:
+    """Return a model that labels tokens, and the tokens: those of a file, or of its lines if the model reads texts."""
+    from rulefield.data.source import Source
+    from rulefield.estimators.files import load
+    from rulefield.estimators.text.parser import TextParser
+
+    found = load(model)
+    if not isinstance(found, TextParser):
+        return found.set_params(n_jobs=jobs), read_corpus(source, form, labeled=False).tokens
+    texts = [line.rstrip("\r\n") for _, line in Source(source, encoding).lines()]
+    found.model_.set_params(n_jobs=jobs)
+    return found.model_, found.tokens(texts)

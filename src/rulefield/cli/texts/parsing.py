@@ -1,0 +1,328 @@
+"""``rulefield parse``: one text, lines as they come, or a column of a table, to fields."""
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+from typing import IO, Any, NamedTuple
+
+from rulefield.cli.infeasible import INFEASIBLE, Infeasible
+from rulefield.cli.reading import LINES, Reading
+from rulefield.cli.texts.tables import is_parquet
+from rulefield.data.source import STANDARD, Source
+from rulefield.exceptions import InputError
+from rulefield.outputs import check_output, whole_file
+
+PORTION = 512  # texts that are parsed at a time: enough to keep threads busy, few enough to keep memory flat
+_JSON = (".jsonl", ".json", ".ndjson")
+
+
+class Parsing(NamedTuple):
+    """What answers: a parser, the rules that act, whether spans are wanted, and what happens if rules cannot be obeyed."""
+
+    parser: Any
+    rules: Any
+    spans: bool
+    infeasible: Infeasible
+
+    def __call__(self, rows: Sequence[tuple[str, str]]) -> list[Any]:
+        """Return the parses of some (place, text); those that cannot obey the hard rules are marked."""
+        found = self.parser.parse_all([text for _, text in rows], rules=self.rules, probabilities=self.spans)
+        return [self._judged(place, parse) for (place, _), parse in zip(rows, found)]
+
+    def _judged(self, place: str, parse: Any) -> Any:
+        if not self.infeasible.judge(place, parse.text, parse.broken):
+            return parse
+        return replace(parse, spans=(), probability=None, status=INFEASIBLE)
+
+
+def run_parse(
+    model: str,
+    source: str,
+    output: str,
+    rules: str | None,
+    reading: Reading,
+    spans: bool,
+    on_infeasible: str,
+    jobs: int,
+) -> None:
+    """Parse what ``source`` is: a text, a file of any format, or standard input."""
+    infeasible = Infeasible(on_infeasible)
+    if output != STANDARD:
+        check_output(output)
+    parser = _opened(model, reading.tokenizer, jobs)
+    infeasible.prepare(parser.model_)
+    work = Parsing(parser, _rules(rules), spans, infeasible)
+    if source != STANDARD and not _is_readable(source):
+        _refuse_missing(source)
+        parse = parser.parse(source, rules=work.rules)
+        _show(work._judged("the text", parse))
+        return
+    try:
+        _parse_file(work, reading, source, output)
+    except KeyboardInterrupt:
+        sys.exit(130)  # what was answered so far stands; a file of its own appears when it is whole
+    infeasible.tell()
+
+
+def _parse_file(work: Parsing, reading: Reading, path: str, output: str) -> None:
+    """Choose by the format: tables, JSON lines and lines keep their form; of others come JSON lines."""
+    from rulefield.encode.formats.tables import suffix_is_table
+
+    name = path.lower().removesuffix(".gz")
+    source = reading.source(path)
+    column = reading.column or "text"
+    form = reading.form
+    if form == "table" or (form == "auto" and suffix_is_table(name)):
+        _parse_table(work, source, column, output)
+    elif form == "jsonl" or (form == "auto" and name.endswith(_JSON) and not _has_a_text_of_its_own(reading, path)):
+        _parse_json(work, source, column, output)
+    elif form not in ("auto", LINES) or (path != STANDARD and _has_a_text_of_its_own(reading, path)):
+        _parse_documents(work, reading, path, output)
+    else:
+        _parse_lines(work, source, output)
+
+
+def _has_a_text_of_its_own(reading: Reading, path: str) -> bool:
+    """Whether a file is in a format in which the text of a record is not simply a field of it."""
+    if path != STANDARD and Path(path).is_dir():
+        return True
+    return path.lower().endswith((*_JSON, ".xml", ".ann", ".conllu", ".spacy")) and reading.text_format(path) not in (
+        None,
+        "doccano",
+        "prodigy",
+    )
+
+
+def _opened(model: str, tokenizer: str, jobs: int) -> Any:
+    from rulefield.estimators.files import load
+    from rulefield.estimators.text.parser import TextParser
+
+    found = load(model)
+    parser = found if isinstance(found, TextParser) else TextParser.of(found, tokenizer)
+    parser.model_.set_params(n_jobs=jobs)
+    return parser
+
+
+def _rules(path: str | None) -> Any:
+    if path is None or path == "none":
+        return None if path is None else []
+    from rulefield.rules import text
+
+    return text.load(path)
+
+
+def _is_readable(source: str) -> bool:
+    """Whether a name is that of a file, or of a folder of brat's texts."""
+    path = Path(source)
+    return bool(source) and (path.is_file() or (path.is_dir() and any(path.glob("*.txt"))))
+
+
+def _refuse_missing(source: str) -> None:
+    """Refuse what is neither a file nor a text: nothing, a folder, a name that looks like a file's."""
+    if source and Path(source).is_dir():
+        raise InputError(f"{source!r} is a folder without texts; give a file, or a text in quotes.")
+    if not source:
+        raise InputError("there is nothing to parse: give a text in quotes, a file, or - for lines as they come.")
+    name = source.lower().removesuffix(".gz")
+    looks = name.endswith((*_JSON, ".txt", ".log", ".csv", ".tsv", ".parquet")) and " " not in source.strip()
+    if looks or (os.sep in source and " " not in source):
+        raise InputError(f"there is no file {source!r}; a text to parse is given in quotes, a file by its name.")
+
+
+def _show(parse: Any) -> None:
+    """Print a parse: in color on a terminal, else its plain lines."""
+    width = max((len(span.label) for span in parse.spans), default=0)
+    rows = [(f"  {span.label:<{width}}  ", span.text, _chance(span)) for span in parse.spans]
+    whole = "" if parse.probability is None else f", probability {parse.probability:.3f}"
+    last = f"  {parse.status}{whole}"
+    broken = [f"  breaks {broken.rule!r}, cost {broken.cost:.3g}" for broken in parse.broken]
+    if not sys.stdout.isatty():
+        print(parse.text, *map("".join, rows), last, *broken, sep="\n")
+        return
+    from rich.text import Text
+
+    from rulefield.cli.show import Palette, console
+
+    out = console()
+    palette = Palette(span.label for span in parse.spans)
+    line, at = Text(), 0
+    for span in parse.spans:
+        line.append(parse.text[at : span.start], style="dim")
+        line.append(span.text, style=f"reverse {palette.style(span.label)}")
+        at = span.end
+    line.append(parse.text[at:], style="dim")
+    out.print(line)
+    for span, (label, text, chance) in zip(parse.spans, rows):
+        out.print(Text.assemble((label, palette.style(span.label)), text, (chance, "dim")))
+    out.print(Text(last, style="dim"))
+    for sentence in broken:
+        out.print(Text(sentence, style="yellow"))
+
+
+def _chance(span: Any) -> str:
+    return "" if span.probability is None else f"  {span.probability:.3f}"
+
+
+# --- lines ----------------------------------------------------------------------------------------
+
+
+def _parse_lines(work: Parsing, source: Source, output: str) -> None:
+    """One JSON line per line of text, as they come: a pipe is answered at once, memory stays flat."""
+    live = source.path == STANDARD
+    portions = _numbered(_live_lines(source)) if live else _portions(source.lines())
+    with _opened_output(output, [source.path]) as file:
+        for lines in _watched(portions, source, output):
+            for parse in work([(f"{source.place}, line {number}", line) for number, line in lines]):
+                file.write(_line({} if work.spans else {"text": parse.text}, parse, work.spans))
+            file.flush()
+
+
+def _parse_documents(work: Parsing, reading: Reading, path: str, output: str) -> None:
+    """One JSON line per text of a file of any other format, with its id and what its record held besides."""
+    with _opened_output(output, [path]) as file:
+        for portion in _portions(enumerate(reading.documents(path), 1)):
+            parses = work([(f"{path!r}, text {number}", document.text) for number, document in portion])
+            for (_, document), parse in zip(portion, parses):
+                own = {} if document.name is None else {"id": document.name}
+                file.write(_line({**own, **document.extra, "text": document.text}, parse, work.spans))
+
+
+def _line(record: dict[str, Any], parse: Any, spans: bool) -> str:
+    """One line of JSON: the record and what was found in its text."""
+    from rulefield.encode.formats.base import compact
+
+    return compact({**record, **(parse.to_dict() if spans else _short(parse))}) + "\n"
+
+
+def _short(parse: Any) -> dict[str, Any]:
+    broken = [b.rule for b in parse.broken]
+    chance = None if parse.probability is None else round(parse.probability, 6)
+    return {"fields": parse.fields, "probability": chance, "broken": broken, "status": parse.status}
+
+
+def _numbered(portions: Iterable[list[str]]) -> Iterator[list[tuple[int, str]]]:
+    number = 0
+    for lines in portions:
+        yield list(enumerate(lines, number + 1))
+        number += len(lines)
+
+
+def _watched(portions: Iterable[list[Any]], source: Source, output: str) -> Iterator[list[Any]]:
+    """Yield the portions, with a bar, rate and time left where the answers go to a file and somebody watches."""
+    if output == STANDARD or not sys.stderr.isatty():
+        yield from portions
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+    from rulefield.cli.show import console
+
+    columns = (BarColumn(), TextColumn("{task.completed:,} texts, {task.fields[rate]}"), TimeElapsedColumn())
+    with Progress(*columns, TimeRemainingColumn(), console=console(to_error=True), transient=True) as bar:
+        task, begun = bar.add_task("", total=_line_count(source), rate=""), perf_counter()
+        done = 0
+        for portion in portions:
+            yield portion
+            done += len(portion)
+            rate = f"{done / max(perf_counter() - begun, 1e-9):,.0f} per second"
+            bar.update(task, completed=done, rate=rate)
+
+
+def _line_count(source: Source) -> int | None:
+    """Return how many lines a file has; None where only reading it all would tell."""
+    if source.path == STANDARD or not source.path.lower().endswith((*_JSON, ".txt", ".log", ".csv", ".tsv")):
+        return None
+    with open(source.path, "rb") as file:
+        return sum(block.count(b"\n") for block in iter(lambda: file.read(1 << 20), b""))
+
+
+def _portions(items: Iterable[Any]) -> Iterator[list[Any]]:
+    source = iter(items)
+    while portion := list(islice(source, PORTION)):
+        yield portion
+
+
+def _live_lines(source: Source) -> Iterator[list[str]]:
+    """Yield the whole lines that have arrived on standard input, as soon as there is one."""
+    rest = b""
+    encoding = source.encoding.removesuffix("-sig")
+    while arrived := os.read(sys.stdin.fileno(), 1 << 16):
+        *lines, rest = (rest + arrived).split(b"\n")
+        yield from _portions(_decoded(line, encoding) for line in lines)
+    if rest:
+        yield [_decoded(rest, encoding)]
+
+
+def _decoded(line: bytes, encoding: str) -> str:
+    try:
+        return line.decode(encoding).removesuffix("\r").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        raise InputError(
+            f"standard input is not {encoding} text ({error.reason}: {line[:40]!r}); give its encoding (--encoding)."
+        ) from None
+    except LookupError:
+        raise InputError(f"there is no encoding {encoding!r}; try utf-8, latin-1 or cp1252.") from None
+
+
+# --- records --------------------------------------------------------------------------------------
+
+
+def _parse_json(work: Parsing, source: Source, key: str, output: str) -> None:
+    """Write the records of a file, each with what was found in its text."""
+    from rulefield.encode.formats.base import json_records, text_of
+
+    with _opened_output(output, [source.path]) as file:
+        for portion in _watched(_portions(json_records(source)), source, output):
+            parses = work([(place, text_of(record, key, place)) for place, record in portion])
+            for (_, record), parse in zip(portion, parses):
+                file.write(_line(record, parse, work.spans))
+
+
+def _parse_table(work: Parsing, source: Source, column: str, output: str) -> None:
+    """Write the columns of a table, one more per field, ``probability``, ``broken`` and ``status``."""
+    from rulefield.cli.texts.tables import table_writer
+    from rulefield.encode.formats.tables import rows_of
+    from rulefield.estimators.text.columns import field_columns
+
+    if work.spans:
+        raise InputError("--spans writes JSON, but a parsed table has a column per field; leave it out.")
+    target = source.path if output == STANDARD else output
+    with _opened_output(output, [source.path], binary=is_parquet(target)) as file:
+        write = table_writer(file, target)
+        for portion in _watched(_portions(rows_of(source)), source, output):
+            parses = work([(place, _cell(row, column, place)) for place, row in portion])
+            found = field_columns(parses, work.parser.labels_)
+            found["status"] = [parse.status for parse in parses]
+            names = list(portion[0][1])
+            fresh = [name if name not in names else f"{name}_found" for name in found]
+            write([{**row, **dict(zip(fresh, values))} for (_, row), *values in zip(portion, *found.values())])
+        write([])
+
+
+def _cell(row: Any, column: str, place: str) -> str:
+    if column not in row:
+        raise InputError(
+            f"{place}: there is no column {column!r}; the columns are {', '.join(map(repr, row))} (--column)."
+        )
+    return row[column] or ""
+
+
+def _opened_output(output: str, inputs: list[str], binary: bool = False) -> Any:
+    if output == STANDARD:
+        return _Standard()
+    if any(Path(output).exists() and Path(path).exists() and Path(output).samefile(path) for path in inputs):
+        raise InputError(f"{output!r} is the file that is read; write to another one.")
+    return whole_file(output) if binary else whole_file(output, text=True)
+
+
+class _Standard:
+    """Standard output as a file to write to, left open."""
+
+    def __enter__(self) -> IO[str]:
+        return sys.stdout
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout.flush()

@@ -1,1 +1,0 @@
-"""What auto tries between the duals and the integer programme: better duals, tables of automata, labellings."""

@@ -1,0 +1,1 @@
+"""Proofs of what ``decode`` answers, in the form that ``rulefield.proofcheck`` checks."""

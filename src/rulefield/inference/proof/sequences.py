@@ -1,0 +1,135 @@
+"""Proofs of answers to problems over sequences: chains, joint chains, segments."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import numpy as np
+
+from rulefield.inference.flatten import Flat, flatten
+from rulefield.inference.proof.proof import Proof, Text, make_text
+from rulefield.inference.proof.search import MOST_ARCS, LeafSearch, Step, multiplier_caps
+from rulefield.inference.proof.segment_lattice import segment_lattice
+from rulefield.inference.proof.statement import is_stated, state_chain, state_lattice, state_rule
+from rulefield.inference.result import TOLERANCE, Result, Status
+from rulefield.kernels.lattice.lattice import Lattice
+from rulefield.kernels.lattice.rule_tables import fold_local, take_out_maxima
+from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain_rules import ChainProblem, CompiledRule
+from rulefield.problem.segments import SegmentProblem
+
+NOTHING = 2.0**-24
+"""A labeling that obeys the hard rules is worth 0 if all scores are 0: bringing all paths this far below 0 is enough."""
+
+
+def prove_chain(
+    problem: ChainProblem, result: Result, words: Sequence[str] = (), most_arcs: int = MOST_ARCS
+) -> Proof | None:
+    """Return a proof of what an engine answers to a chain; None if none was found within the limit.
+
+    Parameters
+    ----------
+    problem : ChainProblem
+    result : Result
+    words : sequence of str
+        The rules in words, as the file names them.
+    most_arcs : int
+        Arcs that the search may look at.
+    """
+    if problem.potentials.n_steps == 0:
+        return None
+
+    def steps(flat: Flat, floor: float, zero: bool) -> list[Step] | None:
+        unary, arriving, offset = _ready(_without_scores(problem.potentials) if zero else problem.potentials, flat)
+        search = _search(flat, len(unary), unary.shape[1], floor - offset, most_arcs)
+        return search.steps if search.on_chain(unary, arriving) else None
+
+    scores = partial(state_chain, problem.potentials)
+    return _proof(problem.rules, problem.potentials.n_states, result, words, scores, steps)
+
+
+def prove_segments(
+    problem: SegmentProblem, result: Result, words: Sequence[str] = (), most_arcs: int = MOST_ARCS
+) -> Proof | None:
+    """Return a proof of what an engine answers to a segment problem, as :func:`prove_chain` does."""
+    if problem.potentials.n_steps == 0:
+        return None
+    lattice, m = segment_lattice(problem), problem.spelling.n_labels
+
+    def steps(flat: Flat, floor: float, zero: bool) -> list[Step] | None:
+        search = _search(flat, problem.potentials.n_steps, m, floor, most_arcs)
+        return search.steps if search.on_segments(_flattened(lattice) if zero else lattice) else None
+
+    return _proof(problem.rules, m, result, words, partial(state_lattice, lattice, m), steps)
+
+
+def _proof(
+    rules: tuple[CompiledRule, ...],
+    m: int,
+    result: Result,
+    words: Sequence[str],
+    scores: Callable[[], Text],
+    steps: Callable[[Flat, float, bool], list[Step] | None],
+) -> Proof | None:
+    """Return a proof of one leaf; ``steps`` finds them for rules, what is to be proved, and whether scores are 0."""
+    flat = flatten(rules, m)
+    flat = flat.together or flat
+    if result.upper_bound == np.inf or not all(map(is_stated, flat.rules)):
+        return None
+    zero = result.status is Status.infeasible
+    bound = None if zero else proved_bound(result)
+    found = steps(_without_soft(flat), -NOTHING, True) if bound is None else steps(flat, bound - TOLERANCE / 2, False)
+    if found is None:
+        return None
+    tree: Text = {"steps": found} | ({"zero": True} if zero else {})
+
+    def write() -> Text:
+        text = {"words": list(words)} | scores() | {"rules": [state_rule(rule) for rule in flat.rules]}
+        return make_text(text, result.labels.tolist() if len(result.labels) else None, bound, tree)
+
+    return Proof(bound, write)
+
+
+def proved_bound(result: Result) -> float:
+    """Return the bound that a proof claims: what *optimal* means above the objective, or the engine's bound and as much."""
+    top = result.objective if result.status is Status.optimal else result.upper_bound
+    return float(top) + TOLERANCE
+
+
+def _without_soft(flat: Flat) -> Flat:
+    """Return the same rules, of which soft ones cost nothing."""
+    weight = np.where(np.isfinite(flat.tables.weight), 0.0, np.inf)
+    return flat._replace(tables=flat.tables._replace(weight=weight))
+
+
+def _without_scores(potentials: ChainPotentials) -> ChainPotentials:
+    """Return potentials that allow the same labelings and prefer none."""
+    return ChainPotentials(*(np.where(x > -np.inf, 0.0, -np.inf) for x in (potentials.unary, potentials.pairwise)))
+
+
+def _flattened(lattice: Lattice) -> Lattice:
+    reach, score = (np.where(x > -np.inf, 0.0, -np.inf) for x in (lattice.reach, lattice.arc_score))
+    return lattice._replace(reach=reach, arc_score=score)
+
+
+def _search(flat: Flat, n: int, m: int, floor: float, most_arcs: int) -> LeafSearch:
+    return LeafSearch(flat, flat.classes.reshape(len(flat.rules), n), multiplier_caps(flat), m, floor, most_arcs)
+
+
+def _ready(potentials: ChainPotentials, flat: Flat) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return unary scores (n, m), steps [to, from] (k, m, m), local rules inside, and what was taken out."""
+    n, m = potentials.n_steps, potentials.n_states
+    unary = np.array(potentials.unary, np.float64, order="C")
+    pairwise = np.array(potentials.pairwise_stack, np.float64, order="C")
+    if n > 1 and len(pairwise) == 1:
+        pairwise = np.repeat(pairwise, n - 1, axis=0) if _edges_vary(flat) else pairwise
+    classes = flat.classes.reshape(len(flat.rules), n)
+    paid = fold_local(flat.tables, classes, unary, pairwise, m, True) if flat.shared.folds else 0.0
+    arriving = np.zeros((1, m, m)) if n == 1 else np.array(pairwise.transpose(0, 2, 1), order="C")
+    offset, _ = take_out_maxima(unary, arriving)
+    return unary, arriving, float(offset) - float(paid)
+
+
+def _edges_vary(flat: Flat) -> bool:
+    tables = flat.tables
+    local = tables.local[tables.counter_rule]
+    return bool((local & (tables.edge_at >= 0) & (tables.counter_classes > 1)).any())

@@ -1,0 +1,161 @@
+"""The walk from cheap to exact: a list of stages, each of which takes over what the ones before it learned.
+
+Before the walk, one kernel runs Viterbi, Soft-DD and a short search over paths (:mod:`rulefield.kernels.lattice.first`),
+which settles most problems. A stage may occur several times in the walk, with more work each time.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from rulefield.inference.limits import deadline
+from rulefield.inference.sequences.progress import DualPotentials, Progress, dual_potentials, run_duals
+from rulefield.inference.sequences.stages.columns import run_columns
+from rulefield.inference.sequences.stages.counts import run_counts
+from rulefield.inference.sequences.stages.dive import run_dive
+from rulefield.inference.sequences.stages.facts import run_facts
+from rulefield.inference.sequences.stages.farkas import run_farkas
+from rulefield.inference.sequences.stages.ilp import run_feasible, run_windows, ties_labels
+from rulefield.inference.sequences.stages.joint_table import run_joint
+from rulefield.inference.sequences.stages.neighbors import run_neighbors
+from rulefield.inference.sequences.stages.product import run_last_window, run_product
+from rulefield.inference.sequences.stages.repair import run_repair
+from rulefield.kernels.lattice.first import BY_DUALS, BY_PATHS, BY_VITERBI, OPEN
+
+NODE_LIMIT = 6_000_000
+"""Units of work (1 to 2 microseconds each) that one problem may cost by default: about ten seconds."""
+
+DUAL_ITERATIONS = 30
+PATH_NODES = 2_000
+
+LONG_TOKENS = 300
+"""Chains of so many tokens have many small conflicts, which integer programs decide faster than products."""
+
+STATES = frozenset({"tally", "counters", "automaton"})
+ROWS = frozenset({"tally", "rows"})
+ANY: frozenset[str] = frozenset()
+"""Forms of rules that a stage must be able to read of every rule; ``ANY``: it ignores the rules that it cannot read."""
+
+
+def always(progress: Progress) -> bool:
+    """Run in any case."""
+    return True
+
+
+def without_labeling(progress: Progress) -> bool:
+    """Run if no labeling is known that obeys the hard rules."""
+    return progress.best == -np.inf
+
+
+def is_long(progress: Progress) -> bool:
+    """Run on long chains."""
+    return len(progress.labels) >= LONG_TOKENS
+
+
+def is_short(progress: Progress) -> bool:
+    """Run on chains that are not long."""
+    return len(progress.labels) < LONG_TOKENS
+
+
+def is_within(nats: float) -> Callable[[Progress], bool]:
+    """Run if the best labeling is so close to the bound."""
+    return lambda progress: progress.bound - progress.best <= nats
+
+
+@dataclass(frozen=True)
+class Step:
+    """One entry of the walk.
+
+    Parameters
+    ----------
+    name : str
+        The stage.
+    run : callable
+        (progress, dual potentials, limit): learns more of the problem until ``progress.nodes`` reaches the limit.
+    reads : frozenset of str
+        Forms of rules; the step is left out if a rule has none of them.
+    share : float
+        Share of the work left that it may use.
+    most_units : float
+        Largest work.
+    pays : callable
+        Whether to run it, given the progress.
+    """
+
+    name: str
+    run: Callable[[Progress, DualPotentials, int], None]
+    reads: frozenset[str]
+    share: float = 1.0
+    most_units: float = np.inf
+    pays: Callable[[Progress], bool] = always
+
+    def limit(self, progress: Progress, node_limit: int) -> int:
+        """Return the count of units at which it must stop."""
+        left = max(node_limit - progress.nodes, 0)
+        return int(progress.nodes + min(self.most_units, self.share * left))
+
+
+WALK: tuple[Step, ...] = (
+    Step("facts", run_facts, ANY, 0.3),
+    Step("farkas", partial(run_farkas, most_passes=1), ANY),
+    Step("product", run_product, STATES, most_units=15_000),
+    Step("farkas", run_farkas, ANY),
+    Step("joint_table", run_joint, STATES),
+    Step("dive", partial(run_dive, width=100), STATES),
+    Step("repair", run_repair, STATES, most_units=25_000, pays=without_labeling),
+    Step("ilp", run_feasible, ROWS, 0.1, pays=without_labeling),
+    Step("last_window", run_last_window, STATES, 0.9, 50_000, is_within(2.0)),
+    Step("product", run_product, STATES, most_units=90_000, pays=is_short),
+    Step("counts", run_counts, ANY, 0.3),
+    Step("columns", run_columns, ANY, 0.3),
+    Step("ilp", run_windows, ROWS, 0.4, pays=is_long),
+    Step("product", run_product, STATES, most_units=300_000),
+    Step("ilp", run_windows, ROWS, 0.4, pays=ties_labels),
+    Step("dive", partial(run_dive, width=500), STATES, 0.3),
+    Step("repair", run_repair, STATES, 0.2, 150_000),
+    Step("neighbors", partial(run_neighbors, patience=150_000), STATES, 0.3, 400_000),
+    Step("dive", partial(run_dive, width=2_000), STATES, 0.3, 600_000),
+    Step("last_window", run_last_window, STATES, 0.9, pays=is_within(4.0)),
+    Step("product", run_product, STATES, 0.8),
+    Step("ilp", run_windows, ROWS, pays=is_within(0.5)),
+    Step("neighbors", run_neighbors, STATES),
+)
+"""What follows the first levels, from cheap to expensive; each step is charged what it costs."""
+
+STAGES = tuple(dict.fromkeys(step.name for step in WALK))
+"""The stages of the walk; with the first levels they are twelve."""
+
+FIRST = {OPEN: "soft_dd", BY_VITERBI: "viterbi", BY_DUALS: "soft_dd", BY_PATHS: "paths"}
+"""Names of the levels that come before the walk, in one kernel."""
+
+
+def covers(reads: frozenset[str], offered: frozenset[frozenset[str]]) -> bool:
+    """Whether every rule has a form that is read; ``ANY`` reads none and ignores what it cannot read."""
+    return not reads or all(not reads.isdisjoint(forms) for forms in offered)
+
+
+def run_auto(progress: Progress, node_limit: int, seconds: float | None) -> str:
+    """Run stages until one settles the problem or limits are met; return the name of the last one that learned something."""
+    with deadline(seconds) as progress.deadline:
+        return _walk(progress, node_limit)
+
+
+def _walk(progress: Progress, node_limit: int) -> str:
+    offered = progress.prepared.flat.shared.offered
+    by_states = covers(STATES, offered)
+    last = FIRST[run_duals(progress, DUAL_ITERATIONS, min(PATH_NODES, node_limit) if by_states else 0)]
+    if progress.settled:
+        return last
+    dual = dual_potentials(progress)
+    for step in WALK:
+        if progress.settled or progress.deadline.over or progress.nodes >= node_limit:
+            break
+        if covers(step.reads, offered) and (step.pays(progress) or not by_states):
+            dual = dual if dual.current else dual_potentials(progress)
+            known = progress.best, progress.bound
+            step.run(progress, dual, step.limit(progress, node_limit))
+            if known != (progress.best, progress.bound):
+                last = step.name
+    return last

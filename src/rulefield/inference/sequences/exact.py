@@ -1,0 +1,276 @@
+"""Exact inference on one chain or on many: entry points to the chain kernels.
+
+``allowed`` arguments, (n_steps, n_states) of 0/1, restrict each step to a set of labels: a known label is a row with
+a single 1, an unknown one a row of ones.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rulefield.exceptions import InfeasibleError, InputError
+from rulefield.inference.result import Result, Status
+from rulefield.kernels.chain import kbest as chain_kbest
+from rulefield.kernels.chain import sums as chain_sums
+from rulefield.kernels.chain import viterbi as kernels
+from rulefield.problem.chain import ChainPotentials
+
+
+@dataclass(frozen=True)
+class ChainMarginals:
+    """The distribution p(y) proportional to exp(score(y)) of one chain, seen through its marginals.
+
+    Parameters
+    ----------
+    log_partition : float
+        log of the sum of exp(score) over all labelings; ``-inf`` where all are forbidden.
+    node : ndarray of float64, shape (n_steps, n_states)
+        P(y_t = label); zeros where the chain is infeasible.
+    edge : ndarray of float64, shape (n_steps - 1, n_states, n_states), or None
+        P(y_t = a, y_{t+1} = b), where it was asked for.
+    status : Status
+        ``optimal`` (exact) or ``infeasible``.
+    """
+
+    log_partition: float
+    node: np.ndarray
+    edge: np.ndarray | None
+    status: Status
+
+
+def clamp(potentials: ChainPotentials, allowed: np.ndarray | None) -> ChainPotentials:
+    """Forbid every label that ``allowed`` (n_steps, n_states) does not allow at its step."""
+    if allowed is None:
+        return potentials
+    allowed = np.asarray(allowed)
+    if allowed.shape != potentials.unary.shape:
+        raise InputError(f"allowed must have the shape of unary, {potentials.unary.shape}; got {allowed.shape}.")
+    return ChainPotentials(np.where(allowed != 0, potentials.unary, -np.inf), potentials.pairwise)
+
+
+def label_mask(labels: np.ndarray, n_states: int) -> np.ndarray:
+    """Turn known labels (n_steps,), -1 where unknown, into an ``allowed`` mask of uint8 (n_steps, n_states)."""
+    labels = np.asarray(labels)
+    if labels.size and (labels.max() >= n_states or labels.min() < -1):
+        raise InputError(f"labels must lie in -1..{n_states - 1} (-1: unknown); got {labels.min()}..{labels.max()}.")
+    return ((labels[:, None] == np.arange(n_states)) | (labels[:, None] == -1)).astype(np.uint8)
+
+
+def viterbi(potentials: ChainPotentials, allowed: np.ndarray | None = None) -> Result:
+    r"""Highest-scoring labeling of a chain.
+
+    Solves :math:`\arg\max_y \sum_t u_t(y_t) + \sum_{t>0} p_t(y_{t-1}, y_t)`; ties go to lower labels.
+
+    Parameters
+    ----------
+    potentials : ChainPotentials
+    allowed : array of 0/1, shape (n_steps, n_states), optional
+        Clamps labels.
+
+    Returns
+    -------
+    Result
+        ``status`` is ``infeasible`` where every labeling is forbidden.
+
+    Notes
+    -----
+    Exact. O(n_steps * n_states**2) time, O(n_steps * n_states) memory.
+    """
+    potentials = clamp(potentials, allowed)
+    labels, scores = viterbi_batch(potentials.unary, potentials.pairwise, _alone(potentials))
+    return as_result(labels, float(scores[0]), "viterbi")
+
+
+def kbest(potentials: ChainPotentials, k: int, allowed: np.ndarray | None = None) -> list[Result]:
+    """Return the k best labelings, all different, best first; fewer where fewer are allowed.
+
+    The ``upper_bound`` of each is its own score: given the better ones, none is left above it.
+
+    Notes
+    -----
+    Exact. O(n m**2 + k n (m + log(k n))) time for n steps and m states ([Huang05], for chains).
+    """
+    if k < 1:
+        raise InputError(f"k must be at least 1; got {k}.")
+    potentials = clamp(potentials, allowed)
+    unary, pairwise = checked(potentials.unary, potentials.pairwise)
+    n = potentials.n_steps
+    if n == 0:
+        return [as_result(np.empty(0, np.int64), 0.0, "kbest")]
+    k = int(min(k, float(potentials.n_states) ** min(n, 64)))
+    labels, scores = np.empty((k, n), np.int64), np.empty(k)
+    found = chain_kbest.k_best(unary, pairwise, labels, scores)
+    exact = [potentials.score(path) for path in labels[:found]]
+    order = np.argsort(-np.asarray(exact), kind="stable")
+    return [as_result(labels[i], exact[i], "kbest") for i in order]
+
+
+def forward_backward(
+    potentials: ChainPotentials, allowed: np.ndarray | None = None, edges: bool = False
+) -> ChainMarginals:
+    """Log partition function and marginals of a chain.
+
+    Parameters
+    ----------
+    potentials : ChainPotentials
+    allowed : array of 0/1, shape (n_steps, n_states), optional
+        Clamps labels: the marginals are then conditional on the sets.
+    edges : bool
+        Also return the marginals of neighboring pairs.
+
+    Notes
+    -----
+    Exact and stable for any finite scores. O(n_steps * n_states**2) time.
+    """
+    potentials = clamp(potentials, allowed)
+    if not edges or potentials.n_steps == 0:
+        node, totals = marginals_batch(potentials.unary, potentials.pairwise, _alone(potentials))
+        status = Status.infeasible if totals[0] == -np.inf else Status.optimal
+        none = np.zeros((0, potentials.n_states, potentials.n_states)) if edges else None
+        return ChainMarginals(float(totals[0]), node, none, status)
+    unary, pairwise = checked(potentials.unary, potentials.pairwise)
+    alpha, beta = np.empty_like(unary), np.empty_like(unary)
+    node, edge = np.zeros_like(unary), np.zeros((len(unary) - 1, potentials.n_states, potentials.n_states))
+    total = float(chain_sums.messages(unary, pairwise, alpha, beta))
+    if total == -np.inf:
+        return ChainMarginals(total, node, edge, Status.infeasible)
+    chain_sums.node_marginals(alpha, beta, node)
+    chain_sums.edge_marginals(unary, pairwise, alpha, beta, edge)
+    return ChainMarginals(total, node, edge, Status.optimal)
+
+
+def log_partition(potentials: ChainPotentials, allowed: np.ndarray | None = None) -> float:
+    """Return the log of the sum of exp(score) over all labelings, ``-inf`` where all are forbidden."""
+    potentials = clamp(potentials, allowed)
+    return float(log_partition_batch(potentials.unary, potentials.pairwise, _alone(potentials))[0])
+
+
+def log_likelihood(potentials: ChainPotentials, labels: np.ndarray) -> float:
+    """Return log p(labels), labels (n_steps,); a step of -1 is unknown and summed over."""
+    total = log_partition(potentials)
+    if total == -np.inf:
+        raise InfeasibleError("the chain forbids every labeling, so no labeling has a probability.")
+    mask = label_mask(np.asarray(labels), potentials.n_states)
+    return log_partition(potentials, mask) - total
+
+
+def entropy(potentials: ChainPotentials, allowed: np.ndarray | None = None) -> float:
+    """Return the entropy of the labeling in nats, O(n_steps * n_states**2) (Hernando et al. 2005)."""
+    potentials = clamp(potentials, allowed)
+    if potentials.n_steps == 0:
+        return 0.0
+    alpha, pairwise = _forward(potentials)
+    return float(chain_sums.chain_entropy(pairwise, alpha))
+
+
+def sample(
+    potentials: ChainPotentials,
+    n_samples: int,
+    rng: np.random.Generator,
+    allowed: np.ndarray | None = None,
+) -> np.ndarray:
+    """Draw labelings (n_samples, n_steps) from p(y): forward filtering, backward sampling. Exact."""
+    potentials = clamp(potentials, allowed)
+    labels = np.empty((n_samples, potentials.n_steps), np.int64)
+    if potentials.n_steps:
+        alpha, pairwise = _forward(potentials)
+        chain_sums.draw_samples(pairwise, alpha, rng.random(labels.shape), labels)
+    return labels
+
+
+def viterbi_batch(unary: np.ndarray, pairwise: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Decode many chains that lie one after the other.
+
+    Parameters
+    ----------
+    unary : ndarray of float64, shape (n_tokens, n_states)
+    pairwise : ndarray of float64, shape (n_states, n_states) or (n_tokens or n_tokens - 1, n_states, n_states)
+        Entry t scores the step from token t to t + 1 of the concatenation; steps between chains are not read.
+    offsets : ndarray of int64, shape (n_chains + 1,)
+        Chain i has tokens ``offsets[i] : offsets[i + 1]``. A slice of the offsets of all chains is allowed
+        (several threads may share the work); tokens outside it are not decoded.
+
+    Returns
+    -------
+    labels : ndarray of int64, shape (n_tokens,)
+    scores : ndarray of float64, shape (n_chains,)
+        ``-inf`` where a chain is infeasible; its labels are then 0.
+    """
+    unary, pairwise = checked(unary, pairwise)
+    labels, scores = np.zeros(len(unary), np.int64), np.empty(len(offsets) - 1)
+    kernels.viterbi_batch(unary, pairwise, _offsets(offsets, len(unary)), labels, scores)
+    return labels, scores
+
+
+def marginals_batch(unary: np.ndarray, pairwise: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Node marginals (n_tokens, n_states) and log partition functions (n_chains,); arguments of ``viterbi_batch``."""
+    unary, pairwise = checked(unary, pairwise)
+    node, totals = np.zeros_like(unary), np.empty(len(offsets) - 1)
+    chain_sums.sums_batch(unary, pairwise, _offsets(offsets, len(unary)), node, totals)
+    return node, totals
+
+
+def log_partition_batch(unary: np.ndarray, pairwise: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Log partition functions (n_chains,); arguments of ``viterbi_batch``."""
+    unary, pairwise = checked(unary, pairwise)
+    node, totals = np.empty((0, unary.shape[1])), np.empty(len(offsets) - 1)
+    chain_sums.sums_batch(unary, pairwise, _offsets(offsets, len(unary)), node, totals)
+    return totals
+
+
+def score_batch(unary: np.ndarray, pairwise: np.ndarray, offsets: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Scores (n_chains,) of given labels (n_tokens,); the other arguments as in ``viterbi_batch``."""
+    unary, pairwise = checked(unary, pairwise)
+    labels = np.ascontiguousarray(labels, np.int64)
+    if labels.shape != (len(unary),) or (labels.size and not 0 <= labels.min() <= labels.max() < unary.shape[1]):
+        raise InputError(
+            f"labels must be {len(unary)} numbers in 0..{unary.shape[1] - 1}, one for each token; got an array of "
+            f"shape {labels.shape}."
+        )
+    scores = np.empty(len(offsets) - 1)
+    kernels.labeling_scores(unary, pairwise, _offsets(offsets, len(unary)), labels, scores)
+    return scores
+
+
+def checked(unary: np.ndarray, pairwise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (n, m) and (k, m, m) arrays as kernels want them; raise on NaN and plus infinity."""
+    unary = np.ascontiguousarray(unary, np.float64)
+    pairwise = np.ascontiguousarray(pairwise if pairwise.ndim == 3 else pairwise[None], np.float64)
+    m = unary.shape[1]
+    if pairwise.shape[1:] != (m, m) or (len(pairwise) != 1 and len(pairwise) < len(unary) - 1):
+        raise InputError(
+            f"pairwise must have shape ({m}, {m}) or ({max(len(unary) - 1, 0)}, {m}, {m}) to fit unary of shape "
+            f"{unary.shape}; got {pairwise.shape}."
+        )
+    if len(pairwise) == 0:  # a single token, one matrix for each of its no steps
+        pairwise = np.zeros((1, m, m))
+    for name, array in (("unary", unary), ("pairwise", pairwise)):
+        if array.size and not array.max() < np.inf:  # the maximum is NaN where any entry is
+            raise InputError(f"{name} scores must be numbers or -inf (forbidden); got NaN or +inf.")
+    return unary, pairwise
+
+
+def as_result(labels: np.ndarray, score: float, engine: str) -> Result:
+    """Wrap the answer of an exact engine without rules."""
+    if score == -np.inf:
+        return Result(np.empty(0, np.int64), score, score, score, Status.infeasible, engine)
+    return Result(labels, score, score, score, Status.optimal, engine)
+
+
+def _alone(potentials: ChainPotentials) -> np.ndarray:
+    return np.array([0, potentials.n_steps], np.int64)
+
+
+def _offsets(offsets: np.ndarray, n_tokens: int) -> np.ndarray:
+    offsets = np.ascontiguousarray(offsets, np.int64)
+    if len(offsets) and (offsets[0] < 0 or offsets[-1] > n_tokens or np.any(np.diff(offsets) < 0)):
+        raise InputError(f"offsets must not fall and must lie in 0..{n_tokens}; got {offsets[0]}..{offsets[-1]}.")
+    return offsets
+
+
+def _forward(potentials: ChainPotentials) -> tuple[np.ndarray, np.ndarray]:
+    unary, pairwise = checked(potentials.unary, potentials.pairwise)
+    alpha, beta = np.empty_like(unary), np.empty_like(unary)
+    if chain_sums.messages(unary, pairwise, alpha, beta) == -np.inf:
+        raise InfeasibleError("the chain forbids every labeling, so it has no distribution.")
+    return alpha, pairwise

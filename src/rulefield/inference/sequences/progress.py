@@ -1,0 +1,258 @@
+"""Dual decomposition with hard and soft rules ([Anzaroot14], algorithms 1 and 2)."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import isfinite, isnan
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from rulefield.inference.flatten import Term
+from rulefield.inference.limits import NO_DEADLINE, Deadline
+from rulefield.inference.relaxation import Prices
+from rulefield.inference.result import SLACK, Result
+from rulefield.inference.sequences.prepare import Prepared, prepare
+from rulefield.kernels.certificate import proves
+from rulefield.kernels.lattice.dual import completions, dual_error, path_score, priced, soft_dd
+from rulefield.kernels.lattice.first import first_answers
+from rulefield.kernels.lattice.prices import price_automaton
+from rulefield.problem.chain_rules import ChainProblem
+
+if TYPE_CHECKING:
+    from rulefield.inference.sequences.stages.joint_table import JointTable
+
+
+@dataclass
+class Progress:
+    """What is known of a problem so far; engines take it from one another.
+
+    Parameters
+    ----------
+    prepared : Prepared
+    best : float
+        Value of ``labels`` (constants taken out); ``-inf`` while no labeling that obeys the hard rules is known.
+    bound : float
+        No labeling has a higher value; rounding errors are added to it.
+    duals : ndarray, shape (counters,)
+        The duals behind the best dual bound.
+    lowered : ndarray, shape (n, m)
+        Unary scores minus what rules read by automata are sure to cost; ``constant`` belongs to it.
+    priced : tuple of int
+        Places of the rules that it was lowered by, in this order.
+    nodes : int
+        Work done so far, in units of about two microseconds: search nodes, and one more for every few arcs looked at.
+    terms : dict
+        Pieces of rules that were in conflict so far, and by how much each made its lattice grow.
+    step : float
+        Height of the next window that the product searches; 0 while that is to be chosen.
+    window_units : int
+        Work of the last window that the product searched to its end.
+    table : JointTable, optional
+        Completions over the joint states of some automata.
+    """
+
+    prepared: Prepared
+    labels: np.ndarray
+    duals: np.ndarray
+    lowered: np.ndarray
+    best: float = -np.inf
+    bound: float = np.inf
+    constant: float = 0.0
+    iterations: int = 0
+    nodes: int = 0
+    priced: tuple[int, ...] = ()
+    terms: dict[Term, float] = field(default_factory=dict)
+    step: float = 0.0
+    window_units: int = 0
+    deadline: Deadline = NO_DEADLINE
+    table: "JointTable | None" = None
+
+    @classmethod
+    def start(cls, prepared: Prepared) -> "Progress":
+        """Nothing known."""
+        labels, duals = np.zeros(len(prepared.unary), np.int64), np.zeros(len(prepared.caps))
+        return cls(prepared, labels, duals, prepared.unary)
+
+    @cached_property
+    def prices(self) -> dict[int, Prices]:
+        """What each soft rule of ``priced`` took off, worked out again: few problems ask for it.
+
+        By place: (weight x price (n, m), least amounts to come (n, states), weight x base).
+        """
+        prepared, tables = self.prepared, self.prepared.tables
+        lowered, found = prepared.unary.copy(), {}
+        for r in self.priced:
+            charged = np.empty_like(lowered)
+            to_come = np.zeros((len(lowered), tables.states[tables.rule_automaton[r]]), np.int64)
+            _, base = price_automaton(tables, prepared.classes[r], r, lowered, charged, to_come)
+            if tables.weight[r] < np.inf:
+                found[r] = charged, to_come, float(tables.weight[r]) * base
+        return found
+
+    @property
+    def slack(self) -> float:
+        """Improvements smaller than this are not looked for."""
+        return 0.0 if self.best == -np.inf else SLACK + self.prepared.error(self.best)
+
+    @property
+    def settled(self) -> bool:
+        """Whether the bound proves the best labeling, or that there is none."""
+        if self.best == -np.inf:
+            return self.bound == -np.inf
+        return proves(self.bound, self.best, self.prepared.error(self.best))
+
+    @property
+    def objective(self) -> float:
+        """Objective of the best labeling."""
+        return self.best + self.prepared.offset
+
+    @property
+    def objective_bound(self) -> float:
+        """No labeling has a higher objective."""
+        return self.bound + self.prepared.offset
+
+    def offer(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Judge a labeling by all rules and keep it if it is the best so far; return its amounts and excesses."""
+        prepared = self.prepared
+        amounts, excesses, cost = prepared.amounts(labels)
+        value = float(path_score(prepared.unary, prepared.arriving, labels)) - cost
+        if value > self.best:
+            self.best = value
+            self.labels[:] = labels
+        return amounts, excesses
+
+    def result(self, engine: str, iterations: int) -> Result:
+        """Return the answer as it stands."""
+        return self.prepared.answer(self.labels, self.best, self.bound, engine, iterations)
+
+
+@dataclass
+class DualPotentials:
+    """Potentials minus what the duals charge, and their completions; scores have ``constant`` added."""
+
+    unary: np.ndarray
+    arriving: np.ndarray
+    ahead: np.ndarray
+    constant: float
+    duals: np.ndarray
+    progress: Progress
+    _error: float = np.nan
+
+    @property
+    def current(self) -> bool:
+        """Whether no better duals were found since."""
+        return self.duals is self.progress.duals
+
+    @property
+    def error(self) -> float:
+        """Bound on what rounding may hide of the score of a path that is as good as the best labeling known."""
+        if isnan(self._error):
+            known = self.progress
+            near = max((abs(x) for x in (known.bound, known.best) if isfinite(x)), default=0.0)
+            error = float(dual_error(known.prepared.tables, self.duals, len(self.unary), known.constant, near))
+            if known.best == -np.inf:  # the bound may still fall far
+                return error
+            self._error = error
+        return self._error
+
+
+def run_soft_dd(progress: Progress, max_iterations: int, paper_stop: bool = False) -> bool:
+    """Run the kernel, take over what it found; return whether its stopping test held."""
+    prepared = progress.prepared
+    labels = np.zeros_like(progress.labels)
+    bound, best, iterations, converged = soft_dd(
+        prepared.unary,
+        prepared.arriving,
+        progress.lowered,
+        progress.constant,
+        prepared.tables,
+        prepared.classes,
+        prepared.caps,
+        max_iterations,
+        paper_stop,
+        progress.duals,
+        labels,
+    )
+    progress.bound = min(progress.bound, float(bound))
+    if prepared.flat.shared.rows_only:
+        progress.offer(labels)  # the kernel does not know what all rules cost
+    elif best > progress.best:
+        progress.best = float(best)
+        progress.labels[:] = labels
+    progress.iterations += iterations
+    return bool(converged)
+
+
+def dual_potentials(progress: Progress) -> DualPotentials:
+    """Return the potentials under the best duals."""
+    prepared = progress.prepared
+    unary, arriving = priced(progress.lowered, prepared.arriving, prepared.tables, prepared.classes, progress.duals)
+    ahead = np.empty_like(unary)
+    completions(unary, arriving, ahead)
+    constant = progress.constant + float(progress.duals @ prepared.tables.counter_bound)
+    return DualPotentials(unary, arriving, ahead, constant, progress.duals, progress)
+
+
+def run_duals(progress: Progress, max_iterations: int, path_nodes: int = 0) -> int:
+    """Soft-DD, with rules read by automata folded in as far as their breaking is sure to cost; then, if asked for, paths.
+
+    Paths come in the order of their score under the duals, which bounds their objective, until none can beat the best or
+    ``path_nodes`` search nodes are used. Nothing must be known of the problem yet. Returns who taught something last, by a
+    number of :mod:`rulefield.kernels.lattice.first`.
+    """
+    prepared = progress.prepared
+    n, rules = len(prepared.unary), len(prepared.tables.weight)
+    progress.lowered, order = np.empty_like(prepared.unary), np.empty((1, rules), np.int64)
+    values, effort = np.empty((1, 3)), np.empty((1, 4), np.int64)
+    first_answers(
+        prepared.unary,
+        prepared.arriving,
+        np.array([0, n]),
+        np.array([[0, len(prepared.arriving)]]),
+        prepared.tables,
+        prepared.classes.ravel(),
+        prepared.caps[None],
+        max_iterations,
+        path_nodes,
+        progress.labels,
+        progress.lowered,
+        progress.duals[None],
+        order,
+        values,
+        effort,
+    )
+    progress.bound, best, progress.constant = values[0].tolist()
+    last, progress.iterations, progress.nodes, count = effort[0].tolist()
+    progress.priced = tuple(order[0, :count].tolist())
+    if prepared.flat.shared.rows_only:
+        progress.offer(progress.labels)  # the kernel does not know what all rules cost
+    else:
+        progress.best = best
+    return int(last)
+
+
+def decode_soft_dd(problem: ChainProblem, max_iterations: int = 100, paper_stop: bool = False) -> Result:
+    """Decode a chain by Soft-DD alone.
+
+    Maximizes score - sum of weight x amount by projected subgradient steps on the duals of counters; rules known
+    only by an automaton are judged but not priced. Certified where the dual bound meets the objective, which is when
+    every row is satisfied with equality, or slack with dual 0, or broken with the dual at its weight.
+
+    Parameters
+    ----------
+    problem : ChainProblem
+    max_iterations : int
+        Viterbi passes allowed.
+    paper_stop : bool
+        Stop also by the test that [Anzaroot14] prints (equality, or dual 0, or dual at its weight), from the second
+        iteration on: at the first all duals are 0, so that it would accept everything, and the paper's figures show
+        that its authors went on. It accepts labelings that are not optimal; ``status`` still tells the truth.
+
+    Returns
+    -------
+    Result
+        ``iterations`` counts Viterbi passes.
+    """
+    progress = Progress.start(prepare(problem))
+    run_soft_dd(progress, max_iterations, paper_stop)
+    return progress.result("soft_dd", progress.iterations)

@@ -1,0 +1,124 @@
+"""Exact inference over segmentations of one sequence: entry points to the segment kernels."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from rulefield.exceptions import InputError
+from rulefield.inference.result import Status
+from rulefield.kernels.segments import best as kernels
+from rulefield.kernels.segments.parts import COUNTED, SegmentParts
+from rulefield.kernels.segments.sums import segment_sums_batch
+from rulefield.problem.segments import SegmentPotentials
+
+
+@dataclass(frozen=True)
+class SegmentResult:
+    """The best segmentation of a sequence.
+
+    Parameters
+    ----------
+    lengths, labels : ndarray of int64, shape (n_segments,)
+        Segments in order; empty where the problem is infeasible.
+    score : float
+        Its log-score; ``-inf`` where every segmentation is forbidden.
+    status : Status
+        ``optimal`` or ``infeasible``.
+    """
+
+    lengths: np.ndarray
+    labels: np.ndarray
+    score: float
+    status: Status
+
+
+@dataclass(frozen=True)
+class SegmentMarginals:
+    """Probabilities of parts under p(segmentation) proportional to exp(score).
+
+    Parameters
+    ----------
+    log_partition : float
+        ``-inf`` where every segmentation is forbidden; all probabilities are then 0.
+    token, first, last : ndarray of float64, shape (n_steps, n_states)
+        That a token lies in, begins, ends a segment with this label.
+    length : ndarray of float64, shape (max_length, n_states)
+        Expected number of segments of this length and label.
+    pairwise : ndarray of float64, shape (n_states, n_states)
+        Expected number of neighbors [left label, right label].
+    span : ndarray of float64, shape (n_spans, n_states)
+        That a scored span is a segment with this label.
+    """
+
+    log_partition: float
+    token: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    length: np.ndarray
+    pairwise: np.ndarray
+    span: np.ndarray
+
+
+def best_segmentation(potentials: SegmentPotentials) -> SegmentResult:
+    """Return a highest-scoring segmentation (semi-Markov Viterbi; [Sarawagi04], eq. 2).
+
+    Exact. O(n_steps * n_states * (max_length + n_states)) time.
+    """
+    scores_of_roles = as_roles(as_parts(potentials))
+    n = potentials.n_steps
+    opens, labels, scores = np.zeros(n, np.uint8), np.zeros(n, np.int64), np.empty(1)
+    kernels.best_segments_batch(scores_of_roles, np.array([0, n]), opens, labels, scores)
+    if scores[0] == -np.inf:
+        nothing = np.empty(0, np.int64)
+        return SegmentResult(nothing, nothing, -np.inf, Status.infeasible)
+    starts = np.flatnonzero(opens)
+    return SegmentResult(np.diff(np.append(starts, n)), labels[starts], float(scores[0]), Status.optimal)
+
+
+def segment_marginals(potentials: SegmentPotentials) -> SegmentMarginals:
+    """Return the log partition function over all segmentations and the expected parts. Exact; cost of Viterbi."""
+    parts = as_parts(potentials)
+    counts, total = empty_counts(parts), np.empty(1)
+    segment_sums_batch(parts, np.array([0, potentials.n_steps]), np.ones(1), counts, total)
+    return SegmentMarginals(float(total[0]), *counts[:6])
+
+
+def as_parts(potentials: SegmentPotentials) -> SegmentParts:
+    """Return the arrays of one sequence as kernels want them; raise on NaN and plus infinity."""
+    p = potentials
+    ends = p.spans.start + p.spans.length - 1
+    if np.any(np.diff(ends) < 0) or (len(ends) and (p.spans.start.min() < 0 or ends.max() >= p.n_steps)):
+        raise InputError(f"spans must be sorted by their end and lie within the {p.n_steps} tokens.")
+    return SegmentParts(
+        token=_scores("token", p.token),
+        first=_scores("first", p.first),
+        last=_scores("last", p.last),
+        length=_scores("length", p.length),
+        pairwise=_scores("pairwise", p.pairwise),
+        span=_scores("spans.score", p.spans.score),
+        span_ptr=np.searchsorted(ends, np.arange(p.n_steps + 1)).astype(np.int64),
+        span_length=p.spans.length.astype(np.int64),
+    )
+
+
+def as_roles(parts: SegmentParts) -> kernels.RoleScores:
+    """Return what tokens score in each role of a segment, for ``best_segments``."""
+    role = np.empty((4, *parts.token.shape))
+    role[kernels.MIDDLE] = parts.token
+    np.add(parts.token, parts.first, out=role[kernels.OPENING])
+    np.add(parts.token, parts.last, out=role[kernels.CLOSING])
+    np.add(role[kernels.OPENING], parts.last, out=role[kernels.SINGLE])
+    return kernels.RoleScores(role, parts.length, parts.pairwise, parts.span, parts.span_ptr, parts.span_length)
+
+
+def empty_counts(parts: SegmentParts) -> SegmentParts:
+    """Return zeros in the shapes of ``parts``, for expected counts."""
+    zeros = {name: np.zeros_like(getattr(parts, name)) for name in COUNTED}
+    return parts._replace(**zeros)
+
+
+def _scores(name: str, array: np.ndarray) -> np.ndarray:
+    array = np.ascontiguousarray(array, np.float64)
+    if array.size and not array.max() < np.inf:  # the maximum is NaN where any entry is
+        raise InputError(f"{name} scores must be numbers or -inf (forbidden); got NaN or +inf.")
+    return array

@@ -1,0 +1,76 @@
+"""Infeasibility by a combination of hard counters that every labeling breaks.
+
+Improves: the bound (to minus infinity); labelings that obey all hard rules are kept.
+Pays: if no labeling is known that obeys the hard rules.
+Charged: each pass and small linear program by its size.
+Reference: Farkas' lemma, by cutting planes over labelings.
+"""
+
+import numpy as np
+
+from rulefield.inference.sequences.progress import DualPotentials, Progress
+from rulefield.inference.sequences.stages.columns import CELLS_PER_UNIT, UNITS_PER_PROGRAM
+from rulefield.kernels.lattice.dual import best_path, completions, priced
+
+MOST_PASSES = 40
+
+LEAST_EXCESS = 1e-6
+"""A combination proves something if every labeling breaks it by more than this; multipliers are at most one."""
+
+
+def run_farkas(progress: Progress, dual: DualPotentials, limit: int, most_passes: int = MOST_PASSES) -> None:
+    """Prove that no labeling obeys the hard counters, if none is known."""
+    if progress.best == -np.inf and prove_infeasible(progress, most_passes) is not None:
+        progress.bound = -np.inf
+
+
+def prove_infeasible(progress: Progress, most_passes: int = MOST_PASSES) -> np.ndarray | None:
+    """Multipliers (counters,) in [0, 1] of hard counters, their sum broken by every labeling; None if none is found.
+
+    Minimizes max_y of sum_c lambda_c (bound_c - tally_c(y)) over 0 <= lambda <= 1 by cutting planes: each pass finds the
+    labeling that breaks the present combination least (one Viterbi pass over zero scores), and a small linear
+    program over the labelings met so far gives the next combination. A negative value is a proof (Farkas).
+    Labelings that obey all hard rules are kept in ``progress``.
+    """
+    prepared, tables = progress.prepared, progress.prepared.tables
+    hard = np.flatnonzero(np.isinf(prepared.caps))
+    if not len(hard):
+        return None
+    zero = np.where(progress.lowered > -np.inf, 0.0, -np.inf)
+    arriving = np.where(prepared.arriving > -np.inf, 0.0, -np.inf)
+    labels, ahead = np.zeros(len(zero), np.int64), np.empty_like(zero)
+    rows: list[np.ndarray] = []
+    duals = np.zeros(len(prepared.caps))
+    duals[hard] = 1.0
+    for number in range(1, most_passes + 1):
+        unary, moved = priced(zero, arriving, tables, prepared.classes, duals)
+        completions(unary, moved, ahead)
+        value = best_path(unary, moved, ahead, labels) + float(duals @ tables.counter_bound)
+        progress.iterations += 1
+        if value < -LEAST_EXCESS:
+            return duals
+        excesses = progress.offer(labels)[1]
+        if progress.best > -np.inf or number == most_passes or progress.deadline.over:
+            return None
+        progress.nodes += UNITS_PER_PROGRAM + len(rows) * len(hard) // CELLS_PER_UNIT
+        rows.append(-excesses[hard].astype(np.float64))
+        found = _next_combination(np.array(rows))
+        if found is None or found[0] > -LEAST_EXCESS:
+            return None
+        duals[hard] = found[1]
+    return None
+
+
+def _next_combination(rows: np.ndarray) -> tuple[float, np.ndarray] | None:
+    """Least z with rows @ lambda <= z for some 0 <= lambda <= 1: (z, lambda)."""
+    from scipy.optimize import linprog
+
+    count = rows.shape[1]
+    found = linprog(
+        np.r_[np.zeros(count), 1.0],
+        A_ub=np.c_[rows, -np.ones(len(rows))],
+        b_ub=np.zeros(len(rows)),
+        bounds=[(0.0, 1.0)] * count + [(None, None)],
+        method="highs-ds",
+    )
+    return None if found.x is None else (float(found.fun), np.clip(found.x[:count], 0.0, 1.0))

@@ -5,7 +5,7 @@ BIN     = $(VENV)/bin
 READY   = $(VENV)/.ready
 PACKAGE = $(VENV)/.package
 
-.PHONY: demo test test-oldest test-newest fuzz lint check docs package bench browser-test clean
+.PHONY: demo test quick coverage test-oldest test-newest fuzz lint check docs package bench browser-test clean
 
 # The demo needs the package and nothing else: tests, linters and browsers are installed by the targets that use them.
 demo: $(PACKAGE)
@@ -13,6 +13,17 @@ demo: $(PACKAGE)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2 --dist loadfile
+
+# One file per layer, for work in progress.
+QUICK = tests/test_layers.py tests/test_public_names.py tests/rules/test_rule_meaning.py tests/inference/chain/test_engines.py \
+  tests/inference/graph/test_graph_engines.py tests/estimators/chain/test_scores.py tests/estimators/test_contract.py tests/cli/test_cli.py
+
+quick: $(READY)
+	$(BIN)/python -m pytest -n 2 --dist loadfile $(QUICK)
+
+# Lines reached by the tests of engines and learners; kernels run as plain Python, so their lines count too.
+coverage: $(READY)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 --cov=rulefield --cov-report=term:skip-covered tests/kernels tests/inference tests/rules tests/models tests/problem
 
 lint: $(READY)
 	$(BIN)/ruff check .

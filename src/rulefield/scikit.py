@@ -57,8 +57,14 @@ class Estimator(_Typed):
             else:
                 setattr(self, name, value)
         for name, values in inner.items():
+            if getattr(self, name) is None:
+                setattr(self, name, self._usual(name))
             getattr(self, name).set_params(**values)
         return self
+
+    def _usual(self, name: str) -> Any:
+        """Return the estimator that a parameter of None stands for, so that its own parameters can be set."""
+        raise ValueError(f"{type(self).__name__}: {name} is None, which has no parameters; give an estimator first.")
 
     def __repr__(self) -> str:
         return repr(_as_scikit(self))

@@ -45,7 +45,8 @@ def run_evaluate(
         return
     if tasks is not None:
         raise InputError("--tasks is for joint models; leave it out.")
-    gold, predicted = _labels(opened, reading.sequences(file, labeled=True), read_rules(rules))
+    given = read_rules(rules, None if opened is None else opened.crf)
+    gold, predicted = _labels(opened, reading.sequences(file, labeled=True), given)
     if scoring.as_json:
         sys.stdout.write(json.dumps(scores(gold, predicted, scoring)) + "\n")
     else:
@@ -68,7 +69,7 @@ def _evaluate_texts(
     parser.model_.set_params(n_jobs=jobs, on_infeasible="relax")  # as reports do
     documents = labeled_only(reading.documents(file), file)
     gold = [[tuple(span[:3]) for span in document.spans or ()] for document in documents]
-    found = parser.predict([document.text for document in documents], rules=read_rules(rules))
+    found = parser.predict([document.text for document in documents], rules=read_rules(rules, parser.model_))
     whole = sum(set(g) == set(f) for g, f in zip(gold, found)) / len(gold) if gold else 0.0
     if scoring.as_json:
         table = metrics.text_span_report(gold, found, output_dict=True)
@@ -135,6 +136,12 @@ def written_labels(corpus: FileContents) -> tuple[list[Any], list[Any]]:
         if not all(isinstance(labels, list) for labels in gold):
             raise InputError('without a model every object needs "gold" and "labels"; give a model.')
         return gold, corpus.labels or []
+    if corpus.labels and not {row[-2] for b in corpus.records for row in b} & {
+        row[-1] for b in corpus.records for row in b
+    }:
+        raise InputError(
+            "the last two columns have no label in common, so that they are not gold and predicted labels; give a model."
+        )
     if len(corpus.records[0][0]) < 3:
         raise InputError("without a model the last two columns are the gold and the predicted label; give a model.")
     return [[row[-2] for row in block] for block in corpus.records], corpus.labels or []

@@ -21,7 +21,7 @@ def run_inspect(model: str, top: int, labels: list[str], explain: str | None) ->
     for label in labels:
         if label not in known:
             raise LabelError(f"label {label!r} is unknown{nearest(label, known)}.")
-    out.print(_table(_summary(opened)))
+    out.print(_table({**_parser_summary(model), **_summary(opened)}))
     if isinstance(opened, OpenedRuled):
         out.print(opened.crf.report(), markup=False)
     for title, weights in _weights(opened, top):
@@ -50,6 +50,17 @@ def explained(opened: OpenedChain, tokens: list[str], top: int) -> str:
 def _labels(opened: OpenedChain) -> list[Any]:
     classes = opened.crf.classes_
     return [label for own in classes.values() for label in own] if isinstance(classes, dict) else list(classes)
+
+
+def _parser_summary(path: str) -> dict[str, str]:
+    """Return what a parser of texts adds to the model inside it."""
+    from rulefield.estimators.files import load
+    from rulefield.estimators.text.tokenizing import name_of
+
+    found = load(path)
+    if found._kind != "text":
+        return {}
+    return {"parser": f"of {', '.join(found.labels_)}", "tokenizer": name_of(found._tokenizer)}
 
 
 def _summary(opened: OpenedChain) -> dict[str, str]:

@@ -18,6 +18,7 @@ import typer
 from rulefield.cli.options import Apart, Column, Encoding, Format, Jobs, OnInfeasible, Quiet, Text, Tokenizer
 from rulefield.cli.rules import app as rules_app
 from rulefield.exceptions import InputError, RulefieldError
+from rulefield.kernels.jit import tell_of_compiling
 
 AGAIN_SECONDS = 0.01
 
@@ -454,6 +455,8 @@ def main() -> None:
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # arguments may hold any bytes
     signal.signal(signal.SIGTERM, _end)  # so that a file that is being written is cleaned up
     sys.unraisablehook = _raise_again
+    if sys.stderr.isatty():
+        tell_of_compiling(lambda: _note("compiling, once per installation; this takes some seconds ..."))
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the work is done: there is nothing to interrupt
     try:
         app()
@@ -509,6 +512,10 @@ def said(message: object) -> str:
 def _fail(sentence: str) -> None:
     sys.stderr.write(f"rulefield: {said(sentence)}\n")
     sys.exit(2)
+
+
+def _note(sentence: str) -> None:
+    sys.stderr.write(f"rulefield: {sentence}\n")
 
 
 def _show_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -15,7 +15,7 @@ from rulefield.cli.opened import OpenedChain, open_model, words
 from rulefield.cli.reading import LINES, Reading, as_parser, with_spans
 from rulefield.data.documents import Document
 from rulefield.data.source import STANDARD
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, RuleError
 from rulefield.parallel import Workers, connected
 
 PORTION = 2000
@@ -26,13 +26,31 @@ NONE = "none"
 """``--rules none``: predict without any rules."""
 
 
-def read_rules(path: str | None) -> list[Any] | None:
-    """Rules of a file; none at all for ``none``; None (the model's own) where nothing is said."""
+def read_rules(path: str | None, model: Any = None) -> list[Any] | None:
+    """Return the rules of a file, [] for ``none``, None (the model's own) without a path; a model checks their labels."""
     if path == NONE or not path:
         return [] if path == NONE else None
     from rulefield.rules import text
 
-    return text.load(path)
+    rules = text.load(path)
+    _check_labels(path, rules, model)
+    return rules
+
+
+def _check_labels(path: str, rules: list[Any], model: Any) -> None:
+    """Refuse a rule about a label that the model does not know, with the rule's line."""
+    from rulefield.report.certainty import label_set
+    from rulefield.report.study import scheme_of
+    from rulefield.rules import RuleCompiler, text
+
+    if getattr(model, "_kind", None) not in ("chain", "ruled", "segment"):
+        return
+    labels = sorted(label_set(model))
+    for line, rule in zip(text.lines_of(path), rules):
+        try:
+            RuleCompiler([rule.soft(1.0) if rule.is_open else rule], labels, scheme_of(model))
+        except RuleError as error:
+            raise RuleError(f"{Path(path).name}, line {line}: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -66,7 +84,7 @@ def run_predict(model: str, file: str, output: str, options: PredictOptions) -> 
     corpus = options.reading.sequences(file, labeled=False)
     if options.kbest and corpus.form != "jsonl":
         raise InputError("--kbest needs JSON lines; give a .jsonl file or --format jsonl.")
-    given = read_rules(rules)
+    given = read_rules(rules, opened.crf)
     if options.cluster is None:
         predicted = opened.predict(corpus.tokens, given)
     else:
@@ -112,7 +130,7 @@ def predict_texts(model: str, file: str, form: str, output: str, options: Predic
     parser.model_.set_params(n_jobs=options.jobs)
     infeasible = Infeasible(options.on_infeasible)
     infeasible.prepare(parser.model_)
-    given = read_rules(options.rules)
+    given = read_rules(options.rules, parser.model_)
 
     def labeled() -> Iterator[Document]:
         documents = iter(options.reading.documents(file))

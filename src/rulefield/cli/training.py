@@ -108,7 +108,7 @@ def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainO
     for report in getattr(chain, "expectations_", []):
         say(expectation_line(report))
     if crf is not chain:
-        say(crf.report())
+        say(first_rules(crf, model))
     if held_out:
         say(f"{dev}: {_dev_line(crf, chain.scheme, held_out)}")
 
@@ -363,6 +363,17 @@ def _dev_line(crf: Any, scheme: str | None, held_out: FileContents) -> str:
 def progress(quiet: bool) -> int:
     """Return the ``verbose`` of an estimator: a progress bar where somebody watches."""
     return int(not quiet and sys.stderr.isatty())
+
+
+SHOWN_RULES = 10
+
+
+def first_rules(ruled: Any, path: str) -> str:
+    """Return the head and the most expensive rules of a report, and where the others are."""
+    head, *rows = ruled.report().splitlines()
+    more = len(rows) - SHOWN_RULES
+    last = [f"... and {more} more: rulefield inspect {path}"] if more > 0 else []
+    return "\n".join([head, *rows[:SHOWN_RULES], *last])
 
 
 def say(sentence: str) -> None:

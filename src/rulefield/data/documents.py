@@ -16,6 +16,16 @@ class TextSpan(NamedTuple):
     score: float | None = None
 
 
+def as_span(span: Any) -> TextSpan:
+    """Return a span of (start, end, label), or of an object with these attributes, such as a span of a parse."""
+    if hasattr(span, "label"):
+        return TextSpan(span.start, span.end, span.label, getattr(span, "score", getattr(span, "probability", None)))
+    try:
+        return TextSpan(*span)
+    except TypeError:
+        raise InputError(f"a span must be (start, end, label); got {span!r:.60}.") from None
+
+
 class Origin(NamedTuple):
     """The record that a text was read from: its format, the record as it was, and the field that held the text or labels."""
 
@@ -61,7 +71,7 @@ class Document:
         self._check_tokens()
         if self.spans is None:
             return
-        spans = tuple(sorted((TextSpan(*span) for span in self.spans), key=lambda s: (s.start, s.end, s.label)))
+        spans = tuple(sorted((as_span(span) for span in self.spans), key=lambda s: (s.start, s.end, s.label)))
         for span in spans:
             if not 0 <= span.start < span.end <= len(self.text):
                 raise InputError(

@@ -211,6 +211,14 @@ class SequenceEstimator(StructuredModel):
     rules: Any
     _encoder: InputEncoder
 
+    def _usual(self, name: str) -> Any:
+        """Return the features that plain tokens get by default: ``GridSearchCV`` sets ``features__window``."""
+        if name != "features":
+            return super()._usual(name)
+        from rulefield.encode.tokens import TokenFeatures
+
+        return TokenFeatures()
+
     def _acting(self, rules: RulesLike | None) -> RulesLike:
         """Return the rules that act: the model's own unless others are given."""
         return (self.rules if rules is None else rules) or []

@@ -12,6 +12,7 @@ A cached kernel is not recompiled when a kernel *in another file* that it calls 
 """
 
 import threading
+import warnings
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from importlib import import_module
@@ -41,6 +42,8 @@ class Kernel:
 
     any_loaded: ClassVar[bool] = False
     """Whether any kernel of this process was loaded: from then on all work is done by kernels."""
+    keeps_code: ClassVar[bool] = True
+    """Whether compiled code can be kept on disk."""
 
     def __init__(self, function: Callable, **options: Any):
         update_wrapper(self, function)
@@ -64,16 +67,43 @@ class Kernel:
         with _LOADING:  # no other thread compiles before all of them are known
             while _overloads:
                 _overload(*_overloads.pop())
-        made: Any = njit(**self.targetoptions)(self.py_func)
-        stored = getattr(made._cache, "_cache_file", None)
+        made = self._compilable(njit)
+        stored = getattr(getattr(made, "_cache", None), "_cache_file", None)
         if stored is not None:
             stored._load_index = _or_nothing(stored._load_index)
+        if not hasattr(made, "get_call_template"):
+            return made  # NUMBA_DISABLE_JIT: the function itself
         made.get_call_template = _without_literals(made.get_call_template)
         return made
+
+    def _compilable(self, njit: Callable) -> Any:
+        """Return numba's dispatcher; it keeps no compiled code if no folder for it can be written."""
+        if not Kernel.keeps_code:
+            return njit(**{**self.targetoptions, "cache": False})(self.py_func)
+        try:
+            return njit(**self.targetoptions)(self.py_func)
+        except RuntimeError as error:
+            if "no locator available" not in str(error):
+                raise
+        Kernel.keeps_code = False
+        warnings.warn(NOT_KEPT, RuntimeWarning, stacklevel=2)
+        return self._compilable(njit)
 
     @property
     def _numba_type_(self) -> Any:
         return self.dispatcher._numba_type_
+
+
+NOT_KEPT = (
+    "compiled code cannot be kept, so that every process compiles again: neither the package's folder nor the home folder "
+    "can be written. Set NUMBA_CACHE_DIR to a folder that can."
+)
+_listeners: list[Callable[[], None]] = []
+
+
+def tell_of_compiling(listener: Callable[[], None]) -> None:
+    """Call ``listener`` once, when the first kernel is compiled because no compiled code is on the disk."""
+    _listeners.append(listener)
 
 
 def _or_nothing(load_index: Callable[[], dict]) -> Callable[[], dict]:
@@ -81,9 +111,12 @@ def _or_nothing(load_index: Callable[[], dict]) -> Callable[[], dict]:
 
     def load() -> dict:
         try:
-            return load_index()
+            known = load_index()
         except (AttributeError, ImportError, TypeError):
-            return {}
+            known = {}
+        while not known and _listeners:
+            _listeners.pop()()
+        return known
 
     return load
 

@@ -15,6 +15,7 @@ from rulefield.rules.finding.propose import propose
 from rulefield.rules.logic import all_of, any_of, at_least, at_most, exactly, iff, implies, not_
 from rulefield.rules.nodes import along, for_each, how_many, node, nodes, related, this
 from rulefield.rules.numbers import count, segments
+from rulefield.rules.parse import parse_rule
 from rulefield.rules.rule import Rule
 from rulefield.rules.text import dump, load
 from rulefield.rules.tokens import (
@@ -73,6 +74,7 @@ __all__ = [
     "node",
     "nodes",
     "not_",
+    "parse_rule",
     "present",
     "previous_token",
     "propose",

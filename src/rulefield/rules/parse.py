@@ -54,12 +54,18 @@ def parse_rule(text: str) -> Rule:
     return rule
 
 
+def _hint(text: str, error: Exception) -> str:
+    """Return what to write if a single = stands in place of a comparison."""
+    place = getattr(error, "offset", None) or 0
+    return "; equal to is written ==" if "=" in text[max(place - 2, 0) : place + 1] and "==" not in text else ""
+
+
 def parse_expression(text: str, what: str = "rule") -> Any:
     """Read any expression of the language: a rule, a number, a condition, a share; ``what`` is named in errors."""
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        problem = getattr(error, "msg", str(error))
+        problem = getattr(error, "msg", str(error)) + _hint(text.strip(), error)
         raise RuleError(f"the {what} {text.strip()!r} cannot be read: {problem}.") from error
     try:
         return _read(tree.body)

@@ -9,6 +9,7 @@ A rules file is a list; an entry is a rule as it is written in Python, or a mapp
 """
 
 import difflib
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,12 @@ def dumps(rules: Iterable[Rule]) -> str:
 
 def loads(text: str, source: str = "rules") -> list[Rule]:
     """Read the text of a rules file; errors name ``source`` and the line."""
-    return read_entries(text, source, "rules", "rule", _from_entry)
+    found = read_entries(text, source, "rules", "rule", _from_entry)
+    names = [rule.name for rule in found if rule.name is not None]
+    twice = next((name for i, name in enumerate(names) if name in names[:i]), None)
+    if twice is not None:
+        warnings.warn(f"{source}: two rules are named {twice!r}; reports will not tell them apart.", stacklevel=2)
+    return found
 
 
 def read_entries(text: str, source: str, what: str, key: str, read: Callable[[Any], Any]) -> list[Any]:
@@ -161,8 +167,19 @@ def dump(rules: Iterable[Rule], path: str | Path) -> None:
 
 
 def load(path: str | Path) -> list[Rule]:
-    """Read a rules file."""
-    return loads(read_text(path, "rules"), source=Path(path).name)
+    """Read a rules file; one without any rule is an error."""
+    found = loads(read_text(path, "rules"), source=Path(path).name)
+    if not found:
+        raise RuleError(f"the rules file {str(path)!r} holds no rule; write one per line, - segments('title') <= 1.")
+    return found
+
+
+def lines_of(path: str | Path) -> list[int]:
+    """Return the line on which each rule of a file stands."""
+    root = read_tree(read_text(path, "rules"), Path(path).name)
+    if isinstance(root, yaml.MappingNode):
+        root = root.value[0][1]
+    return [] if root is None else [_entry_line(node, "rule") for node in root.value]
 
 
 def read_text(path: str | Path, what: str) -> str:

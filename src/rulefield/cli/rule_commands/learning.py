@@ -7,7 +7,7 @@ from typing import Any
 from rulefield.cli.corpus import protect_inputs
 from rulefield.cli.opened import OpenedChain, open_model
 from rulefield.cli.reading import Reading
-from rulefield.cli.training import progress, say
+from rulefield.cli.training import first_rules, progress, say
 from rulefield.exceptions import InputError
 
 BUILT_IN = ("find", "propose", "mine")
@@ -61,7 +61,7 @@ def run_learn(model: str, file: str, output: str, options: LearnOptions, quiet: 
         made._tokenizer = parser._tokenizer  # the one that "auto" chose
     made.save(output)
     if not quiet:
-        sys.stdout.write(ruled.report() + "\n")
+        sys.stdout.write(first_rules(ruled, output) + "\n")
         say(f"{len(tokens)} held-out sequences; saved to {output}")
 
 

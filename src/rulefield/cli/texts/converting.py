@@ -3,6 +3,7 @@
 from typing import Any
 
 from rulefield.cli.corpus import counted
+from rulefield.cli.reading import LINES, Reading
 from rulefield.cli.show import console
 from rulefield.data.source import STANDARD, Source
 from rulefield.encode.formats import FORMATS, find_format, format_to_write, read_documents
@@ -19,7 +20,7 @@ def run_convert(
     counts = [0, 0]
 
     def documents() -> Any:
-        for document in read_documents(source, form, encoding=encoding, **options):
+        for document in _read(source, form, encoding, options):
             counts[0] += 1
             counts[1] += len(document.spans or ())
             yield document
@@ -27,8 +28,20 @@ def run_convert(
     written.write(documents(), target)
     if quiet:
         return
-    name = form if form != "auto" or source == STANDARD else find_format(Source(source, encoding, options)).name
     console(to_error=True).print(
-        f"{source}: {FORMATS[name].about}; {counted(counts[0], 'text')}, {counted(counts[1], 'span')} "
-        f"written to {target}: {written.about}."
+        f"{source}: {_about(source, form, encoding, options)}; {counted(counts[0], 'text')}, "
+        f"{counted(counts[1], 'span')} written to {target}: {written.about}."
     )
+
+
+def _read(source: str, form: str, encoding: str, options: dict[str, Any]) -> Any:
+    if form == LINES:
+        return Reading(LINES, encoding=encoding).documents(source)
+    return read_documents(source, form, encoding=encoding, **options)
+
+
+def _about(source: str, form: str, encoding: str, options: dict[str, Any]) -> str:
+    if form == LINES:
+        return "a text per line"
+    name = form if form != "auto" or source == STANDARD else find_format(Source(source, encoding, options)).name
+    return FORMATS[name].about

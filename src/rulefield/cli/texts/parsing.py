@@ -10,6 +10,7 @@ from time import perf_counter
 from typing import IO, Any, NamedTuple
 
 from rulefield.cli.infeasible import INFEASIBLE, Infeasible
+from rulefield.cli.prediction import read_rules
 from rulefield.cli.reading import LINES, Reading
 from rulefield.cli.texts.tables import is_parquet
 from rulefield.data.source import STANDARD, Source
@@ -55,7 +56,7 @@ def run_parse(
         check_output(output)
     parser = _opened(model, reading.tokenizer, jobs)
     infeasible.prepare(parser.model_)
-    work = Parsing(parser, _rules(rules), spans, infeasible)
+    work = Parsing(parser, read_rules(rules, parser.model_), spans, infeasible)
     if source != STANDARD and not _is_readable(source):
         _refuse_missing(source)
         parse = parser.parse(source, rules=work.rules)
@@ -105,14 +106,6 @@ def _opened(model: str, tokenizer: str, jobs: int) -> Any:
     parser = found if isinstance(found, TextParser) else TextParser.of(found, tokenizer)
     parser.model_.set_params(n_jobs=jobs)
     return parser
-
-
-def _rules(path: str | None) -> Any:
-    if path is None or path == "none":
-        return None if path is None else []
-    from rulefield.rules import text
-
-    return text.load(path)
 
 
 def _is_readable(source: str) -> bool:

@@ -11,6 +11,7 @@ from rulefield.cli.training import (
     LEARN,
     TrainOptions,
     chosen_penalties,
+    first_rules,
     make_crf,
     open_rules,
     progress,
@@ -54,7 +55,7 @@ def run_text_train(
         f"{counted(chain.n_iter_, 'iteration')}, {perf_counter() - begun:.1f} s; saved to {model}"
     )
     if chain is not parser.model_:
-        say(parser.model_.report())
+        say(first_rules(parser.model_, model))
     if dev:
         gold = [[(s.start, s.end, s.label) for s in document.spans or ()] for document in held_out]
         say(f"{dev}: span F1 {100 * parser.score([document.text for document in held_out], gold):.2f}")

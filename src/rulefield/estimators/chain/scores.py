@@ -1,5 +1,6 @@
 """Scores of any other model, decoded under rules: best labelings with certificates, probabilities, k best."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import check_call
 from rulefield.estimators.sequences import whole_rows
 from rulefield.estimators.types import KnownLike, RulesLike
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, callers_level
 from rulefield.inference.sequences.exact import clamp
 from rulefield.parallel import in_threads, n_threads
 from rulefield.problem.chain import ChainPotentials
@@ -98,25 +99,38 @@ def decode_scores(
     >>> decode_scores([logits], ["O", "B-total", "I-total"], scheme="BIO", rules=[r.segments("total") <= 1])[0].labels
     ['B-total', 'I-total']
     """
-    names = list(labels)
+    names = [label.item() if isinstance(label, np.generic) else label for label in labels]
     if not names or len(set(names)) != len(names):
         raise InputError(f"labels must name each column of the scores once; got {names!r:.60}.")
     if k is not None:
         check_call(k=k)
     tables = [checked_scores(table, f"scores[{i}]", len(names)) for i, table in enumerate(scores)]
+    _warn_of_probabilities(tables)
     lengths = np.array([len(table) for table in tables], dtype=np.int64)
     words = [[f"token {t}" for t in range(n)] for n in lengths] if tokens is None else [list(row) for row in tokens]
     if len(words) != len(tables) or any(len(row) != n for row, n in zip(words, lengths)):
         raise InputError("tokens must be one list per array of scores, with one token per row.")
     allowed, *ends = allowed_transitions([str(name) for name in names], scheme)
     source = ScoreTables(tables, _pairwise(transitions, allowed), (ends[0], ends[1]), n_threads(n_jobs))
-    decoder = RuledDecoder(source, rules or [], names, scheme, on_infeasible)
+    decoder = RuledDecoder(source, [] if rules is None else rules, names, scheme, on_infeasible)
     data = Sequences(np.zeros((int(lengths.sum()), 0)), lengths)
     open_labels = _known(known, names, lengths)
     if k is None:
         found: list[Labeling] = decoder.decode(data, words, open_labels, probability)
         return found
     return [[([names[j] for j in ids], p) for ids, p in row] for row in decoder.kbest(data, k, words, open_labels)]
+
+
+def _warn_of_probabilities(tables: list[np.ndarray]) -> None:
+    """Warn if all rows are probabilities: scores add up over tokens, so logarithms are meant."""
+    rows = [table for table in tables if table.size and table.shape[1] > 1]
+    if rows and all((table >= 0).all() and np.allclose(table.sum(axis=1), 1.0, atol=1e-5) for table in rows):
+        warnings.warn(
+            "the scores look like probabilities (each row is positive and sums to 1), but log-scores are expected; "
+            "give np.log(scores).",
+            UserWarning,
+            stacklevel=callers_level(),
+        )
 
 
 def _pairwise(transitions: Any, allowed: np.ndarray) -> np.ndarray:

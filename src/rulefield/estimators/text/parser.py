@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, TypedDict
 
 import numpy as np
 
-from rulefield.data.documents import Document, TextSpan
+from rulefield.data.documents import Document, as_span
 from rulefield.encode.alignment import ON_CUT, Cut, align
 from rulefield.encode.spans import SegmentTable, Span
 from rulefield.encode.tokenizers import Place, Tokenizer, as_tokenizer, from_config
@@ -350,7 +350,7 @@ class TextParser(SavedModel):
     def _clamped(self, text: str, places: list[Place], known: Any) -> Any:
         if known is None:
             return None
-        document = Document(text, tuple(TextSpan(*span) for span in known))
+        document = Document(text, tuple(as_span(span) for span in known))
         labels = align(document, lambda _: places, _scheme(self.model_), "snap").labels or []  # type: ignore[arg-type]
         return [None if label == "O" else label for label in labels]
 
@@ -430,7 +430,7 @@ def _documents(texts: Any, spans: Iterable[Spans] | None) -> list[Document]:
     made = []
     for i, (text, row) in enumerate(zip(plain, marks)):
         try:
-            made.append(Document(text, tuple(TextSpan(*span) for span in row)))
+            made.append(Document(text, tuple(as_span(span) for span in row)))
         except (TypeError, InputError) as error:
             raise InputError(f"text {i}: {error}") from None
     return made

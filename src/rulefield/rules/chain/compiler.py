@@ -265,12 +265,13 @@ def as_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
     """Check that these are rules."""
     if isinstance(rules, Rule):
         return (rules,)
-    if not isinstance(rules, Iterable):
+    if isinstance(rules, str) or not isinstance(rules, Iterable):
         raise RuleError(f"rules must be a list of rules; got {rules!r:.60}.")
     rules = tuple(rules)
     for rule in rules:
         if not isinstance(rule, Rule):
-            raise RuleError(f"rules must be written with the functions of rulefield.rules; got {rule!r}.")
+            hint = "; a text is read by rulefield.rules.parse_rule" if isinstance(rule, str) else ""
+            raise RuleError(f"rules must be written with the functions of rulefield.rules; got {rule!r}{hint}.")
     return rules
 
 

@@ -10,10 +10,10 @@ import numpy as np
 import scipy.sparse as sp
 
 from common import conll2000
-from rulefield import Sequences
 from rulefield.data.labels import Labels
 from rulefield.encode.features import FeatureEncoder
 from rulefield.encode.labels import LabelEncoder
+from rulefield.formats import Sequences
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.models.chain import ChainModel
 

@@ -4,7 +4,7 @@
 
 A small chain is fitted on drawn citations; the rules are counts and orders of its fields. Wall time, best of the repeats, on
 an otherwise idle machine of two cores; the labels must be the same. The last line is JSON: ``encoded_speedup``
-(``rf.Sequences``) and ``tokens_speedup``, each one thread's time over two threads', and the seconds.
+(``rf.formats.Sequences``) and ``tokens_speedup``, each one thread's time over two threads', and the seconds.
 """
 
 import argparse

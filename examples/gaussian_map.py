@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import rulefield as rf
-from rulefield.datasets.fields import make_grid_field
+from rulefield.datasets import make_grid_field
 
 SIDE = 40
 

@@ -26,7 +26,7 @@ def document(n_pages=4, n_blocks=3):
     density = ~cover + 0.8 * rng.normal(size=n_pages)
     block = np.arange(n_pages * n_blocks)
     on_page = np.stack([block, block // n_blocks], axis=1)
-    graph = rf.TypedGraph(
+    graph = rf.graphs.TypedGraph(
         nodes={
             "block": np.stack([size, np.ones_like(size)], axis=1),
             "page": np.stack([density, np.ones(n_pages)], axis=1),

@@ -17,7 +17,7 @@ import numpy as np
 
 import rulefield as rf
 from rulefield import rules as r
-from rulefield.datasets.snakes import make_snakes, snake_graph
+from rulefield.datasets import make_snakes, snake_graph
 
 # %% draw pictures and turn them into graphs
 pictures = make_snakes(80, seed=0)
@@ -42,7 +42,7 @@ if importlib.util.find_spec("matplotlib"):
     mpl.use("Agg")
     from matplotlib import pyplot as plt
 
-    from rulefield.report.graphs import plot_grid
+    from rulefield.plots import plot_grid
 
     shape = pictures[60].labels.shape
     _, (left, right) = plt.subplots(1, 2, figsize=(8, 4))

@@ -16,7 +16,7 @@ import numpy as np
 
 import rulefield as rf
 from rulefield import rules as r
-from rulefield.report.pages import draw_page
+from rulefield.plots import draw_page
 
 
 def page(seed):
@@ -32,7 +32,7 @@ def page(seed):
                 labels.append("S" if n == 1 else "B" if k == 0 else "E" if k == n - 1 else "I")
                 at += 14 + 1.5 * rng.normal()
             at += 3
-    return rf.Page(boxes, 200, 300, separators=rulings, labels=labels, name=f"page {seed}")
+    return rf.formats.Page(boxes, 200, 300, separators=rulings, labels=labels, name=f"page {seed}")
 
 
 train, new = [page(seed) for seed in range(20)], [page(100 + seed) for seed in range(20)]

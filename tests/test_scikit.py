@@ -44,13 +44,13 @@ def test_parameters_are_those_of_scikit_learns_base():
     ours, theirs = RuledCRF(ChainCRF(l2=3.0)), Reference(ChainCRF(l2=3.0))
     strip = lambda params: {name: repr(value) for name, value in params.items()}  # noqa: E731
     assert strip(ours.get_params()) == strip(theirs.get_params())
-    ours.set_params(crf__l2=5.0, cv=3), theirs.set_params(crf__l2=5.0, cv=3)
+    ours.set_params(estimator__l2=5.0, cv=3), theirs.set_params(estimator__l2=5.0, cv=3)
     assert strip(ours.get_params()) == strip(theirs.get_params())
     assert repr(ours) == repr(theirs).replace("Reference(", "RuledCRF(").replace("\n          ", "\n         ")
     for estimator in (ours, theirs):
         with pytest.raises(ValueError, match="Invalid parameter 'l3'"):
             estimator.set_params(l3=1.0)
-    assert pickle.loads(pickle.dumps(ours)).crf.l2 == 5.0
+    assert pickle.loads(pickle.dumps(ours)).estimator.l2 == 5.0
 
 
 def test_what_only_scikit_learn_asks_for_comes_from_it():

@@ -166,7 +166,7 @@ def altered_template(rng):
 
 def altered_foreign_model(rng):
     """Open an altered model of CRF++ or Wapiti and use it."""
-    original, opened = ((CRFPP, rf.load_crfpp), (WAPITI, rf.load_wapiti))[int(rng.integers(2))]
+    original, opened = ((CRFPP, rf.compat.load_crfpp), (WAPITI, rf.compat.load_wapiti))[int(rng.integers(2))]
     given = mutated(rng, original)
     try:
         crf = opened(given.encode("utf-8", "surrogatepass"))

@@ -185,7 +185,7 @@ class Fold:
             nodes |= {kind: graph.nodes[kind] for kind in ("line", "separator")}
             edges |= graph.edges
             edges["header", "line"] = np.repeat(np.arange(len(graph.nodes["line"]))[:, None], 2, axis=1)
-        return rf.TypedGraph(nodes, edges)
+        return rf.graphs.TypedGraph(nodes, edges)
 
 
 def cells(labels, pairs):

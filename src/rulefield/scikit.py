@@ -15,17 +15,11 @@ import numpy as np
 
 from rulefield.exceptions import InputError
 
-if TYPE_CHECKING:
-    from sklearn.base import BaseEstimator as _Typed
-else:
-    _Typed = object
-
-
 LARGEST_SEED = 2**32 - 1
 """What numpy's RandomState takes."""
 
 
-class Estimator(_Typed):
+class Estimator:
     """Constructor parameters by name, as scikit-learn's ``BaseEstimator`` keeps them: ``clone`` and searches work."""
 
     @classmethod

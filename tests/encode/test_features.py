@@ -150,7 +150,7 @@ def test_empty_sequences():
     [
         ("abc", "got str"),
         (3, "got int"),
-        (np.zeros((3, 2)), r"rf.Sequences\(matrix, lengths\)"),
+        (np.zeros((3, 2)), r"rf.formats.Sequences\(matrix, lengths\)"),
         (["a", "b"], r"X\[0\] is a str: for one sequence write \[X\]"),
         ([{"a": 1}], r"X\[0\] is a dict: for one sequence"),
         ([[["a"]], None], r"X\[1\] is a NoneType"),

@@ -74,7 +74,7 @@ def test_crfpp_by_its_definition(crfpp):
         )  # B2:VBZ speaks for the step into the second token
         return words + steps
 
-    crf = rf.load_crfpp(data)
+    crf = rf.compat.load_crfpp(data)
     found = crf.predict_marginals([SENTENCE])[0]
     for row, expected in zip(found, marginals_by_enumeration(score, 3, ["N", "V"])):
         assert row == pytest.approx(expected)
@@ -84,10 +84,10 @@ def test_crfpp_by_its_definition(crfpp):
 def test_crfpp_files_are_kept_and_parse_texts(tmp_path):
     data = crfpp_model(["N", "V"], ["U0:%x[0,0]", "B"], {"U0:runs": 0, "B": 2}, [0.0, 2.0, 0.5, 0, 0, 0], xsize=1)
     (tmp_path / "model.txt").write_bytes(data.replace(b"\n", b"\r\n"))
-    crf = rf.load_crfpp(tmp_path / "model.txt")
+    crf = rf.compat.load_crfpp(tmp_path / "model.txt")
     crf.save(tmp_path / "m.rf")
     assert rf.load(tmp_path / "m.rf").predict([["He", "runs"]])[0] == ["N", "V"] == crf.predict([["He", "runs"]])[0]
-    assert rf.load_crfpp(data, tokenizer="words").parse("He runs").fields == {"N": "He", "V": "runs"}
+    assert rf.compat.load_crfpp(data, tokenizer="words").parse("He runs").fields == {"N": "He", "V": "runs"}
 
 
 def test_wapiti_by_its_definition():
@@ -95,7 +95,7 @@ def test_wapiti_by_its_definition():
     patterns = ["u0:%X[0,0]", '*1:%t[0,1,"^V"]', "b", "b2:%x[-1,1]"]
     seen = ["u0:he", "*1:true", "b", "b2:PRP"]  # places 0, 2 (state) and 4 (steps), 8, 12
     w = dict(enumerate(rng.normal(size=16)))
-    crf = rf.load_wapiti(wapiti_model(patterns, ["N", "V"], seen, w))
+    crf = rf.compat.load_wapiti(wapiti_model(patterns, ["N", "V"], seen, w))
 
     def score(path):
         a, b, c = path
@@ -109,9 +109,9 @@ def test_wapiti_by_its_definition():
 
 def test_wapiti_without_patterns_takes_features():
     model = wapiti_model([], ["N", "V"], ["ucapital", "us"], {0: 1.5, 3: 2.0}, autouni=1)
-    assert rf.load_wapiti(model).predict([[["capital"], ["s", "never seen"]]])[0] == ["N", "V"]
+    assert rf.compat.load_wapiti(model).predict([[["capital"], ["s", "never seen"]]])[0] == ["N", "V"]
     whole = wapiti_model([], ["N", "V"], ["ucapital", "us"], {0: 1.5, 3: 2.0})
-    assert rf.load_wapiti(whole).predict([[["ucapital"], ["us"]]])[0] == ["N", "V"]
+    assert rf.compat.load_wapiti(whole).predict([[["ucapital"], ["us"]]])[0] == ["N", "V"]
 
 
 @pytest.mark.parametrize(

@@ -215,7 +215,7 @@ def _graphs():
     for n in rng.integers(3, 7, size=110):
         ring = np.stack([np.arange(n), (np.arange(n) + 1) % n], axis=1)
         x = rng.normal(size=(n, 2))
-        graphs.append(rf.TypedGraph({"t": x}, {("t", "t"): (ring, np.ones((n, 1)))}))
+        graphs.append(rf.graphs.TypedGraph({"t": x}, {("t", "t"): (ring, np.ones((n, 1)))}))
         labels.append([None if rng.random() < 0.1 else "abc"[int(a > 0) + int(b > 0)] for a, b in x])
     return graphs, labels
 
@@ -237,7 +237,7 @@ def _joint(client):
 def _ruled(client):
     rules = [r.before("B-city", "B-zip").soft("auto"), (r.count("B-zip") <= 1).soft(2.0)]
     crf = rf.RuledCRF(ChainCRF(max_iter=5), rules=rules, cv=2).fit(X[:40], Y[:40], **client)
-    return np.array([rule.weight for rule in crf.rules_] + crf.crf_.theta_.tolist())
+    return np.array([rule.weight for rule in crf.rules_] + crf.estimator_.theta_.tolist())
 
 
 def _found(client):

@@ -162,7 +162,7 @@ def test_decode_gives_labelings(case):
     model, (X, _) = fitted(case), case.data()
     found = model.decode(X)
     assert len(found) == len(X)
-    assert all(type(labeling) is rf.Labeling for labeling in found)
+    assert all(type(labeling) is rf.formats.Labeling for labeling in found)
     assert found == model.decode(X)
     assert found[0] != found[1]
     assert all(str(labeling).startswith("optimal") for labeling in found)

@@ -57,7 +57,7 @@ def plain(value):
         return {key: plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
-    if isinstance(value, rf.Labeling):
+    if isinstance(value, rf.formats.Labeling):
         return plain(value.labels), value.broken
     if hasattr(value, "tokens"):
         return [token.label for token in value.tokens]

@@ -121,7 +121,7 @@ def pages():
                 at += 20.0
                 boxes.append([5 + rng.random(), at - 15, 60 + 30 * rng.random(), at])
                 labels.append("head" if k == 0 else "text")
-        X.append(rf.Page(boxes, separators=rulings))
+        X.append(rf.formats.Page(boxes, separators=rulings))
         y.append(labels)
     return X, y
 
@@ -198,9 +198,9 @@ CASES = [
         contradiction("name"),
         {"algorithm": "likelihood", "rules": [r.absent("name").soft("learn"), r.present("year").soft(0.5)],
          "cutoff": 0.5, "l1": 0.1, "random_state": 3, "n_jobs": 2},
-        {"crf__l2": [0.1, 1.0]},
+        {"estimator__l2": [0.1, 1.0]},
         weighted=False,
-        stop={"algorithm": "ssvm", "max_iter": 1, "cutoff": 0.0, "crf__l2": 20.0},
+        stop={"algorithm": "ssvm", "max_iter": 1, "cutoff": 0.0, "estimator__l2": 20.0},
         calm={},
     ),
     Case(

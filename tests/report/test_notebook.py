@@ -41,7 +41,7 @@ def test_results_are_shown_escaped(crf):
     assert "&lt;script" in shown(rule_effects(crf, X, Y, crf.rules, scheme="BIO")[0])
     parser = rf.TextParser().fit([f"{EVIL} Ada 1843"], [[(0, 25, "<i>x"), (26, 29, "name")]])
     assert "&lt;script" in shown(parser.parse(f"{EVIL} Ada 1843"))
-    joint = rf.Labeling({"ner": ["B-<i>x"], "pos": ["<b>"]}, 0.0, 0.0, 0.0, "optimal", "auto")
+    joint = rf.formats.Labeling({"ner": ["B-<i>x"], "pos": ["<b>"]}, 0.0, 0.0, 0.0, "optimal", "auto")
     assert "<b>ner</b>" in shown(joint)
 
 

@@ -47,7 +47,7 @@ class OpenedRuled(OpenedChain):
     @property
     def chain(self) -> Any:
         """The chain without its rules."""
-        return self.crf.crf_
+        return self.crf.estimator_
 
 
 class OpenedSegments(OpenedChain):

@@ -92,7 +92,7 @@ def run_train(files: Sequence[str], model: str, dev: str | None, options: TrainO
     begun = perf_counter()
     if options.rules == LEARN or open_rules(options):
         crf = fit_ruled(tokens, labels, options, quiet)
-        chain = crf.crf_
+        chain = crf.estimator_
     else:
         crf = chain = make_crf(tokens, labels, options, quiet)
         given = {"X_dev": held_out.tokens, "y_dev": held_out.labels} if held_out and options.early_stopping else {}

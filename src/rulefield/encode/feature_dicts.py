@@ -97,6 +97,6 @@ def _text(value: str | bytes) -> str:
 
 def _complaint(key: str, value: Any) -> str:
     if isinstance(value, np.ndarray):
-        return f"feature {key!r} is an array; give its entries names, or use rf.Sequences"
+        return f"feature {key!r} is an array; give its entries names, or use rf.formats.Sequences"
     way_out = "leave it out" if value is None else "a value is a string, number, bool, list, set or dict"
     return f"feature {key!r} has the value {value!r} ({type(value).__name__}): {way_out}"

@@ -38,7 +38,7 @@ Entries = tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray]
 class InputForm(StrEnum):
     """The ways in which sequences are given."""
 
-    sequences = "rf.Sequences"
+    sequences = "rf.formats.Sequences"
     matrices = "one matrix per sequence"
     dicts = "feature dicts"
     strings = "lists of feature strings"
@@ -59,9 +59,11 @@ def input_form(X: Any, quick: bool = False) -> InputForm:
     if isinstance(X, Sequences):
         return InputForm.sequences
     if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
-        raise InputError(f"X must be a list of sequences of tokens, or rf.Sequences; got {type(X).__name__}.")
+        raise InputError(f"X must be a list of sequences of tokens, or rf.formats.Sequences; got {type(X).__name__}.")
     if is_sparse(X) or (isinstance(X, np.ndarray) and X.dtype != object):
-        raise InputError("X is one matrix; write rf.Sequences(matrix, lengths), to say where each sequence ends.")
+        raise InputError(
+            "X is one matrix; write rf.formats.Sequences(matrix, lengths), to say where each sequence ends."
+        )
     kinds = set(map(type, X))
     if kinds and all(is_sparse(x) or (isinstance(x, np.ndarray) and x.ndim == 2 and x.dtype != object) for x in X):
         return InputForm.matrices
@@ -94,7 +96,7 @@ def _token_form(X: Iterable[Any]) -> InputForm:
         else:
             raise InputError(
                 f"a token must be a dict, a list of feature strings, or a string; {_place_of_type(X, kind)} is a "
-                f"{kind.__name__}; numeric features go into rf.Sequences(matrix, lengths)."
+                f"{kind.__name__}; numeric features go into rf.formats.Sequences(matrix, lengths)."
             )
     if len(forms) > 1:
         first, second = list(forms.values())[:2]

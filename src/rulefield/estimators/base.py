@@ -10,10 +10,11 @@ import numpy as np
 from rulefield.estimators.attributes import check_attribute
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.packing import Packer, State, arrays_named, given_or, pack_or_name, unpack
-from rulefield.estimators.parameters import Table, check_parameters
+from rulefield.estimators.parameters import Table, check_parameters, rule_list
 from rulefield.estimators.types import RulesLike, Transformer
 from rulefield.exceptions import ModelFileError, callers_level
 from rulefield.forms import FileArrays, check_typed, refused_as_file
+from rulefield.learning.fit_log import FitRecord
 from rulefield.persistence import load_model, model_to_bytes, save_model
 from rulefield.scikit import Estimator, check_is_fitted
 
@@ -40,6 +41,10 @@ class SavedModel(Estimator):
     _parameters: ClassVar[Table]
     _saved: ClassVar[tuple[str, ...]] = ()
     """Fitted attributes that are written as they are; :mod:`rulefield.estimators.attributes` has their types."""
+    log_: list[FitRecord]
+    n_iter_: int
+    converged_: bool
+    stopped_because_: str
     _given_to_load: ClassVar[tuple[str, ...]] = ()
     """Parameters that are the user's own code: the file names them, and ``load`` is given them again."""
 
@@ -173,7 +178,7 @@ class SavedModel(Estimator):
 
 def fitted_facts(model: Any) -> list[tuple[str, str]]:
     """Say what a fitted model holds, in rows of (name, value): sizes, labels, rules, how the fit ended."""
-    inner = getattr(model, "crf_", getattr(model, "model_", model)) if not hasattr(model, "theta_") else model
+    inner = getattr(model, "estimator_", getattr(model, "model_", model)) if not hasattr(model, "theta_") else model
     rows: list[tuple[str, str]] = []
     labels = getattr(model, "labels_", getattr(inner, "classes_", None))
     if labels is not None:
@@ -219,9 +224,9 @@ class SequenceEstimator(StructuredModel):
 
         return TokenFeatures()
 
-    def _acting(self, rules: RulesLike | None) -> RulesLike:
+    def _acting(self, rules: RulesLike | None) -> list[Any]:
         """Return the rules that act: the model's own unless others are given."""
-        return (self.rules if rules is None else rules) or []
+        return rule_list(self.rules if rules is None else rules)
 
     @property
     def n_features_in_(self) -> int:

@@ -151,7 +151,9 @@ class _PartsWriter:
         encoder = InputEncoder(_row_by_row(self.encoder.features))
         data = encoder.fit_transform(reader.tokens())
         if encoder.encoder is None:
-            raise InputError("a corpus holds tokens or named features; matrices fit rf.Sequences, one per process.")
+            raise InputError(
+                "a corpus holds tokens or named features; matrices fit rf.formats.Sequences, one per process."
+            )
         if self.encoder.maker is None and encoder.maker is not None:  # plain tokens: the default
             if self.described["parts"] and self.described["features"] == self.settings:
                 raise InputError("all tokens of a corpus must have one form; this source mixes tokens and features.")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -77,6 +77,19 @@ class ModelExplanation:
         for label, rows in self.features.items():
             lines += [f"{label}", *(f"  {w:+.3f}  {name}" for name, w in rows)]
         return "\n".join(lines)
+
+
+class Weight(NamedTuple):
+    """One weight of a sequence model.
+
+    ``feature`` is None for a plain transition; ``previous`` is None for a weight that looks at one label only, and
+    ``"(start)"`` for the first label of a sequence; ``label`` is ``"(end)"`` after its last label.
+    """
+
+    feature: str | None
+    previous: Any
+    label: Any
+    weight: float
 
 
 def feature_scores(

@@ -4,7 +4,7 @@ An estimator writes down ``_parameters = {"l2": number(), "solver": one_of("lbfg
 :func:`check_parameters` at the start of ``fit``.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from sys import float_info
@@ -125,6 +125,17 @@ def _is_rule(value: object) -> bool:
     return type(value).__module__.startswith("rulefield.rules")
 
 
+def _are_rules(value: object) -> bool:
+    return _is_rule(value) or (isinstance(value, list | tuple) and all(_is_rule(rule) for rule in value))
+
+
+def rule_list(rules: Any) -> list[Any]:
+    """Return rules as a list: one rule by itself is a list of one, None is an empty list."""
+    if rules is None:
+        return []
+    return list(rules) if isinstance(rules, Iterable) and not isinstance(rules, str) else [rules]
+
+
 def _is_thread_count(value: int | None) -> bool:
     n_threads(value)  # raises its own sentence
     return True
@@ -135,12 +146,8 @@ LABEL = instance_of("one label (a string or a number)", str, int, float, np.gene
 N_JOBS = Requirement("a whole number of threads, or -1 for all cores", _is_thread_count)
 ON_INFEASIBLE = one_of("raise", "relax")
 RANDOM_STATE = optional(either(whole(0, LARGEST_SEED), instance_of("a RandomState", np.random.RandomState)))
-RULES = optional(
-    Requirement(
-        "a list of rules",
-        lambda value: isinstance(value, list | tuple) and all(_is_rule(rule) for rule in value),
-    )
-)
+SOME_RULES = Requirement("a rule or a list of rules", _are_rules)
+RULES = optional(SOME_RULES)
 SCHEME = Requirement("a label scheme", _is_scheme)
 TRANSFORMER = optional(having("an object with transform()", "transform"))
 VERBOSE = either(FLAG, whole(0))

@@ -1,7 +1,7 @@
 """What estimators are given, in types: data of many forms, labels, rules."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, Union
 
 import numpy as np
 
@@ -62,7 +62,8 @@ class Predictor(Protocol):
     def __getattr__(self, name: str) -> Any: ...
 
 
-RulesLike = Sequence["Rule"]
+RulesLike = Union[Sequence["Rule"], "Rule"]
+"""Rules, or one rule by itself."""
 TasksLike = Sequence[Mapping[str, Any]]
 """Labels of each sequence by task; a task may be None or missing."""
 

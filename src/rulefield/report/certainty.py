@@ -45,7 +45,7 @@ def certainty(
     k : int
         Labelings of each sequence whose rules are counted.
     """
-    plain = getattr(model, "crf_", model)
+    plain = getattr(model, "estimator_", model)
     tables = plain.predict_marginals(X, rules=[], output="array")
     best = plain.predict_kbest(X, rules=[], k=k)
     kept = _kept(X, best, list(rules), plain)

@@ -252,6 +252,6 @@ def facts(of: Study) -> list[tuple[str, str]]:
     own = {
         name: value
         for name, value in model.get_params(deep=False).items()
-        if name not in ("rules", "crf", "on_infeasible") and repr(value) != repr(defaults[name].default)
+        if name not in ("rules", "estimator", "on_infeasible") and repr(value) != repr(defaults[name].default)
     }
     return [*rows, *((name, f"{value!r:.200}") for name, value in own.items())]

@@ -15,6 +15,7 @@ from rulefield.metrics import SPAN_KINDS, SpanPair, span_pairs, text_span_pairs
 from rulefield.report.certainty import Certainty, certainty, check_sequence_model, label_set
 from rulefield.report.effects import RuleEffect, rule_effects
 from rulefield.report.intervals import Interval, drawn, f1_of, interval, precision_of, recall_of, share_of
+from rulefield.rules.rule import as_rules
 
 BINS = 10
 NOTHING = "(nothing)"
@@ -277,7 +278,7 @@ def relaxed(model: Any) -> Any:
 
 def chain_of(model: Any) -> Any:
     """Return the chain inside the model; None for segments."""
-    return {"chain": model, "ruled": getattr(model, "crf_", None)}.get(model._kind)
+    return {"chain": model, "ruled": getattr(model, "estimator_", None)}.get(model._kind)
 
 
 def scheme_of(model: Any) -> str | None:
@@ -289,4 +290,4 @@ def acting_rules(model: Any, rules: Any = None) -> list[Any]:
     """Return the rules that act in a prediction: the model's own where ``rules`` is None."""
     if rules is None:
         rules = model.rules_ if model._kind == "ruled" else model.rules
-    return list(rules or ())
+    return list(as_rules(rules))

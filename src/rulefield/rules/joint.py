@@ -13,13 +13,13 @@ from rulefield.exceptions import RuleError
 from rulefield.problem.chain_rules import Tally
 from rulefield.rules import facts, numbers
 from rulefield.rules.chain.classes import ClassSpace
-from rulefield.rules.chain.compiler import RuleCompiler, RuleTemplate, as_rules
+from rulefield.rules.chain.compiler import RuleCompiler, RuleTemplate
 from rulefield.rules.chain.tallies import arriving_tally
 from rulefield.rules.chain.translate import PatternTables
 from rulefield.rules.expression import Expression, ambiguous_pattern, unknown_task
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.patterns import AnyPattern, JointPattern, Pattern, unknown_pattern
-from rulefield.rules.rule import Rule
+from rulefield.rules.rule import Rule, as_rules
 
 Tasks = Mapping[str, PatternTables]
 

@@ -1,6 +1,6 @@
 """A rule: a statement, what breaking it costs, and its name."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -144,6 +144,20 @@ class Rule:
 
     def __invert__(self) -> "Rule":
         raise RuleError("for ~a write not_(a).")
+
+
+def as_rules(rules: "Iterable[Rule] | Rule | None") -> tuple[Rule, ...]:
+    """Return rules as a tuple, checked: one rule by itself is a tuple of one, None is an empty tuple."""
+    if rules is None or isinstance(rules, Rule):
+        return () if rules is None else (rules,)
+    if isinstance(rules, str) or not isinstance(rules, Iterable):
+        raise RuleError(f"rules must be a list of rules; got {rules!r:.60}.")
+    checked = tuple(rules)
+    for rule in checked:
+        if not isinstance(rule, Rule):
+            hint = "; a text is read by rulefield.rules.parse_rule" if isinstance(rule, str) else ""
+            raise RuleError(f"rules must be written with the functions of rulefield.rules; got {rule!r}{hint}.")
+    return checked
 
 
 def _is_price(weight: object) -> bool:

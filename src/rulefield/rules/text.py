@@ -19,7 +19,7 @@ import yaml
 from rulefield.exceptions import RuleError
 from rulefield.outputs import write_whole
 from rulefield.rules.parse import parse_rule
-from rulefield.rules.rule import OPEN, Rule
+from rulefield.rules.rule import OPEN, Rule, as_rules
 
 KEYS = ("name", "rule", "weight", "per")
 DEEPEST = 20
@@ -27,7 +27,7 @@ DEEPEST = 20
 
 def to_dicts(rules: Iterable[Rule]) -> list[dict[str, Any]]:
     """Rules as plain data, fit for JSON and for model files."""
-    return [_to_dict(rule) for rule in rules]
+    return [_to_dict(rule) for rule in as_rules(rules)]
 
 
 def _to_dict(rule: Rule) -> dict[str, Any]:

@@ -50,7 +50,7 @@ def table(rows=3, columns=2, lines=2, skew=0.0, **more):
                 labels.append("first" if k == 0 else "more")
     across = [[0, 100 * row - 5 + min(skew, 0), 100 * columns, 100 * row - 5 + abs(skew)] for row in range(rows + 1)]
     down = [[100 * column - 1, 0, 100 * column + 1, 100 * rows] for column in range(columns + 1)]
-    return rf.Page(boxes, separators=across + down, labels=labels, **more)
+    return rf.formats.Page(boxes, separators=across + down, labels=labels, **more)
 
 
 @pytest.mark.parametrize("skew", [0.0, 15.0])
@@ -88,9 +88,12 @@ def test_separators_across_are_nodes_joined_to_what_stands_above_and_below():
     above, below = features[:, -2:].T
     assert {pair for pair, up in zip(map(tuple, pairs.tolist()), above) if up} == {(0, 0), (2, 0), (4, 1), (6, 1)}
     assert (above + below == 1).all()
-    bare = encoder.graph([rf.Page(page.boxes)])
+    bare = encoder.graph([rf.formats.Page(page.boxes)])
     assert bare.n_nodes["separator"] == 0
-    assert "separator" not in DocumentEncoder(separator_nodes=True).fit([[rf.Page(page.boxes)]]).graph([page]).nodes
+    assert (
+        "separator"
+        not in DocumentEncoder(separator_nodes=True).fit([[rf.formats.Page(page.boxes)]]).graph([page]).nodes
+    )
 
 
 def test_the_foot_of_a_page_sees_the_head_of_the_next():
@@ -104,7 +107,7 @@ def test_the_foot_of_a_page_sees_the_head_of_the_next():
 
 
 def test_limits_of_distance_and_overlap():
-    page = rf.Page([[0, 0, 10, 10], [0, 30, 10, 40], [9, 50, 30, 60]])
+    page = rf.formats.Page([[0, 0, 10, 10], [0, 30, 10, 40], [9, 50, 30, 60]])
     pairs = Layout([page], "line", min_overlap=0.05).sights[BELOW].pairs.tolist()
     assert pairs == [[0, 1], [1, 2]]
     assert Layout([page], "line").sights[BELOW].pairs.tolist() == [[0, 1]]
@@ -136,7 +139,7 @@ def test_every_column_has_a_name():
 
 
 def test_boxes_inside_boxes_are_relations():
-    page = rf.Page(
+    page = rf.formats.Page(
         [[0, 0, 100, 50], [5, 5, 90, 20], [5, 25, 90, 40]], types=["block", "line", "line"], parents=[-1, 0, 0]
     )
     graph = DocumentEncoder().fit([[page]]).graph([page])
@@ -153,7 +156,7 @@ def test_only_neighbors_see_no_other_box_and_no_separator(seed):
     corner = rng.integers(0, 300, (25, 2))
     boxes = np.hstack([corner, corner + rng.integers([20, 8], [90, 15], (25, 2))])
     ruled = [[0, y, 400, y + 1] for y in rng.integers(0, 300, 3).tolist()]
-    page = rf.Page(boxes.tolist(), separators=ruled)
+    page = rf.formats.Page(boxes.tolist(), separators=ruled)
     relations = DocumentEncoder().fit([[page]]).graph([page]).relations
     for way, name in ((BELOW, "only below"), (RIGHT, "only right")):
         sight = Layout([page], "line").sights[way]
@@ -182,4 +185,4 @@ def test_only_neighbors_see_no_other_box_and_no_separator(seed):
 )
 def test_pages_say_what_is_wrong_with_them(given, told):
     with pytest.raises(InputError, match=told):
-        rf.Page(**given)
+        rf.formats.Page(**given)

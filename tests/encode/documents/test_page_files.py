@@ -76,7 +76,7 @@ def test_boxes_without_names_get_their_own_labels(name, tmp_path):
     with pytest.raises(InputError, match="it has 1, got 2"):
         write_pages([page, page], path, out)
     with pytest.raises(InputError, match="2 boxes without ids, in the file it has 3"):
-        write_pages([rf.Page(page.boxes[1:], labels=["a", "b"])], path, out)
+        write_pages([rf.formats.Page(page.boxes[1:], labels=["a", "b"])], path, out)
 
 
 def test_names_that_stand_twice_are_told_apart():
@@ -236,7 +236,7 @@ def test_a_picture_shows_what_is_wrong():
 
     from rulefield.report.pages import draw_page
 
-    page = rf.Page([[0, 0, 50, 10], [0, 20, 50, 30]], 60, 40, labels=["a", "b"], separators=[[0, 14, 60, 16]])
+    page = rf.formats.Page([[0, 0, 50, 10], [0, 20, 50, 30]], 60, 40, labels=["a", "b"], separators=[[0, 14, 60, 16]])
     ax = draw_page(page, gold=["a", "a"])
     assert [patch.get_edgecolor()[:3] == (1, 0, 0) for patch in ax.patches] == [False, True]
     with pytest.raises(InputError, match="labels must hold"):

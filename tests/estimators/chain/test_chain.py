@@ -13,9 +13,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 import rulefield as rf
-from rulefield import ChainCRF, Sequences, TokenFeatures
+from rulefield import ChainCRF, TokenFeatures
 from rulefield.datasets import make_addresses
 from rulefield.exceptions import InfeasibleError, InputError, LabelError
+from rulefield.formats import Sequences
 from rulefield.metrics import span_f1
 
 LEARNERS = [{}, {"solver": "sgd"}, {"algorithm": "perceptron"}, {"algorithm": "ssvm"}]

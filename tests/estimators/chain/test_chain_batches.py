@@ -87,7 +87,7 @@ def test_without_labels_pairs_are_asked_for(addresses):
     with pytest.raises(LabelError, match="no pair"):
         ChainCRF().fit([tokens[:1] for tokens in addresses[0]])
     with pytest.raises(LabelError, match="y is missing"):
-        ChainCRF().fit(rf.Sequences(np.ones((2, 2)), [2]))
+        ChainCRF().fit(rf.formats.Sequences(np.ones((2, 2)), [2]))
 
 
 def test_a_batch_changes_what_it_changed_when_all_weights_took_part(addresses):

@@ -21,7 +21,7 @@ def cells(seed, n_cells=6, ruled=True):
             labels.append("S" if n == 1 else "B" if k == 0 else "E" if k == n - 1 else "I")
             at += 14 + 2 * rng.normal()
         at += 3
-    return rf.Page(boxes, 200, 400, labels=labels, separators=rulings)
+    return rf.formats.Page(boxes, 200, 400, labels=labels, separators=rulings)
 
 
 ORDER = [
@@ -61,7 +61,7 @@ def shelves(seed, n_rows=8):
                 [100 * column + 10, top, 100 * column + (30 if told and begins else 70 if told else 50), top + 10]
             )
             labels.append("first" if begins else "more")
-    return rf.Page(boxes, 300, 30 * n_rows, labels=labels, separators=rulings)
+    return rf.formats.Page(boxes, 300, 30 * n_rows, labels=labels, separators=rulings)
 
 
 def test_lines_along_a_ruling_agree_on_what_it_is(tmp_path):
@@ -74,7 +74,7 @@ def test_lines_along_a_ruling_agree_on_what_it_is(tmp_path):
     model.save(tmp_path / "m.rf")
     again = rf.load(tmp_path / "m.rf")
     assert again.predict(new).tolist() == model.predict(new).tolist()
-    assert again.predict([rf.Page(new[0].boxes)])[0] == model.predict([rf.Page(new[0].boxes)])[0]
+    assert again.predict([rf.formats.Page(new[0].boxes)])[0] == model.predict([rf.formats.Page(new[0].boxes)])[0]
 
 
 def test_relations_serve_rules_about_places(tagger):
@@ -100,7 +100,7 @@ def test_boxes_without_labels_are_context(tmp_path):
     def page(seed):
         one = cells(seed)
         whole = [0, 0, 200, 400]
-        return rf.Page(
+        return rf.formats.Page(
             [whole, *one.boxes], types=["block", *one.types], labels=[None, *one.labels], separators=one.separators
         )
 
@@ -127,6 +127,6 @@ def test_bad_input_gets_a_sentence(tagger):
     with pytest.raises(InputError, match=r"y\[0\] must hold"):
         tagger.fit([page], [["B"]])
     with pytest.raises(InputError, match="at least one label"):
-        tagger.fit([rf.Page(page.boxes)])
+        tagger.fit([rf.formats.Page(page.boxes)])
     with pytest.raises(InputError, match="types"):
-        tagger.predict([rf.Page([[0, 0, 1, 1]], types=["word"])])
+        tagger.predict([rf.formats.Page([[0, 0, 1, 1]], types=["word"])])

@@ -46,7 +46,7 @@ def test_arrays_say_what_the_classifier_says(make, n_classes, missing):
 
 def test_a_model_with_trees_inside_is_one_file(tmp_path):
     rng = np.random.default_rng(0)
-    graphs = [rf.TypedGraph({"node": rng.normal(size=(6, 3))}) for _ in range(8)]
+    graphs = [rf.graphs.TypedGraph({"node": rng.normal(size=(6, 3))}) for _ in range(8)]
     labels = [(graph.nodes["node"][:, 0] > 0).astype(int) for graph in graphs]
     trees = [HistGradientBoostingClassifier(max_iter=3, min_samples_leaf=2, random_state=0)]
     crf = rf.GraphCRF(predictors=trees).fit(graphs, labels)

@@ -99,7 +99,7 @@ def test_two_stage_with_mined_rules_chooses_tau(crf, data):
 def test_cross_fitting_learns_on_sequences_the_chain_has_not_seen(data):
     ruled = RuledCRF(ChainCRF(scheme="BIO", max_iter=15), rules=CANDIDATES, cv=2, max_iter=2, cutoff=0)
     ruled.fit(data[0], data[1])
-    assert ruled.crf_.n_iter_ > 0
+    assert ruled.estimator_.n_iter_ > 0
     assert np.isfinite([row.weight for row in ruled.report_]).all()
 
 
@@ -394,7 +394,7 @@ def test_a_fitted_chain_is_cloned_and_fitted_on_folds_by_default(data):
         fitted = clone(fresh).fit(data[2], data[3])
         made = [RuledCRF(chain, rules=CANDIDATES, random_state=0).fit(X, y) for chain in (fresh, fitted)]
     assert [rule.text for rule in made[0].rules_] == [rule.text for rule in made[1].rules_]
-    assert np.array_equal(made[0].crf_.theta_, made[1].crf_.theta_)
+    assert np.array_equal(made[0].estimator_.theta_, made[1].estimator_.theta_)
 
 
 def test_reports_tell_what_a_rule_mended_and_spoiled(crf, data, tmp_path):

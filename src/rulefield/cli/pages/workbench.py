@@ -123,7 +123,7 @@ class Workbench:
 
     def _alternatives(self, item: Item, rules: list[Rule]) -> list[dict[str, Any]]:
         """Return the best of the model's 30 best labelings after the rules are paid for."""
-        plain = getattr(self.model, "crf_", self.model)
+        plain = getattr(self.model, "estimator_", self.model)
         best = plain.predict_kbest([item.tokens], rules=[], k=30)[0]
         amounts = self._amounts(rules, [item.tokens] * len(best), [labels for labels, _ in best])
         paid = [sum(rule.cost(float(a)) for rule, a in zip(rules, column) if a) for column in amounts.T]
@@ -317,7 +317,7 @@ def refitted(model: Any, X: list[Any], y: list[Any]) -> Any:
     """Return a copy of a model fitted to other data, a chain from where it stands; learned rules are kept."""
     made = copy.copy(model)
     if model._kind == "ruled":
-        made.crf_ = refitted(model.crf_, X, y)
+        made.estimator_ = refitted(model.estimator_, X, y)
         return made
     made = copy.deepcopy(model)
     if model._kind == "chain":

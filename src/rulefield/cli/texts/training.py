@@ -48,7 +48,7 @@ def run_text_train(
     if quiet:
         return
     _say_tokenizer(parser)
-    chain: Any = getattr(parser.model_, "crf_", parser.model_)
+    chain: Any = getattr(parser.model_, "estimator_", parser.model_)
     say(
         f"{counted(len(documents), 'text')}, {counted(len(parser.labels_), 'label')}, "
         f"{counted(chain.theta_.size, 'weight')}, {chosen_penalties(chain)}"

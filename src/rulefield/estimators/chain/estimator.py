@@ -204,7 +204,7 @@ class ChainCRF(GrowingChain):
         X: SequencesLike | Corpus,
         y: LabelsLike | None = None,
         sample_weight: ArrayLike | None = None,
-        *misplaced: object,
+        *,
         X_dev: SequencesLike | None = None,
         y_dev: LabelsLike | None = None,
         client: Client | None = None,
@@ -227,10 +227,6 @@ class ChainCRF(GrowingChain):
             Workers that see the corpus's folder share its parts; the result is the same to the last bit.
         """
         begun = perf_counter()
-        if misplaced:
-            raise TypeError(
-                "fit takes X, y and sample_weight by position; give held-out data by name: X_dev=, y_dev=."
-            )
         options = chain_options(self)
         if isinstance(X, Corpus):
             fit_corpus(self, X, y, sample_weight, (X_dev, y_dev), client, options, begun)

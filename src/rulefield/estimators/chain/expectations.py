@@ -23,6 +23,7 @@ from rulefield.estimators.expectation_training import (
     warn_of_missed,
 )
 from rulefield.estimators.expectations import keeper_of
+from rulefield.estimators.parameters import rule_list
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.sequences import token_lists
 from rulefield.estimators.types import Label, LabelsLike, SequencesLike
@@ -100,7 +101,7 @@ def chain_expectations(
         "solver": crf.solver != "lbfgs",
         "l1": options.l1 > 0,
         "transition_features": crf.transition_features is not None,
-        "train_with_rules": bool(crf.train_with_rules and crf.rules),
+        "train_with_rules": bool(crf.train_with_rules and rule_list(crf.rules)),
         "early_stopping": options.patience is not None,
     }
     for name, given in refused.items():

@@ -10,6 +10,7 @@ from rulefield.estimators.explanations import (
     Explanation,
     ModelExplanation,
     TokenExplanation,
+    Weight,
     difference,
     differences,
     feature_scores,
@@ -38,6 +39,30 @@ def explain_model(
         tuple((labels[k], float(w)) for k, w in zip(model.start_label, model.layout.start(theta))),
         tuple((labels[k], float(w)) for k, w in zip(model.end_label, model.layout.end(theta))),
     )
+
+
+def weight_rows(model: ChainModel, theta: np.ndarray, labels: list[Any], names: Sequence[str]) -> list[Weight]:
+    """Return every weight of a chain that is not 0, those of features first, then transitions, starts and ends."""
+    layout, n = model.layout, len(labels)
+    feature = np.repeat(np.arange(model.pairs.n_features), model.pairs.counts)
+    step_feature = np.repeat(np.arange(model.step_pairs.n_features), model.step_pairs.counts)
+    rows = [
+        *(
+            Weight(names[f], None, labels[k], w)
+            for f, k, w in zip(feature.tolist(), model.pairs.label, layout.state(theta))
+        ),
+        *(
+            Weight(None, labels[a], labels[b], w)
+            for a, b, w in zip(model.transition_from, model.transition_to, layout.transition(theta))
+        ),
+        *(Weight(None, "(start)", labels[k], w) for k, w in zip(model.start_label, layout.start(theta))),
+        *(Weight(None, labels[k], "(end)", w) for k, w in zip(model.end_label, layout.end(theta))),
+        *(
+            Weight(names[f], labels[step // n], labels[step % n], w)
+            for f, step, w in zip(step_feature.tolist(), model.step_pairs.label, layout.step(theta))
+        ),
+    ]
+    return [row._replace(weight=float(row.weight)) for row in rows if row.weight != 0]
 
 
 class ChainExplainer:

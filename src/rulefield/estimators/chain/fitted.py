@@ -11,8 +11,8 @@ from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.base import SequenceEstimator
 from rulefield.estimators.chain.corpora import answers, refuse_client
 from rulefield.estimators.chain.decoding import ChainDecoder
-from rulefield.estimators.chain.explanations import ChainExplainer, explain_model
-from rulefield.estimators.explanations import Explanation, ModelExplanation, with_rules_or_without
+from rulefield.estimators.chain.explanations import ChainExplainer, explain_model, weight_rows
+from rulefield.estimators.explanations import Explanation, ModelExplanation, Weight, with_rules_or_without
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import check_call
@@ -327,6 +327,11 @@ class FittedChain(SequenceEstimator):
     ) -> float:
         """Span F1, as conlleval counts it; without a scheme the prefixes of the labels tell it, or runs are spans."""
         return span_score(y, self.predict(X, rules=rules, known=known), self.scheme, sample_weight)
+
+    def weights(self) -> list[Weight]:
+        """Return every weight that is not 0 as rows (feature, previous, label, weight) for ``pandas.DataFrame``."""
+        self._check_fitted()
+        return weight_rows(self.model_, self.theta_, self.classes_, self._encoder.names)
 
     def explain(
         self,

@@ -20,6 +20,7 @@ from rulefield.estimators.chain.training import ChainTraining, TrainingRules, ch
 from rulefield.estimators.expectations import Keeper
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, as_list, is_stream, tokens_of
+from rulefield.estimators.parameters import rule_list
 from rulefield.estimators.sequences import (
     check_some_tokens,
     checked_weights,
@@ -158,7 +159,7 @@ class LearningChain(FittedChain):
         return presumed(labels, names.classes_.index(self.initial_label), masks)
 
     def _training_rules(self, X: SequencesLike, names: LabelEncoder, options: ChainOptions) -> TrainingRules | None:
-        if not (self.train_with_rules and self.rules):
+        if not (self.train_with_rules and rule_list(self.rules)):
             return None
         if options.algorithm != "lbfgs":
             raise InputError(
@@ -166,7 +167,7 @@ class LearningChain(FittedChain):
             )
         from rulefield.rules import RuleCompiler
 
-        compiler = RuleCompiler(self.rules, [str(c) for c in names.classes_], self.scheme)
+        compiler = RuleCompiler(rule_list(self.rules), [str(c) for c in names.classes_], self.scheme)
         return TrainingRules(
             [compiler(tokens_of(X, i)) for i in range(len(X))], [rule.label for rule in compiler.rules]
         )

@@ -12,7 +12,7 @@ from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.estimators.chain.under_rules import RuledDecoder
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.parameters import check_call
+from rulefield.estimators.parameters import check_call, rule_list
 from rulefield.estimators.sequences import whole_rows
 from rulefield.estimators.types import KnownLike, RulesLike
 from rulefield.exceptions import InputError, callers_level
@@ -112,7 +112,7 @@ def decode_scores(
         raise InputError("tokens must be one list per array of scores, with one token per row.")
     allowed, *ends = allowed_transitions([str(name) for name in names], scheme)
     source = ScoreTables(tables, _pairwise(transitions, allowed), (ends[0], ends[1]), n_threads(n_jobs))
-    decoder = RuledDecoder(source, [] if rules is None else rules, names, scheme, on_infeasible)
+    decoder = RuledDecoder(source, rule_list(rules), names, scheme, on_infeasible)
     data = Sequences(np.zeros((int(lengths.sum()), 0)), lengths)
     open_labels = _known(known, names, lengths)
     if k is None:

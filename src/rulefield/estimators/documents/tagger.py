@@ -99,7 +99,7 @@ class DocumentTagger(SavedModel):
 
     Notes
     -----
-    A document is a :class:`rulefield.Page`, or a list of pages: the foot of one then sees the head of the next. Rules
+    A document is a :class:`rulefield.formats.Page`, or a list of pages: the foot of one then sees the head of the next. Rules
     speak of nodes of the boxes' types and of ``"page"``, and of the relations ``left``, ``right``, ``above``, ``below``,
     ``only below``, ``only right``, ``on`` (the page), ``boxes`` (of a page) and ``next in region``.
 
@@ -107,7 +107,7 @@ class DocumentTagger(SavedModel):
     --------
     >>> import rulefield as rf
     >>> def page(n):
-    ...     return rf.Page([[0, 20 * k, 100, 20 * k + 15] for k in range(n)])
+    ...     return rf.formats.Page([[0, 20 * k, 100, 20 * k + 15] for k in range(n)])
     >>> pages = [page(3), page(4), page(5)]
     >>> labels = [["head"] + ["row"] * (p.n_boxes - 1) for p in pages]
     >>> rf.DocumentTagger().fit(pages, labels).predict([page(6)])[0]

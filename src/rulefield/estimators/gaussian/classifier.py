@@ -1,6 +1,5 @@
 """Gaussian CRF for classification: binary, multi-label, multi-class, over any graphs."""
 
-from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
@@ -41,9 +40,11 @@ from rulefield.estimators.parameters import (
     RULES,
     check_value,
     one_of,
+    rule_list,
 )
 from rulefield.estimators.predictors.cross_fitting import RandomState, ScoreTask
 from rulefield.estimators.tables import KnownTable
+from rulefield.estimators.types import RulesLike
 from rulefield.exceptions import InputError, ModelFileError
 from rulefield.inference.gaussian.field import expected_logistic
 from rulefield.inference.gaussian.softmax import expected_softmax
@@ -51,7 +52,6 @@ from rulefield.inference.graph.decode import ENGINES
 from rulefield.learning.fit_log import FitResult
 from rulefield.models.gaussian import GaussianModel
 from rulefield.problem.gaussian import GaussianPotentials
-from rulefield.rules.rule import Rule
 
 ALGORITHMS = ("auto", "vb", "jj", "map")
 FEWEST = 30  # instances from which a fifth of them can tell which algorithm is better
@@ -178,7 +178,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         n_jobs: int | None = None,
         random_state: RandomState = 0,
         joint_predictors: bool = False,
-        rules: Sequence[Rule] | None = None,
+        rules: RulesLike | None = None,
         on_infeasible: str = "raise",
     ):
         self.predictors = predictors
@@ -350,7 +350,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         return data, [self._batch_proba(p, k) for p, k in zip(self._potentials(data), given)]
 
     def predict_proba(
-        self, X: Any, *, rules: Sequence[Rule] | None = None, known: KnownTable = None, graphs: Graphs = None
+        self, X: Any, *, rules: RulesLike | None = None, known: KnownTable = None, graphs: Graphs = None
     ) -> Any:
         """Probability of each label, given the labels that are already known.
 
@@ -386,7 +386,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         self,
         X: Any,
         *,
-        rules: Sequence[Rule] | None = None,
+        rules: RulesLike | None = None,
         known: KnownTable = None,
         engine: str = "auto",
         graphs: Graphs = None,
@@ -412,13 +412,13 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         return found
 
     def predict(
-        self, X: Any, *, rules: Sequence[Rule] | None = None, known: KnownTable = None, graphs: Graphs = None
+        self, X: Any, *, rules: RulesLike | None = None, known: KnownTable = None, graphs: Graphs = None
     ) -> Any:
         """Most probable value of each label, or the best label vector that obeys the rules.
 
         Arguments as in :meth:`predict_proba`.
         """
-        if rules or (rules is None and self.rules):
+        if rule_list(self.rules if rules is None else rules):
             labelings = self.decode(X, rules=rules, known=known, graphs=graphs)
             vectors = [np.asarray(labeling.labels) for labeling in labelings]
             if self._layout.ragged:
@@ -437,7 +437,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         X: Any,
         y: Any,
         *,
-        rules: Sequence[Rule] | None = None,
+        rules: RulesLike | None = None,
         known: KnownTable = None,
         sample_weight: ArrayLike | None = None,
         graphs: Graphs = None,

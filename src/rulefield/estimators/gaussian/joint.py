@@ -1,7 +1,6 @@
 """What a Gaussian classifier says of labels together: likelihoods, draws, covariances."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,10 @@ from rulefield.estimators.gaussian.base import GaussianCRFBase, Graphs
 from rulefield.estimators.gaussian.inputs import Batched
 from rulefield.estimators.gaussian.labels import LabelCodes
 from rulefield.estimators.gaussian.rules import LabelRules
-from rulefield.estimators.parameters import ON_INFEASIBLE, RULES, check_value, whole
+from rulefield.estimators.parameters import ON_INFEASIBLE, RULES, check_value, rule_list, whole
 from rulefield.estimators.predictors.cross_fitting import RandomState, generator_seed
 from rulefield.estimators.tables import KnownTable
+from rulefield.estimators.types import RulesLike
 from rulefield.exceptions import InputError
 from rulefield.inference.gaussian.field import posterior
 from rulefield.inference.gaussian.pairs import pair_probabilities
@@ -25,13 +25,12 @@ from rulefield.inference.gaussian.sampling import (
 )
 from rulefield.inference.gaussian.softmax import softmax_posterior
 from rulefield.problem.gaussian import GaussianPotentials
-from rulefield.rules.rule import Rule
 
 
 class GaussianJointMixin(GaussianCRFBase):
     """The part of the classifier that deals with several labels at once; see :class:`GaussianCRFClassifier`."""
 
-    rules: Sequence[Rule] | None
+    rules: RulesLike | None
     on_infeasible: str
     _labels: LabelCodes
     algorithm_: str
@@ -50,12 +49,12 @@ class GaussianJointMixin(GaussianCRFBase):
             return [None] * len(data.batches)
         return list(data.split(self._labels.encode(self._known_vectors(data, known))))
 
-    def _label_rules(self, rules: Sequence[Rule] | None) -> LabelRules:
+    def _label_rules(self, rules: RulesLike | None) -> LabelRules:
         """Rules given to a method, or the model's own."""
         check_value("on_infeasible", self.on_infeasible, ON_INFEASIBLE)
-        rules = self.rules if rules is None else rules
+        rules = rule_list(self.rules if rules is None else rules)
         check_value("rules", rules, RULES)
-        return LabelRules(rules or [], self._labels.values, self.on_infeasible)
+        return LabelRules(rules, self._labels.values, self.on_infeasible)
 
     def _posterior(self, potentials: GaussianPotentials, known: np.ndarray) -> Any:
         if self._labels.kind == "classes":
@@ -98,7 +97,7 @@ class GaussianJointMixin(GaussianCRFBase):
         self,
         X: Any,
         *,
-        rules: Sequence[Rule] | None = None,
+        rules: RulesLike | None = None,
         known: KnownTable = None,
         n_samples: int = 1,
         random_state: RandomState = None,

@@ -28,6 +28,7 @@ from rulefield.estimators.parameters import (
     number,
     one_of,
     optional,
+    rule_list,
     whole,
 )
 from rulefield.estimators.types import Client, Transformer
@@ -307,13 +308,13 @@ class GraphCRF(FittedGraph):
         return np.zeros(model.n_parameters)
 
     def _learning_rules(self, graphs: Sequence[TypedGraph], names: GraphLabels) -> CompiledRules | None:
-        if not (self.train_with_rules and self.rules):
+        if not (self.train_with_rules and rule_list(self.rules)):
             return None
         if self.algorithm not in ("ssvm", "perceptron"):
             raise InputError(
                 f'train_with_rules needs algorithm="ssvm" or "perceptron"; {self.algorithm!r} knows no rules.'
             )
-        compiler = GraphRuleCompiler(self.rules, names.classes)
+        compiler = GraphRuleCompiler(rule_list(self.rules), names.classes)
         compiled = [compiler.compile(graph) for graph in graphs]
         return compiled.__getitem__
 

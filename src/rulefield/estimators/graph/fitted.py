@@ -16,15 +16,15 @@ from rulefield.estimators.graph.decoding import GraphDecoder, SearchLimits
 from rulefield.estimators.graph.inputs import Known, Labels, checked_graphs, checked_labels, checked_weight
 from rulefield.estimators.graph.predictors import FittedPredictors
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.parameters import RULES, check_call, check_parameters, check_value, one_of
+from rulefield.estimators.parameters import RULES, check_call, check_parameters, check_value, one_of, rule_list
+from rulefield.estimators.types import RulesLike
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.graph.decode import ENGINES, NODE_LIMIT
 from rulefield.inference.graph.marginals import METHODS
 from rulefield.models.graph import GraphModel
 from rulefield.rules.graph.compiler import GraphRuleCompiler
-from rulefield.rules.rule import Rule
 
-Rules = Sequence[Rule] | None
+Rules = RulesLike | None
 
 
 class FittedGraph(StructuredModel, BaseEstimator):
@@ -190,11 +190,11 @@ class FittedGraph(StructuredModel, BaseEstimator):
 
     def _decoder(self, rules: Rules) -> GraphDecoder:
         check_parameters(self)
-        rules = self.rules if rules is None else rules
+        rules = rule_list(self.rules if rules is None else rules)
         check_value("rules", rules, RULES)
-        compiler = GraphRuleCompiler(rules or [], self._names.classes, self.on_infeasible == "relax")
+        compiler = GraphRuleCompiler(rules, self._names.classes, self.on_infeasible == "relax")
         return GraphDecoder(
-            self.model_, self.theta_, self._names, rules or [], compiler.compile, self.on_infeasible, self.n_jobs
+            self.model_, self.theta_, self._names, rules, compiler.compile, self.on_infeasible, self.n_jobs
         )
 
     def _graphs(self, X: Sequence[TypedGraph]) -> list[TypedGraph]:

@@ -230,7 +230,7 @@ class JointCRF(FittedJoint):
         tokens = [tokens_of(X, i) for i in range(len(data))]
         tasks_of = {task: (names.classes[task], self._scheme(task)) for task in tasks}
         weight = checked_weights(sample_weight, len(data))
-        forbidden, expected = compiled_expectations(keeper and keeper.expectations, tasks_of, tokens, weight)
+        forbidden, expected = compiled_expectations(keeper.expectations if keeper else None, tasks_of, tokens, weight)
         model = self._model(data, labels, names, encoder, forbidden)
         jobs = n_threads(self.n_jobs)
         corpus = JointCorpus(model, data, labels, weight, jobs, executor_of(jobs, client))

@@ -1,6 +1,6 @@
 """What a fitted joint model answers: labels by task, probabilities, k best, samples, explanations; under rules."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,16 +15,16 @@ from rulefield.estimators.inputs import InputEncoder, as_list
 from rulefield.estimators.joint.decoding import JointDecoder, Known
 from rulefield.estimators.joint.labels import TaskLabels
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.parameters import check_call
+from rulefield.estimators.parameters import check_call, rule_list
 from rulefield.estimators.sequences import object_array, refuse_weights, token_lists
-from rulefield.estimators.types import ArrayLike, KnownLike, RandomState, SequencesLike, TasksLike, Tokens
+from rulefield.estimators.types import ArrayLike, KnownLike, RandomState, RulesLike, SequencesLike, TasksLike, Tokens
 from rulefield.exceptions import InfeasibleError
 from rulefield.metrics import span_f1, token_accuracy
 from rulefield.models.joint import JointModel
 from rulefield.rules.joint import JointRuleCompiler
 from rulefield.scikit import check_is_fitted, check_random_state
 
-Rules = Sequence[Any] | None
+Rules = RulesLike | None
 TaskRows = dict[str, list[Any]]
 
 
@@ -196,9 +196,9 @@ class FittedJoint(SequenceEstimator):
         return X, self._encoder.transform(X)
 
     def _decoder(self, rules: Rules) -> JointDecoder:
-        acting = self.rules if rules is None else rules
+        acting = rule_list(self.rules if rules is None else rules)
         tasks = {task: ([str(c) for c in self.classes_[task]], self._scheme(task)) for task in self.tasks_}
-        compiler = JointRuleCompiler(acting or (), tasks)
+        compiler = JointRuleCompiler(acting, tasks)
         return JointDecoder(self.model_, self.theta_, compiler, self.on_infeasible == "relax", self.n_jobs)
 
     def _known(self, known: KnownLike | None, data: Sequences) -> Known:

@@ -16,7 +16,7 @@ from rulefield.estimators.graph.decoding import Compiled, GraphDecoder, SearchLi
 from rulefield.estimators.graph.estimator import GraphCRF
 from rulefield.estimators.graph.fitted import Rules
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.parameters import RULES, check_call, check_parameters, check_value, one_of
+from rulefield.estimators.parameters import RULES, check_call, check_parameters, check_value, one_of, rule_list
 from rulefield.estimators.predictors.cross_fitting import FittedScores, ScoreTask
 from rulefield.estimators.tables import KnownTable, known_rows, usable_features
 from rulefield.estimators.types import ArrayLike
@@ -192,9 +192,9 @@ class FittedMultiLabel(ClassifierMixin, SavedModel, BaseEstimator):
 
     def _decoder(self, rules: Rules) -> GraphDecoder:
         check_parameters(self)
-        rules = self.rules if rules is None else rules
+        rules = rule_list(self.rules if rules is None else rules)
         check_value("rules", rules, RULES)
-        compiler = _SampleRules(rules or [], self._class_list, self.on_infeasible == "relax")
+        compiler = _SampleRules(rules, self._class_list, self.on_infeasible == "relax")
         crf = self.crf_
         return GraphDecoder(
             crf.model_, crf.theta_, crf._names, compiler.rules, compiler, self.on_infeasible, self.n_jobs

@@ -9,6 +9,8 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold
 
+from rulefield.estimators.parameters import rule_list
+from rulefield.estimators.types import RulesLike
 from rulefield.exceptions import InputError
 from rulefield.learning.rule_weights.together import in_errors
 from rulefield.rules.rule import Rule
@@ -39,7 +41,7 @@ def choose_rules(
     estimator: Any,
     X: Any,
     y: Any,
-    candidates: Mapping[str, Sequence[Rule]],
+    candidates: Mapping[str, RulesLike],
     *,
     groups: Sequence[Any] | np.ndarray | None = None,
     cv: int | Splits = 3,
@@ -94,19 +96,19 @@ def choose_rules(
         model = clone(estimator).fit(_taken(X, train), _taken(y, train), **more)
         for members in _by_group(_taken(groups, held), held):
             here, truth = _taken(X, members), _taken(y, members)
-            told.append([model.score(here, truth, rules=list(rules)) for rules in candidates.values()])
+            told.append([model.score(here, truth, rules=rule_list(rules)) for rules in candidates.values()])
             size.append(len(members))
     return _chosen(candidates, np.array(told), np.array(size))
 
 
-def _chosen(candidates: Mapping[str, Sequence[Rule]], told: np.ndarray, size: np.ndarray) -> RuleChoice:
+def _chosen(candidates: Mapping[str, RulesLike], told: np.ndarray, size: np.ndarray) -> RuleChoice:
     """Choose by the scores (groups, candidates) of groups of so many samples."""
     names = list(candidates)
     means = (size @ told / size.sum()).tolist()
     gains = size[:, None] * (told - told[:, :1])
     better = [k for k in range(len(names)) if in_errors(gains[:, k]) > 1.0]
     best = max(better, key=lambda k: means[k], default=0)
-    return RuleChoice(names[best], list(candidates[names[best]]), dict(zip(names, means)))
+    return RuleChoice(names[best], rule_list(candidates[names[best]]), dict(zip(names, means)))
 
 
 def _by_group(groups: Any, held: Any) -> list[list[int]]:

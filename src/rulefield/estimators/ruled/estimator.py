@@ -17,16 +17,17 @@ from rulefield.estimators.parameters import (
     N_JOBS,
     ON_INFEASIBLE,
     RANDOM_STATE,
+    SOME_RULES,
     VERBOSE,
     Requirement,
     Table,
     check_parameters,
     either,
     instance_of,
-    list_of,
     number,
     one_of,
     optional,
+    rule_list,
     whole,
 )
 from rulefield.estimators.progress import ProgressLine
@@ -73,7 +74,7 @@ class RuledCRF(FittedRuled):
 
     Parameters
     ----------
-    crf : ChainCRF, or what :func:`cross_fit` made of one and the data that ``fit`` gets
+    estimator : ChainCRF, or what :func:`cross_fit` made of one and the data that ``fit`` gets
         Fitted (``cv="prefit"``) or not.
     rules : list of rules, "find", "propose" or "mine", default "find"
         Rules with ``.soft("learn")`` get their weight learned; rules with ``.soft("auto")`` their residual price, from which
@@ -115,7 +116,7 @@ class RuledCRF(FittedRuled):
 
     Attributes
     ----------
-    crf_ : ChainCRF
+    estimator_ : ChainCRF
         The fitted chain.
     rules_ : list of rules
         With learned weights; rules of weight 0 are gone.
@@ -147,8 +148,8 @@ class RuledCRF(FittedRuled):
 
     _kind = "ruled"
     _parameters: ClassVar[Table] = {
-        "crf": optional(instance_of("a ChainCRF", ChainCRF, CrossFitted)),
-        "rules": either(list_of("a list of rules", Rule), one_of("find", "propose", "mine")),
+        "estimator": optional(instance_of("a ChainCRF", ChainCRF, CrossFitted)),
+        "rules": either(SOME_RULES, one_of("find", "propose", "mine")),
         "method": one_of("soft", "two-stage"),
         "algorithm": one_of("perceptron", "ssvm", "likelihood"),
         "cv": optional(either(one_of("prefit"), Requirement("a number of folds >= 2", whole(2).holds))),
@@ -181,7 +182,7 @@ class RuledCRF(FittedRuled):
 
     def __init__(
         self,
-        crf: ChainCRF | CrossFitted | None = None,
+        estimator: ChainCRF | CrossFitted | None = None,
         *,
         rules: RulesLike | str = "find",
         method: str = "soft",
@@ -199,7 +200,7 @@ class RuledCRF(FittedRuled):
         n_jobs: int | None = None,
         verbose: int = 0,
     ):
-        self.crf = crf
+        self.estimator = estimator
         self.rules = rules
         self.method = method
         self.algorithm = algorithm
@@ -252,7 +253,7 @@ class RuledCRF(FittedRuled):
         elif isinstance(self.rules, str):
             candidates = at_prices(candidates, done.prices_together(candidates))
         weighed = weigh(candidates, done, self._learner(), find)
-        self.crf_, self.rules_, self.report_ = base, weighed.rules, weighed.report
+        self.estimator_, self.rules_, self.report_ = base, weighed.rules, weighed.report
         self.n_candidates_, self.n_kept_ = len(weighed.report), weighed.n_kept
         self.gains_, self.vetoed_, self.gap_ = weighed.gains, weighed.vetoed, weighed.result.gap
         report_fit(self, weighed.result)
@@ -282,9 +283,11 @@ class RuledCRF(FittedRuled):
 
     def _without_learning(self, base: ChainCRF) -> "RuledCRF":
         """Keep the chain, and the rules that have a weight already: Ctrl-C came before there was more."""
-        self.crf_, self.report_, self.gap_ = base, [], None
+        self.estimator_, self.report_, self.gap_ = base, [], None
         self.gains_, self.vetoed_ = [], False
-        self.rules_ = [] if isinstance(self.rules, str) else [rule for rule in self.rules if not rule.is_open]
+        self.rules_ = (
+            [] if isinstance(self.rules, str) else [rule for rule in rule_list(self.rules) if not rule.is_open]
+        )
         self.n_candidates_ = self.n_kept_ = len(self.rules_)
         self.tau_ = None if self.method == "soft" else 1.0 if self.tau is None else float(self.tau)
         message = "Interrupted while the chain was fitted: no rule was learned."
@@ -296,7 +299,7 @@ class RuledCRF(FittedRuled):
         return done if client is None else replace(done, executor=executor_of(1, client))
 
     def _cross_fitted(self, X: SequencesLike, y: list[list[Any]], client: Client | None) -> CrossFitted:
-        crf = ChainCRF() if self.crf is None else self.crf
+        crf = ChainCRF() if self.estimator is None else self.estimator
         if isinstance(crf, CrossFitted):
             return crf
         cv = default_folds(len(y)) if self.cv is None else self.cv
@@ -312,7 +315,7 @@ class RuledCRF(FittedRuled):
 
     def _candidates(self, X: SequencesLike, y: list[list[Any]], base: ChainCRF) -> list[Rule]:
         if not isinstance(self.rules, str):
-            return list(self.rules)
+            return rule_list(self.rules)
         rows = [i for i, gold in enumerate(y) if set(gold) <= set(base.classes_)]
         return self._found([tokens_of(X, i) for i in rows], [y[i] for i in rows], base)
 
@@ -337,7 +340,7 @@ class RuledCRF(FittedRuled):
         units = weighed.data.units(lists.labelings, lists.owner)
         choice = TauChoice(lists, costs_of(units, weighed.weights), TAUS if self.tau is None else (1.0, self.tau))
         self.tau_ = float(choice.taus[choice.best()] if self.tau is None else self.tau)
-        table = SegmentTable([str(c) for c in self.classes_], self.crf_.scheme)
+        table = SegmentTable([str(c) for c in self.classes_], self.estimator_.scheme)
         self.gains_ = (
             choice.gains(table, folds_of(len(lists.examples), self.random_state)) if self.tau is None else []
         )
@@ -351,4 +354,4 @@ class RuledCRF(FittedRuled):
         restore_ruled(self, arrays, metadata, **given)
 
     def _params_to_save(self) -> dict[str, Any]:
-        return {"crf": None}  # a chain that was given comes back as the fitted one
+        return {"estimator": None}  # a chain that was given comes back as the fitted one

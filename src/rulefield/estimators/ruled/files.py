@@ -22,10 +22,10 @@ class RuledMetadata(TypedDict):
 
 def ruled_state(ruled: "RuledCRF") -> State:
     """Return the fitted chain: its rules and what is known of them are attributes."""
-    arrays, chain = ruled.crf_._whole_state()
+    arrays, chain = ruled.estimator_._whole_state()
     return {f"chain.{name}": array for name, array in arrays.items()}, {
         "chain": chain,
-        "given": ruled.crf is not None,
+        "given": ruled.estimator is not None,
     }
 
 
@@ -35,5 +35,5 @@ def restore_ruled(
     """Undo :func:`ruled_state`."""
     check_typed(metadata, RuledMetadata, "the model")
     given = {} if features is None else {"features": features}
-    ruled.crf_ = ChainCRF._from_state(part_of(arrays, "chain."), metadata["chain"], **given)
-    ruled.crf = ruled.crf_ if metadata["given"] else None
+    ruled.estimator_ = ChainCRF._from_state(part_of(arrays, "chain."), metadata["chain"], **given)
+    ruled.estimator = ruled.estimator_ if metadata["given"] else None

@@ -11,6 +11,7 @@ from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.explanations import Explanation, ModelExplanation
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.parameters import rule_list
 from rulefield.estimators.ruled.gains import Gain
 from rulefield.estimators.ruled.reports import RuleReport
 from rulefield.estimators.ruled.two_stage import TwoStageDecoder
@@ -28,7 +29,7 @@ class FittedRuled(SequenceEstimator):
     method: str
     on_infeasible: str
     n_jobs: int | None
-    crf_: ChainCRF
+    estimator_: ChainCRF
     rules_: list[Rule]
     report_: list[RuleReport]
     gains_: list[Gain]
@@ -130,31 +131,31 @@ class FittedRuled(SequenceEstimator):
         sample_weight: ArrayLike | None = None,
     ) -> float:
         """Span F1, as :meth:`ChainCRF.score`."""
-        return span_score(y, self.predict(X, rules=rules, known=known), self.crf_.scheme, sample_weight)
+        return span_score(y, self.predict(X, rules=rules, known=known), self.estimator_.scheme, sample_weight)
 
-    def _acting(self, rules: RulesLike | None) -> RulesLike:
+    def _acting(self, rules: RulesLike | None) -> list[Any]:
         check_is_fitted(self)
-        return self.rules_ if rules is None else rules
+        return rule_list(self.rules_ if rules is None else rules)
 
     def _chain(self) -> ChainCRF:
         """Return the chain as this model decodes with it: its own threads, and two stages where asked for."""
         check_is_fitted(self)
-        chain: ChainCRF = copy.copy(self.crf_)
-        chain.n_jobs, chain.on_infeasible = self.n_jobs, self.on_infeasible  # of the copy: crf_ keeps its own
+        chain: ChainCRF = copy.copy(self.estimator_)
+        chain.n_jobs, chain.on_infeasible = self.n_jobs, self.on_infeasible  # of the copy: estimator_ keeps its own
         if self.method == "two-stage":
             chain._ruled_decoder = self._two_stage_decoder  # type: ignore[method-assign]
         return chain
 
     def _two_stage_decoder(self, rules: RulesLike) -> TwoStageDecoder:
-        decoder = ChainDecoder(self.crf_.model_, self.crf_.theta_, n_threads(self.n_jobs))
+        decoder = ChainDecoder(self.estimator_.model_, self.estimator_.theta_, n_threads(self.n_jobs))
         tau = 1.0 if self.tau_ is None else self.tau_
-        return TwoStageDecoder(decoder, rules, self.classes_, self.crf_.scheme, self.on_infeasible, tau=tau)
+        return TwoStageDecoder(decoder, rules, self.classes_, self.estimator_.scheme, self.on_infeasible, tau=tau)
 
     def _distribution(self) -> ChainCRF:
         if self.method == "two-stage":
             raise InputError(
                 "two-stage decoding has no distribution: its rules break ties and have no price; use method='soft', or "
-                "the chain crf_ with rules of its own."
+                "the chain estimator_ with rules of its own."
             )
         return self._chain()
 
@@ -173,12 +174,12 @@ class FittedRuled(SequenceEstimator):
 
     @property
     def _encoder(self) -> InputEncoder:  # type: ignore[override]
-        return self.crf_._encoder
+        return self.estimator_._encoder
 
     @property
     def classes_(self) -> list[Any]:
         """Labels, sorted."""
-        return self.crf_.classes_
+        return self.estimator_.classes_
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "rules_")

@@ -10,6 +10,7 @@ import numpy as np
 
 from rulefield.encode.spans import SegmentTable, Span
 from rulefield.estimators.chain.estimator import ChainCRF
+from rulefield.estimators.parameters import rule_list
 from rulefield.inference.sequences.spans import span_probabilities
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -32,15 +33,15 @@ def uncollected() -> Iterator[None]:
 def chain_of(model: Any) -> ChainCRF | None:
     """Return the chain whose sums give probabilities, or None where the model is no chain."""
     if model._kind == "ruled":
-        return model.crf_
+        return model.estimator_
     return model if isinstance(model, ChainCRF) else None
 
 
 def acting_rules(model: Any, rules: Any) -> list[Any]:
     """Return the rules that act in a prediction: the model's own where ``rules`` is None."""
-    if rules is not None:
-        return list(rules)
-    return list(model.rules_ if model._kind == "ruled" else model.rules or ())
+    if rules is None:
+        rules = model.rules_ if model._kind == "ruled" else model.rules
+    return rule_list(rules)
 
 
 class SpanChances:

@@ -410,7 +410,7 @@ def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
 
 
 def _scheme(model: Any) -> str | None:
-    return (model.crf_ if hasattr(model, "crf_") else getattr(model, "crf", None) or model).scheme
+    return (model.estimator_ if hasattr(model, "estimator_") else getattr(model, "estimator", None) or model).scheme
 
 
 def _documents(texts: Any, spans: Iterable[Spans] | None) -> list[Document]:

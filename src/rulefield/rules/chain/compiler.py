@@ -18,7 +18,7 @@ from rulefield.rules.chain.nested import Nested
 from rulefield.rules.chain.statement import Forms, Statement, amount_by_truth, rows_of
 from rulefield.rules.chain.translate import PatternTables, Translator, bits_of
 from rulefield.rules.labels import LabelTable
-from rulefield.rules.rule import Rule
+from rulefield.rules.rule import Rule, as_rules
 
 
 class RuleTemplate:
@@ -99,7 +99,7 @@ class RuleCompiler:
         Where a rule names an unknown label, or is too large.
     """
 
-    def __init__(self, rules: Iterable[Rule], labels: Sequence[str] | LabelTable, scheme: str | None = None):
+    def __init__(self, rules: Iterable[Rule] | Rule, labels: Sequence[str] | LabelTable, scheme: str | None = None):
         self.rules = as_rules(rules)
         if not isinstance(labels, LabelTable):
             labels = LabelTable([str(label) for label in labels], scheme)
@@ -259,20 +259,6 @@ def _at_price(rule: CompiledRule | None, weight: float) -> CompiledRule | None:
     priced.__dict__.update(rule.__dict__)
     priced.__dict__["weight"] = float(weight)
     return priced
-
-
-def as_rules(rules: Iterable[Rule]) -> tuple[Rule, ...]:
-    """Check that these are rules."""
-    if isinstance(rules, Rule):
-        return (rules,)
-    if isinstance(rules, str) or not isinstance(rules, Iterable):
-        raise RuleError(f"rules must be a list of rules; got {rules!r:.60}.")
-    rules = tuple(rules)
-    for rule in rules:
-        if not isinstance(rule, Rule):
-            hint = "; a text is read by rulefield.rules.parse_rule" if isinstance(rule, str) else ""
-            raise RuleError(f"rules must be written with the functions of rulefield.rules; got {rule!r}{hint}.")
-    return rules
 
 
 def compile_rules(

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from rulefield.parallel import executor_of
-from rulefield.rules.chain.compiler import RuleCompiler, as_rules
+from rulefield.rules.chain.compiler import RuleCompiler
 from rulefield.rules.finding.observed import Observed, observe
-from rulefield.rules.rule import Rule
+from rulefield.rules.rule import Rule, as_rules
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,9 @@ from typing import Any
 import numpy as np
 
 from rulefield.exceptions import InputError
-from rulefield.rules.chain.compiler import as_rules
 from rulefield.rules.finding.check import amounts_table
 from rulefield.rules.finding.observed import fully_labeled
-from rulefield.rules.rule import Rule
+from rulefield.rules.rule import Rule, as_rules
 
 CUTOFF = 2.75
 

@@ -29,7 +29,7 @@ from rulefield.rules.nodes import (
     paths_of,
     relation_of,
 )
-from rulefield.rules.rule import Rule
+from rulefield.rules.rule import Rule, as_rules
 
 
 class GraphRuleCompiler:
@@ -45,12 +45,10 @@ class GraphRuleCompiler:
     """
 
     def __init__(self, rules: Sequence[Any], classes: Mapping[str, Any], countable: bool = False):
-        self.rules, self.countable = list(rules), countable
+        self.rules, self.countable = as_rules(rules), countable
         self._paths: dict[tuple[int, str], PathRules] = {}
         self._numbers = {t: {x: k for k, x in enumerate(np.asarray(c).tolist())} for t, c in classes.items()}
         for rule in self.rules:
-            if not isinstance(rule, Rule):
-                raise RuleError(f"rules must be a list of rules; got {rule!r}.")
             if rule.is_open:
                 raise RuleError(f"{rule.still_open()}; give it a number with .soft(2.5).")
 

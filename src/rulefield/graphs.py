@@ -1,0 +1,50 @@
+"""Graphs for :class:`rulefield.GraphCRF` and Gaussian fields: their type, builders, similarities and engines."""
+
+from rulefield.data.graphs import TypedGraph
+from rulefield.encode.graph_builders import chain, from_arrays, from_networkx, grid, grid_edges, ladder
+from rulefield.encode.similarity import (
+    chi2,
+    correlation,
+    historical_distance,
+    knn,
+    label_distance,
+    mutual_info,
+    overfit_correlation,
+    residual_correlation,
+    spatial,
+)
+from rulefield.encode.similarity import grid as grid_similarity
+from rulefield.estimators.graph.predictors import GraphPredictors
+from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
+from rulefield.inference.graph.decode import decode_graph
+from rulefield.inference.graph.fast import decode_fast
+from rulefield.inference.graph.marginals import graph_marginals
+from rulefield.problem.graph import GraphPotentials, GraphProblem
+
+__all__ = [
+    "GraphPotentials",
+    "GraphPredictors",
+    "GraphProblem",
+    "TypedGraph",
+    "chain",
+    "chi2",
+    "correlation",
+    "decode_fast",
+    "decode_graph",
+    "from_arrays",
+    "from_networkx",
+    "graph_marginals",
+    "grid",
+    "grid_edges",
+    "grid_similarity",
+    "historical_distance",
+    "knn",
+    "label_distance",
+    "ladder",
+    "minimal_conflict_graph",
+    "mutual_info",
+    "overfit_correlation",
+    "relax_graph",
+    "residual_correlation",
+    "spatial",
+]

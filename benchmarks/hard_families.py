@@ -1,4 +1,4 @@
-"""Hard instances for decoding a chain under rules: 37 families of rule sets that people write, by seed.
+"""Hard instances for decoding a chain under rules: 55 families of rule sets that people write, by seed.
 
 Every family is a function of a seed and returns ``Instance``s: unary (n, m) and pairwise (m, m) scores, tokens, label
 names, the label scheme and rules in the public language. ``benchmarks/hard_rules.py`` runs them.
@@ -376,6 +376,214 @@ def mixture(seed):
     rules += [(r.count(a) == r.count(b)).soft(0.5) for a, b, _ in d[23:27]]
     rules += [r.exactly(1, r.first(a), r.last(b), r.segments(c) >= 2).soft(3.0) for a, b, c in d[27:]]
     return plain(rules, 15, 60, seed)
+
+
+# --- rule sets of applications ----------------------------------------------------------------------
+
+
+def spans(types: list[str]) -> tuple[list[str], np.ndarray]:
+    """BIO labels of some types, and steps (m, m) that forbid an I that continues nothing."""
+    labels = ["O"] + [f"{p}-{t}" for t in types for p in "BI"]
+    steps = np.zeros((len(labels), len(labels)))
+    for j, name in enumerate(labels):
+        if name[0] == "I":
+            steps[[other not in (name, "B" + name[1:]) for other in labels], j] = -np.inf
+    return labels, steps
+
+
+@family
+def invoice(seed):
+    """BIO, 12 types: as many quantities, prices, names and sums as lines, one head in order; 130 tokens."""
+    types = ["line", "quantity", "price", "item", "sum", "number", "date", "seller", "buyer", "tax", "total", "note"]
+    labels, steps = spans(types)
+    unary, pairwise = noise(130, len(labels), seed)
+    unary[0, 2::2] = -np.inf
+    rules = [r.segments(t) == r.segments("line") for t in types[1:5]]
+    rules += [r.segments(t) == 1 for t in types[5:9]]
+    rules += [r.segments(t) <= 1 for t in types[9:11]]
+    rules += [r.before("number", "line"), r.before("date", "line"), r.before("line", "total")]
+    rules += [r.before("seller", "buyer").soft(1.0), r.followed_by("tax", "total").soft(2.0)]
+    return Instance(unary, pairwise + steps, ["x"] * 130, labels, rules, "BIO")
+
+
+def days(count: int, length: int) -> list[str]:
+    """Tokens that name their week."""
+    return [f"week{i // length}" for i in range(count)]
+
+
+@family
+def shifts(seed):
+    """84 days, 6 shifts: each week at least one of each of 4 shifts, totals equal, no late shift before an early one."""
+    rules = [
+        r.count(f"l{i}", where=r.token_equals(f"week{week}")) >= 1 for week in range(12) for i in range(1, 5)
+    ]
+    rules += [r.count("l1") == r.count("l2"), r.count("l3") == r.count("l4"), r.count("l0") >= 20]
+    rules += [r.followed_by("l3", ["l0", "l2", "l3", "l4", "l5"], level="token")]
+    return Instance(*noise(84, 6, seed), days(84, 7), names(6), rules)
+
+
+@family
+def year_schedule(seed):
+    """364 days, 8 duties: 5 rules for each week, 4 equal totals over the year."""
+    rules = []
+    for week in range(52):
+        of_week = r.token_equals(f"week{week}")
+        rules += [r.count(f"l{i}", where=of_week) >= 1 for i in range(3)]
+        rules += [r.count(f"l{i}", where=of_week) <= 2 for i in (3, 4)]
+    rules += [r.count(f"l{i}") == r.count(f"l{i + 4}") for i in range(4)]
+    return Instance(*noise(364, 8, seed), days(364, 7), names(8), rules)
+
+
+@family
+def genes(seed):
+    """300 bases in 7 states: exons read in frames, introns between them, lengths and numbers of both bounded."""
+    steps = np.full((7, 7), -np.inf)  # 0: between genes; 1, 2, 3: frames; 4: intron; 5, 6: start and stop
+    for a, b in [(0, 0), (0, 5), (5, 1), (1, 2), (2, 3), (3, 1), (3, 4), (4, 4), (4, 1), (3, 6), (6, 0)]:
+        steps[a, b] = 0.0
+    unary, pairwise = noise(300, 7, seed)
+    rules = [r.segments("l5") == r.segments("l6"), r.segments("l5") >= 3, r.segments("l4") <= 8]
+    rules += [r.count("l4") >= 40, r.count(["l1", "l2", "l3"]) <= 120]
+    rules += [(r.count("l4") - 2 * r.count("l0") <= 0).soft(0.5), r.first("l0"), r.last("l0")]
+    return Instance(unary, pairwise + steps, ["x"] * 300, names(7), rules)
+
+
+@family
+def nested_people(seed):
+    """Two levels of BIO: 55 tokens, people with as many first as last names, in 4 roles."""
+    labels = ["O"]
+    for outer in ("author", "editor", "advisor", "referee"):
+        for inner in ("first", "middle", "last", "title", "suffix"):
+            labels += [f"B-{outer}/B-{inner}", f"I-{outer}/B-{inner}", f"I-{outer}/I-{inner}"]
+    unary, pairwise = noise(55, len(labels), seed)
+    for j, name in enumerate(labels):
+        if name.startswith("I-"):
+            outer, inner = (part[2:] for part in name.split("/"))
+            for i, other in enumerate(labels):
+                parts = [part[2:] for part in other.split("/")]
+                if parts[0] != outer or ("/I-" in name and parts[1:] != [inner]):
+                    pairwise[i, j] = -np.inf
+            unary[0, j] = -np.inf
+    roles = ("author", "editor", "advisor", "referee")
+    rules = [r.segments(f"{role}/first") == r.segments(f"{role}/last") for role in roles]
+    rules += [r.segments(role) <= 3 for role in roles] + [r.segments("suffix") <= r.segments("last")]
+    rules += [r.before("author", "editor").soft(1.0), r.implies(r.present("advisor"), r.present("referee"))]
+    return Instance(unary, pairwise, ["x"] * 55, labels, rules, "BIO")
+
+
+@family
+def document_200(seed):
+    """200 tokens, 25 labels: 30 soft orders, 10 caps of segments."""
+    rules = [r.before(a, b).soft(0.5 + k % 3) for k, (a, b) in enumerate(draws(seed, 25, 2, 30))]
+    rules += [r.segments(f"l{i}") <= 4 for i in range(10)]
+    return plain(rules, 25, 200, seed)
+
+
+@family
+def cues_100(seed):
+    """100 soft and hard rules about the labels after 40 cue words, 8 counts; 20 labels, 150 tokens."""
+    tokens = [f"w{i}" for i in np.random.default_rng(seed + 9).integers(0, 60, 150)]
+    rules = []
+    for k, (a, b) in enumerate(draws(seed, 20, 2, 100)):
+        rule = r.at(r.token_equals(f"w{k % 40}"), here=a, next=b)
+        rules.append(rule if k % 5 == 0 else rule.soft(1.0))
+    rules += [r.count(f"l{i}") <= 5 for i in range(8)]
+    return Instance(*noise(150, 20, seed), tokens, names(20), rules)
+
+
+@family
+def level_implications(seed):
+    """14 hard implies(count >= a, count <= b); 10 labels, 80 tokens."""
+    rng = np.random.default_rng(seed + 12)
+    rules = [
+        r.implies(r.count(a) >= int(rng.integers(4, 9)), r.count(b) <= int(rng.integers(3, 8)))
+        for a, b in draws(seed, 10, 2, 14)
+    ]
+    return plain(rules, 10, 80, seed)
+
+
+@family
+def compare_implications(seed):
+    """6 hard implies(count >= count, count <= b); 8 labels, 70 tokens."""
+    rules = [r.implies(r.count(a) >= r.count(b), r.count(c) <= 6) for a, b, c in draws(seed, 8, 3, 6)]
+    return plain(rules, 8, 70, seed)
+
+
+@family
+def equal_and_order(seed):
+    """5 equal counts, 8 hard orders, 5 soft eventually; 20 labels, 80 tokens."""
+    rules = [r.count(f"l{2 * i}") == r.count(f"l{2 * i + 1}") for i in range(5)]
+    rules += [r.before(a, b) for a, b in draws(seed, 20, 2, 8)]
+    rules += [r.eventually(a, b).soft(1.0) for a, b in draws(seed + 1, 20, 2, 5)]
+    return plain(rules, 20, 80, seed)
+
+
+@family
+def quotas(seed):
+    """At least 4 of 6 quotas in each of 5 stretches of 20 tokens, totals bounded, a pair paid once; 8 labels."""
+    tokens = days(100, 20)
+    rules = []
+    for week in range(5):
+        of_week = r.token_equals(f"week{week}")
+        rules.append(r.at_least(4, *[r.count(f"l{i}", where=of_week) >= 3 for i in range(6)]))
+    rules += [r.count(f"l{i}") <= 14 for i in range(8)]
+    rules += [(r.count(f"l{i}") == r.count(f"l{i + 4}")).soft(3.0, per="once") for i in range(4)]
+    return Instance(*noise(100, 8, seed), tokens, names(8), rules)
+
+
+@family
+def balanced_speakers(seed):
+    """9 speakers in 3 groups, each within a range, groups equal, few turns; 150 tokens."""
+    rules = [rule for i in range(9) for rule in (r.count(f"l{i}") >= 12, r.count(f"l{i}") <= 22)]
+    groups = [[f"l{3 * g + i}" for i in range(3)] for g in range(3)]
+    rules += [r.count(groups[0]) == r.count(groups[1]), r.count(groups[1]) == r.count(groups[2])]
+    rules += [(r.segments(f"l{i}") <= 8).soft(0.7) for i in range(9)]
+    return plain(rules, 9, 150, seed)
+
+
+@family
+def rounds(seed):
+    """Every one of 12 labels once in each of 5 blocks of 12 tokens."""
+    rules = [
+        r.count(f"l{i}", where=r.token_equals(f"week{block}")) == 1 for block in range(5) for i in range(12)
+    ]
+    return Instance(*noise(60, 12, seed), days(60, 12), names(12), rules)
+
+
+@family
+def exclusions(seed):
+    """60 soft at_most(1, present, present); 30 labels, 100 tokens."""
+    weights = np.random.default_rng(seed + 13).uniform(1.0, 6.0, 60)
+    pairs = draws(seed, 30, 2, 60)
+    rules = [r.at_most(1, r.present(a), r.present(b)).soft(float(w)) for (a, b), w in zip(pairs, weights)]
+    return plain(rules, 30, 100, seed)
+
+
+@family
+def budgets(seed):
+    """5 budgets: weighted sums of 25 counts, weights up to 500, at most 0.6 of what scores alone would take; 100 tokens."""
+    rng = np.random.default_rng(seed + 14)
+    made = plain([], 25, 100, seed)
+    counts = np.bincount(made.unary.argmax(axis=1), minlength=25)
+    for _ in range(5):
+        prices = rng.integers(1, 501, 25)
+        total = sum(int(p) * r.count(f"l{i}") for i, p in enumerate(prices))
+        made.rules.append(total <= int(0.6 * prices @ counts))
+    return made
+
+
+@family
+def groups_exactly(seed):
+    """Exactly 2 of 5 labels occur at least 3 times, for 8 groups; 20 labels, 80 tokens."""
+    rules = [r.exactly(2, *[r.count(a) >= 3 for a in group]) for group in draws(seed, 20, 5, 8)]
+    return plain(rules, 20, 80, seed)
+
+
+@family
+def dialogue(seed):
+    """30 soft followed_by, 8 eventually; 18 labels, 60 tokens."""
+    rules = [r.followed_by(a, b).soft(1.0) for a, b in draws(seed, 18, 2, 30)]
+    rules += [r.eventually(a, b).soft(1.0) for a, b in draws(seed + 1, 18, 2, 8)]
+    return plain(rules, 18, 60, seed)
 
 
 # --- real data --------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ class Fine(NamedTuple):
         np.ndarray
     )  # int64 (coarse nodes of a layer, buckets): the node made last, by the end of its state's number
     layer: np.ndarray  # int64 (n + 1,)
-    used: np.ndarray  # int64 (3,): nodes, arcs, arcs looked at
+    used: np.ndarray  # int64 (3,): nodes, arcs, work (arcs looked at and nodes made)
 
 
 @kernel
@@ -179,6 +179,7 @@ def counters_layer(t, lattice, term, fine, constant, threshold, limit, most_work
                 coarse[np.uint64(j)], code[np.uint64(j)], reach[np.uint64(j)] = target, following, -np.inf
                 chained[np.uint64(j)], newest[place, bucket] = newest[place, bucket], j
                 nodes += 1
+                work += 1
                 if nodes > limit:
                     used[0], used[2] = nodes, work
                     return False
@@ -228,6 +229,7 @@ def automaton_step(
     target,
     code,
     letter,
+    site,
     letters,
     slot,
     initial,
@@ -261,7 +263,7 @@ def automaton_step(
     if code == SETTLED:
         last = first
     for q in range(first, last):
-        owed = np.int64(initial[q]) if source < 0 else -least[source, slot[letter[source], q]]
+        owed = np.int64(initial[q]) if source < 0 else -least[site[source], slot[letter[source], q]]
         if source < 0:
             if owed < 0:
                 continue
@@ -270,15 +272,16 @@ def automaton_step(
         for b in range(step_ptr[cell], step_ptr[cell + 1]):
             to = np.int64(step_to[b])
             place = slot[letter[target], to]
-            if least[target, place] >= NEVER:
+            coming = least[site[target], place]
+            if coming >= NEVER:
                 continue
-            amount = owed + step_amount[b] + least[target, place]
+            amount = owed + step_amount[b] + coming
             if paid:
                 to += states
                 amount = 0
             elif once and amount > 0:
                 to = to + states if keep_runs and not certain else SETTLED
-            elif certain and least[target, place] == most[target, place]:
+            elif certain and coming == most[site[target], place]:
                 to = SETTLED
             out[found, 0] = to
             out[found, 1] = amount
@@ -290,7 +293,7 @@ def automaton_step(
 def automaton_layer(t, lattice, term, fine, constant, threshold, limit, most_work, stop):
     """Add layer t, the automaton exact; False where a limit is met."""
     (
-        weight, once, sure, certain, keep_runs, letters, letter, slot, initial, step_ptr, step_to, step_amount,
+        weight, once, sure, certain, keep_runs, letters, letter, site, slot, initial, step_ptr, step_to, step_amount,
         least, most, prices, to_come, charges_ahead,
     ) = term  # fmt: skip
     coarse, code, reach, chained, arc_ptr, arc_to, arc_score, newest, layer, used = fine
@@ -318,7 +321,7 @@ def automaton_layer(t, lattice, term, fine, constant, threshold, limit, most_wor
             elif not constant + so_far + score + ahead[target] > threshold:
                 continue
             found = automaton_step(
-                source, target, state, letter, letters, slot, initial, sure, step_ptr, step_to,
+                source, target, state, letter, site, letters, slot, initial, sure, step_ptr, step_to,
                 step_amount, least, most, certain, keep_runs, once, out,
             )  # fmt: skip
             for s in range(found):
@@ -330,7 +333,8 @@ def automaton_layer(t, lattice, term, fine, constant, threshold, limit, most_wor
                 if is_priced:
                     correction = charges_ahead[target]
                     if following != SETTLED and following < states:
-                        correction = weight * (least[target, slot[letter[target], following]] - to_come[t, following])
+                        later = least[site[target], slot[letter[target], following]]
+                        correction = weight * (later - to_come[t, following])
                 if not constant + so_far + total + ahead[target] + correction > threshold:
                     continue
                 place, bucket = np.uint64(target - first_node), np.uint64(following & mask)
@@ -342,6 +346,7 @@ def automaton_layer(t, lattice, term, fine, constant, threshold, limit, most_wor
                     coarse[np.uint64(j)], code[np.uint64(j)], reach[np.uint64(j)] = target, following, -np.inf
                     chained[np.uint64(j)], newest[place, bucket] = newest[place, bucket], j
                     nodes += 1
+                    work += 1
                     if nodes > limit:
                         used[0], used[1], used[2] = nodes, arcs, work
                         return False
@@ -390,15 +395,15 @@ def refine_by_counters(lattice, tables, row, m, rule, low, high, duals, constant
     limit : int
         Largest number of nodes.
     most_work : int
-        Largest number of arcs looked at.
+        Largest number of arcs looked at and nodes made.
     stop : ndarray of bool, shape (1,)
         Looked at now and then; another thread may set it when time is over.
 
     Returns
     -------
     (done, lattice, constant, work)
-        The refined lattice, ``ahead`` not yet filled, and its constant; ``done`` False where it would pass a limit; arcs
-        looked at.
+        The refined lattice, ``ahead`` not yet filled, and its constant; ``done`` False if it would pass a limit;
+        the work.
     """
     lattice = compacted(lattice, threshold - constant)
     term = counter_term(lattice, tables, row, m, rule, low, high, duals)

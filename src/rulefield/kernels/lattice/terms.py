@@ -9,6 +9,8 @@ from rulefield.kernels.lattice.rule_tables import NEVER
 
 MOST_CODES = np.int64(1) << np.int64(60)  # joint states of a rule's counters are numbered below this
 
+MOST_CELLS = 100_000  # nodes x states of an automaton: with more, what is to come is worked out for letters, not nodes
+
 
 class CounterTerm(NamedTuple):
     """Counters of a rule over a lattice; their running sums, clipped to what can still decide, are one number."""
@@ -36,12 +38,13 @@ class AutomatonTerm(NamedTuple):
     keep_runs: bool
     letters: int
     letter: np.ndarray  # int64 (nodes,)
+    site: np.ndarray  # int64 (nodes,): the row of each node in ``least`` and ``most``
     slot: np.ndarray  # int64 (letters, states)
     initial: np.ndarray
     step_ptr: np.ndarray
     step_to: np.ndarray
     step_amount: np.ndarray
-    least: np.ndarray  # int64 (nodes, slots): least amount still to come
+    least: np.ndarray  # int64 (sites, slots): least amount still to come
     most: np.ndarray
     prices: np.ndarray  # float64 (n, m), empty where the lattice charges nothing
     to_come: np.ndarray  # int64 (n, states), of the whole chain: behind the prices
@@ -105,14 +108,52 @@ def entered_states(states, letters, step_ptr, step_to):
 
 
 @kernel
+def letter_sites(lattice, letter, letters, by_node):
+    """Group the nodes of each layer by their letter (``by_node``: not at all): layer, arc_ptr, arc_to, site of each node.
+
+    Groups are joined by an arc if two of their nodes are, so what every path through the groups pays at least, every path of
+    the lattice pays.
+    """
+    layer, arc_ptr, arc_to = lattice.layer, lattice.arc_ptr, lattice.arc_to
+    site = np.arange(len(letter))
+    if by_node:
+        return layer, arc_ptr, arc_to, site
+    n, groups = len(layer) - 1, np.int64(0)
+    group_layer, newest = np.zeros(n + 1, np.int64), np.full(letters, -1, np.int64)
+    for t in range(n):
+        for i in range(layer[t], layer[t + 1]):
+            if newest[letter[i]] < group_layer[t]:
+                newest[letter[i]] = groups
+                groups += 1
+            site[i] = newest[letter[i]]
+        group_layer[t + 1] = groups
+    joined, used = np.zeros((groups, letters), np.bool_), np.int64(0)
+    for i in range(layer[-2]):
+        for a in range(arc_ptr[i], arc_ptr[i + 1]):
+            joined[site[i], letter[arc_to[a]]] = True
+    first = np.zeros((n, letters), np.int64)
+    for t in range(n):
+        for i in range(layer[t], layer[t + 1]):
+            first[t, letter[i]] = site[i]
+    group_ptr, group_to = np.zeros(groups + 1, np.int64), np.empty(groups * letters, np.int64)
+    for t in range(n):
+        for g in range(group_layer[t], group_layer[t + 1]):
+            for a in range(letters):
+                if joined[g, a]:
+                    group_to[used] = first[t + 1, a]
+                    used += 1
+            group_ptr[g + 1] = used
+    return group_layer, group_ptr, group_to[:used], site
+
+
+@kernel
 def automaton_to_come(
-    lattice, letter, letters, slot, final, step_ptr, step_to, step_amount, least, most, most_steps, stop
+    layer, arc_ptr, arc_to, letter, letters, slot, final, step_ptr, step_to, step_amount, least, most, most_steps, stop
 ):
-    """Fill the least and largest amounts (nodes, slots) still to come; ``NEVER`` if no run goes on to the end.
+    """Fill the least and largest amounts (sites, slots) still to come; ``NEVER`` if no run goes on to the end.
 
     Returns the number of steps looked at; it ends early if that exceeds ``most_steps`` or ``stop`` is set.
     """
-    layer, arc_ptr, arc_to = lattice.layer, lattice.arc_ptr, lattice.arc_to
     work = np.int64(0)
     n = len(layer) - 1
     states, width = len(final), least.shape[1]
@@ -126,11 +167,12 @@ def automaton_to_come(
         if work > most_steps or stop[0]:
             break
         for s in range(width):
-            least[i, s] = NEVER
-            most[i, s] = -NEVER
             q = states_of[letter[i], s]
             if q < 0:
                 break
+            least[i, s] = NEVER
+            most[i, s] = -NEVER
+            work += 1
             if i >= layer[n - 1]:
                 if final[q] >= 0:
                     least[i, s] = final[q]
@@ -225,15 +267,22 @@ def automaton_term(lattice, tables, row, m, rule, prices, to_come, keep_runs, mo
     step_ptr = tables.arc_ptr[arc_at : arc_at + states * letters + 1]
     slot, width = entered_states(states, letters, step_ptr, tables.arc_to)
     letter = node_letters(lattice, tables, row, m, automaton)
-    least, most = np.empty((len(letter), width), np.int64), np.empty((len(letter), width), np.int64)
+    by_node = len(letter) * width <= MOST_CELLS
+    layer, arc_ptr, arc_to, site = letter_sites(lattice, letter, letters, by_node)
+    sites = layer[-1]
+    of_site = np.empty(sites, np.int64)
+    for i in range(len(letter)):
+        of_site[site[i]] = letter[i]
+    least, most = np.empty((sites, width), np.int64), np.empty((sites, width), np.int64)
     final = tables.final[state_at : state_at + states]
     work = automaton_to_come(
-        lattice, letter, letters, slot, final, step_ptr, tables.arc_to, tables.arc_amount, least, most,
+        layer, arc_ptr, arc_to, of_site, letters, slot, final, step_ptr, tables.arc_to, tables.arc_amount, least, most,
         most_steps, stop,
     )  # fmt: skip
+    work += 2 * len(lattice.arc_to) + step_ptr[-1] - step_ptr[0]
     term = AutomatonTerm(
         tables.weight[rule], tables.once[rule], tables.sure[rule], tables.deterministic[automaton], keep_runs, letters,
-        letter, slot, tables.initial[state_at : state_at + states], step_ptr, tables.arc_to, tables.arc_amount,
+        letter, site, slot, tables.initial[state_at : state_at + states], step_ptr, tables.arc_to, tables.arc_amount,
         least, most, prices, to_come, most_charged(lattice, prices),
     )  # fmt: skip
     return term, work

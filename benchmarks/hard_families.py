@@ -414,9 +414,7 @@ def days(count: int, length: int) -> list[str]:
 @family
 def shifts(seed):
     """84 days, 6 shifts: each week at least one of each of 4 shifts, totals equal, no late shift before an early one."""
-    rules = [
-        r.count(f"l{i}", where=r.token_equals(f"week{week}")) >= 1 for week in range(12) for i in range(1, 5)
-    ]
+    rules = [r.count(f"l{i}", where=r.token_equals(f"week{week}")) >= 1 for week in range(12) for i in range(1, 5)]
     rules += [r.count("l1") == r.count("l2"), r.count("l3") == r.count("l4"), r.count("l0") >= 20]
     rules += [r.followed_by("l3", ["l0", "l2", "l3", "l4", "l5"], level="token")]
     return Instance(*noise(84, 6, seed), days(84, 7), names(6), rules)
@@ -543,9 +541,7 @@ def balanced_speakers(seed):
 @family
 def rounds(seed):
     """Every one of 12 labels once in each of 5 blocks of 12 tokens."""
-    rules = [
-        r.count(f"l{i}", where=r.token_equals(f"week{block}")) == 1 for block in range(5) for i in range(12)
-    ]
+    rules = [r.count(f"l{i}", where=r.token_equals(f"week{block}")) == 1 for block in range(5) for i in range(12)]
     return Instance(*noise(60, 12, seed), days(60, 12), names(12), rules)
 
 

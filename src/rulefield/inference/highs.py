@@ -21,6 +21,9 @@ DUAL_ERROR_NATS = 1e-7
 RELATIVE_ERROR = 2.0**-50
 """Relative error of HiGHS's sums, as a share of the largest cost: a few roundings."""
 
+UNITS_PER_CALL = 1_000
+"""Units of work of a call without any iteration: checks of arguments, presolving."""
+
 UNITS_PER_ITERATION, ENTRIES_PER_UNIT = 60, 100
 """A simplex iteration costs 60 units plus one for every 100 matrix entries (fitted to 18 calls, within a factor of 2)."""
 
@@ -122,7 +125,7 @@ def minimize(
         options=options,
     )
     branchings = int(found.get("mip_node_count") or 0)
-    units = 2 * program.entries + int(found.nit or 0) * per_iteration
+    units = UNITS_PER_CALL + 2 * program.entries + max(int(found.nit or 0), 0) * per_iteration
     return Solution(found.x, proved_cost(found, program.cost), units, branchings)
 
 

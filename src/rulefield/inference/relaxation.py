@@ -96,6 +96,11 @@ class Relaxation:
         self.waiting[self.terms.index(term)] = False
         return True
 
+    def take_work(self) -> int:
+        """Return the work since the last call, in arcs looked at."""
+        work, self.work = self.work, 0
+        return work
+
     def bound(self, threshold: float) -> float:
         """Return the best value of a path, ``-inf`` if no path beats the threshold."""
         self.work += len(self.lattice.arc_to) // ARCS_OF_PASS

@@ -143,6 +143,7 @@ def run_auto(progress: Progress, node_limit: int, seconds: float | None) -> str:
 
 
 def _walk(progress: Progress, node_limit: int) -> str:
+    progress.most_nodes = node_limit
     offered = progress.prepared.flat.shared.offered
     by_states = covers(STATES, offered)
     last = FIRST[run_duals(progress, DUAL_ITERATIONS, min(PATH_NODES, node_limit) if by_states else 0)]

@@ -33,7 +33,7 @@ def decode_auto(problem: ChainProblem, node_limit: int = NODE_LIMIT, seconds: fl
     """
     progress = Progress.start(prepare(problem))
     engine = run_auto(progress, node_limit, seconds)
-    return progress.result(engine, progress.iterations + progress.nodes)
+    return progress.result(engine, min(progress.iterations + progress.nodes, node_limit))
 
 
 READ = STATES | ROWS

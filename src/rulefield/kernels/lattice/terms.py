@@ -9,7 +9,9 @@ from rulefield.kernels.lattice.rule_tables import NEVER
 
 MOST_CODES = np.int64(1) << np.int64(60)  # joint states of a rule's counters are numbered below this
 
-MOST_CELLS = 100_000  # nodes x states of an automaton: with more, what is to come is worked out for letters, not nodes
+MOST_CELLS = (
+    100_000  # nodes x states of an automaton: with more, what is to come is worked out for letters, not nodes
+)
 
 
 class CounterTerm(NamedTuple):
@@ -148,7 +150,20 @@ def letter_sites(lattice, letter, letters, by_node):
 
 @kernel
 def automaton_to_come(
-    layer, arc_ptr, arc_to, letter, letters, slot, final, step_ptr, step_to, step_amount, least, most, most_steps, stop
+    layer,
+    arc_ptr,
+    arc_to,
+    letter,
+    letters,
+    slot,
+    final,
+    step_ptr,
+    step_to,
+    step_amount,
+    least,
+    most,
+    most_steps,
+    stop,
 ):
     """Fill the least and largest amounts (sites, slots) still to come; ``NEVER`` if no run goes on to the end.
 

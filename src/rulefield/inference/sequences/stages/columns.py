@@ -20,8 +20,8 @@ LEAST_SHARE = 0.2
 CLOSE_NATS = 1e-3
 """The dual is good enough if the model's minimum is within so many nats of the best bound."""
 
-UNITS_PER_PROGRAM, CELLS_PER_UNIT = 800, 8
-"""A small linear program and the pass before it cost so many units of work, and one more for so many cells of its rows."""
+UNITS_PER_PROGRAM, CELLS_PER_UNIT = 800, 4
+"""Units of work of a small linear program, and cells of its rows per further unit (fitted to 60 calls of HiGHS)."""
 
 
 def run_columns(progress: Progress, dual: DualPotentials, limit: int) -> None:
@@ -65,7 +65,7 @@ def tighten_dual(progress: Progress, limit: int, most_passes: int = MOST_PASSES)
             radius *= 0.5
         if progress.settled or progress.nodes >= limit or progress.deadline.over:
             break
-        progress.nodes += UNITS_PER_PROGRAM + len(cuts) * len(center) // CELLS_PER_UNIT
+        progress.charge(2 * progress.pass_units + UNITS_PER_PROGRAM + len(cuts) * len(center) // CELLS_PER_UNIT)
         found = _model_minimum(np.array(cuts), np.array(scores), center, radius, prepared.caps)
         if found is None or best - found[0] < CLOSE_NATS:
             break

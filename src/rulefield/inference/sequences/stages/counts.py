@@ -20,11 +20,11 @@ MOST_PASSES, PATIENCE_PASSES = 80, 4
 MOST_TOKENS = 400
 """Longest chain for which labelings of given counts are made: an assignment problem takes cubic time."""
 
+ASSIGNED_PER_UNIT = 10
+"""Squared tokens of an assignment problem per unit of work."""
+
 COUNTS_TRIED = 3
 """So many of the best vectors of counts are tried."""
-
-UNITS_PER_PASS = 1_500
-"""A Viterbi pass and the call of HiGHS, besides its iterations."""
 
 
 def run_counts(progress: Progress, dual: DualPotentials, limit: int) -> None:
@@ -108,7 +108,7 @@ class _CountDual:
         completions(unary, self.arriving, ahead)
         value = float(best_path(unary, self.arriving, ahead, labels))
         found = minimize(self._program(price), self.limit - progress.nodes, progress.deadline.left)
-        progress.nodes += UNITS_PER_PASS + found.units
+        progress.charge(2 * progress.pass_units + found.units)
         if value == -np.inf or found.lower_bound == np.inf:
             progress.bound = -np.inf
             return None
@@ -142,5 +142,5 @@ class _CountDual:
             worth = (self.unary - price)[:, slots]
             worth = np.where(worth > -np.inf, worth, worth[worth > -np.inf].min(initial=0.0) - 1e6)
             place = linear_sum_assignment(worth, maximize=True)[1]
-            self.progress.nodes += n * n
+            self.progress.charge(n * n // ASSIGNED_PER_UNIT)
             self.progress.offer(slots[place])

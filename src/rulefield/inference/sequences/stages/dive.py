@@ -10,8 +10,8 @@ import numpy as np
 
 from rulefield.inference.flatten import Term
 from rulefield.inference.relaxation import Relaxation
-from rulefield.inference.sequences.progress import DualPotentials, Progress
-from rulefield.inference.sequences.stages.product import ARCS_PER_UNIT, open_relaxation, tightened
+from rulefield.inference.sequences.progress import ARCS_PER_UNIT, DualPotentials, Progress
+from rulefield.inference.sequences.stages.product import open_relaxation, tightened
 from rulefield.kernels.lattice.lattice import lattice_path
 
 LEAST_WIDTH = 50
@@ -69,9 +69,9 @@ def _add(progress: Progress, relaxation: Relaxation, term: Term, most: int, node
         floor = progress.best + progress.slack
         if len(through) > kept:
             floor = max(floor, float(-np.partition(-through, kept)[kept]) + relaxation.constant)
-        work, left = relaxation.work, max(min(2 * most, node_limit - progress.nodes), 0)
+        left = max(min(2 * most, node_limit - progress.nodes), 0)
         done = relaxation.add(term, floor, 2 * most, most_work=left * ARCS_PER_UNIT, stop=progress.deadline.stop)
-        progress.nodes += (relaxation.work - work) // ARCS_PER_UNIT + 1
+        progress.charge_arcs(relaxation)
         if done:
             return floor
         kept //= 3

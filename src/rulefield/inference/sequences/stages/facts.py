@@ -15,15 +15,15 @@ from heapq import heappop, heappush
 import numpy as np
 
 from rulefield.inference.result import rounding_error
-from rulefield.inference.sequences.progress import DualPotentials, Progress
+from rulefield.inference.sequences.progress import STEPS_PER_UNIT, DualPotentials, Progress
 from rulefield.kernels.lattice.dual import best_path, completions
 from rulefield.kernels.lattice.facts import facts_dual
 
 FIRST_PASSES, PASSES = 300, 30
 """Dual steps at the root, and at every other search node, which begins with its parent's multipliers."""
 
-ARCS_PER_UNIT, UNITS_PER_NODE = 400, 100
-"""What a unit of work is worth in arcs of a Viterbi pass, and what a search node costs besides its passes."""
+UNITS_PER_NODE = 100
+"""Units of work of a search node besides its passes."""
 
 BELOW = 0.1
 """While no labeling is known, steps aim so far below the bound, as a share of it."""
@@ -132,8 +132,8 @@ class _FactSearch:
 
     def __init__(self, progress: Progress, dual: DualPotentials, facts: Facts, node_limit: int):
         self.progress, self.dual, self.facts, self.node_limit = progress, dual, facts, node_limit
-        n, m = dual.unary.shape
-        self.units = 1 + n * (m * m + len(facts.wanted)) // ARCS_PER_UNIT
+        n = len(dual.unary)
+        self.units = progress.pass_units + n * len(facts.wanted) // STEPS_PER_UNIT
         self.closed = -np.inf
         self.open: list[tuple[float, int, np.ndarray, np.ndarray, np.ndarray]] = []
         self.made = 0
@@ -187,7 +187,7 @@ class _FactSearch:
             dual.unary, dual.arriving, facts.cell_ptr, facts.cell_fact, facts.wanted, facts.rule_ptr, facts.low,
             facts.high, facts.weight, fixed, at, some, passes, goal, progress.deadline.stop, labels, switch,
         )  # fmt: skip
-        progress.nodes += UNITS_PER_NODE + int(used) * self.units
+        progress.charge(UNITS_PER_NODE + int(used) * self.units)
         if bound > -np.inf:
             self._offer(labels, switch)
         return float(bound)

@@ -20,11 +20,11 @@ LEAST_EXCESS = 1e-6
 
 def run_farkas(progress: Progress, dual: DualPotentials, limit: int, most_passes: int = MOST_PASSES) -> None:
     """Prove that no labeling obeys the hard counters, if none is known."""
-    if progress.best == -np.inf and prove_infeasible(progress, most_passes) is not None:
+    if progress.best == -np.inf and prove_infeasible(progress, most_passes, limit) is not None:
         progress.bound = -np.inf
 
 
-def prove_infeasible(progress: Progress, most_passes: int = MOST_PASSES) -> np.ndarray | None:
+def prove_infeasible(progress: Progress, most_passes: int = MOST_PASSES, limit: float = np.inf) -> np.ndarray | None:
     """Multipliers (counters,) in [0, 1] of hard counters, their sum broken by every labeling; None if none is found.
 
     Minimizes max_y of sum_c lambda_c (bound_c - tally_c(y)) over 0 <= lambda <= 1 by cutting planes: each pass finds the
@@ -50,9 +50,9 @@ def prove_infeasible(progress: Progress, most_passes: int = MOST_PASSES) -> np.n
         if value < -LEAST_EXCESS:
             return duals
         excesses = progress.offer(labels)[1]
-        if progress.best > -np.inf or number == most_passes or progress.deadline.over:
+        if progress.best > -np.inf or number == most_passes or progress.deadline.over or progress.nodes >= limit:
             return None
-        progress.nodes += UNITS_PER_PROGRAM + len(rows) * len(hard) // CELLS_PER_UNIT
+        progress.charge(2 * progress.pass_units + UNITS_PER_PROGRAM + len(rows) * len(hard) // CELLS_PER_UNIT)
         rows.append(-excesses[hard].astype(np.float64))
         found = _next_combination(np.array(rows))
         if found is None or found[0] > -LEAST_EXCESS:

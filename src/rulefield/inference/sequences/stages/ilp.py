@@ -28,6 +28,9 @@ UNITS_PER_CELL, UNITS_PER_PART, UNITS_PER_TIED_PART = 40, 120, 1_500
 """Expected units of work per token and label of a program without steps, per part of one with steps, and per part if hard
 rules tie most labels together (from 18 calls). A program that is expected to exceed the work left is not begun."""
 
+UNITS_PER_RULE = 300
+"""Units of work of writing the rows of a rule."""
+
 
 @dataclass(frozen=True)
 class ChainParts:
@@ -172,7 +175,8 @@ def _solve(
     if len(np.unique(parts.step)) < n:
         return None, -np.inf, 0
     found = minimize(build(prepared, parts), most_units, seconds)
-    return labels_of(parts, found.values, n), prepared.sure_cost - found.lower_bound, found.units
+    units = found.units + UNITS_PER_RULE * len(prepared.flat.rules)
+    return labels_of(parts, found.values, n), prepared.sure_cost - found.lower_bound, units
 
 
 def decode_milp(problem: ChainProblem, node_limit: int | None = None, seconds: float | None = None) -> Result:
@@ -192,7 +196,7 @@ def _solve_parts(
 ) -> None:
     """Solve the program over some parts; no labeling with other parts has a value above ``excluded``."""
     labels, bound, units = _solve(progress.prepared, parts, most_units, seconds)
-    progress.nodes += units
+    progress.charge(units)
     if labels is not None:
         progress.offer(labels)
     progress.bound = min(progress.bound, max(bound, excluded, progress.best))
@@ -247,8 +251,8 @@ def run_feasible(progress: Progress, dual: DualPotentials, limit: int) -> None:
     program.add_columns(-parts.node_score, 1.0, True)
     program.add_rows(step, np.arange(len(step)), np.ones(len(step)), np.ones(n), equal=True)
     _add_rules(program, prepared, parts, hard)
-    found = minimize(program, limit - progress.nodes, progress.deadline.left, relative_gap=0.1)
-    progress.nodes += found.units
+    found = minimize(program, limit - progress.nodes, progress.deadline.left, relative_gap=1.0)  # the first solution
+    progress.charge(found.units)
     labels = labels_of(parts, found.values, n)
     if labels is not None:
         progress.offer(labels)

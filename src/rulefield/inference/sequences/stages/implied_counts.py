@@ -8,6 +8,7 @@ import numpy as np
 from rulefield.inference.limits import NO_DEADLINE, Deadline
 from rulefield.inference.sequences.prepare import Prepared, prepare
 from rulefield.inference.sequences.progress import Progress, run_duals
+from rulefield.inference.sequences.stages.columns import UNITS_PER_PROGRAM
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule, Counter, Rows, Tally
 
 MOST_LABELS = 100
@@ -15,8 +16,6 @@ MOST_LABELS = 100
 
 PROBES = 5
 """So many labels are asked for first; where none of them is bounded well the others are not asked for."""
-
-NODES_PER_PROGRAM = 500
 
 DUAL_ITERATIONS = 300
 """Passes over the new rules, which begin without duals."""
@@ -44,11 +43,11 @@ def run_implied(progress: Progress) -> None:
     most = np.count_nonzero(prepared.unary > -np.inf, axis=0).astype(np.float64)
     labels = np.flatnonzero(rows[np.count_nonzero(rows, axis=1) > 1].any(axis=0))
     tried = labels[:: -(-len(labels) // PROBES)]
-    progress.nodes += 2 * len(tried) * NODES_PER_PROGRAM
+    progress.charge(2 * len(tried) * UNITS_PER_PROGRAM)
     bounds = implied_counts(rows, limits, n, most, tried, progress.deadline)
     if bounds is None or (bounds[1] - bounds[0])[tried].min() > FEW:
         return
-    progress.nodes += 2 * m * NODES_PER_PROGRAM
+    progress.charge(2 * len(labels) * UNITS_PER_PROGRAM)
     bounds = implied_counts(rows, limits, n, most, labels, progress.deadline)
     if bounds is None:
         return
@@ -176,6 +175,6 @@ def _take_over(progress: Progress, prepared: Prepared) -> None:
     progress.__dict__.pop("prices", None)
     progress.bound = min(progress.bound, fresh.bound)
     progress.iterations += fresh.iterations
-    progress.nodes += fresh.nodes
+    progress.charge(fresh.nodes)
     if fresh.best > progress.best:
         progress.best, progress.labels[:] = fresh.best, fresh.labels

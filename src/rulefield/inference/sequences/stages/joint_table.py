@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.inference.result import rounding_error
-from rulefield.inference.sequences.progress import DualPotentials, Progress
+from rulefield.inference.sequences.progress import STEPS_PER_UNIT, DualPotentials, Progress
 from rulefield.kernels.lattice.dual import best_path
 from rulefield.kernels.lattice.joint import (
     JointSteps,
@@ -29,9 +29,6 @@ MOST_CELLS = 1_000_000
 
 MOST_ARCS = 6_000_000
 """Most arcs between joint states, over all kinds of steps."""
-
-STEPS_PER_NODE = 400
-"""So many steps between joint states cost about as much as a search node."""
 
 PATH_NODES = 2_000_000
 """Largest lattice of the paths that are as good as the best one."""
@@ -114,7 +111,7 @@ def make_table(
         if prices is not None:
             unary, constant = unary + prices[0], constant + prices[2]
     ahead = np.empty((*unary.shape, int(states.max())))
-    progress.nodes += ahead.size * unary.shape[1] // STEPS_PER_NODE
+    progress.charge(ahead.size * unary.shape[1] // STEPS_PER_UNIT)
     if not joint_completions(unary, dual.arriving, kind, steps, ahead, progress.deadline.stop):
         return None
     return JointTable(dual, rules, unary, constant, kind, steps, ahead)

@@ -8,8 +8,8 @@ Reference: large neighborhood search (Shaw, 1998).
 
 import numpy as np
 
-from rulefield.inference.sequences.progress import DualPotentials, Progress
-from rulefield.inference.sequences.stages.product import ARCS_PER_UNIT, chain_relaxation, tightened
+from rulefield.inference.sequences.progress import ARCS_PER_UNIT, DualPotentials, Progress
+from rulefield.inference.sequences.stages.product import chain_relaxation, tightened
 from rulefield.kernels.lattice.dual import completions
 from rulefield.kernels.lattice.lattice import lattice_path
 
@@ -102,7 +102,7 @@ def _search(progress: Progress, dual: DualPotentials, free: np.ndarray, node_lim
     ahead = np.empty_like(unary)
     completions(unary, dual.arriving, ahead)
     part = DualPotentials(unary, dual.arriving, ahead, dual.constant, dual.duals, progress)
-    progress.nodes += unary.size // ARCS_PER_UNIT + 1
+    progress.charge(progress.pass_units)
     relaxation = chain_relaxation(progress, part, progress.best + progress.slack)
     labels = np.zeros_like(progress.labels)
     while tightened(progress, relaxation, progress.best + progress.slack) > -np.inf:
@@ -111,10 +111,10 @@ def _search(progress: Progress, dual: DualPotentials, free: np.ndarray, node_lim
         if progress.settled or not relaxation.left:
             break
         term = relaxation.mischarged(labels, excesses, amounts)
-        left, work = max(0, node_limit - progress.nodes), relaxation.work
+        left = max(0, node_limit - progress.nodes)
         floor = progress.best + progress.slack
         done = relaxation.add(term, floor, node_limit, most_work=ARCS_PER_UNIT * left, stop=progress.deadline.stop)
-        progress.nodes += (relaxation.work - work) // ARCS_PER_UNIT + 1
+        progress.charge_arcs(relaxation)
         if not done:
             return False
     return True

@@ -12,7 +12,7 @@ from rulefield.inference.flatten import Term
 from rulefield.inference.relaxation import Relaxation
 from rulefield.inference.result import Result
 from rulefield.inference.sequences.prepare import prepare
-from rulefield.inference.sequences.progress import DualPotentials, Progress, dual_potentials, run_duals
+from rulefield.inference.sequences.progress import ARCS_PER_UNIT, DualPotentials, Progress, dual_potentials, run_duals
 from rulefield.inference.sequences.stages.joint_table import make_table
 from rulefield.kernels.lattice.lattice import chain_lattice, lattice_path
 from rulefield.problem.chain_rules import ChainProblem
@@ -30,15 +30,13 @@ MOST_NODES = 2_500_000
 FEW_STATES, LITTLE_GROWTH = 8, 1.2
 """Automata of so few states that made a lattice grow by no more come before all other terms: they sharpen its bounds."""
 
-ARCS_PER_UNIT = 40
-"""Arcs looked at per unit of work."""
-
 TIGHTENED_ARCS, TIGHTENING_PASSES = 10_000, 8
 """Lattices of so many arcs get better duals after every term, in so many passes over them."""
 
 
 def chain_relaxation(progress: Progress, dual: DualPotentials, threshold: float) -> Relaxation:
     """All rules of a chain priced; only labels and steps whose max-marginal beats the threshold are kept."""
+    progress.charge(2 * progress.pass_units)
     lattice = chain_lattice(dual.unary, dual.arriving, dual.ahead, dual.constant, threshold)
     prepared = progress.prepared
     return Relaxation(
@@ -113,7 +111,7 @@ def open_relaxation(progress: Progress, dual: DualPotentials, floor: float, node
         table = progress.table = make_table(progress, dual, table.rules, np.inf) or table
     left = max(node_limit - progress.nodes, 0)
     done, lattice = table.lattice(floor, MOST_NODES, ARCS_PER_UNIT * left)
-    progress.nodes += len(lattice.label) * progress.prepared.unary.shape[1] // ARCS_PER_UNIT  # arcs looked at
+    progress.charge(len(lattice.label) * progress.prepared.unary.shape[1] // ARCS_PER_UNIT)  # arcs looked at
     if not done:
         return None
     prepared = progress.prepared
@@ -158,9 +156,9 @@ def search_window(
             if progress.settled or not relaxation.left:
                 return True
             term = relaxation.mischarged(labels, excesses, amounts)
-        left, size, work = max(0, node_limit - progress.nodes), len(relaxation.lattice.label), relaxation.work
+        left, size = max(0, node_limit - progress.nodes), len(relaxation.lattice.label)
         done = relaxation.add(term, floor, MOST_NODES, most_work=ARCS_PER_UNIT * left, stop=progress.deadline.stop)
-        progress.nodes += (relaxation.work - work) // ARCS_PER_UNIT + 1
+        progress.charge_arcs(relaxation)
         if not done:
             return False
         progress.terms[term] = max(len(relaxation.lattice.label) / size, progress.terms.get(term, 0.0))
@@ -174,9 +172,8 @@ def tightened(progress: Progress, relaxation: Relaxation, floor: float, arcs: in
         return bound
     if not np.isinf(caps[relaxation.free]).any():
         return bound
-    work = relaxation.work
     relaxation.tighten(caps, floor, TIGHTENING_PASSES, progress.deadline.stop)
-    progress.nodes += (relaxation.work - work) // ARCS_PER_UNIT
+    progress.charge_arcs(relaxation)
     return relaxation.bound(floor)
 
 

@@ -8,12 +8,9 @@ Reference: iterated local search with rising prices of broken rules (breakout, M
 
 import numpy as np
 
-from rulefield.inference.sequences.progress import DualPotentials, Progress
+from rulefield.inference.sequences.progress import STEPS_PER_UNIT, DualPotentials, Progress
 from rulefield.kernels.lattice.dual import best_path
 from rulefield.kernels.lattice.moves import local_search
-
-STEPS_PER_UNIT = 400
-"""Steps of the local search (about 4 nanoseconds each) per unit of work."""
 
 FIRST_PRICE = 3.0
 """First price of a unit of a hard rule, as a multiple of the mean loss of a label against the best one."""
@@ -57,6 +54,6 @@ def _search(progress: Progress, start: np.ndarray, most_units: int) -> None:
         start,
         found,
     )
-    progress.nodes += int(steps) // STEPS_PER_UNIT
+    progress.charge(int(steps) // STEPS_PER_UNIT)
     if value > progress.best:
         progress.offer(found)

@@ -12,8 +12,10 @@ import rulefield as rf
 from rulefield import rules as r
 from rulefield.cli.pages import app, serve, workbench
 from rulefield.cli.pages.app import LARGEST_BODY, POSTS, make_app
+from rulefield.cli.pages.serve import open_workbench
 from rulefield.cli.pages.workbench import Workbench, items_of
 from rulefield.exceptions import InputError
+from rulefield.metrics import text_span_f1
 
 EVIL = "<script>alert(1)</script>"
 
@@ -102,15 +104,20 @@ def test_effect_counts_right_and_wrong(client, bench, model):
     X, gold = [i.tokens for i in bench.items], [i.gold for i in bench.items]
     old, new = model.predict(X, rules=[]), model.predict(X, rules=[(r.segments("date") <= 0)])
     assert found["changed"] == [i for i in range(len(X)) if old[i] != new[i]]
-    triples = [t for rows in zip(old, new, gold) for t in zip(*rows)]
-    assert found["worse"] == sum(a == g and b != g for a, b, g in triples) > 0
-    assert found["better"] == sum(a != g and b == g for a, b, g in triples)
+    parser = rf.TextParser.of(model, "whitespace")
+    texts = [i.text for i in bench.items]
+    was, now = parser.predict(texts, rules=[]), parser.predict(texts, rules=[(r.segments("date") <= 0)])
+    rows = [tuple(map(set, row)) for row in zip(gold, was, now)]
+    assert found["worse"] == sum(len((g & a) - b) for g, a, b in rows) > 0
+    assert found["better"] == sum(len((g & b) - a) for g, a, b in rows)
+    assert (found["f1_before"], found["f1"]) == (text_span_f1(gold, was), text_span_f1(gold, now))
     assert found["broken"] == [0]
     assert (
         post(client, "/effect", rules=[rule], before=[rule])["changed"] == []
     )  # what was kept belongs to other rules
     assert post(client, "/effect", rules=[rule], before=[]) == found
-    other = rf.TextParser.of(rf.ChainCRF(scheme="BIO", max_iter=1).fit(X[:2], gold[:2]), "whitespace")
+    _, labels = rf.datasets.make_citations(40, seed=0, noise=0.4)
+    other = rf.TextParser.of(rf.ChainCRF(scheme="BIO", max_iter=1).fit(X[:2], labels[25:27]), "whitespace")
     bench.parser = other  # as after training again
     fresh = Workbench(other, bench.items)
     assert post(client, "/effect", rules=[rule], before=[]) == fresh.effect(fresh.rules([rule]), [])
@@ -118,7 +125,7 @@ def test_effect_counts_right_and_wrong(client, bench, model):
 
 def test_corrections_are_saved_and_learned_from(client, bench):
     index = post(client, "/next")["index"]
-    n = len(bench.items[index].tokens)
+    n = len(bench.items[index].text)
     found = post(client, "/correct", index=index, spans=[[0, n, "note"]])
     assert found["label"] == [[0, len(bench.items[index].text), "note"]]
     saved = Path(bench.corrections).read_text()
@@ -176,7 +183,7 @@ def test_half_a_surrogate_pair_is_a_text_as_any_other(client, bench):
     post(client, "/parse", text=text)
     assert post(client, "/view", text=text)["text"] == text
     post(client, "/predict", tasks=[{"data": {"text": text}}])
-    assert post(client, "/correct", text=text, spans=[[1, 2, "title"]])["text"] == text
+    assert post(client, "/correct", text=text, spans=[[2, 3, "title"]])["text"] == text
     for saved in (Path(bench.corrections).read_text(), client.get("/corrections").text):
         assert json.loads(saved)["text"] == text
 
@@ -273,3 +280,104 @@ def test_corrections_of_one_run_have_a_limit(client, bench, monkeypatch):
         assert refused.status_code == 422
         assert "start the server again" in refused.json()["error"]
     assert len(bench.items) == n + 2
+
+
+# --- what the page keeps ----------------------------------------------------------------------------
+
+
+TEXTS, SPANS = rf.datasets.make_addresses(60, seed=0, noise=0, messy=True, plain=True)
+
+
+@pytest.fixture
+def coarse(tmp_path):
+    """A workbench whose parser keeps "Rd,Apt" in one token."""
+    gold = [{"text": text, "label": spans} for text, spans in zip(TEXTS, SPANS)]
+    (tmp_path / "gold.jsonl").write_text("".join(json.dumps(row) + "\n" for row in gold))
+    with pytest.warns(UserWarning, match="whole tokens"):
+        parser = rf.TextParser(model=rf.ChainCRF(scheme="BIO", max_iter=20), tokenizer="whitespace").fit(TEXTS, SPANS)
+    parser.save(tmp_path / "m.rf")
+    return open_workbench(str(tmp_path / "m.rf"), str(tmp_path / "gold.jsonl"), "auto", str(tmp_path / "c.jsonl"))
+
+
+def test_gold_keeps_its_characters(coarse):
+    client = client_of(coarse)
+    for i, spans in enumerate(SPANS):
+        view = post(client, "/view", index=i, rules=[])
+        assert view["gold"] == [list(span) for span in spans]
+        edges = {edge for place in view["tokens"] for edge in place}
+        assert all(edge in edges for a, b, _ in spans for edge in (a, b)), "every gold field is made of shown tokens"
+        assert len(view["chances"]) == len(view["tokens"])
+        assert post(client, "/correct", index=i, spans=view["gold"])["label"] == view["gold"]
+
+
+def test_the_score_is_that_of_the_parser(coarse):
+    found = post(client_of(coarse), "/effect", rules=[], before=[])
+    assert found["f1"] == coarse.parser.score(TEXTS, SPANS)
+
+
+def test_one_probability_per_labeling(coarse):
+    for rules in ([], [{"rule": "segments('city') <= 1", "weight": 2}]):
+        view = post(client_of(coarse), "/view", index=3, rules=rules)
+        assert view["alternatives"][0]["spans"] == view["spans"]
+        assert view["alternatives"][0]["probability"] == view["probability"]
+
+
+def test_rules_survive_a_reload_and_are_saved_into_the_model(coarse):
+    client = client_of(coarse)
+    rules = [{"rule": "segments('city') <= 1", "weight": 2, "on": True}, {"rule": "segmen", "weight": 1, "on": False}]
+    assert post(client, "/rules/keep", rules=rules) == {"kept": 2}
+    assert client.get("/about").json()["rules"] == rules
+    assert post(client, "/rules/save", rules=rules[:1]) == {"rules": 1, "path": "m.rf"}
+    saved = rf.load(coarse.path)
+    assert [rule.text for rule in saved.model_.rules] == ["segments('city') <= 1"]
+    assert saved.parse(TEXTS[0]).fields == coarse.parser.parse(TEXTS[0]).fields
+    own = client.get("/about").json()["own"]
+    assert [entry["rule"] for entry in own] == ["segments('city') <= 1"]
+
+
+def test_texts_are_found(coarse):
+    client = client_of(coarse)
+    post(client, "/correct", index=2, spans=[])
+    assert post(client, "/find", kind="corrected")["found"] == [2]
+    assert post(client, "/find", kind="open")["found"] == []
+    words = TEXTS[5][4:12]
+    assert post(client, "/find", words=words)["found"] == [
+        i for i, text in enumerate(TEXTS) if words.lower() in text.lower()
+    ]
+    answers = coarse.parser.predict(TEXTS, rules=[])
+    wrong = [i for i in range(60) if set(map(tuple, answers[i])) != set(map(tuple, coarse.items[i].gold))]
+    assert post(client, "/find", kind="wrong")["found"] == wrong
+    assert client.post("/find", json={"kind": "odd"}).status_code == 422
+
+
+def test_labeling_begins_from_nothing(tmp_path):
+    (tmp_path / "texts.txt").write_text("".join(" ".join(text.split()) + "\n" for text in TEXTS))
+    names = ["number", "street", "city", "state", "zip", "unit"]
+    made = str(tmp_path / "new.rf")
+    bench = open_workbench(made, str(tmp_path / "texts.txt"), "auto", None, "auto", names)
+    client = client_of(bench)
+    assert client.get("/about").json()["types"] == sorted(names)
+    assert client.get("/about").json()["model"] is None
+    assert post(client, "/view", index=0, rules=[])["spans"] == []
+    assert post(client, "/effect", rules=[], before=[])["changed"] == []
+    assert "no model yet" in client.post("/parse", json={"text": "a"}).json()["error"]
+    assert "text" in post(client, "/rules/check", rules=[{"rule": "segments('city') <= 1"}])["rules"][0]
+    oracle = rf.TextParser().fit(TEXTS, SPANS)
+    for _ in range(20):
+        index = post(client, "/next")["index"]
+        text = bench.items[index].text
+        found = [list(span) for span in oracle.predict([text])[0]]
+        post(client, "/correct", index=index, spans=found)
+    for _ in range(300):
+        if client.get("/retrain").json()["state"] != "training":
+            break
+        time.sleep(0.1)
+    assert client.get("/retrain").json()["state"] == "done", client.get("/retrain").json()
+    assert rf.load(made).parse(TEXTS[0]).fields
+    assert post(client, "/view", index=30, rules=[])["spans"]
+
+
+def test_a_text_without_words_has_no_probability(coarse):
+    client = client_of(coarse)
+    assert post(client, "/view", text=" ", rules=[])["probability"] is None
+    assert client.post("/correct", json={"text": " ", "spans": []}).json()["error"] == "there is no text to label."

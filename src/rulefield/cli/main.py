@@ -307,7 +307,10 @@ def choose_next(
     run_next(model, pool, output, n, rules, reading, to, jobs, quiet)
 
 
-@app.command(epilog="[b]Example[/b]: rulefield serve citations.rf --data dev.conll")
+@app.command(
+    epilog="[b]Examples[/b]: rulefield serve citations.rf --data dev.conll   |   "
+    "rulefield serve new.rf --data texts.csv --labels number,street,city,zip   (no model yet)"
+)
 def serve(
     model: ModelFile,
     data: Annotated[
@@ -319,6 +322,10 @@ def serve(
     corrections: Annotated[
         str, typer.Option(help="JSON lines to which corrections are added.")
     ] = "corrections.jsonl",
+    labels: Annotated[
+        str | None,
+        typer.Option(help="Names of labels, city,street,zip: begin without a model, which is then written."),
+    ] = None,
     form: Format = "auto",
     text: Text = None,
     column: Column = None,
@@ -331,7 +338,7 @@ def serve(
     from rulefield.cli.reading import Reading
 
     reading = Reading(form, text, column, encoding, tokenizer, apart)
-    run_serve(model, data, host, port, token, tokenizer, corrections, reading)
+    run_serve(model, data, host, port, token, tokenizer, corrections, reading, labels)
 
 
 @app.command(

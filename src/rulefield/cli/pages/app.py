@@ -306,6 +306,21 @@ def rules_file(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
     return {"text": dumps(bench.acting(body.get("rules")))}
 
 
+def keep_rules(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
+    """Keep rules for when the page is opened again."""
+    return bench.keep(body.get("rules"))
+
+
+def save_rules(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
+    """Put rules into the model and write its file."""
+    return bench.save_rules(body.get("rules"))
+
+
+def find_texts(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
+    """Find texts of a kind that hold some words."""
+    return {"found": bench.find(body.get("kind", "all"), body.get("words", ""), bench.acting(body.get("rules")))}
+
+
 def next_text(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
     """Choose the text that a person should label next."""
     return {"index": bench.next(bench.acting(body.get("rules")))}
@@ -344,6 +359,9 @@ def setup(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
 POSTS: dict[str, Answer] = {
     "/rules/check": check_rules,
     "/rules/file": rules_file,
+    "/rules/keep": keep_rules,
+    "/rules/save": save_rules,
+    "/find": find_texts,
     "/view": view,
     "/effect": effect,
     "/next": next_text,

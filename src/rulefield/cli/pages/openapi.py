@@ -59,6 +59,21 @@ POSTS: dict[str, tuple[str, Schema, Schema]] = {
         _object(rules=_RULES),
         _object(text={"type": "string"}),
     ),
+    "/rules/keep": (
+        "Keep rules for when the page is opened again.",
+        _object(rules=_RULES),
+        _object(kept={"type": "integer"}),
+    ),
+    "/rules/save": (
+        "Put rules into the model and write its file.",
+        _object(rules=_RULES),
+        _object(rules={"type": "integer"}, path={"type": ["string", "null"]}),
+    ),
+    "/find": (
+        "Find texts: all, open (without labels), gold, corrected, or wrong (not as the model labels them).",
+        _object(kind={"type": "string"}, words={"type": "string"}, rules=_RULES),
+        _object(found=_list(_INDEX)),
+    ),
     "/view": (
         f"Label one text with and without rules, with up to {ALTERNATIVES} alternatives.",
         _object(index=_INDEX, text=_TEXT, rules=_RULES),

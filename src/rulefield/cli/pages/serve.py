@@ -6,7 +6,9 @@ import logging
 import os
 import socket
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from rulefield.cli.corpus import protect_inputs
@@ -14,6 +16,7 @@ from rulefield.cli.pages.report import open_labeler
 from rulefield.cli.reading import Reading
 from rulefield.cli.show import console
 from rulefield.exceptions import InputError
+from rulefield.outputs import check_output
 
 SWITCH_SECONDS = 0.0005
 """How long a thread may keep Python to itself while others wait: a quick answer passes through three threads."""
@@ -29,6 +32,7 @@ def run_serve(
     tokenizer: str,
     corrections: str,
     form: str | Reading,
+    labels: str | None = None,
 ) -> None:
     """Open the model and the data, and serve until Ctrl-C."""
     try:
@@ -43,7 +47,7 @@ def run_serve(
         raise InputError(f"--host {host} can be reached from elsewhere: give a --token that clients must send.")
     check_token(token)
     protect_inputs(corrections, [model, *([data] if data else [])])
-    bench = open_workbench(model, data, tokenizer, corrections, form)
+    bench = open_workbench(model, data, tokenizer, corrections, form, label_names(labels))
     listener = _listen(host, port)
     url = f"http://{name}:{listener.getsockname()[1]}/"
     console(to_error=True).print(
@@ -78,16 +82,30 @@ def _listen(host: str, port: int) -> socket.socket:
         raise InputError(f"cannot listen on {host} port {port}: {error}; give another --host or --port.") from None
 
 
+def label_names(labels: str | None) -> list[str]:
+    """Return the names in ``city,street,zip``."""
+    return [name.strip() for name in (labels or "").split(",") if name.strip()]
+
+
 def open_workbench(
-    model: str, data: str | None, tokenizer: str, corrections: str | None, form: str | Reading = "auto"
+    model: str,
+    data: str | None,
+    tokenizer: str,
+    corrections: str | None,
+    form: str | Reading = "auto",
+    labels: Sequence[str] = (),
 ) -> Any:
-    """Make a workbench of a model file and a data file."""
+    """Make a workbench of a model file and a data file; without a model, of label names, to begin from nothing."""
     from rulefield.cli.pages.workbench import Workbench, items_of
     from rulefield.estimators.text.parser import TextParser
 
-    found = open_labeler(model, 1)
-    parser = found if found._kind == "text" else TextParser.of(found, tokenizer)
-    return Workbench(parser, items_of(parser, data, form) if data else [], corrections)
+    parser = None
+    if labels and not Path(model).exists():
+        check_output(model)
+    else:
+        found = open_labeler(model, 1)
+        parser = found if found._kind == "text" else TextParser.of(found, tokenizer)
+    return Workbench(parser, items_of(parser, data, form) if data else [], corrections, model, data, labels)
 
 
 def is_loopback(host: str) -> bool:

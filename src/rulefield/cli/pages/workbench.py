@@ -1,22 +1,29 @@
-"""The workbench without its web server: a parser, some data, rules that come with every question, corrections."""
+"""The workbench without its web server: a parser or label names, some data, rules that come with every question, corrections.
+
+Fields are spans of characters everywhere: what is shown, corrected, counted and saved.
+"""
 
 import copy
 import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from rulefield.cli.pages.report import read_labeled
-from rulefield.cli.reading import Reading
-from rulefield.data.documents import joined
+from rulefield.cli.reading import Reading, as_reading
+from rulefield.data.documents import Document, as_span, joined
+from rulefield.encode.alignment import align
 from rulefield.encode.formats.base import compact
 from rulefield.encode.schemes import guess_scheme
-from rulefield.encode.spans import Span, convert, spans
+from rulefield.encode.spans import spans
+from rulefield.encode.tokenizers import as_tokenizer
 from rulefield.estimators.progress import listening
 from rulefield.exceptions import InfeasibleError, InputError, RuleError, RulefieldError
+from rulefield.metrics import text_span_f1
 from rulefield.report.certainty import certainty, label_set
 from rulefield.report.marks import hues, word_of
 from rulefield.report.study import acting_rules, scheme_of
@@ -32,17 +39,49 @@ LONGEST_TEXT = 50_000
 MOST_CORRECTED = 500_000
 """Tokens of all corrections that one run takes: about 100 MB of memory."""
 ALTERNATIVES = 5
+FIRST_TRAINING = 20
+"""Texts labeled by hand after which a workbench without a model trains one."""
+KINDS = ("all", "open", "gold", "corrected", "wrong")
+"""What the list of texts can be narrowed to: without labels, with labels, corrected here, not as the model labels them."""
+
+Mark = tuple[int, int, str]
+"""A field: its first character, the one after its last, its label."""
 
 
 @dataclass
 class Item:
-    """One text of the data: its tokens, where they stand, gold labels if known, whether a person corrected them."""
+    """One text of the data: its tokens, where they stand, its fields if known, whether a person corrected them."""
 
     text: str
     places: list[tuple[int, int]]
     tokens: list[Any]
-    gold: list[str] | None = None
+    gold: list[Mark] | None = None
     corrected: bool = False
+    document: Document | None = None
+    """The text as it was read: its fields may nest, of which the page shows the outer ones."""
+
+    @property
+    def labeled(self) -> Document:
+        """The text with its fields, as training takes them."""
+        if self.document is not None and not self.corrected:
+            return self.document
+        return Document(self.text, tuple(map(as_span, self.gold or ())))
+
+    @property
+    def shown_places(self) -> list[tuple[int, int]]:
+        """Tokens as the page shows them: split where a gold field begins or ends inside one."""
+        edges = sorted({edge for start, end, _ in self.gold or () for edge in (start, end)})
+        return [piece for place in self.places for piece in _split(place, edges)]
+
+    @property
+    def is_cut_here(self) -> bool:
+        """Whether the tokens are plain pieces of the text, so that training may split them."""
+        return all(token == self.text[a:b] for token, (a, b) in zip(self.tokens, self.places))
+
+
+def _split(place: tuple[int, int], edges: list[int]) -> list[tuple[int, int]]:
+    inside = [place[0], *(edge for edge in edges if place[0] < edge < place[1]), place[1]]
+    return list(zip(inside[:-1], inside[1:]))
 
 
 class Workbench:
@@ -50,18 +89,46 @@ class Workbench:
 
     Parameters
     ----------
-    parser : TextParser
+    parser : TextParser, optional
+        Without one, ``labels`` are given: the first texts are labeled by hand, and a parser is trained on them.
     items : list of Item
     corrections : str, optional
         JSON lines to which corrections are added.
+    path : str, optional
+        The model file: rules are saved into it.
+    data : str, optional
+        Name of the data, to be shown.
+    labels : sequence of str
+        Names of labels beside those of the model and the data.
     """
 
-    def __init__(self, parser: Any, items: Sequence[Item] = (), corrections: str | None = None):
-        self.parser, self.items, self.corrections = parser, list(items), corrections
+    def __init__(
+        self,
+        parser: Any = None,
+        items: Sequence[Item] = (),
+        corrections: str | None = None,
+        path: str | None = None,
+        data: str | None = None,
+        labels: Sequence[str] = (),
+    ):
+        self._parser, self.items, self.corrections = parser, list(items), corrections
+        self.path, self.data, self.labels = path, data, list(labels)
         self.lock = threading.Lock()
+        self.kept: list[dict[str, Any]] | None = None
         self._predicted: tuple[Any, ...] = ()
         self._n_corrected = 0
         self.training: dict[str, Any] = {"state": "idle"}
+
+    @property
+    def parser(self) -> Any:
+        """The parser that answers."""
+        if self._parser is None:
+            raise InputError("there is no model yet: label some texts, then train.")
+        return self._parser
+
+    @parser.setter
+    def parser(self, parser: Any) -> None:
+        self._parser = parser
 
     @property
     def model(self) -> Any:
@@ -70,20 +137,40 @@ class Workbench:
 
     @property
     def scheme(self) -> str | None:
-        """Label scheme of the model; guessed where it has none."""
+        """Label scheme of the model; guessed if it has none."""
+        if self._parser is None:
+            return "BIO"
         return scheme_of(self.model) or str(guess_scheme(sorted(label_set(self.model))))
 
+    @property
+    def types(self) -> list[str]:
+        """Names of fields: those of the model, of the data, and those that were given."""
+        marked = {kind for item in self.items for *_, kind in item.gold or ()}
+        known = set() if self._parser is None else label_set(self.model)
+        return sorted(marked | {*self.labels} | ({s.type for x in known for s in spans([x], self.scheme)} - {"O"}))
+
+    @property
+    def _label_set(self) -> list[str]:
+        if self._parser is None:
+            return ["O", *(f"{prefix}-{kind}" for kind in self.types for prefix in "BI")]
+        return sorted(label_set(self.model))
+
     def about(self) -> dict[str, Any]:
-        """Return what the page needs to begin: labels with their colors, the model's rules, the size of the data."""
-        types = sorted({s.type for label in label_set(self.model) for s in spans([label], self.scheme)} - {"O"})
+        """Return what the page needs to begin: names, labels with their colors, rules, the size of the data."""
+        own = [] if self._parser is None else [{"on": True, **entry} for entry in to_dicts(acting_rules(self.model))]
+        types = self.types
         return {
-            "model": type(self.model).__name__,
+            "model": None if self._parser is None else type(self.model).__name__,
+            "path": None if self.path is None else Path(self.path).name,
+            "data": None if self.data is None else Path(self.data).name,
             "types": types,
             "hues": hues(types),
-            "rules": [{"on": True, **entry} for entry in to_dicts(acting_rules(self.model))],
+            "own": own,
+            "rules": own if self.kept is None else self.kept,
             "items": len(self.items),
             "gold": sum(item.gold is not None for item in self.items),
             "corrected": sum(item.corrected for item in self.items),
+            "first_training": FIRST_TRAINING,
         }
 
     # --- one text ---------------------------------------------------------------------------------
@@ -91,30 +178,30 @@ class Workbench:
     def view(self, index: int | None, text: str | None, rules: list[Rule]) -> dict[str, Any]:
         """Label one text, with and without the rules; probabilities, alternatives, or why nothing is possible."""
         item = self._item(index, text)
-        base: dict[str, Any] = {"text": item.text, "tokens": item.places, "corrected": item.corrected}
-        base["gold"] = None if item.gold is None else self._spans(item.gold)
-        if not item.tokens:
-            return {
-                **base,
-                "spans": [],
-                "plain": [],
-                "chances": [],
-                "broken": [],
-                "alternatives": [],
-                "probability": 1.0,
-            }
+        base: dict[str, Any] = {"text": item.text, "tokens": item.shown_places, "corrected": item.corrected}
+        base["gold"] = item.gold
+        nothing: dict[str, Any] = {
+            "spans": [],
+            "plain": [],
+            "chances": [],
+            "broken": [],
+            "alternatives": [],
+            "probability": None,
+        }
+        if self._parser is None or not item.tokens:
+            return {**base, **nothing}
         plain = list(self.model.predict([item.tokens], rules=[])[0])
         try:
             labeling = self.model.decode([item.tokens], rules=rules)[0]
         except InfeasibleError as error:
-            return {**base, "plain": self._spans(plain), "conflict": list(error.rules), "message": str(error)}
+            return {**base, "plain": self._marks(item, plain), "conflict": list(error.rules), "message": str(error)}
         sure = certainty(self.model, [item.tokens], [labeling.labels], rules)
         broken = [{"rule": b.rule, "amount": b.amount, "cost": _finite(b.cost)} for b in labeling.broken]
         return {
             **base,
-            "spans": self._spans(labeling.labels),
-            "plain": self._spans(plain),
-            "chances": [round(float(p), 4) for p in sure.tokens[0]],
+            "spans": self._marks(item, labeling.labels),
+            "plain": self._marks(item, plain),
+            "chances": _chances(item, sure.tokens[0]),
             "probability": float(sure.whole[0]),
             "broken": broken,
             "status": labeling.status,
@@ -122,7 +209,7 @@ class Workbench:
         }
 
     def _alternatives(self, item: Item, rules: list[Rule]) -> list[dict[str, Any]]:
-        """Return the best of the model's 30 best labelings after the rules are paid for."""
+        """Return the best of the model's 30 best labelings after the rules are paid for, with their probabilities."""
         plain = getattr(self.model, "estimator_", self.model)
         best = plain.predict_kbest([item.tokens], rules=[], k=30)[0]
         amounts = self._amounts(rules, [item.tokens] * len(best), [labels for labels, _ in best])
@@ -131,15 +218,16 @@ class Workbench:
         if not worth.any():  # none of them obeys the hard rules
             return self._few_alternatives(item, rules)
         order = [int(k) for k in np.argsort(-worth, kind="stable")[:ALTERNATIVES] if worth[k] > 0]
-        total = max(float(worth.sum()), 1e-300)
-        return [{"spans": self._spans(best[k][0]), "share": round(float(worth[k]) / total, 4)} for k in order]
+        chosen = [best[k][0] for k in order]
+        chances = certainty(self.model, [item.tokens] * len(chosen), chosen, rules).whole
+        return [{"spans": self._marks(item, row), "probability": float(p)} for row, p in zip(chosen, chances)]
 
     def _few_alternatives(self, item: Item, rules: list[Rule]) -> list[dict[str, Any]]:
         try:
             best = self.model.predict_kbest([item.tokens], rules=rules, k=ALTERNATIVES)[0]
         except InputError:  # too many rules to sum over
             return []
-        return [{"spans": self._spans(labels), "share": round(float(p), 4)} for labels, p in best]
+        return [{"spans": self._marks(item, labels), "probability": float(p)} for labels, p in best]
 
     def _item(self, index: int | None, text: str | None) -> Item:
         if index is not None:
@@ -148,17 +236,22 @@ class Workbench:
             return self.items[index]
         if not isinstance(text, str) or len(text) > LONGEST_TEXT:
             raise InputError(f"text must be a string of at most {LONGEST_TEXT:,} characters.")
-        places = self.parser._tokenizer(text)
+        places = list(self._tokenizer(text))
         return Item(text, places, [text[a:b] for a, b in places])
 
-    def _spans(self, labels: Sequence[Any]) -> list[list[Any]]:
+    @property
+    def _tokenizer(self) -> Any:
+        return as_tokenizer("words") if self._parser is None else self.parser._tokenizer
+
+    def _marks(self, item: Item, labels: Sequence[Any]) -> list[Mark]:
+        """Return the fields that labels of tokens spell, as characters."""
         found = spans([str(label) for label in labels], self.scheme) if len(labels) else []
-        return [[s.start, s.stop, s.type] for s in found if s.type != "O"]
+        return [(item.places[s.start][0], item.places[s.stop - 1][1], s.type) for s in found if s.type != "O"]
 
     def _amounts(self, rules: list[Rule], tokens: Sequence[Any], labels: Sequence[Any]) -> np.ndarray:
         if not rules:
             return np.zeros((0, len(labels)))
-        return amounts_table(rules, tokens, labels, self.scheme, sorted(label_set(self.model)))
+        return amounts_table(rules, tokens, labels, self.scheme, self._label_set)
 
     # --- rules ------------------------------------------------------------------------------------
 
@@ -174,7 +267,28 @@ class Workbench:
 
     def acting(self, entries: Any) -> list[Rule]:
         """Return the rules of a question, the model's own where it brings none."""
-        return acting_rules(self.model, self.rules(entries))
+        found = self.rules(entries)
+        return found or [] if self._parser is None else acting_rules(self.model, found)
+
+    def keep(self, entries: Any) -> dict[str, Any]:
+        """Keep the rules as the page has them, wrong ones too, for when it is opened again."""
+        self.check(entries)
+        wanted = ("name", "rule", "weight", "per", "on")
+        self.kept = [{key: entry[key] for key in wanted if key in entry} for entry in entries]
+        return {"kept": len(self.kept)}
+
+    def save_rules(self, entries: Any) -> dict[str, Any]:
+        """Put the rules that are on into the model, and write its file, if it has one."""
+        rules = self.rules(entries) or []
+        parser = copy.copy(self.parser)
+        parser.model_ = copy.copy(getattr(self.model, "estimator_", self.model))
+        parser.model_.rules = rules
+        if parser.model is not None:
+            parser.model = parser.model_
+        if self.path is not None:
+            parser.save(self.path)
+        self.parser, self.kept = parser, None
+        return {"rules": len(rules), "path": None if self.path is None else Path(self.path).name}
 
     def check(self, entries: Any) -> list[dict[str, Any]]:
         """Read each rule by itself: its text, or the error and the place (character) where it is."""
@@ -187,31 +301,48 @@ class Workbench:
             return {"error": "a rule must be an object with the key 'rule'.", "at": 0}
         try:
             rule = from_dicts([_entry(entry)])[0]
-            RuleCompiler([rule.soft(1.0) if rule.is_open else rule], sorted(label_set(self.model)), self.scheme)
+            RuleCompiler([rule.soft(1.0) if rule.is_open else rule], self._label_set, self.scheme)
             return {"text": rule.text}
         except RulefieldError as error:
             return {"error": str(error), "at": _place(str(entry.get("rule", "")), error)}
 
     def effect(self, rules: list[Rule], before: list[Rule]) -> dict[str, Any]:
-        """Count what ``rules`` change in the whole data in place of ``before``, right and wrong where gold is known."""
+        """Count what ``rules`` change in the whole data in place of ``before``; fields and their F1 if gold is known."""
         places = [i for i, item in enumerate(self.items) if item.tokens]
+        if self._parser is None:
+            return {"items": len(places), "changed": [], "better": 0, "worse": 0, "broken": [0] * len(rules)}
         tokens = [self.items[i].tokens for i in places]
         old, new = self._before(tokens, before), self._predict(tokens, rules)
-        changed = [k for k in range(len(tokens)) if old[k] != new[k]]
-        better = worse = 0
-        for k in changed:
-            gold = self.items[places[k]].gold
-            if gold is not None:
-                better += sum(a != g and b == g for a, b, g in zip(old[k], new[k], gold))
-                worse += sum(a == g and b != g for a, b, g in zip(old[k], new[k], gold))
-        amounts = self._amounts(rules, tokens, new)
+        known = [k for k, i in enumerate(places) if self.items[i].gold is not None]
+        gold = [self._gold(places[k]) for k in known]
+        was, now = ([self._marks(self.items[places[k]], rows[k]) for k in known] for rows in (old, new))
         return {
             "items": len(tokens),
-            "changed": [places[k] for k in changed],
-            "better": better,
-            "worse": worse,
-            "broken": (amounts > 0).sum(axis=1).tolist(),
+            "changed": [i for k, i in enumerate(places) if old[k] != new[k]],
+            "better": sum(len(set(g) & set(b) - set(a)) for g, a, b in zip(gold, was, now)),
+            "worse": sum(len(set(g) & set(a) - set(b)) for g, a, b in zip(gold, was, now)),
+            "f1_before": text_span_f1(gold, was) if known else None,
+            "f1": text_span_f1(gold, now) if known else None,
+            "broken": (self._amounts(rules, tokens, new) > 0).sum(axis=1).tolist(),
         }
+
+    def find(self, kind: str, words: str, rules: list[Rule]) -> list[int]:
+        """Return the texts of a kind that hold some words."""
+        if kind not in KINDS or not isinstance(words, str):
+            raise InputError(f"kind must be one of {', '.join(KINDS)}, and words a string; got {kind!r:.40}.")
+        chosen = [i for i, item in enumerate(self.items) if words.lower() in item.text.lower()]
+        if kind == "wrong":
+            chosen = [i for i in chosen if self.items[i].gold is not None and self.items[i].tokens]
+            if self._parser is None or not chosen:
+                return []
+            answers = self._predict([self.items[i].tokens for i in chosen], rules)
+            return [
+                i for i, row in zip(chosen, answers) if set(self._marks(self.items[i], row)) != set(self._gold(i))
+            ]
+        return [i for i in chosen if _is_of_kind(self.items[i], kind)]
+
+    def _gold(self, index: int) -> list[Mark]:
+        return self.items[index].gold or []
 
     def _predict(self, tokens: list[Any], rules: list[Rule]) -> list[list[str]]:
         model = copy.copy(self.model)
@@ -230,26 +361,33 @@ class Workbench:
         """Return the text that a person should label next: among those that nobody corrected."""
         open_ = [i for i, item in enumerate(self.items) if item.tokens and not item.corrected]
         open_ = [i for i in open_ if self.items[i].gold is None] or open_
+        if self._parser is None:
+            return open_[0] if open_ else None
         found = suggest(self.model, [self.items[i].tokens for i in open_], 1, rules=rules) if open_ else []
         return open_[found[0].index] if found else None
 
     # --- corrections ------------------------------------------------------------------------------
 
     def correct(self, index: int | None, text: str | None, marks: Any) -> dict[str, Any]:
-        """Take a person's segments, [first token, after the last, type], as gold; they are saved as JSON lines."""
+        """Take a person's fields, [first character, after the last, label], as gold; they are saved as JSON lines."""
         item = self._item(index, text)
-        gold = self._labels(len(item.tokens), marks)
+        if not item.text.strip():
+            raise InputError("there is no text to label.")
+        gold = _checked_marks(item.text, marks)
         with self.lock:
             self._count(item)
             item.gold, item.corrected = gold, True
             if index is None:
                 index = len(self.items)
                 self.items.append(item)
-            record = self._record(item)
+            record = _record(item)
             if self.corrections:
                 with open(self.corrections, "a", encoding="utf-8") as file:
                     file.write(compact(record) + "\n")
-        return {"index": index, "corrected": sum(i.corrected for i in self.items), **record}
+        corrected = sum(i.corrected for i in self.items)
+        if self._parser is None and corrected >= FIRST_TRAINING:
+            self.retrain()
+        return {"index": index, "corrected": corrected, **record}
 
     def _count(self, item: Item) -> None:
         if self._n_corrected + len(item.tokens) > MOST_CORRECTED:
@@ -259,33 +397,14 @@ class Workbench:
             )
         self._n_corrected += len(item.tokens)
 
-    def _record(self, item: Item) -> dict[str, Any]:
-        marks = self._spans(item.gold or [])
-        return {
-            "text": item.text,
-            "label": [[item.places[a][0], item.places[b - 1][1], kind] for a, b, kind in marks],
-        }
-
-    def _labels(self, n: int, marks: Any) -> list[str]:
-        labels, last = ["O"] * n, 0
-        try:
-            found = sorted(Span(int(a), int(b), str(kind)) for a, b, kind in marks)
-        except (TypeError, ValueError, OverflowError):
-            raise InputError("spans must be a list of [first token, after the last token, type].") from None
-        for a, b, kind in found:
-            if not last <= a < b <= n:
-                raise InputError(f"a span from token {a} to {b} does not lie in {n} tokens, or overlaps another.")
-            labels[a:b], last = [f"B-{kind}", *[f"I-{kind}"] * (b - a - 1)], b
-        return convert(labels, "BIO", scheme_of(self.model))
-
     def records(self) -> str:
         """Return all corrections as JSON lines, as the file has them."""
-        return "".join(compact(self._record(item)) + "\n" for item in list(self.items) if item.corrected)
+        return "".join(compact(_record(item)) + "\n" for item in list(self.items) if item.corrected)
 
     def retrain(self) -> dict[str, Any]:
         """Begin to train again, in the background, on all gold and corrected texts; the old model serves until then."""
         known = [item for item in self.items if item.gold is not None and item.tokens]
-        if not known:
+        if not any(item.gold for item in known):
             raise InputError(
                 "there is nothing to learn from: correct some texts, or start with --data FILE that has labels."
             )
@@ -304,13 +423,67 @@ class Workbench:
 
         try:
             with listening(heard):
-                made = refitted(self.model, [item.tokens for item in known], [item.gold for item in known])
-            parser = copy.copy(self.parser)
-            parser.model_ = made
-            self.parser = parser
+                self.parser = self._first_parser(known) if self._parser is None else self._next_parser(known)
             begun.update(state="done", seconds=round(time.time() - begun["began"], 2))
         except Exception as error:  # whatever it is, the next training may begin
             begun.update(state="failed", message=str(error) or type(error).__name__)
+
+    def _first_parser(self, known: list[Item]) -> Any:
+        """Train a parser on texts that were labeled by hand, and save it."""
+        from rulefield.estimators.text.parser import TextParser
+
+        parser = TextParser().fit([item.labeled for item in known])
+        if self.path is not None:
+            parser.save(self.path)
+        for item in self.items:
+            item.places = list(parser._tokenizer(item.text))
+            item.tokens = [item.text[a:b] for a, b in item.places]
+        return parser
+
+    def _next_parser(self, known: list[Item]) -> Any:
+        parser = copy.copy(self.parser)
+        tokens, labels = zip(*(self._labeled(item) for item in known))
+        parser.model_ = refitted(self.model, list(tokens), list(labels))
+        return parser
+
+    def _labeled(self, item: Item) -> tuple[list[Any], list[str]]:
+        """Return the tokens of a text and their labels, split where a field begins or ends inside a token."""
+        cut = item.is_cut_here
+        made = align(item.labeled, lambda _: item.places, scheme_of(self.model), "split" if cut else "snap")  # type: ignore[arg-type]
+        tokens = [item.text[a:b] for a, b in made.places] if cut else item.tokens
+        return tokens, list(made.labels or ())
+
+
+def _checked_marks(text: str, marks: Any) -> list[Mark]:
+    """Return fields from left to right; they must lie in the text and not overlap."""
+    try:
+        found = sorted((int(start), int(end), str(kind)) for start, end, kind in marks)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError("spans must be a list of [first character, after the last character, label].") from None
+    last = 0
+    for start, end, _ in found:
+        if not last <= start < end <= len(text):
+            raise InputError(
+                f"a span from {start} to {end} does not lie in a text of {len(text)} characters, or overlaps another."
+            )
+        last = end
+    return found
+
+
+def _is_of_kind(item: Item, kind: str) -> bool:
+    if kind == "all":
+        return True
+    return item.corrected if kind == "corrected" else (item.gold is None) == (kind == "open")
+
+
+def _record(item: Item) -> dict[str, Any]:
+    return {"text": item.text, "label": [list(mark) for mark in item.gold or ()]}
+
+
+def _chances(item: Item, of_tokens: Any) -> list[float]:
+    """Return the probability of the label of each token that is shown: that of the model's token it lies in."""
+    starts = [start for start, _ in item.places]
+    return [round(float(of_tokens[np.searchsorted(starts, a, "right") - 1]), 4) for a, _ in item.shown_places]
 
 
 def refitted(model: Any, X: list[Any], y: list[Any]) -> Any:
@@ -326,33 +499,48 @@ def refitted(model: Any, X: list[Any], y: list[Any]) -> Any:
 
 
 def items_of(parser: Any, path: str, form: "str | Reading" = "auto") -> list[Item]:
-    """Read the data of a workbench: token sequences for a plain model, texts in any format for a parser."""
-    if parser.model is not parser.model_ or path.lower().endswith((".txt", ".log")):
+    """Read the data of a workbench: token sequences for a plain model, texts in any format for a parser or no model yet."""
+    lines = path.lower().endswith((".txt", ".log"))
+    if parser is None or lines or as_reading(form).text_format(path) is not None:
         return _text_items(parser, path, form)
     try:
         tokens, labels = read_labeled(parser.model_, path, form)
     except InputError:
         return _text_items(parser, path, form)
-    made = []
-    for row, gold in zip(tokens, labels):
-        text, places = joined([word_of(token) for token in row])
-        known = all(isinstance(label, str) for label in gold)
-        made.append(Item(text, list(places), list(row), list(gold) if known else None))
+    scheme = scheme_of(parser.model_) or str(guess_scheme(sorted(label_set(parser.model_))))
+    return [_token_item(row, gold, scheme) for row, gold in zip(tokens, labels)]
+
+
+def _token_item(row: Sequence[Any], gold: Sequence[Any], scheme: str | None) -> Item:
+    text, places = joined([word_of(token) for token in row])
+    made = Item(text, list(places), list(row))
+    if gold and all(isinstance(label, str) for label in gold):
+        found = (s for s in spans(list(gold), scheme) if s.type != "O")
+        made.gold = [(places[s.start][0], places[s.stop - 1][1], s.type) for s in found]
     return made
 
 
 def _text_items(parser: Any, path: str, form: "str | Reading") -> list[Item]:
     from rulefield.cli.pages.next import read_texts
 
-    documents = read_texts(path, form)
+    tokenizer = as_tokenizer("words") if parser is None else parser._tokenizer
     made = []
-    for document in documents:
-        places = parser._tokenizer(document.text)
+    for document in read_texts(path, form):
+        places = list(tokenizer(document.text))
         item = Item(document.text, places, [document.text[a:b] for a, b in places])
         if document.spans is not None:
-            item.gold = parser.labeled_tokens([document])[1][0]
+            item.gold, item.document = _outer([(s.start, s.end, s.label) for s in document.spans]), document
         made.append(item)
     return made
+
+
+def _outer(marks: list[Mark]) -> list[Mark]:
+    """Return the fields that lie in no other one: the page shows one level."""
+    kept: list[Mark] = []
+    for mark in sorted(marks, key=lambda m: (m[0], -m[1])):
+        if not kept or mark[0] >= kept[-1][1]:
+            kept.append(mark)
+    return kept
 
 
 def _entry(entry: Mapping[str, Any]) -> dict[str, Any]:

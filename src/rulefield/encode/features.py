@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from rulefield.data.cut_texts import CutTexts
 from rulefield.data.sequences import Sequences
 from rulefield.data.sparse_rows import SparseRows, is_ones, is_sparse, ones, pointers32
 from rulefield.encode.feature_dicts import BadFeatureError, DictReader
@@ -58,6 +59,8 @@ def input_form(X: Any, quick: bool = False) -> InputForm:
     """
     if isinstance(X, Sequences):
         return InputForm.sequences
+    if isinstance(X, CutTexts):
+        return InputForm.tokens
     if isinstance(X, (str, bytes, Mapping)) or not isinstance(X, Iterable):
         raise InputError(f"X must be a list of sequences of tokens, or rf.formats.Sequences; got {type(X).__name__}.")
     if is_sparse(X) or (isinstance(X, np.ndarray) and X.dtype != object):

@@ -28,9 +28,12 @@ class Tokenizer(Protocol):
 # Commas, colons, slashes and dashes join digits only (1,000 12:30 1/2 12\u201315): people write "Rd,Apt 2" and
 # "and/or" for two words.
 # An abbreviation keeps its full stop if a letter or a known short word is before it.
-_JOINED = r"(?:(?:['’`.&@_+-]|(?<=\d)[,:/\u2010-\u2013](?=\d))(?=\w)\w+)*"
+JOINERS, DIGIT_JOINERS = "['’`.&@_+-]", r"[,:/\u2010-\u2013]"
+_JOINED = rf"(?:(?:{JOINERS}|(?<=\d){DIGIT_JOINERS}(?=\d))(?=\w)\w+)*"
 _WORD = rf"\w[\w\u0300-\u036f]*{_JOINED}"
-_SHORT = r"[^\W\d_]|[A-Z][a-z]{0,3}|pp|vol|no|eds?|al|etc|vs|cf|(?i:st|ave?|rd|dr|ln|pl|ct|blvd|pkwy|hwy|apt|ste|mt|ft|mrs?)"
+EXACT = "pp vol no ed eds al etc vs cf".split()
+ANY_CASE = "st av ave rd dr ln pl ct blvd pkwy hwy apt ste mt ft mr mrs".split()
+_SHORT = rf"[^\W\d_]|[A-Z][a-z]{{0,3}}|{'|'.join(EXACT)}|(?i:{'|'.join(ANY_CASE)})"
 _ABBREVIATION = rf"(?:[^\W\d_]\.){{2,}}|\b(?:{_SHORT})\.(?=\s*\S)"
 _DEFAULT = re.compile(rf"{_ABBREVIATION}|{_WORD}|[^\w\s]", re.UNICODE)
 _WHITE = re.compile(r"\S+")

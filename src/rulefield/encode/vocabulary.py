@@ -9,7 +9,7 @@ import numpy as np
 from rulefield.data.sparse_rows import ranges
 from rulefield.exceptions import InputError
 from rulefield.kernels.light import affordable
-from rulefield.kernels.strings import LENGTH_BITS, fill_table, hash_strings, keep_known, number_strings
+from rulefield.kernels.strings import LENGTH_BITS, fill_table, hash_spans, hash_strings, keep_known, number_strings
 
 _LINE_END = np.uint8(10)
 SEPARATOR = np.uint8(255)
@@ -114,6 +114,12 @@ class Vocabulary:
             return np.zeros(0, np.int32)
         return self._number_hashed(text, hashes, ends, grow)
 
+    def number_spans(self, text: np.ndarray, begins: np.ndarray, ends: np.ndarray, grow: bool) -> np.ndarray:
+        """Numbers of the strings ``text[begins[i] : ends[i]]`` (bytes, UTF-8; uint64)."""
+        hashes = np.empty(len(ends), np.uint64)
+        hash_spans(text, begins, ends, hashes)
+        return self._number_hashed(text, hashes, ends, grow, begins)
+
     def keep(self, mask: np.ndarray) -> "Vocabulary":
         """Give the vocabulary of the names where ``mask`` (n,) is true, in the same order."""
         stop = self._stop[: len(self) + 1].astype(np.int64)
@@ -151,7 +157,12 @@ class Vocabulary:
             self._count[0] = len(index)
         return ids
 
-    def _number_hashed(self, text: np.ndarray, hashes: np.ndarray, ends: np.ndarray, grow: bool) -> np.ndarray:
+    def _number_hashed(
+        self, text: np.ndarray, hashes: np.ndarray, ends: np.ndarray, grow: bool, begins: np.ndarray | None = None
+    ) -> np.ndarray:
+        """Numbers of hashed strings, which lie one behind the other with a sign between two if ``begins`` is None."""
+        if begins is None:
+            begins = np.concatenate([np.zeros(1, np.uint64), ends[:-1] + np.uint64(1)])
         if self._table is None:
             self._index = None
             self._resize(len(self))
@@ -160,7 +171,7 @@ class Vocabulary:
                 raise InputError(f"feature names are too long: {len(text)} bytes in {len(hashes)} of them.")
             self._make_room(len(hashes), len(text))
         ids = np.empty(len(hashes), dtype=np.int32)
-        number_strings(text, hashes, ends, grow, self._table, self._blob, self._stop, self._count, ids)
+        number_strings(text, hashes, begins, ends, grow, self._table, self._blob, self._stop, self._count, ids)
         return ids
 
     def _make_room(self, n_strings: int, n_bytes: int) -> None:
@@ -218,7 +229,9 @@ class Buckets(Vocabulary):
     def _number(self, groups: Sequence[Collection[str]], count: int, grow: bool) -> np.ndarray:
         return self._number_hashed(*_hashed(groups, count), grow)
 
-    def _number_hashed(self, text: np.ndarray, hashes: np.ndarray, ends: np.ndarray, grow: bool) -> np.ndarray:
+    def _number_hashed(
+        self, text: np.ndarray, hashes: np.ndarray, ends: np.ndarray, grow: bool, begins: np.ndarray | None = None
+    ) -> np.ndarray:
         return (hashes & np.uint64(len(self) - 1)).astype(np.int32)
 
     def __getstate__(self) -> dict[str, Any]:

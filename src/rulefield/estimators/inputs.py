@@ -8,6 +8,7 @@ from typing import Any, TypedDict, cast
 
 import numpy as np
 
+from rulefield.data.cut_texts import CutTexts
 from rulefield.data.limits import LARGE_FEATURE
 from rulefield.data.scored import Scored, is_scored
 from rulefield.data.sequences import Sequences
@@ -25,6 +26,7 @@ from rulefield.estimators.packing import Packer, State, given_or, pack_or_name
 from rulefield.estimators.types import LabelsLike, SequencesLike, Transformer
 from rulefield.exceptions import InputError, LabelError, ModelFileError, callers_level
 from rulefield.forms import Form, check_arrays, pointers
+from rulefield.kernels.jit import Kernel
 from rulefield.locks import held_over_forks
 from rulefield.persistence import pack_strings, unpack_strings
 
@@ -287,15 +289,14 @@ class InputEncoder:
         maker = self.maker
         if maker is None:
             return [self.encoder.read(X, grow, form)]
-        few = sum(map(len, X[:LEAST_TOKENS])) < LEAST_TOKENS
-        if few or not self.by_keys:
+        if not self.by_keys or (not Kernel.any_loaded and sum(map(len, X[:LEAST_TOKENS])) < LEAST_TOKENS):
             return [self.encoder.read(made, grow) for made in self._features(X)]
         return [self._keyed(X[i : i + PORTION], grow) for i in range(0, len(X), PORTION)]
 
     def _keyed(self, X: Any, grow: bool) -> Entries:
         assert self.encoder is not None
         assert self.maker is not None
-        lengths = np.fromiter(map(len, X), np.int64, len(X))
+        lengths = X.lengths if isinstance(X, CutTexts) else np.fromiter(map(len, X), np.int64, len(X))
         with _ONE_AT_A_TIME:
             for _ in range(2):
                 try:
@@ -327,6 +328,8 @@ class InputEncoder:
         """Features of ``X``, made a portion at a time."""
         features = self.maker
         assert features is not None
+        if isinstance(X, CutTexts):
+            X = list(X)
         if not isinstance(features, (TokenFeatures, Template)):  # another one may need to see all of it
             return iter([features.transform(X)])
         return (features.transform(X[i : i + PORTION]) for i in range(0, max(len(X), 1), PORTION))
@@ -411,7 +414,7 @@ def as_list(X: SequencesLike | CorpusSlice | LabelsLike | Iterator[Any], corpora
             or "a corpus on disk goes to fit, partial_fit, predict and decode of ChainCRF, and to fit of SegmentCRF; give "
             "lists here."
         )
-    if isinstance(X, (list, tuple, np.ndarray, Sequences, str, bytes, dict)) or not hasattr(X, "__iter__"):
+    if isinstance(X, (list, tuple, np.ndarray, Sequences, CutTexts, str, bytes, dict)) or not hasattr(X, "__iter__"):
         return X
     return X if hasattr(X, "tocsr") else list(X)
 

@@ -8,7 +8,48 @@ import numpy as np
 
 from rulefield.kernels.jit import kernel
 
+BIAS, TOKEN, WORD, KIND, WORD_PAIR, SHAPES, POSITION = range(7)
+"""What a slot of a key looks at."""
+SLOT = 57
+"""Bits of a key below the number of its slot."""
+FIELD, PAIR = SLOT // 3, SLOT // 2
+"""Bits of each of three, and of two, numbers that one key holds."""
+BEFORE, BEHIND = 0, 1
+"""Numbers of what stands outside of a sequence, among words and shapes that are looked at together."""
 MIX = np.uint64(0x9E3779B97F4A7C15)
+
+
+@kernel
+def fill_token_keys(types, offsets, slot_what, slot_offset, low, short, kind, keys):
+    """Fill the keys of all tokens, uint64 (n_tokens, n_slots).
+
+    Tokens ``offsets[i] : offsets[i + 1]`` are a sequence. ``types`` are numbers of distinct tokens; ``low``, ``short`` and
+    ``kind`` hold the numbers of their words, short shapes and kinds. A slot looks at a token some places away.
+    """
+    for i in range(offsets.size - 1):
+        first, last = offsets[i], offsets[i + 1]
+        for t in range(first, last):
+            for k in range(slot_what.size):
+                what, at = slot_what[k], t + slot_offset[k]
+                value = np.int64(0)
+                if what == TOKEN:
+                    value = types[t]
+                elif what == WORD:
+                    value = low[types[at]] + 1 if first <= at < last else 0
+                elif what == KIND:
+                    value = kind[types[at]] + 1 if first <= at < last else 0
+                elif what == WORD_PAIR:
+                    a = low[types[at]] if at >= first else BEFORE
+                    b = low[types[at + 1]] if at + 1 < last else BEHIND
+                    value = (a << PAIR) | b
+                elif what == SHAPES:
+                    a = short[types[t - 1]] if t > first else BEFORE
+                    c = short[types[t + 1]] if t + 1 < last else BEHIND
+                    value = (a << (2 * FIELD)) | (short[types[t]] << FIELD) | c
+                elif what == POSITION:
+                    third = 3 * (t - first) // (last - first)
+                    value = 9 * third + 3 * min(t - first, 2) + min(last - 1 - t, 2)
+                keys[t, k] = (np.uint64(k) << np.uint64(SLOT)) | np.uint64(value)
 
 
 @kernel

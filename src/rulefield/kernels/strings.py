@@ -98,14 +98,21 @@ def same_bytes(a, at, b, begin, length):
 
 
 @kernel
-def number_strings(text, hashes, ends, grow, table, blob, stop, used, ids):
+def hash_spans(text, begins, ends, hashes):
+    """Fill the hash of each string ``text[begins[i] : ends[i]]``."""
+    for i in range(np.uint64(len(ends))):
+        hashes[i] = hash_bytes(text, begins[i], ends[i])
+
+
+@kernel
+def number_strings(text, hashes, begins, ends, grow, table, blob, stop, used, ids):
     """Fill ``ids`` with the numbers of hashed strings; -1 where a string is unknown and ``grow`` is false.
 
-    Bytes are compared, so that equal hashes do no harm. Name j is ``blob[stop[j] : stop[j + 1]]``. With ``grow``, new
+    String i is ``text[begins[i] : ends[i]]``. Bytes are compared, so that equal hashes do no harm. Name j is ``blob[stop[j] : stop[j + 1]]``. With ``grow``, new
     names are appended; there must be room. ``used[0]`` is the number of names, and is updated.
     """
     mask, sizes = np.uint64(len(table) // 2 - 1), np.uint64((1 << LENGTH_BITS) - 1)
-    n_names, begin, n = np.uint64(used[0]), ZERO, np.uint64(len(ids))
+    n_names, n = np.uint64(used[0]), np.uint64(len(ids))
     for i in range(n):
         if i + FAR < n:
             s = hashes[i + FAR] & mask
@@ -113,7 +120,8 @@ def number_strings(text, hashes, ends, grow, table, blob, stop, used, ids):
         if i + NEAR < n:
             s = hashes[i + NEAR] & mask
             prefetch(blob, table[s + s + ONE] >> np.uint64(LENGTH_BITS))
-        length, h = ends[i] - begin, hashes[i]
+        begin, h = begins[i], hashes[i]
+        length = ends[i] - begin
         s = h & mask
         number = ZERO
         while table[s + s] != 0:
@@ -133,7 +141,6 @@ def number_strings(text, hashes, ends, grow, table, blob, stop, used, ids):
             table[s + s] = (h & HIGH) | number
             table[s + s + ONE] = (at << np.uint64(LENGTH_BITS)) | length
         ids[i] = np.int32(np.int64(number) - 1)
-        begin = ends[i] + ONE
     used[0] = n_names
 
 

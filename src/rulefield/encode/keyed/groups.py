@@ -7,16 +7,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from rulefield.encode.vocabulary import Vocabulary
-from rulefield.kernels.keys import add_keys, gather_groups, number_keys
+from rulefield.kernels.keys import SLOT, add_keys, gather_groups, number_keys
 
 MOST_GROUPS = 3_000_000
 PORTION = 200_000
 """Keys whose names are made at a time."""
-SLOT = 57
-"""Bits of a key below the number of its slot."""
 MOST_SLOTS = 127
-FIELD, PAIR = SLOT // 3, SLOT // 2
-"""Bits of each of three, and of two, numbers that one key holds."""
 
 
 class CrowdedError(Exception):

@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.encode.keyed.groups import FIELD, MOST_SLOTS, PAIR, CrowdedError, Neighbors, split_keys
+from rulefield.encode.keyed.groups import MOST_SLOTS, CrowdedError, Neighbors, split_keys
 from rulefield.encode.keyed.names import NamedFeature, joined_names, literal, stored
 from rulefield.encode.templates import Template, padded
 from rulefield.encode.vocabulary import Vocabulary
+from rulefield.kernels.keys import FIELD, PAIR
 
 MOST_CELLS = 3
 MOST_TYPES = 1 << FIELD

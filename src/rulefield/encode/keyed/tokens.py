@@ -6,16 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.encode.keyed.groups import FIELD, MOST_SLOTS, PAIR, CrowdedError, Neighbors, NumberedThings, split_keys
+from rulefield.data.cut_texts import CutTexts
+from rulefield.data.sequences import offsets_of
+from rulefield.encode.keyed.groups import MOST_SLOTS, CrowdedError, NumberedThings, split_keys
 from rulefield.encode.keyed.letters import spelled
 from rulefield.encode.keyed.names import NamedFeature, Pieces, joined_names, listed, literal, stored
 from rulefield.encode.patterns import LISTED_WORDS, MONTH_BEGINS
 from rulefield.encode.tokens import Describer, TokenFeatures, position_features, word_of
 from rulefield.encode.vocabulary import Vocabulary
+from rulefield.kernels import keys as codes
+from rulefield.kernels.keys import FIELD, PAIR, fill_token_keys
 from rulefield.kernels.names import letter_bounds
 
 MOST_TYPES = (1 << FIELD) - 3
-_BEFORE, _BEHIND = 0, 1  # numbers of what stands outside of a sequence
 
 
 class TokenKeys:
@@ -31,10 +34,15 @@ class TokenKeys:
         self.describer: Describer = features._current()
         self.options = features
         self.slots = _slots(features)
+        self._slot_arrays = (
+            np.array([_WHAT[what] for what, _ in self.slots], np.int64),
+            np.array([d for _, d in self.slots], np.int64),
+        )
         self.number = NumberedThings()
         self._spellings, self._shapes = Vocabulary(), Vocabulary()
         self._lows, self._shorts = Vocabulary("<>"), Vocabulary("<>")
         self._kinds = NumberedThings()
+        self._plain = np.zeros(0, np.int64)  # types of the plain tokens with these spellings; -1: not met as such
         self._alike: dict[int, tuple[str, ...]] = {}
         self._word, self._low, self._shape, self._short, self._kind = (np.zeros(0, np.int64) for _ in range(5))
 
@@ -52,23 +60,13 @@ class TokenKeys:
 
     def keys(self, X: Sequence[Sequence[Any]]) -> np.ndarray:
         """Return the keys of every token, uint64 (n_tokens, number of slots)."""
-        lengths = np.fromiter(map(len, X), np.int64, len(X))
-        types = self._types(list(chain.from_iterable(X)), lengths)
-        around = Neighbors(lengths)
-        low, short = self._low[types], self._short[types]
-        values = {"token": types, "word": low + 1, "kind": self._kind[types] + 1}
-        made = around.empty_keys(len(self.slots))
-        for k, (what, d) in enumerate(self.slots):
-            if what in values:
-                made[:, k] |= around.at(d, values[what]).astype(np.uint64)
-            elif what == "words":
-                a, b = (around.at(e, low, _BEFORE, _BEHIND) for e in (d, d + 1))
-                made[:, k] |= ((a << PAIR) | b).astype(np.uint64)
-            elif what == "shapes":
-                a, c = (around.at(e, short, _BEFORE, _BEHIND) for e in (-1, 1))
-                made[:, k] |= ((a << (2 * FIELD)) | (short << FIELD) | c).astype(np.uint64)
-            elif what == "position":
-                made[:, k] |= _positions(around.before, around.behind).astype(np.uint64)
+        if isinstance(X, CutTexts):
+            offsets, types = X.offsets, self._types_of_texts(X)
+        else:
+            lengths = np.fromiter(map(len, X), np.int64, len(X))
+            offsets, types = offsets_of(lengths), self._types(list(chain.from_iterable(X)), lengths)
+        made = np.empty((len(types), len(self.slots)), np.uint64)
+        fill_token_keys(types, offsets, *self._slot_arrays, self._low, self._short, self._kind, made)
         return made
 
     def names(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -152,6 +150,20 @@ class TokenKeys:
             raise
         return types
 
+    def _types_of_texts(self, X: CutTexts) -> np.ndarray:
+        """Numbers of distinct tokens of texts; strings are made of new ones only."""
+        first, last = X.begin.view(np.uint64), X.end.view(np.uint64)
+        spellings = self._spellings.number_spans(X.utf8, first, last, grow=True)
+        self._plain = _longer(self._plain, np.full(len(self._spellings) - len(self._plain), -1))
+        types = self._plain[spellings]
+        new = np.flatnonzero(types < 0)
+        if len(new):
+            numbers = np.unique(spellings[new])
+            tokens = [self._spellings[number] for number in numbers.tolist()]
+            self._plain[numbers] = self._types(tokens, np.array([len(tokens)]))
+            types = self._plain[spellings]
+        return types
+
     def _describe(self, tokens: list[Any]) -> None:
         words = [token if isinstance(token, str) else token[0] for token in tokens]
         low, shapes, short, cases = spelled(words)
@@ -183,6 +195,17 @@ class TokenKeys:
         return made
 
 
+_WHAT = {
+    "bias": codes.BIAS,
+    "token": codes.TOKEN,
+    "word": codes.WORD,
+    "kind": codes.KIND,
+    "words": codes.WORD_PAIR,
+    "shapes": codes.SHAPES,
+    "position": codes.POSITION,
+}
+
+
 def _slots(features: TokenFeatures) -> list[tuple[str, int]]:
     """List what is looked at, and the offset, in the order of the features: neighbors are words and kinds, apart."""
     width = features.window
@@ -194,11 +217,6 @@ def _slots(features: TokenFeatures) -> list[tuple[str, int]]:
     if features.shapes and width:
         made.append(("shapes", 0))
     return [*made, ("position", 0)] if features.position else made
-
-
-def _positions(before: np.ndarray, behind: np.ndarray) -> np.ndarray:
-    third = 3 * before // (before + behind + 1)
-    return 9 * third + 3 * np.minimum(before, 2) + np.minimum(behind, 2)
 
 
 def _longer(array: np.ndarray, more: Any) -> np.ndarray:

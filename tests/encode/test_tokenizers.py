@@ -4,8 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rulefield.encode.keyed.cutting import cut
 from rulefield.encode.tokenizers import Given, Matches, Whitespace, Words, as_tokenizer, from_config
 from rulefield.exceptions import InputError
+from rulefield.kernels.jit import Kernel
 
 ANY_TEXT = st.text(max_size=60) | st.text(alphabet="aB1 .,-'/#\n\t(é’", max_size=40)
 KINDS = [Words(), Words(lower_split=True), Whitespace(), Matches(r"\d+|[a-z]+"), Matches(r"a|\s*")]
@@ -73,3 +75,44 @@ def test_a_function_has_to_be_given_back():
         as_tokenizer("(")
     with pytest.raises(InputError, match="tokenizer must be"):
         as_tokenizer(3)
+
+
+SIGNS = "aAbZsStTvVeERdpkwyK\u017f\u212aéÉ\u0300\u0301_09\u0661²Ⅳßİı \t\n\x1c\u2003.,:;/-'’`&@+–—(中😀\ud800"
+SHORT = [
+    "St.",
+    "st",
+    "STE.",
+    "\u017ft.",
+    "p\u212awy.",
+    "pp.",
+    "PP.",
+    "Vol.",
+    "vol.",
+    "U.S.A.",
+    "J.",
+    "Abcd.",
+    "Abcde.",
+    "1,2",
+    "é.",
+]
+ODD_TEXT = st.text(alphabet=SIGNS, max_size=25) | st.lists(st.sampled_from([*SHORT, " ", "", "a/b"]), max_size=6).map(
+    "".join
+)
+
+
+@pytest.mark.parametrize("tokenizer", KINDS, ids=lambda t: str(t.to_config()))
+@pytest.mark.parametrize("compiled", [True, False])
+@settings(max_examples=250, deadline=None)
+@given(texts=st.lists(ODD_TEXT | ANY_TEXT, max_size=6))
+def test_texts_are_cut_together_as_one_by_one(tokenizer, compiled, texts):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Kernel, "any_loaded", compiled)
+        patch.setattr("rulefield.kernels.light._spent", 0.0)
+        made = cut(tokenizer, texts)
+    for i, text in enumerate(texts):
+        places = tokenizer(text)
+        assert made.places(i) == places
+        assert made[i] == [text[a:b] for a, b in places]
+    pieces = [made.utf8[a:b].tobytes().decode("utf-8", "surrogatepass") for a, b in zip(made.begin, made.end)]
+    assert pieces == [token for tokens in made for token in tokens]
+    assert [made[1:][i] for i in range(len(texts) - 1)] == [made[i] for i in range(1, len(texts))]

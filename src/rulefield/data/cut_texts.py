@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -34,10 +35,10 @@ class CutTexts(Sequence[list[str]]):
     stop: np.ndarray
     lengths: np.ndarray
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "offsets", offsets_of(self.lengths))
-
-    offsets: np.ndarray = None  # type: ignore[assignment]
+    @cached_property
+    def offsets(self) -> np.ndarray:
+        """Return the first token of each text, and the number of all, (n_texts + 1,)."""
+        return offsets_of(self.lengths)
 
     def __len__(self) -> int:
         return len(self.texts)
@@ -59,8 +60,8 @@ class CutTexts(Sequence[list[str]]):
         if step != 1:
             raise IndexError("texts that are cut are sliced without a step.")
         tokens = slice(int(self.offsets[first]), int(self.offsets[max(first, last)]))
-        parts = (part[tokens] for part in (self.begin, self.end, self.start, self.stop))
-        return CutTexts(self.texts[rows], self.utf8, *parts, self.lengths[rows])
+        begin, end, start, stop = (part[tokens] for part in (self.begin, self.end, self.start, self.stop))
+        return CutTexts(self.texts[rows], self.utf8, begin, end, start, stop, self.lengths[rows])
 
     def places(self, i: int) -> list[tuple[int, int]]:
         """Return (start, stop) of each token of text i."""

@@ -108,8 +108,9 @@ def hash_spans(text, begins, ends, hashes):
 def number_strings(text, hashes, begins, ends, grow, table, blob, stop, used, ids):
     """Fill ``ids`` with the numbers of hashed strings; -1 where a string is unknown and ``grow`` is false.
 
-    String i is ``text[begins[i] : ends[i]]``. Bytes are compared, so that equal hashes do no harm. Name j is ``blob[stop[j] : stop[j + 1]]``. With ``grow``, new
-    names are appended; there must be room. ``used[0]`` is the number of names, and is updated.
+    String i is ``text[begins[i] : ends[i]]``. Bytes are compared, so that equal hashes do no harm. Name j is
+    ``blob[stop[j] : stop[j + 1]]``. With ``grow``, new names are appended; there must be room. ``used[0]`` is the number of
+    names, and is updated.
     """
     mask, sizes = np.uint64(len(table) // 2 - 1), np.uint64((1 << LENGTH_BITS) - 1)
     n_names, n = np.uint64(used[0]), np.uint64(len(ids))

@@ -23,7 +23,9 @@ def sign_at(text, p):
     if lead < 0xE0:
         return ((lead & np.uint32(0x1F)) << np.uint32(6)) | (np.uint32(text[p + 1]) & np.uint32(0x3F)), 2
     if lead < 0xF0:
-        high = ((lead & np.uint32(0x0F)) << np.uint32(12)) | ((np.uint32(text[p + 1]) & np.uint32(0x3F)) << np.uint32(6))
+        high = ((lead & np.uint32(0x0F)) << np.uint32(12)) | (
+            (np.uint32(text[p + 1]) & np.uint32(0x3F)) << np.uint32(6)
+        )
         return high | (np.uint32(text[p + 2]) & np.uint32(0x3F)), 3
     high = ((lead & np.uint32(0x07)) << np.uint32(18)) | ((np.uint32(text[p + 1]) & np.uint32(0x3F)) << np.uint32(12))
     low = ((np.uint32(text[p + 2]) & np.uint32(0x3F)) << np.uint32(6)) | (np.uint32(text[p + 3]) & np.uint32(0x3F))
@@ -73,13 +75,12 @@ def is_short(kind, folded, text, first, stop, place, any_case, exact):
             return False
     if small:
         return True
+    listed = False
     for k in range(any_case.size):
-        if any_case[k] == code:
-            return True
+        listed |= any_case[k] == code
     for k in range(exact.size):
-        if exact[k] == spelled:
-            return True
-    return False
+        listed |= exact[k] == spelled
+    return listed
 
 
 @piece

@@ -15,8 +15,9 @@ from rulefield import rules as r
 from rulefield.data.documents import Document
 from rulefield.datasets import make_addresses
 from rulefield.encode.alignment import spans_of
+from rulefield.encode.spans import SegmentTable
 from rulefield.encode.spans import spans as segments
-from rulefield.estimators.text.chains import SegmentFinder
+from rulefield.estimators.text.reading import find_segments, numbered
 from rulefield.exceptions import InputError, ModelFileError
 
 
@@ -244,8 +245,50 @@ def test_scikit_learn(parser):
     )
 )
 def test_segments_of_many_labelings_are_those_of_each(rows):
-    finder = SegmentFinder(["B-a", "B-a/B-c", "B-b", "I-a", "I-a/B-c", "I-b", "O"], "BIO")
-    for labels, found in zip(rows, finder(rows)):
+    table = SegmentTable(["B-a", "B-a/B-c", "B-b", "I-a", "I-a/B-c", "I-b", "O"], "BIO")
+    lengths = np.array([len(labels) for labels in rows], np.int64)
+    found_in_all = find_segments(table, numbered(table, rows), lengths)
+    for i, (labels, end) in enumerate(zip(rows, np.cumsum(lengths).tolist())):
+        found = found_in_all.of(i, end - len(labels), table)
         alone = [s for s in segments(labels, "BIO", level=None) if s.type != "O"] if labels else []
         assert [span for span, _ in found] == alone
         assert [level for _, level in found] == [span.type.count("/") for span in alone]
+
+
+# --- columns -------------------------------------------------------------------------------------
+
+
+def test_texts_of_one_call_are_read_as_each_alone(parser):
+    texts = [*TEXTS[:9], "", "   ", "Zoë Ö. 1900", "unknown words 12345", *TEXTS[:3]]
+    together = parser.parse_all(texts)
+    for text, parse in zip(texts, together):
+        alone = parser.parse(text)
+        assert _same(parse, alone)
+        assert parse.text == text
+        assert parse.probability == pytest.approx(alone.probability)
+    assert [[s[:3] for s in parse.spans] for parse in together] == list(parser.predict(texts))
+
+
+def _same(a, b):
+    chances = zip((s.probability for s in a.spans), (s.probability for s in b.spans))
+    return [s[:4] for s in a.spans] == [s[:4] for s in b.spans] and all(x == pytest.approx(y) for x, y in chances)
+
+
+def test_spans_of_texts_are_those_that_the_model_finds_in_their_tokens(parser):
+    texts = [*TEXTS, "Zoë Ö. 1900", "a b c d e f"]
+    labels = parser.model_.predict(parser.tokens(texts))
+    assert [len(row) for row in parser.predict(texts)] == [
+        len([s for s in segments(list(row), "BIO") if s.type != "O"]) for row in labels
+    ]
+
+
+def test_many_portions_are_one_answer(parser, monkeypatch):
+    monkeypatch.setattr("rulefield.estimators.text.reading.PORTION", 2)
+    texts = [*TEXTS[:5], "", *TEXTS[:2]]
+    assert list(parser.predict(texts)) == [row for text in texts for row in parser.predict([text])]
+
+
+def test_alternatives_keep_what_is_known(parser):
+    text, spans = TEXTS[0], SPANS[0]
+    parse = parser.parse(text, known=[spans[0]])
+    assert all(tuple(spans[0]) in [s[:3] for s in other.spans] for other in parse.alternatives(3))

@@ -7,7 +7,9 @@ import pytest
 
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import SegmentTable, Span, spans
-from rulefield.inference.sequences.spans import span_probabilities
+from rulefield.inference.sequences.exact import log_partition
+from rulefield.inference.sequences.spans import SegmentRows, segment_probabilities, span_probabilities
+from rulefield.kernels.jit import Kernel
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules import before, compile_rules, segments
@@ -54,6 +56,41 @@ def test_a_segment_is_as_probable_as_the_labelings_that_hold_it(name, ruled):
         wanted = [(span, level) for span, level in holds if span.type != "O"]
         found = span_probabilities(ChainProblem(potentials, compiled), wanted, table)
         np.testing.assert_allclose(found, [holds[key] / weight for key in wanted], rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", LABELS)
+@pytest.mark.parametrize("stepwise", [False, True])
+@pytest.mark.parametrize("size", [1.0, 900.0])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_all_segments_of_many_chains_at_once(name, stepwise, size, compiled, monkeypatch):
+    """Two passes over a chain give what one sum per segment gives, also if scores lie too far apart for plain products."""
+    monkeypatch.setattr(Kernel, "any_loaded", compiled)
+    scheme, labels = "BIO" if name == "deep" else name, LABELS[name]
+    table, rng, m = SegmentTable(labels, scheme), np.random.default_rng(7), len(labels)
+    lengths, first, last, kind, level, pointer = [5, 0, 1, 3], [], [], [], [], [0]
+    chains = [possible_potentials(labels, scheme, n, rng) if n else None for n in lengths]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    steps = rng.normal(size=(int(offsets[-1]), m, m)) if stepwise else np.zeros((1, m, m))
+    steps = size * (steps + chains[0].pairwise)
+    unary = size * np.concatenate([chain.unary for chain in chains if chain is not None])
+    wanted = []
+    for begin, n in zip(offsets.tolist(), lengths):
+        spots = [(a, b, k, d) for d in range(table.depth) for a in range(n) for b in range(a, n) for k in range(m)]
+        own = [s for s in spots if s[2] < len(table.types) and table.types[s[2]].count("/") == s[3]]
+        wanted.append([(Span(a, b + 1, table.types[k]), d) for a, b, k, d in own])
+        for column, values in zip((first, last, kind, level), zip(*own)):
+            column += [v + begin for v in values] if column is first or column is last else values
+        pointer.append(len(first))
+    segments_ = SegmentRows(*(np.array(column, np.int64) for column in (pointer, first, last, kind, level)))
+    total, chance = segment_probabilities(unary, steps if stepwise else steps[0], offsets, segments_, table)
+    for i, n in enumerate(lengths):
+        a, b = offsets[i], offsets[i + 1]
+        if n:
+            own = ChainPotentials(unary[a:b], steps[a : b - 1] if stepwise else steps[0])
+            np.testing.assert_allclose(total[i], log_partition(own), rtol=1e-9)
+            found = chance[pointer[i] : pointer[i + 1]]
+            exact = span_probabilities(ChainProblem(own), wanted[i], table)
+            np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-12)
 
 
 def test_no_span_no_sum():

@@ -1,18 +1,20 @@
 """What a parser says of one text: fields, spans of characters, probabilities, broken rules."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 from json.encoder import encode_basestring_ascii as _quoted
 from math import isfinite
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from rulefield.data.documents import Document, TextSpan
 from rulefield.estimators.labelings import BrokenRule
 
+OPTIMAL = "optimal"
 
-@dataclass(frozen=True)
-class ParsedSpan:
+
+class ParsedSpan(NamedTuple):
     """Characters ``start`` to ``end`` (not included) are a ``label``; ``text`` is what stands there.
 
     ``probability`` is that of the whole span: exactly these characters, exactly this label.
@@ -25,11 +27,88 @@ class ParsedSpan:
     probability: float | None = None
 
 
-@dataclass(frozen=True)
+_span = partial(tuple.__new__, ParsedSpan)
+
+
+class Readings:
+    """What a parser says of some texts, as columns; a :class:`Parse` is one row.
+
+    Parameters
+    ----------
+    texts : list of str
+    pointer : ndarray of int64, shape (n_texts + 1,)
+        Spans ``pointer[i] : pointer[i + 1]`` belong to text i, in order of their start.
+    spans : tuple of ndarray of int, each of shape (n_spans,)
+        Start and end of each span, in characters, and the place of its label in ``labels``.
+    labels : list of str
+    chance : ndarray of float64 or list, shape (n_spans,), or None
+        Probability of each span.
+    probability : list of float or None
+        Of each text's labeling.
+    broken : list of tuples of BrokenRule, or None for none at all
+    status : list of str, or None where all are ``optimal``
+    more : callable, optional
+        ``more(i, k)`` returns the k best parses of text i.
+    """
+
+    def __init__(
+        self,
+        texts: list[str],
+        pointer: np.ndarray,
+        spans: tuple[np.ndarray, np.ndarray, np.ndarray],
+        labels: list[str],
+        chance: Any,
+        probability: list[float | None],
+        broken: list[tuple[BrokenRule, ...]] | None = None,
+        status: list[str] | None = None,
+        more: Callable[[int, int], "list[Parse]"] | None = None,
+    ):
+        self.texts, self.pointer, self.spans, self.labels, self.chance = texts, pointer, spans, labels, chance
+        self.probability, self.broken, self.status, self.more = probability, broken, status, more
+
+    @cached_property
+    def columns(self) -> tuple[list[Any], ...]:
+        """Pointers, and of all spans: start, end, label, probability, as Python objects."""
+        start, end, kind = (column.tolist() for column in self.spans)
+        chance = [None] * len(start) if self.chance is None else self.chance
+        if isinstance(chance, np.ndarray):
+            chance = chance.tolist()
+        return self.pointer.tolist(), start, end, list(map(self.labels.__getitem__, kind)), chance
+
+    def span_rows(self, i: int) -> "zip[tuple[int, int, str, float | None]]":
+        """Return (start, end, label, probability) of each span of text i."""
+        pointer, *columns = self.columns
+        own = slice(pointer[i], pointer[i + 1])
+        return zip(*(column[own] for column in columns))
+
+    def tuples(self) -> list[list[tuple[int, int, str]]]:
+        """Return the spans of all texts as lists of (start, end, label)."""
+        pointer, start, end, label, _ = self.columns
+        flat = list(zip(start, end, label))
+        return [flat[a:b] for a, b in zip(pointer, pointer[1:])]
+
+    def parses(self) -> "list[Parse]":
+        """Return one object per text."""
+        return [Parse(self, i) for i in range(len(self.texts))]
+
+    def json(self) -> list[str]:
+        """Return what :meth:`Parse.to_json` writes of each text."""
+        return [self.json_of(i) for i in range(len(self.texts))]
+
+    def json_of(self, i: int) -> str:
+        """Return what :meth:`Parse.to_json` writes of text i."""
+        rows = ((a, b, json_label(name), chance) for a, b, name, chance in self.span_rows(i))
+        broken = () if self.broken is None else self.broken[i]
+        status = OPTIMAL if self.status is None else self.status[i]
+        return as_json(self.texts[i], rows, self.probability[i], broken, status)
+
+
 class Parse:
     """One parsed text.
 
-    Parameters
+    Its spans are made when they are first asked for; parses of one call share their columns.
+
+    Attributes
     ----------
     text : str
     spans : tuple of ParsedSpan
@@ -42,28 +121,58 @@ class Parse:
         ``optimal`` (proved), ``bounded`` or ``infeasible``.
     """
 
-    text: str
-    spans: tuple[ParsedSpan, ...]
-    probability: float | None
-    broken: tuple[BrokenRule, ...]
-    status: str
-    _more: Callable[[int], "list[Parse]"] | None = field(default=None, repr=False, compare=False)
+    __slots__ = ("_readings", "_row", "_spans")
+
+    def __init__(self, readings: Readings, row: int):
+        self._readings, self._row = readings, row
+        self._spans: tuple[ParsedSpan, ...] | None = None
+
+    @property
+    def text(self) -> str:
+        """The text, as it was given."""
+        return self._readings.texts[self._row]
+
+    @property
+    def spans(self) -> tuple[ParsedSpan, ...]:
+        """Labeled spans in order of their start."""
+        if self._spans is None:
+            text = self.text
+            rows = self._readings.span_rows(self._row)
+            self._spans = tuple([_span((a, b, name, text[a:b], chance)) for a, b, name, chance in rows])
+        return self._spans
+
+    @property
+    def probability(self) -> float | None:
+        """Probability of the whole labeling, under the model and its rules; None if the text is empty."""
+        return self._readings.probability[self._row]
+
+    @property
+    def broken(self) -> tuple[BrokenRule, ...]:
+        """Rules that the labeling breaks, with amounts and costs."""
+        broken = self._readings.broken
+        return () if broken is None else broken[self._row]
+
+    @property
+    def status(self) -> str:
+        """``optimal`` (proved), ``bounded`` or ``infeasible``."""
+        status = self._readings.status
+        return OPTIMAL if status is None else status[self._row]
 
     @property
     def fields(self) -> dict[str, str | list[str]]:
-        """Label to text, or to a list of texts where the label comes back."""
-        found: dict[str, str | list[str]] = {}
-        for span in self.spans:
-            before = found.get(span.label)
-            if before is None:
-                found[span.label] = span.text
+        """Label to text, or to a list of texts if the label comes back."""
+        fields: dict[str, str | list[str]] = {}
+        for _, _, label, text, _ in self.spans:
+            if label not in fields:
+                fields[label] = text
             else:
-                found[span.label] = [*(before if isinstance(before, list) else [before]), span.text]
-        return found
+                before = fields[label]
+                fields[label] = [*before, text] if isinstance(before, list) else [before, text]
+        return fields
 
     def alternatives(self, k: int = 5) -> "list[Parse]":
         """Return the k best parses of the same text, this one first, each with its probability."""
-        return [self] if self._more is None else self._more(k)
+        return [self] if self._readings.more is None else self._readings.more(self._row, k)
 
     @property
     def document(self) -> Document:
@@ -84,8 +193,20 @@ class Parse:
 
     def to_json(self) -> str:
         """:meth:`to_dict` as one JSON object, in ASCII."""
-        spans = [(s.start, s.end, json_label(s.label), s.probability) for s in self.spans]
-        return as_json(self.text, spans, self.probability, self.broken, self.status)
+        return self._readings.json_of(self._row)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Parse) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self.text)
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.text, self.spans, self.probability, self.broken, self.status
+
+    def __repr__(self) -> str:
+        names = ("text", "spans", "probability", "broken", "status")
+        return f"Parse({', '.join(f'{name}={value!r}' for name, value in zip(names, self._key()))})"
 
     def _repr_html_(self) -> str:
         from rulefield.report.notebook import parse_html

@@ -2,19 +2,18 @@
 
 import copy
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, NamedTuple, TypedDict
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 
 from rulefield.data.documents import Document, as_span
 from rulefield.encode.alignment import ON_CUT, Cut, align
-from rulefield.encode.spans import SegmentTable, Span
-from rulefield.encode.tokenizers import Place, Tokenizer, as_tokenizer, from_config
+from rulefield.encode.spans import SegmentTable
+from rulefield.encode.tokenizers import Tokenizer, as_tokenizer, from_config
 from rulefield.estimators.base import SavedModel, State
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.files import load
-from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
     Requirement,
     Table,
@@ -24,21 +23,12 @@ from rulefield.estimators.parameters import (
     optional,
 )
 from rulefield.estimators.sequences import object_array
-from rulefield.estimators.text.chains import (
-    SegmentFinder,
-    SpanChances,
-    acting_rules,
-    chain_of,
-    characters,
-    label_of,
-    uncollected,
-)
 from rulefield.estimators.text.columns import as_frame, field_columns, texts_of
-from rulefield.estimators.text.parse import Parse, ParsedSpan, as_json, json_label
+from rulefield.estimators.text.parse import Parse, Readings
+from rulefield.estimators.text.reading import Asked, Reader, scheme_of, without_collection
 from rulefield.estimators.text.tokenizing import AUTO, advice, choose_tokenizer
 from rulefield.exceptions import InputError
 from rulefield.forms import Form, check_arrays, check_typed
-from rulefield.interrupts import check
 from rulefield.metrics import text_span_f1
 from rulefield.scikit import check_is_fitted
 
@@ -61,26 +51,6 @@ def _labels_sequences(value: object) -> bool:
 
 def _is_tokenizer(value: object) -> bool:
     return value is None or isinstance(value, str) or callable(value)
-
-
-class _Cut(NamedTuple):
-    """Texts cut into tokens: places of all texts; number, tokens and known labels of those that have any."""
-
-    places: list[list[Place]]
-    rows: list[int]
-    tokens: list[list[str]]
-    known: list[Any] | None
-
-
-class _Labeled(NamedTuple):
-    """What a model says of one text, by its number: its tokens, their labels, segments with levels and probabilities."""
-
-    number: int
-    places: list[Place]
-    tokens: list[str]
-    labeling: Labeling
-    spans: list[tuple[Span, int]]
-    chances: Sequence[float | None]
 
 
 class TextParser(SavedModel):
@@ -143,7 +113,7 @@ class TextParser(SavedModel):
         check_is_fitted(model)
         made = cls(model=model, tokenizer=tokenizer)
         made.model_, made._tokenizer, made.cuts_, made.tokenizer_scores_ = model, as_tokenizer(tokenizer), [], {}
-        table = SegmentTable([str(c) for c in model.classes_], _scheme(model))
+        table = SegmentTable([str(c) for c in model.classes_], scheme_of(model))
         made.labels_ = sorted({kind.rsplit("/", 1)[-1] for kind in table.types} - {"O"})
         return made
 
@@ -164,14 +134,14 @@ class TextParser(SavedModel):
         if not documents:
             raise InputError("fit needs at least one labeled text; got none.")
         model = ChainCRF(scheme="BIO", l1="auto", l2="auto") if self.model is None else copy.deepcopy(self.model)
-        tokenizer, self.tokenizer_scores_ = self._chosen_tokenizer(documents, _scheme(model))
+        tokenizer, self.tokenizer_scores_ = self._chosen_tokenizer(documents, scheme_of(model))
         return self._learn(documents, model, tokenizer, _weights(sample_weight, len(documents)))
 
     def _learn(
         self, documents: Sequence[Document], model: Any, tokenizer: Tokenizer, weight: np.ndarray | None = None
     ) -> "TextParser":
         """Learn from documents that are cut by a given tokenizer."""
-        scheme = _scheme(model)
+        scheme = scheme_of(model)
         tokens, labels, kept = [], [], []
         self.cuts_: list[tuple[int, Cut]] = []
         for i, document in enumerate(documents):
@@ -226,39 +196,41 @@ class TextParser(SavedModel):
         """
         if not isinstance(text, str):
             raise InputError(f"text must be a string; got {type(text).__name__}; for many texts call parse_all.")
-        return self._parses([text], rules, None if known is None else [known], chances=True)[0]
+        return Parse(self._read([text], rules, None if known is None else [known])[0], 0)
 
     def parse_all(
         self, texts: Any, *, rules: Any = None, known: Any = None, probabilities: bool = True
     ) -> list[Parse]:
         """Parse many texts; ``probabilities=False`` leaves the probability of each span out, which is quicker."""
-        with uncollected():
-            return self._parses(texts_of(texts), rules, known, chances=probabilities)
+        with without_collection():
+            read = self._read(texts_of(texts), rules, known, chances=probabilities)
+            return [parse for readings in read for parse in readings.parses()]
 
     def parse_json(self, texts: Any, *, rules: Any = None, probabilities: bool = True) -> list[str]:
         """Parse many texts; return one JSON object per text, as ``Parse.to_json`` writes it, without making objects."""
-        texts = texts_of(texts)
-        made = [""] * len(texts)
-        with uncollected():
-            for i, places, _, labeling, found, odds in self._labeled(texts, rules, None, chances=probabilities):
-                spans = [
-                    (places[first][0], places[stop - 1][1], json_label(kind), chance)
-                    for ((first, stop, kind), _), chance in zip(found, odds)
-                ]
-                made[i] = as_json(texts[i], spans, labeling.probability, labeling.broken, labeling.status)
-        return [found or as_json(text, (), None, (), "optimal") for found, text in zip(made, texts)]
+        with without_collection():
+            read = self._read(texts_of(texts), rules, None, chances=probabilities)
+            return [line for readings in read for line in readings.json()]
 
     def predict(self, X: Any, *, rules: Any = None, known: Any = None) -> np.ndarray:
         """Return the spans of each text: a 1-D object array of lists of (start, end, label)."""
-        check_is_fitted(self, "model_")
-        texts = texts_of(X)
-        made: list[list[tuple[int, int, str]]] = [[] for _ in texts]
-        with uncollected():
-            cut = self._cut(texts, known)
-            labels = [*self.model_.predict(cut.tokens, rules=rules, known=cut.known)] if cut.rows else []
-            for i, found in zip(cut.rows, self._finder(labels)(labels)):
-                made[i] = [(*characters(span, cut.places[i]), label_of(span)) for span, _ in found]
-        return object_array(made)
+        with without_collection():
+            read = self._read(texts_of(X), rules, known, probabilities=False, chances=False)
+            return object_array([row for readings in read for row in readings.tuples()])
+
+    def _read(
+        self, texts: list[str], rules: Any, known: Any, *, probabilities: bool = True, chances: bool = True
+    ) -> list[Readings]:
+        """Read texts, with what depends on the model alone made once."""
+        reader = getattr(self, "_reader", None)
+        if (
+            reader is None
+            or reader.model is not getattr(self, "model_", None)
+            or reader.tokenizer is not self._tokenizer
+        ):
+            check_is_fitted(self, "model_")
+            self._reader = reader = Reader(self.model_, self._tokenizer)
+        return reader.read(texts, Asked(rules, known, probabilities, chances))
 
     def parse_column(self, texts: Any, *, rules: Any = None) -> Any:
         """Return one column per field, ``probability`` and ``broken``, in a frame of the same library as ``texts``.
@@ -267,8 +239,7 @@ class TextParser(SavedModel):
         column, so that ``df.join(parser.parse_column(df["address"]))`` puts fields beside their texts. A list gives a dict
         of lists. Missing and empty texts give a row without fields, whose probability is missing.
         """
-        with uncollected():
-            parses = self._parses(texts_of(texts), rules, None, chances=False)
+        parses = self.parse_all(texts, rules=rules, probabilities=False)
         return as_frame(field_columns(parses, self.labels_), texts)
 
     def score(
@@ -281,79 +252,6 @@ class TextParser(SavedModel):
             raise InputError(f"X has {len(found)} texts but y has {len(gold)} lists of spans.")
         return float(text_span_f1(gold, found, sample_weight=_weights(sample_weight, len(gold))))
 
-    def _cut(self, texts: list[str], known: Any) -> "_Cut":
-        places = [self._tokenizer(text) for text in texts]
-        rows = [i for i, found in enumerate(places) if found]
-        tokens = [[texts[i][a:b] for a, b in places[i]] for i in rows]
-        clamped = None if known is None else [self._clamped(texts[i], places[i], known[i]) for i in rows]
-        return _Cut(places, rows, tokens, clamped)
-
-    def _finder(self, labelings: Iterable[Sequence[str]]) -> SegmentFinder:
-        """Return what finds segments in these labels; for a chain it is made once."""
-        if chain_of(self.model_) is None:  # its classes are types of segments
-            seen = sorted({label for labels in labelings for label in labels})
-            return SegmentFinder(seen, _scheme(self.model_))
-        made = getattr(self, "_found_by", None)
-        if made is None or made[0] is not self.model_:
-            finder = SegmentFinder([str(c) for c in self.model_.classes_], _scheme(self.model_))
-            self._found_by = made = (self.model_, finder)
-        return made[1]
-
-    def _parses(self, texts: list[str], rules: Any, known: Any, *, chances: bool) -> list[Parse]:
-        made = [Parse(text, (), None, (), "optimal") for text in texts]
-        for found in self._labeled(texts, rules, known, chances=chances):
-            made[found.number] = self._parse(texts[found.number], found, rules)
-        return made
-
-    def _labeled(self, texts: list[str], rules: Any, known: Any, *, chances: bool) -> Iterator[_Labeled]:
-        """Label the texts that have tokens."""
-        check_is_fitted(self, "model_")
-        cut = self._cut(texts, known)
-        chain = chain_of(self.model_)
-        more: dict[str, Any] = {"probability": True} if chain is not None else {}
-        labelings = self.model_.decode(cut.tokens, rules=rules, known=cut.known, **more) if cut.rows else []
-        acting = acting_rules(self.model_, rules)
-        rows = [labeling.labels for labeling in labelings]
-        finder = self._finder(rows)
-        judge = SpanChances(chain, acting, finder.table) if chances and chain is not None else None
-        for i, row, labeling, spans in zip(cut.rows, cut.tokens, labelings, finder(rows)):
-            check()
-            odds = [None] * len(spans) if judge is None else judge(row, spans)
-            yield _Labeled(i, cut.places[i], row, labeling, spans, odds)
-
-    def _parse(self, text: str, found: _Labeled, rules: Any) -> Parse:
-        _, places, tokens, labeling, segments, chances = found
-        spans = []
-        for (span, _), chance in zip(segments, chances):
-            start, end = characters(span, places)
-            spans.append(ParsedSpan(start, end, label_of(span), text[start:end], chance))
-
-        def more(k: int) -> list[Parse]:
-            return self._alternatives(text, places, tokens, labeling, rules, k)
-
-        return Parse(text, tuple(spans), labeling.probability, labeling.broken, labeling.status, more)
-
-    def _alternatives(
-        self, text: str, places: list[Place], tokens: list[str], best: Labeling, rules: Any, k: int
-    ) -> list[Parse]:
-        """Return the k best parses; the certificate is that of the best."""
-        made = []
-        for labels, probability in self.model_.predict_kbest([tokens], rules=rules, k=k)[0]:
-            spans = []
-            for span, _ in self._finder([labels])([labels])[0]:
-                start, end = characters(span, places)
-                spans.append(ParsedSpan(start, end, label_of(span), text[start:end]))
-            first = labels == best.labels
-            made.append(Parse(text, tuple(spans), probability, best.broken if first else (), best.status))
-        return made
-
-    def _clamped(self, text: str, places: list[Place], known: Any) -> Any:
-        if known is None:
-            return None
-        document = Document(text, tuple(as_span(span) for span in known))
-        labels = align(document, lambda _: places, _scheme(self.model_), "snap").labels or []  # type: ignore[arg-type]
-        return [None if label == "O" else label for label in labels]
-
     def tokens(self, texts: Any) -> list[list[str]]:
         """Return the tokens of each text, as the model inside sees them."""
         check_is_fitted(self, "model_")
@@ -365,7 +263,7 @@ class TextParser(SavedModel):
         Spans that cut a token are widened to it: predictions are made of whole tokens.
         """
         check_is_fitted(self, "model_")
-        scheme = _scheme(self.model_)
+        scheme = scheme_of(self.model_)
         made = [(d.text, align(d, self._tokenizer, scheme, "snap")) for d in _documents(texts, spans)]
         return [[t[a:b] for a, b in m.places] for t, m in made], [m.labels for _, m in made]
 
@@ -407,10 +305,6 @@ def _weights(sample_weight: Any, n: int) -> np.ndarray | None:
     if weight.shape != (n,) or not (np.isfinite(weight) & (weight >= 0)).all():
         raise InputError(f"sample_weight must be {n} finite numbers >= 0, one per text; got {sample_weight!r:.60}.")
     return weight
-
-
-def _scheme(model: Any) -> str | None:
-    return (model.estimator_ if hasattr(model, "estimator_") else getattr(model, "estimator", None) or model).scheme
 
 
 def _documents(texts: Any, spans: Iterable[Spans] | None) -> list[Document]:

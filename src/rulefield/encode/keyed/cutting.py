@@ -28,7 +28,7 @@ _KINDS = {
 """What the bits of a sign say, as regular expressions."""
 
 
-class _Signs:
+class _SignKinds:
     """Kinds of each sign by code point; those that were never met take no memory."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class _Signs:
             self.kinds[point] = found | words.KNOWN
 
 
-_signs: list[_Signs] = []
+_kinds: list[_SignKinds] = []
 
 
 def cut(tokenizer: Tokenizer, texts: list[str]) -> CutTexts:
@@ -57,17 +57,15 @@ def cut(tokenizer: Tokenizer, texts: list[str]) -> CutTexts:
     if mode is None or affordable(_SECONDS * sum(map(len, texts))):
         return cut_places(texts, [tokenizer(text) for text in texts])
     joined = "".join(texts)
-    if not _signs:
-        _signs.append(_Signs())
-    _signs[0].look_at(joined)
+    if not _kinds:
+        _kinds.append(_SignKinds())
+    _kinds[0].look_at(joined)
     ends = _byte_ends(texts, joined)
     utf8 = _bytes(joined)
     begin, end = (np.empty(len(utf8), np.int64) for _ in range(2))
     start, stop = (np.empty(len(utf8), np.int32) for _ in range(2))
     lengths = np.empty(len(texts), np.int64)
-    n = words.cut_texts(
-        utf8, ends, _signs[0].kinds, mode, _ANY_CASE, _EXACT, begin, end, start, stop, lengths
-    )
+    n = words.cut_texts(utf8, ends, _kinds[0].kinds, mode, _ANY_CASE, _EXACT, begin, end, start, stop, lengths)
     return CutTexts(texts, utf8, begin[:n], end[:n], start[:n], stop[:n], lengths)
 
 

@@ -1,0 +1,259 @@
+"""From texts to columns of spans: cut, label, find segments, work out probabilities, for many texts at a time."""
+
+import gc
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import chain as joined
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from rulefield.data.cut_texts import CutTexts
+from rulefield.data.documents import Document, as_span
+from rulefield.encode.alignment import align
+from rulefield.encode.keyed.cutting import cut
+from rulefield.encode.spans import SegmentTable
+from rulefield.encode.tokenizers import Tokenizer
+from rulefield.estimators.chain.decoding import ChainDecoder, best_labelings
+from rulefield.estimators.chain.estimator import ChainCRF
+from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.text.parse import Parse, Readings
+from rulefield.inference.sequences.spans import SegmentRows, segment_probabilities, span_probabilities
+from rulefield.interrupts import check
+from rulefield.problem.chain_rules import ChainProblem
+
+PORTION = 1000
+"""Texts that are read at a time: what belongs to them stays in the cache."""
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Make many small objects, none of which refers to itself, without looking for those that do.
+
+    The search goes through all objects of the process again and again, which took half of the time of bulk parsing.
+    """
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
+
+
+def chain_of(model: Any) -> ChainCRF | None:
+    """Return the chain whose sums give probabilities, or None if the model is no chain."""
+    if model._kind == "ruled":
+        return model.estimator_
+    return model if isinstance(model, ChainCRF) else None
+
+
+def scheme_of(model: Any) -> str | None:
+    """Return the scheme of a model's labels."""
+    return (model.estimator_ if hasattr(model, "estimator_") else getattr(model, "estimator", None) or model).scheme
+
+
+class Asked(NamedTuple):
+    """What a caller asks for beside the texts."""
+
+    rules: Any
+    known: Any
+    probabilities: bool
+    chances: bool
+
+
+class Reader:
+    """Reads texts with one model; what depends on the model alone is made once.
+
+    Parameters
+    ----------
+    model : ChainCRF, RuledCRF or SegmentCRF, fitted
+    tokenizer : Tokenizer
+    """
+
+    def __init__(self, model: Any, tokenizer: Tokenizer):
+        self.model, self.tokenizer = model, tokenizer
+        self.chain, self.scheme = chain_of(model), scheme_of(model)
+        self._decoder: ChainDecoder | None = None
+        self._table: SegmentTable | None = None
+        if self.chain is not None:
+            self._table = SegmentTable([str(c) for c in model.classes_], self.scheme)
+
+    def read(self, texts: list[str], asked: Asked) -> list[Readings]:
+        """Read all texts, a portion at a time; all at once if rules or known labels may be infeasible for one."""
+        acting = self._acting(asked.rules)
+        plain = self.chain is not None and not acting and "_ruled_decoder" not in vars(self.chain)
+        size = PORTION if plain and asked.known is None else max(len(texts), 1)
+        made = []
+        for first in range(0, len(texts), size):
+            check()
+            part = cut(self.tokenizer, texts[first : first + size])
+            found = self._plain(part, asked) if plain else None
+            made.append(self._under_rules(part, asked, acting) if found is None else found)
+        return made
+
+    def _acting(self, rules: Any) -> list[Any]:
+        """Return the rules that act: the model's own if ``rules`` is None."""
+        if rules is not None:
+            return list(rules)
+        return list(self.model.rules_ if self.model._kind == "ruled" else self.model.rules or ())
+
+    def _known(self, part: CutTexts, known: Any) -> list[Any] | None:
+        """Return labels of tokens that are known beforehand, for each text."""
+        return None if known is None else [self._clamped(part, i, known[i]) for i in range(len(part))]
+
+    def _clamped(self, part: CutTexts, i: int, known: Any) -> Any:
+        if known is None:
+            return None
+        document = Document(part.texts[i], tuple(as_span(span) for span in known))
+        labels = align(document, lambda _: part.places(i), self.scheme, "snap").labels or []  # type: ignore[arg-type]
+        return [None if label == "O" else label for label in labels]
+
+    # --- chains without rules -------------------------------------------------------------------
+
+    def _plain(self, part: CutTexts, asked: Asked) -> Readings | None:
+        """Read texts in one pass over all of them; None if that does not prove each labeling."""
+        chain, table = self.chain, self._table
+        assert chain is not None
+        assert table is not None
+        data = chain._encoder.transform(part)
+        decoder = self._current_decoder(chain)
+        allowed = chain._known(self._known(part, asked.known), data)
+        if not asked.probabilities:
+            return self._readings(part, find_segments(table, decoder.best(data, allowed), part.lengths), table, asked)
+        scores = decoder.scores(data, allowed, 0, len(data))
+        best = best_labelings(*scores)
+        if not best.proved.all():
+            return None
+        segments = find_segments(table, best.labels, part.lengths)
+        total, chance = segment_probabilities(*scores, segments if asked.chances else segments.none(), table)
+        whole = np.minimum(np.exp(best.score - total), 1.0).tolist()
+        probability = [p if n else None for p, n in zip(whole, part.lengths.tolist())]
+        return self._readings(part, segments, table, asked, chance if asked.chances else None, probability)
+
+    def _current_decoder(self, chain: ChainCRF) -> ChainDecoder:
+        """Return the decoder of the chain's weights, made anew if these were replaced."""
+        if (
+            self._decoder is None
+            or self._decoder.theta is not chain.theta_
+            or self._decoder.model is not chain.model_
+        ):
+            self._decoder = chain._decoder()
+        return self._decoder
+
+    # --- other models, and rules ----------------------------------------------------------------
+
+    def _under_rules(self, part: CutTexts, asked: Asked, acting: list[Any]) -> Readings:
+        """Read texts by the model's own ``decode`` or ``predict``; texts without tokens are left out."""
+        rows = np.flatnonzero(part.lengths).tolist()
+        tokens = [part[i] for i in rows]
+        known = self._known(part, asked.known)
+        more = {"rules": asked.rules, "known": None if known is None else [known[i] for i in rows]}
+        labelings: list[Labeling] | None = None
+        if not rows:
+            labels: list[Any] = []
+        elif asked.probabilities:
+            sums = {"probability": True} if self.chain is not None else {}
+            labelings = self.model.decode(tokens, **more, **sums)
+            labels = [labeling.labels for labeling in labelings]
+        else:
+            labels = list(self.model.predict(tokens, **more))
+        table = self._table or SegmentTable(sorted({str(y) for row in labels for y in row}), self.scheme)
+        segments = find_segments(table, numbered(table, labels), part.lengths)
+        chance = None
+        if asked.chances and self.chain is not None:
+            chance = self._ruled_chances(part, rows, segments, table, acting)
+        if labelings is None:
+            return self._readings(part, segments, table, asked, chance)
+        probability, broken, status = _scattered(labelings, rows, len(part))
+        return self._readings(part, segments, table, asked, chance, probability, broken, status)
+
+    def _ruled_chances(
+        self, part: CutTexts, rows: list[int], segments: SegmentRows, table: SegmentTable, acting: list[Any]
+    ) -> list[float | None]:
+        """Return the probability of every segment under rules, one text after the other."""
+        assert self.chain is not None
+        rules = self.chain._ruled_decoder(acting) if acting else None
+        decoder = self._current_decoder(self.chain)
+        data = self.chain._encoder.transform(part)
+        made: list[float | None] = []
+        for i in rows:
+            check()
+            problem = ChainProblem(decoder.potentials(data, i), rules.compiler(part[i]) if rules else ())
+            made += span_probabilities(problem, segments.of(i, int(part.offsets[i]), table), table)
+        return made
+
+    # --- columns ----------------------------------------------------------------------------------
+
+    def _readings(
+        self,
+        part: CutTexts,
+        segments: SegmentRows,
+        table: SegmentTable,
+        asked: Asked,
+        chance: Any = None,
+        probability: list[float | None] | None = None,
+        broken: list[Any] | None = None,
+        status: list[str] | None = None,
+    ) -> Readings:
+        spans = part.start[segments.first], part.stop[segments.last], segments.kind
+        labels = [name.rsplit("/", 1)[-1] for name in table.types]  # as users wrote them
+        whole: list[float | None] = [None] * len(part) if probability is None else probability
+        made = Readings(part.texts, segments.pointer, spans, labels, chance, whole, broken, status)
+        made.more = lambda i, k: self._alternatives(part, made, asked, i, k)
+        return made
+
+    def _alternatives(self, part: CutTexts, best: Readings, asked: Asked, i: int, k: int) -> list[Parse]:
+        """Return the k best parses of text i; the certificate is that of the best."""
+        first = Parse(best, i)
+        if not part.lengths[i]:
+            return [first]
+        known = None if asked.known is None else [self._clamped(part, i, asked.known[i])]
+        answers = self.model.predict_kbest([part[i]], rules=asked.rules, known=known, k=k)[0]
+        labels = [list(row) for row, _ in answers]
+        table = self._table or SegmentTable(sorted({str(y) for row in labels for y in row}), self.scheme)
+        lengths = np.full(len(labels), part.lengths[i])
+        segments = find_segments(table, numbered(table, labels), lengths)
+        own = np.tile(np.arange(part.offsets[i], part.offsets[i + 1]), len(labels))
+        spans = part.start[own[segments.first]], part.stop[own[segments.last]], segments.kind
+        names = [name.rsplit("/", 1)[-1] for name in table.types]
+        made = Readings(
+            [part.texts[i]] * len(labels), segments.pointer, spans, names, None, [float(p) for _, p in answers],
+            [()] * len(labels), [first.status] * len(labels),
+        )  # fmt: skip
+        parses = made.parses()
+        for row, parse in enumerate(parses):
+            if [s[:3] for s in parse.spans] == [s[:3] for s in first.spans]:
+                made.broken[row] = first.broken  # type: ignore[index]
+        return parses
+
+
+def find_segments(table: SegmentTable, ids: np.ndarray, lengths: np.ndarray) -> SegmentRows:
+    """Return the segments of labelings, outermost first at each start; runs of ``O`` are none."""
+    levels = [table.find(ids, lengths, level) for level in range(table.depth)]
+    first, last, kind = (np.concatenate(parts) for parts in zip(*levels))
+    level = np.repeat(np.arange(table.depth), [len(found[0]) for found in levels])
+    if "O" in table.types or table.depth > 1:
+        kept = np.flatnonzero(kind != (table.types.index("O") if "O" in table.types else -1))
+        kept = kept[np.lexsort((level[kept], first[kept]))]
+        first, last, kind, level = first[kept], last[kept], kind[kept], level[kept]
+    ends = np.concatenate([[0], np.cumsum(lengths)])
+    return SegmentRows(np.searchsorted(first, ends), first, last, kind.astype(np.int64), level)
+
+
+def numbered(table: SegmentTable, labels: Sequence[Sequence[Any]]) -> np.ndarray:
+    """Return the numbers of all labels, one labeling after the other."""
+    number = {label: i for i, label in enumerate(table.labels)}
+    return np.array([number[str(label)] for label in joined.from_iterable(labels)], np.int64)
+
+
+def _scattered(
+    labelings: Sequence[Labeling], rows: Sequence[int], n: int
+) -> tuple[list[float | None], list[Any], list[str]]:
+    """Return probabilities, broken rules and statuses of all texts, of which ``rows`` were labeled."""
+    probability: list[float | None] = [None] * n
+    broken: list[Any] = [()] * n
+    status = ["optimal"] * n
+    for i, labeling in zip(rows, labelings):
+        probability[i], broken[i], status[i] = labeling.probability, labeling.broken, labeling.status
+    return probability, broken, status

@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
@@ -37,7 +36,7 @@ class Parsing(NamedTuple):
     def _judged(self, place: str, parse: Any) -> Any:
         if not self.infeasible.judge(place, parse.text, parse.broken):
             return parse
-        return replace(parse, spans=(), probability=None, status=INFEASIBLE)
+        return parse.without_spans(INFEASIBLE)
 
 
 def run_parse(

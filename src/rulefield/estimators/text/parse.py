@@ -174,6 +174,11 @@ class Parse:
         """Return the k best parses of the same text, this one first, each with its probability."""
         return [self] if self._readings.more is None else self._readings.more(self._row, k)
 
+    def without_spans(self, status: str) -> "Parse":
+        """Return a parse of the same text without spans and probability, which breaks the same rules."""
+        none = np.zeros(2, np.int64), (np.zeros(0, np.int64),) * 3
+        return Parse(Readings([self.text], *none, [], None, [None], [self.broken], [status]), 0)
+
     @property
     def document(self) -> Document:
         """The text with its spans and their probabilities, as writers of files take it."""

@@ -46,3 +46,13 @@ def test_train_and_predict_pages(tmp_path):
         assert told in str(refused.exception)
     (tmp_path / "a.conll").write_text("a A\n")
     assert run(app, ["train", known[0], str(tmp_path / "a.conll"), "-o", model]).exit_code != 0
+
+
+def test_pages_become_json_to_be_labeled(tmp_path):
+    source = page_file(tmp_path, "scan", 3, labeled=False)
+    done = CliRunner().invoke(app, ["convert", source, str(tmp_path / "boxes.jsonl")])
+    assert done.exit_code == 0, done.output
+    (old,), (new,) = read_pages(source), read_pages(tmp_path / "boxes.jsonl")
+    assert new.boxes.tolist() == old.boxes.tolist()
+    refused = CliRunner().invoke(app, ["convert", source, str(tmp_path / "boxes.csv")])
+    assert "name a file such as pages.jsonl" in str(refused.exception)

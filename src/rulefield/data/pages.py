@@ -78,7 +78,7 @@ class Page:
         """Number of boxes."""
         return len(self.boxes)
 
-    def labeled(self, labels: Sequence[Label]) -> "Page":
+    def with_labels(self, labels: Sequence[Label]) -> "Page":
         """Return the page with these labels."""
         return replace(self, labels=tuple(labels))
 

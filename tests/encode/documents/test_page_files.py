@@ -54,7 +54,7 @@ def test_xml_is_read_labeled_and_read_again(name, tmp_path):
     assert page.texts[1] == "First & line"
     assert page.labels == (None, "heading", None)
     assert page.separators.tolist() == [[0, 35, 200, 36]]
-    out = write_pages([page.labeled([None, "date", "place"])], path, tmp_path / f"new_{name}")
+    out = write_pages([page.with_labels([None, "date", "place"])], path, tmp_path / f"new_{name}")
     (again,) = read_pages(out)
     assert again.labels == (None, "date", "place")
     assert again.boxes.tolist() == page.boxes.tolist()
@@ -67,7 +67,7 @@ def test_boxes_without_names_get_their_own_labels(name, tmp_path):
     path.write_text(re.sub(r' (id|ID)="(r1|l1|l2)"', "", FORMS[name]))
     (page,) = read_pages(path)
     assert len(set(page.ids)) == 3
-    out = write_pages([page.labeled(["table", "date", "place"])], path, tmp_path / f"new_{name}")
+    out = write_pages([page.with_labels(["table", "date", "place"])], path, tmp_path / f"new_{name}")
     assert read_pages(out)[0].labels == ("table", "date", "place")
     nameless = dataclasses.replace(
         page, ids=None, labels=("a", "b", "c")
@@ -91,7 +91,7 @@ def test_labels_that_a_format_cannot_hold_are_refused(name, label, tmp_path):
     path.write_text(FORMS[name])
     (page,) = read_pages(path)
     with pytest.raises(InputError, match="cannot hold the label"):
-        write_pages([page.labeled([None, label, None])], path, tmp_path / "out.xml")
+        write_pages([page.with_labels([None, label, None])], path, tmp_path / "out.xml")
 
 
 def test_other_tags_of_alto_are_kept(tmp_path):
@@ -102,7 +102,7 @@ def test_other_tags_of_alto_are_kept(tmp_path):
         .replace("</Tags>", '<StructureTag ID="label1"/></Tags>')
     )
     (page,) = read_pages(path)
-    out = write_pages([page.labeled([None, "date", "heading"])], path, tmp_path / "new.xml")
+    out = write_pages([page.with_labels([None, "date", "heading"])], path, tmp_path / "new.xml")
     assert read_pages(out)[0].labels == (None, "date", "heading")
     written = out.read_text()
     assert 'ID="label2" LABEL="date"' in written  # label1 is taken
@@ -120,7 +120,7 @@ def test_json_is_read_and_written(tmp_path):
     (page,) = read_pages(path, "row")
     assert page.labels == ("B", None)
     assert page.texts == ("one", "")
-    write_pages([page.labeled(["B", "E"])], path, tmp_path / "out.jsonl")
+    write_pages([page.with_labels(["B", "E"])], path, tmp_path / "out.jsonl")
     (again,) = read_pages(tmp_path / "out.jsonl")
     assert again.labels == ("B", "E")
     assert again.separators.tolist() == [[0, 20, 100, 21]]
@@ -129,7 +129,7 @@ def test_json_is_read_and_written(tmp_path):
         path = tmp_path / "pages.json"
         path.write_text(text)
         assert is_page_file(str(path))
-        pages = [page.labeled(["B", "E"]) for page in read_pages(path, "row")]
+        pages = [page.with_labels(["B", "E"]) for page in read_pages(path, "row")]
         write_pages(pages, path, tmp_path / "out.json")
         assert [page.labels for page in read_pages(tmp_path / "out.json")] == [("B", "E")] * len(pages)
         assert isinstance(json.loads((tmp_path / "out.json").read_text()), type(json.loads(text)))
@@ -162,7 +162,7 @@ def test_pdf_lines_and_rulings_are_read(tmp_path):
     (page,) = read_pages(path)
     assert page.texts == ("First line", "Second")
     assert len(page.separators) == 1
-    assert write_pages([page.labeled(["a", "b"])], path, tmp_path / "a.pdf.out").suffix == ".jsonl"
+    assert write_pages([page.with_labels(["a", "b"])], path, tmp_path / "a.pdf.out").suffix == ".jsonl"
     path.write_bytes(b"%PDF-1.4 nonsense")
     with pytest.raises(InputError, match="not a PDF|no page"):
         read_pages(path) or pytest.fail("read")

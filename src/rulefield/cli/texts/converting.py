@@ -6,7 +6,10 @@ from rulefield.cli.corpus import counted
 from rulefield.cli.reading import LINES, Reading
 from rulefield.cli.show import console
 from rulefield.data.source import STANDARD, Source
+from rulefield.encode.documents import boxes_json
+from rulefield.encode.documents.files import is_page_file, read_pages
 from rulefield.encode.formats import FORMATS, find_format, format_to_write, read_documents
+from rulefield.exceptions import InputError
 from rulefield.outputs import check_output
 
 
@@ -14,6 +17,9 @@ def run_convert(
     source: str, target: str, form: str, to: str, encoding: str, options: dict[str, Any], quiet: bool
 ) -> None:
     """Read documents and write them again; says what the file was taken for and how much went over."""
+    if form == "auto" and is_page_file(source):
+        _convert_pages(source, target, quiet)
+        return
     written = format_to_write(target, to)
     if written.name != "brat":
         check_output(target)
@@ -32,6 +38,20 @@ def run_convert(
         f"{source}: {_about(source, form, encoding, options)}; {counted(counts[0], 'text')}, "
         f"{counted(counts[1], 'span')} written to {target}: {written.about}."
     )
+
+
+def _convert_pages(source: str, target: str, quiet: bool) -> None:
+    """Write the boxes of pages, a PDF's say, as JSON lines, in which labels can be put."""
+    if not target.lower().endswith((".json", ".jsonl")):
+        raise InputError(f"{source!r} holds pages, which are written as JSON lines; name a file such as pages.jsonl.")
+    check_output(target)
+    pages = read_pages(source)
+    boxes_json.write(pages, target)
+    if not quiet:
+        boxes = counted(sum(page.n_boxes for page in pages), "box", "boxes")
+        console(to_error=True).print(
+            f'{source}: {counted(len(pages), "page")}, {boxes} written to {target}; put a "label" into each box.'
+        )
 
 
 def _read(source: str, form: str, encoding: str, options: dict[str, Any]) -> Any:

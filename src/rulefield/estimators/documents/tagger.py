@@ -250,7 +250,7 @@ class DocumentTagger(SavedModel):
         out = []
         for pages, labels in zip(documents, self.predict(documents, rules=rules)):
             ends = np.cumsum([page.n_boxes for page in pages])
-            out.append([page.labeled(labels[end - page.n_boxes : end]) for page, end in zip(pages, ends)])
+            out.append([page.with_labels(labels[end - page.n_boxes : end]) for page, end in zip(pages, ends)])
         return out
 
     def score(

@@ -1,13 +1,14 @@
 """What graph engines prove, against all labelings of thousands of small problems made to break them."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from oracles.graphs import all_labelings, hostile_problem, objectives, penalties, scores_of
 from rulefield.exceptions import InternalError
-from rulefield.inference.graph import auto
+from rulefield.inference.graph import auto, pieces
 from rulefield.inference.graph.conflict import relax_graph
 from rulefield.inference.graph.decode import COUNTS, ENGINES, ROWS, decode_graph
 from rulefield.inference.graph.evaluate import Answer, centered, certify
@@ -84,21 +85,31 @@ def test_every_engine_holds_its_word(name):
         holds_its_word(plain, problem, result, engine.exact and free and name not in WITHIN_TOLERANCES)
 
 
-def test_every_stage_of_auto_holds_its_word(monkeypatch):
-    """Small problems end early: with hardly any work for the first stages, the last ones are met as well."""
-    small = {"FIRST_NODES": 1, "RULED_NODES": 1, "BRIEFLY": 1, "FEW_LEFT": 1.0, "FAIR": 1, "WORTH": 0}
-    for name, value in small.items():
-        monkeypatch.setattr(auto, name, value)
-    monkeypatch.setattr(auto, "FIRST_ROUNDS", (1,))
+@pytest.mark.parametrize("shift", range(1, 3))
+def test_every_subset_of_steps_holds_its_word(monkeypatch, shift):
+    """Small problems end early: with one round of sweeps and random steps, the last ones are met as well."""
+    first = (auto.Step("trws", partial(auto.sweep, rounds=1)),)
+    steps = {"FIRST_STEPS": (*first, *auto.FIRST_STEPS[1:3]), "LARGE_STEPS": auto.LARGE_STEPS, "STEPS": auto.STEPS}
+    rng = np.random.default_rng(shift)
     engines = set()
-    for k, (plain, problem, limit, _) in enumerate(cases(ENGINES["auto"], 350, shift=1)):
-        monkeypatch.setattr(auto, "ONE_PIECE", float(limit % 2))
-        monkeypatch.setattr(auto, "EASY", 4 if k % 3 else 400)
-        monkeypatch.setattr(auto, "MANY_NODES", 2 if k % 2 else 1_000)
+    for plain, problem, limit, _ in cases(ENGINES["auto"], 350, shift):
+        for name, all_steps in steps.items():
+            keep = rng.random(len(all_steps)) < rng.choice([0.2, 0.5, 1.0])
+            monkeypatch.setattr(auto, name, tuple(step for step, kept in zip(all_steps, keep) if kept))
+        monkeypatch.setattr(auto, "MANY_NODES", int(rng.choice([2, 1_000])))
+        monkeypatch.setattr(pieces, "ONE_PIECE_SHARE", float(rng.integers(2)))
         result = decode_graph(problem, node_limit=limit)
         holds_its_word(plain, problem, result, exact=False)
         engines.add(result.engine)
-    assert {"branch", "trws", "tree", "milp", "elimination"} <= engines
+    assert {"branch", "trws", "tree", "milp", "elimination", "soft"} <= engines
+
+
+@pytest.mark.parametrize("step", [step for step in auto.STEPS if step not in auto.TURNS[4:]])
+def test_every_step_alone_holds_its_word(monkeypatch, step):
+    monkeypatch.setattr(auto, "FIRST_STEPS", (auto.Step("trws", partial(auto.sweep, rounds=1)),))
+    monkeypatch.setattr(auto, "STEPS", (auto.Step("trws", auto.plan_searches), replace(step, pays=auto.always)))
+    for plain, problem, limit, _ in cases(ENGINES["auto"], 25, shift=3):
+        holds_its_word(plain, problem, decode_graph(problem, node_limit=limit), exact=False)
 
 
 def priced(problem, hard, soft):

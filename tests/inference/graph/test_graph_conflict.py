@@ -1,13 +1,14 @@
 """Conflicts, relaxing, AD3, toulbar2 and what the engines say of wrong input."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 
 from oracles.graphs import best_objective, objectives, random_problem
 from rulefield.exceptions import InputError, InternalError
-from rulefield.inference.graph import auto, toulbar2
+from rulefield.inference.graph import auto, milp, toulbar2
 from rulefield.inference.graph.ad3 import AD3State, ad3_graph
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph.decode import decode_graph
@@ -144,33 +145,34 @@ def coupled(n, seed, forbidden=0.0):
     return GraphProblem(GraphPotentials(np.full(n, 2), rng.normal(size=2 * n), edges, pairwise))
 
 
-def stall(monkeypatch):
-    """Nothing of auto's own gets far."""
-    for name in ("FAIR", "FIRST_WORK", "FIRST_NODES", "RULED_NODES", "BRIEFLY"):
-        monkeypatch.setattr(auto, name, 1)
-    monkeypatch.setattr(auto, "EASY", 4)
-    monkeypatch.setattr(auto, "FIRST_ROUNDS", (1,))
-    monkeypatch.setattr(auto, "plan_elimination", lambda search, most=0: None)
+def walk_only(monkeypatch, *steps):
+    """Leave one round of sweeps and the given steps of the walk."""
+    monkeypatch.setattr(auto, "FIRST_STEPS", (auto.Step("trws", partial(auto.sweep, rounds=1)),))
+    monkeypatch.setattr(auto, "STEPS", steps)
 
 
-def test_highs_has_a_clock_where_nobody_gave_one(monkeypatch):
-    """It counts nodes, and the first one of a large piece can take many minutes."""
-    stall(monkeypatch)
-    monkeypatch.setattr(auto, "USE_TOULBAR2", False)
-    monkeypatch.setattr(auto.Budget, "search", lambda self, search, most=None: None)
-    monkeypatch.setattr(auto.Budget, "search_softly", lambda self, search, soft, work: None)
-    honest, clocks = auto.milp_parts, []
-    monkeypatch.setattr(auto, "milp_parts", lambda *given: (clocks.append(given[-1]), honest(*given)))
-    for seconds, longest in ((None, auto.MILP_SECONDS), (3.0, 3.0)):
-        found = decode_graph(coupled(14, 0, forbidden=0.0), seconds=seconds)
-        assert found.status == Status.optimal
-        assert 0 < clocks.pop() <= longest
-    decode_graph(coupled(14, 0, forbidden=0.0), node_limit=100)
-    assert not clocks, "who wants little work gets little, a learner's oracle for one"
+def test_highs_works_within_iterations_and_without_a_clock(monkeypatch):
+    """It counts branchings, and the first one of a large piece can take many minutes: its relaxation is tried before."""
+    walk_only(monkeypatch, auto.Step("branch", auto.finish))
+    monkeypatch.setattr(auto.Budget, "branch", lambda self, search, nodes=0: None)
+    monkeypatch.setattr(auto.Budget, "eliminate", lambda self, search, plan, entries=0: None)
+    honest, options = milp.milp, []
+    monkeypatch.setattr(
+        milp, "milp", lambda *args, **named: options.append(named["options"]) or honest(*args, **named)
+    )
+    assert decode_graph(coupled(14, 0)).status == Status.optimal
+    assert decode_graph(coupled(14, 0), seconds=3.0).status == Status.optimal
+    assert "time_limit" not in options[0]
+    assert 0 < options[1]["time_limit"] <= 3.0
+    assert decode_graph(coupled(14, 0), node_limit=3).status == Status.bounded
+    assert len(options) == 2, "a relaxation that takes more iterations than are left is not followed by branchings"
+
+
+ASK_TOULBAR2 = (auto.Step("toulbar2", partial(auto.ask_toulbar2, turn=4)), auto.Step("branch", auto.branch))
 
 
 def test_toulbar2_finishes_what_auto_leaves_open(monkeypatch):
-    stall(monkeypatch)
+    walk_only(monkeypatch, *ASK_TOULBAR2)
     engines = []
     for seed in range(12):
         problem = coupled(14, seed, forbidden=0.1 * (seed % 2))
@@ -183,7 +185,7 @@ def test_toulbar2_finishes_what_auto_leaves_open(monkeypatch):
 
 
 def test_toulbar2_is_not_believed_when_its_labeling_is_worth_something_else(monkeypatch):
-    stall(monkeypatch)
+    walk_only(monkeypatch, *ASK_TOULBAR2)
     honest = toulbar2.toulbar2_parts
 
     def wrong(*args):

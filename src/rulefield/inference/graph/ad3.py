@@ -1,4 +1,4 @@
-"""AD3 as an engine: the relaxation's bound, its rounding mended by local search, and a state to start from again."""
+"""AD3 as an engine: the relaxation's bound, its rounding improved by local search, and a state to start from again."""
 
 from dataclasses import dataclass
 
@@ -43,7 +43,7 @@ def ad3_graph(
     tolerance: float = TOLERANCE,
     state: AD3State | None = None,
 ) -> Answer:
-    """Relaxation by AD3, bounded by its dual, rounded and mended; ``state`` (if given) is started from and updated.
+    """Relaxation by AD3, bounded by its dual, rounded and improved; ``state`` (if given) is started from and updated.
 
     Soft logic factors enter by the convex envelope of their cost (a hinge on each side), soft rows exactly.
     Forbidden pairs and labels must be few: they are priced above the range of all scores, which slows AD3 down.

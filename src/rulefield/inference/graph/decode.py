@@ -36,9 +36,14 @@ from rulefield.inference.result import Result
 from rulefield.problem.graph import GraphProblem
 from rulefield.problem.logic import LogicFactors
 
-NODE_LIMIT, NODE_LIMIT_SECONDS = 100_000, 10.0  # by default, and about how long that takes
-PLAIN_SHARE = 10  # of all search nodes, one in so many is for the problem without its logic factors
+NODE_LIMIT = 100_000
+"""Search nodes by default: about ten seconds."""
+NODE_LIMIT_SECONDS = 10.0
+"""Seconds that these take."""
+PLAIN_SHARE = 10
+"""One search node in so many is for the problem without its logic factors."""
 MOST_LABELINGS = 2_000_000
+"""Labelings that enumeration tries at most."""
 
 
 def decode_graph(

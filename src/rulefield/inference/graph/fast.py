@@ -119,9 +119,9 @@ def _one_case(
 ) -> tuple[CaseState, float, float]:
     """State, value (``-inf`` where nothing better than ``least`` was found) and bound of one case."""
     if state is not None:
-        search = begin_network(state.network.pour(extend(problem)), state.messages)
+        search = begin_network(state.network.with_scores(extend(problem)), state.messages)
     elif structure is not None:
-        search = begin_network(structure.pour(extend(problem)))
+        search = begin_network(structure.with_scores(extend(problem)))
     else:
         search = begin_network(build_network(parts_of(problem)[0]))
     search.value = floor = least

@@ -20,7 +20,7 @@ from rulefield.inference.graph.evaluate import check_scores
 from rulefield.inference.graph.network import Network, build_network, lengths
 from rulefield.inference.graph.parts import GraphParts
 from rulefield.kernels.graph.bp import bp, bp_beliefs
-from rulefield.kernels.graph.pair_maps import fetch_pairs
+from rulefield.kernels.graph.pair_maps import read_pair_scores
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 METHODS = ("auto", "exact", "tree_reweighted", "loopy")
@@ -105,7 +105,7 @@ def graph_marginals(
     check_scores(potentials)
     state = warm_start if warm_start is not None and warm_start.fits(potentials, method) else None
     state = state or _prepare(potentials, method)
-    network = state.network.pour(potentials)
+    network = state.network.with_scores(potentials)
     unary, pairwise = network.scores.unary, network.scores.pairwise
     message = np.where(np.isfinite(state.message), state.message, 0.0)
     rounds = 1 if state.method == "exact" else iterations
@@ -167,7 +167,7 @@ def _to_problem(
     nodes = np.empty_like(node)
     nodes[network.unary_from] = node
     pairs = np.empty(len(potentials.pairwise))
-    fetch_pairs(network.places, nodes, edge, pairs)
+    read_pair_scores(network.places, nodes, edge, pairs)
     return nodes, pairs
 
 

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
-from scipy.sparse import coo_array, vstack
+from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, linprog, milp
+from scipy.sparse import coo_array, csr_array, vstack
 
 from rulefield.inference.graph.automata import GraphAutomaton
 from rulefield.inference.graph.evaluate import Answer, evaluate, no_answer
@@ -13,7 +13,10 @@ from rulefield.inference.graph.trws import Search
 from rulefield.inference.highs import HIGHS_SCALE, proved_cost
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
-TOLERANCE = 1e-6  # HiGHS's, of rows and of integrality
+TOLERANCE = 1e-6
+"""HiGHS's tolerance of rows and of integrality."""
+ITERATION_LIMIT = 1
+"""Status of ``scipy.optimize.linprog``: the limit of iterations was reached."""
 
 
 @dataclass(frozen=True)
@@ -235,10 +238,12 @@ class _Rows:
         self.count += len(right)
 
 
-def milp_parts(parts: GraphParts, search: Search, node_limit: int, seconds: float | None) -> None:
-    """Solve by HiGHS and put what it finds and proves into ``search``.
+def milp_parts(parts: GraphParts, search: Search, iterations: int | None, seconds: float | None) -> int:
+    """Solve by HiGHS, put what it finds and proves into ``search``, and return about how many iterations it took.
 
-    An automaton is a unit flow through its states, which describes the convex hull of its rule exactly.
+    An automaton is a unit flow through its states, which describes the convex hull of its rule exactly. HiGHS counts
+    branchings but not what each of them costs; so the relaxation is solved first, and the iterations that it takes decide
+    how many branchings there may be, or whether there is an integer program at all.
     """
     p = parts.potentials
     rows, gain = _Rows(), [p.unary, p.pairwise]
@@ -263,13 +268,20 @@ def milp_parts(parts: GraphParts, search: Search, node_limit: int, seconds: floa
         shape=(rows.count, n_columns),
     )
     right = np.concatenate(rows.right)
-    options: dict[str, float] = {"mip_rel_gap": 0.0, "node_limit": node_limit}
+    objective, upper = -HIGHS_SCALE * np.where(allowed, cost, 0.0), allowed.astype(float)
+    options: dict[str, float] = {"mip_rel_gap": 0.0}
     if seconds is not None:
         options["time_limit"] = max(seconds, 1e-3)
+    needed = 1
+    if iterations is not None:
+        needed = _relaxation_iterations(objective, matrix.tocsr(), right, upper, iterations)
+        if needed > iterations:
+            return iterations
+        options["node_limit"] = max(1, iterations // max(1, needed))
     answer = milp(
-        -HIGHS_SCALE * np.where(allowed, cost, 0.0),
+        objective,
         integrality=np.arange(n_columns) < len(p.unary),
-        bounds=Bounds(0.0, allowed.astype(float)),
+        bounds=Bounds(0.0, upper),
         constraints=LinearConstraint(matrix.tocsr(), right, right),
         options=options,
     )
@@ -277,6 +289,22 @@ def milp_parts(parts: GraphParts, search: Search, node_limit: int, seconds: floa
         labels = np.array([np.argmax(answer.x[a:b]) for a, b in zip(p.unary_offset[:-1], p.unary_offset[1:])])
         search.offer(labels[search.network.order])
     search.bound = max(search.value, min(search.bound, -proved_cost(answer, [cost[allowed]])))
+    return needed * max(1, int(answer.mip_node_count or 0))
+
+
+def _relaxation_iterations(
+    cost: np.ndarray, matrix: csr_array, right: np.ndarray, upper: np.ndarray, limit: int
+) -> int:
+    """Return the simplex iterations of the linear relaxation; more than the limit if it was not solved within it."""
+    relaxed = linprog(
+        cost,
+        A_eq=matrix,
+        b_eq=right,
+        bounds=np.stack([np.zeros_like(upper), upper], axis=1),
+        method="highs-ds",
+        options={"maxiter": limit},
+    )
+    return limit + 1 if relaxed.status == ITERATION_LIMIT else int(relaxed.nit)
 
 
 def _flow(m: GraphAutomaton, p: GraphPotentials, start: int, rows: _Rows) -> np.ndarray:

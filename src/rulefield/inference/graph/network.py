@@ -7,7 +7,7 @@ import numpy as np
 from rulefield.inference.graph.automata import GraphAutomaton
 from rulefield.inference.graph.parts import GraphParts
 from rulefield.kernels.graph.order import breadth_first
-from rulefield.kernels.graph.pair_maps import PairPlaces, pour_pairs
+from rulefield.kernels.graph.pair_maps import PairPlaces, add_pair_scores
 from rulefield.kernels.graph.sweep import Messages, Net, Scores
 from rulefield.problem.graph import GraphPotentials
 
@@ -28,7 +28,7 @@ class Network:
     unary_from : ndarray of int64
         The problem's score of each label of the network.
     places : PairPlaces
-        Where the problem's pair scores go (so that new ones can be poured into the same structure).
+        Where the problem's pair scores go (so that new ones can be target into the same structure).
     fixed : Scores
         What rules add to nodes and edges.
     """
@@ -64,10 +64,10 @@ class Network:
             np.zeros(int(net.read_at[-1])),
         )
 
-    def pour(self, p: GraphPotentials) -> "Network":
+    def with_scores(self, p: GraphPotentials) -> "Network":
         """Return the same structure with other scores on the same graph (auxiliary variables are nodes)."""
         unary, pairwise = p.unary.copy(), self.fixed.pairwise.copy()
-        pour_pairs(self.places, p.pairwise, unary, pairwise)
+        add_pair_scores(self.places, p.pairwise, unary, pairwise)
         scores = self.fixed._replace(unary=unary[self.unary_from] + self.fixed.unary, pairwise=pairwise)
         return replace(self, scores=scores)
 
@@ -78,12 +78,12 @@ def build_network(parts: GraphParts) -> Network:
     Where the same rules are kept in memory, so is the structure for each graph that they meet.
     """
     if parts.memory is None:
-        return _compile(parts).pour(parts.potentials)
+        return _compile(parts).with_scores(parts.potentials)
     key = parts.potentials.edges.tobytes()
     if key not in parts.memory:
         parts.memory[key] = _compile(parts)
     structure: Network = parts.memory[key]
-    return structure.pour(parts.potentials)
+    return structure.with_scores(parts.potentials)
 
 
 def _compile(parts: GraphParts) -> Network:

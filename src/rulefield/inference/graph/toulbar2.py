@@ -17,7 +17,8 @@ from rulefield.problem.graph import GraphPotentials, GraphProblem
 DIGITS, SPARE_DIGITS = 12, 7  # at most; and such that all rounding together stays below 1e-7
 TOLERANCE = 1e-9  # of a sum of scores
 ROUNDED = 3.0  # times the rounding: of what is asked for, of what is found, of its bound
-LONGEST = 20  # seconds that auto lets it take unless told: its first bounds count no backtracks, and may creep
+LONGEST_SECONDS = 20
+"""Seconds that it may take if no limit is given: its first bounds count no backtracks."""
 LARGEST = 1e17  # costs are stored as whole numbers of 63 bits
 
 
@@ -57,7 +58,7 @@ def finish_with_toulbar2(parts: GraphParts, search: Search, node_limit: int, sec
     InternalError
         Where its labeling is worth something else.
     """
-    seconds = LONGEST if seconds is None else seconds
+    seconds = LONGEST_SECONDS if seconds is None else seconds
     late = seconds < 1.0
     if late or not search.is_open or node_limit <= 0 or find_spec("pytoulbar2") is None:
         return 0

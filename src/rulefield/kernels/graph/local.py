@@ -10,7 +10,7 @@ def improve(net, scores, labels, sweeps, price):
     """Give each node in turn its best label while the others keep theirs, until nothing changes; returns the value.
 
     ``labels`` (uint64) is changed in place. On the way a broken hard rule or a forbidden pair costs ``price``, so
-    that a labeling that breaks some is mended; the value is ``-inf`` where it is not.
+    that a labeling that breaks some is repaired; the value is ``-inf`` if it is not.
     """
     n = len(net.node_at) - 1
     for _ in range(sweeps):

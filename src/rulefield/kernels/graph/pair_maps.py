@@ -23,7 +23,7 @@ class PairPlaces(NamedTuple):
 
 
 @kernel
-def pour_pairs(places, pairwise, unary, poured):
+def add_pair_scores(places, pairwise, unary, target):
     """Add pair scores to those of the network, and those of loops to ``unary``; one pass (numpy makes ten)."""
     entry = 0
     for e in range(len(places.first)):
@@ -34,14 +34,14 @@ def pour_pairs(places, pairwise, unary, poured):
                     if a == b:
                         unary[places.start[places.first[e]] + a] += pairwise[entry]
                 elif places.flipped[e]:
-                    poured[base + b * rows + a] += pairwise[entry]
+                    target[base + b * rows + a] += pairwise[entry]
                 else:
-                    poured[base + a * columns + b] += pairwise[entry]
+                    target[base + a * columns + b] += pairwise[entry]
                 entry += 1
 
 
 @kernel
-def fetch_pairs(places, unary, poured, pairs):
+def read_pair_scores(places, unary, target, pairs):
     """Fill ``pairs``, in the problem's order, with what a network has for each of them; 0 beside a loop's diagonal."""
     entry = 0
     for e in range(len(places.first)):
@@ -51,7 +51,7 @@ def fetch_pairs(places, unary, poured, pairs):
                 if base < 0:
                     pairs[entry] = unary[places.start[places.first[e]] + a] if a == b else 0.0
                 elif places.flipped[e]:
-                    pairs[entry] = poured[base + b * rows + a]
+                    pairs[entry] = target[base + b * rows + a]
                 else:
-                    pairs[entry] = poured[base + a * columns + b]
+                    pairs[entry] = target[base + a * columns + b]
                 entry += 1

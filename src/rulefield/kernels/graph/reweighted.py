@@ -238,13 +238,13 @@ def pseudo_marginals(
                     k = at + a * n_j + b
                     edge[k] *= right
                     mass += edge[k]
-            told = 0.0
+            messages_score = 0.0
             for a in range(n_i):
                 for b in range(n_j):
                     k = at + a * n_j + b
                     edge[k] /= mass
-                    told += edge[k] * (messages[to_i + a] + messages[to_j + b])
-            apart = norm[i] - top_i + norm[j] - top_j - told - np.log(mass)
+                    messages_score += edge[k] * (messages[to_i + a] + messages[to_j + b])
+            apart = norm[i] - top_i + norm[j] - top_j - messages_score - np.log(mass)
             value += (top if top > -np.inf else 0.0) - rho[e] * apart
         values[g] = value
 

@@ -3,9 +3,9 @@
     RULEFIELD_DATA=... python benchmarks/graph_public.py [--limit 60] [--only CELAR6-SUB0,404]
 
 Each problem runs in a process of its own, after a small one that compiles: ``auto`` alone, ``auto`` that may let toulbar2
-finish, and toulbar2 (``vac=1``) on the file itself, so that it sees tables of three variables as they are. The last line is JSON: per problem ``cpu_s``, ``cpu_s_with_extra``, ``peer_cpu_s``, ``status``; ``unproved``
-(ended by toulbar2, not proved by us), ``worst_ratio`` (ours / toulbar2's, whose time counts as at least 0.05), ``sum_ratio``
-and ``worst_ratio_with_extra``.
+finish, and toulbar2 (``vac=1``) on the file itself, so that it sees tables of three variables as they are. The last line is
+JSON: per problem ``cpu_s``, ``cpu_s_with_extra``, ``peer_cpu_s``, ``status``; ``unproved`` (ended by toulbar2, not proved by
+us), ``worst_ratio`` (ours / toulbar2's, whose time counts as at least 0.05), ``sum_ratio`` and ``worst_ratio_with_extra``.
 """
 
 import argparse

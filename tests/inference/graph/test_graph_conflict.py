@@ -8,10 +8,11 @@ import pytest
 
 from oracles.graphs import best_objective, objectives, random_problem
 from rulefield.exceptions import InputError, InternalError
-from rulefield.inference.graph import auto, milp, toulbar2
+from rulefield.inference.graph import auto
 from rulefield.inference.graph.ad3 import AD3State, ad3_graph
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph.decode import decode_graph
+from rulefield.inference.graph.exact import milp, toulbar2
 from rulefield.inference.graph.parts import parts_of
 from rulefield.inference.result import Status
 from rulefield.problem.graph import GraphPotentials, GraphProblem

@@ -12,9 +12,9 @@ from rulefield.inference.graph.budget import EASY_ENTRIES, TABLE_ENTRIES_PER_NOD
 from rulefield.inference.graph.condition import Cases, cases_of
 from rulefield.inference.graph.evaluate import Answer, evaluate, no_answer
 from rulefield.inference.graph.exact.eliminate import Elimination, plan_elimination, propose
+from rulefield.inference.graph.exact.milp import milp_graph
 from rulefield.inference.graph.exact.soft import SoftSearch, begin_soft
 from rulefield.inference.graph.maxflow import flow_graph, is_submodular
-from rulefield.inference.graph.milp import milp_graph
 from rulefield.inference.graph.network import build_network
 from rulefield.inference.graph.parts import GraphParts, extend, parts_of
 from rulefield.inference.graph.pieces import (

@@ -6,10 +6,10 @@ from time import monotonic
 import numpy as np
 
 from rulefield.inference.graph.exact.eliminate import Elimination
+from rulefield.inference.graph.exact.milp import milp_parts
 from rulefield.inference.graph.exact.soft import SoftSearch
-from rulefield.inference.graph.milp import milp_parts
+from rulefield.inference.graph.exact.toulbar2 import finish_with_toulbar2
 from rulefield.inference.graph.parts import GraphParts
-from rulefield.inference.graph.toulbar2 import finish_with_toulbar2
 from rulefield.inference.graph.trws import MANY_NODES, Search, branch_and_bound
 from rulefield.inference.limits import deadline
 

@@ -27,10 +27,10 @@ from rulefield.inference.graph.evaluate import (
     no_answer,
     with_tables,
 )
+from rulefield.inference.graph.exact.milp import milp_graph
+from rulefield.inference.graph.exact.toulbar2 import toulbar2_graph
 from rulefield.inference.graph.maxflow import flow_graph
-from rulefield.inference.graph.milp import milp_graph
 from rulefield.inference.graph.parts import parts_of
-from rulefield.inference.graph.toulbar2 import toulbar2_graph
 from rulefield.inference.graph.trws import ROUNDS
 from rulefield.inference.result import Result
 from rulefield.problem.graph import GraphProblem

@@ -4,7 +4,7 @@ import numpy as np
 
 from rulefield.inference.graph.budget import Budget
 from rulefield.inference.graph.exact.eliminate import plan_elimination
-from rulefield.inference.graph.milp import milp_parts
+from rulefield.inference.graph.exact.milp import milp_parts
 from rulefield.inference.graph.parts import Connected, GraphParts, split
 from rulefield.inference.graph.trws import MANY_NODES, MOVES, ROUNDS, Search, begin, descend
 from rulefield.kernels.graph.exact.branch import margins

@@ -88,7 +88,7 @@ def test_every_engine_holds_its_word(name):
 @pytest.mark.parametrize("shift", range(1, 3))
 def test_every_subset_of_steps_holds_its_word(monkeypatch, shift):
     """Small problems end early: with one round of sweeps and random steps, the last ones are met as well."""
-    first = (auto.Step("trws", partial(auto.sweep, rounds=1)),)
+    first = (auto.GraphStep("trws", partial(auto.sweep, rounds=1)),)
     steps = {"FIRST_STEPS": (*first, *auto.FIRST_STEPS[1:3]), "LARGE_STEPS": auto.LARGE_STEPS, "STEPS": auto.STEPS}
     rng = np.random.default_rng(shift)
     engines = set()
@@ -106,8 +106,8 @@ def test_every_subset_of_steps_holds_its_word(monkeypatch, shift):
 
 @pytest.mark.parametrize("step", [step for step in auto.STEPS if step not in auto.TURNS[4:]])
 def test_every_step_alone_holds_its_word(monkeypatch, step):
-    monkeypatch.setattr(auto, "FIRST_STEPS", (auto.Step("trws", partial(auto.sweep, rounds=1)),))
-    monkeypatch.setattr(auto, "STEPS", (auto.Step("trws", auto.plan_searches), replace(step, pays=auto.always)))
+    monkeypatch.setattr(auto, "FIRST_STEPS", (auto.GraphStep("trws", partial(auto.sweep, rounds=1)),))
+    monkeypatch.setattr(auto, "STEPS", (auto.GraphStep("trws", auto.plan_searches), replace(step, pays=auto.always)))
     for plain, problem, limit, _ in cases(ENGINES["auto"], 25, shift=3):
         holds_its_word(plain, problem, decode_graph(problem, node_limit=limit), exact=False)
 

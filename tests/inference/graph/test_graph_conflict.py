@@ -148,13 +148,13 @@ def coupled(n, seed, forbidden=0.0):
 
 def walk_only(monkeypatch, *steps):
     """Leave one round of sweeps and the given steps of the walk."""
-    monkeypatch.setattr(auto, "FIRST_STEPS", (auto.Step("trws", partial(auto.sweep, rounds=1)),))
+    monkeypatch.setattr(auto, "FIRST_STEPS", (auto.GraphStep("trws", partial(auto.sweep, rounds=1)),))
     monkeypatch.setattr(auto, "STEPS", steps)
 
 
 def test_highs_works_within_iterations_and_without_a_clock(monkeypatch):
     """It counts branchings, and the first one of a large piece can take many minutes: its relaxation is tried before."""
-    walk_only(monkeypatch, auto.Step("branch", auto.finish))
+    walk_only(monkeypatch, auto.GraphStep("branch", auto.finish))
     monkeypatch.setattr(auto.Budget, "branch", lambda self, search, nodes=0: None)
     monkeypatch.setattr(auto.Budget, "eliminate", lambda self, search, plan, entries=0: None)
     honest, options = milp.milp, []
@@ -169,7 +169,7 @@ def test_highs_works_within_iterations_and_without_a_clock(monkeypatch):
     assert len(options) == 2, "a relaxation that takes more iterations than are left is not followed by branchings"
 
 
-ASK_TOULBAR2 = (auto.Step("toulbar2", partial(auto.ask_toulbar2, turn=4)), auto.Step("branch", auto.branch))
+ASK_TOULBAR2 = (auto.GraphStep("toulbar2", partial(auto.ask_toulbar2, turn=4)), auto.GraphStep("branch", auto.branch))
 
 
 def test_toulbar2_finishes_what_auto_leaves_open(monkeypatch):

@@ -58,7 +58,7 @@ USE_TOULBAR2 = True
 
 
 @dataclass
-class State:
+class GraphState:
     """Where the walk stands.
 
     Parameters
@@ -83,7 +83,7 @@ class State:
     soft: SoftSearch | None = None
 
     @classmethod
-    def start(cls, parts: GraphParts, search: Search, budget: Budget) -> "State":
+    def start(cls, parts: GraphParts, search: Search, budget: Budget) -> "GraphState":
         """Nothing tried yet."""
         p = parts.potentials
         forbids = p.n_nodes <= MANY_NODES and bool((p.pairwise == -np.inf).any())
@@ -107,48 +107,48 @@ def _has_many_labels(parts: GraphParts) -> bool:
 # --- when a step pays ----------------------------------------------------------------------------
 
 
-def always(state: State) -> bool:
+def always(state: GraphState) -> bool:
     """Run in any case."""
     return True
 
 
-def is_small(state: State) -> bool:
+def is_small(state: GraphState) -> bool:
     """Run on networks that are not large."""
     return state.is_small
 
 
-def is_loose(state: State) -> bool:
+def is_loose(state: GraphState) -> bool:
     """Run if sweeps are cheap and see much."""
     return state.is_small and not state.is_tight
 
 
-def is_tight(state: State) -> bool:
+def is_tight(state: GraphState) -> bool:
     """Run if forbidden pairs or many labels rule."""
     return state.is_tight
 
 
-def has_many_labels(state: State) -> bool:
+def has_many_labels(state: GraphState) -> bool:
     """Run if a node has many labels."""
     return state.is_tight and _has_many_labels(state.parts)
 
 
-def has_labeling(state: State) -> bool:
+def has_labeling(state: GraphState) -> bool:
     """Run if a labeling is known: labels can only be excluded by one."""
     return state.search.value > -np.inf
 
 
-def lacks_labeling(state: State) -> bool:
+def lacks_labeling(state: GraphState) -> bool:
     """Run if no labeling is known."""
     return not has_labeling(state)
 
 
-def has_turns(state: State) -> bool:
+def has_turns(state: GraphState) -> bool:
     """Run if the searches that take turns have work left, and a search beside branch and bound takes part."""
     rest = (1.0 - TURN_SHARE) * state.budget.total_nodes
     return state.budget.nodes > rest and has_time(state) and (state.soft is not None or state.may_ask_toulbar2)
 
 
-def has_time(state: State) -> bool:
+def has_time(state: GraphState) -> bool:
     """Run if time is left: making smaller problems takes seconds, too."""
     return state.budget.seconds != 0.0
 
@@ -156,12 +156,12 @@ def has_time(state: State) -> bool:
 # --- what a step does ----------------------------------------------------------------------------
 
 
-def sweep(state: State, rounds: int = ROUNDS, progress: float = ROOT_PROGRESS) -> None:
+def sweep(state: GraphState, rounds: int = ROUNDS, progress: float = ROOT_PROGRESS) -> None:
     """Improve bound and labeling by TRW-S and local search ([Kolmogorov06])."""
     descend(state.search, rounds, progress=progress, deadline=state.budget.deadline)
 
 
-def sweep_large(state: State, share: float = 1.0) -> None:
+def sweep_large(state: GraphState, share: float = 1.0) -> None:
     """Sweep a large graph, in time linear in its size."""
     messages = state.search.messages
     entries = 1 + len(messages.edge) + len(messages.prefix) + len(messages.suffix)
@@ -169,23 +169,23 @@ def sweep_large(state: State, share: float = 1.0) -> None:
     sweep(state, int(share * min(most, max(fewest, LARGE_ENTRIES // entries))), 0.0)
 
 
-def propose_labels(state: State, entries: float = EASY_ENTRIES // 4) -> None:
+def propose_labels(state: GraphState, entries: float = EASY_ENTRIES // 4) -> None:
     """Improve the labeling among the likeliest labels, by elimination."""
     propose(state.search, entries)
 
 
-def improve_large(state: State) -> None:
+def improve_large(state: GraphState) -> None:
     """Improve the labeling of a large graph."""
     propose_labels(state, 4 * EASY_ENTRIES)
     improve_around_clear_nodes(state.parts, state.search, state.budget)
 
 
-def eliminate_at_once(state: State, entries: float) -> None:
+def eliminate_at_once(state: GraphState, entries: float) -> None:
     """Eliminate what is left if a plan for it is cheap ([Dechter99])."""
     state.budget.eliminate(state.search, plan_elimination(state.search, entries))
 
 
-def eliminate_few_labels(state: State) -> None:
+def eliminate_few_labels(state: GraphState) -> None:
     """Eliminate what is left if few labels are left and a plan is easy."""
     network = state.search.network
     spare = np.count_nonzero(network.scores.unary > -np.inf) - network.n_nodes
@@ -193,28 +193,28 @@ def eliminate_few_labels(state: State) -> None:
         eliminate_at_once(state, EASY_ENTRIES)
 
 
-def plan_searches(state: State) -> None:
+def plan_searches(state: GraphState) -> None:
     """Plan elimination from the root, and begin the search under soft arc consistency there."""
     state.plan, state.soft = plan_elimination(state.search), begin_soft(state.search)
 
 
-def eliminate_as_planned(state: State, entries: float = np.inf) -> None:
+def eliminate_as_planned(state: GraphState, entries: float = np.inf) -> None:
     """Eliminate by the root's plan if it looks at no more than so many entries."""
     state.budget.eliminate(state.search, state.plan, entries)
 
 
-def search_softly_first(state: State) -> None:
+def search_softly_first(state: GraphState) -> None:
     """Search for a short time under soft arc consistency ([deGivry05])."""
     nodes = 1_000 if _has_many_labels(state.parts) else 200
     state.budget.search_softly(state.search, begin_soft(state.search), nodes)
 
 
-def search_softly(state: State, nodes: float) -> None:
+def search_softly(state: GraphState, nodes: float) -> None:
     """Go on with the search under soft arc consistency."""
     state.budget.search_softly(state.search, state.soft, nodes)
 
 
-def branch_briefly(state: State, nodes: int = 64) -> None:
+def branch_briefly(state: GraphState, nodes: int = 64) -> None:
     """Branch a little; if that does not close the gap, go on from the root as it was, with the labeling it found."""
     search = state.search
     unary, dual = search.network.scores.unary.copy(), search.dual
@@ -225,35 +225,35 @@ def branch_briefly(state: State, nodes: int = 64) -> None:
         search.messages, search.dual, search.stack, search.depth = messages, dual, None, 0
 
 
-def branch(state: State, nodes: float = np.inf) -> None:
+def branch(state: GraphState, nodes: float = np.inf) -> None:
     """Branch on the bound of sweeps."""
     state.budget.branch(state.search, nodes)
 
 
-def branch_first(state: State) -> None:
+def branch_first(state: GraphState) -> None:
     """Branch on what bounds leave open, then on the whole."""
     branch_on_open_labels(state.parts, state.search, state.budget, FIRST_NODES)
     branch(state, FIRST_RULED_NODES if state.soft is None else FIRST_NODES)
 
 
-def branch_before_elimination(state: State) -> None:
+def branch_before_elimination(state: GraphState) -> None:
     """Branch for as long as the planned elimination would take."""
     if state.plan is not None:
         branch(state, int(state.plan.work) // TABLE_ENTRIES_PER_NODE)
 
 
-def ask_toulbar2(state: State, turn: int) -> None:
+def ask_toulbar2(state: GraphState, turn: int) -> None:
     """Let toulbar2 go on."""
     if state.may_ask_toulbar2:
         state.budget.ask_toulbar2(state.search, state.parts, turn)
 
 
-def solve_large_pieces(state: State) -> None:
+def solve_large_pieces(state: GraphState) -> None:
     """Solve what the bounds of a large graph leave open, piece by piece."""
     solve_pieces(state.parts, state.search, state.search, state.budget)
 
 
-def finish(state: State) -> None:
+def finish(state: GraphState) -> None:
     """Solve what the root's bounds leave open, piece by piece."""
     finish_pieces(state.parts, state.search, state.budget)
 
@@ -262,29 +262,29 @@ def finish(state: State) -> None:
 
 
 @dataclass(frozen=True)
-class Step:
+class GraphStep:
     """One entry of the walk: the engine that an answer names, what it does, and when it pays."""
 
     engine: str
-    run: Callable[[State], Any]
-    pays: Callable[[State], bool] = always
+    run: Callable[[GraphState], Any]
+    pays: Callable[[GraphState], bool] = always
 
 
 FIRST_STEPS = (
-    Step("trws", partial(sweep, rounds=12)),
-    Step("elimination", eliminate_few_labels, is_small),
-    Step("trws", propose_labels, is_small),
-    Step("trws", partial(sweep, rounds=20), is_loose),
-    Step("elimination", eliminate_few_labels, is_loose),
-    Step("trws", propose_labels, is_loose),
+    GraphStep("trws", partial(sweep, rounds=12)),
+    GraphStep("elimination", eliminate_few_labels, is_small),
+    GraphStep("trws", propose_labels, is_small),
+    GraphStep("trws", partial(sweep, rounds=20), is_loose),
+    GraphStep("elimination", eliminate_few_labels, is_loose),
+    GraphStep("trws", propose_labels, is_loose),
 )
 """What every graph begins with."""
 
 LARGE_STEPS = (
-    Step("trws", sweep_large),
-    Step("trws", improve_large, has_time),
-    Step("trws", partial(sweep_large, share=0.5), has_time),
-    Step("branch", solve_large_pieces, has_time),
+    GraphStep("trws", sweep_large),
+    GraphStep("trws", improve_large, has_time),
+    GraphStep("trws", partial(sweep_large, share=0.5), has_time),
+    GraphStep("branch", solve_large_pieces, has_time),
 )
 """Large graphs of which a labeling is known: bound and labeling first, search only in what they leave open."""
 
@@ -292,45 +292,47 @@ TURNS = tuple(
     step
     for turn, nodes in enumerate(TURN_NODES * 2**k for k in range(10))
     for step in (
-        Step("toulbar2", partial(ask_toulbar2, turn=turn), has_turns),
-        Step("elimination", partial(eliminate_as_planned, entries=4 * nodes * TABLE_ENTRIES_PER_NODE), has_turns),
-        Step("soft", partial(search_softly, nodes=nodes), has_turns),
-        Step("branch", partial(branch, nodes=nodes // 5), has_turns),
+        GraphStep("toulbar2", partial(ask_toulbar2, turn=turn), has_turns),
+        GraphStep(
+            "elimination", partial(eliminate_as_planned, entries=4 * nodes * TABLE_ENTRIES_PER_NODE), has_turns
+        ),
+        GraphStep("soft", partial(search_softly, nodes=nodes), has_turns),
+        GraphStep("branch", partial(branch, nodes=nodes // 5), has_turns),
     )
 )
 """Searches take turns, each twice as long as the one before; elimination follows when it costs little beside them."""
 
 STEPS = (
-    Step("soft", search_softly_first, is_tight),
-    Step("elimination", partial(eliminate_at_once, entries=LONG_SEARCH_ENTRIES), is_tight),
-    Step("branch", branch_briefly, lambda state: not state.is_tight),
-    Step("trws", sweep),
-    Step("trws", propose_labels),
-    Step("trws", plan_searches),
-    Step("elimination", partial(eliminate_as_planned, entries=SEARCH_ENTRIES)),
-    Step("soft", partial(search_softly, nodes=2_000), has_many_labels),
-    Step("toulbar2", partial(ask_toulbar2, turn=0), is_tight),
-    Step("branch", branch_first),
-    Step("elimination", partial(eliminate_as_planned, entries=LONG_SEARCH_ENTRIES)),
+    GraphStep("soft", search_softly_first, is_tight),
+    GraphStep("elimination", partial(eliminate_at_once, entries=LONG_SEARCH_ENTRIES), is_tight),
+    GraphStep("branch", branch_briefly, lambda state: not state.is_tight),
+    GraphStep("trws", sweep),
+    GraphStep("trws", propose_labels),
+    GraphStep("trws", plan_searches),
+    GraphStep("elimination", partial(eliminate_as_planned, entries=SEARCH_ENTRIES)),
+    GraphStep("soft", partial(search_softly, nodes=2_000), has_many_labels),
+    GraphStep("toulbar2", partial(ask_toulbar2, turn=0), is_tight),
+    GraphStep("branch", branch_first),
+    GraphStep("elimination", partial(eliminate_as_planned, entries=LONG_SEARCH_ENTRIES)),
     *TURNS,
-    Step("branch", branch_before_elimination),
-    Step("elimination", eliminate_as_planned),
-    Step("branch", branch, lacks_labeling),
-    Step("branch", finish, has_labeling),
+    GraphStep("branch", branch_before_elimination),
+    GraphStep("elimination", eliminate_as_planned),
+    GraphStep("branch", branch, lacks_labeling),
+    GraphStep("branch", finish, has_labeling),
 )
 """All others."""
 
 
 def solve(parts: GraphParts, search: Search, budget: Budget) -> str:
     """Close the gap of a search as far as the budget allows; return the engine that learned something last."""
-    state = State.start(parts, search, budget)
+    state = GraphState.start(parts, search, budget)
     engine = _run(FIRST_STEPS, state, "trws")
     large = not state.is_small and has_labeling(state)
     engine = _run(LARGE_STEPS if large else STEPS, state, engine)
     return "tree" if engine == "trws" and search.network.is_forest else engine
 
 
-def _run(steps: tuple[Step, ...], state: State, engine: str) -> str:
+def _run(steps: tuple[GraphStep, ...], state: GraphState, engine: str) -> str:
     search = state.search
     for step in steps:
         if not search.is_open:

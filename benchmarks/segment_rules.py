@@ -82,12 +82,13 @@ def measure(train, test, scheme, repeat):
         f"plain: {1e3 * plain / len(test[0]):.2f} ms per citation, F1 {100 * span_f1(test[1], free, scheme=scheme):.2f}"
     )
     figures = {}
-    data, tokens, _ = crf._given(test[0], None)
-    ruleless = cpu(lambda: crf._decoder().best(data), repeat)[0]
+    batch = crf._encode(test[0])
+    data, tokens = batch.data, batch.tokens
+    ruleless = cpu(lambda: crf._answers([], "raise", 1).decoder.best(data), repeat)[0]
     for name, rules in (("mined", mined), ("proposed", proposed), ("all", mined + proposed)):
         crf.predict(test[0], rules=rules)
         ruled, under = cpu(lambda rules=rules: crf.predict(test[0], rules=rules), repeat)
-        decoder = crf._ruled(rules)
+        decoder = crf._answers(rules, "raise", 1).under_rules()
         alone, _ = cpu(lambda decoder=decoder: decoder.results(data, tokens, None), repeat)
         found = crf.decode(test[0], rules=rules)
         engines = Counter(f"{row.engine} {row.status}" for row in found)

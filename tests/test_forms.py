@@ -12,7 +12,7 @@ from sklearn.preprocessing import StandardScaler
 
 import rulefield as rf
 from oracles.contract_cases import CASES, MADE_OF_OTHERS, PARSER
-from rulefield.estimators.attributes import LISTS, TYPES
+from rulefield.estimators.packing import LISTS, TYPES
 from rulefield.exceptions import ModelFileError
 from rulefield.forms import Form, check_arrays, conforms, flags, index, pair_table, pointers, sparse_matrix, weights
 from rulefield.persistence import load_model, model_to_bytes

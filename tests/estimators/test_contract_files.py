@@ -20,7 +20,7 @@ def test_files_keep_every_parameter_and_attribute(case, params, tmp_path):
     again = rf.load(tmp_path / "model.rf")
     assert type(again) is case.cls
     before, after = model.get_params(deep=False), again.get_params(deep=False)
-    assert {name for name in before if not same(before[name], after[name])} <= {"crf", "model"}
+    assert {name for name in before if not same(before[name], after[name])} <= {"estimator", "model"}
     own = {name for name in vars(model) if name.endswith("_") and not name.startswith("_")}
     assert {name for name in own if not same(getattr(model, name), getattr(again, name, None))} == set()
     assert plain(again.predict(X)) == plain(model.predict(X))

@@ -193,7 +193,7 @@ CASES = [
     Case(
         rf.RuledCRF,
         sequences,
-        {"crf": rf.ChainCRF(scheme="BIO", l2=0.1), "cv": 2},
+        {"estimator": rf.ChainCRF(scheme="BIO", l2=0.1), "cv": 2},
         absent("name"),
         contradiction("name"),
         {"algorithm": "likelihood", "rules": [r.absent("name").soft("learn"), r.present("year").soft(0.5)],

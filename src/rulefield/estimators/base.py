@@ -1,4 +1,4 @@
-"""What every estimator of the library shares: one model file, and the tags of scikit-learn for structured input."""
+"""What estimators share: one model file for all of them, and everything that models of sequences answer."""
 
 import warnings
 from abc import abstractmethod
@@ -7,16 +7,30 @@ from typing import Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
-from rulefield.estimators.attributes import check_attribute
-from rulefield.estimators.inputs import InputEncoder
-from rulefield.estimators.packing import Packer, State, arrays_named, given_or, pack_or_name, unpack
-from rulefield.estimators.parameters import Table, check_parameters, rule_list
-from rulefield.estimators.types import RulesLike, Transformer
+from rulefield.data.sequences import Sequences
+from rulefield.estimators.answers import Answers, Batch
+from rulefield.estimators.explanations import ModelExplanation
+from rulefield.estimators.inputs import InputEncoder, as_list
+from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.packing import Packer, State, arrays_named, check_attribute, given_or, pack_or_name, unpack
+from rulefield.estimators.parameters import Table, check_call, check_parameters, rule_list
+from rulefield.estimators.sequences import checked_output, in_form, object_array, refuse_weights
+from rulefield.estimators.types import (
+    ArrayLike,
+    KnownLike,
+    LabelsLike,
+    RandomState,
+    RulesLike,
+    SequencesLike,
+    Tokens,
+    Transformer,
+)
 from rulefield.exceptions import ModelFileError, callers_level
 from rulefield.forms import FileArrays, check_typed, refused_as_file
 from rulefield.learning.fit_log import FitRecord
+from rulefield.parallel import n_threads
 from rulefield.persistence import load_model, model_to_bytes, save_model
-from rulefield.scikit import Estimator, check_is_fitted
+from rulefield.scikit import Estimator, check_is_fitted, check_random_state
 
 _Metadata = TypedDict(
     "_Metadata",
@@ -40,7 +54,9 @@ class SavedModel(Estimator):
     _kind: ClassVar[str]
     _parameters: ClassVar[Table]
     _saved: ClassVar[tuple[str, ...]] = ()
-    """Fitted attributes that are written as they are; :mod:`rulefield.estimators.attributes` has their types."""
+    """Fitted attributes that are written as they are; :mod:`rulefield.estimators.packing` has their types."""
+    _structured: ClassVar[bool] = False
+    """Whether X is a list of sequences or graphs and y is needed, for scikit-learn's tags."""
     log_: list[FitRecord]
     n_iter_: int
     converged_: bool
@@ -96,6 +112,13 @@ class SavedModel(Estimator):
         except NotFittedError:
             return diagram
         return diagram + model_html(fitted_facts(self))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self._structured:
+            tags.input_tags.two_d_array = False
+            tags.target_tags.required = True
+        return tags
 
     # --- the state as a whole ---------------------------------------------------------------------
 
@@ -195,26 +218,207 @@ def fitted_facts(model: Any) -> list[tuple[str, str]]:
     return rows
 
 
-class StructuredModel(SavedModel):
-    """A model file, and the tags of an estimator whose X is a list of sequences or graphs and whose y is needed."""
+class SequenceEstimator(SavedModel):
+    """A model of sequences: everything that it answers once it is fitted, written once for all families.
+
+    A family gives the six methods from ``_encode`` to ``_score_labels``; the rest is the same for all of them.
+    """
+
+    _given_to_load = ("features",)
+    _structured = True
+
+    rules: Any
+    on_infeasible: str
+    random_state: Any
+    n_jobs: int | None
+    classes_: Any
+    _encoder: InputEncoder
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "theta_")
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.target_tags.required = True
-        return tags
+    # --- what a family gives ----------------------------------------------------------------------
 
+    @abstractmethod
+    def _encode(self, X: SequencesLike) -> Batch:
+        """Encode sequences."""
 
-class SequenceEstimator(StructuredModel):
-    """What models of sequences share: names of features, and which rules act."""
+    @abstractmethod
+    def _possible(self, known: KnownLike, batch: Batch) -> Any:
+        """Return the labels that are possible given those known beforehand."""
 
-    _given_to_load = ("features",)
+    @abstractmethod
+    def _answers(self, rules: list[Any], on_infeasible: str, n_jobs: int) -> Answers:
+        """Return the answers of the model under rules."""
 
-    rules: Any
-    _encoder: InputEncoder
+    @abstractmethod
+    def _explain_weights(self, top: int) -> ModelExplanation:
+        """Return the largest weights of the model."""
+
+    @abstractmethod
+    def _explain_labels(self, batch: Batch, answers: Answers, top: int) -> Any:
+        """Explain the labels of the only sequence of a batch."""
+
+    @abstractmethod
+    def _score_labels(self, y: LabelsLike, predicted: LabelsLike) -> float:
+        """Compare labels with the right ones."""
+
+    # --- what users call --------------------------------------------------------------------------
+
+    def predict(
+        self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None
+    ) -> np.ndarray:
+        """Return the best labels of each sequence: a 1-D object array of lists (of dicts by task for several tasks).
+
+        Parameters
+        ----------
+        X : as in ``fit``
+        rules : rule or list of rules, optional
+            In place of the model's own; ``[]`` for none.
+        known : list of sequences, optional
+            Labels known beforehand, as ``y`` writes them (``None``: unknown; a set: one of these), or None for a whole
+            sequence.
+        """
+        answers, batch = self._asked(X, rules, known)
+        return object_array(answers.labels(batch))
+
+    def decode(
+        self,
+        X: SequencesLike,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        engine: str = "auto",
+        node_limit: int | None = None,
+        seconds: float | None = None,
+        probability: bool = False,
+        verify: bool = False,
+    ) -> list[Labeling]:
+        """Return the best labeling of each sequence with its score, bound, status and the rules it breaks.
+
+        Parameters
+        ----------
+        X, rules, known : as in ``predict``
+        engine : str
+            The engine for rules; ``auto`` walks from cheap to exact and stops at the first proof.
+        node_limit : int, optional
+            Largest search of an engine; a labeling is ``bounded`` if it is reached.
+        seconds : float, optional
+            Further limit in time for each sequence; answers then depend on the machine.
+        probability : bool
+            Whether to work out the probability of each labeling under the model and the rules (chains only).
+        verify : bool
+            Whether the checker of proofs must accept each answer's proof before it is returned; ``proof_kind`` is then
+            ``checked``, or ``solver`` if no proof was found.
+        """
+        check_call(node_limit=node_limit, seconds=seconds)
+        limits = {"node_limit": node_limit, "seconds": seconds}
+        how = {name: value for name, value in limits.items() if value is not None}
+        answers, batch = self._asked(X, rules, known)
+        labelings = answers.labelings(batch, probability=probability, engine=engine, **how)
+        return [labeling.verified() for labeling in labelings] if verify else labelings
+
+    def predict_marginals(
+        self,
+        X: SequencesLike,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        output: str = "dict",
+    ) -> list[Any]:
+        """Return the probability of every label (of segments: of every type) at every token.
+
+        Labelings that break a hard rule do not count, soft rules are paid for.
+
+        Parameters
+        ----------
+        X, rules, known : as in ``predict``
+        output : {"dict", "array"}
+            A list of {label: probability} for each sequence, or an array (n_tokens, n_labels) in the order of
+            ``classes_``.
+        """
+        checked_output(output)
+        answers, batch = self._asked(X, rules, known)
+        return in_form(output, answers.marginals(batch), self.classes_)
+
+    def predict_kbest(
+        self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None, k: int = 5
+    ) -> list[list[tuple[Any, float]]]:
+        """Return the k best labelings of each sequence under the rules, best first, and their probabilities."""
+        check_call(k=k)
+        answers, batch = self._asked(X, rules, known)
+        return answers.kbest(batch, k)
+
+    def sample(
+        self,
+        X: SequencesLike,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+    ) -> list[list[Any]]:
+        """Draw ``n_samples`` labelings of each sequence from the model's distribution under the rules."""
+        check_call(n_samples=n_samples)
+        answers, batch = self._asked(X, rules, known)
+        seed = check_random_state(self.random_state if random_state is None else random_state).randint(2**31 - 1)
+        return answers.samples(batch, n_samples, int(seed))
+
+    def explain(
+        self,
+        x: Tokens | None = None,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        top: int = 5,
+    ) -> Any:
+        """Say which features and transitions decided the labels of one sequence; without ``x``, the largest weights.
+
+        Parameters
+        ----------
+        x : one sequence
+        rules : as in ``predict``
+        known : sequence of labels
+            Of ``x``.
+        top : int
+            How many features and transitions to name for each token.
+        """
+        check_is_fitted(self)
+        if x is None:
+            return self._explain_weights(top)
+        X = x if isinstance(x, Sequences) else [x]
+        answers, batch = self._asked(X, rules, None if known is None else [known])
+        return self._explain_labels(batch, answers, top)
+
+    def score(
+        self,
+        X: SequencesLike,
+        y: LabelsLike,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> float:
+        """Return the span F1, as conlleval counts it (for several tasks the mean of their scores).
+
+        Without a scheme the prefixes of the labels tell it, or runs of one label are spans.
+        """
+        refuse_weights(sample_weight)
+        return self._score_labels(y, self.predict(X, rules=rules, known=known))
+
+    # --- shared -----------------------------------------------------------------------------------
+
+    def _asked(self, X: SequencesLike, rules: RulesLike | None, known: KnownLike | None) -> tuple[Any, Batch]:
+        """Return the answers under the rules that act, and the encoded sequences to ask them for."""
+        check_is_fitted(self)
+        batch = self._encode(as_list(X))
+        if known is not None:
+            batch.allowed = self._possible(known, batch)
+        return self._answers(self._acting(rules), self.on_infeasible, n_threads(self.n_jobs)), batch
+
+    def _acting(self, rules: RulesLike | None) -> list[Any]:
+        """Return the rules that act: the model's own unless others are given."""
+        return rule_list(self.rules if rules is None else rules)
 
     def _usual(self, name: str) -> Any:
         """Return the features that plain tokens get by default: ``GridSearchCV`` sets ``features__window``."""
@@ -223,10 +427,6 @@ class SequenceEstimator(StructuredModel):
         from rulefield.encode.tokens import TokenFeatures
 
         return TokenFeatures()
-
-    def _acting(self, rules: RulesLike | None) -> list[Any]:
-        """Return the rules that act: the model's own unless others are given."""
-        return rule_list(self.rules if rules is None else rules)
 
     @property
     def n_features_in_(self) -> int:

@@ -9,9 +9,8 @@ from rulefield.data.sequences import Sequences
 from rulefield.data.sparse_rows import SparseRows
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.inputs import InputEncoder, tokens_of
-from rulefield.estimators.types import ArrayLike, KnownLike, Label, LabelsLike, SequencesLike
+from rulefield.estimators.types import ArrayLike, KnownLike, SequencesLike
 from rulefield.exceptions import InputError, LabelError
-from rulefield.metrics import span_f1
 
 
 def token_lists(X: SequencesLike, data: Sequences) -> list[Any]:
@@ -58,17 +57,24 @@ def checked_output(output: str) -> None:
         raise InputError(f"output must be 'dict' or 'array'; got {output!r}.")
 
 
-def in_form(output: str, tables: list[np.ndarray], classes: Sequence[Label]) -> list[Any]:
-    """Probabilities of each sequence (n_tokens, n_classes) as they are, or as {class: probability} for each token."""
+def in_form(output: str, tables: list[Any], classes: Any) -> list[Any]:
+    """Return probabilities of each sequence (n_tokens, n_classes) as they are, or as {class: probability} per token.
+
+    With several tasks both are dicts by task.
+    """
     if output == "array":
         return tables
+    if isinstance(classes, dict):
+        return [{task: in_form(output, [own], classes[task])[0] for task, own in table.items()} for table in tables]
     return [[dict(zip(classes, row)) for row in table.tolist()] for table in tables]
 
 
-def span_score(y: LabelsLike, predicted: LabelsLike, scheme: str | None, sample_weight: ArrayLike | None) -> float:
-    """Span F1, as conlleval counts it; without a scheme the prefixes of the labels tell it, or runs are spans."""
-    refuse_weights(sample_weight)
-    return span_f1(list(y), list(predicted), scheme=scheme or "auto")
+def refuse_probability(probability: bool) -> None:
+    """Refuse probabilities of whole labelings of a family that has none."""
+    if probability:
+        raise InputError(
+            "probability=True is for chains; use predict_kbest, which gives probabilities, or leave it out."
+        )
 
 
 def refuse_weights(sample_weight: ArrayLike | None) -> None:

@@ -388,9 +388,9 @@ def test_interrupted_fit_keeps_the_best_model(data, monkeypatch):
 
 def test_held_out_data_goes_by_name(data):
     X, y = data
-    with pytest.raises(TypeError, match="give held-out data by name: X_dev=, y_dev="):
+    with pytest.raises(TypeError, match="positional arguments"):
         ChainCRF(early_stopping=2).fit(X, y, None, X, y)
-    with pytest.raises(TypeError, match="give held-out data by name"):
+    with pytest.raises(TypeError, match="positional arguments"):
         ChainCRF(early_stopping=2).fit(X, y, X, y)
     with pytest.raises(InputError, match="sample_weight must be one number per sequence; give held-out data by name"):
         ChainCRF(early_stopping=2).fit(X, y, X)

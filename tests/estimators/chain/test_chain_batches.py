@@ -14,7 +14,7 @@ from rulefield import ChainCRF
 from rulefield.data.sparse_rows import pointers32
 from rulefield.datasets import make_addresses
 from rulefield.encode.features import FeatureEncoder
-from rulefield.estimators.chain.fitted import LEAST_APART
+from rulefield.estimators.chain.estimator import LEAST_APART
 from rulefield.exceptions import InputError, LabelError
 
 

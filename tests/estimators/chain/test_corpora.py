@@ -13,6 +13,7 @@ from rulefield import ChainCRF
 from rulefield import rules as r
 from rulefield.datasets import make_addresses
 from rulefield.encode.labels import LabelEncoder
+from rulefield.estimators.chain.learning import seed_of
 from rulefield.exceptions import InputError, LabelError
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.parts import CorpusLikelihood, scratch_folder
@@ -267,7 +268,7 @@ def test_the_perceptron_mixes_what_parts_learn_from_the_same_weights(corpus):
     now, total, mistakes = crf.model_.zeros(), crf.model_.zeros(), []
     for epoch in range(2):
         learners = [
-            AveragedPerceptron(crf.model_, data[a:b], labels[a:b], seed=(crf._seed(), epoch, k), start=now)
+            AveragedPerceptron(crf.model_, data[a:b], labels[a:b], seed=(seed_of(crf), epoch, k), start=now)
             for k, (a, b) in enumerate(zip(ends, ends[1:]))
         ]
         mistakes.append(sum(learner.epoch() for learner in learners))

@@ -19,8 +19,7 @@ from rulefield.encode.spans import convert, spans
 from rulefield.estimators.files import load
 from rulefield.estimators.segments import estimator as module
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
-from rulefield.estimators.segments.estimator import SegmentCRF
-from rulefield.estimators.segments.fitted import Segment
+from rulefield.estimators.segments.estimator import Segment, SegmentCRF
 from rulefield.exceptions import InputError, InterruptedFitWarning, LabelError, ModelFileError
 from rulefield.models.segments import Segmentation
 
@@ -104,8 +103,8 @@ def test_explanations_add_up_to_the_difference_of_two_segmentations(scheme):
     y = [convert(row, "BIO", scheme) for row in y] if scheme == "IOB1" else y
     crf = SegmentCRF(scheme=scheme, l2=0.1, lexicons={"names": NAMES} if scheme else None).fit(X, y)
     for x in X[:3]:
-        data, _, _ = crf._given([x], None)
-        potentials = crf._decoder().potentials(data)[0]
+        data = crf._encode([x]).data
+        potentials = crf._answers([], "raise", 1).decoder.potentials(data)[0]
         told = crf.explain(x, top=100)
         assert [token.label for token in told.tokens] == list(crf.predict([x])[0])
         segments = crf.predict_segments([x])[0]

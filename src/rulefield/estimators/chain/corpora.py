@@ -1,6 +1,5 @@
 """A chain learned from a corpus on disk, and its answers over one: part by part, in threads or on a cluster."""
 
-from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,12 +10,13 @@ from rulefield.data.labels import Labels
 from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
+from rulefield.estimators.chain.learning import Held, dev_scorer, keep_fit, seed_of, warm_weights
 from rulefield.estimators.chain.options import ChainOptions
 from rulefield.estimators.chain.training import DEFAULT_ITERATIONS, DEFAULT_TOL, Monitor
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.sequences import checked_weights
-from rulefield.estimators.types import ArrayLike, Client, Label, LabelsLike, SequencesLike
+from rulefield.estimators.types import ArrayLike, Client, LabelsLike
 from rulefield.exceptions import InputError, LabelError
 from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.mixing import ParameterMixing
@@ -28,12 +28,7 @@ from rulefield.models.chain_parts import model_of_parts
 from rulefield.parallel import Executor, executor_of
 
 if TYPE_CHECKING:
-    from rulefield.estimators.chain.batches import GrowingChain
     from rulefield.estimators.chain.estimator import ChainCRF
-    from rulefield.estimators.chain.fitted import FittedChain
-
-Held = tuple[SequencesLike | None, LabelsLike | None]
-"""Held-out X and y."""
 
 
 def fit_corpus(
@@ -54,14 +49,14 @@ def fit_corpus(
     with executor_of(options.n_jobs, client) as executor, scratch_folder(corpus.folder) as scratch:
         model = _model(crf, corpus, executor)
         encoder = InputEncoder.of_corpus(corpus, crf.features) if crf.warm_start or options.patience else None
-        start = crf._warm_weights(model, encoder, names.classes_) if crf.warm_start and encoder else None
-        dev = crf._dev_scorer(*held_out, encoder, names, model, options) if encoder else None
+        start = warm_weights(crf, model, encoder, names.classes_) if crf.warm_start and encoder else None
+        dev = dev_scorer(crf, *held_out, encoder, names, model, options) if encoder else None
         with ProgressLine(f"fitting ({options.algorithm})", bool(crf.verbose)) as progress:
             monitor = Monitor(begun, dev, options.patience, progress)
             place = Place(corpus, model, scratch, executor)
-            done = monitor.result(_learned(place, weight, start, options, monitor, crf._seed()))
+            done = monitor.result(_learned(place, weight, start, options, monitor, seed_of(crf)))
     crf._stream = Stream(len(corpus), float(len(corpus)))
-    crf._keep(model, done, options, encoder or InputEncoder.of_corpus(corpus, crf.features), names)
+    keep_fit(crf, model, done, options, encoder or InputEncoder.of_corpus(corpus, crf.features), names)
 
 
 def refuse_client(client: Client | None) -> None:
@@ -131,34 +126,6 @@ def _learned(
     return fit_likelihood(likelihood, start, l1=options.l1, seed=seed, **how)
 
 
-def continue_with_corpus(
-    crf: "GrowingChain",
-    corpus: Corpus,
-    y: LabelsLike | None,
-    classes: Sequence[Label] | None,
-    sample_weight: ArrayLike | None,
-    options: ChainOptions,
-    begun: float,
-) -> None:
-    """Go through a corpus once, part by part, with stochastic steps."""
-    if y is not None:
-        raise LabelError("a corpus holds its own labels; call partial_fit(corpus) without y.")
-    weight, first = checked_weights(sample_weight, len(corpus)), 0
-    for part in corpus.slices:
-        own = None if weight is None else weight[first : first + len(part)]
-        first += len(part)
-        labels = corpus.part(part.k).labels
-        if not crf.__sklearn_is_fitted__():
-            names = crf._batch_names([], [corpus.classes], classes)
-            encoder = InputEncoder.of_corpus(corpus, crf.features)
-            encoder.forget_after(0)
-            data = encoder.extend(part)
-            crf._learn_batch(data, _renumbered(labels, corpus, names), own, options, encoder, names, begun)
-        else:
-            known = _renumbered(labels, corpus, crf._labels_encoder)
-            crf._extend(part, lambda data, known=known: known, own, options, begun)  # type: ignore[misc]
-
-
 def _renumbered(labels: Labels, corpus: Corpus, names: LabelEncoder) -> Labels:
     if names.classes_ == corpus.classes:
         return labels
@@ -199,8 +166,8 @@ def _opened(path: str) -> Any:
     return load(path)
 
 
-def answers(
-    crf: "FittedChain", corpus: Corpus, method: str, options: dict[str, Any], client: Client | None
+def answers_of_parts(
+    crf: "ChainCRF", corpus: Corpus, method: str, options: dict[str, Any], client: Client | None
 ) -> list[Any]:
     """Return what ``method`` answers for every sequence of a corpus, part by part; with a client, on its workers."""
     if options.get("known") is not None:

@@ -1,22 +1,33 @@
 """The linear-chain CRF as a scikit-learn estimator."""
 
 from collections.abc import Sequence
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rulefield.encode.corpora.corpus import Corpus
-from rulefield.estimators.base import State
-from rulefield.estimators.chain.batches import GrowingChain
-from rulefield.estimators.chain.corpora import fit_corpus
+from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
+from rulefield.encode.labels import LabelEncoder
+from rulefield.estimators.answers import Answers, Batch
+from rulefield.estimators.base import SequenceEstimator, State
+from rulefield.estimators.chain.answers import ChainAnswers
+from rulefield.estimators.chain.batches import continue_rows
+from rulefield.estimators.chain.corpora import answers_of_parts, fit_corpus, refuse_client
+from rulefield.estimators.chain.decoding import ChainDecoder
+from rulefield.estimators.chain.explanations import ChainExplainer, explain_model, weight_rows
 from rulefield.estimators.chain.files import chain_state, restore_chain
+from rulefield.estimators.chain.learning import fit_rows
 from rulefield.estimators.chain.options import PARAMETERS, chain_options
 from rulefield.estimators.expectations import Keeper
-from rulefield.estimators.inputs import tokens_and_labels
+from rulefield.estimators.explanations import Explanation, ModelExplanation, Weight, with_rules_or_without
+from rulefield.estimators.inputs import as_list, tokens_and_labels
+from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.sequences import label_lists, object_array, whole_rows
 from rulefield.estimators.types import (
     ArrayLike,
     Client,
+    KnownLike,
     Label,
     LabelsLike,
     RandomState,
@@ -24,15 +35,25 @@ from rulefield.estimators.types import (
     SequencesLike,
     Transformer,
 )
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, RulefieldError
 from rulefield.interrupts import interruptible
 from rulefield.learning.chain.penalties import Penalty
+from rulefield.learning.chain.stochastic import Stream
+from rulefield.metrics import span_f1
+from rulefield.models.chain import ChainModel
+from rulefield.parallel import in_threads, n_threads
+from rulefield.scikit import check_is_fitted
 
 if TYPE_CHECKING:
+    from rulefield.estimators.chain.under_rules import RuledDecoder
     from rulefield.rules.expectations import Expectation
 
 
-class ChainCRF(GrowingChain):
+LEAST_APART, PORTIONS, PORTION = 200, 2, (50, 1000)
+"""Sequences of tokens from which threads share encoding; portions of each thread; least and most sequences of a portion."""
+
+
+class ChainCRF(SequenceEstimator):
     r"""Linear-chain conditional random field for labeling sequences.
 
     Maximizes :math:`\sum_i \log p(y_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2` (``algorithm="likelihood"``),
@@ -131,6 +152,14 @@ class ChainCRF(GrowingChain):
 
     _kind = "chain"
     _parameters = PARAMETERS
+    classes_: list[Any]
+    model_: ChainModel
+    theta_: np.ndarray
+    l1_: float
+    l2_: float
+    expectations_: list[Any]
+    _labels_encoder: LabelEncoder
+    _stream: Stream
     _saved = (
         "classes_",
         "l1_",
@@ -235,8 +264,163 @@ class ChainCRF(GrowingChain):
             raise InputError(
                 "client= works on a corpus, whose parts workers can read: write one with rf.write_corpus."
             )
-        self._fit_rows(*tokens_and_labels(X, y), sample_weight, (X_dev, y_dev), options, begun)
+        fit_rows(self, *tokens_and_labels(X, y), sample_weight, (X_dev, y_dev), options, begun)
         return self
+
+    @interruptible
+    def partial_fit(
+        self,
+        X: SequencesLike | Corpus,
+        y: LabelsLike | None = None,
+        classes: Sequence[Label] | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> "ChainCRF":
+        """Continue on more data with stochastic steps; new features are added, labels are fixed by the first call.
+
+        Batches of one corpus give what one batch of all of it gives, within noise: the penalty is spread over all
+        sequences seen so far, and the rate of the steps goes on where the last batch left it.
+
+        Parameters
+        ----------
+        X, y, sample_weight : as in ``fit``
+            The parts of a corpus are batches.
+        classes : sequence of labels, optional
+            All labels that will ever occur; by default those of the first call.
+        """
+        continue_rows(self, X, y, classes, sample_weight)
+        return self
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def predict(
+        self,
+        X: SequencesLike | Corpus | CorpusSlice,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        client: Client | None = None,
+    ) -> np.ndarray:
+        """Return the best labels of each sequence, as :meth:`SequenceEstimator.predict` describes.
+
+        ``X`` may be a corpus on disk, whose parts the workers of a ``client`` share.
+        """
+        check_is_fitted(self)
+        if isinstance(X, Corpus):
+            return object_array(answers_of_parts(self, X, "predict", {"rules": rules, "known": known}, client))
+        refuse_client(client)
+        rows = as_list(X)
+        if known is None and not self._acting(rules) and (labels := self._in_portions(rows)) is not None:
+            return object_array(labels)
+        return super().predict(rows, rules=rules, known=known)
+
+    def _in_portions(self, rows: SequencesLike) -> list[Any] | None:
+        """Return the best labels of many sequences of tokens, one thread encoding while another decodes.
+
+        None where that does not pay, and where something is wrong with a sequence: whoever reads them all says what.
+        """
+        encoder, jobs = self._encoder, n_threads(self.n_jobs)
+        if (
+            jobs == 1
+            or not isinstance(rows, list)
+            or len(rows) < LEAST_APART
+            or encoder.scored
+            or not encoder.by_keys
+        ):
+            return None
+        size = int(np.clip(len(rows) // (PORTIONS * jobs), *PORTION))
+        decoder = ChainDecoder(self.model_, self.theta_, 1)
+
+        def labels(first: int) -> list[Any]:
+            data = encoder.transform(rows[first : first + size])
+            return label_lists(self._labels_encoder, decoder.best(data), data.lengths)
+
+        try:
+            done = in_threads(labels, range(0, len(rows), size), jobs)
+        except RulefieldError:
+            return None
+        return [own for part in done for own in part]
+
+    def decode(
+        self,
+        X: SequencesLike | Corpus | CorpusSlice,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        engine: str = "auto",
+        node_limit: int | None = None,
+        seconds: float | None = None,
+        probability: bool = False,
+        verify: bool = False,
+        client: Client | None = None,
+    ) -> list[Labeling]:
+        """Return the best labeling of each sequence, as :meth:`SequenceEstimator.decode` describes.
+
+        ``X`` may be a corpus on disk, whose parts the workers of a ``client`` share.
+        """
+        check_is_fitted(self)
+        how: dict[str, Any] = {"rules": rules, "known": known, "engine": engine, "node_limit": node_limit}
+        how |= {"seconds": seconds, "probability": probability, "verify": verify}
+        if isinstance(X, Corpus):
+            return answers_of_parts(self, X, "decode", how, client)
+        refuse_client(client)
+        return super().decode(as_list(X), **how)
+
+    def log_likelihood(self, X: SequencesLike, y: LabelsLike) -> np.ndarray:
+        """Log-probability of the labels of each sequence, (n_sequences,), by the model without rules.
+
+        Unknown labels are summed over.
+        """
+        check_is_fitted(self)
+        data = self._encoder.transform(as_list(X))
+        return self._decoder().log_likelihood(data, self._labels_encoder.encode(y, data.lengths))
+
+    def weights(self) -> list[Weight]:
+        """Return every weight that is not 0 as rows (feature, previous, label, weight) for ``pandas.DataFrame``."""
+        check_is_fitted(self)
+        return weight_rows(self.model_, self.theta_, self.classes_, self._encoder.names)
+
+    # --- the family: what the base asks of a chain ------------------------------------------------
+
+    def _encode(self, X: SequencesLike) -> Batch:
+        return Batch(X, self._encoder.transform(X))
+
+    def _possible(self, known: KnownLike, batch: Batch) -> np.ndarray:
+        labels = self._labels_encoder.encode(whole_rows(known, batch.data.lengths), batch.data.lengths)
+        if labels.allowed is not None:
+            return labels.allowed
+        return (labels.ids[:, None] == np.arange(labels.n_labels)).astype(np.uint8)
+
+    def _answers(self, rules: list[Any], on_infeasible: str, n_jobs: int) -> ChainAnswers:
+        decoder = ChainDecoder(self.model_, self.theta_, n_jobs)
+        under_rules = partial(self._ruled_decoder, rules, on_infeasible, decoder)
+        return ChainAnswers(decoder, self._labels_encoder, under_rules, plain=not rules)
+
+    def _decoder(self) -> ChainDecoder:
+        return ChainDecoder(self.model_, self.theta_, n_threads(self.n_jobs))
+
+    def _ruled_decoder(
+        self, rules: RulesLike, on_infeasible: str | None = None, decoder: ChainDecoder | None = None
+    ) -> "RuledDecoder":
+        from rulefield.estimators.chain.under_rules import RuledDecoder  # loads rules and engines
+
+        chain = decoder or self._decoder()
+        return RuledDecoder(chain, rules, self.classes_, self.scheme, on_infeasible or self.on_infeasible)
+
+    def _explain_weights(self, top: int) -> ModelExplanation:
+        return explain_model(self.model_, self.theta_, self.classes_, self._encoder.names, top)
+
+    def _explain_labels(self, batch: Batch, answers: Answers, top: int) -> Explanation:
+        labeling = answers.labelings(batch)[0]
+        path = self._labels_encoder.encode([labeling.labels]).ids.astype(np.int64)
+        (marginals,), note = with_rules_or_without(
+            lambda: answers.marginals(batch, quick=True),
+            lambda: self._answers([], self.on_infeasible, 1).marginals(batch),
+        )
+        explainer = ChainExplainer(self.model_, self.theta_, self.classes_, self._encoder.names_in(batch.rows), top)
+        return explainer.explain(batch.tokens[0], batch.data, path, marginals, labeling.broken, note)
+
+    def _score_labels(self, y: LabelsLike, predicted: LabelsLike) -> float:
+        return span_f1(list(y), list(predicted), scheme=self.scheme or "auto")
 
     # --- files and scikit-learn -------------------------------------------------------------------
 

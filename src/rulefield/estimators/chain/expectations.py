@@ -35,7 +35,7 @@ from rulefield.learning.fit_log import FitResult
 from rulefield.models.chain_structure import Allowed, label_masks
 
 if TYPE_CHECKING:
-    from rulefield.estimators.chain.learning import LearningChain
+    from rulefield.estimators.chain.estimator import ChainCRF
 
 DEFAULT_ITERATIONS = 30
 START_ITERATIONS = 40
@@ -85,7 +85,7 @@ class ChainExpectations:
 
 
 def chain_expectations(
-    crf: "LearningChain",
+    crf: "ChainCRF",
     options: ChainOptions,
     names: LabelEncoder,
     X: SequencesLike,

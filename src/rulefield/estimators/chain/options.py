@@ -29,7 +29,7 @@ from rulefield.learning.chain.penalties import AUTO, USUAL_L1, USUAL_L2
 from rulefield.parallel import n_threads
 
 if TYPE_CHECKING:
-    from rulefield.estimators.chain.learning import LearningChain
+    from rulefield.estimators.chain.estimator import ChainCRF
 
 PENALTY = Requirement(f"{AUTO!r} or {number().words}", lambda value: value == AUTO or number().holds(value))
 PARAMETERS: Table = {
@@ -73,7 +73,7 @@ class ChainOptions:
     n_jobs: int
 
 
-def chain_options(crf: "LearningChain") -> ChainOptions:
+def chain_options(crf: "ChainCRF") -> ChainOptions:
     """Check the parameters of a ChainCRF, each by itself and together; a sentence names what is wrong.
 
     Penalties that are to be chosen have their usual values here; ``fit`` replaces them.
@@ -101,7 +101,7 @@ def chain_options(crf: "LearningChain") -> ChainOptions:
     )
 
 
-def _check_choice(crf: "LearningChain", learner: str) -> None:
+def _check_choice(crf: "ChainCRF", learner: str) -> None:
     """Refuse ``"auto"`` where no likelihood of labels is maximized."""
     if learner in ("perceptron", "ssvm"):
         raise InputError(f"l1 and l2 'auto' are chosen by likelihood; give numbers for algorithm={learner!r}.")

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.graphs import Pair, TypedGraph
 from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
-from rulefield.estimators.base import StructuredModel
+from rulefield.estimators.base import SavedModel
 from rulefield.estimators.graph.decoding import GraphDecoder, SearchLimits
 from rulefield.estimators.graph.inputs import Known, Labels, checked_graphs, checked_labels, checked_weight
 from rulefield.estimators.graph.predictors import FittedPredictors
@@ -27,8 +27,13 @@ from rulefield.rules.graph.compiler import GraphRuleCompiler
 Rules = RulesLike | None
 
 
-class FittedGraph(StructuredModel, BaseEstimator):
+class FittedGraph(SavedModel, BaseEstimator):
     """The half of :class:`rulefield.GraphCRF` that works once weights are there."""
+
+    _structured = True
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "theta_")
 
     rules: Rules
     on_infeasible: str

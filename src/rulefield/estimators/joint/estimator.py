@@ -10,7 +10,9 @@ import numpy as np
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.encode.schemes import allowed_transitions
-from rulefield.estimators.base import State
+from rulefield.estimators.answers import Answers, Batch
+from rulefield.estimators.base import SequenceEstimator, State
+from rulefield.estimators.chain.explanations import ChainExplainer
 from rulefield.estimators.expectation_training import (
     compiled_expectations,
     expectation_options,
@@ -19,15 +21,18 @@ from rulefield.estimators.expectation_training import (
     warn_of_missed,
 )
 from rulefield.estimators.expectations import KEEPER, Keeper, keeper_of
+from rulefield.estimators.explanations import Explanation, ModelExplanation, with_rules_or_without
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
+from rulefield.estimators.joint.answers import JointAnswers
+from rulefield.estimators.joint.decoding import JointDecoder, Known
 from rulefield.estimators.joint.files import joint_state, restore_joint
-from rulefield.estimators.joint.fitted import FittedJoint
 from rulefield.estimators.joint.labels import TaskLabels
 from rulefield.estimators.parameters import (
     FLAG,
     N_JOBS,
     ON_INFEASIBLE,
+    RANDOM_STATE,
     RULES,
     TRANSFORMER,
     VERBOSE,
@@ -43,7 +48,17 @@ from rulefield.estimators.parameters import (
 )
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.sequences import check_some_tokens, checked_weights
-from rulefield.estimators.types import ArrayLike, Client, LabelsLike, RulesLike, SequencesLike, TasksLike, Transformer
+from rulefield.estimators.types import (
+    ArrayLike,
+    Client,
+    KnownLike,
+    LabelsLike,
+    RandomState,
+    RulesLike,
+    SequencesLike,
+    TasksLike,
+    Transformer,
+)
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.learning.chain.fit import fit_likelihood
@@ -51,11 +66,13 @@ from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.expectations.corpus import JointCorpus
 from rulefield.learning.expectations.em import ExpectationFit
 from rulefield.learning.fit_log import FitResult
+from rulefield.metrics import span_f1, token_accuracy
 from rulefield.models.chain import ChainModel
 from rulefield.models.joint import JointModel, joint_pairs_seen
 from rulefield.models.pairs import PairTable
 from rulefield.parallel import executor_of, n_threads
 from rulefield.rules.expectations import Expectation
+from rulefield.rules.joint import JointRuleCompiler
 
 START_ITERATIONS = 40
 """Iterations of each task alone before the tasks are learned together."""
@@ -64,7 +81,7 @@ LEAST_L2 = 1e-3
 """Penalty of each task alone where ``l2`` is smaller: weights of a start need not be as large as they like."""
 
 
-class JointCRF(FittedJoint):
+class JointCRF(SequenceEstimator):
     """Linear-chain CRF over several tasks, trained on any mixture of annotations.
 
     The joint state of a token is one label per task. Scores are the tasks' own chain scores plus weights of label pairs
@@ -99,6 +116,8 @@ class JointCRF(FittedJoint):
         Most steps of direct descent (or EM iterations).
     tol : float
         Stop where an iteration gains less than this share of the objective.
+    random_state : int, RandomState or None, default None
+        Seed of ``sample``.
     n_jobs : int, optional
     verbose : int
 
@@ -133,6 +152,12 @@ class JointCRF(FittedJoint):
     """
 
     _kind = "joint"
+    tasks_: list[str]
+    classes_: dict[str, list[Any]]
+    model_: JointModel
+    theta_: np.ndarray
+    expectations_: list[Any]
+    _names: TaskLabels
     _parameters: ClassVar[Table] = {
         "tasks": optional(list_of("a list of names", str)),
         "scheme": anything("anything: a scheme, or a dict of task to scheme"),
@@ -149,6 +174,7 @@ class JointCRF(FittedJoint):
         "min_count": whole(0),
         "max_iter": whole(1),
         "tol": number(),
+        "random_state": RANDOM_STATE,
         "n_jobs": N_JOBS,
         "verbose": VERBOSE,
     }
@@ -172,6 +198,7 @@ class JointCRF(FittedJoint):
         min_count: int = 1,
         max_iter: int = 500,
         tol: float = 1e-4,
+        random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ):
@@ -190,6 +217,7 @@ class JointCRF(FittedJoint):
         self.min_count = min_count
         self.max_iter = max_iter
         self.tol = tol
+        self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
@@ -321,6 +349,88 @@ class JointCRF(FittedJoint):
             if found.interrupted:
                 return theta, found
         return theta, None
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def predict_marginals(
+        self,
+        X: SequencesLike,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownLike | None = None,
+        output: str = "array",
+    ) -> list[Any]:
+        """Return the probability of every label of every task at every token: for each sequence a dict by task.
+
+        ``output`` as for other models; arrays (n_tokens, n_labels) are the default here.
+        """
+        return super().predict_marginals(X, rules=rules, known=known, output=output)
+
+    def score_tasks(
+        self, X: SequencesLike, y: TasksLike, *, rules: RulesLike | None = None, known: KnownLike | None = None
+    ) -> dict[str, float]:
+        """Span F1 of tasks with a scheme, token accuracy of the others, on the sequences that have their labels."""
+        return self._task_scores(y, self.predict(X, rules=rules, known=known))
+
+    def _task_scores(self, y: LabelsLike, predicted: LabelsLike) -> dict[str, float]:
+        scores = {}
+        for task in self.tasks_:
+            rows = [i for i, row in enumerate(y) if row.get(task) is not None]
+            gold, guess = [y[i][task] for i in rows], [predicted[i][task] for i in rows]
+            scheme = self._scheme(task)
+            scores[task] = span_f1(gold, guess, scheme=scheme) if scheme else token_accuracy(gold, guess)
+        return scores
+
+    # --- the family: what the base asks of a joint model ------------------------------------------
+
+    def _encode(self, X: SequencesLike) -> Batch:
+        return Batch(X, self._encoder.transform(X))
+
+    def _possible(self, known: KnownLike, batch: Batch) -> Known:
+        rows: Any = [{} if row is None else row for row in known] if hasattr(known, "__iter__") else known
+        return self._names.encode(rows, batch.data.lengths)
+
+    def _answers(self, rules: list[Any], on_infeasible: str, n_jobs: int) -> JointAnswers:
+        tasks = {task: ([str(c) for c in self.classes_[task]], self._scheme(task)) for task in self.tasks_}
+        compiler = JointRuleCompiler(rules, tasks)
+        decoder = JointDecoder(self.model_, self.theta_, compiler, on_infeasible == "relax", n_jobs)
+        return JointAnswers(decoder, self._names, self.tasks_)
+
+    def _explain_weights(self, top: int) -> ModelExplanation:
+        raise InputError("explain() of a JointCRF needs a sequence: it explains the labels of each task.")
+
+    def _explain_labels(self, batch: Batch, answers: Answers, top: int) -> dict[str, Explanation]:
+        """Explain each task; what labels of another task add at the same token is a transition under ``(task)``."""
+        labels = answers.labels(batch)[0]
+        (chances,), note = with_rules_or_without(
+            lambda: answers.marginals(batch), lambda: self._answers([], self.on_infeasible, 1).marginals(batch)
+        )
+        lengths, names = batch.data.lengths, self._encoder.names_in(batch.rows)
+        ids = {task: self._names.encoders[task].encode([labels[task]], lengths).ids for task in self.tasks_}
+        reasons = {}
+        for k, (task, model) in enumerate(zip(self.tasks_, self.model_.tasks)):
+            theta = self.model_.task_theta(self.theta_, k)
+            explainer = ChainExplainer(model, theta, self.classes_[task], names, top, self._cross(k, ids))
+            reasons[task] = explainer.explain(batch.tokens[0], batch.data, ids[task], chances[task], note=note)
+        return reasons
+
+    def _score_labels(self, y: LabelsLike, predicted: LabelsLike) -> float:
+        return float(np.mean(list(self._task_scores(y, predicted).values())))
+
+    def _scheme(self, task: str) -> str | None:
+        return self.scheme.get(task) if isinstance(self.scheme, Mapping) else self.scheme
+
+    def _cross(self, k: int, ids: Mapping[str, np.ndarray]) -> list[tuple[str, np.ndarray]]:
+        """For each token what the labels of other tasks add to each label of task ``k``: names and (n, m_k) scores."""
+        found = []
+        for j, pair in enumerate(self.model_.cross):
+            if k not in pair:
+                continue
+            table = self.model_.cross_table(self.theta_, j)
+            other = self.tasks_[pair[1] if pair[0] == k else pair[0]]
+            own = table.T if pair[0] == k else table
+            found.append((other, own[ids[other]]))
+        return found
 
     # --- files and scikit-learn -------------------------------------------------------------------
 

@@ -1,15 +1,18 @@
 """Two-stage decoding with a fitted chain: of all labelings nearly as probable as the best, the least broken."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.encode.spans import SegmentTable
+from rulefield.estimators.answers import Batch
+from rulefield.estimators.chain.answers import ChainAnswers
 from rulefield.estimators.chain.under_rules import RuledDecoder
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.ruled.gains import Gain, gains
+from rulefield.exceptions import InputError
 from rulefield.inference.result import TOLERANCE, Result
 from rulefield.inference.sequences.exact import forward_backward, log_partition
 from rulefield.inference.sequences.two_stage import decode_two_stage
@@ -42,6 +45,29 @@ class TwoStageDecoder(RuledDecoder):
     def _probability(self, problem: ChainProblem, labeling: Labeling) -> float:
         """Probability by the model alone."""
         return float(np.exp(labeling.score - log_partition(problem.potentials)))
+
+
+class TwoStageAnswers(ChainAnswers):
+    """Labels and labelings of two-stage decoding, which has no distribution."""
+
+    def kbest(self, batch: Batch, k: int) -> NoReturn:
+        """Refuse."""
+        _refuse_distribution()
+
+    def samples(self, batch: Batch, n_samples: int, seed: int) -> NoReturn:
+        """Refuse."""
+        _refuse_distribution()
+
+    def marginals(self, batch: Batch, quick: bool = False) -> list[np.ndarray]:
+        """Refuse, except for an explanation (``quick``), which shows probabilities by the model alone."""
+        return super().marginals(batch, quick) if quick else _refuse_distribution()
+
+
+def _refuse_distribution() -> NoReturn:
+    raise InputError(
+        "two-stage decoding has no distribution: its rules break ties and have no price; use method='soft', or the "
+        "chain estimator_ with rules of its own."
+    )
 
 
 class TauChoice:

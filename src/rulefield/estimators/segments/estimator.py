@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -11,9 +11,11 @@ from rulefield.encode.corpora.corpus import Corpus
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible
-from rulefield.estimators.base import State
+from rulefield.estimators.answers import Batch
+from rulefield.estimators.base import SequenceEstimator, State
+from rulefield.estimators.explanations import Explanation, ModelExplanation, with_rules_or_without
 from rulefield.estimators.fitting import report_fit
-from rulefield.estimators.inputs import InputEncoder, as_list, tokens_and_labels
+from rulefield.estimators.inputs import InputEncoder, as_list, tokens_and_labels, tokens_of
 from rulefield.estimators.parameters import (
     FLAG,
     N_JOBS,
@@ -31,24 +33,43 @@ from rulefield.estimators.parameters import (
     whole,
 )
 from rulefield.estimators.progress import ProgressLine
+from rulefield.estimators.segments.answers import SegmentAnswers
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
+from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
+from rulefield.estimators.segments.explanations import SegmentExplainer, explain_weights
 from rulefield.estimators.segments.files import restore_segments, segments_state
-from rulefield.estimators.segments.fitted import FittedSegments
-from rulefield.estimators.sequences import check_some_tokens, checked_weights
-from rulefield.estimators.types import ArrayLike, LabelsLike, RandomState, RulesLike, SequencesLike, Transformer
+from rulefield.estimators.sequences import check_some_tokens, checked_weights, whole_rows
+from rulefield.estimators.types import (
+    ArrayLike,
+    KnownLike,
+    LabelsLike,
+    RandomState,
+    RulesLike,
+    SequencesLike,
+    Transformer,
+)
 from rulefield.exceptions import InputError, LabelError
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
 from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.learning.owlqn import minimize_owlqn
 from rulefield.learning.segments import SegmentLikelihood
-from rulefield.models.segments import Segmentation, SegmentModel
+from rulefield.metrics import span_f1
+from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
 from rulefield.parallel import n_threads
 
 DEFAULT_ITERATIONS = 500
 
 
-class SegmentCRF(FittedSegments):
+class Segment(NamedTuple):
+    """Tokens ``start`` to ``stop`` (not included) are a ``type``."""
+
+    start: int
+    stop: int
+    type: Any
+
+
+class SegmentCRF(SequenceEstimator):
     r"""Semi-Markov conditional random field: labels whole segments, with features of segments.
 
     Maximizes :math:`\sum_i \log p(s_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2` over segmentations s. A segment is
@@ -112,6 +133,11 @@ class SegmentCRF(FittedSegments):
     """
 
     _kind = "segments"
+    classes_: list[Any]
+    model_: SegmentModel
+    theta_: np.ndarray
+    _lexicons: LexiconMatcher
+    _coder: SegmentCoder
     _saved = ("log_", "n_iter_", "converged_", "stopped_because_")
     _parameters: ClassVar[Table] = {
         "l1": number(),
@@ -257,6 +283,60 @@ class SegmentCRF(FittedSegments):
             if self.l1 > 0:
                 return minimize_owlqn(objective, start, self.l1, limit, self.tol, progress, n_jobs=n_jobs)
             return minimize_lbfgs(objective, start, limit, self.tol, progress, n_jobs=n_jobs)
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def predict_segments(
+        self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None
+    ) -> list[list[Segment]]:
+        """Return the best segments of each sequence as (start, stop, type); arguments of ``predict``."""
+        answers, batch = self._asked(X, rules, known)
+        rows = []
+        for ids in answers.ids(batch):
+            opens, types = self._coder.spelling.read(ids)
+            starts = np.flatnonzero(opens).tolist()
+            ends = [*starts[1:], len(ids)]
+            rows.append([Segment(a, b, self.classes_[types[a]]) for a, b in zip(starts, ends)])
+        return rows
+
+    def log_likelihood(self, X: SequencesLike, y: LabelsLike) -> np.ndarray:
+        """Return the log-probability of the segments of each sequence, (n_sequences,); rules play no part."""
+        answers, batch = self._asked(X, [], None)
+        labels = LabelEncoder().set_classes(self._coder.classes).encode(y, batch.sequences.lengths)
+        return answers.decoder.log_likelihood(batch.data, self._coder.encode(labels))
+
+    # --- the family: what the base asks of a semi-Markov model ------------------------------------
+
+    def _encode(self, X: SequencesLike) -> Batch:
+        return Batch(X, self._data(X, self._encoder.transform(X)))
+
+    def _data(self, X: SequencesLike, sequences: Sequences) -> SegmentData:
+        if not len(self._lexicons):
+            return SegmentData(sequences, SpanMatches.none())
+        return SegmentData(sequences, self._lexicons.find([tokens_of(X, i) for i in range(len(sequences))]))
+
+    def _possible(self, known: KnownLike, batch: Batch) -> np.ndarray | None:
+        lengths = batch.sequences.lengths
+        rows = whole_rows(list(known), lengths)
+        return self._coder.possible(LabelEncoder().set_classes(self._coder.words).encode(rows, lengths))
+
+    def _answers(self, rules: list[Any], on_infeasible: str, n_jobs: int) -> SegmentAnswers:
+        return SegmentAnswers(SegmentDecoder(self.model_, self.theta_, n_jobs), self._coder, rules, on_infeasible)
+
+    def _explain_weights(self, top: int) -> ModelExplanation:
+        return explain_weights(self.model_, self.theta_, self.classes_, self._encoder.names, top)
+
+    def _explain_labels(self, batch: Batch, answers: Any, top: int) -> Explanation:
+        ruled, given = answers.under_rules(), (batch.data, batch.tokens, batch.allowed)
+        result = ruled.results(*given)[0]
+        plain = self._answers([], self.on_infeasible, 1).under_rules()
+        (marginals,), note = with_rules_or_without(lambda: ruled.marginals(*given), lambda: plain.marginals(*given))
+        names = self._encoder.names_in(batch.rows)
+        explainer = SegmentExplainer(self.model_, self.theta_, self._coder, names, self._lexicons.names, top)
+        return explainer.explain(batch.tokens[0], batch.data, result.labels, ruled.named(result), marginals, note)
+
+    def _score_labels(self, y: LabelsLike, predicted: LabelsLike) -> float:
+        return span_f1(list(y), list(predicted), scheme=self.scheme)
 
     # --- files and scikit-learn -------------------------------------------------------------------
 

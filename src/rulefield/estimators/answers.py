@@ -1,0 +1,57 @@
+"""What a sequence estimator asks of its family: a batch of encoded sequences in, answers by name out."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Protocol
+
+from rulefield.data.sequences import Sequences
+from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.sequences import token_lists
+
+
+@dataclass(eq=False)
+class Batch:
+    """Sequences of one call.
+
+    Parameters
+    ----------
+    rows : list or Sequences
+        As the user gave them.
+    data : Sequences, or what a family encodes to
+        With an attribute ``sequences`` if it is more than feature rows.
+    allowed : optional
+        Labels that are possible, in the family's form; None if all are.
+    """
+
+    rows: Any
+    data: Any
+    allowed: Any = None
+
+    @property
+    def sequences(self) -> Sequences:
+        """Feature rows of all tokens."""
+        return getattr(self.data, "sequences", self.data)
+
+    @cached_property
+    def tokens(self) -> list[Any]:
+        """Tokens of every sequence, as the user gave them."""
+        return token_lists(self.rows, self.sequences)
+
+
+class Answers(Protocol):
+    """Answers of a fitted model under one list of rules. Labels are those that users see."""
+
+    def labels(self, batch: Batch) -> list[Any]:
+        """Return the best labels of each sequence."""
+
+    def labelings(self, batch: Batch, *, probability: bool = False, **how: Any) -> list[Labeling]:
+        """Return the best labelings with their proofs; ``how`` goes to the engine."""
+
+    def marginals(self, batch: Batch, quick: bool = False) -> list[Any]:
+        """Return probabilities of labels at the tokens of each sequence; ``quick`` gives up sooner."""
+
+    def kbest(self, batch: Batch, k: int) -> list[list[tuple[Any, float]]]:
+        """Return the k best labelings of each sequence and their probabilities."""
+
+    def samples(self, batch: Batch, n_samples: int, seed: int) -> list[list[Any]]:
+        """Draw labelings of each sequence."""

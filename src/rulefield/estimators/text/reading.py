@@ -14,6 +14,7 @@ from rulefield.encode.alignment import align
 from rulefield.encode.keyed.cutting import cut
 from rulefield.encode.spans import SegmentTable
 from rulefield.encode.tokenizers import Tokenizer
+from rulefield.estimators.answers import Batch
 from rulefield.estimators.chain.decoding import ChainDecoder, best_labelings
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.labelings import Labeling
@@ -81,8 +82,8 @@ class Reader:
 
     def read(self, texts: list[str], asked: Asked) -> list[Readings]:
         """Read all texts, a portion at a time; all at once if rules or known labels may be infeasible for one."""
-        acting = self._acting(asked.rules)
-        plain = self.chain is not None and not acting and "_ruled_decoder" not in vars(self.chain)
+        acting = self.model._acting(asked.rules)
+        plain = self.chain is not None and not acting
         size = PORTION if plain and asked.known is None else max(len(texts), 1)
         made = []
         for first in range(0, len(texts), size):
@@ -91,12 +92,6 @@ class Reader:
             found = self._plain(part, asked) if plain else None
             made.append(self._under_rules(part, asked, acting) if found is None else found)
         return made
-
-    def _acting(self, rules: Any) -> list[Any]:
-        """Return the rules that act: the model's own if ``rules`` is None."""
-        if rules is not None:
-            return list(rules)
-        return list(self.model.rules_ if self.model._kind == "ruled" else self.model.rules or ())
 
     def _known(self, part: CutTexts, known: Any) -> list[Any] | None:
         """Return labels of tokens that are known beforehand, for each text."""
@@ -118,7 +113,8 @@ class Reader:
         assert table is not None
         data = chain._encoder.transform(part)
         decoder = self._current_decoder(chain)
-        allowed = chain._known(self._known(part, asked.known), data)
+        known = self._known(part, asked.known)
+        allowed = None if known is None else chain._possible(known, Batch(part, data))
         if not asked.probabilities:
             return self._readings(part, find_segments(table, decoder.best(data, allowed), part.lengths), table, asked)
         scores = decoder.scores(data, allowed, 0, len(data))

@@ -5,17 +5,25 @@ Blocks of one page share their names, as a reader's session would. A block with 
 
 import doctest
 import importlib
+import json
 import re
+import runpy
+import shlex
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 import rulefield
+from rulefield.cli.main import app
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SOURCE = Path(rulefield.__file__).parent
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
+STEPS = re.compile(r"^```(python|console)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+DOCS = ROOT / "docs"
 
 
 def with_blocks():
@@ -37,14 +45,24 @@ def run_block(code, names, where):
         exec(compile(code, where, "exec"), names)
 
 
+def run_commands(block):
+    """Run the commands of a block; a page of docs/howto writes the files that they name."""
+    for command in re.findall(r"^\$ rulefield (.*)$", block, re.MULTILINE):
+        done = CliRunner().invoke(app, shlex.split(command))
+        assert done.exit_code == 0, (command, done.output, done.exception)
+
+
 @pytest.mark.parametrize("page", with_blocks(), ids=lambda page: page.stem)
 def test_the_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names = {}
     text = page.read_text(encoding="utf-8")
-    for match in BLOCK.finditer(text):
+    for match in STEPS.finditer(text):
         line = text[: match.start()].count("\n") + 1
-        run_block(match.group(1), names, f"{page.name}, block at line {line}")
+        if match.group(1) == "python":
+            run_block(match.group(2), names, f"{page.name}, block at line {line}")
+        elif page.parent.name == "howto":
+            run_commands(match.group(2))
 
 
 @pytest.mark.parametrize("path", with_examples(), ids=lambda path: str(path.relative_to(SOURCE)))
@@ -75,3 +93,72 @@ def test_every_citation_has_an_entry_and_every_entry_is_cited():
         key for path in [*others, *SOURCE.rglob("*.py")] for key in CITED.findall(path.read_text(encoding="utf-8"))
     }
     assert cited == set(listed)
+
+
+# --- pages by purpose -------------------------------------------------------------------------------
+
+REFERENCE = {
+    "rules",
+    "cli",
+    "formats",
+    "features",
+    "files",
+    "errors",
+    "glossary",
+    "api",
+    "references",
+    "architecture",
+}
+MOST_WORDS = 1200
+WRITTEN_ELSEWHERE = {"engines", "graph_engines", "proofs", "papers"}
+MEASURED = re.compile(
+    r"20\d\d-\d\d-\d\d|CPU[- ]s\b|\d ?x (?:its|faster|slower|as)\b|[+-]\.\d\d|\d times (?:as|faster)|F1 (?:of )?\.?\d|\d MB\b"
+)
+MOST_FIGURES = 2
+
+
+def pages_but(*left_out):
+    return [page for page in PAGES if page.stem not in {"README", "benchmarks"}.union(*left_out)]
+
+
+def test_pages_are_short():
+    """Prose without code; reference pages may be longer."""
+    long = {page.stem: len(CODE.sub("", page.read_text(encoding="utf-8")).split()) for page in pages_but(REFERENCE)}
+    assert {stem: n for stem, n in long.items() if n > MOST_WORDS and stem not in WRITTEN_ELSEWHERE} == {}
+
+
+def test_figures_are_measured_in_one_place():
+    found = {page.stem: MEASURED.findall(CODE.sub("", page.read_text(encoding="utf-8"))) for page in pages_but()}
+    assert {s: f for s, f in found.items() if len(f) > MOST_FIGURES and s not in WRITTEN_ELSEWHERE} == {}
+
+
+def test_the_benchmarks_page_is_what_the_results_say():
+    table = runpy.run_path(str(ROOT / "benchmarks" / "table.py"))
+    results = json.loads((ROOT / "benchmarks" / "results.json").read_text(encoding="utf-8"))
+    assert (DOCS / "benchmarks.md").read_text(encoding="utf-8") == table["page_of"](results)
+    for entry in results.values():
+        script = entry["script"].split()[0]
+        assert not script.startswith("benchmarks/") or (ROOT / script).is_file(), script
+
+
+def test_recorded_figures_are_shown(capsys):
+    table = runpy.run_path(str(ROOT / "benchmarks" / "table.py"))
+    entry = {"what": "w", "value": "old", "script": "s", "template": "{ratio:.1f}x"}
+    entries = {"e": entry}
+    table["record"](entries, "e", 'noise\n{"ratio": 2.51}\n', "idle")
+    assert "| 2.5x |" in table["page_of"](entries)
+    assert entry["machine"] == "idle"
+
+
+def test_every_page_is_in_the_navigation():
+    listed = re.findall(r"^[a-z_/]+$", (DOCS / "index.md").read_text(encoding="utf-8"), re.MULTILINE)
+    pages = {
+        str(page.relative_to(DOCS).with_suffix("")) for page in DOCS.rglob("*.md") if "gallery" not in page.parts
+    }
+    assert set(listed) - {"gallery/index"} == pages - {"index"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_links_lead_to_files(page):
+    for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", CODE.sub("", page.read_text(encoding="utf-8"))):
+        assert (page.parent / link).exists(), link

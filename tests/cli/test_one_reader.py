@@ -151,11 +151,14 @@ def test_a_sequence_that_cannot_obey_is_marked(run, folder, strict):
 
 
 def test_tables_are_written_in_other_forms(run, folder):
+    import openpyxl
     from pyarrow import parquet
 
     (folder / "in.csv").write_text("id,text\n1,12 Oak St\\, Troy\n2,\n".replace("\\,", ""))
-    for name in ("t.parquet", "t.jsonl", "t.tsv"):
+    for name in ("t.parquet", "t.jsonl", "t.tsv", "t.xlsx"):
         assert run("parse", folder / "fine.rf", folder / "in.csv", "-o", folder / name)[0] == 0
+    head, *cells = openpyxl.load_workbook(folder / "t.xlsx").active.values
+    assert [dict(zip(head, row))["id"] for row in cells] == ["1", "2"]
     table = parquet.read_table(folder / "t.parquet").to_pylist()
     assert [row["id"] for row in table] == ["1", "2"]
     assert [row["probability"] is None for row in table] == [False, True]

@@ -11,7 +11,7 @@ from typing import IO, Any, NamedTuple
 from rulefield.cli.infeasible import INFEASIBLE, Infeasible
 from rulefield.cli.prediction import read_rules
 from rulefield.cli.reading import LINES, Reading
-from rulefield.cli.texts.tables import is_parquet
+from rulefield.cli.texts.tables import is_excel, is_parquet
 from rulefield.data.source import STANDARD, Source
 from rulefield.exceptions import InputError
 from rulefield.outputs import check_output, whole_file
@@ -282,7 +282,7 @@ def _parse_table(work: Parsing, source: Source, column: str, output: str) -> Non
     if work.spans:
         raise InputError("--spans writes JSON, but a parsed table has a column per field; leave it out.")
     target = source.path if output == STANDARD else output
-    with _opened_output(output, [source.path], binary=is_parquet(target)) as file:
+    with _opened_output(output, [source.path], binary=is_parquet(target) or is_excel(target)) as file:
         write = table_writer(file, target)
         for portion in _watched(_portions(rows_of(source)), source, output):
             parses = work([(place, _cell(row, column, place)) for place, row in portion])

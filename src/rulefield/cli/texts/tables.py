@@ -1,4 +1,4 @@
-"""Tables that are written portion by portion: CSV, TSV, JSON lines and Parquet."""
+"""Tables that are written portion by portion: CSV, TSV, JSON lines, Parquet and Excel."""
 
 import csv
 from collections.abc import Callable
@@ -15,6 +15,11 @@ def is_parquet(path: str) -> bool:
     return path.lower().endswith((".parquet", ".pq"))
 
 
+def is_excel(path: str) -> bool:
+    """Whether a file name says Excel."""
+    return path.lower().endswith(".xlsx")
+
+
 def table_writer(file: Any, target: str) -> Callable[[Rows], None]:
     """Return what writes rows, all with the same columns, in the form that the name of the target says; [] ends it."""
     from rulefield.encode.formats.base import compact
@@ -22,11 +27,13 @@ def table_writer(file: Any, target: str) -> Callable[[Rows], None]:
 
     if is_parquet(target):
         return _parquet_writer(file, target)
+    if is_excel(target):
+        return _excel_writer(file)
     if target.lower().removesuffix(".gz").endswith(_JSON):
         return lambda rows: file.writelines(compact(row) + "\n" for row in rows)
     if not suffix_is_table(target):
         raise InputError(
-            f"a parsed table is written as .csv, .tsv, .jsonl or .parquet; got {target!r} (name one with -o)."
+            f"a parsed table is written as .csv, .tsv, .jsonl, .parquet or .xlsx; got {target!r} (name one with -o)."
         )
     writer = csv.writer(file, delimiter=separator_of(target), lineterminator="\n")
     begun = False
@@ -66,6 +73,37 @@ def _parquet_writer(file: Any, target: str) -> Callable[[Rows], None]:
         opened[0].write_table(table)
 
     return write
+
+
+def _excel_writer(file: Any) -> Callable[[Rows], None]:
+    try:
+        from openpyxl import Workbook
+    except ImportError:
+        raise InputError("Excel files need openpyxl: pip install openpyxl.") from None
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("parsed")
+    begun = False
+
+    def write(rows: Rows) -> None:
+        nonlocal begun
+        if not rows:
+            book.save(file)
+            return
+        if not begun:
+            sheet.append(list(rows[0]))
+            begun = True
+        for row in rows:
+            sheet.append([_cell(value) for value in row.values()])
+
+    return write
+
+
+def _cell(value: Any) -> Any:
+    """Return what a cell can hold: text without control characters, which Excel refuses; formulas as text."""
+    if not isinstance(value, str):
+        return value
+    text = "".join(character for character in value if character >= " " or character in "\t\n\r")
+    return f"'{text}" if text.startswith("=") else text
 
 
 def _schema(pyarrow: Any, rows: Rows) -> Any:

@@ -79,7 +79,7 @@ def _excel_writer(file: Any) -> Callable[[Rows], None]:
     try:
         from openpyxl import Workbook
     except ImportError:
-        raise InputError("Excel files need openpyxl: pip install openpyxl.") from None
+        raise InputError("writing .xlsx needs openpyxl: pip install openpyxl.") from None
     book = Workbook(write_only=True)
     sheet = book.create_sheet("parsed")
     begun = False

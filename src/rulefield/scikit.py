@@ -158,6 +158,11 @@ def convergence_warning() -> type[Warning]:
     return ConvergenceWarning if loaded is None else loaded.ConvergenceWarning
 
 
+def seed_of_fit(random_state: Any) -> Any:
+    """Return the ``random_state`` of a fit: None is always the same seed, so that a fit can be repeated."""
+    return 0 if random_state is None else random_state
+
+
 def check_random_state(seed: Any) -> np.random.RandomState:
     """Return a generator for a seed: None is numpy's own, a generator itself."""
     if seed is None or seed is np.random:

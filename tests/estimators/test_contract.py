@@ -58,6 +58,14 @@ def test_constructors_are_small_and_keyword_only(case):
 
 
 @over_all
+def test_limits_and_seeds_have_one_default_and_mean_the_same(case):
+    """None is the learner's own limit or tolerance; a fit without a seed can be repeated."""
+    parameters = inspect.signature(case.cls).parameters
+    for name in {"max_iter", "tol", "random_state"} & set(parameters):
+        assert parameters[name].default is None, name
+
+
+@over_all
 def test_constructors_keep_what_they_are_given(case):
     marks = {name: object() for name in case.cls._get_param_names()}
     model = case.cls(**marks)

@@ -274,6 +274,4 @@ def _hold_out(
 
 def seed_of(crf: "ChainCRF") -> int:
     """Return a seed; without a ``random_state`` always the same one, so that a fit can be repeated."""
-    if crf.random_state is None:
-        return 0
-    return int(check_random_state(crf.random_state).randint(2**31 - 1))
+    return 0 if crf.random_state is None else int(check_random_state(crf.random_state).randint(2**31 - 1))

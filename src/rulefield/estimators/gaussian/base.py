@@ -38,6 +38,7 @@ from rulefield.estimators.parameters import (
     either,
     number,
     one_of,
+    optional,
     whole,
 )
 from rulefield.estimators.predictors.cross_fitting import CrossFitting, RandomState, ScoreTask, generator_seed
@@ -49,6 +50,7 @@ from rulefield.learning.fit_log import FitResult, joined
 from rulefield.learning.gaussian import FieldObjective, fit_field
 from rulefield.models.gaussian import GaussianModel
 from rulefield.problem.gaussian import GaussianPotentials
+from rulefield.scikit import seed_of_fit
 
 BUILDERS = (*LABEL_BUILDERS, "residual_correlation", "overfit_correlation")
 TOLL = 1.0  # nats for each unit of log(1 + rho) and log(1 + v)
@@ -88,12 +90,15 @@ SHARED_PARAMETERS = {
         "None, a number of folds >= 2, a share between 0 and 1, a splitter or a list of splits", _is_cv
     ),
     "l2": number(),
-    "max_iter": whole(1),
-    "tol": number(),
+    "max_iter": optional(whole(1)),
+    "tol": optional(number()),
     "n_jobs": N_JOBS,
     "random_state": RANDOM_STATE,
     "joint_predictors": FLAG,
 }
+
+
+DEFAULT_ITERATIONS, DEFAULT_TOL = 300, 1e-6
 
 
 @dataclass(frozen=True)
@@ -117,8 +122,8 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
     signed: bool
     cv: CrossValidation
     l2: float
-    max_iter: int
-    tol: float
+    max_iter: int | None
+    tol: float | None
     n_jobs: int | None
     random_state: RandomState
     joint_predictors: bool
@@ -157,6 +162,11 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
     @abstractmethod
     def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, graphs: Graphs) -> FitResult:
         """Learn with parameters that are checked."""
+
+    @property
+    def _limits(self) -> tuple[int, float]:
+        """Most iterations of the optimizer, and the tolerance at which it stops."""
+        return self.max_iter or DEFAULT_ITERATIONS, DEFAULT_TOL if self.tol is None else self.tol
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -205,7 +215,7 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
     def _cross_fitting(self, paper: bool = False) -> CrossFitting:
         predictors = self._default_predictors() if self.predictors is None else self.predictors
         cv = self.cv if self.cv is not None else (0.2 if paper else 5)
-        return CrossFitting(predictors, cv, self.random_state, self.n_jobs, self.joint_predictors)
+        return CrossFitting(predictors, cv, seed_of_fit(self.random_state), self.n_jobs, self.joint_predictors)
 
     def _resolve_graphs(
         self, sources: "GraphSources", names: GraphSpecs, n_nodes: int | None, own: Graphs
@@ -245,7 +255,7 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
         if name == "overfit_correlation":
             if not isinstance(self._layout, TableLayout):
                 raise InputError('"overfit_correlation" trains a network on the rows of X; it needs a table.')
-            return overfit_correlation(sources.X, Y, generator_seed(self.random_state), weight)
+            return overfit_correlation(sources.X, Y, generator_seed(seed_of_fit(self.random_state)), weight)
         return LABEL_BUILDERS[name](Y, weight)
 
     def _learn(
@@ -259,7 +269,7 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
     ) -> FitResult:
         toll = 0.0 if model.simplex else TOLL
         objective = FieldObjective(model, data.batches, data.split(labels), kind, algorithm, self.l2, toll, 1e-5)
-        found = fit_field(objective, starts, self.max_iter, self.tol)
+        found = fit_field(objective, starts, *self._limits)
         if model.bayesian and not model.log_variance and not model.simplex and model.variance(found.theta) > 0:
             found = self._without_variance(objective, found, kind)
         self.model_, self.theta_, self.objective_ = model, found.theta, float(found.objective)
@@ -274,7 +284,7 @@ class GaussianCRFBase(SavedModel, BaseEstimator):
             return found
         plain_model = replace(objective.model, bayesian=False)
         plain = FieldObjective(plain_model, objective.batches, objective.labels, kind, "map", self.l2, TOLL)
-        other = fit_field(plain, [found.theta[:-1]], self.max_iter, self.tol)  # the variance stands last
+        other = fit_field(plain, [found.theta[:-1]], *self._limits)  # the variance stands last
         if found.objective < other.objective - ENTRY:
             return found
         return joined(found, replace(other, theta=np.append(other.theta, 0.0)))

@@ -52,6 +52,7 @@ from rulefield.inference.graph.decode import ENGINES
 from rulefield.learning.fit_log import FitResult
 from rulefield.models.gaussian import GaussianModel
 from rulefield.problem.gaussian import GaussianPotentials
+from rulefield.scikit import seed_of_fit
 
 ALGORITHMS = ("auto", "vb", "jj", "map")
 FEWEST = 30  # instances from which a fifth of them can tell which algorithm is better
@@ -96,13 +97,13 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         what rows hold, so that the order of rows does not matter; a splitter or a list of splits goes by their places.
     l2 : float, default 1
         Ridge on what is each output's own.
-    max_iter : int, default 300
-        Most iterations of the field's optimizer.
-    tol : float, default 1e-6
+    max_iter : int, optional
+        Most iterations of the field's optimizer. None: 300.
+    tol : float, optional
         The optimizer stops where the objective falls by less than this share of itself in ten iterations.
     n_jobs : int, optional
         Threads of the cross-fitting (-1: one per core). The result is the same for any number.
-    random_state : int, RandomState or None, default 0
+    random_state : int or RandomState, optional
         Seed of the folds and of the held-out instances.
     joint_predictors : bool, default False
         Fit one copy of a predictor for all outputs where it can (forests, neighbors, networks) and no label is
@@ -173,10 +174,10 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         signed: bool = True,
         cv: CrossValidation = None,
         l2: float = 1.0,
-        max_iter: int = 300,
-        tol: float = 1e-6,
+        max_iter: int | None = None,
+        tol: float | None = None,
         n_jobs: int | None = None,
-        random_state: RandomState = 0,
+        random_state: RandomState = None,
         joint_predictors: bool = False,
         rules: RulesLike | None = None,
         on_infeasible: str = "raise",
@@ -272,7 +273,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
             return "map", None  # nothing to join, no variance to learn
         if self.mean == "direct" or len(training.scores) < FEWEST:
             return "vb", None
-        order = check_random_state(self.random_state).permutation(len(training.scores))
+        order = check_random_state(seed_of_fit(self.random_state)).permutation(len(training.scores))
         held = len(order) // 5
         kept, rest = training.part(np.sort(order[held:])), training.part(np.sort(order[:held]))
         likelihood, learned = {}, {}

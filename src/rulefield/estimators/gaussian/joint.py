@@ -25,6 +25,7 @@ from rulefield.inference.gaussian.sampling import (
 )
 from rulefield.inference.gaussian.softmax import softmax_posterior
 from rulefield.problem.gaussian import GaussianPotentials
+from rulefield.scikit import seed_of_fit
 
 
 class GaussianJointMixin(GaussianCRFBase):
@@ -87,7 +88,9 @@ class GaussianJointMixin(GaussianCRFBase):
             q = self._joint(potentials, known)
             if n_samples and self._labels.kind == "binary":
                 parts.append(
-                    importance_log_likelihood(potentials, known, q, n_samples, generator_seed(self.random_state))
+                    importance_log_likelihood(
+                        potentials, known, q, n_samples, generator_seed(seed_of_fit(self.random_state))
+                    )
                 )
             else:
                 parts.append(q.bound)

@@ -64,13 +64,13 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         Folds of the cross-fitting (None: 5), as in :class:`GaussianCRFClassifier`.
     l2 : float, default 1
         Ridge on what is each output's own.
-    max_iter : int, default 300
-        Most iterations of the field's optimizer.
-    tol : float, default 1e-6
+    max_iter : int, optional
+        Most iterations of the field's optimizer. None: 300.
+    tol : float, optional
         The optimizer stops where the objective falls by less than this share of itself in ten iterations.
     n_jobs : int, optional
         Threads of the cross-fitting (-1: one per core). The result is the same for any number.
-    random_state : int, RandomState or None, default 0
+    random_state : int or RandomState, optional
         Seed of the folds.
     joint_predictors : bool, default False
         Fit one copy of a predictor for all outputs where it can and no value is unknown.
@@ -123,10 +123,10 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         signed: bool = True,
         cv: CrossValidation = None,
         l2: float = 1.0,
-        max_iter: int = 300,
-        tol: float = 1e-6,
+        max_iter: int | None = None,
+        tol: float | None = None,
         n_jobs: int | None = None,
-        random_state: RandomState = 0,
+        random_state: RandomState = None,
         joint_predictors: bool = False,
     ):
         self.predictors = predictors

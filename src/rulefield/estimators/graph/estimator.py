@@ -41,8 +41,10 @@ from rulefield.learning.graph.shards import N_SHARDS, GraphShard, make_shards
 from rulefield.models.graph import GraphModel
 from rulefield.parallel import executor_of
 from rulefield.rules.graph.compiler import GraphRuleCompiler
+from rulefield.scikit import seed_of_fit
 
 GRAPHS_PER_STEP = 8
+DEFAULT_TOL = 1e-4
 MOST_ITERATIONS = {"likelihood": 1000, "composite": 1000, "pseudolikelihood": 1000, "ssvm": 200, "perceptron": 200}
 COLUMNS = optional(
     either(list_of("a list of columns", int, np.integer), instance_of("a dict of these by pair of types", Mapping))
@@ -85,9 +87,9 @@ class GraphCRF(FittedGraph):
         Learn under the rules, too (``ssvm`` and ``perceptron``: competing labelings obey them).
     max_iter : int, optional
         Most iterations (passes for ``ssvm`` and ``perceptron``). None: 1000, for the latter 200.
-    tol : float, default 1e-4
+    tol : float, optional
         Relative decrease of the objective (for ``ssvm``: relative duality gap) at which learning stops; the perceptron
-        stops where it makes no mistake.
+        stops if it makes no mistake. None: 1e-4.
     oracle_nodes : int, default 100
         Search nodes that ``ssvm`` and ``perceptron`` may spend on each competing labeling after a few sweeps of the
         fast engine; 0 takes the fast engine's word. The duality gap is true either way.
@@ -154,7 +156,7 @@ class GraphCRF(FittedGraph):
         "rules": RULES,
         "train_with_rules": FLAG,
         "max_iter": optional(whole(1)),
-        "tol": number(),
+        "tol": optional(number()),
         "oracle_nodes": whole(0),
         "warm_start": FLAG,
         "on_infeasible": ON_INFEASIBLE,
@@ -177,7 +179,7 @@ class GraphCRF(FittedGraph):
         rules: Rules = None,
         train_with_rules: bool = False,
         max_iter: int | None = None,
-        tol: float = 1e-4,
+        tol: float | None = None,
         oracle_nodes: int = 100,
         warm_start: bool = False,
         on_infeasible: str = "raise",
@@ -261,7 +263,7 @@ class GraphCRF(FittedGraph):
             self.algorithm,
             float(self.l2),
             self._most_iterations,
-            float(self.tol),
+            DEFAULT_TOL if self.tol is None else float(self.tol),
             self._learning_rules(graphs, names),
             n_jobs=self.n_jobs,
             oracle_nodes=self.oracle_nodes,
@@ -286,7 +288,7 @@ class GraphCRF(FittedGraph):
             return graphs, None
         numbers = [names.encode(graph, given) for graph, given in zip(graphs, labels)]
         spec = GraphPredictors.of(self.predictors)
-        return fit_predictors(spec, graphs, numbers, names, groups, self.random_state, self.n_jobs)
+        return fit_predictors(spec, graphs, numbers, names, groups, seed_of_fit(self.random_state), self.n_jobs)
 
     def _shards(
         self, graphs: Sequence[TypedGraph], labels: Sequence[Labels], names: GraphLabels, weight: np.ndarray
@@ -304,7 +306,7 @@ class GraphCRF(FittedGraph):
         if self.warm_start and hasattr(self, "theta_") and len(self.theta_) == model.n_parameters:
             return self.theta_.copy()
         if not all(shard.complete for shard in shards):
-            return 0.01 * check_random_state(self.random_state).standard_normal(model.n_parameters)
+            return 0.01 * check_random_state(seed_of_fit(self.random_state)).standard_normal(model.n_parameters)
         return np.zeros(model.n_parameters)
 
     def _learning_rules(self, graphs: Sequence[TypedGraph], names: GraphLabels) -> CompiledRules | None:

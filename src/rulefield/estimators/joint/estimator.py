@@ -74,6 +74,7 @@ from rulefield.parallel import executor_of, n_threads
 from rulefield.rules.expectations import Expectation
 from rulefield.rules.joint import JointRuleCompiler
 
+DEFAULT_ITERATIONS, DEFAULT_TOL = 500, 1e-4
 START_ITERATIONS = 40
 """Iterations of each task alone before the tasks are learned together."""
 
@@ -112,9 +113,9 @@ class JointCRF(SequenceEstimator):
     features : transformer, optional
         As in :class:`ChainCRF`.
     start_end, all_states, all_transitions, min_count : as in :class:`ChainCRF`
-    max_iter : int
-        Most steps of direct descent (or EM iterations).
-    tol : float
+    max_iter : int, optional
+        Most steps of direct descent (or EM iterations). None: 500.
+    tol : float, optional
         Stop where an iteration gains less than this share of the objective.
     random_state : int, RandomState or None, default None
         Seed of ``sample``.
@@ -172,8 +173,8 @@ class JointCRF(SequenceEstimator):
         "all_states": FLAG,
         "all_transitions": FLAG,
         "min_count": whole(0),
-        "max_iter": whole(1),
-        "tol": number(),
+        "max_iter": optional(whole(1)),
+        "tol": optional(number()),
         "random_state": RANDOM_STATE,
         "n_jobs": N_JOBS,
         "verbose": VERBOSE,
@@ -196,8 +197,8 @@ class JointCRF(SequenceEstimator):
         all_states: bool = False,
         all_transitions: bool = False,
         min_count: int = 1,
-        max_iter: int = 500,
-        tol: float = 1e-4,
+        max_iter: int | None = None,
+        tol: float | None = None,
         random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -263,7 +264,8 @@ class JointCRF(SequenceEstimator):
         jobs = n_threads(self.n_jobs)
         corpus = JointCorpus(model, data, labels, weight, jobs, executor_of(jobs, client))
         start, interrupted = self._single_tasks(model, data, labels, weight)
-        options = expectation_options(keeper, self.l2, self.max_iter, self.tol)
+        tol = DEFAULT_TOL if self.tol is None else self.tol
+        options = expectation_options(keeper, self.l2, self.max_iter or DEFAULT_ITERATIONS, tol)
         if interrupted is None:
             with ProgressLine("fitting (joint)", bool(self.verbose)) as progress:
                 outcome = fit_with_expectations(corpus, expected, start, options, progress)

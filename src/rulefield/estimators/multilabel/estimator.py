@@ -40,6 +40,9 @@ from rulefield.interrupts import interruptible
 FOLDS = 5  # of samples, for cross-fitting predictors
 
 
+DEFAULT_TOL = 1e-6
+
+
 class MultiLabelCRF(FittedMultiLabel):
     """Multi-label classifier: one binary node for each label, edges between labels that depend on each other.
 
@@ -67,8 +70,8 @@ class MultiLabelCRF(FittedMultiLabel):
         What to do where hard rules contradict each other: raise, naming them, or break them as little as possible.
     max_iter : int, optional
         Most iterations (passes for ``ssvm`` and ``perceptron``). None: 1000, for the latter 200.
-    tol : float, default 1e-6
-        Relative decrease of the objective (for ``ssvm``: relative duality gap) at which learning stops.
+    tol : float, optional
+        Relative decrease of the objective (for ``ssvm``: relative duality gap) at which learning stops. None: 1e-6.
     n_jobs : int, optional
         Threads (-1: one per core). The result is the same for any number.
 
@@ -123,7 +126,7 @@ class MultiLabelCRF(FittedMultiLabel):
         "rules": RULES,
         "on_infeasible": ON_INFEASIBLE,
         "max_iter": optional(whole(1)),
-        "tol": number(),
+        "tol": optional(number()),
         "n_jobs": N_JOBS,
     }
 
@@ -138,7 +141,7 @@ class MultiLabelCRF(FittedMultiLabel):
         rules: Rules = None,
         on_infeasible: str = "raise",
         max_iter: int | None = None,
-        tol: float = 1e-6,
+        tol: float | None = None,
         n_jobs: int | None = None,
     ):
         self.structure = structure
@@ -182,7 +185,7 @@ class MultiLabelCRF(FittedMultiLabel):
             l2=self.l2,
             labels={name: len(c) for name, c in zip(self._names, self._class_list)},
             max_iter=self.max_iter,
-            tol=self.tol,
+            tol=DEFAULT_TOL if self.tol is None else self.tol,
             n_jobs=self.n_jobs,
         )
         labels = [{name: [int(k)] for name, k in zip(self._names, row)} for row in numbers]

@@ -60,8 +60,9 @@ from rulefield.rules import mine, propose
 from rulefield.rules.finding.mine import ASKED_FOR, FAMILIES
 from rulefield.rules.rule import Rule
 from rulefield.rules.tokens import have_texts
-from rulefield.scikit import check_is_fitted
+from rulefield.scikit import check_is_fitted, seed_of_fit
 
+DEFAULT_PASSES = 10
 DEFAULTS = {
     "perceptron": {"l1": 0.0, "l2": 1.0},
     "ssvm": {"l1": 0.0, "l2": 1.0},
@@ -94,8 +95,8 @@ class RuledCRF(FittedRuled):
     cutoff : float, default 1.0
         Rules to be learned whose importance is lower are dropped before learning: by default those that gold labels break
         more often than the model does. The paper's 2.75 throws most of the gain away.
-    max_iter : int, default 10
-        Passes over the held-out sequences; for the likelihood, rounds of decoding at most (two or three are usually
+    max_iter : int, optional
+        None: 10. Passes over the held-out sequences; for the likelihood, rounds of decoding at most (two or three are usually
         enough).
     rate : float, default 0.1
         Step of the perceptron, in nats.
@@ -107,7 +108,7 @@ class RuledCRF(FittedRuled):
         Drop learned rules that, each by itself, do not mend more held-out tokens than they spoil: for few examples.
     on_infeasible : {"raise", "relax"}, default "raise"
         What predictions do where hard rules contradict each other, as in :class:`ChainCRF`.
-    random_state : int, default 0
+    random_state : int, optional
         Order of sequences, and their folds.
     n_jobs : int, optional
         Threads (-1: one per core). The result is the same for any number.
@@ -154,7 +155,7 @@ class RuledCRF(FittedRuled):
         "algorithm": one_of("perceptron", "ssvm", "likelihood"),
         "cv": optional(either(one_of("prefit"), Requirement("a number of folds >= 2", whole(2).holds))),
         "cutoff": number(),
-        "max_iter": whole(1),
+        "max_iter": optional(whole(1)),
         "rate": number(0.0, above=True),
         "l1": optional(number()),
         "l2": optional(number()),
@@ -189,14 +190,14 @@ class RuledCRF(FittedRuled):
         algorithm: str = "likelihood",
         cv: int | str | None = None,
         cutoff: float = 1.0,
-        max_iter: int = 10,
+        max_iter: int | None = None,
         rate: float = 0.1,
         l1: float | None = None,
         l2: float | None = None,
         tau: float | None = None,
         only_helpful: bool = False,
         on_infeasible: str = "raise",
-        random_state: int = 0,
+        random_state: int | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ):
@@ -267,12 +268,12 @@ class RuledCRF(FittedRuled):
             algorithm=self.algorithm,
             learns=self.method == "soft",
             cutoff=self.cutoff,
-            max_iter=self.max_iter,
+            max_iter=self.max_iter or DEFAULT_PASSES,
             rate=self.rate,
             l1=self._setting("l1"),
             l2=self._setting("l2"),
             only_helpful=self.only_helpful,
-            seed=self.random_state,
+            seed=seed_of_fit(self.random_state),
             n_jobs=n_threads(self.n_jobs),
         )
 
@@ -311,7 +312,7 @@ class RuledCRF(FittedRuled):
             warn_of_training_data(done)
             return done
         with ProgressLine(f"fitting {cv} folds", bool(self.verbose)):
-            return cross_fit(crf, X, y, int(cv), self.random_state, client=client)
+            return cross_fit(crf, X, y, int(cv), seed_of_fit(self.random_state), client=client)
 
     def _candidates(self, X: SequencesLike, y: list[list[Any]], base: ChainCRF) -> list[Rule]:
         if not isinstance(self.rules, str):
@@ -342,7 +343,9 @@ class RuledCRF(FittedRuled):
         self.tau_ = float(choice.taus[choice.best()] if self.tau is None else self.tau)
         table = SegmentTable([str(c) for c in self.classes_], self.estimator_.scheme)
         self.gains_ = (
-            choice.gains(table, folds_of(len(lists.examples), self.random_state)) if self.tau is None else []
+            choice.gains(table, folds_of(len(lists.examples), seed_of_fit(self.random_state)))
+            if self.tau is None
+            else []
         )
 
     # --- files and scikit-learn -------------------------------------------------------------------

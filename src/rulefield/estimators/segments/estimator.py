@@ -58,7 +58,7 @@ from rulefield.metrics import span_f1
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
 from rulefield.parallel import n_threads
 
-DEFAULT_ITERATIONS = 500
+DEFAULT_ITERATIONS, DEFAULT_TOL = 500, 1e-5
 
 
 class Segment(NamedTuple):
@@ -100,7 +100,7 @@ class SegmentCRF(SequenceEstimator):
     on_infeasible : {"raise", "relax"}
         Where no segmentation obeys the hard rules: raise, naming rules that clash, or break them as little as possible.
     max_iter : int, optional
-    tol : float
+    tol : float, optional
         Stop where the objective improves by less than this share over ten iterations.
     random_state : int or RandomState, optional
         Seed of ``sample``.
@@ -153,7 +153,7 @@ class SegmentCRF(SequenceEstimator):
         "rules": RULES,
         "on_infeasible": ON_INFEASIBLE,
         "max_iter": optional(whole(1)),
-        "tol": number(),
+        "tol": optional(number()),
         "random_state": RANDOM_STATE,
         "n_jobs": N_JOBS,
         "verbose": VERBOSE,
@@ -175,7 +175,7 @@ class SegmentCRF(SequenceEstimator):
         rules: RulesLike | None = None,
         on_infeasible: str = "raise",
         max_iter: int | None = None,
-        tol: float = 1e-5,
+        tol: float | None = None,
         random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -274,15 +274,16 @@ class SegmentCRF(SequenceEstimator):
         )
 
     def _learn(self, objective: SegmentLikelihood) -> FitResult:
-        limit, start, n_jobs = (
+        limit, tol, start, n_jobs = (
             self.max_iter or DEFAULT_ITERATIONS,
+            DEFAULT_TOL if self.tol is None else self.tol,
             np.zeros(objective.size),
             n_threads(self.n_jobs),
         )
         with ProgressLine("fitting segments", bool(self.verbose)) as progress:
             if self.l1 > 0:
-                return minimize_owlqn(objective, start, self.l1, limit, self.tol, progress, n_jobs=n_jobs)
-            return minimize_lbfgs(objective, start, limit, self.tol, progress, n_jobs=n_jobs)
+                return minimize_owlqn(objective, start, self.l1, limit, tol, progress, n_jobs=n_jobs)
+            return minimize_lbfgs(objective, start, limit, tol, progress, n_jobs=n_jobs)
 
     # --- answers ----------------------------------------------------------------------------------
 

@@ -231,10 +231,18 @@ class InputEncoder:
     def _encoded(self, X: SequencesLike | CorpusSlice, grow: bool) -> Sequences:
         if isinstance(X, CorpusSlice):
             return self._encoded_slice(X, grow)
+        if isinstance(X, CutTexts) and not self.scored and self.encoder is not None and not grow and self._pays(X):
+            return self._encoded_texts(X)
         rows: Any = as_list(X)
         if self._check_scored(rows):
             return self._with_scores(self._encoded_plain([row.tokens for row in rows], grow), rows)
         return self._encoded_plain(rows, grow)
+
+    def _encoded_texts(self, X: CutTexts) -> Sequences:
+        """Encode texts that are cut; nothing of them needs to be checked."""
+        assert self.encoder is not None
+        portions = [X] if len(X) <= PORTION else [X[i : i + PORTION] for i in range(0, len(X), PORTION)]
+        return self.encoder.joined([self._keyed(part, grow=False) for part in portions])
 
     def _check_scored(self, rows: Any) -> bool:
         """Whether rows carry scores; refuse them where training data did not, and the other way round."""
@@ -289,9 +297,13 @@ class InputEncoder:
         maker = self.maker
         if maker is None:
             return [self.encoder.read(X, grow, form)]
-        if not self.by_keys or (not Kernel.any_loaded and sum(map(len, X[:LEAST_TOKENS])) < LEAST_TOKENS):
+        if not self._pays(X):
             return [self.encoder.read(made, grow) for made in self._features(X)]
         return [self._keyed(X[i : i + PORTION], grow) for i in range(0, len(X), PORTION)]
+
+    def _pays(self, X: Any) -> bool:
+        """Whether features are made by keys: not if few tokens are all that a process without compiled code is asked."""
+        return self.by_keys and (Kernel.any_loaded or sum(map(len, X[:LEAST_TOKENS])) >= LEAST_TOKENS)
 
     def _keyed(self, X: Any, grow: bool) -> Entries:
         assert self.encoder is not None

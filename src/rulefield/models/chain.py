@@ -23,7 +23,7 @@ class ThetaLayout:
     n_end: int
     n_step: int
 
-    @property
+    @cached_property
     def bounds(self) -> tuple[int, ...]:
         """Boundaries of the five blocks, (6,)."""
         sizes = (self.n_state, self.n_transition, self.n_start, self.n_end, self.n_step)
@@ -224,14 +224,20 @@ class ChainModel:
         """Scores of labels from features alone, (n_rows, n_labels)."""
         return self.pairs.scores(rows, self.layout.state(theta))
 
-    def unary(self, theta: np.ndarray, sequences: Sequences) -> np.ndarray:
-        """Scores of every label at every token, starts and ends included, (n_tokens, n_labels)."""
+    def unary(
+        self, theta: np.ndarray, sequences: Sequences, edges: tuple[np.ndarray, np.ndarray] | None = None
+    ) -> np.ndarray:
+        """Scores of every label at every token, starts and ends included, (n_tokens, n_labels).
+
+        Give ``edges``, the scores of starts and ends, if they are known.
+        """
         scores = self.state_scores(theta, self.rows(sequences))
         if sequences.scores is not None:
             scores += sequences.scores
         offsets, filled = sequences.offsets, sequences.lengths > 0
-        scores[offsets[:-1][filled]] += self.start_scores(theta)
-        scores[offsets[1:][filled] - 1] += self.end_scores(theta)
+        start, end = edges or (self.start_scores(theta), self.end_scores(theta))
+        scores[offsets[:-1][filled]] += start
+        scores[offsets[1:][filled] - 1] += end
         return scores
 
     def pairwise(self, theta: np.ndarray) -> np.ndarray:

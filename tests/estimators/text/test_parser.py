@@ -17,8 +17,9 @@ from rulefield.datasets import make_addresses
 from rulefield.encode.alignment import spans_of
 from rulefield.encode.spans import SegmentTable
 from rulefield.encode.spans import spans as segments
-from rulefield.estimators.text.reading import find_segments, numbered
+from rulefield.estimators.text.reading import numbered
 from rulefield.exceptions import InputError, ModelFileError
+from rulefield.inference.sequences.reading import find_segments
 
 
 def addresses(n, seed):

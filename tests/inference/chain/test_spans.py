@@ -7,8 +7,9 @@ import pytest
 
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import SegmentTable, Span, spans
-from rulefield.inference.sequences.exact import log_partition
-from rulefield.inference.sequences.spans import SegmentRows, segment_probabilities, span_probabilities
+from rulefield.inference.sequences.exact import log_partition, viterbi
+from rulefield.inference.sequences.reading import read_chains
+from rulefield.inference.sequences.spans import span_probabilities
 from rulefield.kernels.jit import Kernel
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
@@ -62,35 +63,38 @@ def test_a_segment_is_as_probable_as_the_labelings_that_hold_it(name, ruled):
 @pytest.mark.parametrize("stepwise", [False, True])
 @pytest.mark.parametrize("size", [1.0, 900.0])
 @pytest.mark.parametrize("compiled", [True, False])
-def test_all_segments_of_many_chains_at_once(name, stepwise, size, compiled, monkeypatch):
-    """Two passes over a chain give what one sum per segment gives, also if scores lie too far apart for plain products."""
-    monkeypatch.setattr(Kernel, "any_loaded", compiled)
+def test_many_chains_are_read_as_each_by_its_sums(name, stepwise, size, compiled, monkeypatch):
+    """Two passes give what one sum per segment gives, also if scores lie too far apart for plain products."""
     scheme, labels = "BIO" if name == "deep" else name, LABELS[name]
-    table, rng, m = SegmentTable(labels, scheme), np.random.default_rng(7), len(labels)
-    lengths, first, last, kind, level, pointer = [5, 0, 1, 3], [], [], [], [], [0]
-    chains = [possible_potentials(labels, scheme, n, rng) if n else None for n in lengths]
+    monkeypatch.setattr(Kernel, "any_loaded", compiled)
+    table, rng, lengths = SegmentTable(labels, scheme), np.random.default_rng(7), [5, 0, 1, 3, 1, 4]
+    chains = [possible_potentials(labels, scheme, n, rng) for n in lengths if n]
     offsets = np.concatenate([[0], np.cumsum(lengths)])
-    steps = rng.normal(size=(int(offsets[-1]), m, m)) if stepwise else np.zeros((1, m, m))
+    unary = size * np.concatenate([chain.unary for chain in chains])
+    steps = rng.normal(size=(len(unary) if stepwise else 1, len(labels), len(labels)))
     steps = size * (steps + chains[0].pairwise)
-    unary = size * np.concatenate([chain.unary for chain in chains if chain is not None])
-    wanted = []
-    for begin, n in zip(offsets.tolist(), lengths):
-        spots = [(a, b, k, d) for d in range(table.depth) for a in range(n) for b in range(a, n) for k in range(m)]
-        own = [s for s in spots if s[2] < len(table.types) and table.types[s[2]].count("/") == s[3]]
-        wanted.append([(Span(a, b + 1, table.types[k]), d) for a, b, k, d in own])
-        for column, values in zip((first, last, kind, level), zip(*own)):
-            column += [v + begin for v in values] if column is first or column is last else values
-        pointer.append(len(first))
-    segments_ = SegmentRows(*(np.array(column, np.int64) for column in (pointer, first, last, kind, level)))
-    total, chance = segment_probabilities(unary, steps if stepwise else steps[0], offsets, segments_, table)
-    for i, n in enumerate(lengths):
-        a, b = offsets[i], offsets[i + 1]
-        if n:
-            own = ChainPotentials(unary[a:b], steps[a : b - 1] if stepwise else steps[0])
-            np.testing.assert_allclose(total[i], log_partition(own), rtol=1e-9)
-            found = chance[pointer[i] : pointer[i + 1]]
-            exact = span_probabilities(ChainProblem(own), wanted[i], table)
-            np.testing.assert_allclose(found, exact, rtol=1e-6, atol=1e-12)
+    read = read_chains(unary, steps if stepwise else steps[0], offsets, table, True)
+    assert read.proved.all()
+    for i, (a, b) in enumerate(zip(offsets, offsets[1:])):
+        found = read.segments.of(i, a, table)
+        if a == b:
+            assert found == []
+            continue
+        own = ChainPotentials(unary[a:b], steps[a : b - 1] if stepwise else steps[0])
+        best = viterbi(own)
+        names = [labels[y] for y in best.labels]
+        assert [s for s, _ in found] == [s for s in spans(names, scheme, level=None) if s.type != "O"]
+        np.testing.assert_allclose([read.score[i], read.total[i]], [best.score, log_partition(own)], rtol=1e-9)
+        chance = read.chance[read.segments.pointer[i] : read.segments.pointer[i + 1]]
+        np.testing.assert_allclose(chance, span_probabilities(ChainProblem(own), found, table), rtol=1e-6)
+
+
+def test_chains_without_sums_have_the_same_segments():
+    table, rng = SegmentTable(LABELS["BIO"], "BIO"), np.random.default_rng(3)
+    own = possible_potentials(LABELS["BIO"], "BIO", 6, rng)
+    read, summed = (read_chains(own.unary, own.pairwise, np.array([0, 6]), table, sums) for sums in (False, True))
+    assert read.total is None
+    assert [column.tolist() for column in read.segments] == [column.tolist() for column in summed.segments]
 
 
 def test_no_span_no_sum():

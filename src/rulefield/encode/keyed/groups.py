@@ -129,9 +129,9 @@ class GroupNumbers:
             new = np.empty(len(self._table) // 4 - known, np.uint64)
             position, n = number_keys(flat, np.uint64(position), self._table, np.uint64(known), groups, new)
             fresh.append(new[: int(n)])
-        self._add(np.concatenate([np.zeros(0, np.uint64), *fresh]), grow)
-        size = np.diff(self._stop.astype(np.int64))
-        total = int(size[groups].sum()) if len(size) else 0
+        if any(map(len, fresh)):
+            self._add(np.concatenate(fresh), grow)
+        total = int((self._stop[groups + 1] - self._stop[groups]).sum())
         counts, out = np.empty(len(keys), np.int64), np.empty(total, np.int32)
         gather_groups(groups, np.uint64(keys.shape[1]), self._stop, self._members, counts, out)
         return out, counts

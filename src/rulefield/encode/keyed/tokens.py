@@ -154,7 +154,8 @@ class TokenKeys:
         """Numbers of distinct tokens of texts; strings are made of new ones only."""
         first, last = X.begin.view(np.uint64), X.end.view(np.uint64)
         spellings = self._spellings.number_spans(X.utf8, first, last, grow=True)
-        self._plain = _longer(self._plain, np.full(len(self._spellings) - len(self._plain), -1))
+        if len(self._spellings) > len(self._plain):
+            self._plain = _longer(self._plain, np.full(len(self._spellings) - len(self._plain), -1))
         types = self._plain[spellings]
         new = np.flatnonzero(types < 0)
         if len(new):

@@ -58,6 +58,7 @@ class ChainDecoder:
     def __init__(self, model: ChainModel, theta: np.ndarray, n_jobs: int = 1):
         self.model, self.theta, self.n_jobs = model, theta, n_jobs
         self.pairwise = model.pairwise(theta)
+        self.edges = model.start_scores(theta), model.end_scores(theta)
 
     def best(self, data: Sequences, allowed: np.ndarray | None = None) -> np.ndarray:
         """Best labels of all tokens, (n_tokens,)."""
@@ -162,8 +163,8 @@ class ChainDecoder:
         self, data: Sequences, allowed: np.ndarray | None, first: int, last: int
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Unary scores, transition scores and offsets of sequences ``first`` to ``last``."""
-        part = data[first:last]
-        unary = self.model.unary(self.theta, part)
+        part = data if (first, last) == (0, len(data)) else data[first:last]
+        unary = self.model.unary(self.theta, part, self.edges)
         if allowed is not None:
             tokens = slice(int(data.offsets[first]), int(data.offsets[last]))
             unary = np.where(allowed[tokens] != 0, unary, -np.inf)

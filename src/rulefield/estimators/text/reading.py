@@ -15,11 +15,12 @@ from rulefield.encode.keyed.cutting import cut
 from rulefield.encode.spans import SegmentTable
 from rulefield.encode.tokenizers import Tokenizer
 from rulefield.estimators.answers import Batch
-from rulefield.estimators.chain.decoding import ChainDecoder, best_labelings
+from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.text.parse import Parse, Readings
-from rulefield.inference.sequences.spans import SegmentRows, segment_probabilities, span_probabilities
+from rulefield.inference.sequences.reading import SegmentRows, find_segments, read_chains
+from rulefield.inference.sequences.spans import span_probabilities
 from rulefield.interrupts import check
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -112,20 +113,18 @@ class Reader:
         assert chain is not None
         assert table is not None
         data = chain._encoder.transform(part)
-        decoder = self._current_decoder(chain)
         known = self._known(part, asked.known)
         allowed = None if known is None else chain._possible(known, Batch(part, data))
-        if not asked.probabilities:
-            return self._readings(part, find_segments(table, decoder.best(data, allowed), part.lengths), table, asked)
-        scores = decoder.scores(data, allowed, 0, len(data))
-        best = best_labelings(*scores)
-        if not best.proved.all():
+        scores = self._current_decoder(chain).scores(data, allowed, 0, len(data))
+        read = read_chains(*scores, table, asked.probabilities)
+        if not read.proved.all():
             return None
-        segments = find_segments(table, best.labels, part.lengths)
-        total, chance = segment_probabilities(*scores, segments if asked.chances else segments.none(), table)
-        whole = np.minimum(np.exp(best.score - total), 1.0).tolist()
+        if read.total is None:
+            return self._readings(part, read.segments, table, asked)
+        chance = read.chance if asked.chances else None
+        whole = np.minimum(np.exp(read.score - read.total), 1.0).tolist()
         probability = [p if n else None for p, n in zip(whole, part.lengths.tolist())]
-        return self._readings(part, segments, table, asked, chance if asked.chances else None, probability)
+        return self._readings(part, read.segments, table, asked, chance, probability)
 
     def _current_decoder(self, chain: ChainCRF) -> ChainDecoder:
         """Return the decoder of the chain's weights, made anew if these were replaced."""
@@ -222,19 +221,6 @@ class Reader:
             if [s[:3] for s in parse.spans] == [s[:3] for s in first.spans]:
                 made.broken[row] = first.broken  # type: ignore[index]
         return parses
-
-
-def find_segments(table: SegmentTable, ids: np.ndarray, lengths: np.ndarray) -> SegmentRows:
-    """Return the segments of labelings, outermost first at each start; runs of ``O`` are none."""
-    levels = [table.find(ids, lengths, level) for level in range(table.depth)]
-    first, last, kind = (np.concatenate(parts) for parts in zip(*levels))
-    level = np.repeat(np.arange(table.depth), [len(found[0]) for found in levels])
-    if "O" in table.types or table.depth > 1:
-        kept = np.flatnonzero(kind != (table.types.index("O") if "O" in table.types else -1))
-        kept = kept[np.lexsort((level[kept], first[kept]))]
-        first, last, kind, level = first[kept], last[kept], kind[kept], level[kept]
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    return SegmentRows(np.searchsorted(first, ends), first, last, kind.astype(np.int64), level)
 
 
 def numbered(table: SegmentTable, labels: Sequence[Sequence[Any]]) -> np.ndarray:

@@ -8,7 +8,8 @@ rows of its marginals do not add up to one.
 import numpy as np
 
 from rulefield.kernels.chain.sums import SAFE_SUM, exponentials, flip, highest
-from rulefield.kernels.jit import kernel
+from rulefield.kernels.chain.viterbi import viterbi
+from rulefield.kernels.jit import kernel, piece
 
 ROUNDING = 1e-9
 """Largest error of a row of marginals that is right."""
@@ -144,3 +145,81 @@ def segments_batch(unary, pairwise, offsets, pointer, first, last, kind, level, 
                 powers[a:b], inside[:n], forward[:n], backward[:n], scale[:n], first[s] - begin, last[s] - begin, kind[s],
                 starts[level[s]], type_of[level[s]], reach, ahead,
             )  # fmt: skip
+
+
+@kernel
+def best_labels(unary, pairwise, alpha, labels):
+    """Fill the best labels of a chain; return their score, summed along them."""
+    if viterbi(unary, pairwise, alpha, labels) == -np.inf:
+        return -np.inf
+    shared = pairwise.shape[0] == 1
+    score = unary[0, labels[0]]
+    for t in range(1, unary.shape[0]):
+        score += unary[t, labels[t]] + pairwise[0 if shared else t - 1, labels[t - 1], labels[t]]
+    return score
+
+
+@piece
+def list_segments(labels, begin, starts, type_of, outside, found, first, last, kind, level, open_at):
+    """List the segments of a labeling from number ``found`` on, by start, then level; return how many there are by then."""
+    depth, n, m = type_of.shape[0], labels.size, type_of.shape[1]
+    for d in range(depth):
+        open_at[d] = -1
+    for t in range(n):
+        before, now = (m if t == 0 else labels[t - 1]), labels[t]
+        for d in range(depth):
+            if type_of[d, now] < 0:
+                open_at[d] = -1
+            elif starts[d, before, now]:
+                open_at[d] = -1
+                if type_of[d, now] != outside:
+                    first[found], kind[found], level[found] = begin + t, type_of[d, now], d
+                    open_at[d] = found
+                    found += 1
+            if open_at[d] >= 0:
+                last[open_at[d]] = begin + t
+    return found
+
+
+@kernel
+def largest_magnitude(scores):
+    """Return the largest magnitude of scores, those that forbid aside."""
+    largest = 0.0
+    for k in range(scores.size):
+        size = abs(scores[k])
+        largest = size if largest < size < np.inf else largest
+    return largest
+
+
+@kernel
+def read_chains(
+    unary, pairwise, offsets, starts, type_of, outside, sums,
+    score, largest, total, pointer, first, last, kind, level, chance,
+):  # fmt: skip
+    """Label chains (as in ``viterbi_batch``), list the segments, and work out probabilities; return the number of segments.
+
+    Fills the score of each chain's best labels, the largest magnitude of its scores of a token and a step, and if ``sums``
+    the log sum over all labelings and the probabilities of segments (see :func:`segments_batch`). ``outside`` is
+    a type whose segments are not listed. Needs room for as many segments as there are tokens times levels.
+    """
+    longest, m = 0, unary.shape[1]
+    for i in range(score.size):
+        longest = max(longest, offsets[i + 1] - offsets[i])
+    alpha, labels = np.empty((longest, m)), np.empty(longest, np.int64)
+    open_at = np.empty(type_of.shape[0], np.int64)
+    shared, found, largest_step = pairwise.shape[0] == 1, 0, largest_magnitude(pairwise.ravel())
+    for i in range(score.size):
+        begin, stop = offsets[i], offsets[i + 1]
+        pointer[i], score[i], largest[i] = found, 0.0, largest_step
+        if begin == stop:
+            continue
+        steps = pairwise if shared else pairwise[begin : max(begin, stop - 1)]
+        own = labels[: stop - begin]
+        largest[i] += largest_magnitude(unary[begin:stop].ravel())
+        score[i] = best_labels(unary[begin:stop], steps, alpha, own)
+        if score[i] > -np.inf:
+            found = list_segments(own, begin, starts, type_of, outside, found, first, last, kind, level, open_at)
+    pointer[score.size] = found
+    if sums:
+        segments_batch(unary, pairwise, offsets, pointer, first, last, kind, level, starts, type_of, total, chance)
+    return found

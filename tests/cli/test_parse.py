@@ -3,6 +3,7 @@
 import csv
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -211,3 +212,9 @@ def test_a_table_of_semicolons(model, tmp_path):
         .splitlines()[1]
         .startswith('7,"Grace Hopper, 1952",Grace Hopper,1952')
     )
+
+
+def test_warm_up_compiles_and_says_how_long():
+    done = subprocess.run([sys.executable, "-m", "rulefield", "warm-up"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert re.fullmatch(r"compiled for \d+ of \d+ s\n", done.stdout)

@@ -46,3 +46,70 @@ def shifted_thrice(value):
 def test_a_kernel_is_compiled_once_whatever_constants_others_call_it_with():
     assert shifted_thrice(3) == 9
     assert len(shifted.dispatcher.overloads) == 1
+
+
+LONG = """
+import sys, time, types
+import rulefield.kernels.jit as jit
+jit.TOLD_SECONDS = {limit}
+from rulefield.kernels.jit import compile_seconds, kernel
+@kernel
+def double(x):
+    return 2 * x
+double(1)
+print(compile_seconds() > 0.0)
+"""
+
+
+def run_alone(script, folder, **variables):
+    env = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA")}
+    env |= {"PYTHONPATH": str(Path(rulefield.__file__).parents[1]), **variables}
+    (folder / "alone.py").write_text(script)
+    return subprocess.run(
+        [sys.executable, "alone.py"], cwd=folder, env=env, capture_output=True, text=True, check=False
+    )
+
+
+def test_long_compilation_is_announced_once_and_what_is_loaded_is_none(tmp_path):
+    told = "rulefield: compiling, once per installation ...\n"
+    first = run_alone(LONG.format(limit=0.0), tmp_path)
+    assert (first.stdout, first.stderr) == ("True\n", told)
+    again = run_alone(LONG.format(limit=0.0), tmp_path)
+    assert (again.stdout, again.stderr) == ("False\n", "")
+
+
+def test_short_compilation_is_not_announced(tmp_path):
+    assert run_alone(LONG.format(limit=1e9), tmp_path).stderr == ""
+
+
+NOWHERE = (
+    """
+import numba.core.caching as caching
+own = [one for one in caching.CacheImpl._locator_classes if "UserProvided" in one.__name__]
+caching.CacheImpl._locator_classes = own
+"""
+    + LONG
+)
+
+
+def test_code_is_kept_in_a_folder_of_ones_own_if_no_other_can_be_written(tmp_path):
+    folder = tmp_path / f"rulefield-{os.getuid()}"
+    for stdout in ("True\n", "False\n"):
+        done = run_alone(NOWHERE.format(limit=1e9), tmp_path, TMPDIR=str(tmp_path))
+        assert done.stdout == stdout, done.stderr
+        assert done.stderr.count("RuntimeWarning") == 1
+        assert str(folder) in done.stderr
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_code_is_not_loaded_from_a_folder_that_others_can_write(tmp_path):
+    (tmp_path / f"rulefield-{os.getuid()}").mkdir(mode=0o777)
+    (tmp_path / f"rulefield-{os.getuid()}").chmod(0o777)
+    done = run_alone(NOWHERE.format(limit=1e9), tmp_path, TMPDIR=str(tmp_path))
+    assert done.stdout == "True\n"
+    assert "cannot be kept" in done.stderr
+
+
+def test_without_a_compiler(tmp_path):
+    done = run_alone(LONG.format(limit=0.0), tmp_path, NUMBA_DISABLE_JIT="1")
+    assert (done.stdout, done.stderr) == ("False\n", "")

@@ -1,4 +1,4 @@
-"""The command line: train, predict, parse, convert, evaluate, report, next, serve, inspect, prove, verify, demo, rules.
+"""The command line: train, predict, parse, convert, evaluate, report, next, serve, inspect, prove, verify, demo, rules, ...
 
 Commands only declare their options here and import their work when they run, so that ``--help`` is quick.
 """
@@ -18,7 +18,6 @@ import typer
 from rulefield.cli.options import Apart, Column, Encoding, Format, Jobs, OnInfeasible, Quiet, Text, Tokenizer
 from rulefield.cli.rules import app as rules_app
 from rulefield.exceptions import InputError, RulefieldError
-from rulefield.kernels.jit import tell_of_compiling
 
 AGAIN_SECONDS = 0.01
 
@@ -439,6 +438,14 @@ def verify(
     run_verify(files)
 
 
+@app.command("warm-up", epilog="[b]Example[/b]: RUN pip install rulefield && rulefield warm-up")
+def warm_up() -> None:
+    """Compile what training, parsing and serving need, and keep it: for images of containers, before the first use."""
+    from rulefield.cli.texts.warm_up import run_warm_up
+
+    run_warm_up()
+
+
 @app.command(epilog="[b]Example[/b]: rulefield demo --data addresses")
 def demo(
     data: Annotated[str, typer.Option(help="citations or addresses.")] = "citations",
@@ -462,8 +469,6 @@ def main() -> None:
     sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # arguments may hold any bytes
     signal.signal(signal.SIGTERM, _end)  # so that a file that is being written is cleaned up
     sys.unraisablehook = _raise_again
-    if sys.stderr.isatty():
-        tell_of_compiling(lambda: _note("compiling, once per installation; this takes some seconds ..."))
     atexit.register(signal.signal, signal.SIGINT, signal.SIG_IGN)  # the work is done: there is nothing to interrupt
     try:
         app()

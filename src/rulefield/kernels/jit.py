@@ -11,11 +11,16 @@ A cached kernel is not recompiled when a kernel *in another file* that it calls 
 ``__pycache__`` folder of this package after such an edit.
 """
 
+import os
+import stat
+import sys
+import tempfile
 import threading
 import warnings
 from collections.abc import Callable
 from functools import cached_property, update_wrapper
 from importlib import import_module
+from time import perf_counter
 from typing import Any, ClassVar
 
 from rulefield.locks import held_over_forks
@@ -63,6 +68,8 @@ class Kernel:
         """What numba makes of the function."""
         from numba import njit
 
+        if not Kernel.any_loaded:
+            _listen()
         Kernel.any_loaded = True
         with _LOADING:  # no other thread compiles before all of them are known
             while _overloads:
@@ -77,7 +84,7 @@ class Kernel:
         return made
 
     def _compilable(self, njit: Callable) -> Any:
-        """Return numba's dispatcher; it keeps no compiled code if no folder for it can be written."""
+        """Return numba's dispatcher; it keeps compiled code in a temporary folder if no other can be written, or nowhere."""
         if not Kernel.keeps_code:
             return njit(**{**self.targetoptions, "cache": False})(self.py_func)
         try:
@@ -85,8 +92,7 @@ class Kernel:
         except RuntimeError as error:
             if "no locator available" not in str(error):
                 raise
-        Kernel.keeps_code = False
-        warnings.warn(NOT_KEPT, RuntimeWarning, stacklevel=2)
+        _keep_elsewhere()
         return self._compilable(njit)
 
     @property
@@ -94,16 +100,71 @@ class Kernel:
         return self.dispatcher._numba_type_
 
 
-NOT_KEPT = (
-    "compiled code cannot be kept, so that every process compiles again: neither the package's folder nor the home folder "
-    "can be written. Set NUMBA_CACHE_DIR to a folder that can."
-)
-_listeners: list[Callable[[], None]] = []
+def _keep_elsewhere() -> None:
+    """Keep compiled code in a temporary folder, or not at all if that is not this user's own; warn once."""
+    config: Any = import_module("numba.core.config")
+    folder = _own_temporary_folder()
+    folder = None if folder == config.CACHE_DIR else folder
+    Kernel.keeps_code = folder is not None
+    config.CACHE_DIR = folder or ""
+    where = f"is kept in {folder!r}" if folder else "cannot be kept, so that every process compiles again"
+    warnings.warn(
+        f"compiled code {where}: neither the package's folder nor the user's cache folder can be written. Set "
+        "NUMBA_CACHE_DIR to a folder that can, or run 'rulefield warm-up' when the package is installed.",
+        RuntimeWarning,
+        stacklevel=2,
+    )
 
 
-def tell_of_compiling(listener: Callable[[], None]) -> None:
-    """Call ``listener`` once, when the first kernel is compiled because no compiled code is on the disk."""
-    _listeners.append(listener)
+def _own_temporary_folder() -> str | None:
+    """Return a folder that nobody else can write: what lies there is loaded as code."""
+    if not hasattr(os, "getuid"):
+        return None
+    folder = os.path.join(tempfile.gettempdir(), f"rulefield-{os.getuid()}")
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        found = os.lstat(folder)
+    except OSError:
+        return None
+    private = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return folder if private and os.access(folder, os.W_OK) else None
+
+
+class _CompileTime:
+    """Adds up the time of compilations, and says once on the error stream that there are some when they take long."""
+
+    def __init__(self) -> None:
+        self.seconds, self._begun, self._depth, self._told = 0.0, 0.0, 0, False
+
+    def notify(self, event: Any) -> None:
+        """Take an event of numba: a compilation begins or ends; one may lie within another."""
+        if event.is_start:
+            self._begun = perf_counter() if self._depth == 0 else self._begun
+        else:
+            self.seconds += perf_counter() - self._begun if self._depth == 1 else 0.0
+        running = perf_counter() - self._begun if self._depth or event.is_start else 0.0
+        self._depth += 1 if event.is_start else -1
+        if not self._told and self.seconds + running > TOLD_SECONDS:
+            self._told = True
+            print("rulefield: compiling, once per installation ...", file=sys.stderr, flush=True)
+
+
+TOLD_SECONDS = 1.0
+"""Compilation that takes longer is announced."""
+_compile_time = _CompileTime()
+
+
+def compile_seconds() -> float:
+    """Return how long this process has compiled, in seconds of the clock."""
+    return _compile_time.seconds
+
+
+def _listen() -> None:
+    """Hear of compilations; what is loaded from the disk is none."""
+    from numba.core import event
+
+    event.Listener.register(_CompileTime)
+    event.register("numba:compile", _compile_time)
 
 
 def _or_nothing(load_index: Callable[[], dict]) -> Callable[[], dict]:
@@ -111,12 +172,9 @@ def _or_nothing(load_index: Callable[[], dict]) -> Callable[[], dict]:
 
     def load() -> dict:
         try:
-            known = load_index()
+            return load_index()
         except (AttributeError, ImportError, TypeError):
-            known = {}
-        while not known and _listeners:
-            _listeners.pop()()
-        return known
+            return {}
 
     return load
 

@@ -1,0 +1,27 @@
+"""``rulefield warm-up``: small jobs that compile what larger ones need."""
+
+from time import perf_counter
+
+from rulefield.datasets import make_addresses
+from rulefield.estimators.text.parser import TextParser
+from rulefield.kernels.jit import Kernel, compile_seconds
+from rulefield.rules import before, segments
+
+
+def run_warm_up() -> None:
+    """Train, parse and label generated addresses, with and without rules, in every form that servers answer in."""
+    begun = perf_counter()
+    texts, spans = make_addresses(150, 0, messy=True)
+    parser = TextParser().fit(texts, spans)
+    rules = [segments("zip") <= 1, (segments("city") <= 1).soft(1.0), before("state", "zip").soft(1.0)]
+    parser.predict(texts)
+    parser.parse_json(texts)
+    parser.parse_all(texts[:40], rules=rules)
+    parser.predict(texts, rules=rules)
+    model, tokens = parser.model_, parser.tokens(texts[:20])
+    for own in ([], rules):
+        model.decode(tokens, rules=own, probability=True)
+        model.predict_marginals(tokens, rules=own)
+        model.predict_kbest(tokens, rules=own, k=3)
+    kept = "" if Kernel.keeps_code else "; no folder can be written, so nothing is kept"
+    print(f"compiled for {compile_seconds():.0f} of {perf_counter() - begun:.0f} s{kept}")

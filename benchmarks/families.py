@@ -13,8 +13,6 @@ from rulefield.rules.finding.mine import FAMILIES, TOKEN_CLASS, mine_table
 from rulefield.rules.rule import LEARN
 
 ALL, FIVE, CHAIN, SEGMENT = "all rules", "the paper's five", "chain", "SegmentCRF"
-LEARNER: dict[str, Any] = {"algorithm": "ssvm", "l2": 10.0, "cutoff": 1.5, "max_iter": 10, "only_helpful": True}
-"""Chosen by cross-validation inside the 300 citations of the first two Cora splits."""
 
 RULES = (*FAMILIES, TOKEN_CLASS)
 
@@ -57,7 +55,7 @@ def learned_predictions(fitted: CrossFitted, X, y, X_test, jobs: int, seed: int)
     """What the chain, each family of learned rules, and all of them predict."""
     found = {CHAIN: fitted.crf.predict(X_test)}
     for name, rules in family_candidates(X, y, fitted.crf.scheme, [str(c) for c in fitted.crf.classes_]).items():
-        ruled = RuledCRF(fitted, rules=rules, random_state=seed, n_jobs=jobs, **LEARNER)
+        ruled = RuledCRF(fitted, rules=rules, random_state=seed, n_jobs=jobs)
         found[name] = ruled.fit(X, y).predict(X_test)
     return found
 

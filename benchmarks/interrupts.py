@@ -80,7 +80,7 @@ def learners(n: int) -> dict[str, Fit]:
     found["chain under rules"] = of(
         lambda: ChainCRF(scheme="BIO", rules=[r.absent(first).soft(1.0)], train_with_rules=True), X[:8], y[:8]
     )
-    for algorithm in ("perceptron", "ssvm", "likelihood"):
+    for algorithm in ("perceptron", "likelihood"):
         found[f"rules {algorithm}"] = of(
             lambda algorithm=algorithm: RuledCRF(chain_crf, cv="prefit", algorithm=algorithm), X[-12:], y[-12:]
         )

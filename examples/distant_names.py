@@ -1,7 +1,7 @@
 """Distant supervision
 ===================
 
-A list of known names marks some of them, nothing says where no name is; one number mends it.
+A list of known names marks some of them, nothing says where no name is; one number repairs it.
 
 A chain that sums over everything unknown has no reason ever to say "no name", and calls everything one. The share of
 tokens that belong to names, counted on a few complete texts, is enough to bring it back (``ChainCRF(expectations=...)``),
@@ -54,15 +54,15 @@ remedy = [r.share(["B-author", "I-author"]).between(0.95 * share, 1.05 * share).
 settings = {"l2": 0.3, "scheme": "BIO", "features": rf.TokenFeatures(affixes=2, window=1, bigrams=False)}
 anything = {"B-author", "I-author", "O"}
 alone = rf.ChainCRF(**settings).fit(X[train], [[label or anything for label in row] for row in marked])
-mended = rf.ChainCRF(**settings, expectations=remedy, initial_label="O", max_iter=15).fit(X[train], marked)
+repaired = rf.ChainCRF(**settings, expectations=remedy, initial_label="O", max_iter=15).fit(X[train], marked)
 full = rf.ChainCRF(**settings).fit(X[train], y[train])
 scores = {}
-for name, crf in (("list alone", alone), ("list + one share", mended), ("everything marked", full)):
+for name, crf in (("list alone", alone), ("list + one share", repaired), ("everything marked", full)):
     found = crf.predict(X[test])
     scores[name] = rf.metrics.span_f1(y[test], found, scheme="BIO")
     called = np.mean([label != "O" for row in found for label in row])
     print(f"{name:18s} span F1 {scores[name]:.3f}; calls {called:.0%} of the tokens author ({share:.0%} are)")
-for report in mended.expectations_:
+for report in repaired.expectations_:
     print(
         f"{report.expectation}: {report.under_q:.3f} in training, {report.under_model:.3f} under the model, "
         f"multiplier {report.multiplier:+.3f}"

@@ -53,7 +53,7 @@ def picture(folder: Path) -> None:
     axes.barh([row.rule for row in rows], [row.weight for row in rows])
     for i, row in enumerate(rows):
         axes.text(row.weight, i, f" {row.helped:+d} tokens", va="center")
-    axes.set_xlabel("learned price of a violation; tokens mended by the rule alone")
+    axes.set_xlabel("learned price of a violation; tokens fixed by the rule alone")
     figure.savefig(folder / "learned_rules.png", dpi=120)
     print("picture:", folder / "learned_rules.png")
 

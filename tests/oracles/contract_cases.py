@@ -197,10 +197,10 @@ CASES = [
         absent("name"),
         contradiction("name"),
         {"algorithm": "likelihood", "rules": [r.absent("name").soft("learn"), r.present("year").soft(0.5)],
-         "cutoff": 0.5, "l1": 0.1, "random_state": 3, "n_jobs": 2},
+         "cutoff": 0.5, "max_rules": 3, "random_state": 3, "n_jobs": 2},
         {"estimator__l2": [0.1, 1.0]},
         weighted=False,
-        stop={"algorithm": "ssvm", "max_iter": 1, "cutoff": 0.0, "estimator__l2": 20.0},
+        stop={"estimator__max_iter": 1},
         calm={},
     ),
     Case(

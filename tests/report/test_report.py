@@ -109,8 +109,8 @@ def test_rule_effects_are_those_of_taking_the_rule_away(crf, data):
         assert effect.broken_with == sum(rule.violation(x, p, "BIO") > 0 for x, p in zip(X, full))
         assert effect.broken_in_gold == sum(rule.violation(x, p, "BIO") > 0 for x, p in zip(X, y))
         tokens = [(b, a, g) for rows in zip(without, full, y) for b, a, g in zip(*rows)]
-        assert effect.mended == sum(b != g and a == g for b, a, g in tokens)
-        assert effect.spoiled == sum(b == g and a != g for b, a, g in tokens)
+        assert effect.fixed == sum(b != g and a == g for b, a, g in tokens)
+        assert effect.broken == sum(b == g and a != g for b, a, g in tokens)
     assert effect.broken_without or effect.changes == ()
 
 

@@ -11,7 +11,7 @@ from rulefield.rules.rule import Rule
 
 MOST_RULES = 60
 SHOWN = 3
-"""Examples per rule of what it mended, and of what it spoiled."""
+"""Examples per rule of what it fixed, and of what it broke."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class RuleEffect:
         Sequences that break it: their gold labels; what the model predicts under the other rules alone; what it predicts.
     cost : float
         What the predictions pay for breaking it in all (hard rules that were broken because nothing obeys them: inf).
-    mended, spoiled : int
+    fixed, broken : int
         Tokens that are right because of it, and wrong because of it.
     changes : tuple of Change
         Every sequence that it changes, the best for it first.
@@ -47,8 +47,8 @@ class RuleEffect:
     broken_without: int
     broken_with: int
     cost: float
-    mended: int
-    spoiled: int
+    fixed: int
+    broken: int
     changes: tuple[Change, ...]
 
     @property
@@ -63,9 +63,9 @@ class RuleEffect:
 
     @property
     def examples(self) -> list[tuple[str, Change]]:
-        """Up to three sequences that it mended and three that it spoiled."""
-        good = [("mended", c) for c in self.changes if c.gain > 0][:SHOWN]
-        return good + [("spoiled", c) for c in reversed(self.changes) if c.gain < 0][:SHOWN]
+        """Up to three sequences that it fixed and three that it broke."""
+        good = [("fixed", c) for c in self.changes if c.gain > 0][:SHOWN]
+        return good + [("broken", c) for c in reversed(self.changes) if c.gain < 0][:SHOWN]
 
 
 def effect_row(effect: RuleEffect) -> dict[str, Any]:
@@ -76,8 +76,8 @@ def effect_row(effect: RuleEffect) -> dict[str, Any]:
         "holds in gold": f"{effect.holds:.1%}",
         "broken without": effect.broken_without,
         "broken with": effect.broken_with,
-        "mended": effect.mended,
-        "spoiled": effect.spoiled,
+        "fixed": effect.fixed,
+        "broken": effect.broken,
     }
 
 
@@ -109,22 +109,22 @@ def rule_effects(
     """
     plain = list(model.predict(X, rules=[]))
     full = list(model.predict(X, rules=list(rules)) if predicted is None else predicted)
-    broken = {
+    amounts_under = {
         name: amounts_table(rules, X, y, scheme, labels)
         for name, y in (("gold", gold), ("plain", plain), ("full", full))
     }
-    touched = np.flatnonzero((broken["plain"] > 0).any(axis=0)).tolist()
+    touched = np.flatnonzero((amounts_under["plain"] > 0).any(axis=0)).tolist()
     effects = []
-    for r in np.sort(np.argsort(-(broken["plain"] > 0).sum(axis=1), kind="stable")[:most]).tolist():
+    for r in np.sort(np.argsort(-(amounts_under["plain"] > 0).sum(axis=1), kind="stable")[:most]).tolist():
         rule = rules[r]
         others = [other for k, other in enumerate(rules) if k != r]
         found = list(model.predict([X[i] for i in touched], rules=others)) if touched else []
         amounts = amounts_table([rule], [X[i] for i in touched], found, scheme, labels)[0] if touched else np.zeros(0)
-        changes, mended, spoiled = _changes(touched, found, full, gold)
-        paid = sum(rule.cost(float(amount)) for amount in broken["full"][r] if amount > 0)
-        in_gold, with_it = (int((broken[name][r] > 0).sum()) for name in ("gold", "full"))
+        changes, fixed, broken = _changes(touched, found, full, gold)
+        paid = sum(rule.cost(float(amount)) for amount in amounts_under["full"][r] if amount > 0)
+        in_gold, with_it = (int((amounts_under[name][r] > 0).sum()) for name in ("gold", "full"))
         effects.append(
-            RuleEffect(rule, len(gold), in_gold, int((amounts > 0).sum()), with_it, paid, mended, spoiled, changes)
+            RuleEffect(rule, len(gold), in_gold, int((amounts > 0).sum()), with_it, paid, fixed, broken, changes)
         )
     return effects
 
@@ -132,12 +132,12 @@ def rule_effects(
 def _changes(
     places: list[int], without: list[Any], full: list[Any], gold: Sequence[Sequence[Any]]
 ) -> tuple[tuple[Change, ...], int, int]:
-    changes, mended, spoiled = [], 0, 0
+    changes, fixed, broken = [], 0, 0
     for i, before in zip(places, without):
         if before == full[i]:
             continue
         up = sum(b != g and a == g for b, a, g in zip(before, full[i], gold[i]))
         down = sum(b == g and a != g for b, a, g in zip(before, full[i], gold[i]))
         changes.append(Change(i, before, up - down))
-        mended, spoiled = mended + up, spoiled + down
-    return tuple(sorted(changes, key=lambda change: -change.gain)), mended, spoiled
+        fixed, broken = fixed + up, broken + down
+    return tuple(sorted(changes, key=lambda change: -change.gain)), fixed, broken

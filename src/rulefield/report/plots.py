@@ -161,7 +161,7 @@ class FitLogDisplay(Display):
 
 @dataclass
 class RuleEffectsDisplay(Display):
-    """Tokens that each rule mends (right) and spoils (left)."""
+    """Tokens that each rule fixes (right) and breaks (left)."""
 
     effects: Sequence[RuleEffect] = field(default_factory=list)
 
@@ -177,8 +177,8 @@ class RuleEffectsDisplay(Display):
         """Draw."""
         axes = self._begin(ax)
         places = np.arange(len(self.effects))
-        axes.barh(places, [e.mended for e in self.effects], color=GREEN, label="mended")
-        axes.barh(places, [-e.spoiled for e in self.effects], color=RED, label="spoiled")
+        axes.barh(places, [e.fixed for e in self.effects], color=GREEN, label="fixed")
+        axes.barh(places, [-e.broken for e in self.effects], color=RED, label="broken")
         axes.set_yticks(places, [f"{e.rule.label:.40}" for e in self.effects])
         axes.axvline(0, color=GREY, linewidth=1)
         axes.invert_yaxis()

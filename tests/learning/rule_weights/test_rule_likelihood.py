@@ -11,8 +11,10 @@ from rulefield import rules as r
 from rulefield.encode.spans import SegmentTable
 from rulefield.learning.rule_weights.distances import WrongSpans, wrong_labels
 from rulefield.learning.rule_weights.learners import Example, Examples
-from rulefield.learning.rule_weights.likelihood import Likelihood, Penalty, learn_likelihood
+from rulefield.learning.rule_weights.likelihood import learn_likelihood
 from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
+from rulefield.learning.rule_weights.path import PathData, PathSettings, losses
+from rulefield.learning.rule_weights.residual import expected_broken, shares_in
 from rulefield.metrics import span_counts
 from rulefield.problem.chain import ChainPotentials
 from rulefield.rules import RuleCompiler
@@ -35,18 +37,19 @@ def examples(rules, fixed, n_examples=6, seed=0):
     return Examples(rows, RuleCompiler(rules, LABELS), np.array(fixed), np.zeros(len(rules), dtype=bool))
 
 
-def learned_from(data, k=81, **options):
+def learned_from(data, k=81, taken=(0, 1, 2), prior=None, **options):
     """Weights learned from the k best labelings of each sequence."""
-    return learn_likelihood(data, measured(data, k), **options)
+    prior = np.zeros(len(data.learned)) if prior is None else prior
+    return learn_likelihood(data, measured(data, k), np.array(taken), prior, **options)
 
 
 def measured(data, k=81):
     return MeasuredLists.of(Lists.best(data.examples, k), data).paid(data)
 
 
-def objective(data, c, l1, l2):
+def objective(data, c, l2=0.0, prior=0.0):
     """The definition: a sum over all labelings; targets are the gold labels, which are among them."""
-    total = l1 * c.sum() + 0.5 * l2 * c @ c
+    total = 0.5 * l2 * ((c - prior) ** 2).sum()
     for example in data.examples:
         worth = {}
         for labels in product(range(3), repeat=4):
@@ -57,59 +60,77 @@ def objective(data, c, l1, l2):
     return total
 
 
-def test_over_all_labelings_it_is_the_penalized_likelihood():
+def test_over_all_labelings_losses_are_those_of_the_likelihood():
     data = examples(RULES, [np.nan, np.nan, np.nan, 0.7])
-    likelihood = Likelihood(measured(data))
-    assert len(likelihood.first) == len(data), "no sequence is left out: labelings pay differently"
-    c = np.array([0.3, 0.8, 0.1, 0.0])
-    value, slope = likelihood.value(c, Penalty.of(0.2, 0.5, None, data.learned))
-    assert_allclose(value, objective(data, c, 0.2, 0.5))
-    for rule in range(3):
-        step = np.eye(4)[rule] * 1e-5
-        change = objective(data, c + step, 0.2, 0.5) - objective(data, c - step, 0.2, 0.5)
-        assert_allclose(slope[rule], change / 2e-5, atol=1e-6)
+    weights = np.array([[0.3, 0.8, 0.1, 0.0], [0.0, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0]])
+    for size, c in enumerate(weights):
+        assert_allclose(losses(measured(data), weights).sum(axis=0)[size], objective(data, c))
 
 
-@pytest.mark.parametrize("l1", [0.05, 2.0])
-def test_learned_weights_are_best(l1):
+@pytest.mark.parametrize("prior", [[0.0, 0.0, 0.0, 0.0], [0.0, 1.5, 0.3, 0.0]])
+def test_learned_weights_are_best(prior):
     data = examples(RULES, [np.nan, np.nan, np.nan, 0.7])
-    learned = learned_from(data, l1=l1, l2=0.1)
+    prior = np.array(prior)
+    learned = learned_from(data, prior=prior, l2=0.1)
     assert learned.theta[3] == 0, "fixed rules are not learned"
-    here = objective(data, learned.theta, l1, 0.1)
-    assert_allclose(learned.objective, here)
+    least = objective(data, learned.theta, 0.1, prior)
+    assert_allclose(learned.objective, least)
     for rule in range(3):
-        for step in (-1e-3, 1e-3):
-            there = learned.theta + step * np.eye(4)[rule]
-            if there[rule] >= 0:
-                assert objective(data, there, l1, 0.1) >= here - 1e-7
-
-
-def test_weights_with_a_prior_price_are_drawn_to_it():
-    """The definition with l2 (c - p)²/2 in place of l1 c + l2 c²/2 for the rule that has a prior price."""
-    data = examples(RULES, [np.nan, np.nan, np.nan, 0.7])
-    prior = np.array([0.0, 1.5, 0.0, 0.0])
-
-    def here(c):
-        return objective(data, c, 0.0, 0.0) + 0.4 * (c[0] + c[2]) + 0.15 * ((c - prior) ** 2).sum()
-
-    learned = learned_from(data, l1=0.4, l2=0.3, prior=prior).theta
-    for rule in range(3):
-        for step in (-1e-3, 1e-3):
-            there = learned + step * np.eye(4)[rule]
-            if there[rule] >= 0:
-                assert here(there) >= here(learned) - 1e-7
-    kept = learned_from(data, l1=1e6, l2=1e6, prior=prior).theta
+        for step in (-0.01, 0.01):
+            other = learned.theta + step * np.eye(4)[rule]
+            if other[rule] >= 0:
+                assert objective(data, other, 0.1, prior) >= least - 1e-6
+    kept = learned_from(data, prior=prior, l2=1e6).theta
     assert_allclose(kept, prior, atol=1e-4)
 
 
-def test_enough_l1_drops_every_rule():
+def test_the_first_rule_of_a_path_is_worth_most_and_the_next_beyond_it():
+    """Second-order gains at the residual price, from the definition over all labelings; one fact is taken once."""
+    rules = [*RULES[:3], RULES[2], (r.count("b") <= 1).soft("learn")]
+    data = examples(rules, [np.nan] * 5, n_examples=12, seed=4)
+    lists, settings = measured(data), PathSettings(l2=1.0, most=4, min_price=0.0, min_gain=0.0, sweeps=50)
+    path = PathData(lists, data.gold).follow(np.zeros(0, np.int64), np.zeros(5), np.ones(5, bool), settings)
+    assert len(path.order) >= 2
+    bounds = np.full(5, np.inf)
+    for size, rule in enumerate(path.order):
+        gains = np.array([worth_of_rule(data, lists, path.weights[size], r) for r in range(5)])
+        while bounds[np.argmax(bounds)] != gains[np.argmax(bounds)]:  # only the largest gain is computed again
+            bounds[np.argmax(bounds)] = gains[np.argmax(bounds)]
+        assert rule == np.argmax(bounds)
+        bounds[rule] = -np.inf
+    assert not {2, 3} <= set(path.order.tolist()), "one fact is paid once"
+    assert np.count_nonzero(path.weights, axis=1).tolist() == list(range(len(path.order) + 1))
+    half = np.arange(0, 12, 2)
+    some = PathData(lists, data.gold).follow(np.zeros(0, np.int64), np.zeros(5), np.ones(5, bool), settings, half)
+    alone = PathData(lists.some(half), data.gold[half]).follow(
+        np.zeros(0, np.int64), np.zeros(5), np.ones(5, bool), settings
+    )
+    assert_allclose(some.weights, alone.weights, err_msg="a path of some sequences is that of these alone")
+    again = PathData(lists, data.gold).follow(path.order, path.prior, np.zeros(5, bool), settings)
+    assert_allclose(again.weights[-1], path.weights[-1], atol=0.01)
+
+
+def worth_of_rule(data, lists, c, rule):
+    """What a rule's price, or less, adds to the log likelihood to second order; 0 if it has no price."""
+    shares = shares_in(expected_broken(lists.lists, lists.units, lists.worth - lists.units @ c), data.gold)
+    slope = [objective(data, c + step * np.eye(len(c))[rule]) for step in (-1e-3, 0.0, 1e-3)]
+    first, second = (slope[0] - slope[2]) / 2e-3, (slope[0] + slope[2] - 2 * slope[1]) / 1e-6
+    if first <= 0 or shares.prices[rule] <= 0:
+        return 0.0
+    step = min(shares.prices[rule], first / second)
+    return step * (first - second * step / 2)
+
+
+def test_a_path_ends_where_no_rule_is_worth_its_least_gain():
     data = examples(RULES, [np.nan, np.nan, np.nan, 0.7])
-    assert not learned_from(data, l1=100.0).theta.any()
+    none, free = np.zeros(0, np.int64), np.ones(4, bool)
+    settings = PathSettings(min_gain=1e6)
+    assert not PathData(measured(data), data.gold).follow(none, np.zeros(4), free, settings).weights.any()
 
 
 def test_small_sets_grow_by_what_is_decoded_until_nothing_is_new():
     data = examples(RULES, [np.nan, np.nan, np.nan, 0.7], n_examples=20, seed=3)
-    learned = learned_from(data, k=2, rounds=20, l1=0.01, l2=0.01)
+    learned = learned_from(data, k=2, rounds=20, l2=0.01)
     assert learned.converged
     assert 1 < learned.n_iter < 20
     assert learned.message == "Decoding brought no new labeling."

@@ -63,16 +63,19 @@ class FittedRuled(SequenceEstimator):
         return rule_list(self.rules_ if rules is None else rules)
 
     def report(self) -> str:
-        """Return the kept rules in words, the most expensive first."""
+        """Return the kept rules in words, those that fix most first."""
         check_is_fitted(self)
-        rows = sorted((r for r in self.report_ if r.weight > 0 or r.contradicted), key=lambda r: -r.weight)
+        rows = sorted(
+            (r for r in self.report_ if r.weight > 0 or r.contradicted),
+            key=lambda r: (r.contradicted, -r.helped, -r.weight),
+        )
         head = f"{self.n_candidates_} candidates, {self.n_kept_} tried, {len(self.rules_)} kept"
         if self.tau_ is not None:
             head += f"; tau {self.tau_:g}"
         if self.gains_:
             head += f"; held-out gain in points: {', '.join(map(str, self.gains_))}"
         if self.vetoed_:
-            head += "; learned weights are not used: there they lose tokens, prove nothing or mend next to nothing"
+            head += "; learned weights are not used: there they lose tokens, prove nothing or fix next to nothing"
         return "\n".join([head, *map(str, rows)])
 
     @property

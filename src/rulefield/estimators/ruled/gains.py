@@ -9,8 +9,8 @@ from rulefield.encode.spans import SegmentTable
 from rulefield.learning.rule_weights.distances import WrongSpans
 
 NOTICEABLE = 0.01
-"""Share of the chain's mistakes that rules must have a chance to mend. On seven sets that were not used to build this, found
-rules mended 0 to 11 % of the wrong tokens."""
+"""Share of the chain's mistakes that rules must have a chance to fix. On seven sets that were not used to build this, found
+rules fixed 0 to 11 % of the wrong tokens."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Gain:
 
 
 def negligible(found: Sequence[Gain], n_wrong: int) -> bool:
-    """Whether rules surely mend next to nothing: less than 1 % of what the chain misses, in every measure.
+    """Whether rules surely fix next to nothing: less than 1 % of what the chain misses, in every measure.
 
     Surely means by two standard errors, and an error is no less than what one of the ``n_wrong`` sequences that the chain has
     wrong makes up. So two hundred of them that rules leave as they are prove nothing yet, and fewer never do: there the

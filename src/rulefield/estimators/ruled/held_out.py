@@ -24,8 +24,7 @@ from rulefield.parallel import Executor, Threads, executor_of
 from rulefield.problem.chain import ChainPotentials
 from rulefield.rules.rule import AUTO, Rule
 
-FOLDS, MANY_FOLDS, FEW_SEQUENCES = 5, 10, 100
-FEW_FOLDS, MANY_SEQUENCES = 3, 1000
+FOLDS, FEW_FOLDS, MANY_SEQUENCES = 5, 3, 1000
 FOLD_TOL = 3e-3
 """Where the likelihood of a fold's chain ends. Looser than that of a chain that is kept: held-out sequences of Cora and of
 addresses were as likely (within 0.13 %) and labeled as well (within 0.05 points) as at 1e-5, in two thirds of the time."""
@@ -52,12 +51,12 @@ class CrossFitted:
     def broken_shares(self, rules: Sequence[Rule]) -> BrokenShares:
         """Count what breaks rules, each as if it were alone; ``.prices`` are residual prices."""
         alone = [rule.soft(AUTO, per=rule.per) for rule in rules]
-        return broken_shares(measured(alone, self.examples, self.crf.classes_, self.crf.scheme), self.lists)
+        return broken_shares(measured(alone, self), self.lists)
 
     def prices_together(self, rules: Sequence[Rule]) -> np.ndarray:
         """Residual prices of rules that nobody wrote, each beyond what those before it say; 0 where one does not help."""
         alone = [rule.soft(AUTO, per=rule.per) for rule in rules]
-        data = measured(alone, self.examples, self.crf.classes_, self.crf.scheme)
+        data = measured(alone, self)
         return prices_together(MeasuredLists.of(self.lists, data), data.gold)
 
 
@@ -72,9 +71,8 @@ def cross_fit(
 ) -> CrossFitted:
     """Fit a chain on everything and on ``cv`` folds, once; several :class:`RuledCRF` can then share the work.
 
-    By default there are five folds, ten below a hundred sequences: what rules are weighed on should be nearly as good as the
-    chain of all sequences, and forty examples teach clearly less than forty-five. From a thousand on there are three, in half
-    the time of five: a chain of two thirds of so many is nearly as good, and all sequences are held out in any case.
+    By default there are five folds; from a thousand sequences on three, in half the time of five: a chain of two thirds of so
+    many is nearly as good, and all sequences are held out in any case.
 
     ``held_out`` (X, y) are further sequences to learn rules from: the chain is not fitted on them. With a ``client``, a fold
     is work for one of its workers. Features are made once and shared by the folds, whose weights are those of features that
@@ -149,9 +147,7 @@ def fold_examples(rows: tuple[np.ndarray, np.ndarray], work: FoldWork) -> FoldDo
 
 def default_folds(n: int) -> int:
     """Folds of ``n`` sequences."""
-    if n >= MANY_SEQUENCES:
-        return FEW_FOLDS
-    return MANY_FOLDS if MANY_FOLDS <= n < FEW_SEQUENCES else max(2, min(FOLDS, n))
+    return FEW_FOLDS if n >= MANY_SEQUENCES else max(2, min(FOLDS, n))
 
 
 def _fold_tol(crf: ChainCRF) -> float | None:
@@ -218,7 +214,7 @@ def held_out_examples(
     if impossible:
         warnings.warn(
             f"{len(impossible)} held-out sequences have labels that the scheme forbids, the first is {impossible[0]}; they "
-            "are left out (rulefield.encode.spans.convert mends labels).",
+            "are left out (rulefield.encode.spans.convert repairs labels).",
             UserWarning,
             stacklevel=callers_level(),
         )

@@ -1,22 +1,20 @@
-"""Prices of rules that are ``.soft("auto")``: found on held-out sequences, or said to be wrong."""
+"""Prices of rules that are ``.soft("auto")``: estimated on held-out sequences, or reported to be wrong."""
 
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rulefield.exceptions import callers_level
-from rulefield.learning.rule_weights.learners import Example, Examples
-from rulefield.learning.rule_weights.lists import Lists
+from rulefield.learning.rule_weights.learners import Examples
 from rulefield.learning.rule_weights.residual import BrokenShares, broken_shares
-from rulefield.parallel import Executor
 from rulefield.rules.chain.compiler import RuleCompiler
 from rulefield.rules.rule import AUTO, LEARN, Rule
 
-LEAST_PRICE = 0.1
-"""Found rules whose residual price is lower, in nats, have to earn their weight: they are many, and hardly act."""
+if TYPE_CHECKING:
+    from rulefield.estimators.ruled.held_out import CrossFitted
 
 
 @dataclass(frozen=True)
@@ -26,69 +24,72 @@ class Resolved:
     Parameters
     ----------
     rules : list of Rule
-        At their residual price, or ``.soft("learn")`` where that is only where learning starts.
+        At their residual price, or ``.soft("learn")`` if learning starts there.
     prior : ndarray, shape (n_rules,)
         Prices toward which weights are learned; 0 for rules that were not "auto".
-    auto : ndarray of bool, shape (n_rules,)
-        Rules that have, or on other sequences would have, a price toward which weights are learned.
-    expected : list of float or None
-        For rules that were "auto", the number of sequences in which the model is expected to break them.
+    forced : ndarray of bool, shape (n_rules,)
+        Rules that have such a price: somebody wrote them, so they need not be chosen.
+    expected : list of AutoCounts or None
+        For rules that were "auto".
     """
 
     rules: list[Rule]
     prior: np.ndarray
-    auto: np.ndarray
-    expected: list[float | None]
+    forced: np.ndarray
+    expected: list["AutoCounts | None"]
+
+    def some(self, numbers: np.ndarray) -> "Resolved":
+        """Return some of the rules."""
+        rules, expected = ([values[i] for i in numbers] for values in (self.rules, self.expected))
+        return Resolved(rules, self.prior[numbers], self.forced[numbers], expected)
+
+
+@dataclass(frozen=True)
+class AutoCounts:
+    """Sequences in which the model is expected to break a rule that was "auto"; whether gold labels contradict the rule."""
+
+    by_model: float
+    contradicted: bool
 
 
 def at_prices(rules: Sequence[Rule], prices: np.ndarray) -> list[Rule]:
-    """Rules that have a price above 0, dearest first."""
+    """Rules that have a price above 0, the most expensive first."""
     order = np.argsort(-prices, kind="stable")
     return [rules[i].soft(float(prices[i]), per=rules[i].per) for i in order if prices[i] > 0]
 
 
-def measured(
-    rules: Sequence[Rule],
-    examples: Sequence[Example],
-    classes: Sequence[Any],
-    scheme: str | None,
-    n_jobs: int = 1,
-    executor: Executor | None = None,
-) -> Examples:
+def measured(rules: Sequence[Rule], held: "CrossFitted", n_jobs: int = 1) -> Examples:
     """Held-out sequences under rules; those whose weight is open count as learned."""
-    compiler = RuleCompiler(rules, [str(c) for c in classes], scheme)
+    compiler = RuleCompiler(rules, [str(c) for c in held.crf.classes_], held.crf.scheme)
     fixed = np.array([np.nan if rule.is_open else float(rule.weight) for rule in rules])
     once = np.array([rule.per == "once" for rule in rules], dtype=bool)
-    return Examples(examples, compiler, fixed, once, n_jobs, executor)
+    return Examples(held.examples, compiler, fixed, once, n_jobs, held.executor)
 
 
-def resolve(
-    rules: list[Rule], lists: Lists, classes: Sequence[Any], scheme: str | None, learns: bool, found: bool = False
-) -> Resolved:
+def resolve(rules: list[Rule], held: "CrossFitted", learns: bool) -> Resolved:
     """Find the prices of rules that are "auto"; ``learns`` leaves those that are above 0 to a learner that starts there.
 
-    Rules that gold labels break more often than the model does are reported and not obeyed; where they were ``found``, not
-    written, they are candidates like others, without a word.
+    Rules that gold labels break as often as the model does, or in a third of the sequences, are reported and cost nothing.
     """
     auto = [i for i, rule in enumerate(rules) if rule.weight == AUTO]
-    prior, open_, done = np.zeros(len(rules)), np.zeros(len(rules), dtype=bool), list(rules)
-    expected: list[float | None] = [None] * len(rules)
+    prior, forced, done = np.zeros(len(rules)), np.zeros(len(rules), dtype=bool), list(rules)
+    expected: list[AutoCounts | None] = [None] * len(rules)
     if not auto:
-        return Resolved(done, prior, open_, expected)
+        return Resolved(done, prior, forced, expected)
     some = auto + [i for i, rule in enumerate(rules) if not rule.is_open]
-    shares = broken_shares(measured([rules[i] for i in some], lists.examples, classes, scheme), lists)
-    for i, price, by_model in zip(auto, shares.prices, shares.by_model):
-        expected[i] = None if found else float(by_model)
-        open_[i] = learns and (found or price > 0)
-        prior[i] = price if learns and (price >= LEAST_PRICE or not found) else 0.0
-        done[i] = rules[i].soft(LEARN if open_[i] else float(price), per=rules[i].per)
-    if not found:
-        _warn_of([rules[i] for i in auto], shares)
-    return Resolved(done, prior, open_, expected)
+    shares = broken_shares(measured([rules[i] for i in some], held), held.lists)
+    for i, price, by_model, wrong in zip(auto, shares.prices, shares.by_model, shares.contradicted):
+        price = 0.0 if wrong else float(price)
+        expected[i] = AutoCounts(float(by_model), bool(wrong))
+        forced[i] = learns and price > 0
+        prior[i] = price if learns else 0.0
+        done[i] = rules[i].soft(LEARN if forced[i] else price, per=rules[i].per)
+    _warn_of([rules[i] for i in auto], shares)
+    return Resolved(done, prior, forced, expected)
 
 
 def _warn_of(rules: list[Rule], shares: BrokenShares) -> None:
-    """Name the rules that gold labels break more often than the model does."""
+    """Name the rules that gold labels contradict."""
     wrong = [
         f'"{rule.label}" ({gold:g} against {model:.1f})'
         for rule, gold, model, is_wrong in zip(rules, shares.by_gold, shares.by_model, shares.contradicted)
@@ -97,8 +98,8 @@ def _warn_of(rules: list[Rule], shares: BrokenShares) -> None:
     if wrong:
         warnings.warn(
             f"{'one rule is' if len(wrong) == 1 else f'{len(wrong)} rules are'} not obeyed, because gold labels break "
-            f"{'it' if len(wrong) == 1 else 'them'} in more of the {shares.sequences} held-out sequences than the model "
-            f"does: {', '.join(wrong[:5])}{', ...' if len(wrong) > 5 else ''}.",
+            f"{'it' if len(wrong) == 1 else 'them'} in as many of the {shares.sequences} held-out sequences as the model "
+            f"does, or in a third of them: {', '.join(wrong[:5])}{', ...' if len(wrong) > 5 else ''}.",
             UserWarning,
             stacklevel=callers_level(),
         )

@@ -17,7 +17,6 @@ from rulefield.inference.result import TOLERANCE, Result
 from rulefield.inference.sequences.exact import forward_backward, log_partition
 from rulefield.inference.sequences.two_stage import decode_two_stage
 from rulefield.learning.rule_weights.lists import Lists
-from rulefield.learning.rule_weights.together import tokens_right
 from rulefield.problem.chain_rules import ChainProblem
 
 TAUS = (1.0, 0.99, 0.98, 0.97, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.0)
@@ -87,7 +86,7 @@ class TauChoice:
 
     def __init__(self, lists: Lists, costs: np.ndarray, taus: Sequence[float] = TAUS):
         self.lists, self.taus = lists, np.array(taus)
-        right = tokens_right(lists)
+        right = lists.tokens_right
         score = np.where(np.isinf(costs), -np.inf, lists.score)
         best = score[lists.best_of(score)]
         partitions = np.array([log_partition(example.potentials) for example in lists.examples])

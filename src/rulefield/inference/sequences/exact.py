@@ -92,17 +92,24 @@ def kbest(potentials: ChainPotentials, k: int, allowed: np.ndarray | None = None
     """
     if k < 1:
         raise InputError(f"k must be at least 1; got {k}.")
-    potentials = clamp(potentials, allowed)
+    labels, scores = kbest_labels(clamp(potentials, allowed), k)
+    return [as_result(path, float(score), "kbest") for path, score in zip(labels, scores)]
+
+
+def kbest_labels(potentials: ChainPotentials, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the k best labelings as rows (k, n), best first, and their scores; see :func:`kbest`."""
     unary, pairwise = checked(potentials.unary, potentials.pairwise)
     n = potentials.n_steps
     if n == 0:
-        return [as_result(np.empty(0, np.int64), 0.0, "kbest")]
+        return np.empty((1, 0), np.int64), np.zeros(1)
     k = int(min(k, float(potentials.n_states) ** min(n, 64)))
     labels, scores = np.empty((k, n), np.int64), np.empty(k)
-    found = chain_kbest.k_best(unary, pairwise, labels, scores)
-    exact = [potentials.score(path) for path in labels[:found]]
-    order = np.argsort(-np.asarray(exact), kind="stable")
-    return [as_result(labels[i], exact[i], "kbest") for i in order]
+    labels = labels[: chain_kbest.k_best(unary, pairwise, labels, scores)]
+    exact = unary[np.arange(n), labels].sum(axis=1)
+    step = np.zeros(n - 1, np.int64) if len(pairwise) == 1 else np.arange(n - 1)
+    exact += pairwise[step, labels[:, :-1], labels[:, 1:]].sum(axis=1)
+    order = np.argsort(-exact, kind="stable")
+    return labels[order], exact[order]
 
 
 def forward_backward(

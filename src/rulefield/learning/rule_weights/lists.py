@@ -3,18 +3,21 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
-from rulefield.inference.sequences.exact import kbest
+from rulefield.inference.sequences.exact import kbest_labels
 from rulefield.learning.rule_weights.distances import Distance, wrong_labels
 from rulefield.learning.rule_weights.learners import CHUNK, Example, Examples, in_chunks
 from rulefield.parallel import Executor, Threads
 
-LEAST, MOST, IN_ALL = 40, 100, 20_000
-"""Labelings of each sequence, and of all of them where that leaves more than the least: what exact decoding finds under
+MIN_LABELINGS, MAX_LABELINGS, MAX_ALL_LABELINGS = 40, 100, 20_000
+"""Labelings of each sequence, and of all of them if that leaves more than the minimum: what exact decoding finds under
 learned rules is hardly ever outside of these. Few sequences get longer lists, because their chain is less sure."""
+MAX_GAP_NATS = 10.0
+"""Labelings that score so much less than the best one are left out: rules hardly ever outweigh it."""
 
 
 @dataclass(frozen=True)
@@ -50,24 +53,35 @@ class Lists:
         distance: Distance = wrong_labels,
         executor: Executor | None = None,
     ) -> "Lists":
-        """Return the ``k`` best labelings of each sequence, best first; by default 40, up to 100 where sequences are few."""
-        most = k or min(MOST, max(LEAST, IN_ALL // max(len(examples), 1)))
+        """Return the ``k`` best labelings of each sequence, best first; by default up to 100, those within 10 nats."""
+        most = k or min(MAX_LABELINGS, max(MIN_LABELINGS, MAX_ALL_LABELINGS // max(len(examples), 1)))
+        gap = MAX_GAP_NATS if k is None else np.inf
         run = Threads(1) if executor is None else executor
         chunks = in_chunks(examples, CHUNK if run.apart else 1)
-        found = [own for some in run.map(best_lists, chunks, most, distance) for own in some]
+        parts = [part for some in run.map(best_lists, chunks, most, gap, distance) for part in some]
         return cls(
             examples,
-            [labels for some, _, _ in found for labels in some],
-            np.repeat(np.arange(len(found)), [len(some) for some, _, _ in found]),
-            np.array([score for _, scores, _ in found for score in scores]),
-            np.concatenate([wrong for _, _, wrong in found] or [np.zeros(0)]),
-            np.array([scores[-1] if len(scores) == most else -np.inf for _, scores, _ in found]),
+            [labels for part in parts for labels in part.labelings],
+            np.repeat(np.arange(len(parts)), [len(part.scores) for part in parts]),
+            np.concatenate([part.scores for part in parts] or [np.zeros(0)]),
+            np.concatenate([part.wrong for part in parts] or [np.zeros(0)]),
+            np.array([part.ceiling for part in parts]),
         )
 
     @cached_property
     def first(self) -> np.ndarray:
         """Where the labelings of each sequence begin, (n_sequences,)."""
         return np.searchsorted(self.owner, np.arange(len(self.examples)))
+
+    @cached_property
+    def tokens_right(self) -> np.ndarray:
+        """Tokens that each labeling has right, (n_labelings,)."""
+        if not len(self.labelings):
+            return np.zeros(0, dtype=np.int64)
+        gold = np.concatenate([self.examples[i].gold for i in self.owner.tolist()])
+        ends = np.cumsum([0, *map(len, self.labelings)])
+        right = np.append(0, np.cumsum(np.concatenate(self.labelings) == gold))
+        return np.diff(right[ends])
 
     def best_of(self, worth: np.ndarray) -> np.ndarray:
         """Place of the labeling of each sequence that is worth most, the first of equals, (n_sequences,)."""
@@ -79,6 +93,10 @@ class Lists:
         """Return some of the labelings (of the same sequences): all but those that a hard rule forbids, in any order."""
         labelings = [self.labelings[j] for j in rows.tolist()]
         return Lists(self.examples, labelings, self.owner[rows], self.score[rows], self.wrong[rows], self.ceiling)
+
+    def head(self, size: int) -> "Lists":
+        """Return the first labelings of each sequence, ``size`` at most."""
+        return self.of(np.flatnonzero(np.arange(len(self.owner)) - self.first[self.owner] < size))
 
     def joined(self, fresh: dict[int, np.ndarray], distance: Distance) -> tuple["Lists", np.ndarray]:
         """Return these with a new labeling for some sequences, and the old place of each row (behind the last: new)."""
@@ -98,15 +116,25 @@ class Lists:
         return every.of(order), order
 
 
-def best_lists(
-    examples: Sequence[Example], most: int, distance: Distance
-) -> list[tuple[list[np.ndarray], list[float], np.ndarray]]:
-    """Best labelings of each example, their scores, and their distances from the gold labels."""
+class BestList(NamedTuple):
+    """Labelings (k, n) of one sequence, their scores and distances from gold, and a score that no other one exceeds."""
+
+    labelings: np.ndarray
+    scores: np.ndarray
+    wrong: np.ndarray
+    ceiling: float
+
+
+def best_lists(examples: Sequence[Example], most: int, gap: float, distance: Distance) -> list[BestList]:
+    """Return the best labelings of each example, ``most`` at most, those within ``gap`` of the best."""
     out = []
     for example in examples:
-        found = kbest(example.potentials, most)
-        labelings = [result.labels for result in found]
-        out.append((labelings, [result.score for result in found], distance(example.gold, labelings)))
+        labelings, scores = kbest_labels(example.potentials, most)
+        size = int(np.searchsorted(-scores, gap - scores[0], side="right"))
+        complete = size == len(scores) < most
+        ceiling = -np.inf if complete else scores[min(size, len(scores) - 1)]
+        kept = labelings[:size]
+        out.append(BestList(kept, scores[:size], distance(example.gold, list(kept)), ceiling))
     return out
 
 
@@ -158,14 +186,6 @@ class MeasuredLists:
         picked = Lists(examples, labelings, owner, lists.score[rows], lists.wrong[rows], lists.ceiling[members])
         return MeasuredLists(picked, self.units[rows], self.worth[rows])
 
-    @cached_property
-    def differences(self) -> csr_matrix:
-        """Units of each labeling beyond those of the first of its sequence: few, and all that likelihoods see."""
-        firsts = self.units[self.lists.first][self.lists.owner] if len(self.lists.owner) else self.units
-        found = csr_matrix(self.units - firsts)
-        found.eliminate_zeros()
-        return found
-
     def best(self, prices: np.ndarray | None = None) -> np.ndarray:
         """Best labeling of each sequence, (n_sequences,) places, where rules cost ``prices`` (by default nothing)."""
         return self.lists.best_of(self.worth if prices is None else self.worth - self.units @ prices)
@@ -178,20 +198,3 @@ class MeasuredLists:
         """
         worth = self.worth - self.units @ prices
         return np.flatnonzero(worth[self.lists.best_of(worth)] < self.lists.ceiling)
-
-    def distinct(self, rules: np.ndarray) -> np.ndarray:
-        """Return those of ``rules`` that tell labelings apart, the first of each group that tell all apart alike."""
-        by_rule = self.differences.tocsc()
-        seen: set[tuple[bytes, bytes]] = set()
-        kept = []
-        for r in rules.tolist():
-            here = slice(by_rule.indptr[r], by_rule.indptr[r + 1])
-            key = by_rule.indices[here].tobytes(), by_rule.data[here].tobytes()
-            if here.stop > here.start and key not in seen:
-                seen.add(key)
-                kept.append(r)
-        return np.array(kept, dtype=np.int64)
-
-    def columns(self, rules: np.ndarray) -> "MeasuredLists":
-        """Return the same labelings under some of the rules."""
-        return MeasuredLists(self.lists, self.units[:, rules], self.worth)

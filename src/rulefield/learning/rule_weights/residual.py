@@ -20,6 +20,9 @@ from scipy.sparse import csr_matrix
 from rulefield.learning.rule_weights.learners import Examples
 from rulefield.learning.rule_weights.lists import Lists
 
+MAX_BROKEN_SHARE = 1 / 3
+"""A rule that gold labels break in a larger share of the sequences is none."""
+
 
 @dataclass(frozen=True)
 class BrokenShares:
@@ -31,11 +34,14 @@ class BrokenShares:
         Sequences whose prediction, in expectation, and whose gold labels break each rule.
     sequences : int
         Sequences looked at.
+    errors : ndarray, shape (n_rules,)
+        Standard error of ``by_model - by_gold``.
     """
 
     by_model: np.ndarray
     by_gold: np.ndarray
     sequences: int
+    errors: np.ndarray
 
     @property
     def prices(self) -> np.ndarray:
@@ -44,8 +50,9 @@ class BrokenShares:
 
     @property
     def contradicted(self) -> np.ndarray:
-        """Rules that gold labels break more often than the model does, (n_rules,)."""
-        return self.by_gold > self.by_model + 1e-9
+        """Rules that gold labels break as often as the model, within a standard error, or in a third of the sequences."""
+        as_often = (self.by_gold > 0) & (self.by_model - self.by_gold <= self.errors + 1e-9)
+        return as_often | (self.by_gold > MAX_BROKEN_SHARE * self.sequences)
 
 
 def residual_price(by_model: np.ndarray, by_gold: np.ndarray, sequences: int, smoothing: float = 0.5) -> np.ndarray:
@@ -82,5 +89,8 @@ def expected_broken(lists: Lists, units: csr_matrix, worth: np.ndarray) -> csr_m
 
 def shares_in(broken: csr_matrix, gold: csr_matrix) -> BrokenShares:
     """Count over sequences: probabilities that predictions break rules, and units of gold labels, (n_sequences, n_rules)."""
-    by_model, by_gold = (np.asarray(table.sum(axis=0), dtype=float).ravel() for table in (broken, gold > 0))
-    return BrokenShares(by_model, by_gold, broken.shape[0])
+    by_gold = gold > 0
+    model, people = (np.asarray(table.sum(axis=0), dtype=float).ravel() for table in (broken, by_gold))
+    change = broken - by_gold
+    squares = np.asarray(change.multiply(change).sum(axis=0)).ravel()
+    return BrokenShares(model, people, broken.shape[0], np.sqrt(squares))

@@ -6,16 +6,16 @@ whose price would move the likelihood most, roughly (m - g) c where the model is
 labels do in g and c is its price; then m is counted anew.
 
 Rules that were found hold in the labels that they were found in, so g flatters them. A rule is therefore kept only where it
-proves itself on predictions: paying it, over those kept before, must mend more tokens of the held-out sequences than it
-spoils, by more than one standard error (over sequences). Most rules change no prediction and go; so does one that mends three
-tokens here and spoils three there, and one that acts on a single sequence: its gain is its own standard error, and of
+proves itself on predictions: paying it, over those kept before, must fix more tokens of the held-out sequences than it
+breaks, by more than one standard error (over sequences). Most rules change no prediction and go; so does one that fixes three
+tokens here and breaks three there, and one that acts on a single sequence: its gain is its own standard error, and of
 hundreds of candidates some always have such luck.
 """
 
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
+from rulefield.learning.rule_weights.lists import MeasuredLists
 from rulefield.learning.rule_weights.residual import expected_broken, shares_in
 
 LEAST_GAIN = 0.05
@@ -37,7 +37,7 @@ def prices_together(measured: MeasuredLists, gold: csr_matrix) -> np.ndarray:
     O(candidates with a price) choices from the lists, and a count over all amounts for each rule that is kept.
     """
     lists, units = measured.lists, measured.units.tocsc()
-    right = tokens_right(lists)
+    right = lists.tokens_right
     prices, worth = np.zeros(units.shape[1]), measured.worth.copy()
     best = lists.best_of(worth)
     waiting = np.ones(len(prices), dtype=bool)
@@ -59,16 +59,10 @@ def prices_together(measured: MeasuredLists, gold: csr_matrix) -> np.ndarray:
     return prices
 
 
-def tokens_right(lists: Lists) -> np.ndarray:
-    """Tokens that each labeling has right, (n_labelings,)."""
-    golds = (lists.examples[i].gold for i in lists.owner.tolist())
-    return np.array([(labels == gold).sum() for labels, gold in zip(lists.labelings, golds)], dtype=np.int64)
-
-
-def clearly_better(mended: np.ndarray) -> bool:
+def clearly_better(change: np.ndarray) -> bool:
     """Whether a sum over sequences is above 0 by more than its standard error; what one sequence says never is."""
-    total = mended.sum()
-    return bool(total > 0 and total**2 > (mended**2).sum())
+    total = change.sum()
+    return bool(total > 0 and total**2 > (change**2).sum())
 
 
 def in_errors(gains: np.ndarray) -> float:

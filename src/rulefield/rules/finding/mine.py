@@ -11,15 +11,16 @@ import numpy as np
 from rulefield.exceptions import RuleError
 from rulefield.parallel import executor_of
 from rulefield.rules.facts import at, before, eventually, first, followed_by, last
-from rulefield.rules.finding.mine_classes import class_rules
+from rulefield.rules.finding.mine_classes import TokenRule, class_rules
 from rulefield.rules.finding.mine_cues import cue_rules
-from rulefield.rules.finding.observed import NameTables, Observed, nested_types, observe, type_names
+from rulefield.rules.finding.observed import NameTables, Observed, Parts, nested_types, observe, type_names
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.logic import implies
 from rulefield.rules.rule import AUTO, LEARN, Rule
 from rulefield.rules.tokens import texts_of, token_equals, token_matches
 
 EQ30 = "eq30"
+MIN_SUPPORT, MIN_CONFIDENCE = 5, 0.9
 DELIMITERS = (",", ".", ";", ":", "(", ")", "-", "--", "/", '"', "'")
 
 
@@ -41,6 +42,8 @@ class MinedRule:
         Rules, in words, that say the same or less on the same evidence, and were left out for this one.
     names : tuple of str
         The labels it speaks of, premise first (empty for token classes).
+    groups : tuple of bool
+        Whether it holds often enough in all sequences, and in all but each part of a division of these.
     """
 
     rule: Rule
@@ -50,6 +53,7 @@ class MinedRule:
     words: str
     same: tuple[str, ...] = ()
     names: tuple[str, ...] = ()
+    groups: tuple[bool, ...] = (True,)
 
     @property
     def support(self) -> int:
@@ -81,7 +85,7 @@ def violation_cost(satisfied: int, violated: int, smoothing: float = 0.5) -> flo
     """Cost of breaking a rule: -log of the share of instances that break it, smoothed.
 
     Equation 30 of [Fersini14] read literally is not positive and rewards violation; this is the log probability of a
-    violation with the sign that makes a rule that always holds dear, and one that often fails cheap.
+    violation with the sign that makes a rule that always holds expensive, and one that often fails cheap.
     """
     return log((satisfied + violated + 2 * smoothing) / (violated + smoothing))
 
@@ -105,13 +109,13 @@ Counts = Iterator[tuple[_Delimiter, _FoundRule]]
 Family = Callable[[Observed, NameTables, int, Sequence[str]], Counts]
 
 
-def _empty(k: int) -> _FoundRule:
-    return _FoundRule(np.zeros((k, k), dtype=np.int64), np.zeros((k, k), dtype=np.int64))
+def _empty(*shape: int) -> _FoundRule:
+    return _FoundRule(np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64))
 
 
 def _adjacency(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
     """After a comes b; an a that ends its sequence cannot fail."""
-    found = _empty(k)
+    found = _empty(k, k)
     for _, labels in data:
         ends, starts = tables.ends(labels), tables.starts(labels)[:, 1:] > 0
         found.satisfied += ends @ starts.T
@@ -121,7 +125,7 @@ def _adjacency(data: Observed, tables: NameTables, k: int, delimiters: Sequence[
 
 def _precedence(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
     """After a, sooner or later, comes b."""
-    found = _empty(k)
+    found = _empty(k, k)
     for _, labels in data:
         starts = tables.starts(labels)
         later = np.cumsum(starts[:, ::-1] > 0, axis=1)[:, ::-1] > 0
@@ -132,7 +136,7 @@ def _precedence(data: Observed, tables: NameTables, k: int, delimiters: Sequence
 
 def _presence(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
     """No b before a; an a in a sequence without any b cannot fail."""
-    found = _empty(k)
+    found = _empty(k, k)
     for _, labels in data:
         starts = tables.starts(labels)
         earlier: np.ndarray = np.cumsum(starts > 0, axis=1) - (starts > 0)
@@ -144,7 +148,7 @@ def _presence(data: Observed, tables: NameTables, k: int, delimiters: Sequence[s
 
 def _begin_end(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
     """If a is first, b is last."""
-    found = _empty(k)
+    found = _empty(k, k)
     for _, labels in data:
         if len(labels):
             begins, ends = (tables.matches[:, label].astype(np.int64) for label in (labels[0], labels[-1]))
@@ -172,7 +176,7 @@ def _state_change(data: Observed, tables: NameTables, k: int, delimiters: Sequen
             for delimiter in _marks(tokens[t], known):
                 before = t if delimiter.attached else t - 1
                 if before >= 0:
-                    counts = found.setdefault(delimiter, _empty(k))
+                    counts = found.setdefault(delimiter, _empty(k, k))
                     counts.satisfied += np.outer(match[:, before], match[:, t + 1])
                     counts.premises += match[:, before][:, None]
     yield from found.items()
@@ -196,13 +200,13 @@ def mine_table(
     y: Iterable[Sequence[Any]],
     scheme: str | None = "auto",
     families: Iterable[str] | None = None,
-    min_support: int = 5,
-    min_confidence: float = 0.9,
+    min_support: int = MIN_SUPPORT,
+    min_confidence: float = MIN_CONFIDENCE,
     delimiters: Sequence[str] = DELIMITERS,
     labels: Sequence[str] | None = None,
     client: Any = None,
 ) -> MinedRules:
-    """Find rules of the five families of [Fersini14] (eqs. 17-21), dearest first.
+    """Find rules of the five families of [Fersini14] (eqs. 17-21), the most expensive first.
 
     ``print(mine_table(X, y))`` answers "what rules does my data follow?" in words.
 
@@ -231,27 +235,54 @@ def mine_table(
     -----
     Instances are segments, as in the rules that are returned. O(tokens x K²) for K types.
     """
+    data = observe(y, X, scheme, labels)
     if families is None:
         families = [family for family in FAMILIES if X is not None or family != "state change"]
-    chosen = tuple(families)
-    for family in chosen:
+    return mine_parts(
+        data, Parts.whole(len(data)), tuple(families), min_support, min_confidence, delimiters, client=client
+    )
+
+
+def mine_parts(
+    data: Observed,
+    parts: Parts,
+    families: Sequence[str],
+    min_support: int = MIN_SUPPORT,
+    min_confidence: float = MIN_CONFIDENCE,
+    delimiters: Sequence[str] = DELIMITERS,
+    client: Any = None,
+) -> MinedRules:
+    """Find rules as :func:`mine_table` does, in each group of ``parts``; counts are those of all sequences."""
+    for family in families:
         if family not in (*FAMILIES, *ASKED_FOR):
             raise RuleError(f"families are {', '.join((*FAMILIES, *ASKED_FOR))}; got {family!r}.")
-    data = observe(y, X, scheme, labels)
+
+    def enough(held: np.ndarray, total: np.ndarray) -> Iterator[tuple[tuple[int, ...], np.ndarray]]:
+        good = (held >= min_support) & (held >= min_confidence * np.maximum(total, 1))
+        for place in np.argwhere(good.any(axis=0)):
+            yield tuple(place.tolist()), good[(slice(None), *place)]
+
     names = type_names(data.table)
     tables = NameTables(names, data.table)
-    least = (min_support, min_confidence)
-    mined = [m for family in ASKED_FOR if family in chosen for m in _of_tokens(family, data, names, tables, least)]
-    mined = [m for m in mined if m.satisfied >= min_support and m.confidence >= min_confidence]
+    mined: list[MinedRule] = []
+    if TOKEN_CLASS in families:
+        _check_tokens(data, TOKEN_CLASS)
+        mined += _of_tokens(TOKEN_CLASS, class_rules(data, names, tables, parts, enough))
+    if CUE in families:
+        _check_tokens(data, CUE)
+        mined += _of_tokens(CUE, cue_rules(data, names, tables, parts, min_support, enough))
+    counted = [family for family in families if family in FAMILIES]
+    chunks = [(p, chunk) for p, part in enumerate(parts.of(data)) for chunk in part.chunks()]
     with executor_of(1, client) as run:
-        counted = [family for family in chosen if family in FAMILIES]
-        parts = run.map(count_families, data.chunks(), run.hold(tables), len(names), delimiters, counted)
+        counts = run.map(count_families, [c for _, c in chunks], run.hold(tables), len(names), delimiters, counted)
+    unrelated = _unrelated(names, data.table)
     for family in counted:
-        for delimiter, found in _added(part[family] for part in parts).items():
-            total = np.maximum(found.premises, 1)
-            good = (found.satisfied >= min_support) & (found.satisfied >= min_confidence * total)
-            for i, j in np.argwhere(good & _unrelated(names, data.table)):
-                mined.append(_mined(family, names[i], names[j], delimiter, found, i, j))
+        by_part = _by_part([(p, own[family]) for (p, _), own in zip(chunks, counts)], parts.n_parts, len(names))
+        for delimiter, tally in by_part.items():
+            satisfied, premises = parts.groups(tally.satisfied), parts.groups(tally.premises)
+            for (i, j), mask in enough(np.where(unrelated, satisfied, -1), premises):
+                numbers = int(satisfied[0, i, j]), int(premises[0, i, j])
+                mined.append(_mined(family, names[i], names[j], delimiter, *numbers, mask))
     return MinedRules(_without_repetition(sorted(mined, key=lambda m: (-m.cost, -m.support))))
 
 
@@ -262,13 +293,17 @@ def count_families(
     return {family: dict(_FAMILIES[family](data, tables, k, delimiters)) for family in families}
 
 
-def _added(parts: Iterable[dict[_Delimiter, _FoundRule]]) -> dict[_Delimiter, _FoundRule]:
+def _by_part(
+    counts: Iterable[tuple[int, dict[_Delimiter, _FoundRule]]], n_parts: int, k: int
+) -> dict[_Delimiter, _FoundRule]:
+    """Add the counts of chunks, each of a part: tables (n_parts, K, K)."""
     total: dict[_Delimiter, _FoundRule] = {}
-    for part in parts:
-        for delimiter, found in part.items():
-            counts = total.setdefault(delimiter, _empty(len(found.satisfied)))
-            counts.satisfied += found.satisfied
-            counts.premises += found.premises
+    for part, chunk in counts:
+        for delimiter, tally in chunk.items():
+            if delimiter not in total:
+                total[delimiter] = _empty(n_parts, k, k)
+            total[delimiter].satisfied[part] += tally.satisfied
+            total[delimiter].premises[part] += tally.premises
     return total
 
 
@@ -286,17 +321,16 @@ def _without_repetition(mined: list[MinedRule]) -> list[MinedRule]:
     return kept
 
 
-def _of_tokens(
-    family: str, data: Observed, names: Sequence[str], tables: NameTables, least: tuple[int, float]
-) -> Iterator[MinedRule]:
-    """Rules about single tokens; those of cues have the ``least`` support and confidence."""
-    if any(isinstance(tokens, int) for tokens, _ in data):
+def _check_tokens(data: Observed, family: str) -> None:
+    if any(isinstance(tokens, int) for tokens in data.tokens):
         raise RuleError(f"the family {family!r} looks at tokens; give X, or leave that family out.")
-    rules = class_rules(data, names, tables) if family == TOKEN_CLASS else cue_rules(data, names, tables, *least)
-    for rule, words, satisfied, violated in rules:
-        yield MinedRule(
-            rule.soft(violation_cost(satisfied, violated)).named(words), family, satisfied, violated, words
-        )
+
+
+def _of_tokens(family: str, rules: Iterable[TokenRule]) -> Iterator[MinedRule]:
+    """Rules about single tokens."""
+    for rule, words, satisfied, violated, groups in rules:
+        priced = rule.soft(violation_cost(satisfied, violated)).named(words)
+        yield MinedRule(priced, family, satisfied, violated, words, groups=tuple(groups.tolist()))
 
 
 def _unrelated(names: Sequence[str], table: LabelTable) -> np.ndarray:
@@ -309,12 +343,14 @@ def _unrelated(names: Sequence[str], table: LabelTable) -> np.ndarray:
     return unrelated
 
 
-def _mined(family: str, a: str, b: str, delimiter: _Delimiter, found: _FoundRule, i: int, j: int) -> MinedRule:
-    satisfied = int(found.satisfied[i, j])
-    violated = int(found.premises[i, j]) - satisfied
+def _mined(
+    family: str, a: str, b: str, delimiter: _Delimiter, satisfied: int, premises: int, groups: np.ndarray
+) -> MinedRule:
     rule, words = _written(family, a, b, delimiter)
-    rule = rule.soft(violation_cost(satisfied, violated)).named(words)
-    return MinedRule(rule, family, satisfied, violated, words, names=(a, b))
+    rule = rule.soft(violation_cost(satisfied, premises - satisfied)).named(words)
+    return MinedRule(
+        rule, family, satisfied, premises - satisfied, words, names=(a, b), groups=tuple(groups.tolist())
+    )
 
 
 def _written(family: str, a: str, b: str, delimiter: _Delimiter) -> tuple[Rule, str]:
@@ -354,8 +390,8 @@ def mine(
     ----------
     X, y : tokens and labels
     crf : what ``cross_fit(chain, X, y)`` made, optional
-        Gives residual prices, each in the light of the rules priced before it, dearest first; rules that do not mend more
-        predictions of the chain than they spoil are left out.
+        Gives residual prices, each in the light of the rules priced before it, the most expensive first; rules that do not
+        fix more predictions of the chain than they break are left out.
     price : {"auto", "learn", "eq30"}
         Without ``crf``, ``.soft("auto")`` or ``.soft("learn")``: whoever fits a ``RuledCRF`` finds the price. "eq30" is the
         price of [Fersini14], which knows nothing of the model: it pays for what the chain knows, once for each rule that

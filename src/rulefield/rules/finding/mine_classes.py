@@ -1,49 +1,53 @@
 """Rules of the kind "every zip is a number": what the tokens of a label look like."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from rulefield.rules.finding.observed import NameTables, Observed
+from rulefield.rules.finding.observed import NameTables, Observed, Parts
 from rulefield.rules.numbers import count
 from rulefield.rules.predicates import TOKEN_CLASSES
 from rulefield.rules.rule import Rule
-from rulefield.rules.tokens import TokenCondition, token_not
+from rulefield.rules.tokens import token_not
 
 COMMON = 0.9
 """A class that so large a share of all tokens belongs to says nothing of a label."""
 
 
+Enough = Callable[[np.ndarray, np.ndarray], Iterator[tuple[tuple[int, ...], np.ndarray]]]
+"""From counts by group (n_groups, ...), instances that hold and all: places where enough hold in a group, and in which."""
+
+
+class TokenRule(NamedTuple):
+    """A rule, in words, the number of tokens for which it holds and fails, and the groups in which enough hold."""
+
+    rule: Rule
+    words: str
+    satisfied: int
+    violated: int
+    groups: np.ndarray
+
+
 def class_rules(
-    data: Observed,
-    names: Sequence[str],
-    tables: NameTables,
-    classes: Mapping[str, TokenCondition] = TOKEN_CLASSES,
-) -> Iterator[tuple[Rule, str, int, int]]:
-    """Every pair of a label and a class of tokens, with the tokens of the label inside and outside of the class.
+    data: Observed, names: Sequence[str], tables: NameTables, parts: Parts, enough: Enough
+) -> Iterator[TokenRule]:
+    """Pairs of a label and a class of tokens of which enough holds: tokens of the label are in the class.
 
-    Yields
-    ------
-    rule : Rule
-        Fails by the number of tokens with the label that are not in the class; a sum over tokens, so it costs engines
-        nothing.
-    words : str
-    satisfied, violated : int
-
-    Notes
-    -----
-    Discovery (:func:`rulefield.rules.finding.discover.discover`) finds what a token says of its label; this is the converse,
-    which holds however rare the label is among such tokens. O(tokens x classes).
+    A rule fails by the number of tokens with the label that are not in the class; a sum over tokens, so it costs engines
+    nothing. Discovery (:func:`rulefield.rules.finding.discover.discover`) finds what a token says of its label; this is the
+    converse, which holds however rare the label is among such tokens. O(tokens x classes).
     """
-    flat = np.concatenate([labels for _, labels in data]) if len(data) else np.zeros(0, dtype=np.int64)
-    match = tables.matches[:, flat].astype(bool)
-    for words, condition in classes.items():
-        inside = np.concatenate([condition.over(tokens) for tokens, _ in data]) if len(data) else np.zeros(0, bool)
-        if len(inside) == 0 or inside.mean() > COMMON:
+    match = tables.matches[:, np.concatenate(data.sequences)].astype(np.int64)
+    places = parts.tokens_of(data)
+    total = parts.groups(np.array([match[:, part].sum(axis=1) for part in places]))
+    for words, condition in TOKEN_CLASSES.items():
+        inside = np.concatenate([condition.over(tokens) for tokens in data.tokens])
+        if inside.mean() > COMMON:
             continue
-        outside = token_not(condition)
-        for name, here in zip(names, match):
-            satisfied, violated = int((here & inside).sum()), int((here & ~inside).sum())
-            rule = count(name, where=outside) <= 0
+        held = parts.groups(np.array([match[:, part] @ inside[part] for part in places]))
+        for (k,), mask in enough(held, total):
+            rule = count(names[k], where=token_not(condition)) <= 0
             assert isinstance(rule, Rule)
-            yield rule, f"every {name} is {words}", satisfied, violated
+            satisfied = int(held[0, k])
+            yield TokenRule(rule, f"every {names[k]} is {words}", satisfied, int(total[0, k]) - satisfied, mask)

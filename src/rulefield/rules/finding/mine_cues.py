@@ -9,8 +9,8 @@ from scipy.sparse import csr_matrix
 
 from rulefield.encode.schemes import Scheme
 from rulefield.rules.facts import at
-from rulefield.rules.finding.mine_classes import COMMON
-from rulefield.rules.finding.observed import NameTables, Observed
+from rulefield.rules.finding.mine_classes import COMMON, Enough, TokenRule
+from rulefield.rules.finding.observed import NameTables, Observed, Parts
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.patterns import Pattern, matches
 from rulefield.rules.predicates import TOKEN_CLASSES
@@ -31,22 +31,13 @@ class Cue(NamedTuple):
     places: np.ndarray
 
 
-class CueRule(NamedTuple):
-    """A rule, in words, and the number of cues for which it holds and fails."""
-
-    rule: Rule
-    words: str
-    satisfied: int
-    violated: int
-
-
 def cue_rules(
-    data: Observed, names: Sequence[str], tables: NameTables, min_support: int, min_confidence: float
-) -> Iterator[CueRule]:
+    data: Observed, names: Sequence[str], tables: NameTables, parts: Parts, min_support: int, enough: Enough
+) -> Iterator[TokenRule]:
     """Pairs of a cue and a label of which enough holds: the cue begins a segment of the label, lies in one, or precedes one.
 
     Cues are texts that occur in at least ``min_support`` sequences, and classes of tokens. That a cue lies in a label is left
-    out where it always begins it: one says more on the same evidence. Rules are sums over tokens, which cost engines
+    out if it always begins it: one says more on the same evidence. Rules are sums over tokens, which cost engines
     nothing. O(tokens x (K + classes)) for K names.
     """
     cues = list(_cues(data.tokens, min_support))
@@ -61,23 +52,27 @@ def cue_rules(
     begun = np.array(
         [np.zeros(len(flat)) if s is None else matches(s, data.table)[flat] for s in starts], dtype=np.int64
     )
-    sizes = np.array([len(cue.places) for cue in cues])
-    number = np.repeat(np.arange(len(cues)), sizes)
-    meets = csr_matrix(
-        (np.ones(sizes.sum(), np.int64), (number, np.concatenate([c.places for c in cues]))), (len(cues), len(flat))
-    )
-    inside, begins, follows = (meets @ table.T for table in (within, begun, after))
+    number = np.repeat(np.arange(len(cues)), [len(cue.places) for cue in cues])
+    places = np.concatenate([cue.places for cue in cues])
+    meets = csr_matrix((np.ones(len(places), np.int64), (number, places)), (len(cues), len(flat))).tocsc()
+
+    def count(table: np.ndarray) -> np.ndarray:
+        """Tokens that meet each cue and are marked in a table (..., n_tokens), by group: (n_groups, n_cues, ...)."""
+        return parts.groups(np.array([meets[:, part] @ table[..., part].T for part in parts.tokens_of(data)]))
+
+    inside, begins, follows = count(within), count(begun), count(after)
+    sizes, followed = (count(flags.astype(np.int64))[..., None] for flags in (np.ones(len(flat)), ~last))
     can_begin = np.array([s is not None for s in starts])
-    says_more = ~can_begin | (begins < inside)
+    says_more = ~can_begin | (begins[0] < inside[0])
     for held, total, possible, written in (
         (begins, sizes, can_begin, _begins),
         (inside, sizes, says_more, _lies_in),
-        (follows, meets @ (~last).astype(np.int64), True, _precedes),
+        (follows, followed, True, _precedes),
     ):
-        enough = (held >= min_support) & (held >= min_confidence * total[:, None]) & possible
-        for c, k in np.argwhere(enough):
+        for (c, k), mask in enough(np.where(possible, held, -1), total):
             rule, words = written(cues[c], names[k], starts[k])
-            yield CueRule(rule, words, int(held[c, k]), int(total[c] - held[c, k]))
+            satisfied = int(held[0, c, k])
+            yield TokenRule(rule, words, satisfied, int(total[0, c, 0]) - satisfied, mask)
 
 
 def _begins(cue: Cue, name: str, start: Pattern | None) -> tuple[Rule, str]:

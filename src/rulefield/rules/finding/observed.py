@@ -54,6 +54,10 @@ class Observed:
     def __iter__(self) -> Iterator[tuple[Any, np.ndarray]]:
         return iter(zip(self.tokens, self.sequences))
 
+    def some(self, rows: Sequence[int]) -> "Observed":
+        """Return some of the sequences."""
+        return Observed(self.table, [self.sequences[i] for i in rows], [self.tokens[i] for i in rows])
+
     def chunks(self) -> Iterator["Observed"]:
         """Cut into parts of :data:`CHUNK` sequences: what counts in whole numbers can be counted anywhere, and added."""
         for first in range(0, len(self), CHUNK):
@@ -123,6 +127,46 @@ def nested_types(table: LabelTable) -> list[tuple[str, str]]:
         types = [c.type for c in path if c is not None]
         pairs.update(dict.fromkeys(pair for pair in combinations(types, 2) if pair[0] != pair[1]))
     return list(pairs)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """A division of sequences into parts: rules are looked for in all sequences, and in all but those of each part.
+
+    Parameters
+    ----------
+    part : ndarray of int, shape (n_sequences,)
+        The part of each sequence.
+    n_parts : int
+        1: rules are only looked for in all sequences.
+    """
+
+    part: np.ndarray
+    n_parts: int
+
+    @classmethod
+    def whole(cls, n: int) -> "Parts":
+        """Do not divide ``n`` sequences."""
+        return cls(np.zeros(n, dtype=np.int64), 1)
+
+    def groups(self, counts: np.ndarray) -> np.ndarray:
+        """From counts by part (n_parts, ...) to counts by group: all sequences, then all but each part."""
+        total = counts.sum(axis=0)
+        return total[None] if self.n_parts == 1 else np.concatenate([total[None], total - counts])
+
+    def count(self, flags: np.ndarray) -> np.ndarray:
+        """Sequences of each group for which a flag (n_sequences,) is set."""
+        return self.groups(np.bincount(self.part, weights=flags, minlength=self.n_parts))
+
+    def of(self, data: Observed) -> list[Observed]:
+        """Sequences of each part."""
+        members = [np.flatnonzero(self.part == p).tolist() for p in range(self.n_parts)]
+        return [data.some(rows) for rows in members]
+
+    def tokens_of(self, data: Observed) -> list[np.ndarray]:
+        """Places of the tokens of each part, if all sequences are written one after the other."""
+        by_token = np.repeat(self.part, [len(labels) for labels in data.sequences])
+        return [np.flatnonzero(by_token == p) for p in range(self.n_parts)]
 
 
 class NameTables:

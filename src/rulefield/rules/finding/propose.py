@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from rulefield.exceptions import RuleError
-from rulefield.rules.finding.observed import NameTables, nested_types, observe, type_names
+from rulefield.rules.finding.observed import NameTables, Observed, Parts, nested_types, observe, type_names
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.numbers import Number, count, segments
 from rulefield.rules.rule import LEARN, Rule
 
 LENGTH = "length"
 FAMILIES = ("singleton", "pairwise", "hierarchy", LENGTH)
+BOUNDS, MIN_SHARE = (0, 1, 2, 3), 0.6
 LENGTHS = (2, 3, 4, 6, 8, 12, 16, 24)
 """Numbers of tokens that lengths are held against."""
 
@@ -26,8 +27,8 @@ def propose(
     y: Iterable[Sequence[Any]],
     scheme: str | None = "auto",
     families: Iterable[str] = FAMILIES,
-    bounds: Sequence[int] = (0, 1, 2, 3),
-    min_share: float = 0.6,
+    bounds: Sequence[int] = BOUNDS,
+    min_share: float = MIN_SHARE,
     labels: Sequence[str] | None = None,
 ) -> list[Rule]:
     """Propose rules about how many segments of each type a sequence has, and how many tokens they take.
@@ -54,37 +55,51 @@ def propose(
     list of Rule
         Named, without repetition, ``.soft("learn")``.
     """
-    families = tuple(families)
+    data = observe(y, None, scheme, labels)
+    return [rule for rule, _ in proposals(data, Parts.whole(len(data)), tuple(families), bounds, min_share)]
+
+
+def proposals(
+    data: Observed,
+    parts: Parts,
+    families: Sequence[str] = FAMILIES,
+    bounds: Sequence[int] = BOUNDS,
+    min_share: float = MIN_SHARE,
+) -> Iterator[tuple[Rule, np.ndarray]]:
+    """Yield rules that hold often enough in a group of ``parts``, and in which groups they do (a mask)."""
     for family in families:
         if family not in FAMILIES:
             raise RuleError(f"families are {', '.join(FAMILIES)}; got {family!r}.")
-    data = observe(y, None, scheme, labels)
     names = type_names(data.table)
     tables = NameTables(names, data.table)
+    least = min_share * parts.count(np.ones(len(data)))
     counts = np.array([tables.starts(ids).sum(axis=1) for ids in data.sequences]).reshape(len(data), len(names))
     column = {name: counts[:, i] for i, name in enumerate(names)}
-    found: dict[tuple[str, ...], Rule] = {}
+    seen: set[tuple[str, ...]] = set()
     for family in (family for family in families if family != LENGTH):
-        for parts, sign, bound in _TEMPLATES[family](names, data.table, bounds):
-            value = sum((factor * column[name] for factor, name in parts), np.zeros(len(data), dtype=np.int64))
-            share = float(np.mean(value <= bound if sign == "<=" else value >= bound))
-            if share >= min_share:
-                found.setdefault(_key(parts, sign, bound), _rule(parts, sign, bound))
-    lengths = _lengths(names, tables, data.sequences, min_share) if LENGTH in families else ()
-    return [*found.values(), *lengths]
+        for terms, sign, bound in _TEMPLATES[family](names, data.table, bounds):
+            value = sum((factor * column[name] for factor, name in terms), np.zeros(len(data), dtype=np.int64))
+            often = parts.count(value <= bound if sign == "<=" else value >= bound) >= least
+            if often.any() and (key := _key(terms, sign, bound)) not in seen:
+                seen.add(key)
+                yield _rule(terms, sign, bound), often
+    if LENGTH in families:
+        yield from _lengths(names, tables, data.sequences, parts, least)
 
 
 def _lengths(
-    names: Sequence[str], tables: NameTables, sequences: Sequence[np.ndarray], min_share: float
-) -> Iterator[Rule]:
+    names: Sequence[str], tables: NameTables, sequences: Sequence[np.ndarray], parts: Parts, least: np.ndarray
+) -> Iterator[tuple[Rule, np.ndarray]]:
     """At most and at least so many tokens of a type; limits that no sequence comes near to are left out."""
     tokens = np.array([tables.matches[:, ids].sum(axis=1) for ids in sequences]).reshape(len(sequences), len(names))
-    for name, own in zip(names, tokens.T):
+    for name, lengths in zip(names, tokens.T):
         for bound in LENGTHS:
-            if len(own) and np.mean(own <= bound) >= min_share and bound < 2 * own.max():
-                yield _length_rule(name, "<=", bound)
-            if len(own) and np.mean(own >= bound) >= min_share:
-                yield _length_rule(name, ">=", bound)
+            few = (parts.count(lengths <= bound) >= least) & (parts.count(2 * lengths > bound) > 0)
+            many = parts.count(lengths >= bound) >= least
+            if few.any():
+                yield _length_rule(name, "<=", bound), few
+            if many.any():
+                yield _length_rule(name, ">=", bound), many
 
 
 @lru_cache(maxsize=10_000)

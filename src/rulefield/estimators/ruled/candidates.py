@@ -1,0 +1,46 @@
+"""Candidate rules that held-out sequences show: found once, and told apart by the folds that show them too."""
+
+import numpy as np
+
+from rulefield.estimators.ruled.held_out import CrossFitted
+from rulefield.estimators.ruled.weighing import Candidates
+from rulefield.rules.finding.mine import ASKED_FOR, FAMILIES, mine_parts
+from rulefield.rules.finding.observed import Observed, Parts
+from rulefield.rules.finding.propose import proposals
+from rulefield.rules.labels import LabelTable
+from rulefield.rules.rule import LEARN, Rule
+from rulefield.rules.tokens import have_texts
+
+
+def find_candidates(held: CrossFitted, kind: str, folds: list[np.ndarray]) -> Candidates:
+    """Find rules by template ("propose"), in labeled sequences ("mine"), or both ("find").
+
+    ``folds`` are the sequences that rules are learned from when others judge them: a rule that holds often enough in all
+    sequences, but not in these, is no candidate there.
+    """
+    tokens = [example.tokens for example in held.examples]
+    texts = have_texts(tokens)
+    data = Observed(
+        LabelTable([str(c) for c in held.crf.classes_], held.crf.scheme),
+        [example.gold for example in held.examples],
+        tokens if texts else [len(some) for some in tokens],
+    )
+    parts = _parts(len(tokens), folds)
+    pairs: list[tuple[Rule, np.ndarray]] = []
+    if kind in ("find", "propose"):
+        pairs += proposals(data, parts)
+    if kind in ("find", "mine"):
+        families = (*FAMILIES, *ASKED_FOR) if texts else [name for name in FAMILIES if name != "state change"]
+        pairs += [(found.rule.soft(LEARN), np.array(found.groups)) for found in mine_parts(data, parts, families)]
+    groups = np.array([mask for _, mask in pairs], dtype=bool).reshape(len(pairs), 1 + len(folds)).T
+    return Candidates([rule for rule, _ in pairs], groups, found=True)
+
+
+def _parts(n: int, folds: list[np.ndarray]) -> Parts:
+    """Return the parts that folds judge: each sequence is left out by one of them."""
+    if not folds:
+        return Parts.whole(n)
+    part = np.zeros(n, dtype=np.int64)
+    for fold, train in enumerate(folds):
+        part[np.setdiff1d(np.arange(n), train)] = fold
+    return Parts(part, len(folds))

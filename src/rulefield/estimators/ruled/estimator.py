@@ -59,6 +59,7 @@ from rulefield.scikit import check_is_fitted, seed_of_fit
 
 DEFAULT_PASSES = 10
 
+
 class RuledCRF(FittedRuled):
     """Finds out, on held-out data, which rules a chain should follow and what breaking them should cost.
 

@@ -162,3 +162,21 @@ def test_every_page_is_in_the_navigation():
 def test_links_lead_to_files(page):
     for link in re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", CODE.sub("", page.read_text(encoding="utf-8"))):
         assert (page.parent / link).exists(), link
+
+
+def test_the_commands_of_the_readme_run_in_the_folder_of_the_demo(tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.mkdtemp", lambda prefix: str(tmp_path))
+    done = CliRunner().invoke(app, ["demo", "--n", "20", "--jobs", "1"])
+    assert done.exit_code == 0, (done.output, done.exception)
+    monkeypatch.chdir(tmp_path)
+    few = Path("test.jsonl").read_text().splitlines(keepends=True)[:30]
+    Path("test.jsonl").write_text("".join(few))
+    (block,) = re.findall(
+        r"^```\n(rulefield train.*?)^```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE
+    )
+    commands = [shlex.split(line, comments=True)[1:] for line in block.splitlines()]
+    assert [words[0] for words in commands] == ["train", "parse", "evaluate", "report", "serve"]
+    for words in commands[:-1]:
+        done = CliRunner().invoke(app, words if words[0] != "train" else [*words, "--l2", "1", "--l1", "0"])
+        assert done.exit_code == 0, (words, done.output, done.exception)
+    assert (tmp_path / commands[-1][-1]).is_file()

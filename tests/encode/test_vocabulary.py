@@ -108,3 +108,10 @@ def test_nothing():
     assert vocabulary.find(["x", ""]).tolist() == [-1, -1]
     assert vocabulary.add([""]).tolist() == [0]
     assert vocabulary.names == [""]
+
+
+def test_names_are_found_after_the_table_was_dropped():
+    names = Vocabulary(["a", "b", "c"])
+    names.drop_table()
+    assert names.find(["c", "x", "a"]).tolist() == [2, -1, 0]
+    assert names.add(["d", "b"]).tolist() == [3, 1]

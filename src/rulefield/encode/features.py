@@ -229,8 +229,8 @@ class FeatureEncoder:
             except TypeError:
                 _refuse_other_types(X)
                 raise
-        ids, counts = (np.concatenate(parts) for parts in zip(*made))
-        return ids, None, counts, lengths
+        counts = np.concatenate([part[1] for part in made])
+        return _concatenated([made.pop()[0] for _ in range(len(made))]), None, counts, lengths
 
     def _read_dicts(self, X: Sequence[Any], lengths: np.ndarray, grow: bool) -> Entries:
         reader = DictReader()
@@ -255,6 +255,16 @@ class FeatureEncoder:
         indptr = pointers32(ends)
         data = ones(len(ids)) if values is None else values
         return Sequences(SparseRows(data, ids, indptr, (len(counts), len(self.vocabulary_))), lengths)
+
+
+def _concatenated(parts: list[np.ndarray]) -> np.ndarray:
+    """Put parts, the last one first, one behind the other; ``parts`` is emptied meanwhile, so that nothing is held twice."""
+    made, end = np.empty(sum(map(len, parts)), np.int32), 0
+    while parts:
+        part = parts.pop()
+        made[end : end + len(part)] = part
+        end += len(part)
+    return made
 
 
 def _prune(encoder: FeatureEncoder, made: Sequences) -> Sequences:

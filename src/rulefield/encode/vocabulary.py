@@ -128,6 +128,10 @@ class Vocabulary:
         kept._set_names(self._blob[ranges(stop[:-1][mask], sizes)], np.concatenate([[0], np.cumsum(sizes)]))
         return kept
 
+    def drop_table(self) -> None:
+        """Free the table that finds names, 16 bytes a slot, until names are looked up again."""
+        self._table = None
+
     def forget_after(self, n: int) -> None:
         """Drop all names but the first ``n``."""
         if n < len(self):

@@ -78,6 +78,8 @@ class InputEncoder:
         """
         data = self._fitted(X)
         _warn_of_large(data)
+        if self.encoder is not None:
+            self.encoder.vocabulary_.drop_table()  # training looks nothing up
         return data
 
     def _fitted(self, X: SequencesLike | Iterator[Any]) -> Sequences:

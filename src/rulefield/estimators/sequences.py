@@ -5,11 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from rulefield.data.scored import Scored, is_scored
 from rulefield.data.sequences import Sequences
 from rulefield.data.sparse_rows import SparseRows
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.inputs import InputEncoder, tokens_of
-from rulefield.estimators.types import ArrayLike, KnownLike, SequencesLike
+from rulefield.estimators.types import ArrayLike, KnownLike, Label, LabelsLike, SequencesLike
 from rulefield.exceptions import InputError, LabelError
 
 
@@ -35,6 +36,16 @@ def object_array(rows: list[Any]) -> np.ndarray:
     for i, row in enumerate(rows):
         out[i] = row
     return out
+
+
+def label_names(y: LabelsLike, initial: Label | None, X: SequencesLike = ()) -> LabelEncoder:
+    """Labels that occur in ``y``, the initial one, and those that scores from elsewhere are about."""
+    names = LabelEncoder().fit(y)
+    more = {label for x in X if isinstance(x, Scored) for label in x.labels or ()} if is_scored(X) else set()
+    more = (more if initial is None else more | {initial}) - set(names.classes_)
+    if not more:
+        return names
+    return names.set_classes(sorted([*names.classes_, *more], key=lambda label: (type(label).__name__, label)))
 
 
 def label_lists(names: LabelEncoder, ids: np.ndarray, lengths: np.ndarray) -> list[list[Any]]:

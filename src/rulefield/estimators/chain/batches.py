@@ -17,7 +17,7 @@ from rulefield.estimators.chain.learning import build_model, encode_labels, keep
 from rulefield.estimators.chain.options import ChainOptions, chain_options
 from rulefield.estimators.chain.training import ChainTraining, check_scores, continue_chain
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_and_labels
-from rulefield.estimators.sequences import check_some_tokens, checked_weights, narrowed
+from rulefield.estimators.sequences import check_some_tokens, checked_weights, label_names, narrowed
 from rulefield.estimators.types import ArrayLike, Label, LabelsLike, SequencesLike
 from rulefield.exceptions import InputError, LabelError
 from rulefield.learning.chain.penalties import AUTO
@@ -108,8 +108,6 @@ def extend_fit(
 def batch_names(crf: "ChainCRF", X: Any, y: LabelsLike, classes: Sequence[Label] | None) -> LabelEncoder:
     """Return the labels of the first batch, or all that will ever occur."""
     if classes is None:
-        from rulefield.estimators.chain.expectations import label_names
-
         return label_names(y, crf.initial_label, X)
     return LabelEncoder().set_classes(sorted(classes, key=_by_kind))
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rulefield.data.labels import Labels
-from rulefield.data.scored import Scored, is_scored
 from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder, place
 from rulefield.estimators.chain.options import ChainOptions
@@ -26,7 +25,7 @@ from rulefield.estimators.expectations import keeper_of
 from rulefield.estimators.parameters import rule_list
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.sequences import token_lists
-from rulefield.estimators.types import Label, LabelsLike, SequencesLike
+from rulefield.estimators.types import SequencesLike
 from rulefield.exceptions import InputError, RuleError
 from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.likelihood import ChainLikelihood
@@ -114,16 +113,6 @@ def chain_expectations(
         forbidden,
         expectation_options(keeper, options.l2, options.max_iter or DEFAULT_ITERATIONS, options.tol),
     )
-
-
-def label_names(y: LabelsLike, initial: Label | None, X: SequencesLike = ()) -> LabelEncoder:
-    """Labels that occur in ``y``, the initial one, and those that scores from elsewhere are about."""
-    names = LabelEncoder().fit(y)
-    more = {label for x in X if isinstance(x, Scored) for label in x.labels or ()} if is_scored(X) else set()
-    more = (more if initial is None else more | {initial}) - set(names.classes_)
-    if not more:
-        return names
-    return names.set_classes(sorted([*names.classes_, *more], key=lambda label: (type(label).__name__, label)))
 
 
 def presumed_start(training: ChainTraining, options: ChainOptions, guess: Labels) -> np.ndarray:

@@ -22,6 +22,7 @@ from rulefield.estimators.sequences import (
     check_some_tokens,
     checked_weights,
     label_lists,
+    label_names,
     numbers_of,
     places_of,
 )
@@ -59,8 +60,6 @@ def fit_rows(
     begun: float,
 ) -> None:
     """Fit a chain to sequences and labels in memory."""
-    from rulefield.estimators.chain.expectations import chain_expectations, label_names, presumed_start
-
     X_dev, y_dev = held_out
     if not _reads_once(crf, X, X_dev):
         X, y = as_list(X), as_list(y)
@@ -77,7 +76,7 @@ def fit_rows(
     labels = encode_labels(crf, names, y, data)
     check_scores(data, labels, options.algorithm, bool(crf.expectations))
     weight = checked_weights(sample_weight, len(data))
-    expected = chain_expectations(crf, options, names, X, data, weight)
+    expected = _expected(crf, options, names, X, data, weight)
     if expected is not None:
         expected.check_labels(labels, names.classes_, weight)
     options = _penalized(crf, options, data, labels, weight, names, encoder)
@@ -91,8 +90,26 @@ def fit_rows(
     training = ChainTraining(model, data, labels, weight, start, seed_of(crf), begun, rules, expected)
     del data  # what training lays out otherwise need not stay
     if guess is not labels and start is None:
+        from rulefield.estimators.chain.expectations import presumed_start
+
         training = replace(training, start=presumed_start(training, options, guess))
     _learn(crf, training, options, encoder, names, dev)
+
+
+def _expected(
+    crf: "ChainCRF",
+    options: ChainOptions,
+    names: LabelEncoder,
+    X: SequencesLike,
+    data: Sequences,
+    weight: np.ndarray | None,
+) -> "ChainExpectations | None":
+    """Return the compiled expectations, or None; rules, which they are written in, are only loaded for them."""
+    if not crf.expectations:
+        return None
+    from rulefield.estimators.chain.expectations import chain_expectations
+
+    return chain_expectations(crf, options, names, X, data, weight)
 
 
 def _penalized(

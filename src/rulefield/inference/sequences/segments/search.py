@@ -1,6 +1,5 @@
 """Best segmentation under rules: plain first, then a window of the segment lattice times the rules in conflict."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,8 +21,11 @@ from rulefield.problem.segments import SegmentProblem
 QUICK_NODES = 3_000
 """Nodes of products that are tried before the walk: enough for most windows of a trained model."""
 
-FIRST_WINDOW_NATS, WIDENING, MOST_WINDOWS = 4.0, 4.0, 6
-"""Nats below the bound in which the optimum is looked for first, the growth of windows, and how many there are."""
+FIRST_WINDOW_NATS, FIRST_WINDOW_SHARE = 4.0, 0.01
+"""How far below the bound the optimum is looked for first: so many nats, or this share of the bound if that is more."""
+
+WIDTHS_NATS = (np.inf, 256.0, 64.0, 16.0, 4.0)
+"""Windows for the walk; the first that fits is taken."""
 
 MOST_CELLS = 20_000_000
 """Largest chain of a window, in tokens times slots squared (160 MB)."""
@@ -193,29 +195,23 @@ def chain_of(lattice: Lattice, n_labels: int) -> tuple[ChainPotentials, np.ndarr
 
 
 def run_auto(search: SegmentSearch, node_limit: int, seconds: float | None) -> str:
-    """Widen the window until it holds the optimum; return the name of the engine that finished."""
-    engine = "viterbi"
-    nothing = np.zeros(len(search.prepared.caps))
+    """Try a small product in a narrow window, then all stages in the widest window that fits; return the last engine."""
+    if search.settled or node_limit <= 0:
+        return "viterbi"
     with deadline(seconds) as clock:
-        for floor in _floors(search):
+        width = max(FIRST_WINDOW_NATS, FIRST_WINDOW_SHARE * abs(search.bound))
+        floor = max(search.bound - width, search.floor)
+        lattice = search.window(floor, node_limit)
+        nothing = np.zeros(len(search.prepared.caps))
+        if lattice is not None and run_product(search, lattice, nothing, floor, min(QUICK_NODES, node_limit)):
+            if search.settled or floor == search.floor:
+                return "product"
+        for width in WIDTHS_NATS:
             if search.settled or clock.over or search.nodes >= node_limit:
                 break
+            floor = max(search.bound - width, search.floor)
             lattice = search.window(floor, node_limit)
-            if lattice is None:
-                break
-            engine = "product"
-            quick = min(search.nodes + QUICK_NODES, node_limit) - search.nodes
-            if not run_product(search, lattice, nothing, floor, max(quick, 0)):
-                engine = run_walk(search, lattice, max(floor, search.floor), node_limit, clock) or engine
-                if search.bound > max(floor, search.best):
-                    break  # a limit was met inside the window
-    return engine
-
-
-def _floors(search: SegmentSearch) -> Iterator[float]:
-    """Yield floors of wider and wider windows; the last one is below everything that could still win."""
-    width = max(FIRST_WINDOW_NATS, 0.01 * abs(search.bound))
-    for attempt in range(MOST_WINDOWS):
-        floor = max(search.bound - width, search.floor) if attempt < MOST_WINDOWS - 1 else search.floor
-        yield floor
-        width *= WIDENING
+            engine = None if lattice is None else run_walk(search, lattice, floor, node_limit, clock)
+            if engine is not None:
+                return engine
+    return "product"

@@ -1,59 +1,52 @@
-"""Local search for a labeling that obeys the hard rules, or for a better one.
+"""A labeling that obeys the hard rules, by neighborhood search under prices of hard rules that rise if they stay broken.
 
 Improves: the labeling.
-Pays: if no labeling is known, or if half-way no proof is in sight.
-Charged: each move by the counters and automata that it makes read again.
-Reference: iterated local search with rising prices of broken rules (breakout, Morris 1993).
+Pays: if no labeling is known that obeys the hard rules.
+Charged: as the search in neighborhoods, plus the passes of the duals of each round.
+Reference: breakout (Morris, 1993) with the moves of a large neighborhood search (Shaw, 1998).
 """
+
+from dataclasses import replace
 
 import numpy as np
 
-from rulefield.inference.sequences.progress import STEPS_PER_UNIT, DualPotentials, Progress
-from rulefield.kernels.lattice.dual import best_path
-from rulefield.kernels.lattice.moves import local_search
+from rulefield.inference.sequences.prepare import Prepared
+from rulefield.inference.sequences.progress import DualPotentials, Progress, dual_potentials, run_duals
+from rulefield.inference.sequences.stages.neighbors import run_neighbors
 
-FIRST_PRICE = 3.0
-"""First price of a unit of a hard rule, as a multiple of the mean loss of a label against the best one."""
+FIRST_PRICE_NATS, RISE = 10.0, 2.0
+"""First price of a unit of a hard rule, and what the price of a broken one is multiplied by after a round."""
+
+ROUND_UNITS, DUAL_PASSES = 15_000, 10
+"""Work of the search of a round, and Viterbi passes for the duals of its prices."""
 
 
 def run_repair(progress: Progress, dual: DualPotentials, limit: int) -> None:
-    """Improve the best labeling known by moves and kicks; keep what obeys all hard rules.
-
-    If none is known, start from the duals' best path, and for the second half from labelings that give all tokens one label.
-    """
-    if progress.prepared.flat.shared.rows_only:
-        return
-    units = max(limit - progress.nodes, 0)
-    if progress.best > -np.inf:
-        _search(progress, progress.labels.copy(), units)
-        return
-    start = np.zeros_like(progress.labels)
-    if best_path(dual.unary, dual.arriving, dual.ahead, start) == -np.inf:
-        return
-    _search(progress, start, units // 2)
-    if progress.best == -np.inf:
-        for label in range(progress.prepared.unary.shape[1]):
-            progress.offer(np.full_like(start, label))
-    _search(progress, start if progress.best == -np.inf else progress.labels.copy(), units - units // 2)
-
-
-def _search(progress: Progress, start: np.ndarray, most_units: int) -> None:
-    """Search from a labeling (n,)."""
+    """Search labelings that break hard rules at a price, in rounds; stop if one obeys them all."""
     prepared = progress.prepared
-    found = np.zeros_like(start)
-    scores = prepared.unary[prepared.unary > -np.inf]
-    value, steps = local_search(
-        prepared.unary,
-        prepared.arriving,
-        prepared.tables,
-        prepared.classes,
-        FIRST_PRICE * max(1.0, float(-scores.mean())),
-        STEPS_PER_UNIT * most_units,
-        progress.nodes,
-        progress.deadline.stop,
-        start,
-        found,
-    )
-    progress.charge(int(steps) // STEPS_PER_UNIT)
-    if value > progress.best:
-        progress.offer(found)
+    if prepared.flat.shared.rows_only or progress.best > -np.inf:
+        return
+    hard = np.isinf(prepared.tables.weight) & ~prepared.tables.local
+    price = np.where(hard, FIRST_PRICE_NATS, prepared.tables.weight)
+    start = progress.labels.copy()
+    while progress.nodes < limit and not progress.deadline.over:
+        priced = Progress.start(_at_prices(prepared, price, hard))
+        priced.deadline, priced.most_nodes = progress.deadline, progress.most_nodes
+        run_duals(priced, DUAL_PASSES)
+        priced.offer(start)
+        if priced.best == -np.inf:
+            return
+        priced.charge(progress.nodes + priced.iterations * priced.pass_units)
+        run_neighbors(priced, dual_potentials(priced), min(limit, priced.nodes + ROUND_UNITS))
+        progress.nodes, start = priced.nodes, priced.labels
+        amounts, _ = progress.offer(start)
+        if progress.best > -np.inf:
+            return
+        price = np.where(hard & (amounts > 0), RISE * price, price)
+
+
+def _at_prices(prepared: Prepared, price: np.ndarray, hard: np.ndarray) -> Prepared:
+    """Return the problem with other weights of rules (rules,); the ``hard`` ones cost theirs by the unit."""
+    tables = prepared.tables
+    caps = np.where(hard[tables.counter_rule], price[tables.counter_rule], prepared.caps)
+    return replace(prepared, tables=tables._replace(weight=price, once=tables.once & ~hard), caps=caps)

@@ -75,7 +75,13 @@ def plain_program(p: SegmentPotentials, rules: list[CountRule]) -> Program:
     begin, length, kind = begin[inside], length[inside], kind[inside]
     sums = np.vstack([np.zeros(m), np.cumsum(p.token, axis=0)])
     end = begin + length - 1
-    score = sums[end + 1, kind] - sums[begin, kind] + p.first[begin, kind] + p.last[end, kind] + p.length[length - 1, kind]
+    score = (
+        sums[end + 1, kind]
+        - sums[begin, kind]
+        + p.first[begin, kind]
+        + p.last[end, kind]
+        + p.length[length - 1, kind]
+    )
     program.add_columns(-score, 1.0, True)
     at, before, after = (x.ravel() for x in np.meshgrid(np.arange(n - 1), np.arange(m), np.arange(m)))
     first_step = program.add_columns(-p.pairwise[before, after], 1.0, False)

@@ -26,23 +26,20 @@ def started(problem):
     return progress
 
 
-def test_climbs_end_at_labelings_that_obey_the_rules_and_earn_their_value():
-    """Also where no move is possible the search ends; small problems it mostly solves."""
-    met = solved = 0
+def test_repair_finds_a_labeling_that_obeys_the_hard_rules_whenever_there_is_one():
+    """Nothing is known to begin with; where no labeling exists, the search ends without one."""
+    met = 0
     for seed in range(60):
         problem = random_problem(np.random.default_rng(seed), 6, 3)
         exact, progress = decode_enumerate(problem), started(problem)
-        if progress.settled:
-            continue
-        run_repair(progress, dual_potentials(progress), progress.nodes + 3_000)
-        if progress.best == -np.inf:
-            continue
-        met += 1
-        assert progress.best == pytest.approx(progress.prepared.value(progress.labels), abs=1e-9)
-        assert progress.objective <= exact.objective + 1e-9
-        solved += progress.objective >= exact.objective - 1e-9
-    assert met > 10
-    assert solved > 0.7 * met
+        progress.best = -np.inf
+        run_repair(progress, dual_potentials(progress), progress.nodes + 60_000)
+        assert (progress.best > -np.inf) == (exact.objective > -np.inf)
+        if progress.best > -np.inf:
+            met += 1
+            assert progress.best == pytest.approx(progress.prepared.value(progress.labels), abs=1e-9)
+            assert progress.objective <= exact.objective + 1e-9
+    assert met > 30
 
 
 def worst_allowed(progress):

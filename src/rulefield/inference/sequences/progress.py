@@ -118,11 +118,12 @@ class Progress:
         """No labeling has a higher objective."""
         return self.bound + self.prepared.offset
 
-    @property
+    @cached_property
     def pass_units(self) -> int:
-        """Units of work of one pass over the chain."""
-        n, m = self.prepared.unary.shape
-        return 1 + n * m * m // STEPS_PER_UNIT
+        """Units of work of one pass over the chain: forbidden steps cost next to nothing."""
+        arriving = self.prepared.arriving
+        steps = np.count_nonzero(arriving > -np.inf) * (len(self.labels) if len(arriving) == 1 else 1)
+        return 1 + steps // STEPS_PER_UNIT
 
     def charge(self, units: int) -> None:
         """Count work; a limit that one call could not keep counts as met."""

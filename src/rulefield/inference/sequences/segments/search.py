@@ -154,6 +154,9 @@ def run_walk(search: SegmentSearch, lattice: Lattice, floor: float, node_limit: 
     What lies outside the window is bounded by the floor. Local rules are in the lattice's scores.
     """
     p = search.prepared
+    if np.diff(lattice.layer).min() == 0:
+        search.bound = min(search.bound, max(floor, search.best))
+        return "viterbi"
     potentials, letter = chain_of(lattice, p.problem.spelling.n_labels)
     if potentials.n_states**2 * potentials.n_steps > MOST_CELLS:
         return None
@@ -203,9 +206,8 @@ def run_auto(search: SegmentSearch, node_limit: int, seconds: float | None) -> s
         floor = max(search.bound - width, search.floor)
         lattice = search.window(floor, node_limit)
         nothing = np.zeros(len(search.prepared.caps))
-        if lattice is not None and run_product(search, lattice, nothing, floor, min(QUICK_NODES, node_limit)):
-            if search.settled or floor == search.floor:
-                return "product"
+        if lattice is not None:
+            run_product(search, lattice, nothing, floor, min(QUICK_NODES, node_limit))
         for width in WIDTHS_NATS:
             if search.settled or clock.over or search.nodes >= node_limit:
                 break

@@ -122,7 +122,7 @@ class Progress:
     def pass_units(self) -> int:
         """Units of work of one pass over the chain: forbidden steps cost next to nothing."""
         arriving = self.prepared.arriving
-        steps = np.count_nonzero(arriving > -np.inf) * (len(self.labels) if len(arriving) == 1 else 1)
+        steps = int(np.count_nonzero(arriving > -np.inf)) * (len(self.labels) if len(arriving) == 1 else 1)
         return 1 + steps // STEPS_PER_UNIT
 
     def charge(self, units: int) -> None:

@@ -1,5 +1,6 @@
 """What a sequence estimator asks of its family: a batch of encoded sequences in, answers by name out."""
 
+import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol
@@ -7,6 +8,7 @@ from typing import Any, Protocol
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.sequences import token_lists
+from rulefield.exceptions import InfeasibleError
 
 
 @dataclass(eq=False)
@@ -55,3 +57,15 @@ class Answers(Protocol):
 
     def samples(self, batch: Batch, n_samples: int, seed: int) -> list[list[Any]]:
         """Draw labelings of each sequence."""
+
+
+def report_unanswered(i: int, relax: bool) -> None:
+    """Raise that the search found no labeling of sequence ``i``; if rules may give way, warn that they do."""
+    found = f"sequence {i}: no labeling that obeys the hard rules was found within the limits, and none is excluded"
+    if not relax:
+        raise InfeasibleError(
+            f"{found}; give known labels, make a rule soft, decode with a larger node_limit, or use on_infeasible='relax'."
+        )
+    warnings.warn(
+        f"{found}; its labeling breaks them as little as the search could find.", RuntimeWarning, stacklevel=2
+    )

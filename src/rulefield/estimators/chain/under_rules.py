@@ -8,6 +8,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import numpy as np
 
 from rulefield.data.sequences import Sequences
+from rulefield.estimators.answers import report_unanswered
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.together import Proved, TogetherDecoder
 from rulefield.estimators.labelings import Labeling
@@ -115,7 +116,15 @@ class RuledDecoder:
         easy: list[list[Any] | None] = [None] * len(data)
         if self._is_plain:
             easy = self._first(data, tokens, allowed, {}, self._label_lists)
-        return self._rest(easy, lambda i: self._one(data, tokens[i], i, allowed, False, {}).labels)
+        return self._rest(easy, lambda i: self._labels(data, tokens[i], i, allowed))
+
+    def _labels(self, data: Sequences, tokens: Tokens, i: int, allowed: np.ndarray | None) -> list[Any]:
+        """Return the best labels of one sequence; if none were found, raise, or let hard rules give way and warn."""
+        labels = self._one(data, tokens, i, allowed, False, {}).labels
+        if not labels and data.lengths[i]:
+            report_unanswered(i, self.on_infeasible == "relax")
+            labels = self._named(self._infeasible(self.problem(data, tokens, i, allowed), i, {})).labels
+        return labels
 
     @property
     def _is_plain(self) -> bool:

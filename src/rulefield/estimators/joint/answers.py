@@ -12,7 +12,6 @@ from rulefield.estimators.joint.decoding import JointDecoder, Known
 from rulefield.estimators.joint.labels import TaskLabels
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.sequences import refuse_probability
-from rulefield.exceptions import InfeasibleError
 
 TaskRows = dict[str, list[Any]]
 
@@ -26,14 +25,7 @@ class JointAnswers:
 
     def labels(self, batch: Batch) -> list[TaskRows]:
         """Return the best labels of each sequence, by task."""
-        found = self.decoder.best(*_parts(batch))
-        for i, states in enumerate(found):
-            if len(states) != batch.data.lengths[i]:
-                raise InfeasibleError(
-                    f"sequence {i}: no labeling that obeys the hard rules was found, and none is disproved; give known "
-                    "labels, or decode with a larger node_limit."
-                )
-        return [self._named(states) for states in found]
+        return [self._named(states) for states in self.decoder.best(*_parts(batch))]
 
     def labelings(self, batch: Batch, *, probability: bool = False, **how: Any) -> list[Labeling]:
         """Return the best joint labelings with their proofs."""

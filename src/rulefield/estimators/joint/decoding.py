@@ -7,6 +7,7 @@ import numpy as np
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
+from rulefield.estimators.answers import report_unanswered
 from rulefield.exceptions import InfeasibleError
 from rulefield.inference.proof.proof import Proof
 from rulefield.inference.proof.sequences import prove_chain
@@ -51,7 +52,7 @@ class JointDecoder:
     def best(self, data: Sequences, tokens: Sequence[Any], known: Known) -> list[np.ndarray]:
         """Best joint states of each sequence."""
         if self.names:
-            return [result.labels for result in self.decode(data, tokens, known)]
+            return [result.labels for result in self.decode(data, tokens, known, insist=True)]
 
         def chunk(problem: JointProblem, first: int) -> list[np.ndarray]:
             states, scores = joint_viterbi(problem.potentials)
@@ -61,13 +62,21 @@ class JointDecoder:
 
         return self._over_chunks(data, tokens, known, chunk)
 
-    def decode(self, data: Sequences, tokens: Sequence[Any], known: Known, **how: Any) -> list[Result]:
-        """Decode every sequence; ``how`` goes to the engine (``engine``, ``node_limit``, ``seconds``)."""
+    def decode(
+        self, data: Sequences, tokens: Sequence[Any], known: Known, insist: bool = False, **how: Any
+    ) -> list[Result]:
+        """Decode every sequence; ``how`` goes to the engine (``engine``, ``node_limit``, ``seconds``).
+
+        ``insist``: if the search ends without a labeling, raise, or let hard rules give way and warn.
+        """
 
         def chunk(problem: JointProblem, first: int) -> list[Result]:
             results = decode_joint(problem, **how)
             for i, result in enumerate(results):
-                if result.status is Status.infeasible:
+                unanswered = insist and not len(result.labels) and result.status is Status.bounded
+                if unanswered:
+                    report_unanswered(first + i, self.relax)
+                if unanswered or result.status is Status.infeasible:
                     results[i] = self._infeasible(problem, i, first, how)
             return results
 

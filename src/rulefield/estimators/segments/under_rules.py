@@ -7,6 +7,7 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
+from rulefield.estimators.answers import report_unanswered
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.segments.coding import SegmentCoder
 from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
@@ -57,8 +58,16 @@ class RuledSegmentDecoder:
         return None if relaxed else prove_segments(problem, result, self.names)
 
     def results(self, data: SegmentData, tokens: list[Any], allowed: np.ndarray | None, **how: Any) -> list[Result]:
-        """Best segmentations as token labels by place in the coder's ``labels``."""
-        return self._each(data, tokens, allowed, lambda i, problem: self._result(i, problem, how))
+        """Best segmentations as token labels by place in the coder's ``labels``; if none was found, raise or warn."""
+
+        def one(i: int, problem: SegmentProblem) -> Result:
+            result = self._result(i, problem, how)
+            if not len(result.labels) and problem.potentials.n_steps:
+                report_unanswered(i, self.on_infeasible == "relax")
+                result = self._infeasible(problem, i, how)
+            return result
+
+        return self._each(data, tokens, allowed, one)
 
     def named(self, result: Result) -> Labeling:
         """Return an answer with labels and rules by name."""

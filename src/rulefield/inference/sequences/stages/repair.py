@@ -17,8 +17,8 @@ from rulefield.inference.sequences.stages.neighbors import run_neighbors
 FIRST_PRICE_NATS, RISE = 10.0, 2.0
 """First price of a unit of a hard rule, and what the price of a broken one is multiplied by after a round."""
 
-ROUND_UNITS, DUAL_PASSES = 15_000, 10
-"""Work of the search of a round, and Viterbi passes for the duals of its prices."""
+MOST_ROUNDS, ROUND_UNITS, DUAL_PASSES = 60, 15_000, 10
+"""Rounds, the work of the search of one, and Viterbi passes for the duals of its prices."""
 
 
 def run_repair(progress: Progress, dual: DualPotentials, limit: int) -> None:
@@ -29,7 +29,9 @@ def run_repair(progress: Progress, dual: DualPotentials, limit: int) -> None:
     hard = np.isinf(prepared.tables.weight) & ~prepared.tables.local
     price = np.where(hard, FIRST_PRICE_NATS, prepared.tables.weight)
     start = progress.labels.copy()
-    while progress.nodes < limit and not progress.deadline.over:
+    for _ in range(MOST_ROUNDS):
+        if progress.nodes >= limit or progress.deadline.over:
+            return
         priced = Progress.start(_at_prices(prepared, price, hard))
         priced.deadline, priced.most_nodes = progress.deadline, progress.most_nodes
         run_duals(priced, DUAL_PASSES)
@@ -42,7 +44,7 @@ def run_repair(progress: Progress, dual: DualPotentials, limit: int) -> None:
         amounts, _ = progress.offer(start)
         if progress.best > -np.inf:
             return
-        price = np.where(hard & (amounts > 0), RISE * price, price)
+        price = np.where(hard & (amounts > 0), RISE, 1.0) * price
 
 
 def _at_prices(prepared: Prepared, price: np.ndarray, hard: np.ndarray) -> Prepared:

@@ -50,6 +50,8 @@ sphinx_gallery_conf = {
     "abort_on_example_error": True,
 }
 html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]  # code fits its width
 
 
 def setup(app):

@@ -180,3 +180,15 @@ def test_the_commands_of_the_readme_run_in_the_folder_of_the_demo(tmp_path, monk
         done = CliRunner().invoke(app, words if words[0] != "train" else [*words, "--l2", "1", "--l1", "0"])
         assert done.exit_code == 0, (words, done.output, done.exception)
     assert (tmp_path / commands[-1][-1]).is_file()
+
+
+def test_the_command_line_page_names_every_command_and_every_option_of_train():
+    import typer.main
+
+    page = (DOCS / "cli.md").read_text(encoding="utf-8")
+    command = typer.main.get_command(app)
+    assert [name for name in command.commands if f"`{name}" not in page and f", `{name}" not in page] == []
+    options = [
+        option for parameter in command.commands["train"].params for option in parameter.opts if option[:2] == "--"
+    ]
+    assert [option for option in options if option not in page] == []

@@ -1,4 +1,4 @@
-"""Penalties that are chosen, not guessed: a few values, each judged by the likelihood of held-out sequences."""
+"""Penalties that are chosen, not guessed: a few values, each judged on held-out sequences."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -8,7 +8,8 @@ import numpy as np
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
-from rulefield.learning.chain.fit import fit_likelihood, pays
+from rulefield.inference.sequences.exact import viterbi_batch
+from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.models.chain import ChainModel
 
@@ -16,21 +17,17 @@ AUTO: Literal["auto"] = "auto"
 Penalty = float | Literal["auto"]
 Build = Callable[[Sequences, Labels], ChainModel]
 
-USUAL_L1, USUAL_L2 = 0.0, 0.3
-"""What is taken where there are too few sequences to hold some out, and where the search begins."""
-LEAST_SEQUENCES = 6
-FOLDS, ROUNDS = 3, 2
-WEAKER_L2, STRONGER_L2 = (0.1, 0.03), (1.0, 3.0, 10.0)
-TRIED_L1 = (0.1, 0.3, 1.0)
-# The likelihood of held-out sequences settles long before the weights do.
-COARSE = 5e-3
-MOST_ITERATIONS, MOST_FROM_NEAR, MOST_SPARSE = 30, 12, 24
-# All trials together, in units of the first one's evaluations: below two whole fits, which evaluate more often.
-MOST_WORK = 4.0
-# Fits that are stopped early flatter weak penalties, and weak penalties make too sure: they must win clearly.
-LEAST_GAIN_WEAKER = 0.05
-# Sparse weights take several times as long to find, and stopped early they look better than they are: they must win clearly.
-LEAST_GAIN_L1 = 0.1
+USUAL_L1, USUAL_L2 = 0.0, 1.0
+"""What is taken if there are too few sequences to hold some out, and where the search begins."""
+MIN_SEQUENCES = 6
+FOLDS, BLOCKS = 3, 10
+"""Parts of the data, one of which is held out; blocks of held-out sequences, whose spread gives errors."""
+WEAKER_L2, STRONGER_L2 = (0.3, 0.1, 0.03), (3.0, 10.0)
+TRIED_L1, L2_BESIDE_L1 = (0.1, 0.3, 1.0), 0.03
+TOL, MAX_ITERATIONS = 5e-3, 100
+"""Every trial begins at 0 and ends by the same rule: the held-out likelihood settles long before the weights do."""
+MAX_WORK = 6.0
+"""All trials together, in units of the first one's evaluations: about two whole fits, which evaluate more often."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +50,13 @@ def choose_penalties(
     seed: int = 0,
     n_jobs: int | None = 1,
 ) -> Penalties:
-    """Replace each ``"auto"`` by the value under which sequences held out are most likely.
+    """Replace each ``"auto"`` by the value that serves sequences held out best.
 
-    Two of three folds (one where data are large) are held out in turn; on each, a path of fits, every one begun at the
-    last one's weights and stopped early. l2 goes from 0.3 down by factors of about three as long as that helps, or else
-    up; then, where the work so far allows it, l1 goes up from 0, judged on the first fold. The work is limited: with the
-    fit that follows, about three times that of one fit.
+    A third of the sequences is held out. Trials are fits that begin at 0 and converge to the same
+    tolerance. l2 goes from 1 up or down by factors of about three, as long as that helps; then, if the work so far allows it,
+    l1 goes up from 0.1 beside a weak l2. A trial is better if the likelihood of held-out labels and the number of whole
+    sequences that are right gain more, each in its standard errors, than they lose; a sparse one also if it loses less than
+    one standard error. The work is limited: with the fit that follows, at most four times that of one fit.
 
     Parameters
     ----------
@@ -67,36 +65,67 @@ def choose_penalties(
     data, labels, weight : training data
     l1, l2 : float or "auto"
     seed : int
-        Of the folds.
+        Of the split.
     n_jobs : int, optional
         Threads. The choice is the same for any number.
     """
     given = Penalties(USUAL_L1 if l1 == AUTO else l1, USUAL_L2 if l2 == AUTO else l2)
-    if AUTO not in (l1, l2) or len(data) < LEAST_SEQUENCES:
+    if AUTO not in (l1, l2) or len(data) < MIN_SEQUENCES:
         return given
-    folds = _Folds(build, data, labels, weight, seed, n_jobs)
-    best = begun = folds.trial(given.l1, given.l2)
+    split = _Split(build, data, labels, weight, seed, n_jobs)
+    best = begun = split.trial(given.l1, given.l2)
     if l2 == AUTO:
-        best = folds.follow(begun, [(given.l1, value) for value in WEAKER_L2])
+        best = split.follow(begun, [(given.l1, value) for value in STRONGER_L2])
         if best is begun:
-            best = folds.follow(begun, [(given.l1, value) for value in STRONGER_L2])
+            best = split.follow(begun, [(given.l1, value) for value in WEAKER_L2])
     if l1 == AUTO:
-        best = folds.sparser(best)
-    return Penalties(best.l1, best.l2, folds.passes)
+        beside = min(best.l2, L2_BESIDE_L1) if l2 == AUTO else best.l2
+        best = split.follow(best, [(value, beside) for value in TRIED_L1], margin=-1.0)
+    return Penalties(best.l1, best.l2, split.passes)
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """Penalties, and for each fold the weights that they gave and the loss of the held-out part."""
+    """Penalties, and for each block of held-out sequences its loss and the number of whole sequences that are right."""
 
     l1: float
     l2: float
-    weights: list[np.ndarray]
-    losses: list[float]
+    losses: np.ndarray
+    right: np.ndarray
+
+    def gain_over(self, other: "_Trial") -> float:
+        """Gains in likelihood and in whole sequences, each in its standard errors."""
+        return in_errors(other.losses - self.losses) + in_errors(self.right - other.right)
 
 
-class _Folds:
-    """Parts of the data to fit and to judge by."""
+def in_errors(gains: np.ndarray) -> float:
+    """Return a sum in its standard errors, 0 if nothing changes."""
+    size = float(np.sqrt((gains**2).sum()))
+    return float(gains.sum()) / size if size else 0.0
+
+
+@dataclass(frozen=True)
+class _Block:
+    """Held-out sequences that are judged together."""
+
+    data: Sequences
+    labels: Labels
+    loss: ChainLikelihood
+
+    def right(self, theta: np.ndarray) -> float:
+        """Weight of the whole sequences that the best labels have right (0 for transitions that depend on tokens)."""
+        model = self.loss.model
+        if model.conditioned:
+            return 0.0
+        found, _ = viterbi_batch(model.unary(theta, self.data), model.pairwise(theta), self.data.offsets)
+        ids, allowed = self.labels.ids, self.labels.allowed
+        good = found == ids if allowed is None else allowed[np.arange(len(found)), found] > 0
+        whole = np.logical_and.reduceat(good, self.data.offsets[:-1])
+        return float(self.loss.weight @ whole)
+
+
+class _Split:
+    """A part of the data to fit, and blocks of the others to judge by."""
 
     def __init__(
         self,
@@ -107,59 +136,37 @@ class _Folds:
         seed: int,
         n_jobs: int | None,
     ):
-        self.pairs: list[tuple[ChainLikelihood, ChainLikelihood]] = []
         self.n_jobs, self.seed, self.passes, self.limit = n_jobs, seed, 0.0, 0.0
         self.n_tokens = data.n_tokens
         order = np.random.default_rng(seed).permutation(len(data))
-        for fold in range(ROUNDS):
-            held, rest = np.sort(order[fold::FOLDS]), np.sort(np.delete(order, np.s_[fold::FOLDS]))
-            model = build(data[rest], labels[rest])
-            fit, judge = (
-                ChainLikelihood(
-                    model,
-                    data[rows],
-                    labels[rows],
-                    sample_weight=None if weight is None else weight[rows],
-                    n_jobs=n_jobs,
-                )
-                for rows in (rest, held)
-            )
-            self.pairs.append((fit, judge))
-            if pays(fit):
-                return
+        held, rest = np.sort(order[::FOLDS]), np.sort(np.delete(order, np.s_[::FOLDS]))
+        model = build(data[rest], labels[rest])
 
-    def trial(self, l1: float, l2: float, near: _Trial | None = None, most: int = MOST_ITERATIONS) -> _Trial:
-        """Fit and judge every fold (those that ``near`` has), from the weights of ``near``."""
-        made = _Trial(l1, l2, [], [])
-        for i, (fit, judge) in enumerate(self.pairs if near is None else self.pairs[: len(near.weights)]):
-            fit.l2 = l2
-            start = None if near is None else near.weights[i]
-            done = fit_likelihood(fit, start, l1=l1, max_iter=most, tol=COARSE, n_jobs=self.n_jobs, seed=self.seed)
-            evaluations = done.log[-1].evaluations if done.log else 1
-            self.limit = self.limit or MOST_WORK * evaluations
-            self.passes += (evaluations * fit.n_tokens + judge.n_tokens) / self.n_tokens
-            made.weights.append(done.theta)
-            made.losses.append(judge.value(done.theta))
-        return made
+        def loss(rows: np.ndarray) -> ChainLikelihood:
+            share = None if weight is None else weight[rows]
+            return ChainLikelihood(model, data[rows], labels[rows], sample_weight=share, n_jobs=n_jobs)
 
-    def follow(self, best: _Trial, values: Iterable[tuple[float, float]], most: int = MOST_FROM_NEAR) -> _Trial:
-        """Try one pair after the other, as long as each is better than the last and the work allows it."""
+        blocks = [rows for rows in np.array_split(held, BLOCKS) if len(rows)]
+        self.blocks = [_Block(data[rows], labels[rows], loss(rows)) for rows in blocks]
+        self.fit = loss(rest)
+
+    def trial(self, l1: float, l2: float) -> _Trial:
+        """Fit and judge."""
+        self.fit.l2 = l2
+        done = fit_likelihood(self.fit, l1=l1, max_iter=MAX_ITERATIONS, tol=TOL, n_jobs=self.n_jobs, seed=self.seed)
+        evaluations = done.log[-1].evaluations if done.log else 1
+        self.passes += (evaluations * self.fit.n_tokens + self.n_tokens / FOLDS) / self.n_tokens
+        self.limit = self.limit or MAX_WORK * self.passes
+        losses = np.array([block.loss.value(done.theta) for block in self.blocks])
+        return _Trial(l1, l2, losses, np.array([block.right(done.theta) for block in self.blocks]))
+
+    def follow(self, best: _Trial, values: Iterable[tuple[float, float]], margin: float = 0.0) -> _Trial:
+        """Try one pair after the other, as long as each gains more than the margin over the last and the work allows it."""
         for l1, l2 in values:
-            share = len(best.weights) * (FOLDS - 1) / FOLDS
-            if self.passes + most * share > self.limit:
+            if self.passes + self.limit / MAX_WORK > 1.1 * self.limit:
                 return best
-            here = self.trial(l1, l2, best, most)
-            margin = LEAST_GAIN_WEAKER if l2 < best.l2 else 0.0
-            if not sum(here.losses) < (1.0 - margin) * sum(best.losses):
+            trial = self.trial(l1, l2)
+            if not trial.gain_over(best) > margin:
                 return best
-            best = here
+            best, margin = trial, 0.0
         return best
-
-    def sparser(self, best: _Trial) -> _Trial:
-        """Try L1 penalties on the first fold, against as many iterations more without: they must win by a margin."""
-        one = _Trial(best.l1, best.l2, best.weights[:1], best.losses[:1])
-        if self.passes + 2 * MOST_SPARSE * (FOLDS - 1) / FOLDS > self.limit:
-            return best
-        dense = self.trial(best.l1, best.l2, one, MOST_SPARSE)
-        found = self.follow(dense, [(value, best.l2) for value in TRIED_L1], MOST_SPARSE)
-        return found if sum(found.losses) < (1.0 - LEAST_GAIN_L1) * sum(dense.losses) else best

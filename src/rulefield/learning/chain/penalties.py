@@ -20,13 +20,13 @@ Build = Callable[[Sequences, Labels], ChainModel]
 USUAL_L1, USUAL_L2 = 0.0, 1.0
 """What is taken if there are too few sequences to hold some out, and where the search begins."""
 MIN_SEQUENCES = 6
-FOLDS, BLOCKS = 3, 10
+FOLDS, BLOCKS = 3, 6
 """Parts of the data, one of which is held out; blocks of held-out sequences, whose spread gives errors."""
 WEAKER_L2, STRONGER_L2 = (0.3, 0.1, 0.03), (3.0, 10.0)
 TRIED_L1, L2_BESIDE_L1 = (0.1, 0.3, 1.0), 0.03
 TOL, MAX_ITERATIONS = 5e-3, 100
 """Every trial begins at 0 and ends by the same rule: the held-out likelihood settles long before the weights do."""
-MAX_WORK = 6.0
+MAX_WORK = 5.0
 """All trials together, in units of the first one's evaluations: about two whole fits, which evaluate more often."""
 
 

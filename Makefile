@@ -5,7 +5,7 @@ BIN     = $(VENV)/bin
 READY   = $(VENV)/.ready
 PACKAGE = $(VENV)/.package
 
-.PHONY: demo test quick coverage test-oldest test-newest fuzz lint check docs package bench browser-test clean
+.PHONY: demo test quick coverage test-oldest test-newest constraints fuzz lint check docs package bench browser-test clean
 
 # The demo needs the package and nothing else: tests, linters and browsers are installed by the targets that use them.
 demo: $(PACKAGE)
@@ -53,6 +53,12 @@ $(NEWEST)/.ready: pyproject.toml
 	$(or $(NEWEST_PYTHON),$(PYTHON)) -m venv --clear $(NEWEST)
 	$(NEWEST)/bin/python -m pip install --quiet --upgrade --upgrade-strategy eager -e ".[dev]"
 	touch $@
+
+# The versions that .ci/run installs, so that its result does not depend on the day: refresh them, look at the tests, commit.
+constraints:
+	$(PYTHON) -m venv --clear build/constraints
+	build/constraints/bin/python -m pip install --quiet hatchling -e ".[dev,docs]"
+	build/constraints/bin/python -m pip freeze --all --exclude-editable --exclude pip --exclude setuptools > .ci/constraints.txt
 
 # Hostile input for half an hour (or make fuzz MINUTES=5); exits 1 on any finding.
 MINUTES ?= 30

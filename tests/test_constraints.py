@@ -14,7 +14,12 @@ def test_every_requirement_is_pinned_to_a_version_that_is_allowed():
     pinned = {canonicalize_name(name): version for name, version in (line.split("==") for line in lines)}
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     extras = project["project"]["optional-dependencies"]
-    asked = [*project["build-system"]["requires"], *project["project"]["dependencies"], *extras["dev"], *extras["docs"]]
+    asked = [
+        *project["build-system"]["requires"],
+        *project["project"]["dependencies"],
+        *extras["dev"],
+        *extras["docs"],
+    ]
     for requirement in map(Requirement, asked):
         version = pinned.get(canonicalize_name(requirement.name))
         assert version is not None, f"{requirement.name} has no version in .ci/constraints.txt: make constraints"

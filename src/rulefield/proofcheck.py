@@ -1,19 +1,14 @@
 """Check proofs that no labeling is worth more than a bound: ``python proofcheck.py FILE...``.
 
-It needs Python's standard library only and nothing of rulefield. Arithmetic is exact: a double is a whole number times a
-power of two, so all numbers of a file become whole numbers of one small unit. docs/proofs.md describes the format.
+It needs nothing else. Arithmetic is exact: a double is a whole number times a power of two. A file (see docs/proofs.md)
+states a problem, a witness, a bound, and a tree whose leaves cover all labelings. A sequence is a layered lattice: a path is
+a labeling. A rule costs weight x amount (or weight, once); a hard one (weight null) forbids amounts above 0.
 
-A file states a problem, a witness (a labeling), a bound, and a tree whose leaves cover all labelings. Sequences are layered
-lattices: a path is a labeling, its score the sum along it. A rule gives a labeling an amount and costs weight x amount (or
-weight, once); a hard one (weight null) forbids amounts above 0. A graph is nodes, and parts over several nodes.
-
-Why a leaf of a sequence proves the bound: the lattice always holds a path for every labeling of the leaf whose objective
-exceeds the bound, and that path is worth no less. This stays so if a counter gets a multiplier 0 <= y <= weight, because
-y (sum - bound) is never more than the counter costs; if a rule is multiplied in, so that its true cost is paid; and if parts
-are dropped whose best path is not worth more than the bound. If nothing is left, no labeling exceeds it. In a leaf that says
-"zero" all scores and soft weights are 0: a labeling that obeys the hard rules is worth 0 or more, so if every path is worth
-less, none obeys them. A leaf of a graph moves scores between parts and nodes by messages, which changes no labeling's total,
-so that the sum of all maxima bounds it.
+Why a leaf of a sequence proves the bound: for every labeling of the leaf above the bound, its lattice always holds a path
+worth no less. A multiplier 0 <= y <= weight keeps that, because y (sum - bound) is never more than a counter costs; so does a
+rule multiplied in, whose true cost is paid, and so does dropping what lies on no path above the bound. If a leaf says "zero",
+all scores and soft weights are 0: a labeling that obeys the hard rules is worth 0 or more. A leaf of a graph moves scores by
+messages, which changes no total, and adds up maxima; or it eliminates nodes, which gives the maximum itself.
 """
 
 import hashlib
@@ -21,13 +16,13 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
+from itertools import product
 from math import inf
 from typing import Any
 
 FORMAT, VERSION, LARGE = "rulefield-proof", 1, 1 << 40  # no amount, bound or class is larger
 State = tuple[int, ...] | None  # sums of counters, or the state of a run; None at the start
 PAID = (LARGE * LARGE,)  # the state of a rule that is paid once and has been paid
-Arcs = list[list[list[tuple[int, int]]]]  # of each token, by node of the one before: (node, score)
 Units = Callable[[Any], Any]  # makes a number of the file a whole number
 
 
@@ -98,22 +93,20 @@ class Automaton:
 
     def after(self, t: int, label: int, states: Iterable[int]) -> list[tuple[int, int, int]]:
         """Return (from, to, amount) of the arcs that read a label at token t."""
-        read = self.letter[self.classes[t]][label]
-        return [(q, to, amount) for q in states for to, amount in self.arcs[q][read]]
+        return [(q, to, x) for q in states for to, x in self.arcs[q][self.letter[self.classes[t]][label]]]
 
 
 class Rule:
     """A rule over n tokens of m labels; ``weight`` None: hard. A ``plain`` sum is paid on the way, or ``forbids``."""
 
     def __init__(self, text: Any, units: Units, n: int, m: int):
-        self.weight = units(text["weight"])
+        self.weight, classes = units(text["weight"]), array(text["classes"], (n,), 0, LARGE)
         self.once = bool(text.get("once")) and self.weight is not None  # any amount breaks a hard rule
-        classes = array(text["classes"], (n,), 0, LARGE)
         need(self.weight is None or self.weight >= 0, "a weight is negative")
         need(sum(form in text for form in ("tally", "counters", "automaton")) == 1, "a rule has not exactly one form")
         sums = [text["tally"] | {"bound": 0}] if "tally" in text else text.get("counters", [])
         self.counters = [Counter(each, classes, m) for each in sums]
-        self.automaton = Automaton(text["automaton"], classes, m) if "automaton" in text else None
+        self.automaton: Any = Automaton(text["automaton"], classes, m) if "automaton" in text else None
         self.plain = "tally" in text and self.weight is not None and not self.once
         tables = [table for c in self.counters for table in [c.node, c.first, *c.edge]]
         self.forbids = self.weight is None and "tally" in text and all(min(row) >= 0 for x in tables for row in x)
@@ -125,9 +118,9 @@ class Rule:
 
 
 class Lattice:
-    """Nodes by token: labels, arcs to them (those to the first token's come from one root), best ways ahead of them."""
+    """Nodes by token: labels, arcs [token][node before] of (node, score), the first from one root, best ways ahead."""
 
-    def __init__(self, labels: list[list[int]], arcs: Arcs):
+    def __init__(self, labels: list[list[int]], arcs: list[list[list[tuple[int, int]]]]):
         self.labels, self.arcs, self.ahead = labels, arcs, list[list[Any]]()
 
     def charge(self, terms: list[tuple[Counter, int]]) -> None:
@@ -142,8 +135,10 @@ class Lattice:
                 row = known[classes, before]
                 self.arcs[t][i] = [(j, s - row[here[j]]) for j, s in self.arcs[t][i]]
 
-    def best(self, floor: float) -> int | None:
-        """Keep what lies on a path worth more than ``floor``; return what the best one is worth, None if none is left."""
+    def best(self, floor: float, rule: Rule | None = None, rates: Any = None) -> int | None:
+        """Let paths pay a rule (its counters in ``rates``), drop those not above the floor; return the best worth."""
+        if rule:
+            self.multiply((Running if rule.automaton else Counting)(self, rule, rates), floor)
         ahead: list[list[Any]] = [[0] * len(self.labels[-1])]
         for layer in reversed(self.arcs):
             last = ahead[-1]
@@ -151,11 +146,6 @@ class Lattice:
         top, self.ahead = ahead.pop()[0], ahead[::-1]
         self.multiply(None, floor)
         return None if top is None or top <= floor else int(top)
-
-    def pay(self, rule: Rule, rates: dict[int, int], floor: float) -> int | None:
-        """Let paths pay a rule (of its counters those in ``rates``) exactly; return what the best one is worth."""
-        self.multiply(Running(self, rule, rule.automaton) if rule.automaton else Counting(self, rule, rates), floor)
-        return self.best(floor)
 
     def multiply(self, reader: "Counting | Running | None", floor: float) -> None:
         """Split nodes by the state of a rule that is paid exactly from now on, and drop what is not worth ``floor``."""
@@ -212,12 +202,12 @@ class Counting:
 class Running:
     """A rule that is read by its automaton: the state is that of a run."""
 
-    def __init__(self, lattice: Lattice, rule: Rule, automaton: Automaton):
-        self.rule, self.a, self.labels = rule, automaton, lattice.labels
-        self.least: list[list[Any]] = [[None if end < 0 else end for end in automaton.final]]
+    def __init__(self, lattice: Lattice, rule: Rule, _: dict[int, int]):
+        self.rule, self.a, self.labels = rule, rule.automaton, lattice.labels
+        self.least: list[list[Any]] = [[None if end < 0 else end for end in self.a.final]]
         for t in range(len(self.labels) - 1, 0, -1):  # the least amount of what is to come after token t - 1
-            ways: list[list[int]] = [[] for _ in automaton.final]
-            for q, to, amount in (x for b in {*self.labels[t]} for x in automaton.after(t, b, range(len(ways)))):
+            ways: list[list[int]] = [[] for _ in self.a.final]
+            for q, to, amount in (x for b in {*self.labels[t]} for x in self.a.after(t, b, range(len(ways)))):
                 ways[q] += [] if self.least[0][to] is None else [amount + self.least[0][to]]
             self.least.insert(0, [min(way, default=None) for way in ways])
 
@@ -239,7 +229,7 @@ class Sequence:
     """A layered lattice and rules over its labels; a chain (scores of labels and steps) is made into one."""
 
     def __init__(self, text: Any, units: Units):
-        self.arcs: Arcs = []
+        self.arcs = list[Any]()
         if "chain" in text:
             unary = nested(text["chain"]["unary"], (None, None), units)
             m, steps = len(unary[0]), nested(text["chain"]["pairwise"], (None, len(unary[0]), len(unary[0])), units)
@@ -264,8 +254,7 @@ class Sequence:
 
     def lattice(self, allowed: list[set[int]]) -> Lattice:
         """Return the lattice of the labels that are allowed, plain sums paid."""
-        sums = [rule.counters[0] for rule in self.rules if rule.forbids]
-        arcs: Arcs = []
+        sums, arcs = [rule.counters[0] for rule in self.rules if rule.forbids], list[Any]()
         for t, here in enumerate(self.labels):
             before = self.labels[t - 1] if t else [0]
             ok = {a: {b for b in allowed[t] if all(c.gains(t, a)[b] <= 0 for c in sums)} for a in {*before}}
@@ -274,9 +263,7 @@ class Sequence:
         lattice.charge([(rule.counters[0], rule.weight) for rule in self.rules if rule.plain])
         return lattice
 
-    def leaf(
-        self, leaf: Any, allowed: list[set[int]], floor: float, units: Units
-    ) -> tuple[int, list[set[int]]] | None:
+    def leaf(self, leaf: Any, allowed: list[set[int]], floor: float, units: Units) -> Any:
         """Return what the best path left above the floor is worth, and all labels left; None if nothing is left."""
         lattice, rules, rates = self.lattice(allowed), self.rules, dict[tuple[int, int], int]()
         waiting = {(r, k) for r, rule in enumerate(rules) for k in range(len(rule.counters) or 1) if not rule.plain}
@@ -297,7 +284,7 @@ class Sequence:
                 moved = {key: rates.get(key, 0) - old.get(key, 0) for key in [*rates, *old]}
                 lattice.charge([(rules[r].counters[k], y) for (r, k), y in moved.items()])
             above = floor - sum(y * rules[q].counters[k].bound for (q, k), y in rates.items())
-            top = lattice.pay(rules[r], own, above) if "exact" in step else lattice.best(above)
+            top = lattice.best(above, rules[r], own) if "exact" in step else lattice.best(above)
             if top is None:
                 break
         return None if top is None else (top, [{*labels} for labels in lattice.labels])
@@ -311,9 +298,8 @@ class Graph:
         self.sizes, self.parts = [len(u) for u in self.unary], list[tuple[list[int], Any, Rule | None]]()
         for part in text["parts"]:
             nodes = array(part["nodes"], (None,), 0, len(self.sizes) - 1)
-            pair = len(nodes) == 2 or "scores" not in part
-            fits = pair and len({*nodes}) == len(nodes) > 0 and "tally" not in part
-            need(fits, "a part of a graph has the wrong form")
+            fits = len({*nodes}) == len(nodes) > 0 and "tally" not in part
+            need(fits and ("scores" not in part or len(nodes) == 2), "a part of a graph has the wrong form")
             table = nested(part["scores"], tuple(self.sizes[v] for v in nodes), units) if "scores" in part else None
             self.parts.append((nodes, table, None if table else Rule(part, units, len(nodes), max(self.sizes))))
 
@@ -326,12 +312,25 @@ class Graph:
             arcs.append([[(j, s - given[k][row[j]]) for j, s in enumerate(x) if s is not None] for x in scores])
         lattice = Lattice(rows, arcs)
         top = lattice.best(-inf)
-        own = dict.fromkeys(range(len(rule.counters)), 0) if rule else {}
-        return lattice.pay(rule, own, -inf) if rule and top is not None else top
+        return (
+            lattice.best(-inf, rule, dict.fromkeys(range(len(rule.counters)), 0)) if rule and top is not None else top
+        )
 
-    def leaf(
-        self, leaf: Any, allowed: list[set[int]], floor: float, units: Units
-    ) -> tuple[int, list[set[int]]] | None:
+    def eliminated(self, order: list[int], kept: list[set[int]]) -> Any:
+        """Return the best total without rules, which only cost: nodes leave one by one, the best over their labels stays."""
+        tables: list[Any] = [([v], {(b,): self.unary[v][b] for b in row}) for v, row in enumerate(kept)]
+        tables += [(x, {(a, b): s[a][b] for a in kept[x[0]] for b in kept[x[1]]}) for x, s, _ in self.parts if s]
+        for v in order:
+            own, tables = [x for x in tables if v in x[0]], [x for x in tables if v not in x[0]]
+            scope, best = [*dict.fromkeys(u for nodes, _ in own for u in nodes if u != v), v], dict[Any, Any]()
+            for labels in product(*(kept[u] for u in scope)):
+                at = dict(zip(scope, labels))
+                worths = [table[tuple([at[u] for u in nodes])] for nodes, table in own]
+                best[labels[:-1]] = max(best.get(labels[:-1], -inf), -inf if None in worths else sum(worths))
+            tables.append((scope[:-1], best))
+        return sum(table[()] for _, table in tables)  # refused if a node is left
+
+    def leaf(self, leaf: Any, allowed: list[set[int]], floor: float, units: Units) -> Any:
         """Return what all maxima add up to if messages are sent, and the labels left; None if that is not above the floor."""
         given, node = [[[0] * self.sizes[v] for v in x[0]] for x in self.parts], [[*row] for row in self.unary]
         for p, k, row in leaf["messages"]:
@@ -348,7 +347,8 @@ class Graph:
             total, last = sum(tops), kept
             kept = [{b for b in row if node[v][b] + total - tops[v] > floor} for v, row in enumerate(last)]
             if kept == last:
-                return int(total), kept
+                closed = "order" in leaf and self.eliminated(leaf["order"], kept) <= floor
+                return None if closed else (int(total), kept)
 
 
 def check(text: Any) -> str:

@@ -11,6 +11,7 @@ from rulefield.inference.proof.graph_statement import state_graph, with_auxiliar
 from rulefield.inference.proof.proof import Proof, Text, make_text
 from rulefield.inference.proof.sequences import proved_bound
 from rulefield.inference.result import TOLERANCE, Result, Status
+from rulefield.kernels.graph.exact.plan import greedy_order
 from rulefield.kernels.graph.reparametrize import edge_tops, pass_messages
 from rulefield.problem.graph import GraphProblem
 from rulefield.proofcheck import Graph, bits_of, in_units
@@ -21,7 +22,18 @@ ROUNDS, STAGES = 20, 8
 UNIT = 2.0**-30
 """Messages are whole numbers of this."""
 
-MOST_BRANCHES = 2_000
+MOST_SCORES = 600_000_000
+"""Scores of pairs that all messages may look at: about as many nanoseconds, or twice that."""
+
+OVERHEAD_SCORES = 200_000
+"""What a round costs beside, in the same unit: a look at the rules, and Python."""
+
+MOST_DEPTH = 300
+"""Levels of a tree: readers of JSON have a limit of their own."""
+
+FIRST_ENTRIES, MOST_ENTRIES = 1 << 17, 1 << 20
+"""Entries of all tables of an elimination, before messages are tried and after them: the checker needs microseconds each."""
+
 MOST_MESSAGES = 4_000_000
 """Numbers that a file may hold in messages."""
 
@@ -55,7 +67,7 @@ class GraphSearch:
     problem: GraphProblem
     floor: float
     zero: bool
-    branches: int = 0
+    looked_at: int = 0
     numbers: int = 0
     rules: "Rules | None" = None
     order: np.ndarray = field(init=False)
@@ -82,8 +94,10 @@ class GraphSearch:
         shape = len(self.edges), 2, int(self.sizes.max(initial=1))
         return Bounds(node, np.zeros(shape), node > -np.inf)
 
-    def tree(self, bounds: Bounds) -> Text | None:
+    def tree(self, bounds: Bounds, depth: int = 0) -> Text | None:
         """Return a tree that proves the floor for the labels that are alive; None if a limit is met."""
+        if order := self._order(bounds, FIRST_ENTRIES):
+            return self._leaf([]) | {"order": order}
         stages: list[list[Any]] = []
         done, last = False, np.inf
         for _ in range(STAGES if len(self.edges) else 1):
@@ -95,8 +109,10 @@ class GraphSearch:
                 break
             last = total
         inner = None
-        if not done:
-            inner = self._branch(bounds)
+        if not done and (order := self._order(bounds, MOST_ENTRIES)):
+            inner = self._leaf(stages.pop()) | {"order": order}
+        elif not done:
+            inner = self._branch(bounds, depth + len(stages) + 1)
             if inner is None:
                 return None
         for messages in reversed(stages):
@@ -106,11 +122,19 @@ class GraphSearch:
     def _leaf(self, messages: list[Any]) -> Text:
         return {"messages": messages} | ({"zero": True} if self.zero else {})
 
-    def _branch(self, bounds: Bounds) -> Text | None:
+    def _order(self, bounds: Bounds, most_entries: int) -> list[int] | None:
+        """Return an order in which all nodes can be eliminated; None if tables are too large, or there are rules."""
+        if self.rules is not None or not len(self.edges):
+            return None
+        sizes = np.add.reduceat(bounds.alive.astype(np.int64), self.at[:-1])
+        scopes = 2 * np.arange(len(self.edges) + 1), self.edges.ravel()
+        order = greedy_order(np.maximum(sizes, 1), *scopes, True, float(np.log2(most_entries)))
+        return order.tolist() if len(order) and _entries(order, sizes, self.edges) <= most_entries else None
+
+    def _branch(self, bounds: Bounds, depth: int) -> Text | None:
         """Fix the label of a node, or exclude it."""
-        self.branches += 1
         open_nodes = [v for v in range(len(self.sizes)) if bounds.alive[self.at[v] : self.at[v + 1]].sum() > 1]
-        if not open_nodes or self.branches > MOST_BRANCHES or self.numbers > MOST_MESSAGES:
+        if not open_nodes or self._is_over(depth):
             return None
         v, label = self._choice(bounds, open_nodes)
         found = {}
@@ -119,11 +143,14 @@ class GraphSearch:
             own = child.alive[self.at[v] : self.at[v + 1]]
             chosen = np.arange(len(own)) == label
             own &= chosen if keep else ~chosen
-            tree = self.tree(child)
+            tree = self.tree(child, depth)
             if tree is None:
                 return None
             found[name] = tree
         return {"at": int(v), "labels": [int(label)], **found}
+
+    def _is_over(self, depth: int) -> bool:
+        return self.looked_at > MOST_SCORES or self.numbers > MOST_MESSAGES or depth > MOST_DEPTH
 
     def _choice(self, bounds: Bounds, nodes: list[int]) -> tuple[int, int]:
         """Return a node that many others depend on and whose best labels are close, and its best label."""
@@ -145,6 +172,7 @@ class GraphSearch:
         for r in range(rounds if len(self.edges) else 0):
             own = self.around_ptr, self.around, bounds.alive, bounds.node, bounds.message
             pass_messages(self.order, *arrays, *own, bool(r % 2))
+        self.looked_at += rounds * (len(self.pair) + OVERHEAD_SCORES)
         self._round(bounds)
         while True:
             tops = np.array([self._top(bounds, v) for v in range(len(self.sizes))])
@@ -225,6 +253,21 @@ def prove_graph(problem: GraphProblem, result: Result, words: Sequence[str] = ()
         return None
     labels = None if witness is None else witness.tolist()
     return Proof(bound, partial(make_text, {"words": list(words)} | text, labels, bound, tree))
+
+
+def _entries(order: np.ndarray, sizes: np.ndarray, edges: np.ndarray) -> float:
+    """Return how many entries the tables of an elimination have in all."""
+    near: list[set[int]] = [set() for _ in sizes]
+    for i, j in edges.tolist():
+        near[i].add(j)
+        near[j].add(i)
+    total = 0.0
+    for v in order.tolist():
+        total += float(np.prod([float(sizes[u]) for u in (v, *near[v])]))
+        for u in near[v]:
+            near[u] |= near[v]
+            near[u] -= {u, v}
+    return total
 
 
 def _flat(scores: np.ndarray) -> np.ndarray:

@@ -6,6 +6,12 @@ the way out.
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from rulefield.inference.proof.proof import Proof
 
 _LIBRARY = str(Path(__file__).parent)
 
@@ -27,11 +33,27 @@ class RuleError(RulefieldError, ValueError):
 
 
 class InfeasibleError(RulefieldError):
-    """No labeling satisfies all hard rules; ``rules`` names a minimal set in conflict."""
+    """No labeling satisfies all hard rules.
 
-    def __init__(self, message: str, rules: tuple[str, ...] = ()):
+    Parameters
+    ----------
+    message : str
+    rules : tuple of str
+        A minimal set of rules in conflict.
+    prover : callable, optional
+        Makes the proof that no labeling is possible.
+    """
+
+    def __init__(self, message: str, rules: tuple[str, ...] = (), prover: "Callable[[], Proof | None] | None" = None):
         super().__init__(message)
-        self.rules = rules
+        self.rules, self._prover = rules, prover
+
+    def proof(self) -> "Proof | None":
+        """Return a proof, which others can check, that no labeling is possible; None if none was found."""
+        return None if self._prover is None else self._prover()
+
+    def __reduce__(self) -> tuple[type, tuple[str, tuple[str, ...]]]:
+        return InfeasibleError, (str(self), self.rules)
 
 
 class InternalError(RulefieldError, RuntimeError):

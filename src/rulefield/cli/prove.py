@@ -9,7 +9,7 @@ import typer
 from rulefield import proofcheck
 from rulefield.cli.corpus import read_corpus
 from rulefield.cli.prediction import read_rules
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InfeasibleError, InputError
 
 SUFFIX = ".proof.json"
 
@@ -18,11 +18,13 @@ def run_prove(model: str, source: str, output: str, rules: str | None, form: str
     """Decode what a file holds and write one proof file for each sequence; say which have none."""
     folder = _folder(output)
     crf, tokens = _opened(model, source, form, encoding, jobs)
-    answers = crf.decode(tokens, rules=read_rules(rules))
+    answers = _answers(crf.set_params(on_infeasible="raise"), tokens, read_rules(rules))
     without = [i for i, answer in enumerate(answers) if not _saved(answer, folder / f"{i:06d}{SUFFIX}")]
     typer.echo(f"{len(answers) - len(without)} of {len(answers)} answers have a proof file in {output}.")
     for i in without:
-        typer.echo(f"sequence {i}: {answers[i].status}, proof_kind {answers[i].proof_kind}")
+        typer.echo(
+            f"sequence {i} has none: the answer, {getattr(answers[i], 'status', 'infeasible')}, is the engine's word."
+        )
 
 
 def run_verify(paths: Sequence[str]) -> None:
@@ -48,6 +50,14 @@ def _folder(output: str) -> Path:
         raise InputError(f"cannot write proofs to {output!r}: it is a file; give a folder.")
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def _answers(crf: Any, tokens: list[Any], rules: Any) -> list[Any]:
+    """Return an answer for each sequence, or the error that says that none is possible."""
+    try:
+        return list(crf.decode(tokens, rules=rules))
+    except InfeasibleError as error:
+        return [answer for one in tokens for answer in _answers(crf, [one], rules)] if len(tokens) > 1 else [error]
 
 
 def _saved(answer: Any, path: Path) -> bool:

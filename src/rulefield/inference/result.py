@@ -66,6 +66,10 @@ class Result:
         return max(0.0, self.upper_bound - self.objective)
 
 
+INFEASIBLE = Result(np.empty(0, np.int64), -np.inf, -np.inf, -np.inf, Status.infeasible, "")
+"""The answer that no labeling is possible, whatever engine says so."""
+
+
 def rounding_error(terms: int, magnitude: float) -> float:
     """Bound on the rounding error of a sum of ``terms`` numbers whose partial sums stay within ``magnitude``.
 

@@ -18,7 +18,7 @@ from rulefield.estimators.types import RulesLike, Tokens
 from rulefield.exceptions import InfeasibleError, InputError
 from rulefield.inference.proof.proof import Proof
 from rulefield.inference.proof.sequences import prove_chain
-from rulefield.inference.result import Result, Status
+from rulefield.inference.result import INFEASIBLE, Result, Status
 from rulefield.inference.sequences.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.sequences.decode import decode
 from rulefield.inference.sequences.sums import (
@@ -282,14 +282,17 @@ class RuledDecoder:
 
     def _refuse(self, problem: ChainProblem, i: int) -> NoReturn:
         rules = tuple(self.names[r] for r in minimal_conflict(problem))
+        prover = partial(prove_chain, problem, INFEASIBLE, self.names)
         if not rules:
             raise InfeasibleError(
-                f"sequence {i} has no possible labeling: the scheme and the known labels forbid all; correct them."
+                f"sequence {i} has no possible labeling: the scheme and the known labels forbid all; correct them.",
+                prover=prover,
             )
         raise InfeasibleError(
             f"sequence {i} ({len(problem.potentials.unary)} tokens): no labeling obeys these hard rules together: "
             f"{'; '.join(rules)}. Make one soft, or use on_infeasible='relax'.",
             rules,
+            prover,
         )
 
     def _named(self, result: Result) -> Labeling:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from rulefield.inference.graph.decode import NODE_LIMIT, decode_graph
 from rulefield.inference.graph.marginals import exact_sums, graph_marginals
 from rulefield.inference.proof.graphs import prove_graph
 from rulefield.inference.proof.proof import Proof
-from rulefield.inference.result import Result, Status
+from rulefield.inference.result import INFEASIBLE, Result, Status
 from rulefield.models.graph import GraphModel
 from rulefield.models.graph_batch import GraphBatch, make_batch
 from rulefield.parallel import in_threads
@@ -150,14 +151,16 @@ class GraphDecoder:
 
     def _conflict(self, problem: GraphProblem) -> InfeasibleError:
         names = tuple(self.rules[r].label for r in minimal_conflict_graph(problem)) if self.rules else ()
+        prover = partial(prove_graph, problem, INFEASIBLE, [rule.label for rule in self.rules])
         if not names:
             return InfeasibleError(
-                "the known labels and the model forbid every labeling of a graph; free some labels."
+                "the known labels and the model forbid every labeling of a graph; free some labels.", prover=prover
             )
         return InfeasibleError(
             f"no labeling satisfies the hard rules {', '.join(map(repr, names))} together; make one soft, or "
             'decode with on_infeasible="relax".',
             names,
+            prover,
         )
 
     def _problem(self, graph: TypedGraph, potentials: GraphPotentials) -> GraphProblem:

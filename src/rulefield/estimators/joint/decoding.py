@@ -1,6 +1,7 @@
 """What a fitted joint model answers, in numbers of joint states: chunks of sequences, on several threads, under rules."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -11,7 +12,7 @@ from rulefield.estimators.answers import report_unanswered
 from rulefield.exceptions import InfeasibleError
 from rulefield.inference.proof.proof import Proof
 from rulefield.inference.proof.sequences import prove_chain
-from rulefield.inference.result import Result, Status
+from rulefield.inference.result import INFEASIBLE, Result, Status
 from rulefield.inference.sequences.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.sequences.decode import decode
 from rulefield.inference.sequences.joint.decode import decode_joint
@@ -186,14 +187,17 @@ class JointDecoder:
     def _refuse(self, problem: JointProblem, i: int, first: int) -> NoReturn:
         part = whole(problem, i)
         rules = tuple(self.names[r] for r in minimal_conflict(part.chain)) if len(part.states) else ()
+        prover = partial(prove_chain, problem.over(i), INFEASIBLE, self.names)
         if not rules:
             raise InfeasibleError(
                 f"sequence {first + i} has no possible labeling: the schemes, the forbidden joint labels and the known "
-                "labels forbid all; correct them."
+                "labels forbid all; correct them.",
+                prover=prover,
             )
         n = int(problem.potentials.offsets[i + 1] - problem.potentials.offsets[i])
         raise InfeasibleError(
             f"sequence {first + i} ({n} tokens): no labeling obeys these hard rules together: "
             f"{'; '.join(rules)}. Make one soft, or use on_infeasible='relax'.",
             rules,
+            prover,
         )

@@ -14,7 +14,7 @@ from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
 from rulefield.exceptions import InfeasibleError
 from rulefield.inference.proof.proof import Proof
 from rulefield.inference.proof.sequences import prove_segments
-from rulefield.inference.result import Result, Status
+from rulefield.inference.result import INFEASIBLE, Result, Status
 from rulefield.inference.sequences.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.sequences.segments.decode import decode
 from rulefield.inference.sequences.segments.sums import RuledSegments
@@ -147,15 +147,18 @@ class RuledSegmentDecoder:
 
     def _refuse(self, problem: SegmentProblem, i: int) -> NoReturn:
         rules = tuple(self.names[r] for r in minimal_conflict(problem))
+        prover = partial(prove_segments, problem, INFEASIBLE, self.names)
         if not rules:
             raise InfeasibleError(
                 f"sequence {i} has no possible segmentation: the known labels and the longest segments forbid all; "
-                "correct them, or fit with a larger max_length."
+                "correct them, or fit with a larger max_length.",
+                prover=prover,
             )
         raise InfeasibleError(
             f"sequence {i} ({problem.potentials.n_steps} tokens): no segmentation obeys these hard rules together: "
             f"{'; '.join(rules)}. Make one soft, or use on_infeasible='relax'.",
             rules,
+            prover,
         )
 
 

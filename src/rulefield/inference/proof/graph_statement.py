@@ -64,22 +64,23 @@ def state_row(rows: GraphRows, r: int, most: int) -> Text | None:
     return {"nodes": named, "weight": state_number(rows.weight[r]), "classes": classes, "counters": [counter]}
 
 
-def without_loops(problem: GraphProblem) -> GraphProblem:
-    """Return the same problem without edges from a node to itself: they are scores of the node."""
+def simple_graph(problem: GraphProblem) -> GraphProblem:
+    """Return the same problem with one edge per pair of nodes; edges from a node to itself are scores of the node."""
     p = problem.potentials
-    loop = p.edges[:, 0] == p.edges[:, 1]
-    if not loop.any():
+    ends = np.sort(p.edges, axis=1)
+    if len(np.unique(ends, axis=0)) == len(ends) and (ends[:, 0] < ends[:, 1]).all():
         return problem
-    unary, offset = p.unary.copy(), p.pairwise_offset
-    for e in np.flatnonzero(loop).tolist():
-        v = int(p.edges[e, 0])
-        m = int(p.n_labels[v])
-        unary[p.unary_offset[v] : p.unary_offset[v + 1]] += (
-            p.pairwise[offset[e] : offset[e + 1]].reshape(m, m).diagonal()
-        )
-    kept = [p.pairwise[offset[e] : offset[e + 1]] for e in np.flatnonzero(~loop).tolist()]
-    pairwise = np.concatenate([np.zeros(0), *kept])
-    return replace(problem, potentials=GraphPotentials(p.n_labels, unary, p.edges[~loop], pairwise))
+    unary, merged = p.unary.copy(), dict[tuple[int, int], np.ndarray]()
+    for (i, j), scores in zip(p.edges.tolist(), np.split(p.pairwise, p.pairwise_offset[1:-1])):
+        table = scores.reshape(p.n_labels[i], p.n_labels[j])
+        if i == j:
+            unary[p.unary_offset[i] : p.unary_offset[i + 1]] += table.diagonal()
+        else:
+            key, table = ((i, j), table) if i < j else ((j, i), table.T)
+            merged[key] = merged[key] + table if key in merged else table
+    pairwise = np.concatenate([np.zeros(0), *(table.ravel() for table in merged.values())])
+    edges = np.array([*merged], np.int64).reshape(-1, 2)
+    return replace(problem, potentials=GraphPotentials(p.n_labels, unary, edges, pairwise))
 
 
 def with_tables(problem: GraphProblem, labels: np.ndarray) -> np.ndarray:

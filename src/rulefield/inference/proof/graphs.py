@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.inference.proof.graph_statement import state_graph, with_auxiliary, with_tables, without_loops
+from rulefield.inference.proof.graph_statement import simple_graph, state_graph, with_auxiliary, with_tables
 from rulefield.inference.proof.proof import Proof, Text, make_text
 from rulefield.inference.proof.sequences import proved_bound
 from rulefield.inference.result import TOLERANCE, Result, Status
@@ -22,7 +22,7 @@ ROUNDS, STAGES = 20, 8
 UNIT = 2.0**-30
 """Messages are whole numbers of this."""
 
-MOST_SCORES = 600_000_000
+MOST_SCORES = 3_000_000_000
 """Scores of pairs that all messages may look at: about as many nanoseconds, or twice that."""
 
 OVERHEAD_SCORES = 200_000
@@ -31,8 +31,8 @@ OVERHEAD_SCORES = 200_000
 MOST_DEPTH = 300
 """Levels of a tree: readers of JSON have a limit of their own."""
 
-FIRST_ENTRIES, MOST_ENTRIES = 1 << 17, 1 << 20
-"""Entries of all tables of an elimination, before messages are tried and after them: the checker needs microseconds each."""
+FIRST_ENTRIES, MOST_ENTRIES = 1 << 17, 1 << 21
+"""Entries of the tables of an elimination before messages are tried, and of all: the checker needs microseconds for each."""
 
 MOST_MESSAGES = 4_000_000
 """Numbers that a file may hold in messages."""
@@ -69,6 +69,7 @@ class GraphSearch:
     zero: bool
     looked_at: int = 0
     numbers: int = 0
+    entries: float = 0.0
     rules: "Rules | None" = None
     order: np.ndarray = field(init=False)
 
@@ -129,7 +130,11 @@ class GraphSearch:
         sizes = np.add.reduceat(bounds.alive.astype(np.int64), self.at[:-1])
         scopes = 2 * np.arange(len(self.edges) + 1), self.edges.ravel()
         order = greedy_order(np.maximum(sizes, 1), *scopes, True, float(np.log2(most_entries)))
-        return order.tolist() if len(order) and _entries(order, sizes, self.edges) <= most_entries else None
+        entries = _entries(order, sizes, self.edges) if len(order) else np.inf
+        if entries > min(most_entries, MOST_ENTRIES - self.entries):
+            return None
+        self.entries += entries
+        return order.tolist()
 
     def _branch(self, bounds: Bounds, depth: int) -> Text | None:
         """Fix the label of a node, or exclude it."""
@@ -236,7 +241,7 @@ class Rules:
 
 def prove_graph(problem: GraphProblem, result: Result, words: Sequence[str] = ()) -> Proof | None:
     """Return a proof of what an engine answers to a graph problem; None if none was found within the limits."""
-    flat = without_loops(problem.pairwise)
+    flat = simple_graph(problem.pairwise)
     text = state_graph(flat)
     if text is None or result.upper_bound == np.inf or not len(flat.potentials.n_labels):
         return None

@@ -1,8 +1,7 @@
 """Check proofs that no labeling is worth more than a bound: ``python proofcheck.py FILE...``.
 
-It needs nothing else. Arithmetic is exact: a double is a whole number times a power of two. A file (see docs/proofs.md)
-states a problem, a witness, a bound, and a tree whose leaves cover all labelings. A sequence is a layered lattice: a path is
-a labeling. A rule costs weight x amount (or weight, once); a hard one (weight null) forbids amounts above 0.
+A file (see docs/proofs.md) states a problem, a witness, a bound, and a tree whose leaves cover all labelings. All numbers are
+exact. A rule costs weight x amount (or weight, once); a hard one (weight null) forbids amounts above 0.
 
 Why a leaf of a sequence proves the bound: for every labeling of the leaf above the bound, its lattice always holds a path
 worth no less. A multiplier 0 <= y <= weight keeps that, because y (sum - bound) is never more than a counter costs; so does a
@@ -16,14 +15,11 @@ import json
 import sys
 from collections.abc import Callable, Iterable
 from functools import partial
-from itertools import product
-from math import inf
+from math import inf, prod
 from typing import Any
 
 FORMAT, VERSION, LARGE = "rulefield-proof", 1, 1 << 40  # no amount, bound or class is larger
-State = tuple[int, ...] | None  # sums of counters, or the state of a run; None at the start
 PAID = (LARGE * LARGE,)  # the state of a rule that is paid once and has been paid
-Units = Callable[[Any], Any]  # makes a number of the file a whole number
 
 
 def need(holds: bool, what: str) -> None:
@@ -67,8 +63,8 @@ class Counter:
         self.bound = array(text["bound"], (), -LARGE, LARGE)
         self.node = array(text["node"], (None, m), -LARGE, LARGE)
         self.first = array(text.get("first") or text["node"], (len(self.node), m), -LARGE, LARGE)
-        self.edge = array(text.get("edge") or [], (len(self.node) if text.get("edge") else 0, m, m), -LARGE, LARGE)
         need(max(classes) < len(self.node), "a tally has too few classes")
+        self.edge = array(text.get("edge") or [], (len(self.node) if text.get("edge") else 0, m, m), -LARGE, LARGE)
 
     def gains(self, t: int, before: int) -> list[int]:
         """Return what labels at token t add, with the step to it."""
@@ -88,8 +84,8 @@ class Automaton:
         self.final = array(text["final"], (len(self.initial),), -1, LARGE)
         self.arcs = array(text["arcs"], (len(self.initial), None, None, 2), 0, LARGE)
         self.letter = array(text["letter"], (None, m), 0, min(len(row) for row in self.arcs) - 1)
-        need(all(x[0] < len(self.arcs) for row in self.arcs for cell in row for x in cell), "an arc goes to no state")
         need(max(classes) < len(self.letter), "an automaton has too few classes")
+        need(all(x[0] < len(self.arcs) for row in self.arcs for cell in row for x in cell), "an arc goes to no state")
 
     def after(self, t: int, label: int, states: Iterable[int]) -> list[tuple[int, int, int]]:
         """Return (from, to, amount) of the arcs that read a label at token t."""
@@ -99,7 +95,7 @@ class Automaton:
 class Rule:
     """A rule over n tokens of m labels; ``weight`` None: hard. A ``plain`` sum is paid on the way, or ``forbids``."""
 
-    def __init__(self, text: Any, units: Units, n: int, m: int):
+    def __init__(self, text: Any, units: Any, n: int, m: int):
         self.weight, classes = units(text["weight"]), array(text["classes"], (n,), 0, LARGE)
         self.once = bool(text.get("once")) and self.weight is not None  # any amount breaks a hard rule
         need(self.weight is None or self.weight >= 0, "a weight is negative")
@@ -149,10 +145,10 @@ class Lattice:
 
     def multiply(self, reader: "Counting | Running | None", floor: float) -> None:
         """Split nodes by the state of a rule that is paid exactly from now on, and drop what is not worth ``floor``."""
-        reach: dict[tuple[int, State], int] = {(0, None): 0}
+        reach: dict[tuple[int, Any], int] = {(0, None): 0}
         labels, arcs = [], []
         for t, (layer, ahead) in enumerate(zip(self.arcs, self.ahead)):
-            after, place = dict[tuple[int, State], int](), dict[tuple[int, State], int]()
+            after, place = dict[tuple[int, Any], int](), dict[tuple[int, Any], int]()
             arcs.append([list[tuple[int, int]]() for _ in reach])
             for own, ((i, state), so_far) in zip(arcs[t], reach.items()):
                 for j, s in layer[i]:
@@ -184,7 +180,7 @@ class Counting:
                     layer.append((min(low for low, _ in ends), max(high for _, high in ends)))
                 span.insert(0, layer)
 
-    def moves(self, t: int, i: int, j: int, state: State) -> list[tuple[State, int, int]]:
+    def moves(self, t: int, i: int, j: int, state: Any) -> list[tuple[Any, int, int]]:
         """Return the next state, its cost, and what charges in the ways ahead may give back."""
         values, amount, back, more = [], 0, 0, 0
         before, label = self.labels[t - 1][i] if t else 0, self.labels[t][j]
@@ -211,7 +207,7 @@ class Running:
                 ways[q] += [] if self.least[0][to] is None else [amount + self.least[0][to]]
             self.least.insert(0, [min(way, default=None) for way in ways])
 
-    def moves(self, t: int, i: int, j: int, state: State) -> list[tuple[State, int, int]]:
+    def moves(self, t: int, i: int, j: int, state: Any) -> list[tuple[Any, int, int]]:
         """Return the next states, each with its cost and minus what is sure to be paid later."""
         starts, found = [state[0]] if state else [q for q, x in enumerate(self.a.initial) if x >= 0], list[Any]()
         for q, to, amount in self.a.after(t, self.labels[t][j], starts):
@@ -228,7 +224,7 @@ class Running:
 class Sequence:
     """A layered lattice and rules over its labels; a chain (scores of labels and steps) is made into one."""
 
-    def __init__(self, text: Any, units: Units):
+    def __init__(self, text: Any, units: Any):
         self.arcs = list[Any]()
         if "chain" in text:
             unary = nested(text["chain"]["unary"], (None, None), units)
@@ -263,7 +259,7 @@ class Sequence:
         lattice.charge([(rule.counters[0], rule.weight) for rule in self.rules if rule.plain])
         return lattice
 
-    def leaf(self, leaf: Any, allowed: list[set[int]], floor: float, units: Units) -> Any:
+    def leaf(self, leaf: Any, allowed: list[set[int]], floor: float, units: Any) -> Any:
         """Return what the best path left above the floor is worth, and all labels left; None if nothing is left."""
         lattice, rules, rates = self.lattice(allowed), self.rules, dict[tuple[int, int], int]()
         waiting = {(r, k) for r, rule in enumerate(rules) for k in range(len(rule.counters) or 1) if not rule.plain}
@@ -293,7 +289,7 @@ class Sequence:
 class Graph:
     """Nodes with scores, and parts over several of them: edges with scores, or rules."""
 
-    def __init__(self, text: Any, units: Units):
+    def __init__(self, text: Any, units: Any):
         self.unary, self.whole = nested(text["unary"], (None, None), units), {"messages": list[Any]()}
         self.sizes, self.parts = [len(u) for u in self.unary], list[tuple[list[int], Any, Rule | None]]()
         for part in text["parts"]:
@@ -318,19 +314,24 @@ class Graph:
 
     def eliminated(self, order: list[int], kept: list[set[int]]) -> Any:
         """Return the best total without rules, which only cost: nodes leave one by one, the best over their labels stays."""
-        tables: list[Any] = [([v], {(b,): self.unary[v][b] for b in row}) for v, row in enumerate(kept)]
-        tables += [(x, {(a, b): s[a][b] for a in kept[x[0]] for b in kept[x[1]]}) for x, s, _ in self.parts if s]
+        tables: list[Any] = [([v], [self.unary[v][b] for b in row]) for v, row in enumerate(kept)]
+        for (i, j), scores in [(nodes, table) for nodes, table, _ in self.parts if table]:
+            worths = [scores[a][b] for a in kept[i] for b in kept[j]]
+            tables.append(([i, j], [-inf if x is None else x for x in worths]))
         for v in order:
             own, tables = [x for x in tables if v in x[0]], [x for x in tables if v not in x[0]]
-            scope, best = [*dict.fromkeys(u for nodes, _ in own for u in nodes if u != v), v], dict[Any, Any]()
-            for labels in product(*(kept[u] for u in scope)):
-                at = dict(zip(scope, labels))
-                worths = [table[tuple([at[u] for u in nodes])] for nodes, table in own]
-                best[labels[:-1]] = max(best.get(labels[:-1], -inf), -inf if None in worths else sum(worths))
-            tables.append((scope[:-1], best))
-        return sum(table[()] for _, table in tables)  # refused if a node is left
+            scope = [*dict.fromkeys(u for nodes, _ in own for u in nodes if u != v), v]
+            total: list[Any] = [0] * prod(len(kept[u]) for u in scope)
+            for nodes, worths in own:
+                places = [0]
+                for u in scope:
+                    step = prod(len(kept[w]) for w in nodes[nodes.index(u) + 1 :]) if u in nodes else 0
+                    places = [x + step * k for x in places for k in range(len(kept[u]))]
+                total = [x + worths[place] for x, place in zip(total, places)]
+            tables.append((scope[:-1], [max(x) for x in zip(*[iter(total)] * len(kept[v]))]))
+        return sum(inf if nodes else worths[0] for nodes, worths in tables)  # inf: a node is left
 
-    def leaf(self, leaf: Any, allowed: list[set[int]], floor: float, units: Units) -> Any:
+    def leaf(self, leaf: Any, allowed: list[set[int]], floor: float, units: Any) -> Any:
         """Return what all maxima add up to if messages are sent, and the labels left; None if that is not above the floor."""
         given, node = [[[0] * self.sizes[v] for v in x[0]] for x in self.parts], [[*row] for row in self.unary]
         for p, k, row in leaf["messages"]:
@@ -347,8 +348,7 @@ class Graph:
             total, last = sum(tops), kept
             kept = [{b for b in row if node[v][b] + total - tops[v] > floor} for v, row in enumerate(last)]
             if kept == last:
-                closed = "order" in leaf and self.eliminated(leaf["order"], kept) <= floor
-                return None if closed else (int(total), kept)
+                return None if self.eliminated(leaf.get("order", []), kept) <= floor else (int(total), kept)
 
 
 def check(text: Any) -> str:

@@ -142,6 +142,19 @@ def test_a_graph_by_branches_and_messages():
     assert "open" in refused(graph_file(1.999, branch))
 
 
+def test_a_graph_by_elimination():
+    accepted(graph_file(2.0, {"messages": [], "order": [0, 1, 2]}))
+    assert "open" in refused(graph_file(1.999, {"messages": [], "order": [0, 1, 2]}))
+    assert "open" in refused(graph_file(2.0, {"messages": [], "order": [0, 1]}))  # a node is left
+    text = graph_file(1.0, {"messages": [], "order": [2, 0, 1]}, witness=(0, 1, 0))
+    for part in text["problem"]["parts"][:2]:
+        part["scores"] = [[0.0, 1.0], [None, 0.0]]  # 0 before 1: of two edges in a row one is worth 1
+    text["problem"]["parts"].pop()
+    accepted(text | {"witness": [0, 1, 1]})
+    assert "open" in refused(text | {"witness": [0, 1, 1], "bound": 0.5})
+    assert "forbidden" in refused(text)
+
+
 def test_a_rule_of_a_graph():
     text = graph_file(1.0, {"messages": [[3, 0, [0.0, 0.0]]]})
     text["problem"]["parts"] = [

@@ -109,7 +109,7 @@ class RuledDecoder:
         labels = np.array([number[label] for label in answer.labels], np.int64)
         values = answer.score, answer.objective, answer.upper_bound
         result = Result(labels, *values, Status(answer.status), answer.engine)
-        return prove_chain(self.problem(data, tokens, i, allowed), result, self.names)
+        return prove_chain(self.problem(data, tokens, i, allowed), result, [*map(repr, self.compiler.rules)])
 
     def predict(self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None) -> list[list[Any]]:
         """Labels of every sequence alone: those that :meth:`decode` gives, without an object for each of its answers."""
@@ -282,7 +282,7 @@ class RuledDecoder:
 
     def _refuse(self, problem: ChainProblem, i: int) -> NoReturn:
         rules = tuple(self.names[r] for r in minimal_conflict(problem))
-        prover = partial(prove_chain, problem, INFEASIBLE, self.names)
+        prover = partial(prove_chain, problem, INFEASIBLE, [*map(repr, self.compiler.rules)])
         if not rules:
             raise InfeasibleError(
                 f"sequence {i} has no possible labeling: the scheme and the known labels forbid all; correct them.",

@@ -95,7 +95,7 @@ class GraphDecoder:
             return None
         scored = self._scored(graphs[i : i + 1], None if known is None else known[i : i + 1])
         graph, potentials = next(iter(_pieces(*next(scored))))
-        return prove_graph(self._problem(graph, potentials), result, [rule.label for rule in self.rules])
+        return prove_graph(self._problem(graph, potentials), result, [*map(repr, self.rules)])
 
     def marginals(
         self, graphs: Sequence[TypedGraph], known: Allowed = None, method: str = "auto"
@@ -151,7 +151,7 @@ class GraphDecoder:
 
     def _conflict(self, problem: GraphProblem) -> InfeasibleError:
         names = tuple(self.rules[r].label for r in minimal_conflict_graph(problem)) if self.rules else ()
-        prover = partial(prove_graph, problem, INFEASIBLE, [rule.label for rule in self.rules])
+        prover = partial(prove_graph, problem, INFEASIBLE, [*map(repr, self.rules)])
         if not names:
             return InfeasibleError(
                 "the known labels and the model forbid every labeling of a graph; free some labels.", prover=prover

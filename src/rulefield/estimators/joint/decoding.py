@@ -90,7 +90,8 @@ class JointDecoder:
         own = None if known is None else tuple(labels[i : i + 1] for labels in known)
         rules = (self.compiler(tokens[i]) if self.names else (),)
         potentials = self.model.potentials(self.theta, data[i : i + 1], own)
-        return prove_chain(JointProblem(potentials, rules, self.compiler.letters).over(0), result, self.names)
+        words = [*map(repr, self.compiler.rules)]
+        return prove_chain(JointProblem(potentials, rules, self.compiler.letters).over(0), result, words)
 
     def marginals(self, data: Sequences, tokens: Sequence[Any], known: Known) -> list[np.ndarray]:
         """P(joint state) at the tokens of each sequence, (n, S)."""
@@ -187,7 +188,7 @@ class JointDecoder:
     def _refuse(self, problem: JointProblem, i: int, first: int) -> NoReturn:
         part = whole(problem, i)
         rules = tuple(self.names[r] for r in minimal_conflict(part.chain)) if len(part.states) else ()
-        prover = partial(prove_chain, problem.over(i), INFEASIBLE, self.names)
+        prover = partial(prove_chain, problem.over(i), INFEASIBLE, [*map(repr, self.compiler.rules)])
         if not rules:
             raise InfeasibleError(
                 f"sequence {first + i} has no possible labeling: the schemes, the forbidden joint labels and the known "

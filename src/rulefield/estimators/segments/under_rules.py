@@ -55,7 +55,7 @@ class RuledSegmentDecoder:
     def _prove(self, problem: SegmentProblem, result: Result) -> Proof | None:
         """Return a proof of an answer; none where hard rules gave way."""
         relaxed = any(breach.cost == np.inf for breach in result.broken)
-        return None if relaxed else prove_segments(problem, result, self.names)
+        return None if relaxed else prove_segments(problem, result, [*map(repr, self.compiler.rules)])
 
     def results(self, data: SegmentData, tokens: list[Any], allowed: np.ndarray | None, **how: Any) -> list[Result]:
         """Best segmentations as token labels by place in the coder's ``labels``; if none was found, raise or warn."""
@@ -147,7 +147,7 @@ class RuledSegmentDecoder:
 
     def _refuse(self, problem: SegmentProblem, i: int) -> NoReturn:
         rules = tuple(self.names[r] for r in minimal_conflict(problem))
-        prover = partial(prove_segments, problem, INFEASIBLE, self.names)
+        prover = partial(prove_segments, problem, INFEASIBLE, [*map(repr, self.compiler.rules)])
         if not rules:
             raise InfeasibleError(
                 f"sequence {i} has no possible segmentation: the known labels and the longest segments forbid all; "

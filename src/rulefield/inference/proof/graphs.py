@@ -31,7 +31,7 @@ OVERHEAD_SCORES = 200_000
 MOST_DEPTH = 300
 """Levels of a tree: readers of JSON have a limit of their own."""
 
-FIRST_ENTRIES, MOST_ENTRIES = 1 << 17, 1 << 21
+FIRST_ENTRIES, MOST_ENTRIES = 1 << 20, 100_000_000
 """Entries of the tables of an elimination before messages are tried, and of all: the checker needs microseconds for each."""
 
 MOST_MESSAGES = 4_000_000

@@ -5,13 +5,9 @@ the way out.
 """
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rulefield.inference.proof.proof import Proof
+from typing import Any
 
 _LIBRARY = str(Path(__file__).parent)
 
@@ -44,12 +40,12 @@ class InfeasibleError(RulefieldError):
         Makes the proof that no labeling is possible.
     """
 
-    def __init__(self, message: str, rules: tuple[str, ...] = (), prover: "Callable[[], Proof | None] | None" = None):
+    def __init__(self, message: str, rules: tuple[str, ...] = (), prover: Callable[[], Any] | None = None):
         super().__init__(message)
         self.rules, self._prover = rules, prover
 
-    def proof(self) -> "Proof | None":
-        """Return a proof, which others can check, that no labeling is possible; None if none was found."""
+    def proof(self) -> Any:
+        """Return a :class:`~rulefield.inference.proof.proof.Proof`, which others can check, that no labeling is possible; None if none was found."""
         return None if self._prover is None else self._prover()
 
     def __reduce__(self) -> tuple[type, tuple[str, tuple[str, ...]]]:

@@ -45,7 +45,7 @@ class InfeasibleError(RulefieldError):
         self.rules, self._prover = rules, prover
 
     def proof(self) -> Any:
-        """Return a :class:`~rulefield.inference.proof.proof.Proof`, which others can check, that no labeling is possible; None if none was found."""
+        """Return a proof, which others can check, that no labeling is possible; None if none was found."""
         return None if self._prover is None else self._prover()
 
     def __reduce__(self) -> tuple[type, tuple[str, tuple[str, ...]]]:

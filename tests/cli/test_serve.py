@@ -153,6 +153,12 @@ def test_label_studio_finds_its_calls(client):
     assert 0 <= results[0]["score"] <= 1
 
 
+def test_texts_of_label_studio_have_the_same_limit(client):
+    answer = client.post("/predict", json={"tasks": [{"id": 1, "data": {"text": "a " * 30_000}}]})
+    assert answer.status_code == 422
+    assert "at most 50,000 characters" in answer.json()["error"]
+
+
 def test_what_must_be_refused_is_refused_in_a_sentence(client):
     assert client.post("/parse", content=b"{}", headers={"content-type": "text/plain"}).status_code == 415
     assert (

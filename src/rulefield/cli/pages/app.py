@@ -336,7 +336,7 @@ def predict_tasks(bench: Workbench, body: dict[str, Any]) -> dict[str, Any]:
     tasks = body.get("tasks")
     if not isinstance(tasks, list) or len(tasks) > MOST_TEXTS:
         raise InputError(f"tasks must be a list of at most {MOST_TEXTS:,} tasks.")
-    texts = [_text_of(task) for task in tasks]
+    texts = _texts({"texts": [_text_of(task) for task in tasks]})
     parses = bench.parser.parse_all(texts, probabilities=True)
     empty = {"model_version": "rulefield", "score": 0.0, "result": []}
     return {"results": [(_as_task(found.document).get("predictions") or [empty])[0] for found in parses]}

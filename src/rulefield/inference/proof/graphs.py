@@ -31,8 +31,11 @@ OVERHEAD_SCORES = 200_000
 MOST_DEPTH = 300
 """Levels of a tree: readers of JSON have a limit of their own."""
 
-FIRST_ENTRIES, MOST_ENTRIES = 1 << 20, 100_000_000
-"""Entries of the tables of an elimination before messages are tried, and of all: the checker needs microseconds for each."""
+FIRST_ENTRIES, MOST_ENTRIES = 1 << 20, 50_000_000
+"""Entries of the tables of an elimination before messages are tried, and of all: the checker needs a microsecond for each."""
+
+MOST_BITS = 22.0
+"""Logarithm of the entries of the largest table: the checker needs a hundred bytes for each."""
 
 MOST_MESSAGES = 4_000_000
 """Numbers that a file may hold in messages."""
@@ -129,7 +132,7 @@ class GraphSearch:
             return None
         sizes = np.add.reduceat(bounds.alive.astype(np.int64), self.at[:-1])
         scopes = 2 * np.arange(len(self.edges) + 1), self.edges.ravel()
-        order = greedy_order(np.maximum(sizes, 1), *scopes, True, float(np.log2(most_entries)))
+        order = greedy_order(np.maximum(sizes, 1), *scopes, True, min(float(np.log2(most_entries)), MOST_BITS))
         entries = _entries(order, sizes, self.edges) if len(order) else np.inf
         if entries > min(most_entries, MOST_ENTRIES - self.entries):
             return None

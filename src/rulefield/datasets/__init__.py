@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:  # what type checkers and editors see; _PUBLIC is the same list for the interpreter
     from rulefield.datasets.addresses import make_addresses as make_addresses
     from rulefield.datasets.citations import make_citations as make_citations
+    from rulefield.datasets.columns import load_ads as load_ads
     from rulefield.datasets.columns import load_conll2000 as load_conll2000
     from rulefield.datasets.columns import load_conll2002 as load_conll2002
+    from rulefield.datasets.columns import load_conll2003 as load_conll2003
     from rulefield.datasets.columns import load_ud_english as load_ud_english
     from rulefield.datasets.columns import read_columns as read_columns
     from rulefield.datasets.fields import make_grid_field as make_grid_field
@@ -26,12 +28,15 @@ if TYPE_CHECKING:  # what type checkers and editors see; _PUBLIC is the same lis
     from rulefield.datasets.texts import make_log_lines as make_log_lines
     from rulefield.datasets.texts import make_notes as make_notes
     from rulefield.encode.cues import citation_cues as citation_cues
+    from rulefield.encode.word_clusters import word_clusters as word_clusters
 
 _PUBLIC = {
     "citation_cues": "encode.cues",
     "load_citation_split": "datasets.tagged",
     "load_conll2000": "datasets.columns",
+    "load_ads": "datasets.columns",
     "load_conll2002": "datasets.columns",
+    "load_conll2003": "datasets.columns",
     "load_cora": "datasets.tagged",
     "load_ud_english": "datasets.columns",
     "load_umass": "datasets.tagged",
@@ -48,6 +53,7 @@ _PUBLIC = {
     "read_snakes": "datasets.snakes",
     "read_uai": "datasets.markov",
     "read_wcsp": "datasets.markov",
+    "word_clusters": "encode.word_clusters",
     "read_yeast": "datasets.multilabel",
     "snake_graph": "datasets.snakes",
 }

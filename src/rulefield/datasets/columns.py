@@ -1,10 +1,12 @@
 """Column files: one token per line, a blank line between sequences (CoNLL shared tasks, CoNLL-U)."""
 
+import bz2
 from pathlib import Path
 
 from rulefield.data.source import Source
 from rulefield.datasets.folder import data_folder, find_file, read_lines
 from rulefield.encode.formats.columns import ColumnFile
+from rulefield.encode.spans import convert
 from rulefield.exceptions import InputError
 
 Tokens = list[list[tuple[str, ...]]]
@@ -30,6 +32,25 @@ def load_conll2000(part: str = "train") -> tuple[Tokens, LabelLists]:
 def load_conll2002(part: str = "train") -> tuple[Tokens, LabelLists]:
     """CoNLL-2002 Spanish names: (word, part of speech) tokens and BIO labels; "train", "testa" or "testb"."""
     return read_columns(find_file(data_folder("conll2002_es"), f"esp.{part}"))
+
+
+def load_conll2003(part: str = "train") -> tuple[Tokens, LabelLists]:
+    """CoNLL-2003 English names: (word, part of speech, chunk) tokens and BIO labels; ``part`` is "train" or "testa".
+
+    The file's IOB1 labels become BIO; lines that begin a document are left out.
+    """
+    X, y = read_columns(find_file(data_folder("conll2003_en"), f"eng.{part}.gz"))
+    kept = [i for i, tokens in enumerate(X) if tokens[0][0] != "-DOCSTART-"]
+    return [X[i] for i in kept], [convert(y[i], "IOB1", "BIO") for i in kept]
+
+
+def load_ads(part: str = "train") -> tuple[list[list[str]], LabelLists]:
+    """Apartment advertisements, one label per token, no prefixes; "train", "dev", "test", or "unlabeled" (labels "?")."""
+    path = find_file(data_folder("ads"), f"ads_{part}.txt{'.bz2' if part == 'unlabeled' else ''}")
+    text = (bz2.decompress(path.read_bytes()) if path.suffix == ".bz2" else path.read_bytes()).decode()
+    blocks = [[line.split() for line in block.splitlines() if line.split()] for block in text.split("\n\n")]
+    blocks = [rows for rows in blocks if rows]
+    return [[row[0] for row in rows] for rows in blocks], [[row[-1] for row in rows] for rows in blocks]
 
 
 def load_ud_english(part: str = "train", column: str = "upos") -> tuple[list[list[str]], LabelLists]:

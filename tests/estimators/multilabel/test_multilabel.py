@@ -9,6 +9,7 @@ from sklearn.datasets import make_multilabel_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.estimator_checks import check_estimator
 
+import rulefield as rf
 from rulefield import rules as r
 from rulefield.estimators.multilabel.estimator import MultiLabelCRF
 from rulefield.exceptions import InputError, LabelError
@@ -38,7 +39,7 @@ def test_one_label_is_logistic_regression(data):
 @pytest.mark.parametrize("structure", ["none", "tree", "full", [[0, 1], [2, 3]]])
 def test_prediction_is_the_best_joint_labeling(data, structure):
     X, Y = data
-    crf = MultiLabelCRF(structure=structure).fit(X, Y)
+    crf = MultiLabelCRF(structure=structure, predictors=None).fit(X, Y)
     scaled = np.hstack([(X[:3] - X.mean(axis=0)) / X.std(axis=0), np.ones((3, 1))])
     for x, guess in zip(scaled, crf.predict(X[:3])):
 
@@ -121,3 +122,16 @@ def test_wrong_structure_is_explained(data):
         MultiLabelCRF(structure=[[0, 9]]).fit(*data)
     with pytest.raises(InputError, match="structure"):
         MultiLabelCRF(structure="ring").fit(*data)
+
+
+def test_the_defaults_join_few_labels_by_all_pairs_and_score_them_by_cross_fitted_classifiers(data, tmp_path):
+    X, Y = data
+    crf = MultiLabelCRF().fit(X, Y)
+    assert len(crf.edges_) == Y.shape[1] * (Y.shape[1] - 1) // 2
+    assert len(MultiLabelCRF(algorithm="pseudolikelihood").fit(X, Y).edges_) == Y.shape[1] - 1
+    assert len(crf.predictors_[0]) == Y.shape[1]
+    assert not hasattr(MultiLabelCRF().fit(X[:60], Y[:60]), "predictors_")
+    crf.save(tmp_path / "labels.rf")
+    again = rf.load(tmp_path / "labels.rf")
+    assert again.predictors == "auto"
+    assert (again.predict(X) == crf.predict(X)).all()

@@ -36,7 +36,8 @@ from rulefield.models.chain_structure import Allowed, label_masks
 if TYPE_CHECKING:
     from rulefield.estimators.chain.estimator import ChainCRF
 
-DEFAULT_ITERATIONS = 30
+DEFAULT_ITERATIONS = 1_000
+"""Iterations if ``max_iter`` is not set, as without expectations: enough to converge."""
 START_ITERATIONS = 40
 PRESUMED_ITERATIONS = 100
 LEAST_L2 = 1e-3

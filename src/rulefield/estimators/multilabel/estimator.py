@@ -5,6 +5,8 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
@@ -37,7 +39,14 @@ from rulefield.estimators.types import ArrayLike, Transformer
 from rulefield.exceptions import InputError, LabelError
 from rulefield.interrupts import interruptible
 
-FOLDS = 5  # of samples, for cross-fitting predictors
+FOLDS = 5
+"""Parts of the samples for cross-fitting predictors."""
+EXACT_LABELS = 14
+"""Labels up to which sums over all label vectors are exact and quick."""
+SCORED_SAMPLES = 100
+"""Samples from which on ``predictors="auto"`` scores labels by cross-fitted classifiers; with fewer, features are used."""
+PENALTIES = (0.001, 0.01, 0.1, 1.0)
+"""Values of ``C`` among which ``predictors="auto"`` chooses by cross-fitted loss."""
 
 
 DEFAULT_TOL = 1e-6
@@ -52,15 +61,18 @@ class MultiLabelCRF(FittedMultiLabel):
 
     Parameters
     ----------
-    structure : {"tree", "full", "none"} or array-like of shape (n_edges, 2), default "tree"
-        Which labels are joined: the tree of highest mutual information (Chow and Liu), all pairs, no pair.
+    structure : {"auto", "tree", "full", "none"} or array-like of shape (n_edges, 2), default "auto"
+        Which labels are joined: the tree of highest mutual information (Chow and Liu), all pairs, no pair. ``auto``: all
+        pairs of up to 14 labels if the algorithm is ``likelihood`` (its sums are exact then), else the tree.
     algorithm : {"likelihood", "pseudolikelihood", "ssvm", "perceptron"}, default "likelihood"
         See :class:`rulefield.GraphCRF`. On a tree the likelihood is exact.
     l2 : float, default 1
         Weight of the squared weights beside the sum of losses.
-    predictors : list of classifiers, optional
+    predictors : "auto", list of classifiers or None, default "auto"
         scikit-learn classifiers, one copy per label: their cross-fitted log-odds stand in the place of the features, and
-        bend the scores of pairs; refitted on all samples for prediction. A list inside the list holds alternatives.
+        change the scores of pairs; refitted on all samples for prediction. A list inside the list holds alternatives.
+        ``auto``: logistic regression, its penalty chosen by cross-fitted loss, if several labels have 100 samples or
+        more; else None, which uses the features themselves.
     scale : bool, default True
         Bring features to mean 0 and variance 1 first (dense features only).
     rules : list of rules, optional
@@ -118,10 +130,12 @@ class MultiLabelCRF(FittedMultiLabel):
         "_spread",
     )
     _parameters: ClassVar = {
-        "structure": either(one_of("tree", "full", "none"), instance_of("pairs of labels", list, tuple, np.ndarray)),
+        "structure": either(
+            one_of("auto", "tree", "full", "none"), instance_of("pairs of labels", list, tuple, np.ndarray)
+        ),
         "algorithm": one_of(*(name for name in ALGORITHMS if name != "composite")),
         "l2": number(),
-        "predictors": optional(instance_of("a list of classifiers", list, tuple)),
+        "predictors": optional(either(one_of("auto"), instance_of("a list of classifiers", list, tuple))),
         "scale": FLAG,
         "rules": RULES,
         "on_infeasible": ON_INFEASIBLE,
@@ -133,10 +147,10 @@ class MultiLabelCRF(FittedMultiLabel):
     def __init__(
         self,
         *,
-        structure: str | Sequence[Sequence[int]] | np.ndarray = "tree",
+        structure: str | Sequence[Sequence[int]] | np.ndarray = "auto",
         algorithm: str = "likelihood",
         l2: float = 1.0,
-        predictors: Sequence[Any] | None = None,
+        predictors: Sequence[Any] | str | None = "auto",
         scale: bool = True,
         rules: Rules = None,
         on_infeasible: str = "raise",
@@ -203,7 +217,9 @@ class MultiLabelCRF(FittedMultiLabel):
     def _choose_edges(self, numbers: np.ndarray) -> np.ndarray:
         n_labels = numbers.shape[1]
         if isinstance(self.structure, str):
-            return multilabel_edges(numbers > 0, self.structure)
+            exact = self.algorithm == "likelihood" and n_labels <= EXACT_LABELS
+            chosen = ("full" if exact else "tree") if self.structure == "auto" else self.structure
+            return multilabel_edges(numbers > 0, chosen)
         edges = np.asarray(self.structure, dtype=np.int64).reshape(-1, 2)
         if ((edges < 0) | (edges >= n_labels)).any() or (edges[:, 0] == edges[:, 1]).any():
             raise InputError(f"structure must join different labels 0 to {n_labels - 1}; got {edges.tolist()}.")
@@ -212,13 +228,27 @@ class MultiLabelCRF(FittedMultiLabel):
     def _cross_fitted(self, X: Features, numbers: np.ndarray, weight: ArrayLike | None) -> np.ndarray | None:
         """Scores (n_samples, n_labels, width) of predictors that did not see the sample; None without predictors."""
         self._fitted_scores = None
-        if self.predictors is None:
+        predictors = self._chosen_predictors(X, numbers)
+        if predictors is None:
             return None
-        how = CrossFitting(self.predictors, FOLDS, 0, self.n_jobs)
+        how = CrossFitting(predictors, FOLDS, 0, self.n_jobs)
         share = None if weight is None else np.asarray(weight, dtype=np.float64)
         scores, _, self._fitted_scores = cross_fit_scores(how, X, numbers.astype(float), self._task, share)
         self.predictors_ = self._fitted_scores.members
         return by_label(scores)
+
+    def _chosen_predictors(self, X: Features, numbers: np.ndarray) -> Sequence[Any] | None:
+        """Return the predictors that were given, or those of ``auto``."""
+        if not isinstance(self.predictors, str):
+            return self.predictors
+        if numbers.shape[1] < 2 or len(numbers) < SCORED_SAMPLES:
+            return None
+        centered = not sparse.issparse(X)
+        alternatives = [
+            make_pipeline(StandardScaler(with_mean=centered), LogisticRegression(C=penalty, max_iter=500))
+            for penalty in PENALTIES
+        ]
+        return [alternatives]
 
     # --- scikit-learn and files -------------------------------------------------------------------
 
@@ -231,7 +261,7 @@ class MultiLabelCRF(FittedMultiLabel):
         return tags
 
     def _params_to_save(self) -> dict[str, Any]:
-        return {"predictors": None}  # they come back with the fitted ones
+        return {"predictors": "auto" if self.predictors == "auto" else None}  # others come back with the fitted ones
 
     def _state(self) -> State:
         return multilabel_state(self)

@@ -48,7 +48,8 @@ def restore_multilabel(
             len(crf._class_list),
             predictors,
         )
-        crf._fitted_scores, crf.predictors, crf.predictors_ = fitted, fitted.chosen, fitted.members
+        crf._fitted_scores, crf.predictors_ = fitted, fitted.members
+        crf.predictors = "auto" if crf.predictors == "auto" else fitted.chosen
     _check_restored(crf)
     if len(metadata["feature_names"]) not in (0, crf.n_features_in_):
         raise ModelFileError("the model file does not name all of its features; save it again.")

@@ -9,7 +9,7 @@ cross-fitted probabilities of all labels).
 
 ``joint_ll``: mean log-likelihood of a test row. ``hidden_half_auc``: area under the curve of the labels of one half, given
 the other half (and the other way round). ``behind_se``: the deficit of the better of ``default`` and ``crf`` to the best
-rival on each measure, in standard errors of the difference over folds (negative: ahead). ``default_behind_se``: the deficit of
+rival on each measure, in standard errors of the difference over folds (negative: ahead). ``default_behind_se``: that of
 ``default`` to ``crf``. ``behind_rivals_se`` is the largest deficit over sets and measures.
 
 Run with ``RULEFIELD_DATA=<folder> OMP_NUM_THREADS=1 python benchmarks/papers/multilabel_joint.py [emotions] [yeast]``

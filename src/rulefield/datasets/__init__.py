@@ -27,8 +27,8 @@ if TYPE_CHECKING:  # what type checkers and editors see; _PUBLIC is the same lis
     from rulefield.datasets.texts import make_invoices as make_invoices
     from rulefield.datasets.texts import make_log_lines as make_log_lines
     from rulefield.datasets.texts import make_notes as make_notes
+    from rulefield.datasets.word_groups import word_clusters as word_clusters
     from rulefield.encode.cues import citation_cues as citation_cues
-    from rulefield.encode.word_clusters import word_clusters as word_clusters
 
 _PUBLIC = {
     "citation_cues": "encode.cues",
@@ -53,7 +53,7 @@ _PUBLIC = {
     "read_snakes": "datasets.snakes",
     "read_uai": "datasets.markov",
     "read_wcsp": "datasets.markov",
-    "word_clusters": "encode.word_clusters",
+    "word_clusters": "datasets.word_groups",
     "read_yeast": "datasets.multilabel",
     "snake_graph": "datasets.snakes",
 }

@@ -45,7 +45,7 @@ def shifted_thrice(value):
 
 def test_a_kernel_is_compiled_once_whatever_constants_others_call_it_with():
     assert shifted_thrice(3) == 9
-    assert len(shifted.dispatcher.overloads) == 1
+    assert len(shifted.inner.overloads) == 1
 
 
 LONG = """

@@ -95,9 +95,18 @@ class Kernel:
         _keep_elsewhere()
         return self._compilable(njit)
 
+    @cached_property
+    def inner(self) -> Any:
+        """The same for calls by other kernels: without the code that turns Python's objects into arrays and back."""
+        from numba import njit
+
+        made: Any = njit(**(self.targetoptions | {"cache": False, "no_cpython_wrapper": True}))(self.py_func)
+        made.get_call_template = _without_literals(made.get_call_template)
+        return made
+
     @property
     def _numba_type_(self) -> Any:
-        return self.dispatcher._numba_type_
+        return self.inner._numba_type_
 
 
 def _keep_elsewhere() -> None:

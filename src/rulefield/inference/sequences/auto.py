@@ -30,6 +30,10 @@ NODE_LIMIT = 6_000_000
 DUAL_ITERATIONS = 30
 PATH_NODES = 2_000
 
+UNITS_PER_STEP, COMPILATION_SHARE = 8, 0.3
+"""Units of work of compiling one step of an automaton (10 to 16 microseconds), and the largest share of the limit that
+compilation takes, so that some work is left for a labeling."""
+
 LONG_TOKENS = 300
 """Chains of so many tokens have many small conflicts, which integer programs decide faster than products."""
 
@@ -149,6 +153,7 @@ def _walk(progress: Progress, node_limit: int) -> str:
     last = FIRST[run_duals(progress, DUAL_ITERATIONS, min(PATH_NODES, node_limit) if by_states else 0)]
     if progress.settled:
         return last
+    progress.charge(int(min(UNITS_PER_STEP * len(progress.prepared.tables.arc_to), COMPILATION_SHARE * node_limit)))
     dual = dual_potentials(progress)
     for step in WALK:
         if progress.settled or progress.deadline.over or progress.nodes >= node_limit:

@@ -11,8 +11,9 @@ from rulefield.inference.flatten import Flat
 from rulefield.inference.result import Breach, Result, Status
 from rulefield.inference.sequences.auto import DUAL_ITERATIONS, FIRST, NODE_LIMIT, PATH_NODES
 from rulefield.inference.sequences.prepare import has_large_costs, local_edges, local_edges_vary
+from rulefield.inference.sequences.progress import run_first
 from rulefield.kernels.chain.check import certify_batch
-from rulefield.kernels.lattice.first import first_answers, ready_batch
+from rulefield.kernels.lattice.first import ready_batch
 
 
 class Chains(NamedTuple):
@@ -115,7 +116,7 @@ def _solve(chains: Chains, rules: list[Flat], numbers: np.ndarray, path_nodes: i
     values, effort = np.empty((count, 3)), np.empty((count, 4), np.int64)
     lowered, order = np.empty_like(unary), np.empty((count, len(flat.rules)), np.int64)
     caps = np.array([r.caps for r in read]).reshape(count, -1)
-    first_answers(
+    run_first(
         ready, arriving, tokens, places, flat.tables, classes, caps, DUAL_ITERATIONS, path_nodes,
         labels, lowered, duals, order, values, effort,
     )  # fmt: skip

@@ -14,8 +14,9 @@ from rulefield.inference.result import SLACK, Result
 from rulefield.inference.sequences.prepare import Prepared, prepare
 from rulefield.kernels.certificate import proves
 from rulefield.kernels.lattice.dual import completions, dual_error, path_score, priced, soft_dd
-from rulefield.kernels.lattice.first import first_answers
+from rulefield.kernels.lattice.first import OPEN, first_answers, path_answers
 from rulefield.kernels.lattice.prices import price_automaton
+from rulefield.kernels.lattice.rule_tables import RuleTables
 from rulefield.problem.chain_rules import ChainProblem
 
 if TYPE_CHECKING:
@@ -215,6 +216,22 @@ def dual_potentials(progress: Progress) -> DualPotentials:
     return DualPotentials(unary, arriving, ahead, constant, progress.duals, progress)
 
 
+def run_first(
+    unary: np.ndarray, arriving: np.ndarray, tokens: np.ndarray, steps: np.ndarray, tables: RuleTables, classes: np.ndarray,
+    caps: np.ndarray, iterations: int, path_nodes: int, labels: np.ndarray, lowered: np.ndarray, duals: np.ndarray,
+    order: np.ndarray, values: np.ndarray, effort: np.ndarray,
+) -> None:  # fmt: skip
+    """Run duals, then paths for the chains left open; arguments as in :mod:`rulefield.kernels.lattice.first`.
+
+    Only what the form of the rules needs is compiled: no automata where no rule has one, no paths where duals settle all.
+    """
+    chains = unary, arriving, tokens, steps, tables, classes
+    automata = True if len(tables.states) else None
+    first_answers(*chains, caps, iterations, automata, labels, lowered, duals, order, values, effort)
+    if path_nodes > 0 and (effort[:, 0] == OPEN).any():
+        path_answers(*chains, path_nodes, labels, lowered, duals, values, effort)
+
+
 def run_duals(progress: Progress, max_iterations: int, path_nodes: int = 0) -> int:
     """Soft-DD, with rules read by automata folded in as far as their breaking is sure to cost; then, if asked for, paths.
 
@@ -226,23 +243,11 @@ def run_duals(progress: Progress, max_iterations: int, path_nodes: int = 0) -> i
     n, rules = len(prepared.unary), len(prepared.tables.weight)
     progress.lowered, order = np.empty_like(prepared.unary), np.empty((1, rules), np.int64)
     values, effort = np.empty((1, 3)), np.empty((1, 4), np.int64)
-    first_answers(
-        prepared.unary,
-        prepared.arriving,
-        np.array([0, n]),
-        np.array([[0, len(prepared.arriving)]]),
-        prepared.tables,
-        prepared.classes.ravel(),
-        prepared.caps[None],
-        max_iterations,
-        path_nodes,
-        progress.labels,
-        progress.lowered,
-        progress.duals[None],
-        order,
-        values,
-        effort,
-    )
+    places = np.array([0, n]), np.array([[0, len(prepared.arriving)]])
+    run_first(
+        prepared.unary, prepared.arriving, *places, prepared.tables, prepared.classes.ravel(), prepared.caps[None],
+        max_iterations, path_nodes, progress.labels, progress.lowered, progress.duals[None], order, values, effort,
+    )  # fmt: skip
     progress.bound, best, progress.constant = values[0].tolist()
     last, progress.iterations, progress.nodes, count = effort[0].tolist()
     progress.priced = tuple(order[0, :count].tolist())

@@ -52,12 +52,12 @@ def price_broken(arriving, tables, classes, duals, lowered, fresh, order, count)
     return count, fall, impossible
 
 
-@piece
-def first_bounds(unary, arriving, tables, classes, caps, iterations, duals, labels, lowered, order):
+@kernel
+def first_bounds(unary, arriving, tables, classes, caps, iterations, automata, duals, labels, lowered, order):
     """Soft-DD, with rules read by automata folded in as far as their breaking is sure to cost.
 
     ``lowered`` (n, m) begins as a copy of ``unary``; it, ``duals`` (counters,), ``labels`` (n,) and ``order`` (rules,), the
-    rules that lowered it, are filled.
+    rules that lowered it, are filled. ``automata`` is None if no rule is read by an automaton: then less is compiled.
 
     Returns
     -------
@@ -66,7 +66,7 @@ def first_bounds(unary, arriving, tables, classes, caps, iterations, duals, labe
     fresh = tables.rule_automaton >= 0
     found = np.zeros(len(labels), np.int64)
     bound, best, constant = np.inf, -np.inf, 0.0
-    passes, count, whole = 0, 0, fresh.sum() == 0
+    passes, count, whole = 0, 0, automata is None
     while True:
         least, value, used, _ = soft_dd(
             unary, arriving, lowered, constant, tables, classes, caps, iterations if whole else 1, False, duals, found
@@ -79,7 +79,7 @@ def first_bounds(unary, arriving, tables, classes, caps, iterations, duals, labe
         if whole or is_settled(bound, best, len(unary), len(fresh)):
             return bound, best, constant, passes, count
         before = count
-        if fresh.sum() > 0:
+        if automata is not None:
             count, fall, impossible = price_broken(arriving, tables, classes, duals, lowered, fresh, order, count)
             constant -= fall
             bound = -np.inf if impossible else bound
@@ -159,10 +159,10 @@ def ready_batch(unary, pairwise, tokens, steps, tables, classes, folds, arriving
 
 @kernel
 def first_answers(
-    unary, arriving, tokens, steps, tables, classes, caps, iterations, path_nodes,
+    unary, arriving, tokens, steps, tables, classes, caps, iterations, automata,
     labels, lowered, duals, order, values, effort,
 ):  # fmt: skip
-    """Decode chains that lie one after the other and whose rules have the same tables, as far as the first levels go.
+    """Decode chains that lie one after the other and whose rules have the same tables, as far as duals go.
 
     Parameters
     ----------
@@ -170,7 +170,8 @@ def first_answers(
     arriving : (matrices, m, m), [to, from]; chain i has the matrices ``steps[i, 0] : steps[i, 1]``, one or one per step
     classes : token classes of the rules, of one chain after the other, (rules, n) each, flat
     caps : largest duals, (chains, counters)
-    iterations, path_nodes : most Viterbi passes of the last run of Soft-DD, most nodes of the search over paths
+    iterations : most Viterbi passes of the last run of Soft-DD
+    automata : None if no rule is read by an automaton
     labels, lowered, duals, order : filled: (tokens,), (tokens, m), (chains, counters), (chains, rules); see
         :func:`first_bounds`; duals must be 0
     values : filled with the upper bound, the best value and the constant of ``lowered``, (chains, 3)
@@ -182,21 +183,34 @@ def first_answers(
         n = last - first
         seen = classes[first * rules : last * rules].reshape((rules, n))
         scores, moves = unary[first:last], arriving[steps[i, 0] : steps[i, 1]]
-        found, low = labels[first:last], lowered[first:last]
+        low = lowered[first:last]
         for t in range(n):
             for here in range(unary.shape[1]):
                 low[t, here] = scores[t, here]
         bound, best, constant, passes, count = first_bounds(
-            scores, moves, tables, seen, caps[i], iterations, duals[i], found, low, order[i]
+            scores, moves, tables, seen, caps[i], iterations, automata, duals[i], labels[first:last], low, order[i]
         )
-        nodes, by = 0, OPEN
+        by = OPEN
         if is_settled(bound, best, n, rules):
             by = BY_VITERBI if passes == 1 else BY_DUALS
-        elif path_nodes > 0:
-            least, value, nodes = try_paths(
-                scores, moves, tables, seen, low, constant, duals[i], path_nodes, bound, best, found
-            )
-            by = BY_PATHS if value > best or least < bound else OPEN
-            bound, best = least, value
         values[i, 0], values[i, 1], values[i, 2] = bound, best, constant
-        effort[i, 0], effort[i, 1], effort[i, 2], effort[i, 3] = by, passes, nodes, count
+        effort[i, 0], effort[i, 1], effort[i, 2], effort[i, 3] = by, passes, 0, count
+
+
+@kernel
+def path_answers(unary, arriving, tokens, steps, tables, classes, path_nodes, labels, lowered, duals, values, effort):
+    """Go on with the chains that :func:`first_answers` left open, by paths of at most ``path_nodes`` search nodes."""
+    rules = len(tables.weight)
+    for i in range(len(tokens) - 1):
+        first, last = tokens[i], tokens[i + 1]
+        if effort[i, 0] != OPEN:
+            continue
+        seen = classes[first * rules : last * rules].reshape((rules, last - first))
+        moves = arriving[steps[i, 0] : steps[i, 1]]
+        least, value, nodes = try_paths(
+            unary[first:last], moves, tables, seen, lowered[first:last], values[i, 2], duals[i], path_nodes,
+            values[i, 0], values[i, 1], labels[first:last],
+        )  # fmt: skip
+        if value > values[i, 1] or least < values[i, 0]:
+            effort[i, 0] = BY_PATHS
+        values[i, 0], values[i, 1], effort[i, 2] = least, value, nodes

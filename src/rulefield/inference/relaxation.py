@@ -20,7 +20,7 @@ Prices = tuple[np.ndarray, np.ndarray, float]
 
 UNLIMITED = 1 << 55
 
-ARCS_OF_PASS = 6
+ARCS_OF_PASS = 8
 """Arcs of one pass that cost as much as looking at one arc while refining (fitted to 40 calls)."""
 
 _NO_PRICES: Prices = np.zeros((0, 0)), np.zeros((0, 0), np.int64), 0.0

@@ -22,6 +22,18 @@ from rulefield.problem.chain_rules import ChainProblem
 if TYPE_CHECKING:
     from rulefield.inference.sequences.stages.joint_table import JointTable
 
+MOST_NODES = 2_500_000
+"""Nodes of the largest lattice (about 200 MB)."""
+
+FEW_STATES = 8
+"""States of a rule that a product hardly grows by."""
+
+MOST_PASSES = 80
+"""Passes over the chain that a stage may take for better duals: most gain comes in the first 30."""
+
+ROUNDING = 1e-6
+"""Bounds that a linear program computed are rounded outwards by this, far more than their error."""
+
 ARCS_PER_UNIT = 40
 """Arcs of a lattice looked at per unit of work: 25 to 50 nanoseconds each (fitted to 900 refinements of six families)."""
 

@@ -9,9 +9,9 @@ from rulefield.kernels.lattice.rule_tables import NEVER
 
 MOST_CODES = np.int64(1) << np.int64(60)  # joint states of a rule's counters are numbered below this
 
-MOST_CELLS = (
-    100_000  # nodes x states of an automaton: with more, what is to come is worked out for letters, not nodes
-)
+FEW_STATES, MOST_CELLS = 32, 100_000
+"""States after a letter, and nodes x states, up to which the amounts to come are worked out for every node; above both they
+are worked out for the letters of each token, which costs less and prunes less."""
 
 
 class CounterTerm(NamedTuple):
@@ -187,7 +187,6 @@ def automaton_to_come(
                 break
             least[i, s] = NEVER
             most[i, s] = -NEVER
-            work += 1
             if i >= layer[n - 1]:
                 if final[q] >= 0:
                     least[i, s] = final[q]
@@ -282,7 +281,7 @@ def automaton_term(lattice, tables, row, m, rule, prices, to_come, keep_runs, mo
     step_ptr = tables.arc_ptr[arc_at : arc_at + states * letters + 1]
     slot, width = entered_states(states, letters, step_ptr, tables.arc_to)
     letter = node_letters(lattice, tables, row, m, automaton)
-    by_node = len(letter) * width <= MOST_CELLS
+    by_node = width <= FEW_STATES or len(letter) * width <= MOST_CELLS
     layer, arc_ptr, arc_to, site = letter_sites(lattice, letter, letters, by_node)
     sites = layer[-1]
     of_site = np.empty(sites, np.int64)
@@ -294,7 +293,7 @@ def automaton_term(lattice, tables, row, m, rule, prices, to_come, keep_runs, mo
         layer, arc_ptr, arc_to, of_site, letters, slot, final, step_ptr, tables.arc_to, tables.arc_amount, least, most,
         most_steps, stop,
     )  # fmt: skip
-    work += 2 * len(lattice.arc_to) + step_ptr[-1] - step_ptr[0]
+    work += step_ptr[-1] - step_ptr[0]
     term = AutomatonTerm(
         tables.weight[rule], tables.once[rule], tables.sure[rule], tables.deterministic[automaton], keep_runs, letters,
         letter, site, slot, tables.initial[state_at : state_at + states], step_ptr, tables.arc_to, tables.arc_amount,

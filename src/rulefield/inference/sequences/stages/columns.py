@@ -8,11 +8,8 @@ Reference: Kelley's cutting planes in a trust region (Dantzig-Wolfe decompositio
 
 import numpy as np
 
-from rulefield.inference.sequences.progress import DualPotentials, Progress
+from rulefield.inference.sequences.progress import MOST_PASSES, DualPotentials, Progress
 from rulefield.kernels.lattice.dual import best_path, completions, dual_error, path_score, priced
-
-MOST_PASSES = 80
-FIRST_RADIUS_NATS = 1.0
 
 LEAST_SHARE = 0.2
 """Better duals are used if they bring this share of what the bound has fallen by searching, too."""
@@ -39,7 +36,7 @@ def tighten_dual(progress: Progress, limit: int, most_passes: int = MOST_PASSES)
     """
     prepared, tables = progress.prepared, progress.prepared.tables
     labels, ahead = np.zeros(len(prepared.unary), np.int64), np.empty_like(prepared.unary)
-    center, radius, first, best = progress.duals.copy(), FIRST_RADIUS_NATS, np.inf, np.inf
+    center, radius, first, best = progress.duals.copy(), 1.0, np.inf, np.inf
     duals = center.copy()
     cuts: list[np.ndarray] = []
     scores: list[float] = []

@@ -10,18 +10,13 @@ import numpy as np
 
 from rulefield.inference.highs import Program, minimize
 from rulefield.inference.result import rounding_error
-from rulefield.inference.sequences.progress import DualPotentials, Progress
+from rulefield.inference.sequences.progress import MOST_PASSES, DualPotentials, Progress
+from rulefield.inference.sequences.stages.columns import CELLS_PER_UNIT
 from rulefield.inference.sequences.stages.implied_counts import run_implied
 from rulefield.kernels.lattice.dual import best_path, completions, priced
 
-MOST_PASSES, PATIENCE_PASSES = 80, 4
-"""Dual steps, and how many may bring nothing before they get shorter."""
-
-MOST_TOKENS = 400
-"""Longest chain for which labelings of given counts are made: an assignment problem takes cubic time."""
-
-ASSIGNED_PER_UNIT = 10
-"""Squared tokens of an assignment problem per unit of work."""
+PATIENCE_PASSES = 4
+"""Dual steps that may bring nothing before they get shorter."""
 
 COUNTS_TRIED = 3
 """So many of the best vectors of counts are tried."""
@@ -35,7 +30,7 @@ def run_counts(progress: Progress, dual: DualPotentials, limit: int) -> None:
     Viterbi pass, the second a small integer program. Multipliers of the rules alone see only sums over the reals: if
     35 labels must occur equally often in 60 tokens, those allow 12/7 times each, whole numbers once.
     """
-    run_implied(progress)
+    run_implied(progress, limit)
     prepared, tables = progress.prepared, progress.prepared.tables
     hard = np.isinf(prepared.caps) & tables.counter_plain
     if not hard.any() or progress.settled:
@@ -132,8 +127,9 @@ class _CountDual:
 
         n, m = self.unary.shape
         seen: set[bytes] = set()
-        for _, price, counts in sorted(self.tried, key=lambda one: one[0]) if n <= MOST_TOKENS else []:
-            if self.over or len(seen) == COUNTS_TRIED:
+        units = n * n // CELLS_PER_UNIT
+        for _, price, counts in sorted(self.tried, key=lambda one: one[0]):
+            if self.over or len(seen) == COUNTS_TRIED or self.progress.nodes + units > self.limit:
                 return
             slots = np.repeat(np.arange(m), counts.astype(np.int64))
             if counts.tobytes() in seen or len(slots) != n:
@@ -142,5 +138,5 @@ class _CountDual:
             worth = (self.unary - price)[:, slots]
             worth = np.where(worth > -np.inf, worth, worth[worth > -np.inf].min(initial=0.0) - 1e6)
             place = linear_sum_assignment(worth, maximize=True)[1]
-            self.progress.charge(n * n // ASSIGNED_PER_UNIT)
+            self.progress.charge(units)
             self.progress.offer(slots[place])

@@ -10,16 +10,12 @@ import numpy as np
 
 from rulefield.inference.flatten import Term
 from rulefield.inference.relaxation import Relaxation
-from rulefield.inference.sequences.progress import ARCS_PER_UNIT, DualPotentials, Progress
+from rulefield.inference.sequences.progress import ARCS_PER_UNIT, MOST_NODES, DualPotentials, Progress
 from rulefield.inference.sequences.stages.product import open_relaxation, tightened
 from rulefield.kernels.lattice.lattice import lattice_path
 
 LEAST_WIDTH = 50
 """A dive whose lattice had to be cut below so many nodes per token is given up."""
-
-
-MOST_NODES = 400_000
-"""Largest lattice of a dive: chains of thousands of tokens would spend all their work on a labeling."""
 
 
 def run_dive(progress: Progress, dual: DualPotentials, node_limit: int, width: int) -> None:
@@ -29,7 +25,7 @@ def run_dive(progress: Progress, dual: DualPotentials, node_limit: int, width: i
     states of all rules that matter, with the relaxation before as its bound. Every best path met is a labeling that may be
     kept; nothing is proved.
     """
-    most = min(width * len(progress.labels), MOST_NODES)
+    most = min(width * len(progress.labels), MOST_NODES // 6)  # long chains would spend all their work here
     if most < LEAST_WIDTH * len(progress.labels):
         return
     relaxation = _narrow(progress, dual, most, node_limit)

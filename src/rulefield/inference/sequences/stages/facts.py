@@ -22,16 +22,13 @@ from rulefield.kernels.lattice.facts import facts_dual
 FIRST_PASSES, PASSES = 300, 30
 """Dual steps at the root, and at every other search node, which begins with its parent's multipliers."""
 
-UNITS_PER_NODE = 100
-"""Units of work of a search node besides its passes."""
-
 BELOW = 0.1
 """While no labeling is known, steps aim so far below the bound, as a share of it."""
 
 LEAST_FACTS = 4
 """Rules about fewer facts have small automata, which the product reads better."""
 
-OPEN, OFF, ON = -1, 0, 1
+OPEN, OFF, ON = range(-1, 2)  # states of a switch
 
 
 @dataclass(frozen=True)
@@ -187,7 +184,7 @@ class _FactSearch:
             dual.unary, dual.arriving, facts.cell_ptr, facts.cell_fact, facts.wanted, facts.rule_ptr, facts.low,
             facts.high, facts.weight, fixed, at, some, passes, goal, progress.deadline.stop, labels, switch,
         )  # fmt: skip
-        progress.charge(UNITS_PER_NODE + int(used) * self.units)
+        progress.charge((int(used) + 2) * self.units)
         if bound > -np.inf:
             self._offer(labels, switch)
         return float(bound)

@@ -8,23 +8,20 @@ Reference: Farkas' lemma, by cutting planes over labelings.
 
 import numpy as np
 
-from rulefield.inference.sequences.progress import DualPotentials, Progress
+from rulefield.inference.sequences.progress import MOST_PASSES, ROUNDING, DualPotentials, Progress
 from rulefield.inference.sequences.stages.columns import CELLS_PER_UNIT, UNITS_PER_PROGRAM
 from rulefield.kernels.lattice.dual import best_path, completions, priced
 
-MOST_PASSES = 40
 
-LEAST_EXCESS = 1e-6
-"""A combination proves something if every labeling breaks it by more than this; multipliers are at most one."""
-
-
-def run_farkas(progress: Progress, dual: DualPotentials, limit: int, most_passes: int = MOST_PASSES) -> None:
+def run_farkas(progress: Progress, dual: DualPotentials, limit: int, most_passes: int = MOST_PASSES // 2) -> None:
     """Prove that no labeling obeys the hard counters, if none is known."""
     if progress.best == -np.inf and prove_infeasible(progress, most_passes, limit) is not None:
         progress.bound = -np.inf
 
 
-def prove_infeasible(progress: Progress, most_passes: int = MOST_PASSES, limit: float = np.inf) -> np.ndarray | None:
+def prove_infeasible(
+    progress: Progress, most_passes: int = MOST_PASSES // 2, limit: float = np.inf
+) -> np.ndarray | None:
     """Multipliers (counters,) in [0, 1] of hard counters, their sum broken by every labeling; None if none is found.
 
     Minimizes max_y of sum_c lambda_c (bound_c - tally_c(y)) over 0 <= lambda <= 1 by cutting planes: each pass finds the
@@ -47,7 +44,7 @@ def prove_infeasible(progress: Progress, most_passes: int = MOST_PASSES, limit: 
         completions(unary, moved, ahead)
         value = best_path(unary, moved, ahead, labels) + float(duals @ tables.counter_bound)
         progress.iterations += 1
-        if value < -LEAST_EXCESS:
+        if value < -ROUNDING:
             return duals
         excesses = progress.offer(labels)[1]
         if progress.best > -np.inf or number == most_passes or progress.deadline.over or progress.nodes >= limit:
@@ -55,7 +52,7 @@ def prove_infeasible(progress: Progress, most_passes: int = MOST_PASSES, limit: 
         progress.charge(2 * progress.pass_units + UNITS_PER_PROGRAM + len(rows) * len(hard) // CELLS_PER_UNIT)
         rows.append(-excesses[hard].astype(np.float64))
         found = _next_combination(np.array(rows))
-        if found is None or found[0] > -LEAST_EXCESS:
+        if found is None or found[0] > -ROUNDING:
             return None
         duals[hard] = found[1]
     return None

@@ -24,9 +24,9 @@ FIRST_WIDTH_NATS, WIDENING = 0.2, 3.0
 NEARLY_ALL = 2.0
 """If all that is open is at most so many times what is in a window, the window is left out."""
 
-UNITS_PER_CELL, UNITS_PER_PART, UNITS_PER_TIED_PART = 40, 120, 1_500
-"""Expected units of work per token and label of a program without steps, per part of one with steps, and per part if hard
-rules tie most labels together (from 18 calls). A program that is expected to exceed the work left is not begun."""
+UNITS_PER_PART, UNITS_PER_TIED_PART = 120, 1_500
+"""Expected units of work per part of a program, and if hard rules tie most labels together (from 18 calls). A program that
+is expected to exceed the work left is not begun."""
 
 UNITS_PER_RULE = 300
 """Units of work of writing the rows of a rule."""
@@ -245,7 +245,7 @@ def run_feasible(progress: Progress, dual: DualPotentials, limit: int) -> None:
     parts = ChainParts(step, label, none, none, prepared.unary[step, label], np.zeros(0))
     hard = [r for r, rule in enumerate(prepared.flat.rules) if rule.weight == np.inf and not prepared.tables.local[r]]
     about_steps = any(_has_steps(prepared.flat.rules[r].make_rows(), n, m) for r in hard)
-    if about_steps or np.isinf(prepared.arriving).any() or UNITS_PER_CELL * parts.size > limit - progress.nodes:
+    if about_steps or np.isinf(prepared.arriving).any() or UNITS_PER_PART * parts.size // 3 > limit - progress.nodes:
         return
     program = Program()
     program.add_columns(-parts.node_score, 1.0, True)

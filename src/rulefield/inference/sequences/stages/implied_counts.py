@@ -7,12 +7,9 @@ import numpy as np
 
 from rulefield.inference.limits import NO_DEADLINE, Deadline
 from rulefield.inference.sequences.prepare import Prepared, prepare
-from rulefield.inference.sequences.progress import Progress, run_duals
+from rulefield.inference.sequences.progress import FEW_STATES, ROUNDING, Progress, run_duals
 from rulefield.inference.sequences.stages.columns import UNITS_PER_PROGRAM
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule, Counter, Rows, Tally
-
-MOST_LABELS = 100
-"""Labels whose least and largest counts are asked for, each by a small linear program."""
 
 PROBES = 5
 """So many labels are asked for first; where none of them is bounded well the others are not asked for."""
@@ -20,14 +17,8 @@ PROBES = 5
 DUAL_ITERATIONS = 300
 """Passes over the new rules, which begin without duals."""
 
-FEW = 8
-"""Counts are said only where no more than so many values are left."""
 
-TOLERANCE = 1e-6
-"""Bounds of counts are computed to far more than this; they are rounded outwards by it."""
-
-
-def run_implied(progress: Progress) -> None:
+def run_implied(progress: Progress, limit: float = np.inf) -> None:
     """Read the problem with the counts of labels that its hard rules imply, where these compare counts.
 
     Forty labels that occur equally often in eighty tokens occur twice each. Said label by label the same rules are three
@@ -38,14 +29,14 @@ def run_implied(progress: Progress) -> None:
     n, m = prepared.unary.shape
     rows, limits = _hard_counts(prepared)
     compared = (np.count_nonzero(rows, axis=1) > 1).any() if len(rows) else False
-    if not compared or m > MOST_LABELS:
+    if not compared or progress.nodes + 2 * m * UNITS_PER_PROGRAM > limit:
         return
     most = np.count_nonzero(prepared.unary > -np.inf, axis=0).astype(np.float64)
     labels = np.flatnonzero(rows[np.count_nonzero(rows, axis=1) > 1].any(axis=0))
     tried = labels[:: -(-len(labels) // PROBES)]
     progress.charge(2 * len(tried) * UNITS_PER_PROGRAM)
     bounds = implied_counts(rows, limits, n, most, tried, progress.deadline)
-    if bounds is None or (bounds[1] - bounds[0])[tried].min() > FEW:
+    if bounds is None or (bounds[1] - bounds[0])[tried].min() > FEW_STATES:
         return
     progress.charge(2 * len(labels) * UNITS_PER_PROGRAM)
     bounds = implied_counts(rows, limits, n, most, labels, progress.deadline)
@@ -83,8 +74,8 @@ def implied_counts(
         above, below = (_largest(sign * goal, rows, limits, n, most) for sign in (1.0, -1.0))
         if above is None or below is None or deadline.over:
             return None
-        high[label] = min(most[label], np.floor(above + TOLERANCE))
-        low[label] = max(0.0, np.ceil(-below - TOLERANCE))
+        high[label] = min(most[label], np.floor(above + ROUNDING))
+        low[label] = max(0.0, np.ceil(-below - ROUNDING))
     return (low, high) if (low <= high).all() else None
 
 
@@ -121,7 +112,7 @@ def _read_again(
             known_high[label] = min(known_high[label], np.floor(limit / row[label]))
         else:
             known_low[label] = max(known_low[label], np.ceil(limit / row[label]))
-    new = ((low > known_low) | (high < known_high)) & ((high - low <= FEW) | (high <= FEW))
+    new = ((low > known_low) | (high < known_high)) & ((high - low <= FEW_STATES) | (high <= FEW_STATES))
     said = [_count_rule(m, n, label, low[label], high[label]) for label in np.flatnonzero(new).tolist()]
     if not said:
         return None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.inference.result import rounding_error
-from rulefield.inference.sequences.progress import STEPS_PER_UNIT, DualPotentials, Progress
+from rulefield.inference.sequences.progress import MOST_NODES, STEPS_PER_UNIT, DualPotentials, Progress
 from rulefield.kernels.lattice.dual import best_path
 from rulefield.kernels.lattice.joint import (
     JointSteps,
@@ -29,9 +29,6 @@ MOST_CELLS = 1_000_000
 
 MOST_ARCS = 6_000_000
 """Most arcs between joint states, over all kinds of steps."""
-
-PATH_NODES = 2_000_000
-"""Largest lattice of the paths that are as good as the best one."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ class JointTable:
     def best_labels(self) -> np.ndarray | None:
         """Return the labels of a best path; None where there is none, or too many are as good."""
         labels = np.zeros(len(self.unary), np.int64)
-        done, lattice = self.lattice(self.value - self.error, PATH_NODES, PATH_NODES)
+        done, lattice = self.lattice(self.value - self.error, MOST_NODES, MOST_NODES)
         return labels if done and lattice_path(lattice, labels) else None
 
 

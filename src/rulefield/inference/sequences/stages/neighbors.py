@@ -13,16 +13,14 @@ from rulefield.inference.sequences.stages.product import chain_relaxation, tight
 from rulefield.kernels.lattice.dual import completions
 from rulefield.kernels.lattice.lattice import lattice_path
 
-FIRST_FREE, LEAST_FREE = 12, 4
-"""Tokens that are free at first, and at least."""
+FIRST_FREE = 12
+"""Tokens that are free at first; a third of them are free at least."""
 
 GROWTH = 1.1
 """A part that was searched to its end lets the next be larger by this; one that was not, smaller by its square."""
 
 PART_UNITS, IDLE_PARTS = 10_000, 60
 """What a part may cost; after so many that brought nothing, twice as much."""
-
-MOST_STRETCHES = 8
 
 
 def run_neighbors(progress: Progress, dual: DualPotentials, node_limit: int, patience: float = np.inf) -> None:
@@ -43,7 +41,7 @@ def run_neighbors(progress: Progress, dual: DualPotentials, node_limit: int, pat
         done = _search(progress, dual, tokens, min(node_limit, progress.nodes + work))
         if done and tokens.all():
             return
-        free = free * GROWTH if done else max(free / GROWTH**2, LEAST_FREE)
+        free = free * GROWTH if done else max(free / GROWTH**2, FIRST_FREE / 3)
         if progress.best > before:
             idle, since = -1, progress.nodes
         idle += 1
@@ -74,7 +72,7 @@ def regrets(dual: DualPotentials, labels: np.ndarray) -> np.ndarray:
 def _stretches(rng: np.random.Generator, odds: np.ndarray, labels: np.ndarray, free: int) -> np.ndarray:
     """Tokens (n,) of bool in a few stretches of equal length."""
     n = len(labels)
-    count = min(int(rng.integers(1, MOST_STRETCHES + 1)), n)
+    count = min(int(rng.integers(1, FIRST_FREE)), n)
     length = max(free // count, 1)
     chosen = np.zeros(n, bool)
     for center in rng.choice(n, count, replace=False, p=odds):

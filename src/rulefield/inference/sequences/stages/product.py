@@ -12,7 +12,15 @@ from rulefield.inference.flatten import Term
 from rulefield.inference.relaxation import Relaxation
 from rulefield.inference.result import Result
 from rulefield.inference.sequences.prepare import prepare
-from rulefield.inference.sequences.progress import ARCS_PER_UNIT, DualPotentials, Progress, dual_potentials, run_duals
+from rulefield.inference.sequences.progress import (
+    ARCS_PER_UNIT,
+    FEW_STATES,
+    MOST_NODES,
+    DualPotentials,
+    Progress,
+    dual_potentials,
+    run_duals,
+)
 from rulefield.inference.sequences.stages.joint_table import make_table
 from rulefield.kernels.lattice.lattice import chain_lattice, lattice_path
 from rulefield.problem.chain_rules import ChainProblem
@@ -24,11 +32,8 @@ that met a limit."""
 WINDOW_SHARE, MOST_OVERFLOWS = 0.6, 6
 """Share of the work left that one window may take, and how many windows may meet a limit."""
 
-MOST_NODES = 2_500_000
-"""Largest lattice (about 200 MB)."""
-
-FEW_STATES, LITTLE_GROWTH = 8, 1.2
-"""Automata of so few states that made a lattice grow by no more come before all other terms: they sharpen its bounds."""
+LITTLE_GROWTH = 1.2
+"""Automata of few states that made a lattice grow by no more come before all other terms: they sharpen its bounds."""
 
 TIGHTENED_ARCS, TIGHTENING_PASSES = 10_000, 8
 """Lattices of so many arcs get better duals after every term, in so many passes over them."""

@@ -34,7 +34,7 @@ MOST_PASSES = 80
 ROUNDING = 1e-6
 """Bounds that a linear program computed are rounded outwards by this, far more than their error."""
 
-ARCS_PER_UNIT = 40
+ARCS_PER_UNIT = 50
 """Arcs of a lattice looked at per unit of work: 25 to 50 nanoseconds each (fitted to 900 refinements of six families)."""
 
 STEPS_PER_UNIT = 400

@@ -142,7 +142,7 @@ def counters_layer(t, lattice, term, fine, constant, threshold, limit, most_work
         for k in range(counters - 1, -1, -1):
             values[k] = rest // radix[k] + base[k]
             rest = rest % radix[k]
-        work += np.int64(after - first)
+        work += np.int64(after - first) * (1 + counters) // 2
         if work > most_work or stop[0]:
             used[0], used[2] = nodes, work
             return False

@@ -69,9 +69,7 @@ class ChainParts:
     def scores_in(self, prepared: Prepared) -> np.ndarray:
         """Scores (nodes + edges,) of the parts under another problem's potentials."""
         which = np.minimum(self.step[self.source], len(prepared.arriving) - 1)
-        edges = prepared.arriving[
-            which, self.label[self.target], self.label[self.source]
-        ]
+        edges = prepared.arriving[which, self.label[self.target], self.label[self.source]]
         return np.concatenate([prepared.unary[self.step, self.label], edges])
 
 
@@ -81,11 +79,7 @@ def all_parts(prepared: Prepared) -> ChainParts:
     step, label = np.nonzero(prepared.unary > -np.inf)
     number = np.full((n, m), -1, np.int64)
     number[step, label] = np.arange(len(step))
-    arriving = (
-        np.broadcast_to(prepared.arriving, (max(n - 1, 0), m, m))
-        if n > 1
-        else np.zeros((0, m, m))
-    )
+    arriving = np.broadcast_to(prepared.arriving, (max(n - 1, 0), m, m)) if n > 1 else np.zeros((0, m, m))
     t, to, before = np.nonzero(arriving > -np.inf)
     source, target = number[t, before], number[t + 1, to]
     kept = (source >= 0) & (target >= 0)
@@ -100,21 +94,15 @@ def all_parts(prepared: Prepared) -> ChainParts:
     )
 
 
-def open_parts(
-    prepared: Prepared, dual: DualPotentials, threshold: float
-) -> ChainParts:
+def open_parts(prepared: Prepared, dual: DualPotentials, threshold: float) -> ChainParts:
     """Parts whose max-marginal under the duals beats the threshold: no other part is in a better labeling."""
-    lattice = chain_lattice(
-        dual.unary, dual.arriving, dual.ahead, dual.constant, threshold
-    )
+    lattice = chain_lattice(dual.unary, dual.arriving, dual.ahead, dual.constant, threshold)
     step = np.repeat(np.arange(len(lattice.layer) - 1), np.diff(lattice.layer))
     source = np.repeat(np.arange(len(lattice.label)), np.diff(lattice.arc_ptr))
     target, label = lattice.arc_to, lattice.label
     which = np.minimum(step[source], len(prepared.arriving) - 1)
     edge_score = prepared.arriving[which, label[target], label[source]]
-    return ChainParts(
-        step, label, source, target, prepared.unary[step, label], edge_score
-    )
+    return ChainParts(step, label, source, target, prepared.unary[step, label], edge_score)
 
 
 def _add_flow(program: Program, parts: ChainParts, n: int) -> None:
@@ -127,9 +115,7 @@ def _add_flow(program: Program, parts: ChainParts, n: int) -> None:
     program.add_columns(-parts.node_score, 1.0, True)
     start = program.add_columns(-parts.edge_score, 1.0, False)
     first = np.flatnonzero(parts.step == 0)
-    program.add_rows(
-        np.zeros(len(first)), first, np.ones(len(first)), np.ones(1), equal=True
-    )
+    program.add_rows(np.zeros(len(first)), first, np.ones(len(first)), np.ones(1), equal=True)
     numbers = np.arange(edges) + start
     for end, needed in (
         (parts.source, parts.step < n - 1),
@@ -140,35 +126,25 @@ def _add_flow(program: Program, parts: ChainParts, n: int) -> None:
         place[kept] = np.arange(len(kept))
         row = np.concatenate([place[kept], place[end]])
         value = np.concatenate([-np.ones(len(kept)), np.ones(edges)])
-        program.add_rows(
-            row, np.concatenate([kept, numbers]), value, np.zeros(len(kept)), equal=True
-        )
+        program.add_rows(row, np.concatenate([kept, numbers]), value, np.zeros(len(kept)), equal=True)
 
 
-def _add_rules(
-    program: Program, prepared: Prepared, parts: ChainParts, rows_of: dict[int, Rows]
-) -> None:
+def _add_rules(program: Program, prepared: Prepared, parts: ChainParts, rows_of: dict[int, Rows]) -> None:
     """Add the rows of rules, by their place, with slacks (soft) or without (hard)."""
     n, m = prepared.unary.shape
     where = np.full(n * m + max(n - 1, 0) * m * m, -1, np.int64)
     where[parts.step * m + parts.label] = np.arange(len(parts.step))
-    cells = (
-        parts.step[parts.source] * m + parts.label[parts.source]
-    ) * m + parts.label[parts.target]
+    cells = (parts.step[parts.source] * m + parts.label[parts.source]) * m + parts.label[parts.target]
     where[n * m + cells] = len(parts.step) + np.arange(len(parts.source))
     for r, rows in rows_of.items():
         rule = prepared.flat.rules[r]
         auxiliary = program.add_columns(np.zeros(rows.n_auxiliary), 1.0, True)
-        place = np.concatenate([where, auxiliary + np.arange(rows.n_auxiliary)])[
-            rows.column
-        ]
+        place = np.concatenate([where, auxiliary + np.arange(rows.n_auxiliary)])[rows.column]
         kept = place >= 0
         row, column, value = rows.row[kept], place[kept], rows.value[kept]
         slack = np.flatnonzero(rows.may_slack)
         if np.isfinite(rule.weight):
-            start = program.add_columns(
-                np.full(len(slack), 0.0 if rule.once else rule.weight), np.inf, False
-            )
+            start = program.add_columns(np.full(len(slack), 0.0 if rule.once else rule.weight), np.inf, False)
             numbers = start + np.arange(len(slack))
             row = np.concatenate([row, slack])
             column = np.concatenate([column, numbers])
@@ -177,9 +153,7 @@ def _add_rules(
         if np.isfinite(rule.weight) and rule.once and len(slack):
             paid = program.add_columns(np.full(1, rule.weight), 1.0, True)
             column = np.concatenate([numbers, [paid]])
-            value = np.concatenate(
-                [np.ones(len(slack)), [-float(max(rule.max_amount, 1))]]
-            )
+            value = np.concatenate([np.ones(len(slack)), [-float(max(rule.max_amount, 1))]])
             program.add_rows(np.zeros(len(column)), column, value, np.zeros(1))
 
 
@@ -188,18 +162,12 @@ def build(prepared: Prepared, parts: ChainParts) -> Program:
     program = Program()
     _add_flow(program, parts, len(prepared.unary))
     rules = enumerate(prepared.flat.rules)
-    rows = {
-        r: rule.make_rows()
-        for r, rule in rules
-        if not prepared.tables.local[r] and rule.weight != 0.0
-    }
+    rows = {r: rule.make_rows() for r, rule in rules if not prepared.tables.local[r] and rule.weight != 0.0}
     _add_rules(program, prepared, parts, rows)
     return program
 
 
-def labels_of(
-    parts: ChainParts, values: np.ndarray | None, n: int
-) -> np.ndarray | None:
+def labels_of(parts: ChainParts, values: np.ndarray | None, n: int) -> np.ndarray | None:
     """Return the labels (n,) of a solution; None if there is none."""
     if values is None:
         return None
@@ -230,9 +198,7 @@ def _solve(
     )
 
 
-def decode_milp(
-    problem: ChainProblem, node_limit: int | None = None, seconds: float | None = None
-) -> Result:
+def decode_milp(problem: ChainProblem, node_limit: int | None = None, seconds: float | None = None) -> Result:
     """Decode a chain by one integer program over all parts: the reference engine ([Fersini14], eqs. 12-16).
 
     HiGHS is called with a zero gap. ``iterations`` counts units of work.
@@ -263,9 +229,7 @@ def _solve_parts(
     progress.bound = min(progress.bound, max(bound, excluded, progress.best))
 
 
-def run_reduced(
-    progress: Progress, dual: DualPotentials, most_units: float, seconds: float | None
-) -> None:
+def run_reduced(progress: Progress, dual: DualPotentials, most_units: float, seconds: float | None) -> None:
     """Solve the program over the parts that bounds leave open; what they closed cannot beat the best."""
     threshold = progress.best + progress.slack
     parts = open_parts(progress.prepared, dual, threshold)
@@ -280,9 +244,7 @@ def run_windows(progress: Progress, dual: DualPotentials, limit: int) -> None:
     last, and comes as soon as it is hardly larger. Rules that only HiGHS can read get all parts at once.
     """
     if progress.prepared.flat.shared.rows_only:
-        run_reduced(
-            progress, dual, max(limit - progress.nodes, 1), progress.deadline.left
-        )
+        run_reduced(progress, dual, max(limit - progress.nodes, 1), progress.deadline.left)
         return
     width, units = (
         FIRST_WIDTH_NATS,
@@ -294,9 +256,7 @@ def run_windows(progress: Progress, dual: DualPotentials, limit: int) -> None:
         if units * parts.choices > limit - progress.nodes:
             return
         excluded = threshold + dual.error if threshold > -np.inf else threshold
-        _solve_parts(
-            progress, parts, excluded, limit - progress.nodes, progress.deadline.left
-        )
+        _solve_parts(progress, parts, excluded, limit - progress.nodes, progress.deadline.left)
         if not progress.bound < before:
             return
         width *= WIDENING
@@ -312,31 +272,18 @@ def run_feasible(progress: Progress, dual: DualPotentials, limit: int) -> None:
     n, m = prepared.unary.shape
     step, label = np.nonzero(prepared.unary > -np.inf)
     none = np.zeros(0, np.int64)
-    parts = ChainParts(
-        step, label, none, none, prepared.unary[step, label], np.zeros(0)
-    )
-    if (
-        np.isinf(prepared.arriving).any()
-        or UNITS_PER_PART * parts.size // 3 > limit - progress.nodes
-    ):
+    parts = ChainParts(step, label, none, none, prepared.unary[step, label], np.zeros(0))
+    if np.isinf(prepared.arriving).any() or UNITS_PER_PART * parts.size // 3 > limit - progress.nodes:
         return
     rules = enumerate(prepared.flat.rules)
-    hard = {
-        r: rule.make_rows()
-        for r, rule in rules
-        if rule.weight == np.inf and not prepared.tables.local[r]
-    }
+    hard = {r: rule.make_rows() for r, rule in rules if rule.weight == np.inf and not prepared.tables.local[r]}
     if any(_has_steps(rows, n, m) for rows in hard.values()):
         return
     program = Program()
     program.add_columns(-parts.node_score, 1.0, True)
-    program.add_rows(
-        step, np.arange(len(step)), np.ones(len(step)), np.ones(n), equal=True
-    )
+    program.add_rows(step, np.arange(len(step)), np.ones(len(step)), np.ones(n), equal=True)
     _add_rules(program, prepared, parts, hard)
-    found = minimize(
-        program, limit - progress.nodes, progress.deadline.left, relative_gap=1.0
-    )  # the first solution
+    found = minimize(program, limit - progress.nodes, progress.deadline.left, relative_gap=1.0)  # the first solution
     progress.charge(found.units)
     labels = labels_of(parts, found.values, n)
     if labels is not None:
@@ -347,35 +294,22 @@ def run_feasible(progress: Progress, dual: DualPotentials, limit: int) -> None:
 
 def _has_steps(rows: Rows, n: int, m: int) -> bool:
     """Whether rows have an entry at a step between two tokens."""
-    return bool(
-        (
-            (rows.column >= n * m)
-            & (rows.column < n * m + (n - 1) * m * m)
-            & (rows.value != 0)
-        ).any()
-    )
+    return bool(((rows.column >= n * m) & (rows.column < n * m + (n - 1) * m * m) & (rows.value != 0)).any())
 
 
 def ties_labels(progress: Progress) -> bool:
     """Whether there are at least two hard counters per label, so that rules tie all of the chain together."""
-    return (
-        np.count_nonzero(np.isinf(progress.prepared.caps))
-        >= 2 * progress.prepared.unary.shape[1]
-    )
+    return np.count_nonzero(np.isinf(progress.prepared.caps)) >= 2 * progress.prepared.unary.shape[1]
 
 
-def _window(
-    progress: Progress, dual: DualPotentials, width: float
-) -> tuple[float, ChainParts]:
+def _window(progress: Progress, dual: DualPotentials, width: float) -> tuple[float, ChainParts]:
     """Return the floor and the parts of a window of a width in nats, or of all that is open if that is hardly more."""
     least = progress.best + progress.slack
     threshold = max(progress.bound - width, least)
     parts = open_parts(progress.prepared, dual, threshold)
     if threshold > least:
         last = open_parts(progress.prepared, dual, least)
-        if last.size == parts.size or (
-            least > -np.inf and last.choices <= NEARLY_ALL * parts.choices
-        ):
+        if last.size == parts.size or (least > -np.inf and last.choices <= NEARLY_ALL * parts.choices):
             return least, last
     return threshold, parts
 

@@ -10,7 +10,7 @@ import numpy as np
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.answers import Answers, Batch
 from rulefield.estimators.explanations import ModelExplanation
-from rulefield.estimators.inputs import InputEncoder, as_list
+from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.packing import Packer, State, arrays_named, check_attribute, given_or, pack_or_name, unpack
 from rulefield.estimators.parameters import Table, check_call, check_parameters, rule_list
@@ -26,8 +26,9 @@ from rulefield.estimators.types import (
     Transformer,
 )
 from rulefield.exceptions import ModelFileError, callers_level
-from rulefield.forms import FileArrays, check_typed, refused_as_file
+from rulefield.forms import FileArrays, check_arrays, check_typed, refused_as_file, weights
 from rulefield.learning.fit_log import FitRecord
+from rulefield.models.arrays import arrays_of
 from rulefield.parallel import n_threads
 from rulefield.persistence import load_model, model_to_bytes, save_model
 from rulefield.scikit import Estimator, check_is_fitted, check_random_state
@@ -232,6 +233,8 @@ class SequenceEstimator(SavedModel):
     random_state: Any
     n_jobs: int | None
     classes_: Any
+    model_: Any
+    theta_: np.ndarray
     _encoder: InputEncoder
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -405,6 +408,30 @@ class SequenceEstimator(SavedModel):
         """
         refuse_weights(sample_weight)
         return self._score_labels(y, self.predict(X, rules=rules, known=known))
+
+    # --- files ------------------------------------------------------------------------------------
+
+    _metadata: ClassVar[type] = SequenceMetadata
+
+    def _read_model(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> tuple[Any, int]:
+        """Return the checked model of a file, and the number of its weights; a family with weights gives this, too."""
+        raise NotImplementedError
+
+    def _model_metadata(self) -> dict[str, Any]:
+        """Return what a file holds of the model beside arrays and features."""
+        return {}
+
+    def _state(self) -> State:
+        arrays, encoder = self._encoder.state()
+        arrays |= arrays_of(self.model_) | {"theta": self.theta_}
+        return arrays, {"encoder": encoder, **self._model_metadata()}
+
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
+        check_typed(metadata, self._metadata, "the model")
+        self.model_, size = self._read_model(arrays, metadata)
+        check_arrays(arrays, {"theta": weights("weights")}, {"weights": size})
+        self.theta_ = arrays["theta"]
+        self._encoder = InputEncoder.from_state(arrays, metadata["encoder"], self.model_.n_features, **given)
 
     # --- shared -----------------------------------------------------------------------------------
 

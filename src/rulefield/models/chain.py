@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError
+from rulefield.forms import flags, index
+from rulefield.models.arrays import Pairs
 from rulefield.models.chain_structure import Structure, structure_of
 from rulefield.models.pairs import CsrRows, PairTable, csr_rows
 from rulefield.problem.chain import ChainPotentials
@@ -89,15 +92,15 @@ class ChainModel:
 
     n_labels: int
     n_features: int
-    pairs: PairTable
-    transition_from: np.ndarray
-    transition_to: np.ndarray
-    start_label: np.ndarray
-    end_label: np.ndarray
-    allowed: np.ndarray
-    allowed_start: np.ndarray
-    allowed_end: np.ndarray
-    step_pairs: PairTable = field(repr=False)
+    pairs: Annotated[PairTable, Pairs("pairs", "labels")]
+    transition_from: Annotated[np.ndarray, index("transitions", below="labels")]
+    transition_to: Annotated[np.ndarray, index("transitions", below="labels")]
+    start_label: Annotated[np.ndarray, index("starts", below="labels", ascending=True)]
+    end_label: Annotated[np.ndarray, index("ends", below="labels", ascending=True)]
+    allowed: Annotated[np.ndarray, flags("labels", "labels")]
+    allowed_start: Annotated[np.ndarray, flags("labels")]
+    allowed_end: Annotated[np.ndarray, flags("labels")]
+    step_pairs: Annotated[PairTable, Pairs("steps", "labels*labels")] = field(repr=False)
 
     @classmethod
     def build(

@@ -3,11 +3,14 @@
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from typing import Annotated
 
 import numpy as np
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
+from rulefield.forms import flags, index
+from rulefield.models.arrays import Pairs
 from rulefield.models.chain import ChainModel
 from rulefield.models.pairs import PairTable, csr_rows
 from rulefield.problem.joint import JointPotentials
@@ -40,10 +43,10 @@ class JointModel:
 
     tasks: tuple[ChainModel, ...]
     cross: tuple[tuple[int, int], ...]
-    joint_pairs: PairTable
-    move_from: np.ndarray
-    move_to: np.ndarray
-    allowed: np.ndarray
+    joint_pairs: Annotated[PairTable, Pairs("joints", "states")]
+    move_from: Annotated[np.ndarray, index("moves", below="states", dtype="int64")]
+    move_to: Annotated[np.ndarray, index("moves", below="states", dtype="int64")]
+    allowed: Annotated[np.ndarray, flags("states")]
 
     @classmethod
     def of(
@@ -67,6 +70,11 @@ class JointModel:
             np.asarray(move_to, np.int64),
             np.ones(S, bool) if allowed is None else allowed,
         )
+
+    @property
+    def n_features(self) -> int:
+        """Number of features."""
+        return self.tasks[0].n_features
 
     @property
     def sizes(self) -> tuple[int, ...]:

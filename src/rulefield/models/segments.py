@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Annotated
 
 import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError
+from rulefield.forms import Form, flags, index
 from rulefield.kernels.segments.parts import SegmentParts
+from rulefield.models.arrays import Pairs
 from rulefield.models.pairs import CsrRows, PairTable, csr_rows
 from rulefield.problem.segments import SegmentPotentials, Spans
 
@@ -99,15 +102,15 @@ class SegmentModel:
     n_labels: int
     n_features: int
     n_span_features: int
-    token_pairs: PairTable = field(repr=False)
-    first_pairs: PairTable = field(repr=False)
-    last_pairs: PairTable = field(repr=False)
-    longest: np.ndarray
-    transition_from: np.ndarray = field(repr=False)
-    transition_to: np.ndarray = field(repr=False)
-    start_label: np.ndarray = field(repr=False)
-    end_label: np.ndarray = field(repr=False)
-    allowed: np.ndarray = field(repr=False)
+    token_pairs: Annotated[PairTable, Pairs("tokens", "labels")] = field(repr=False)
+    first_pairs: Annotated[PairTable, Pairs("firsts", "labels")] = field(repr=False)
+    last_pairs: Annotated[PairTable, Pairs("lasts", "labels")] = field(repr=False)
+    longest: Annotated[np.ndarray, Form(("int64",), ("labels",), least=1)]
+    transition_from: Annotated[np.ndarray, index("transitions", below="labels")] = field(repr=False)
+    transition_to: Annotated[np.ndarray, index("transitions", below="labels")] = field(repr=False)
+    start_label: Annotated[np.ndarray, index("starts", below="labels", ascending=True)] = field(repr=False)
+    end_label: Annotated[np.ndarray, index("ends", below="labels", ascending=True)] = field(repr=False)
+    allowed: Annotated[np.ndarray, flags("labels", "labels")] = field(repr=False)
 
     @classmethod
     def build(

@@ -10,13 +10,12 @@ import numpy as np
 from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.answers import Answers, Batch
-from rulefield.estimators.base import SequenceEstimator, State
+from rulefield.estimators.base import SequenceEstimator
 from rulefield.estimators.chain.answers import ChainAnswers
 from rulefield.estimators.chain.batches import continue_rows
 from rulefield.estimators.chain.corpora import answers_of_parts, fit_corpus, refuse_client
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.explanations import ChainExplainer, explain_model, weight_rows
-from rulefield.estimators.chain.files import chain_state, restore_chain
 from rulefield.estimators.chain.learning import fit_rows
 from rulefield.estimators.chain.options import PARAMETERS, chain_options
 from rulefield.estimators.expectations import Keeper
@@ -40,6 +39,7 @@ from rulefield.interrupts import interruptible
 from rulefield.learning.chain.penalties import Penalty
 from rulefield.learning.chain.stochastic import Stream
 from rulefield.metrics import span_f1
+from rulefield.models.arrays import check_model, model_of
 from rulefield.models.chain import ChainModel
 from rulefield.parallel import in_threads, n_threads
 from rulefield.scikit import check_is_fitted
@@ -422,10 +422,15 @@ class ChainCRF(SequenceEstimator):
     def _score_labels(self, y: LabelsLike, predicted: LabelsLike) -> float:
         return span_f1(list(y), list(predicted), scheme=self.scheme or "auto")
 
-    # --- files and scikit-learn -------------------------------------------------------------------
+    # --- files ------------------------------------------------------------------------------------
 
-    def _state(self) -> State:
-        return chain_state(self)
+    def _read_model(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> tuple[ChainModel, int]:
+        m = len(self.classes_)
+        check_model(ChainModel, arrays, {"labels": m})
+        model = model_of(ChainModel, arrays, m)
+        return model, model.layout.size
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
-        restore_chain(self, arrays, metadata, **given)
+        super()._restore(arrays, metadata, **given)
+        self._encoder.labels = self.classes_
+        self._labels_encoder = LabelEncoder().set_classes(self.classes_)

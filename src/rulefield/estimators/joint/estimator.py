@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,10 +24,9 @@ from rulefield.estimators.expectation_training import (
 from rulefield.estimators.expectations import KEEPER, Keeper, keeper_of
 from rulefield.estimators.explanations import Explanation, ModelExplanation, with_rules_or_without
 from rulefield.estimators.fitting import report_fit
-from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
+from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list, tokens_of
 from rulefield.estimators.joint.answers import JointAnswers
 from rulefield.estimators.joint.decoding import JointDecoder, Known
-from rulefield.estimators.joint.files import joint_state, restore_joint
 from rulefield.estimators.joint.labels import TaskLabels
 from rulefield.estimators.parameters import (
     FLAG,
@@ -67,6 +67,7 @@ from rulefield.learning.expectations.corpus import JointCorpus
 from rulefield.learning.expectations.em import ExpectationFit
 from rulefield.learning.fit_log import FitResult
 from rulefield.metrics import span_f1, token_accuracy
+from rulefield.models.arrays import arrays_of, check_model, model_of
 from rulefield.models.chain import ChainModel
 from rulefield.models.joint import JointModel, joint_pairs_seen
 from rulefield.models.pairs import PairTable
@@ -80,6 +81,12 @@ START_ITERATIONS = 40
 
 LEAST_L2 = 1e-3
 """Penalty of each task alone where ``l2`` is smaller: weights of a start need not be as large as they like."""
+
+
+class JointMetadata(SequenceMetadata):
+    """What a file holds of a joint model beside arrays."""
+
+    cross: bool
 
 
 class JointCRF(SequenceEstimator):
@@ -434,13 +441,33 @@ class JointCRF(SequenceEstimator):
             found.append((other, own[ids[other]]))
         return found
 
-    # --- files and scikit-learn -------------------------------------------------------------------
+    # --- files ------------------------------------------------------------------------------------
+
+    _metadata = JointMetadata
+
+    def _model_metadata(self) -> dict[str, Any]:
+        return {"cross": bool(self.model_.cross)}
 
     def _state(self) -> State:
-        return joint_state(self)
+        arrays, metadata = super()._state()
+        for k, task in enumerate(self.model_.tasks):
+            arrays |= arrays_of(task, f"task{k}.")
+        return arrays, metadata
 
-    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
-        restore_joint(self, arrays, metadata, **given)
+    def _read_model(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> tuple[JointModel, int]:
+        sizes = [len(self.classes_[task]) for task in self.tasks_]
+        found = check_model(JointModel, arrays, {"states": prod(sizes)})
+        for k, m in enumerate(sizes):
+            check_model(ChainModel, arrays, {"labels": m, "features": found["features"]}, f"task{k}.")
+        self._names = TaskLabels(self.tasks_).set_classes(self.classes_)
+        model = JointModel.of(
+            tuple(model_of(ChainModel, arrays, m, f"task{k}.") for k, m in enumerate(sizes)),
+            cross=metadata["cross"],
+            joint_pairs=PairTable(arrays["joint_pairs_ptr"], arrays["joint_pairs_label"], prod(sizes)),
+            moves=(arrays["move_from"], arrays["move_to"]),
+            allowed=arrays["allowed"],
+        )
+        return model, model.size
 
 
 def _annotated(labels: Labels) -> np.ndarray:

@@ -12,10 +12,11 @@ from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible
 from rulefield.estimators.answers import Batch
-from rulefield.estimators.base import SequenceEstimator, State
+from rulefield.estimators.base import SequenceEstimator
 from rulefield.estimators.explanations import Explanation, ModelExplanation, with_rules_or_without
 from rulefield.estimators.fitting import report_fit
-from rulefield.estimators.inputs import InputEncoder, as_list, tokens_and_labels, tokens_of
+from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list, tokens_and_labels, tokens_of
+from rulefield.estimators.packing import Packer
 from rulefield.estimators.parameters import (
     FLAG,
     N_JOBS,
@@ -37,7 +38,6 @@ from rulefield.estimators.segments.answers import SegmentAnswers
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
 from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
 from rulefield.estimators.segments.explanations import SegmentExplainer, explain_weights
-from rulefield.estimators.segments.files import restore_segments, segments_state
 from rulefield.estimators.sequences import check_some_tokens, checked_weights, whole_rows
 from rulefield.estimators.types import (
     ArrayLike,
@@ -49,16 +49,24 @@ from rulefield.estimators.types import (
     Transformer,
 )
 from rulefield.exceptions import InputError, LabelError
+from rulefield.forms import Label as FileLabel
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
 from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.learning.owlqn import minimize_owlqn
 from rulefield.learning.segments import SegmentLikelihood
 from rulefield.metrics import span_f1
+from rulefield.models.arrays import check_model, model_of
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
 from rulefield.parallel import n_threads
 
 DEFAULT_ITERATIONS, DEFAULT_TOL = 500, 1e-5
+
+
+class SegmentsMetadata(SequenceMetadata):
+    """What a file holds of a semi-Markov model beside arrays."""
+
+    labels: list[FileLabel]
 
 
 class Segment(NamedTuple):
@@ -339,10 +347,18 @@ class SegmentCRF(SequenceEstimator):
     def _score_labels(self, y: LabelsLike, predicted: LabelsLike) -> float:
         return span_f1(list(y), list(predicted), scheme=self.scheme)
 
-    # --- files and scikit-learn -------------------------------------------------------------------
+    # --- files ------------------------------------------------------------------------------------
 
-    def _state(self) -> State:
-        return segments_state(self)
+    _metadata = SegmentsMetadata
 
-    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
-        restore_segments(self, arrays, metadata, **given)
+    def _model_metadata(self) -> dict[str, Any]:
+        return {"labels": Packer("SegmentCRF").pack(list(self._coder.classes), "labels")}
+
+    def _read_model(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> tuple[SegmentModel, int]:
+        self._coder = SegmentCoder(metadata["labels"], self.scheme)
+        self.classes_, self._lexicons = self._coder.types, LexiconMatcher(self.lexicons)
+        m, spans = len(self.classes_), len(self._lexicons)
+        sizes = check_model(SegmentModel, arrays, {"labels": m})
+        parts = sum(sizes[name] for name in ("tokens", "firsts", "lasts", "transitions", "starts", "ends"))
+        size = parts + sum(arrays["longest"].tolist()) + spans * m
+        return model_of(SegmentModel, arrays, m, n_span_features=spans), size

@@ -10,8 +10,8 @@ from rulefield.encode.corpora.mapped import write_arrays
 from rulefield.learning.chain.parts import MODEL, corpus_at, model_in
 from rulefield.learning.chain.perceptron import AveragedPerceptron
 from rulefield.learning.fit_log import Pass
+from rulefield.models.arrays import arrays_of
 from rulefield.models.chain import ChainModel
-from rulefield.models.chain_arrays import model_arrays
 from rulefield.models.chain_transfer import restricted
 from rulefield.parallel import Executor
 
@@ -82,7 +82,7 @@ class ParameterMixing:
         self._now = model.zeros() if start is None else start.copy()
         self._total, self._epochs = model.zeros(), 0
         path = Path(scratch) / f"{MODEL}.safetensors"
-        write_arrays(path, model_arrays(model), {"n_labels": model.n_labels}, lasting=False)
+        write_arrays(path, arrays_of(model), {"n_labels": model.n_labels}, lasting=False)
         sizes = [entry["sequences"] for entry in corpus.parts]
         ends = np.cumsum([0, *sizes])
         self._share = np.array(sizes) / max(ends[-1], 1)

@@ -35,8 +35,8 @@ from rulefield.learning.chain.packing import Packing, taken
 from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
 from rulefield.learning.chain.transitions import TransitionFactors
 from rulefield.learning.fit_log import Pass
+from rulefield.models.arrays import arrays_of, model_of
 from rulefield.models.chain import ChainModel
-from rulefield.models.chain_arrays import model_arrays, model_from_arrays
 from rulefield.models.chain_parts import SeenWeights, seen_weights
 from rulefield.models.chain_transfer import restricted
 from rulefield.outputs import whole_file
@@ -123,7 +123,7 @@ def pack_part(task: PackTask) -> int:
     bounds = np.array([0, len(part.labels)], np.uint64)
     own = ChainLikelihood(model, part.sequences, part.labels, sample_weight=task.weight, bounds=bounds)
     arrays = {f"packed.{name}": np.atleast_1d(array) for name, array in own.packing.packed._asdict().items()}
-    arrays |= {f"model.{name}": array for name, array in model_arrays(model).items()}
+    arrays |= {f"model.{name}": array for name, array in arrays_of(model).items()}
     arrays |= {
         "index": index,
         "position": own.packing.position,
@@ -207,7 +207,7 @@ class PartLikelihood(ChainLikelihood):
 
     def __init__(self, scratch: str, k: int, l2: float = 0.0):
         file = MappedArrays(_packed_path(scratch, k))
-        self.model = model_from_arrays(file, file.metadata["n_labels"], "model.")
+        self.model = model_of(ChainModel, file, file.metadata["n_labels"], "model.")
         self.l2, self.threads = l2, Threads(1)
         self.offsets, self.weight, self.partial = file["offsets"], file["weight"], file["partial"]
         self.allowed, self._observed = file["allowed"], file["observed"]
@@ -240,7 +240,7 @@ def _packed_path(scratch: str, k: int) -> Path:
 def model_in(scratch: str) -> ChainModel:
     """Return the model of all parts, mapped."""
     file = MappedArrays(Path(scratch) / f"{MODEL}.safetensors")
-    return model_from_arrays(file, file.metadata["n_labels"])
+    return model_of(ChainModel, file, file.metadata["n_labels"])
 
 
 def give_back() -> None:
@@ -319,7 +319,7 @@ class CorpusLikelihood:
         self.factors = TransitionFactors(model)
         self._n_told = 0
         write_arrays(
-            Path(scratch) / f"{MODEL}.safetensors", model_arrays(model), {"n_labels": model.n_labels}, lasting=False
+            Path(scratch) / f"{MODEL}.safetensors", arrays_of(model), {"n_labels": model.n_labels}, lasting=False
         )
         ends = np.cumsum([0, *(entry["sequences"] for entry in corpus.parts)])
         tasks = (

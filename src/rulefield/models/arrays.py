@@ -34,7 +34,7 @@ def _declared(cls: Any) -> tuple[tuple[str, Form | Pairs], ...]:
 def arrays_of(model: Any, prefix: str = "") -> dict[str, np.ndarray]:
     """Return the declared arrays of a model by name."""
     arrays: dict[str, np.ndarray] = {}
-    for name, form in _declared(type(model)):
+    for name, form in _declared(model.__class__):
         value = getattr(model, name)
         parts = {f"{name}_ptr": value.ptr, f"{name}_label": value.label} if isinstance(form, Pairs) else {name: value}
         arrays |= {prefix + part: array for part, array in parts.items()}

@@ -118,7 +118,7 @@ def test_public_names_are_spelled_as_scikit_learn_spells():
         (name, member) for _, made in public if inspect.isclass(made) for name, member in inspect.getmembers(made)
     ]
     names = {name for name, _ in public + members if name[0] != "_"}
-    for _, made in public + members:
+    for _, made in [(name, made) for name, made in public + members if name[0] != "_"]:
         own = str(getattr(made, "__module__", "")).startswith("rulefield")
         if inspect.isfunction(made) or (own and inspect.isclass(made) and not issubclass(made, Exception)):
             names |= set(inspect.signature(made).parameters)

@@ -5,9 +5,9 @@ import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
+from oracles.segmentations import enumerate_segmentations
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError
-from rulefield.inference.sequences.segments.enumerate import enumerate_segmentations
 from rulefield.learning.segments import SegmentLikelihood
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
 

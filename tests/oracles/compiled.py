@@ -1,5 +1,7 @@
 """Random compiled rules of every form, made by hand rather than by the language."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from oracles.chains import random_chain
@@ -110,28 +112,30 @@ def random_rule(rng, number, n, m, hard=0.25):
     token_class = rng.integers(0, classes, size=n).astype(np.uint16)
     weight = np.inf if rng.random() < hard else float(np.round(rng.exponential(1.5), 3))
     once = bool(rng.random() < 0.4)
-    tally, counters, automaton = None, (), None
+    tally, counters, automaton, every = None, (), None, np.arange(m)
     form = rng.choice(["tally", "counters", "automaton"], p=[0.2, 0.45, 0.35])
     if form == "tally":
         tally = random_tally(rng, classes, m, 0)
         most = 4 * n
 
-        def make_rows():
-            return counter_rows([Counter(tally, 0)], token_class, m)
+        def make_rows(letter=every):
+            return counter_rows([Counter(tally.relabeled(letter), 0)], token_class, len(letter))
     elif form == "counters":
         counters = tuple(
             Counter(random_tally(rng, classes, m), int(rng.integers(-2, 3))) for _ in range(rng.integers(1, 3))
         )
         most = len(counters) * (2 * n + 3)
 
-        def make_rows():
-            return counter_rows(counters, token_class, m)
+        def make_rows(letter=every):
+            read = [Counter(c.tally.relabeled(letter), c.bound) for c in counters]
+            return counter_rows(read, token_class, len(letter))
     else:
         automaton = random_automaton(rng, classes, m)
         most = 2 * n + 2
 
-        def make_rows():
-            return automaton_rows(automaton, token_class, m)
+        def make_rows(letter=every):
+            read = replace(automaton, letter=automaton.letter[:, letter])
+            return automaton_rows(read, token_class, len(letter))
 
     return CompiledRule(number, weight, once, token_class, tally, counters, automaton, lambda: most, make_rows)
 

@@ -6,6 +6,7 @@ import pytest
 from oracles.altered import altered
 from oracles.joint_rules import random_joint_case
 from oracles.proofs import stated_worths
+from oracles.segmentations import decode_enumerate
 from oracles.segments import random_segment_problem
 from rulefield import proofcheck
 from rulefield.inference.proof.sequences import prove_chain, prove_segments
@@ -13,7 +14,6 @@ from rulefield.inference.result import Status
 from rulefield.inference.sequences.enumerate import decode_enumerate as enumerate_chain
 from rulefield.inference.sequences.joint.decode import decode_joint
 from rulefield.inference.sequences.segments.decode import decode
-from rulefield.inference.sequences.segments.enumerate import decode_enumerate
 
 
 def agrees(proof, best):

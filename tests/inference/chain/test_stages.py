@@ -4,11 +4,15 @@ import numpy as np
 import pytest
 
 from oracles.compiled import check_word, random_problem
+from oracles.segmentations import decode_enumerate as enumerate_segmentations
+from oracles.segments import random_segment_problem
 from rulefield.inference.sequences import auto
 from rulefield.inference.sequences.decode import decode
 from rulefield.inference.sequences.enumerate import decode_enumerate
 from rulefield.inference.sequences.prepare import prepare
 from rulefield.inference.sequences.progress import Progress, dual_potentials, run_duals
+from rulefield.inference.sequences.segments.search import SegmentSearch, chain_of
+from rulefield.problem.chain_rules import ChainProblem
 
 PROBLEMS_PER_STEP = 60
 
@@ -46,3 +50,37 @@ def test_random_subsets_of_stages_tell_the_truth(monkeypatch, seed):
         check_word(
             problem, decode(problem, node_limit=int(rng.choice([100, 10_000, 6_000_000]))), decode_enumerate(problem)
         )
+
+
+def segment_steps(step, problem):
+    """Answer of one stage to a segment problem, as a chain over the lattice of all segmentations; None if it is not asked."""
+    search = SegmentSearch.start(problem)
+    lattice = None if search.settled else search.window(-np.inf, 10**6)
+    if lattice is None or np.diff(lattice.layer).min() == 0:
+        return None
+    potentials, letter = chain_of(lattice, problem.spelling.n_labels)
+    local = search.prepared.tables.local
+    rules = tuple(rule.relabeled(letter) for r, rule in enumerate(problem.rules) if not local[r])
+    progress = Progress.start(prepare(ChainProblem(potentials, rules)))
+    run_duals(progress, 1)
+    step.run(progress, dual_potentials(progress), progress.nodes + 50_000)
+    if progress.best > -np.inf:
+        search.offer(letter[progress.labels])
+    search.bound = min(search.bound, max(progress.objective_bound, search.best))
+    return search.result(step.name)
+
+
+@pytest.mark.parametrize("number", range(len(auto.WALK)), ids=lambda i: f"{i}-{auto.WALK[i].name}")
+def test_a_stage_alone_tells_the_truth_of_segmentations(number):
+    ran = 0
+    for seed in range(25):
+        problem = random_segment_problem(np.random.default_rng([number, seed]), 4, 3, 4)
+        found = segment_steps(auto.WALK[number], problem)
+        if found is not None:
+            ran += 1
+            exact = enumerate_segmentations(problem)
+            assert found.upper_bound >= exact.objective - 1e-6
+            assert found.objective <= exact.objective + 1e-6
+            assert found.status != "infeasible" or exact.status == "infeasible"
+            assert found.status != "optimal" or found.objective >= exact.objective - 1e-6
+    assert ran > 3

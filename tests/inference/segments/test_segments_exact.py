@@ -6,11 +6,11 @@ from hypothesis import given, settings
 from numpy.testing import assert_allclose
 
 from oracles.chains import chain_problems
+from oracles.segmentations import enumerate_segmentations
 from oracles.segments import random_segments, segment_problems
 from rulefield.exceptions import InputError
 from rulefield.inference.result import Status
 from rulefield.inference.sequences import exact as chain
-from rulefield.inference.sequences.segments.enumerate import enumerate_segmentations
 from rulefield.inference.sequences.segments.exact import best_segmentation, segment_marginals
 from rulefield.problem.segments import SegmentPotentials, Spans
 

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose
 
 from oracles.rules import CONDITIONS, PATTERNS, TOKENS, pick
 from oracles.rules import random_rule as random_language_rule
+from oracles.segmentations import all_segmentations, judge_all
 from oracles.segments import (
     SCHEMES,
     random_segment_problem,
@@ -22,7 +23,6 @@ from rulefield.inference.result import Status
 from rulefield.inference.sequences.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.sequences.decode import decode as decode_chain
 from rulefield.inference.sequences.segments.decode import ENGINES, decode
-from rulefield.inference.sequences.segments.enumerate import all_segmentations, judge_all
 from rulefield.inference.sequences.segments.prepare import PreparedSegments
 from rulefield.inference.sequences.segments.search import SegmentSearch, chain_of
 from rulefield.inference.sequences.segments.sums import RuledSegments

@@ -2,11 +2,17 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
 from rulefield.inference.engines import Engine, Engines
+from rulefield.inference.limits import NO_DEADLINE
 from rulefield.inference.result import Result
 from rulefield.inference.sequences.auto import NODE_LIMIT
-from rulefield.inference.sequences.segments.enumerate import decode_enumerate
-from rulefield.inference.sequences.segments.search import SegmentSearch, run_auto
+from rulefield.inference.sequences.decode import ENGINES as CHAIN_ENGINES
+from rulefield.inference.sequences.decode import decode as decode_chain
+from rulefield.inference.sequences.segments.search import SegmentSearch, run_auto, run_walk
+from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain_rules import ChainProblem
 from rulefield.problem.segments import SegmentProblem
 
 Run = Callable[[SegmentProblem, int, float | None], Result]
@@ -26,14 +32,33 @@ def decode_viterbi(problem: SegmentProblem, node_limit: int = NODE_LIMIT, second
     return SegmentSearch.start(problem).result("viterbi")
 
 
+def _on_lattice(engine: str) -> Run:
+    """Return an engine of chains as it runs on the lattice of all segmentations."""
+
+    def run(problem: SegmentProblem, node_limit: int, seconds: float | None) -> Result:
+        search = SegmentSearch.start(problem)
+        lattice = None if search.settled else search.window(-np.inf, max(node_limit, 1))
+        if lattice is not None:
+            run_walk(search, lattice, -np.inf, node_limit, NO_DEADLINE, engine)
+        return search.result(engine)
+
+    return run
+
+
 _ALL = frozenset({"tally", "counters", "automaton"})
+
+_ON_LATTICE = ("soft_dd", "paths", "product", "reduced_milp", "milp")
 
 ENGINES: Engines[Run] = Engines(
     "segments",
     (
         Engine("auto", decode_auto, True, _ALL),
         Engine("viterbi", decode_viterbi, False, frozenset({"tally"})),
-        Engine("enumerate", lambda problem, nodes, seconds: decode_enumerate(problem), True, _ALL),
+        *(
+            Engine(e.name, _on_lattice(e.name), e.exact, e.reads)
+            for e in CHAIN_ENGINES.values()
+            if e.name in _ON_LATTICE
+        ),
     ),
 )
 
@@ -62,5 +87,6 @@ def decode(
     """
     chosen = ENGINES.find(engine)
     if problem.potentials.n_steps == 0:
-        return decode_enumerate(problem)
+        m = problem.spelling.n_labels
+        return decode_chain(ChainProblem(ChainPotentials(np.zeros((0, m)), np.zeros((m, m))), problem.rules))
     return chosen.run(problem, node_limit, seconds)

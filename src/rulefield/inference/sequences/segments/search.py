@@ -148,8 +148,10 @@ def run_product(search: SegmentSearch, lattice: Lattice, duals: np.ndarray, floo
         search.terms.add(term)
 
 
-def run_walk(search: SegmentSearch, lattice: Lattice, floor: float, node_limit: int, clock: Deadline) -> str | None:
-    """Decode a window's lattice as a chain, by all stages; return the engine that finished, None if it is too large.
+def run_walk(
+    search: SegmentSearch, lattice: Lattice, floor: float, node_limit: int, clock: Deadline, engine: str = "auto"
+) -> str | None:
+    """Decode a window's lattice as a chain, by default by all stages; return who finished, None if it is too large.
 
     What lies outside the window is bounded by the floor. Local rules are in the lattice's scores.
     """
@@ -162,7 +164,7 @@ def run_walk(search: SegmentSearch, lattice: Lattice, floor: float, node_limit: 
         return None
     local = p.tables.local
     rules = tuple(rule.relabeled(letter) for r, rule in enumerate(p.problem.rules) if not local[r])
-    result = decode(ChainProblem(potentials, rules), node_limit=max(node_limit - search.nodes, 1), seconds=clock.left)
+    result = decode(ChainProblem(potentials, rules), engine, max(node_limit - search.nodes, 1), clock.left)
     search.nodes += result.iterations
     if len(result.labels):
         search.offer(letter[result.labels])

@@ -21,8 +21,8 @@ from rulefield.problem.segments import SegmentProblem
 QUICK_NODES = 3_000
 """Nodes of products that are tried before the walk: enough for most windows of a trained model."""
 
-FIRST_WINDOW_NATS, FIRST_WINDOW_SHARE = 4.0, 0.01
-"""How far below the bound the optimum is looked for first: so many nats, or this share of the bound if that is more."""
+FIRST_WINDOW_NATS = 4.0
+"""How far below the bound the optimum is looked for first, or 1 % of the bound if that is more; then four times as far."""
 
 WIDTHS_NATS = (np.inf, 256.0, 64.0, 16.0, 4.0)
 """Windows for the walk; the first that fits is taken."""
@@ -204,12 +204,12 @@ def run_auto(search: SegmentSearch, node_limit: int, seconds: float | None) -> s
     if search.settled or node_limit <= 0:
         return "viterbi"
     with deadline(seconds) as clock:
-        width = max(FIRST_WINDOW_NATS, FIRST_WINDOW_SHARE * abs(search.bound))
-        floor = max(search.bound - width, search.floor)
-        lattice = search.window(floor, node_limit)
-        nothing = np.zeros(len(search.prepared.caps))
-        if lattice is not None:
-            run_product(search, lattice, nothing, floor, min(QUICK_NODES, node_limit))
+        nothing, width = np.zeros(len(search.prepared.caps)), max(FIRST_WINDOW_NATS, 0.01 * abs(search.bound))
+        for floor in (max(search.bound - width, search.floor), max(search.bound - 4.0 * width, search.floor)):
+            lattice = None if search.settled else search.window(floor, node_limit)
+            quick = min(QUICK_NODES, node_limit)
+            if lattice is None or not run_product(search, lattice, nothing, max(floor, search.floor), quick):
+                break
         for width in WIDTHS_NATS:
             if search.settled or clock.over or search.nodes >= node_limit:
                 break

@@ -49,8 +49,8 @@ class Answers(Protocol):
     def labelings(self, batch: Batch, *, probability: bool = False, **how: Any) -> list[Labeling]:
         """Return the best labelings with their proofs; ``how`` goes to the engine."""
 
-    def marginals(self, batch: Batch, quick: bool = False) -> list[Any]:
-        """Return probabilities of labels at the tokens of each sequence; ``quick`` gives up sooner."""
+    def marginals(self, batch: Batch, quick: bool = False, tolerance: float = 1e-6) -> list[Any]:
+        """Return probabilities of labels at the tokens of each sequence; sums may leave out ``tolerance``."""
 
     def kbest(self, batch: Batch, k: int) -> list[list[tuple[Any, float]]]:
         """Return the k best labelings of each sequence and their probabilities."""

@@ -295,6 +295,7 @@ class SequenceEstimator(SavedModel):
         node_limit: int | None = None,
         seconds: float | None = None,
         probability: bool = False,
+        tolerance: float = 1e-3,
         verify: bool = False,
     ) -> list[Labeling]:
         """Return the best labeling of each sequence with its score, bound, status and the rules it breaks.
@@ -310,13 +311,18 @@ class SequenceEstimator(SavedModel):
             Further limit in time for each sequence; answers then depend on the machine.
         probability : bool
             Whether to work out the probability of each labeling under the model and the rules (chains only).
+        tolerance : float
+            Share of the probability mass that sums under rules may leave out; ``probability_error`` says what it can
+            change. 0: exact, if the rules are few enough.
         verify : bool
             Whether the checker of proofs must accept each answer's proof before it is returned; ``proof_kind`` is then
             ``checked``, or ``solver`` if no proof was found.
         """
         check_call(node_limit=node_limit, seconds=seconds)
-        limits = {"node_limit": node_limit, "seconds": seconds}
+        limits: dict[str, float | None] = {"node_limit": node_limit, "seconds": seconds}
         how = {name: value for name, value in limits.items() if value is not None}
+        if probability:
+            how["tolerance"] = tolerance
         answers, batch = self._asked(X, rules, known)
         labelings = answers.labelings(batch, probability=probability, engine=engine, **how)
         return [labeling.verified() for labeling in labelings] if verify else labelings
@@ -328,6 +334,7 @@ class SequenceEstimator(SavedModel):
         rules: RulesLike | None = None,
         known: KnownLike | None = None,
         output: str = "dict",
+        tolerance: float = 1e-6,
     ) -> list[Any]:
         """Return the probability of every label (of segments: of every type) at every token.
 
@@ -339,10 +346,12 @@ class SequenceEstimator(SavedModel):
         output : {"dict", "array"}
             A list of {label: probability} for each sequence, or an array (n_tokens, n_labels) in the order of
             ``classes_``.
+        tolerance : float
+            Share of the probability mass that sums under rules may leave out, a bound on the error; 0: none.
         """
         checked_output(output)
         answers, batch = self._asked(X, rules, known)
-        return in_form(output, answers.marginals(batch), self.classes_)
+        return in_form(output, answers.marginals(batch, tolerance=tolerance), self.classes_)
 
     def predict_kbest(
         self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None, k: int = 5

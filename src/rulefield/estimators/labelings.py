@@ -56,8 +56,12 @@ class Labeling:
         The engine that finished the job.
     broken : tuple of BrokenRule
     probability : float, optional
-        Of the labels under the model and its rules, where it was asked for; None also where so many rules act that it
-        is not known within 2 %.
+        Of the labels under the model and its rules, if it was asked for.
+    probability_error : float, optional
+        The exact probability differs by at most this (0: exact); a standard error if ``probability_reason`` says that
+        it was estimated.
+    probability_reason : str
+        How the probability was found.
     cost, cost_lower_bound : float, optional
         Two-stage decoding only: total cost of the broken rules, and its bound.
     prover : callable, optional
@@ -74,6 +78,8 @@ class Labeling:
     engine: str
     broken: tuple[BrokenRule, ...] = ()
     probability: float | None = None
+    probability_error: float | None = None
+    probability_reason: str = ""
     cost: float | None = None
     cost_lower_bound: float | None = None
     prover: "Callable[[], Proof | None] | None" = field(default=None, repr=False, compare=False)

@@ -77,13 +77,13 @@ def test_every_method_follows_the_rules_by_definition(scheme):
         total = np.logaddexp.reduce(worth)
         (row,) = crf.predict_kbest([tokens], rules=rules, k=4)
         ranked = np.exp(np.sort(worth[worth > -np.inf])[::-1][:4] - total)
-        np.testing.assert_allclose([p for _, p in row], ranked, atol=1e-8)
+        np.testing.assert_allclose([p for _, p in row], ranked, atol=1e-6)
         (table,) = crf.predict_marginals([tokens], rules=rules)
         kinds = [[label.split("-")[-1] for label in labels] for labels in named]
         for t in range(len(tokens)):
             for kind in crf.classes_:
                 share = sum(np.exp(w - total) for w, k in zip(worth, kinds) if k[t] == kind)
-                assert table[t][kind] == pytest.approx(share, abs=1e-8)
+                assert table[t][kind] == pytest.approx(share, abs=1e-6)
         if trial < 8:
             (drawn,) = crf.sample([tokens], rules=rules, n_samples=50, random_state=trial)
             assert all(worth[named.index(labels)] > -np.inf for labels in drawn)

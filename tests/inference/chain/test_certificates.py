@@ -14,7 +14,7 @@ from rulefield.inference.result import Status
 from rulefield.inference.sequences.conflict import decode_relaxed, is_hard
 from rulefield.inference.sequences.decode import ENGINES, decode
 from rulefield.inference.sequences.enumerate import judge_every, labelings
-from rulefield.inference.sequences.sums import constrained_kbest, constrained_log_partition, constrained_marginals
+from rulefield.inference.sequences.sums import IMPOSSIBLE, Question, chances_of
 from rulefield.inference.sequences.two_stage import decode_two_stage
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
@@ -130,19 +130,19 @@ def test_sums_and_kbest_at_every_offset():
         problem = moved(random_problem(rng, 5, 3, 4), offset, float(rng.choice((1e-3, 1.0))))
         values, paths = objectives(problem), labelings(problem.potentials)
         total = np.logaddexp.reduce(values)
-        assert constrained_log_partition(problem) == pytest.approx(total, abs=1e-8)
-        found = constrained_marginals(problem)
+        found = chances_of(problem, Question(marginals=True, k=6))
+        assert found.log_partition[0] == pytest.approx(total, abs=1e-8)
         if total == -np.inf:
-            assert found.status is Status.infeasible
-            assert constrained_kbest(problem, 3) == []
+            assert found.reason[0] == IMPOSSIBLE
             continue
         p = np.exp(values - total)
         expected = (p[:, None, None] * (paths[:, :, None] == np.arange(problem.potentials.n_states))).sum(axis=0)
         np.testing.assert_allclose(found.node, expected, atol=1e-8)
         best = np.sort(values[values > -np.inf])[::-1][:6]
-        got = constrained_kbest(problem, 6)
-        np.testing.assert_allclose([r.objective for r in got], best, rtol=0, atol=1e-8)
-        assert len({tuple(r.labels) for r in got}) == len(got)
+        got = found.best.reshape(6, -1)[found.best_chance[0] > 0]
+        at = {tuple(path): value for path, value in zip(paths.tolist(), values)}
+        np.testing.assert_allclose([at[tuple(row)] for row in got.tolist()], best, rtol=0, atol=1e-8)
+        assert len({tuple(row) for row in got.tolist()}) == len(got)
 
 
 def test_relaxed_answers_break_least_at_every_scale():

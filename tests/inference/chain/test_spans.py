@@ -55,7 +55,7 @@ def test_a_segment_is_as_probable_as_the_labelings_that_hold_it(name, ruled):
                     if span.type.count("/") == level:
                         holds[span, level] = holds.get((span, level), 0.0) + mass
         wanted = [(span, level) for span, level in holds if span.type != "O"]
-        found = span_probabilities(ChainProblem(potentials, compiled), wanted, table)
+        found = span_probabilities(ChainProblem(potentials, compiled), wanted, table, tolerance=0.0)
         np.testing.assert_allclose(found, [holds[key] / weight for key in wanted], rtol=1e-9)
 
 
@@ -103,26 +103,3 @@ def test_no_span_no_sum():
     assert span_probabilities(
         ChainProblem(potentials), [(Span(0, 1, "x"), 0)], SegmentTable(["O", "B-x"], "BIO")
     ) == [0.5]
-
-
-@pytest.mark.parametrize("name", ["BIO", None])
-def test_too_many_rules_for_exact_sums_leave_the_k_best(name, monkeypatch):
-    """The answer is within its tolerance of the exact one, or there is none."""
-    labels, rng = LABELS[name], np.random.default_rng(3)
-    table = SegmentTable(labels, name)
-    kinds = [kind for kind in table.types if kind != "O"]
-    rules = [(segments(kind) <= 1).soft(0.7) for kind in kinds]
-    told = 0
-    for _ in range(10):
-        potentials = possible_potentials(labels, name, 6, rng)
-        potentials = ChainPotentials(potentials.unary * 2, potentials.pairwise)
-        problem = ChainProblem(potentials, compile_rules(rules, labels, name, ["t"] * 6))
-        wanted = [(Span(a, a + 1, kind), 0) for a in range(6) for kind in kinds]
-        exact = span_probabilities(problem, wanted, table)
-        with monkeypatch.context() as patched:
-            patched.setattr("rulefield.inference.sequences.spans.EXACT_NODES", 1)
-            found = span_probabilities(problem, wanted, table)
-        for a, b in zip(exact, found):
-            assert b is None or b == pytest.approx(a, rel=0.02)
-            told += b is not None
-    assert told > 50

@@ -4,11 +4,10 @@ import numpy as np
 import pytest
 
 from rulefield import rules as r
-from rulefield.exceptions import RuleError
 from rulefield.inference.result import Status
 from rulefield.inference.sequences.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.sequences.decode import decode
-from rulefield.inference.sequences.sums import constrained_log_partition
+from rulefield.inference.sequences.sums import DRAWN, Question, chances_of
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -63,7 +62,13 @@ def test_conflicts_and_least_violations_are_found_by_rows(monkeypatch):
             assert minimal_conflict(bare)
 
 
-def test_what_needs_states_says_so(monkeypatch):
-    _, bare = problems(np.random.default_rng(0), monkeypatch)
-    with pytest.raises(RuleError, match="which exact sums cannot read"):
-        constrained_log_partition(bare)
+def test_sums_draw_labelings_and_say_so(monkeypatch):
+    near = []
+    for seed in range(12):
+        known, bare = problems(np.random.default_rng(seed), monkeypatch)
+        exact, found = chances_of(known, Question(marginals=True)), chances_of(bare, Question(marginals=True))
+        if found.reason[0] == DRAWN:
+            near.append(abs(found.log_partition[0] - exact.log_partition[0]) <= 3 * found.error[0] + 1e-9)
+            np.testing.assert_allclose(found.node, exact.node, atol=5 * found.error[0])
+    assert len(near) > 5
+    assert np.mean(near) > 0.9

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from rulefield.inference.proof.proof import Proof
 
 
+QUICK_TOLERANCE = 1e-3
+"""Share of the probability mass that an explanation may leave out."""
+
+
 class ChainAnswers:
     """Answers of one chain.
 
@@ -54,15 +58,13 @@ class ChainAnswers:
         ruled = self._under_rules()
         return ruled.decode(batch.data, _tokens_read(ruled, batch), batch.allowed, probability, **how)
 
-    def marginals(self, batch: Batch, quick: bool = False) -> list[np.ndarray]:
+    def marginals(self, batch: Batch, quick: bool = False, tolerance: float = 1e-6) -> list[np.ndarray]:
         """Return the probabilities of all labels at the tokens of each sequence, (n, n_labels) each."""
         if self.plain:
             node = self.decoder.marginals(batch.data, batch.allowed)
         else:
-            from rulefield.estimators.chain.under_rules import EXACT_NODES, EXPLAINED_NODES
-
-            limit = EXPLAINED_NODES if quick else EXACT_NODES
-            node = self._under_rules().marginals(batch.data, batch.tokens, batch.allowed, limit)
+            ruled, most = self._under_rules(), max(tolerance, QUICK_TOLERANCE) if quick else tolerance
+            node = ruled.marginals(batch.data, _tokens_read(ruled, batch), batch.allowed, most)
         return np.split(node, batch.data.offsets[1:-1]) if len(batch.data) else []
 
     def kbest(self, batch: Batch, k: int) -> list[list[tuple[list[Any], float]]]:
@@ -70,7 +72,8 @@ class ChainAnswers:
         if self.plain:
             rows = self.decoder.kbest(batch.data, k, batch.allowed)
         else:
-            rows = self._under_rules().kbest(batch.data, k, batch.tokens, batch.allowed)
+            ruled = self._under_rules()
+            rows = ruled.kbest(batch.data, k, _tokens_read(ruled, batch), batch.allowed)
         return [[(self.names.decode(ids), p) for ids, p in row] for row in rows]
 
     def samples(self, batch: Batch, n_samples: int, seed: int) -> list[list[list[Any]]]:
@@ -79,7 +82,8 @@ class ChainAnswers:
         if self.plain:
             drawn = self.decoder.sample(batch.data, n_samples, generator, batch.allowed)
         else:
-            drawn = self._under_rules().sample(batch.data, n_samples, batch.tokens, generator, batch.allowed)
+            ruled = self._under_rules()
+            drawn = ruled.sample(batch.data, n_samples, _tokens_read(ruled, batch), generator, batch.allowed)
         return [[self.names.decode(ids) for ids in rows] for rows in drawn]
 
     def _plain_labelings(self, batch: Batch, probability: bool) -> list[Labeling] | None:
@@ -100,6 +104,8 @@ class ChainAnswers:
                 "optimal",
                 "viterbi",
                 probability=chance,
+                probability_error=0.0 if probability else None,
+                probability_reason="exact" if probability else "",
                 prover=partial(self._prove, data, i, allowed, ids[i]),
             )
             for i, (labels, score, chance) in enumerate(zip(rows, best.score.tolist(), chances))

@@ -181,8 +181,15 @@ class ChainDecoder:
     def over_chunks(self, data: Sequences, work: Callable[[int, int], T], most_scores: int = CHUNK_SCORES) -> list[T]:
         """Return ``[work(first, last), ...]`` over ranges of sequences with about so many scores at the most, in threads."""
         m = self.model.n_labels
-        bounds = _chunks(data, m * m if self.model.conditioned else m, most_scores, n_threads(self.n_jobs))
-        return in_threads(lambda k: work(*bounds[k]), range(len(bounds)), self.n_jobs)
+        return over_chunks(data, m * m if self.model.conditioned else m, work, most_scores, self.n_jobs)
+
+
+def over_chunks(
+    data: Sequences, per_token: int, work: Callable[[int, int], T], most_scores: int, n_jobs: int
+) -> list[T]:
+    """Return ``[work(first, last), ...]`` over ranges of sequences with about so many scores at the most, in threads."""
+    bounds = _chunks(data, per_token, most_scores, n_threads(n_jobs))
+    return in_threads(lambda k: work(*bounds[k]), range(len(bounds)), n_jobs)
 
 
 def best_labelings(

@@ -350,6 +350,7 @@ class ChainCRF(SequenceEstimator):
         node_limit: int | None = None,
         seconds: float | None = None,
         probability: bool = False,
+        tolerance: float = 1e-3,
         verify: bool = False,
         client: Client | None = None,
     ) -> list[Labeling]:
@@ -359,7 +360,7 @@ class ChainCRF(SequenceEstimator):
         """
         check_is_fitted(self)
         how: dict[str, Any] = {"rules": rules, "known": known, "engine": engine, "node_limit": node_limit}
-        how |= {"seconds": seconds, "probability": probability, "verify": verify}
+        how |= {"seconds": seconds, "probability": probability, "tolerance": tolerance, "verify": verify}
         if isinstance(X, Corpus):
             return answers_of_parts(self, X, "decode", how, client)
         refuse_client(client)

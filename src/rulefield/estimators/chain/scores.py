@@ -10,6 +10,7 @@ from rulefield.data.scored import check_magnitude, checked_scores
 from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
+from rulefield.estimators.chain.decoding import over_chunks
 from rulefield.estimators.chain.under_rules import RuledDecoder
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import check_call, rule_list
@@ -27,18 +28,29 @@ class ScoreTables:
     """Potentials that were computed elsewhere; what :class:`RuledDecoder` asks of a chain."""
 
     def __init__(
-        self, scores: Sequence[np.ndarray], pairwise: np.ndarray, ends: tuple[np.ndarray, np.ndarray], n_jobs: int
+        self, tables: Sequence[np.ndarray], pairwise: np.ndarray, ends: tuple[np.ndarray, np.ndarray], n_jobs: int
     ):
-        self.scores, self.pairwise, self.ends, self.n_jobs = scores, pairwise, ends, n_jobs
+        self.tables, self.pairwise, self.ends, self.n_jobs = tables, pairwise, ends, n_jobs
 
     def potentials(self, data: Sequences, i: int, allowed: np.ndarray | None = None) -> ChainPotentials:
         """Potentials of one sequence; the scheme forbids what may not begin or end it."""
-        unary = self.scores[i].copy()
+        unary = self.tables[i].copy()
         if len(unary):
             start, end = self.ends
             unary[0, ~start], unary[-1, ~end] = -np.inf, -np.inf
         own = None if allowed is None else allowed[data.offsets[i] : data.offsets[i + 1]]
         return clamp(ChainPotentials(unary, self.pairwise), own)
+
+    def scores(
+        self, data: Sequences, allowed: np.ndarray | None, first: int, last: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Unary scores, transition scores and offsets of sequences ``first`` to ``last``."""
+        rows = [self.potentials(data, i, allowed).unary for i in range(first, last)]
+        return np.concatenate(rows), self.pairwise, data.offsets[first : last + 1] - data.offsets[first]
+
+    def over_chunks(self, data: Sequences, work: Callable[[int, int], T], most_scores: int) -> list[T]:
+        """Work on ranges of sequences with about so many scores at the most, in threads."""
+        return over_chunks(data, len(self.pairwise), work, most_scores, self.n_jobs)
 
     def each(self, n: int, work: Callable[[int], T]) -> list[T]:
         """Work on every sequence, in threads."""

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.estimators.chain.decoding import ChainDecoder, best_labelings
+from rulefield.estimators.chain.decoding import best_labelings
 from rulefield.inference.flatten import Cache, Flat, flatten
 from rulefield.inference.sequences.auto import NODE_LIMIT
-from rulefield.inference.sequences.batch import Chains, Settled, settle
+from rulefield.inference.sequences.batch import Settled, as_chains, settle
+from rulefield.inference.sequences.sums import Chances, Question, chances
 from rulefield.rules import RuleCompiler
 
 T = TypeVar("T")
@@ -46,13 +47,13 @@ class TogetherDecoder:
 
     Parameters
     ----------
-    decoder : ChainDecoder
+    decoder : ChainDecoder, or another source of scores
     compiler : RuleCompiler
     node_limit : int
         Largest search of an engine.
     """
 
-    def __init__(self, decoder: ChainDecoder, compiler: RuleCompiler, node_limit: int = NODE_LIMIT):
+    def __init__(self, decoder: Any, compiler: RuleCompiler, node_limit: int = NODE_LIMIT):
         compiler.refuse_unlearned()
         self.decoder, self.compiler, self.node_limit = decoder, compiler, node_limit
         self._of_length: Cache[Flat] = Cache(LENGTHS)
@@ -70,6 +71,23 @@ class TogetherDecoder:
         parts = self.decoder.over_chunks(data, chunk, CHUNK_SCORES)
         return [answer for part in parts for answer in part]
 
+    def chances(
+        self,
+        data: Sequences,
+        tokens: list[Any],
+        allowed: np.ndarray | None,
+        ask: Callable[[int, int], Question],
+        tolerance: float,
+    ) -> list[Chances]:
+        """Sum over the labelings of chunks of sequences; ``ask`` says what is asked of sequences first to last."""
+
+        def chunk(first: int, last: int) -> Chances:
+            unary, pairwise, offsets = self.decoder.scores(data, allowed, first, last)
+            rules, which = self._rules(tokens[first:last], np.diff(offsets))
+            return chances(as_chains(unary, pairwise, offsets), rules, which, ask(first, last), tolerance)
+
+        return self.decoder.over_chunks(data, chunk, CHUNK_SCORES)
+
     def _proved(self, unary: np.ndarray, pairwise: np.ndarray, offsets: np.ndarray, tokens: list[Any]) -> Proved:
         best = best_labelings(unary, pairwise, offsets)
         lengths = np.diff(offsets)
@@ -80,7 +98,7 @@ class TogetherDecoder:
         if len(left) < LEAST_TOGETHER:
             return found
         rules, which = self._rules([tokens[i] for i in left.tolist()], lengths[left])
-        for part in settle(_chains(unary, pairwise, offsets).of(left), rules, which, self.node_limit):
+        for part in settle(as_chains(unary, pairwise, offsets).of(left), rules, which, self.node_limit):
             part = part._replace(numbers=left[part.numbers])
             found.settled.append(part)
             _take(found, part)
@@ -98,16 +116,6 @@ class TogetherDecoder:
     def _at_length(self, n: int, m: int) -> Flat:
         found = self._of_length.get((n,))
         return found or self._of_length.put((n,), flatten(self.compiler(n), m))
-
-
-def _chains(unary: np.ndarray, pairwise: np.ndarray, offsets: np.ndarray) -> Chains:
-    """Scores as :meth:`ChainDecoder.scores` gives them: one matrix for all, or one for each token but the last of a chain."""
-    if pairwise.ndim == 2:
-        steps = np.broadcast_to(np.array([0, 1]), (len(offsets) - 1, 2))
-        return Chains(unary, pairwise[None], offsets, np.ascontiguousarray(steps))
-    return Chains(
-        unary, pairwise, offsets, np.stack([offsets[:-1], np.maximum(offsets[1:] - 1, offsets[:-1])], axis=1)
-    )
 
 
 def _take(found: Proved, part: Settled) -> None:

@@ -8,37 +8,28 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import numpy as np
 
 from rulefield.data.sequences import Sequences
+from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.answers import report_unanswered
-from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.together import Proved, TogetherDecoder
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import ON_INFEASIBLE, check_value
 from rulefield.estimators.sequences import object_array
 from rulefield.estimators.types import RulesLike, Tokens
-from rulefield.exceptions import InfeasibleError, InputError
+from rulefield.exceptions import InfeasibleError
 from rulefield.inference.proof.proof import Proof
 from rulefield.inference.proof.sequences import prove_chain
 from rulefield.inference.result import INFEASIBLE, Result, Status
 from rulefield.inference.sequences.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.sequences.decode import decode
-from rulefield.inference.sequences.sums import (
-    constrained_kbest,
-    constrained_log_partition,
-    constrained_marginals,
-    constrained_samples,
-    path_mass,
-)
+from rulefield.inference.sequences.reading import SegmentRows
+from rulefield.inference.sequences.sums import IMPOSSIBLE, REASONS, SUM_ONLY, TOLERANCE, Chances, Question
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules import RuleCompiler
 
 T = TypeVar("T")
-LISTED = 10_000
-"""Labelings of the plain chain that are weighed where the rules are too many for exact sums: 0.1 s for a line of text."""
-EXACT_NODES = 100_000
-"""Largest lattice of exact sums for one probability; beyond it the k best tell, with a bound, or nothing does."""
-EXPLAINED_NODES = 2_000
-"""The same where somebody waits for an explanation."""
+WHOLE_TOLERANCE = 1e-3
+"""Share of the probability mass that may be left out of the probabilities of whole labelings and of segments."""
 
 
 class PotentialSource(Protocol):
@@ -49,6 +40,14 @@ class PotentialSource(Protocol):
 
     def each(self, n: int, work: Callable[[int], T], /) -> list[T]:
         """Work on every sequence."""
+
+    def scores(
+        self, data: Sequences, allowed: np.ndarray | None, first: int, last: int, /
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Unary scores, transition scores and offsets of sequences ``first`` to ``last``."""
+
+    def over_chunks(self, data: Sequences, work: Callable[[int, int], T], most_scores: int, /) -> list[T]:
+        """Work on ranges of sequences."""
 
 
 class RuledDecoder:
@@ -85,14 +84,17 @@ class RuledDecoder:
         tokens: list[Any],
         allowed: np.ndarray | None = None,
         probability: bool = False,
+        tolerance: float = WHOLE_TOLERANCE,
         **how: Any,
     ) -> list[Labeling]:
         """Decode every sequence; ``how`` goes to the engine (``engine``, ``node_limit``, ``seconds``)."""
-        together = not probability and how.get("engine", "auto") == "auto" and self._is_plain
+        together = how.get("engine", "auto") == "auto" and self._is_plain
         easy: list[Labeling | None] = [None] * len(data)
         if together:
             easy = self._first(data, tokens, allowed, how, self._labelings)
-        found = self._rest(easy, lambda i: self._one(data, tokens[i], i, allowed, probability, how))
+        found = self._rest(easy, lambda i: self._one(data, tokens[i], i, allowed, how))
+        if probability:
+            found = self._with_probabilities(data, tokens, allowed, found, tolerance)
         if not self._is_plain:
             return found
         return [
@@ -120,7 +122,7 @@ class RuledDecoder:
 
     def _labels(self, data: Sequences, tokens: Tokens, i: int, allowed: np.ndarray | None) -> list[Any]:
         """Return the best labels of one sequence; if none were found, raise, or let hard rules give way and warn."""
-        labels = self._one(data, tokens, i, allowed, False, {}).labels
+        labels = self._one(data, tokens, i, allowed, {}).labels
         if not labels and data.lengths[i]:
             report_unanswered(i, self.on_infeasible == "relax")
             labels = self._named(self._infeasible(self.problem(data, tokens, i, allowed), i, {})).labels
@@ -140,8 +142,6 @@ class RuledDecoder:
         say: Callable[[Proved], list[T | None]],
     ) -> list[T | None]:
         """Say what compiled passes over many sequences prove; None for those that need an engine of their own."""
-        if not isinstance(self.decoder, ChainDecoder):
-            return [None] * len(data)
         limit = {name: how[name] for name in ("node_limit",) if name in how}
         return TogetherDecoder(self.decoder, self.compiler, **limit)(data, tokens, allowed, say)
 
@@ -168,46 +168,86 @@ class RuledDecoder:
                 answers[i] = self._named(result)
         return answers
 
+    def sums(
+        self,
+        data: Sequences,
+        tokens: list[Any],
+        allowed: np.ndarray | None,
+        ask: Callable[[int, int], Question],
+        tolerance: float,
+    ) -> list[Chances]:
+        """Sum over the labelings of chunks of sequences, possible or not."""
+        return TogetherDecoder(self.decoder, self.compiler).chances(data, tokens, allowed, ask, tolerance)
+
+    def chances(
+        self,
+        data: Sequences,
+        tokens: list[Any],
+        allowed: np.ndarray | None,
+        ask: Callable[[int, int], Question],
+        tolerance: float = TOLERANCE,
+    ) -> list[Chances]:
+        """Sum over the labelings of chunks of sequences; ``ask`` says what is asked of sequences first to last.
+
+        Raises
+        ------
+        InfeasibleError
+            If a sequence has no labeling that obeys the hard rules.
+        """
+        found = self.sums(data, tokens, allowed, ask, tolerance)
+        impossible = np.flatnonzero(np.concatenate([np.zeros(0), *(part.reason for part in found)]) == IMPOSSIBLE)
+        if len(impossible):
+            i = int(impossible[0])
+            self._refuse(self.problem(data, tokens[i], i, allowed), i)
+        return found
+
+    def segment_chances(
+        self,
+        data: Sequences,
+        tokens: list[Any],
+        allowed: np.ndarray | None,
+        segments: SegmentRows,
+        table: SegmentTable,
+        tolerance: float = WHOLE_TOLERANCE,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Probabilities of segments of all sequences under the rules, and bounds on their errors, (segments,)."""
+        begins = np.repeat(data.offsets[:-1], np.diff(segments.pointer))
+        spans = np.stack([segments.first - begins, segments.last + 1 - begins, segments.kind, segments.level], axis=1)
+        pointer = segments.pointer
+
+        def ask(first: int, last: int) -> Question:
+            own = spans[pointer[first] : pointer[last]].astype(np.int64)
+            return Question(
+                spans=own,
+                span_ptr=pointer[first : last + 1] - pointer[first],
+                starts=table.starts,
+                kinds=table.type_of,
+            )
+
+        parts = self.sums(data, tokens, allowed, ask, tolerance)
+        chance = np.concatenate([np.zeros(0), *(part.span for part in parts)])
+        error = np.repeat(np.concatenate([np.zeros(0), *(part.error for part in parts)]), np.diff(pointer))
+        return chance, error * np.maximum(chance, 1.0 - chance)
+
     def marginals(
-        self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None, node_limit: int = EXACT_NODES
+        self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None, tolerance: float = TOLERANCE
     ) -> np.ndarray:
         """Probabilities of labels among labelings that obey the hard rules, soft ones paid for, (n_tokens, m)."""
-
-        def one(i: int) -> np.ndarray:
-            if data.lengths[i] == 0:
-                self._check_empty(data, tokens[i], i)
-                return np.zeros((0, len(self.labels)))
-            problem = self.problem(data, tokens[i], i, allowed)
-            found = constrained_marginals(problem, node_limit)
-            if found.status is Status.infeasible:
-                self._refuse(problem, i)
-            return found.node
-
-        parts = self.decoder.each(len(data), one)
-        return np.concatenate(parts) if parts else np.zeros((0, len(self.labels)))
+        found = self.chances(data, tokens, allowed, lambda first, last: Question(marginals=True), tolerance)
+        return np.concatenate([np.zeros((0, len(self.labels))), *(part.node for part in found)])
 
     def kbest(
         self, data: Sequences, k: int, tokens: list[Any], allowed: np.ndarray | None = None
     ) -> list[list[tuple[np.ndarray, float]]]:
         """Return the k best labelings under the rules, with their probabilities under the rules."""
-
-        def one(i: int) -> list[tuple[np.ndarray, float]]:
-            if data.lengths[i] == 0:
-                self._check_empty(data, tokens[i], i)
-                return [(np.zeros(0, np.int64), 1.0)]
-            problem = self.problem(data, tokens[i], i, allowed)
-            try:
-                total = constrained_log_partition(problem)
-            except InputError:  # too many rules for exact sums
-                listed = _kbest_of_listed(problem, k)
-                if listed is None:
-                    raise
-                return listed
-            if total == -np.inf:
-                self._refuse(problem, i)
-            return [(r.labels, float(np.exp(r.objective - total))) for r in constrained_kbest(problem, k)]
-
-        return self.decoder.each(len(data), one)
+        found = self.chances(data, tokens, allowed, lambda first, last: Question(k=k), WHOLE_TOLERANCE)
+        best = np.concatenate([np.zeros(0, np.int64), *(part.best for part in found)])
+        chance = np.concatenate([np.zeros((0, k)), *(part.best_chance for part in found)])
+        ends = (k * data.offsets).tolist()
+        return [
+            list(zip(best[a:b].reshape(k, -1)[row > 0], row[row > 0].tolist()))
+            for a, b, row in zip(ends, ends[1:], chance)
+        ]
 
     def sample(
         self,
@@ -217,21 +257,15 @@ class RuledDecoder:
         generator: np.random.Generator,
         allowed: np.ndarray | None = None,
     ) -> list[np.ndarray]:
-        """Draw labelings that obey the rules."""
-        drawn = []
-        for i in range(len(data)):
-            if data.lengths[i] == 0:
-                self._check_empty(data, tokens[i], i)
-                drawn.append(np.zeros((n, 0), int))
-            else:
-                drawn.append(constrained_samples(self.problem(data, tokens[i], i, allowed), n, generator))
-        return drawn
+        """Draw labelings that obey the rules, (n, length) of each sequence; those of least mass, .001 of it, are left out."""
+        uniform, ends = generator.random(n * data.n_tokens), n * data.offsets
 
-    def _check_empty(self, data: Sequences, tokens: Tokens, i: int) -> None:
-        """Refuse a sequence without tokens where a hard rule asks for a label."""
-        problem = self.problem(data, tokens, i)
-        if decode(problem).status is Status.infeasible:
-            self._refuse(problem, i)
+        def ask(first: int, last: int) -> Question:
+            return Question(uniform=uniform[ends[first] : ends[last]])
+
+        found = self.chances(data, tokens, allowed, ask, WHOLE_TOLERANCE)
+        drawn = np.concatenate([np.zeros(0, np.int64), *(part.drawn for part in found)])
+        return [drawn[a:b].reshape(n, -1) for a, b in zip(ends.tolist(), ends[1:].tolist())]
 
     def problem(self, data: Sequences, tokens: Tokens, i: int, allowed: np.ndarray | None = None) -> ChainProblem:
         """Potentials and compiled rules of sequence ``i``."""
@@ -243,34 +277,33 @@ class RuledDecoder:
         tokens: Tokens,
         i: int,
         allowed: np.ndarray | None,
-        probability: bool,
         how: dict[str, Any],
     ) -> Labeling:
         problem = self.problem(data, tokens, i, allowed)
         result = self._solve(problem, how)
         if result.status is Status.infeasible:
             result = self._infeasible(problem, i, how)
-        labeling = self._named(result)
-        return replace(labeling, probability=self._probability(problem, labeling)) if probability else labeling
+        return self._named(result)
 
     def _solve(self, problem: ChainProblem, how: dict[str, Any]) -> Result:
         return decode(problem, **how)
 
-    def _probability(self, problem: ChainProblem, labeling: Labeling) -> float | None:
-        """Probability of a labeling among those that obey the hard rules, soft ones paid for; None where unknown."""
-        if any(b.cost == np.inf for b in labeling.broken):
-            return 0.0
-        if problem.potentials.n_steps == 0:
-            return 1.0
-        if not labeling.labels:  # no time for any
-            return None
-        try:
-            return float(np.exp(labeling.objective - constrained_log_partition(problem, EXACT_NODES)))
-        except InputError:  # too many rules for exact sums
-            mass = path_mass(problem)
-            number = {label: i for i, label in enumerate(self.labels)}
-            path = np.array([number[label] for label in labeling.labels])
-            return mass.probability((mass.paths == path).all(axis=1))
+    def _with_probabilities(
+        self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None, found: list[Labeling], tolerance: float
+    ) -> list[Labeling]:
+        """Return labelings with their probabilities among those that obey the hard rules, soft ones paid for."""
+        parts = self.sums(data, tokens, allowed, lambda first, last: SUM_ONLY, tolerance)
+        objective = np.array([one.objective for one in found])
+        made, begin = [], 0
+        for part in parts:
+            stop = begin + len(part.reason)
+            chance, error = part.whole(objective[begin:stop])
+            for one, p, e, reason in zip(found[begin:stop], chance.tolist(), error.tolist(), part.reason.tolist()):
+                if any(b.cost == np.inf for b in one.broken):
+                    p, e, reason = 0.0, 0.0, IMPOSSIBLE
+                made.append(replace(one, probability=p, probability_error=e, probability_reason=REASONS[reason]))
+            begin = stop
+        return made
 
     def _infeasible(self, problem: ChainProblem, i: int, how: dict[str, Any]) -> Result:
         if self.on_infeasible == "raise":
@@ -297,15 +330,3 @@ class RuledDecoder:
 
     def _named(self, result: Result) -> Labeling:
         return Labeling.of(result, self.labels, self.names)
-
-
-def _kbest_of_listed(problem: ChainProblem, k: int) -> list[tuple[np.ndarray, float]] | None:
-    """Return the k best of many labelings that the plain chain likes, where no other can be better; else None."""
-    mass = path_mass(problem, LISTED)
-    best = np.argsort(-mass.weight, kind="stable")[:k]
-    chances = [mass.probability(np.arange(len(mass.weight)) == j) for j in best]
-    known = [chance for chance in chances if chance is not None]
-    proved = (
-        len(known) == k and float(mass.weight[best[-1]]) > mass.rest
-    )  # rest bounds each labeling that is not listed
-    return [(mass.paths[j], chance) for j, chance in zip(best, known)] if proved else None

@@ -39,7 +39,7 @@ class JointAnswers:
             for i, result in enumerate(self.decoder.decode(*given, **how))
         ]
 
-    def marginals(self, batch: Batch, quick: bool = False) -> list[dict[str, np.ndarray]]:
+    def marginals(self, batch: Batch, quick: bool = False, tolerance: float = 1e-6) -> list[dict[str, np.ndarray]]:
         """Return the probabilities of each task's labels at the tokens of each sequence, (n, m_k) each."""
         return [self._by_task(node) for node in self.decoder.marginals(*_parts(batch))]
 

@@ -17,8 +17,9 @@ from rulefield.inference.sequences.conflict import decode_relaxed, minimal_confl
 from rulefield.inference.sequences.decode import decode
 from rulefield.inference.sequences.joint.decode import decode_joint
 from rulefield.inference.sequences.joint.exact import joint_marginals, joint_viterbi
-from rulefield.inference.sequences.joint.sums import ruled_kbest, ruled_log_partition, ruled_marginals, ruled_samples
+from rulefield.inference.sequences.joint.sums import joint_chances
 from rulefield.inference.sequences.joint.windows import whole
+from rulefield.inference.sequences.sums import TOLERANCE, Chances, Question
 from rulefield.models.joint import JointModel
 from rulefield.parallel import in_threads
 from rulefield.problem.joint import JointProblem
@@ -102,7 +103,12 @@ class JointDecoder:
                 for i in np.flatnonzero(sums.log_partition == -np.inf):
                     self._refuse(problem, int(i), first)
                 return np.split(sums.node, problem.potentials.offsets[1:-1])
-            return self._each(problem, first, lambda i: ruled_marginals(problem, i), problem.potentials.psi[:0])
+            return self._each(problem, first, Question(marginals=True), _spread, problem.potentials.psi[:0])
+
+        def _spread(found: Chances, states: np.ndarray, i: int) -> np.ndarray:
+            node = np.zeros((len(found.node), self.model.n_states))
+            node[:, states] = found.node
+            return node
 
         return self._over_chunks(data, tokens, known, chunk)
 
@@ -111,43 +117,51 @@ class JointDecoder:
     ) -> list[list[tuple[np.ndarray, float]]]:
         """Return the k best labelings of each sequence, with their probabilities under the rules."""
 
-        def one(problem: JointProblem, i: int) -> tuple[float, list[tuple[np.ndarray, float]]]:
-            total = ruled_log_partition(problem, i)
-            found = ruled_kbest(problem, i, k) if total > -np.inf else []
-            return total, [(states, float(np.exp(value - total))) for states, value in found]
+        def read(found: Chances, states: np.ndarray, i: int) -> list[tuple[np.ndarray, float]]:
+            chance = found.best_chance[0][found.best_chance[0] > 0]
+            return list(zip(states[found.best.reshape(k, -1)][: len(chance)], chance.tolist()))
 
         def chunk(problem: JointProblem, first: int) -> list[list[tuple[np.ndarray, float]]]:
-            empty = [(np.zeros(0, np.int64), 1.0)]
-            return self._each(problem, first, lambda i: one(problem, i), empty)
+            return self._each(problem, first, Question(k=k), read, [(np.zeros(0, np.int64), 1.0)])
 
         return self._over_chunks(data, tokens, known, chunk)
 
     def sample(self, data: Sequences, tokens: Sequence[Any], known: Known, size: int, seed: int) -> list[np.ndarray]:
         """Draw labelings (size, n) of each sequence from the distribution under the rules."""
 
-        def one(problem: JointProblem, i: int, number: int) -> tuple[float, np.ndarray]:
-            generator = np.random.default_rng([seed, number])  # of its own: the same for any number of threads
-            try:
-                return 0.0, ruled_samples(problem, i, size, generator)
-            except InfeasibleError:
-                return -np.inf, np.zeros((size, 0), np.int64)
+        def read(found: Chances, states: np.ndarray, i: int) -> np.ndarray:
+            return states[found.drawn.reshape(size, -1)]
 
         def chunk(problem: JointProblem, first: int) -> list[np.ndarray]:
-            empty = np.zeros((size, 0), np.int64)
-            return self._each(problem, first, lambda i: one(problem, i, first + i), empty)
+            def ask(i: int, n: int) -> Question:  # a generator of its own: the same for any number of threads
+                return Question(uniform=np.random.default_rng([seed, first + i]).random(size * n))
+
+            return self._each(problem, first, ask, read, np.zeros((size, 0), np.int64))
 
         return self._over_chunks(data, tokens, known, chunk)
 
     # --- chunks ---------------------------------------------------------------------------------------
 
-    def _each(self, problem: JointProblem, first: int, work: Callable[[int], tuple[float, T]], empty: T) -> list[T]:
-        """Return the work on each sequence of a chunk; it tells ``-inf`` where no labeling is possible."""
+    def _each(
+        self,
+        problem: JointProblem,
+        first: int,
+        ask: Question | Callable[[int, int], Question],
+        read: Callable[[Chances, np.ndarray, int], T],
+        empty: T,
+    ) -> list[T]:
+        """Return what sums say of each sequence of a chunk."""
         answers = []
-        for i, n in enumerate(np.diff(problem.potentials.offsets)):
-            total, answer = work(i) if n else (0.0, empty)
-            if total == -np.inf or (not n and decode(whole(problem, i).chain).status is Status.infeasible):
+        for i, n in enumerate(np.diff(problem.potentials.offsets).tolist()):
+            if n == 0:
+                if decode(whole(problem, i).chain).status is Status.infeasible:
+                    self._refuse(problem, i, first)
+                answers.append(empty)
+                continue
+            found, states = joint_chances(problem, i, ask if isinstance(ask, Question) else ask(i, n), TOLERANCE)
+            if found.log_partition[0] == -np.inf:
                 self._refuse(problem, i, first)
-            answers.append(answer)
+            answers.append(read(found, states, i))
         return answers
 
     def _over_chunks(

@@ -368,12 +368,13 @@ class JointCRF(SequenceEstimator):
         rules: RulesLike | None = None,
         known: KnownLike | None = None,
         output: str = "array",
+        tolerance: float = 1e-6,
     ) -> list[Any]:
         """Return the probability of every label of every task at every token: for each sequence a dict by task.
 
         ``output`` as for other models; arrays (n_tokens, n_labels) are the default here.
         """
-        return super().predict_marginals(X, rules=rules, known=known, output=output)
+        return super().predict_marginals(X, rules=rules, known=known, output=output, tolerance=tolerance)
 
     def score_tasks(
         self, X: SequencesLike, y: TasksLike, *, rules: RulesLike | None = None, known: KnownLike | None = None

@@ -1,6 +1,7 @@
 """Two-stage decoding with a fitted chain: of all labelings nearly as probable as the best, the least broken."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -30,7 +31,7 @@ class TwoStageDecoder(RuledDecoder):
         self.tau = tau
 
     def marginals(
-        self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None, node_limit: int = 0
+        self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None, tolerance: float = 0.0
     ) -> np.ndarray:
         """Probabilities by the model alone: the rules have no price here."""
         parts = [forward_backward(self.decoder.potentials(data, i, allowed)).node for i in range(len(data))]
@@ -41,9 +42,13 @@ class TwoStageDecoder(RuledDecoder):
             return super()._solve(problem, {})
         return decode_two_stage(problem, tau=self.tau, log_partition=log_partition(problem.potentials), **how)
 
-    def _probability(self, problem: ChainProblem, labeling: Labeling) -> float:
-        """Probability by the model alone."""
-        return float(np.exp(labeling.score - log_partition(problem.potentials)))
+    def _with_probabilities(
+        self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None, found: list[Labeling], tolerance: float
+    ) -> list[Labeling]:
+        """Return labelings with their probabilities by the model alone."""
+        totals = [log_partition(self.decoder.potentials(data, i, allowed)) for i in range(len(data))]
+        chances = [float(np.exp(one.score - total)) for one, total in zip(found, totals)]
+        return [replace(one, probability=p, probability_error=0.0) for one, p in zip(found, chances)]
 
 
 class TwoStageAnswers(ChainAnswers):
@@ -57,7 +62,7 @@ class TwoStageAnswers(ChainAnswers):
         """Refuse."""
         _refuse_distribution()
 
-    def marginals(self, batch: Batch, quick: bool = False) -> list[np.ndarray]:
+    def marginals(self, batch: Batch, quick: bool = False, tolerance: float = 1e-6) -> list[np.ndarray]:
         """Refuse, except for an explanation (``quick``), which shows probabilities by the model alone."""
         return super().marginals(batch, quick) if quick else _refuse_distribution()
 

@@ -39,10 +39,10 @@ class SegmentAnswers:
         refuse_probability(probability)
         return self.under_rules().decode(*_parts(batch), **how)
 
-    def marginals(self, batch: Batch, quick: bool = False) -> list[np.ndarray]:
+    def marginals(self, batch: Batch, quick: bool = False, tolerance: float = 1e-6) -> list[np.ndarray]:
         """Return the probability that each token lies in a segment of each type, (n, n_types) each."""
         if self._is_restricted(batch):
-            return self.under_rules().marginals(*_parts(batch))
+            return self.under_rules().marginals(*_parts(batch), tolerance)
         return np.split(self.decoder.marginals(batch.data), batch.sequences.offsets[1:-1])[: len(batch.sequences)]
 
     def kbest(self, batch: Batch, k: int) -> list[list[tuple[list[Any], float]]]:

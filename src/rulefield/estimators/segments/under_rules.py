@@ -17,7 +17,8 @@ from rulefield.inference.proof.sequences import prove_segments
 from rulefield.inference.result import INFEASIBLE, Result, Status
 from rulefield.inference.sequences.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.sequences.segments.decode import decode
-from rulefield.inference.sequences.segments.sums import RuledSegments
+from rulefield.inference.sequences.segments.sums import segment_chances
+from rulefield.inference.sequences.sums import TOLERANCE, Chances, Question
 from rulefield.problem.segments import SegmentProblem
 from rulefield.rules import RuleCompiler
 from rulefield.rules.labels import CutLabels, LabelTable
@@ -77,17 +78,16 @@ class RuledSegmentDecoder:
         result = decode(problem, **how)
         return self._infeasible(problem, i, how) if result.status is Status.infeasible else result
 
-    def marginals(self, data: SegmentData, tokens: list[Any], allowed: np.ndarray | None) -> list[np.ndarray]:
+    def marginals(
+        self, data: SegmentData, tokens: list[Any], allowed: np.ndarray | None, tolerance: float = TOLERANCE
+    ) -> list[np.ndarray]:
         """Probabilities of types among segmentations that obey the hard rules, soft ones paid for, (n, types) each."""
         types = self.coder.spelling.type_of == np.arange(len(self.coder.types))[:, None]
 
         def one(i: int, problem: SegmentProblem) -> np.ndarray:
             if problem.potentials.n_steps == 0:
                 return np.zeros((0, len(self.coder.types)))
-            found = RuledSegments(problem).marginals()
-            if found.status is Status.infeasible:
-                self._refuse(problem, i)
-            return found.label @ types.T
+            return self._chances(i, problem, Question(), tolerance).node @ types.T
 
         return self._each(data, tokens, allowed, one)
 
@@ -99,11 +99,9 @@ class RuledSegmentDecoder:
         def one(i: int, problem: SegmentProblem) -> list[tuple[list[Any], float]]:
             if problem.potentials.n_steps == 0:
                 return [([], 1.0)]
-            ruled = RuledSegments(problem)
-            best = ruled.kbest(k)
-            if not best:
-                self._refuse(problem, i)
-            return [(self.coder.named(b.labels), float(np.exp(b.objective - ruled.log_partition))) for b in best]
+            found = self._chances(i, problem, Question(k=k))
+            rows = zip(found.best.reshape(k, -1), found.best_chance[0].tolist())
+            return [(self.coder.named(row), chance) for row, chance in rows if chance > 0]
 
         return self._each(data, tokens, allowed, one)
 
@@ -115,12 +113,17 @@ class RuledSegmentDecoder:
         def one(i: int, problem: SegmentProblem) -> list[list[Any]]:
             if problem.potentials.n_steps == 0:
                 return [[] for _ in range(n_samples)]
-            ruled = RuledSegments(problem)
-            if ruled.log_partition == -np.inf:
-                self._refuse(problem, i)
-            return [self.coder.named(row) for row in ruled.samples(n_samples, np.random.default_rng([seed, i]))]
+            uniform = np.random.default_rng([seed, i]).random(n_samples * problem.potentials.n_steps)
+            drawn = self._chances(i, problem, Question(uniform=uniform)).drawn
+            return [self.coder.named(row) for row in drawn.reshape(n_samples, -1)]
 
         return self._each(data, tokens, allowed, one)
+
+    def _chances(self, i: int, problem: SegmentProblem, question: Question, tolerance: float = TOLERANCE) -> Chances:
+        found = segment_chances(problem, question, tolerance)
+        if found.log_partition[0] == -np.inf:
+            self._refuse(problem, i)
+        return found
 
     def _each(
         self,

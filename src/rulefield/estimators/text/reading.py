@@ -20,9 +20,7 @@ from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.text.parse import Parse, Readings
 from rulefield.inference.sequences.reading import SegmentRows, find_segments, read_chains
-from rulefield.inference.sequences.spans import span_probabilities
 from rulefield.interrupts import check
-from rulefield.problem.chain_rules import ChainProblem
 
 PORTION = 1000
 """Texts that are read at a time: what belongs to them stays in the cache."""
@@ -157,26 +155,22 @@ class Reader:
         segments = find_segments(table, numbered(table, labels), part.lengths)
         chance = None
         if asked.chances and self.chain is not None:
-            chance = self._ruled_chances(part, rows, segments, table, acting)
+            chance = self._ruled_chances(part, segments, table, acting, known)
         if labelings is None:
             return self._readings(part, segments, table, asked, chance)
         probability, broken, status = _scattered(labelings, rows, len(part))
         return self._readings(part, segments, table, asked, chance, probability, broken, status)
 
     def _ruled_chances(
-        self, part: CutTexts, rows: list[int], segments: SegmentRows, table: SegmentTable, acting: list[Any]
-    ) -> list[float | None]:
-        """Return the probability of every segment under rules, one text after the other."""
+        self, part: CutTexts, segments: SegmentRows, table: SegmentTable, acting: list[Any], known: list[Any] | None
+    ) -> list[float]:
+        """Return the probability of every segment under rules and known labels."""
         assert self.chain is not None
-        rules = self.chain._ruled_decoder(acting) if acting else None
-        decoder = self._current_decoder(self.chain)
         data = self.chain._encoder.transform(part)
-        made: list[float | None] = []
-        for i in rows:
-            check()
-            problem = ChainProblem(decoder.potentials(data, i), rules.compiler(part[i]) if rules else ())
-            made += span_probabilities(problem, segments.of(i, int(part.offsets[i]), table), table)
-        return made
+        allowed = None if known is None else self.chain._possible(known, Batch(part, data))
+        rules = self.chain._ruled_decoder(acting)
+        tokens = [part[i] for i in range(len(part))]
+        return rules.segment_chances(data, tokens, allowed, segments, table)[0].tolist()
 
     # --- columns ----------------------------------------------------------------------------------
 

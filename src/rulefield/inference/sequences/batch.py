@@ -37,6 +37,16 @@ class Chains(NamedTuple):
         return Chains(self.unary[rows], self.pairwise, np.concatenate([[0], np.cumsum(lengths)]), self.steps[some])
 
 
+def as_chains(unary: np.ndarray, pairwise: np.ndarray, offsets: np.ndarray) -> Chains:
+    """Return chains from scores: one matrix of steps for all, or one for each token but the last of a chain."""
+    if pairwise.ndim == 2:
+        steps = np.broadcast_to(np.array([0, 1]), (len(offsets) - 1, 2))
+        return Chains(unary, pairwise[None], offsets, np.ascontiguousarray(steps))
+    return Chains(
+        unary, pairwise, offsets, np.stack([offsets[:-1], np.maximum(offsets[1:] - 1, offsets[:-1])], axis=1)
+    )
+
+
 class Settled(NamedTuple):
     """What the first levels found of some chains, in arrays, so that callers that need labels only build no ``Result``."""
 

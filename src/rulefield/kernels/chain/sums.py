@@ -122,21 +122,26 @@ def forward_sum(unary, pairwise, powers, tops, alpha):
 def backward_sum(unary, flipped, powers, tops, beta):
     """Fill beta[t, y], the log of the sum over labelings of t + 1.. given y at t, rows lowered to 0. Needs n > 0.
 
-    ``flipped`` and ``powers`` are indexed [to, from]: walking back is walking forward along transposed steps.
+    ``flipped`` and ``powers`` are indexed [to, from]: walking back is walking forward along transposed steps. Returns the
+    log partition function.
     """
     n, m = np.uint64(unary.shape[0]), np.uint64(unary.shape[1])
     shared = flipped.shape[0] == 1
     inside, work, nothing = np.empty(unary.shape[1]), np.empty(unary.shape[1]), np.zeros(unary.shape[1])
     for y in range(m):
         beta[n - ONE, y] = 0.0
+    total = 0.0
     for step in range(ONE, n):
         t = n - ONE - step
         k = ZERO if shared else t
         for y in range(m):
             inside[y] = unary[t + ONE, y] + beta[t + ONE, y]
-        lower(inside)
+        total += lower(inside)
         advance_sum(inside, flipped[k], powers[k], tops[k], nothing, work, beta[t])
-        lower(beta[t])
+        total += lower(beta[t])
+    for y in range(m):
+        inside[y] = unary[ZERO, y] + beta[ZERO, y]
+    return total + log_sum(inside)
 
 
 @kernel

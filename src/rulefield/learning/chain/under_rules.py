@@ -8,7 +8,7 @@ from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InfeasibleError
 from rulefield.inference.sequences.prepare import prepare
-from rulefield.inference.sequences.sums import constrained_marginals
+from rulefield.inference.sequences.sums import Question, chances_of
 from rulefield.learning.chain.likelihood import given_score
 from rulefield.learning.chain.margin import as_rates
 from rulefield.models.chain import ChainModel
@@ -81,8 +81,8 @@ class RuledLikelihood:
 
         def one(i: int) -> tuple[float, np.ndarray, np.ndarray | None]:
             potentials = self.model.potentials(theta, self.sequences, i, pairwise)
-            sums = constrained_marginals(ChainProblem(potentials, self.rules[i]))
-            return sums.log_partition, sums.node, sums.edge
+            sums = chances_of(ChainProblem(potentials, self.rules[i]), Question(marginals=True, edges=True))
+            return float(sums.log_partition[0]), sums.node, sums.edge
 
         for i, (total, node, edge) in enumerate(self.threads.map(one, range(len(self.rules)))):
             value += float(self.weight[i]) * total

@@ -1,76 +1,96 @@
 """Distributions of joint chains under rules: p(y) proportional to exp(score(y) - penalties(y)), hard rules obeyed.
 
-Rules about single tokens go into the scores, and sums stay factored. With other rules the chain's lattice is taken over all
-joint states that are open: exact, and refused with a sentence where they are too many.
+Rules about single tokens go into the scores. With other rules the sums run over a chain of the joint states that carry all
+but ``tolerance`` of the probability, by their factored marginals.
 """
 
 import numpy as np
 
-from rulefield.exceptions import InfeasibleError, InputError
-from rulefield.inference.sequences.joint.exact import (
-    joint_log_partition,
-    joint_marginals,
-    joint_samples,
-    joint_viterbi,
-)
+from rulefield.inference.sequences.joint.exact import joint_marginals
 from rulefield.inference.sequences.joint.folding import folded
-from rulefield.inference.sequences.joint.windows import Windows, whole
-from rulefield.inference.sequences.sums import (
-    constrained_kbest,
-    constrained_log_partition,
-    constrained_marginals,
-    constrained_samples,
-)
+from rulefield.inference.sequences.joint.windows import MOST_STATES
+from rulefield.inference.sequences.sums import DRAWN, IMPOSSIBLE, SUM_ONLY, WITHIN, Chances, Question, chances_of
+from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain_rules import ChainProblem
 from rulefield.problem.joint import JointProblem
 
+NARROWER = 1e-3
+"""Factor of the mass that is left out when what is left is not enough."""
 
-def ruled_log_partition(problem: JointProblem, i: int) -> float:
-    """Log of the sum of exp(score - penalties) over all labelings of chain ``i``; ``-inf`` where none obeys the rules."""
+
+def joint_chances(
+    problem: JointProblem, i: int, question: Question = SUM_ONLY, tolerance: float = 0.0
+) -> tuple[Chances, np.ndarray]:
+    """Sum over the labelings of chain ``i``, which has tokens: in label numbers of the joint states returned beside it."""
     one = folded(problem, i)
-    if not one.rules[0] or joint_log_partition(one.potentials)[0] == -np.inf:
-        return float(joint_log_partition(one.potentials)[0])
-    return constrained_log_partition(whole(one, 0).chain)
-
-
-def ruled_marginals(problem: JointProblem, i: int) -> tuple[float, np.ndarray]:
-    """Log partition function of chain ``i`` under its rules, and P(joint state) at its tokens (n, S)."""
-    one = folded(problem, i)
-    if not one.rules[0] or joint_log_partition(one.potentials)[0] == -np.inf:
-        sums = joint_marginals(one.potentials)
-        return float(sums.log_partition[0]), sums.node
-    part = whole(one, 0)
-    found = constrained_marginals(part.chain)
-    node = np.zeros_like(one.potentials.psi)
-    node[:, part.states] = found.node
-    return found.log_partition, node
-
-
-def ruled_kbest(problem: JointProblem, i: int, k: int) -> list[tuple[np.ndarray, float]]:
-    """Return the k labelings of chain ``i`` of highest objective, best first, each with its objective."""
-    if k < 1:
-        raise InputError(f"k must be a whole number >= 1; got {k!r}.")
-    one = folded(problem, i)
-    if joint_viterbi(one.potentials)[1][0] == -np.inf:
-        return []
-    windows = Windows(one)
+    sums = joint_marginals(one.potentials)
+    if not one.rules[0] and not question.k and not len(question.uniform):
+        n = len(sums.node)
+        reason = np.full(1, IMPOSSIBLE if sums.log_partition[0] == -np.inf else 0, np.int8)
+        nothing = np.zeros(0, np.int64)
+        found = Chances(
+            sums.log_partition, np.zeros(1), reason, sums.node, np.zeros((0, 1, 1)), np.zeros(0), nothing,
+            np.zeros((n and 1, 0)), nothing,
+        )  # fmt: skip
+        return found, np.arange(one.potentials.n_states)
+    loss = 0.5 * tolerance
     while True:
-        part = windows.widen()
-        found = constrained_kbest(part.chain, k)
-        if part.floor == -np.inf or (len(found) == k and found[-1].objective >= part.floor):
-            return [(part.states[result.labels], result.objective) for result in found]
-        if windows.exhausted:
-            raise InputError(
-                f"the {k} best labelings of a chain with {one.potentials.n_states} joint labels are too many to be "
-                "sure of; ask for fewer, or give known labels."
-            )
+        chain, states, outside = _likely(one, sums.node, loss)
+        found = chances_of(chain, question, tolerance) if len(states) else _impossible(question, one)
+        if outside > 0.0:
+            _add_outside(found, float(sums.log_partition[0]) + np.log(outside))
+        enough = outside == 0.0 or (found.error[0] <= tolerance and not _may_miss(found, question.k))
+        if enough or loss == 0.0 or found.reason[0] == DRAWN:
+            return found, states
+        loss = loss * NARROWER if loss > 1e-12 else 0.0
 
 
-def ruled_samples(problem: JointProblem, i: int, size: int, generator: np.random.Generator) -> np.ndarray:
-    """Draw joint states (size, n) of chain ``i`` from its distribution under its rules."""
-    one = folded(problem, i)
-    if not one.rules[0]:
-        return joint_samples(one.potentials, size, generator)
-    if joint_viterbi(one.potentials)[1][0] == -np.inf:
-        raise InfeasibleError("no labeling obeys the hard rules, so none can be drawn; relax a rule.")
-    part = whole(one, 0)
-    return part.states[constrained_samples(part.chain, size, generator)]
+def _likely(problem: JointProblem, node: np.ndarray, loss: float) -> tuple[ChainProblem, np.ndarray, float]:
+    """Return the chain over states that leave out at most ``loss`` if that is possible, the states, and what they leave."""
+    open_ = problem.potentials.psi > -np.inf
+    ordered = np.sort(node[open_])
+    cut = (
+        ordered[min(int(np.searchsorted(np.cumsum(ordered), loss, side="right")), len(ordered) - 1)]
+        if len(ordered)
+        else 0
+    )
+    kept = open_ & (node >= cut) if loss > 0.0 else open_
+    peaks = np.where(kept, node, -1.0).max(axis=0, initial=-1.0)
+    states = np.flatnonzero(peaks >= 0.0)
+    if len(states) > MOST_STATES:
+        states = np.sort(np.argsort(-peaks, kind="stable")[:MOST_STATES])
+    chain = problem.over(0, states)
+    unary = np.where(kept[:, states], chain.potentials.unary, -np.inf)
+    left = node.sum() - node[:, states][kept[:, states]].sum()
+    whole = (
+        bool((open_.sum(axis=0)[states] == kept.sum(axis=0)[states]).all()) and open_[:, states].sum() == open_.sum()
+    )
+    return (
+        ChainProblem(ChainPotentials(unary, chain.potentials.pairwise), chain.rules),
+        states,
+        0.0 if whole else float(left),
+    )
+
+
+def _add_outside(found: Chances, log_mass: float) -> None:
+    """Count the mass of states that were left out as part of the error."""
+    error = float(found.error[0])
+    inside = error / (1.0 - error) if error < 1.0 else np.inf
+    out = inside + float(np.exp(np.minimum(log_mass - found.log_partition[0], 700.0)))
+    found.error[0] = out / (1.0 + out) if out < np.inf else 1.0
+    if found.reason[0] != DRAWN:
+        found.reason[0] = IMPOSSIBLE if found.log_partition[0] == -np.inf else WITHIN
+
+
+def _may_miss(found: Chances, k: int) -> bool:
+    """Whether a labeling outside may be among the k best."""
+    return k > 0 and float(found.best_chance[0, -1]) < found.error[0]
+
+
+def _impossible(question: Question, problem: JointProblem) -> Chances:
+    """Return what is known if every joint state is forbidden somewhere."""
+    n, none = len(problem.potentials.psi), np.zeros(0, np.int64)
+    return Chances(
+        np.full(1, -np.inf), np.zeros(1), np.full(1, IMPOSSIBLE, np.int8), np.zeros((n, 0)), np.zeros((0, 0, 0)),
+        np.zeros(0), none, np.zeros((1, question.k)), none,
+    )  # fmt: skip

@@ -1,106 +1,92 @@
 """Distributions over segmentations under rules: p(s) proportional to exp(score(s) - penalties(s)), hard rules obeyed.
 
-The segment lattice times the automata of all rules has one path per segmentation, so that sums over its paths are exact.
+The segment lattice is a walk, and rules multiply it as they multiply a chain (:mod:`rulefield.kernels.lattice.sums`).
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.exceptions import InfeasibleError, InputError
-from rulefield.inference.result import Result, Status
+from rulefield.exceptions import InputError
 from rulefield.inference.sequences.segments.search import SegmentSearch
-from rulefield.kernels.lattice.lattice import Lattice, fill_ahead
-from rulefield.kernels.lattice.sums import lattice_kbest, lattice_marginals, lattice_samples, sums_ahead
+from rulefield.inference.sequences.sums import (
+    ATTEMPTS,
+    EXACT,
+    IMPOSSIBLE,
+    MOST_NODES,
+    SUM_ONLY,
+    WITHIN,
+    Chances,
+    Question,
+)
+from rulefield.kernels.lattice.sums import Ruled, slots_of, sums_ahead, under_rules
+from rulefield.kernels.lattice.walk import (
+    lattice_walk,
+    node_masses,
+    span_masses,
+    walk_kbest,
+    walk_marginals,
+    walk_samples,
+)
 from rulefield.problem.segments import SegmentProblem
 
-MOST_NODES = 2_000_000
-"""Largest product of a segment lattice with rules."""
+LATTICE_NODES = 2_000_000
+"""Largest segment lattice."""
 
 
-@dataclass(frozen=True)
-class RuledMarginals:
-    """The distribution of segmentations under rules, seen through its token labels.
+def segment_chances(
+    problem: SegmentProblem, question: Question = SUM_ONLY, tolerance: float = 0.0, most_nodes: int = MOST_NODES
+) -> Chances:
+    """Sum over the segmentations of one sequence with at least one token; labels are those of its spelling."""
+    n, m, k = problem.potentials.n_steps, problem.spelling.n_labels, question.k
+    draws = len(question.uniform) // n
+    found = Chances(
+        np.full(1, -np.inf), np.zeros(1), np.full(1, IMPOSSIBLE, np.int8), np.zeros((n, m)), np.zeros((0, m, m)),
+        np.zeros(len(question.spans)), np.zeros(k * n, np.int64), np.zeros((1, k)), np.zeros(draws * n, np.int64),
+    )  # fmt: skip
+    search = SegmentSearch.start(problem)
+    if search.bound == -np.inf:
+        return found
+    ruled = _under_rules(search, tolerance, most_nodes, k)
+    if ruled is None or ruled.log_mass == -np.inf:
+        return found
+    found.log_partition[0] = ruled.log_mass + search.prepared.shift
+    found.error[0], found.reason[0] = ruled.left_out, WITHIN if ruled.left_out > 0 else EXACT
+    mass = node_masses(ruled.walk)
+    walk_marginals(ruled.walk, mass, found.node)
+    span_masses(ruled.walk, mass, question.spans, question.starts, question.kinds, found.span)
+    if k:
+        walk_kbest(ruled.walk, k, found.best.reshape(k, n), found.best_chance[0])
+    if draws:
+        walk_samples(ruled.walk, question.uniform.reshape(draws, n), found.drawn.reshape(draws, n))
+    return found
 
-    Parameters
-    ----------
-    log_partition : float
-        Log of the sum of exp(score - penalties); ``-inf`` where no segmentation obeys the hard rules.
-    label : ndarray of float64, shape (n_steps, n_labels)
-        Probability of each token label of the problem's spelling; zeros where the problem is infeasible.
-    status : Status
-        ``optimal`` (exact) or ``infeasible``.
-    """
 
-    log_partition: float
-    label: np.ndarray
-    status: Status
-
-
-class RuledSegments:
-    """The segment lattice of one problem times the automata of all its rules.
-
-    Parameters
-    ----------
-    problem : SegmentProblem
-        With at least one token.
-    node_limit : int
-        A product with more nodes is refused.
-    """
-
-    def __init__(self, problem: SegmentProblem, node_limit: int = MOST_NODES):
-        self.problem = problem
-        self.search = SegmentSearch.start(problem)
-        self.lattice = self._product(node_limit) if self.search.bound > -np.inf else None
-        self._ahead = np.empty(0 if self.lattice is None else len(self.lattice.label))
-        found = -np.inf if self.lattice is None else float(sums_ahead(self.lattice, self._ahead))
-        self._total = found
-        self.log_partition = found + self.search.prepared.shift
-
-    def _product(self, node_limit: int) -> Lattice:
-        lattice = self.search.window(-np.inf, node_limit)
-        if lattice is None:
-            raise self._too_large(node_limit)
-        relaxation = self.search.relaxation(lattice, np.zeros(len(self.search.prepared.caps)))
-        relaxation.bound(-np.inf)
-        for term in sorted(self.search.prepared.terms, key=lambda term: (term.states, term.rule)):
-            if not relaxation.add(term, -np.inf, node_limit, keep_runs=True):
-                raise self._too_large(node_limit)
-            relaxation.bound(-np.inf)
-        return relaxation.lattice
-
-    def _too_large(self, node_limit: int) -> InputError:
-        n, rules = self.problem.potentials.n_steps, len(self.problem.rules)
-        return InputError(
-            f"node_limit = {node_limit} is too low for the product of a segment lattice of {n} tokens with its {rules} "
-            "rules; raise it, give fewer rules or set max_length."
+def _under_rules(search: SegmentSearch, tolerance: float, most_nodes: int, k: int) -> Ruled | None:
+    """Multiply the whole segment lattice by its rules; ``log_mass`` is that of all segmentations, shifted (None: none)."""
+    prepared, m = search.prepared, search.prepared.problem.spelling.n_labels
+    lattice = search.window(-np.inf, LATTICE_NODES)
+    if lattice is None:
+        raise InputError(
+            f"the segment lattice of {prepared.problem.potentials.n_steps} tokens has more than {LATTICE_NODES} nodes; "
+            "fit with a smaller max_length."
         )
-
-    def marginals(self) -> RuledMarginals:
-        """Return probabilities of token labels, with the log partition function."""
-        n, m = self.problem.potentials.n_steps, self.problem.spelling.n_labels
-        label, steps = np.zeros((n, m)), np.zeros((max(n - 1, 0), m, m))
-        if self._total == -np.inf or self.lattice is None:
-            return RuledMarginals(-np.inf, label, Status.infeasible)
-        lattice_marginals(self.lattice, self._ahead, self._total, label, steps)
-        return RuledMarginals(self.log_partition, label, Status.optimal)
-
-    def kbest(self, k: int) -> list[Result]:
-        """Return the k best segmentations under the rules, best first; fewer where fewer are possible."""
-        if k < 1:
-            raise InputError(f"k must be at least 1; got {k}.")
-        if self._total == -np.inf or self.lattice is None:
-            return []
-        prepared = self.search.prepared
-        fill_ahead(self.lattice, -np.inf)
-        labels = np.zeros((k, self.problem.potentials.n_steps), np.int64)
-        found = lattice_kbest(self.lattice, k, labels)
-        return [prepared.result(row, None, "product", len(self.lattice.label)) for row in labels[:found]]
-
-    def samples(self, size: int, generator: np.random.Generator) -> np.ndarray:
-        """Draw token labels (size, n) of segmentations that obey the rules."""
-        if self._total == -np.inf or self.lattice is None:
-            raise InfeasibleError("no segmentation obeys the hard rules, so none can be drawn; relax a rule.")
-        labels = np.zeros((size, self.problem.potentials.n_steps), np.int64)
-        lattice_samples(self.lattice, self._ahead, self._total, generator.random(labels.shape), labels)
-        return labels
+    ahead = np.empty(len(lattice.label))
+    total = float(sums_ahead(lattice, ahead))
+    if total == -np.inf:
+        return None
+    terms, slots = np.array(prepared.terms, np.int64).reshape(-1, 4), slots_of(prepared.tables)
+    wanted, loss = tolerance, 0.5 * tolerance
+    best, chance = np.zeros((k, len(lattice.layer) - 1), np.int64), np.zeros(k)
+    for attempt in range(ATTEMPTS):
+        loss = 0.0 if attempt == ATTEMPTS - 1 else loss
+        walk = lattice_walk(lattice, ahead, total, loss)
+        ruled = under_rules(walk, prepared.tables, terms, prepared.classes, m, *slots, loss, most_nodes, False)
+        if ruled.left_out == 0.0 or ruled.full:
+            break
+        if ruled.log_mass > -np.inf:
+            if k:
+                count = walk_kbest(ruled.walk, k, best, chance)
+                wanted = min(tolerance, 0.5 * chance[k - 1] if count == k else 0.0)
+            if ruled.left_out <= wanted:
+                break
+        loss *= 1e-6 if ruled.log_mass == -np.inf else max(1e-9, 0.25 * wanted / ruled.left_out)
+    return ruled._replace(log_mass=ruled.log_mass + total)

@@ -1,0 +1,259 @@
+"""Chains as walks, with and without rules: probabilities of labelings, labels and segments, k best and samples in batches."""
+
+import numpy as np
+
+from rulefield.kernels.arrays import doubled
+from rulefield.kernels.chain.sums import (
+    SAFE_SUM,
+    backward_sum,
+    exponentials,
+    flip,
+    log_sum,
+)
+from rulefield.kernels.jit import kernel
+from rulefield.kernels.lattice.rule_tables import fold_local
+from rulefield.kernels.lattice.sums import LEAST_MASS, slots_of, under_rules
+from rulefield.kernels.lattice.walk import (
+    BINS,
+    LabelWalk,
+    add_to_bins,
+    largest_cut,
+    mass_cut,
+    node_masses,
+    span_masses,
+    walk_edges,
+    walk_kbest,
+    walk_marginals,
+    walk_samples,
+)  # fmt: skip
+
+ATTEMPTS = 4
+"""Lattices of less and less loss that are tried before nothing is left out."""
+
+
+@kernel
+def step_shares(steps, powers, ahead, inside, label, logs, share):
+    """Fill ``share`` (m,): the probability of each label after ``label``, or its log.
+
+    ``ahead`` (m,) is the log of what each label and all that follows is worth, ``inside`` its exponential.
+    """
+    m = len(share)
+    total = 0.0
+    if not logs:
+        for to in range(m):
+            share[to] = powers[label, to] * inside[to]
+            total += share[to]
+    if total > SAFE_SUM:
+        for to in range(m):
+            share[to] /= total
+        return
+    for to in range(m):
+        share[to] = steps[label, to] + ahead[to]
+    total = log_sum(share)
+    for to in range(m):
+        if total > -np.inf:
+            share[to] = share[to] - total if logs else np.exp(share[to] - total)
+        elif not logs:
+            share[to] = 0.0
+
+
+@kernel
+def chain_walk(unary, pairwise, powers, beta, tolerance, logs):
+    """Return the walk of a chain without the labels and steps that carry at most ``tolerance`` of its mass.
+
+    Parameters
+    ----------
+    unary, pairwise, powers : (n, m), (1 or n - 1, m, m) [from, to], exp(pairwise) up to a factor
+    beta : (n, m): what :func:`backward_sum` fills
+    logs : bool
+        Return logarithms of masses, and leave nothing out.
+    """
+    n, m = unary.shape
+    layer, label = np.zeros(n + 1, np.int64), np.empty(n * m, np.int64)
+    arc_ptr = np.zeros(n * m + 1, np.int64)
+    room = 8 * n * m
+    arc_to, arc_mass = np.empty(room, np.int64), np.empty(room)
+    share, ahead, inside, mass, place = np.empty((m, m)), np.empty(m), np.empty(m), np.empty(m), np.empty(m, np.int64)
+    here, start, kept = np.zeros(m), np.zeros(m), np.zeros(m)
+    nodes, arcs, spent = 0, 0, 0.0
+    for t in range(n):
+        k = 0 if len(pairwise) == 1 else t - 1
+        top = -np.inf
+        for y in range(m):
+            ahead[y] = unary[t, y] + beta[t, y]
+            top = max(top, ahead[y])
+            mass[y] = 0.0
+        for y in range(m):
+            inside[y] = np.exp(ahead[y] - top)
+        first, after = (0, 0) if t == 0 else (layer[t - 1], layer[t])
+        if t == 0:
+            total = log_sum(ahead)
+            for y in range(m):
+                start[y] = ahead[y] - total if logs else np.exp(ahead[y] - total)
+                mass[y] = np.exp(ahead[y] - total) if logs else start[y]
+        for i in range(first, after):
+            step_shares(pairwise[k], powers[k], ahead, inside, label[i], logs, share[i - first])
+            for y in range(m):
+                mass[y] += here[i - first] * share[i - first, y] if not logs else 0.0
+        cut = 0.0 if logs else mass_cut(mass, 0, m, tolerance * (t + 1) / (2 * n) - spent)
+        if t == 0:
+            for y in range(m):
+                place[y] = -1
+                possible = start[y] > -np.inf if logs else mass[y] > 0.0 and mass[y] >= cut
+                if possible:
+                    place[y] = nodes
+                    label[nodes], start[nodes] = y, start[y]
+                    nodes += 1
+                elif not logs and ahead[y] > -np.inf:
+                    spent += max(mass[y], LEAST_MASS)
+        else:
+            bins, dropped = np.zeros(BINS), 0.0
+            for y in range(m):
+                place[y], kept[y] = -1, 0.0
+                if mass[y] < cut:
+                    dropped += mass[y]
+                    continue
+                for i in range(first, after if not logs else first):
+                    add_to_bins(bins, here[i - first] * share[i - first, y])
+            lowest = largest_cut(bins, tolerance * (t + 1) / n - spent - dropped)
+            for i in range(first, after):
+                for y in range(m):
+                    one = share[i - first, y]
+                    if ahead[y] == -np.inf or pairwise[k, label[i], y] == -np.inf:
+                        continue
+                    if not logs and (mass[y] < cut or here[i - first] * one < lowest or one <= 0.0):
+                        spent += max(here[i - first] * one, LEAST_MASS)
+                        continue
+                    if place[y] < 0:
+                        place[y] = nodes
+                        label[nodes] = y
+                        nodes += 1
+                    if arcs == room:
+                        arc_to, arc_mass = doubled(arc_to), doubled(arc_mass)
+                        room *= 2
+                    arc_to[arcs], arc_mass[arcs] = place[y], one
+                    arcs += 1
+                    kept[y] += here[i - first] * one
+                arc_ptr[i + 1] = arcs
+        layer[t + 1] = nodes
+        for i in range(layer[t], nodes):
+            here[i - layer[t]] = mass[label[i]] if t == 0 else kept[label[i]]
+    for i in range(layer[n - 1], nodes):
+        arc_ptr[i + 1] = arcs
+    return LabelWalk(
+        layer, label[:nodes], start[: layer[1]], arc_ptr[: nodes + 1], arc_to[:arcs], arc_mass[:arcs], spent
+    )
+
+
+@kernel
+def chain_under_rules(
+    unary, pairwise, powers, beta, tables, terms, classes, slots, widths, tolerance, most_nodes, k, most_labels
+):
+    """Return the distribution of a chain under rules, at most ``tolerance`` of its mass left out where ``most_nodes`` allow.
+
+    With ``k`` > 0 as little is left out as makes the k best sure; ``most_labels`` (k, n) is scratch.
+    """
+    m = unary.shape[1]
+    wanted = tolerance
+    loss = 0.5 * tolerance
+    chances = np.zeros(max(k, 1))
+    for attempt in range(ATTEMPTS):
+        if attempt == ATTEMPTS - 1:
+            loss = 0.0
+        walk = chain_walk(unary, pairwise, powers, beta, loss, False)
+        ruled = under_rules(walk, tables, terms, classes, m, slots, widths, loss, most_nodes, False)
+        if ruled.left_out == 0.0 or ruled.full:
+            break
+        if ruled.log_mass == -np.inf:
+            loss *= 1e-6
+            continue
+        if k > 0:
+            count = walk_kbest(ruled.walk, k, most_labels, chances)
+            wanted = min(tolerance, 0.5 * chances[count - 1] if count == k else 0.0)
+        if ruled.left_out <= wanted:
+            break
+        loss *= max(1e-9, 0.25 * wanted / ruled.left_out)
+    if ruled.log_mass == -np.inf and ruled.left_out > 0.0:
+        walk = chain_walk(unary, pairwise, powers, beta, 0.0, True)
+        ruled = under_rules(walk, tables, terms, classes, m, slots, widths, 0.0, most_nodes, True)
+    return ruled
+
+
+@kernel
+def chances_batch(
+    unary, pairwise, tokens, steps, tables, terms, classes, folds, folds_steps, tolerance, most_nodes,
+    log_mass, left_out, full, node, edge, spans, span_ptr, starts, kinds, span_chance,
+    k, best, best_chance, uniform, drawn,
+):  # fmt: skip
+    """Sum over the labelings of chains that lie one after the other and whose rules have the same tables.
+
+    Parameters
+    ----------
+    unary : (tokens, m); chain i has the rows ``tokens[i] : tokens[i + 1]``, at least one
+    pairwise : (matrices, m, m), [from, to]; chain i has the matrices ``steps[i, 0] : steps[i, 1]``, one or one per step
+    classes : token classes of the rules, of one chain after the other, (rules, n) each, flat
+    folds, folds_steps : whether local rules go into the scores of labels, and of steps
+    log_mass, left_out, full : filled, (chains,): log of the sum of exp(score - penalties); bound on the share of it that was
+        left out; whether more nodes were needed than ``most_nodes`` of a layer
+    node : (tokens, m) or empty: filled with the probabilities of labels
+    edge : (steps, m, m) or empty, of a single chain: filled with the probabilities of steps
+    spans, span_ptr, starts, kinds, span_chance : segments of chain i, ``span_ptr[i] : span_ptr[i + 1]``, and their
+        probabilities (see :func:`span_masses`); tokens count from the chain's first
+    k, best, best_chance : the k best labelings (k x tokens, chain by chain) and their probabilities (chains, k)
+    uniform, drawn : (draws x tokens,) numbers in [0, 1) and the labelings drawn by them, chain by chain
+    """
+    m, rules = unary.shape[1], len(tables.weight)
+    slots, widths = slots_of(tables)
+    tops, powers = exponentials(pairwise)
+    flipped, back_powers = flip(pairwise), flip(powers)
+    draws = len(drawn) // max(len(unary), 1)
+    for i in range(len(tokens) - 1):
+        first, last = tokens[i], tokens[i + 1]
+        n, a, b = last - first, steps[i, 0], steps[i, 1]
+        seen = classes[first * rules : last * rules].reshape((rules, n))
+        scores, moves, top, power = unary[first:last], pairwise[a:b], tops[a:b], powers[a:b]
+        back, back_power = flipped[a:b], back_powers[a:b]
+        paid = 0.0
+        if folds:
+            scores = scores.copy()
+            if folds_steps:
+                moves = np.empty((max(n - 1, 1), m, m))
+                for t in range(len(moves)):
+                    moves[t] = pairwise[min(a + t, b - 1)]
+            paid = fold_local(tables, seen, scores, moves, m, True)
+            if folds_steps:
+                top, power = exponentials(moves)
+                back, back_power = flip(moves), flip(power)
+        beta = np.empty((n, m))
+        total = backward_sum(scores, back, back_power, top, beta)
+        left_out[i], full[i] = 0.0, False
+        log_mass[i] = total - paid
+        if total == -np.inf:
+            continue
+        labels = best[k * first : k * last].reshape((k, n))
+        ruled = chain_under_rules(
+            scores, moves, power, beta, tables, terms, seen, slots, widths, tolerance, most_nodes, k, labels
+        )
+        log_mass[i] += ruled.log_mass
+        left_out[i], full[i] = ruled.left_out, ruled.full
+        if ruled.log_mass == -np.inf:
+            continue
+        walk = ruled.walk
+        if len(node) or len(span_chance) or len(edge):
+            mass = node_masses(walk)
+            if len(node):
+                walk_marginals(walk, mass, node[first:last])
+            if len(edge):
+                walk_edges(walk, mass, edge)
+            if len(span_chance):
+                span_masses(
+                    walk, mass, spans[span_ptr[i] : span_ptr[i + 1]], starts, kinds,
+                    span_chance[span_ptr[i] : span_ptr[i + 1]],
+                )  # fmt: skip
+        if k > 0:
+            walk_kbest(walk, k, labels, best_chance[i])
+        if draws > 0:
+            walk_samples(
+                walk, uniform[draws * first : draws * last].reshape((draws, n)),
+                drawn[draws * first : draws * last].reshape((draws, n)),
+            )  # fmt: skip

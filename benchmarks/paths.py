@@ -8,7 +8,7 @@ an implication): each call over ``decode`` (segments: ``predict``) under the sam
 *True errors.* Share of short citations whose exact probability (``tolerance=0``, tested against enumeration) lies within
 ``probability_error`` at the default tolerance; of drawn ones within two standard errors.
 
-    RULEFIELD_DATA=... python benchmarks/paths.py [--only costs|found|errors] [--sequences 200]
+    RULEFIELD_DATA=... python benchmarks/paths.py [--only costs|found|errors|texts|startup|memory] [--sequences 200]
 """
 
 import argparse
@@ -25,6 +25,7 @@ for name in ("OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS"):
 import numpy as np
 
 from common import data_folder
+from raw_texts import run_memory, run_startup, run_texts
 from rulefield import ChainCRF, RuledCRF, SegmentCRF
 from rulefield import rules as r
 from rulefield.datasets import load_cora, load_us50, make_citations
@@ -149,7 +150,7 @@ def true_errors(count: int = 150, seed: int = 1) -> dict[str, float]:
 def main() -> None:
     """Run the parts that are asked for; the last line is JSON."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["costs", "found", "errors"])
+    parser.add_argument("--only", choices=["costs", "found", "errors", "texts", "startup", "memory"])
     parser.add_argument("--sequences", type=int, default=200)
     given = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -157,6 +158,9 @@ def main() -> None:
         "costs": lambda: costs(given.sequences),
         "found": found_rules,
         "errors": true_errors,
+        "texts": run_texts,
+        "startup": run_startup,
+        "memory": run_memory,
     }
     result: dict[str, float] = {}
     for name, part in parts.items():

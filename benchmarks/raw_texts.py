@@ -4,13 +4,11 @@ Texts per CPU second, one thread, on 20,000 addresses of counties (``addresses_r
 generated addresses. Each figure is the best of alternating rounds; every round has a parser that has seen none of the texts.
 All spans, fields and probabilities are read.
 
-    RULEFIELD_DATA=... python benchmarks/raw_texts.py [--only texts|startup|memory]
+    RULEFIELD_DATA=... python benchmarks/paths.py [--only texts|startup|memory]
 """
 
-import argparse
 import csv
 import gzip
-import json
 import os
 import resource
 import subprocess
@@ -118,7 +116,7 @@ def one_text(parser: TextParser, texts: list[str], rules: Any, rounds: int = 5) 
     return 1000 * best / len(texts)
 
 
-def run_texts(rounds: int) -> dict[str, float]:
+def run_texts(rounds: int = 3) -> dict[str, float]:
     """Compare the throughput from raw strings."""
     texts, gold = raw_addresses(), labeled()
     parser = TextParser().fit(gold)
@@ -160,23 +158,6 @@ def run_startup(rounds: int = 7) -> dict[str, float]:
     return {"startup": ours / bare}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--only", choices=["texts", "startup", "memory"])
-    parser.add_argument("--rounds", type=int, default=3)
-    options = parser.parse_args()
-    data_folder()
-    parts = {
-        "texts": lambda: run_texts(options.rounds),
-        "startup": run_startup,
-        "memory": lambda: {"memory_ratio": compare_conll()["memory_ratio"]},
-    }
-    record: dict[str, float] = {}
-    for name, run in parts.items():
-        if options.only in (None, name):
-            record |= run()
-    print(json.dumps({key: float(f"{value:.4g}") for key, value in record.items()}))
-
-
-if __name__ == "__main__":
-    main()
+def run_memory() -> dict[str, float]:
+    """Compare the peak memory of training with CRFsuite's."""
+    return {"memory_ratio": compare_conll()["memory_ratio"]}

@@ -293,3 +293,27 @@ def test_alternatives_keep_what_is_known(parser):
     text, spans = TEXTS[0], SPANS[0]
     parse = parser.parse(text, known=[spans[0]])
     assert all(tuple(spans[0]) in [s[:3] for s in other.spans] for other in parse.alternatives(3))
+
+
+RULES = [r.segments("zip") <= 1, (r.segments("city") <= 1).soft(1.5), r.before("state", "zip").soft(0.7)]
+
+
+def test_probabilities_under_rules_are_those_of_the_model_and_of_each_span(parser):
+    texts = [*TEXTS[:6], "", "12 Oak St Oak City NY 12345 NY 12345"]
+    parses = parser.parse_all(texts, rules=RULES)
+    tokens = [row for row in parser.tokens(texts) if row]
+    labelings = parser.model_.decode(tokens, rules=RULES, probability=True)
+    found = [parse for parse in parses if parse.text]
+    assert [p.probability for p in found] == pytest.approx([one.probability for one in labelings])
+    assert [p.broken for p in found] == [one.broken for one in labelings]
+    assert parses[6].probability is None
+    for parse in found:
+        assert all(span.probability >= parse.probability - 2e-3 for span in parse.spans)
+
+
+def test_rules_of_one_call_are_not_those_of_the_next(parser):
+    text = "12 Oak St Oak City NY 12345 NY 12345"
+    few, many = (r.segments("zip") <= 1).soft(50.0), (r.segments("zip") >= 2).soft(50.0)
+    for rule in (few, many, few):
+        alone = rf.TextParser.of(parser.model_, "whitespace").parse(text, rules=[rule])
+        assert parser.parse(text, rules=[rule]) == alone

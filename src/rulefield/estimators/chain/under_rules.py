@@ -209,8 +209,8 @@ class RuledDecoder:
         segments: SegmentRows,
         table: SegmentTable,
         tolerance: float = WHOLE_TOLERANCE,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Probabilities of segments of all sequences under the rules, and bounds on their errors, (segments,)."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Probabilities of segments under the rules, bounds on their errors, (segments,), and log sums (sequences,)."""
         begins = np.repeat(data.offsets[:-1], np.diff(segments.pointer))
         spans = np.stack([segments.first - begins, segments.last + 1 - begins, segments.kind, segments.level], axis=1)
         pointer = segments.pointer
@@ -227,7 +227,8 @@ class RuledDecoder:
         parts = self.sums(data, tokens, allowed, ask, tolerance)
         chance = np.concatenate([np.zeros(0), *(part.span for part in parts)])
         error = np.repeat(np.concatenate([np.zeros(0), *(part.error for part in parts)]), np.diff(pointer))
-        return chance, error * np.maximum(chance, 1.0 - chance)
+        total = np.concatenate([np.zeros(0), *(part.log_partition for part in parts)])
+        return chance, error * np.maximum(chance, 1.0 - chance), total
 
     def marginals(
         self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None, tolerance: float = TOLERANCE

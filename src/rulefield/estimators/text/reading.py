@@ -21,6 +21,7 @@ from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.text.parse import Parse, Readings
 from rulefield.inference.sequences.reading import SegmentRows, find_segments, read_chains
 from rulefield.interrupts import check
+from rulefield.parallel import n_threads
 
 PORTION = 1000
 """Texts that are read at a time: what belongs to them stays in the cache."""
@@ -75,6 +76,7 @@ class Reader:
         self.model, self.tokenizer = model, tokenizer
         self.chain, self.scheme = chain_of(model), scheme_of(model)
         self._decoder: ChainDecoder | None = None
+        self._under: tuple[Any, Any, Any] | None = None
         self._table: SegmentTable | None = None
         if self.chain is not None:
             self._table = SegmentTable([str(c) for c in model.classes_], self.scheme)
@@ -138,6 +140,8 @@ class Reader:
 
     def _under_rules(self, part: CutTexts, asked: Asked, acting: list[Any]) -> Readings:
         """Read texts by the model's own ``decode`` or ``predict``; texts without tokens are left out."""
+        if acting and self.chain is not None and asked.probabilities and self._ruled_decoder(acting)._is_plain:
+            return self._ruled_chain(part, asked, self._ruled_decoder(acting))
         rows = np.flatnonzero(part.lengths).tolist()
         tokens = [part[i] for i in rows]
         known = self._known(part, asked.known)
@@ -171,6 +175,39 @@ class Reader:
         rules = self.chain._ruled_decoder(acting)
         tokens = [part[i] for i in range(len(part))]
         return rules.segment_chances(data, tokens, allowed, segments, table)[0].tolist()
+
+    def _ruled_chain(self, part: CutTexts, asked: Asked, decoder: Any) -> Readings:
+        """Read texts by a chain under rules; one pass of sums gives the probabilities of labelings and of segments."""
+        chain, table = self.chain, self._table
+        assert chain is not None
+        assert table is not None
+        data = chain._encoder.transform(part)
+        known = self._known(part, asked.known)
+        allowed = None if known is None else chain._possible(known, Batch(part, data))
+        tokens = list(part) if decoder.compiler.reads_tokens else part.lengths.tolist()
+        labelings = decoder.decode(data, tokens, allowed)
+        segments = find_segments(table, numbered(table, [one.labels for one in labelings]), part.lengths)
+        chance, _, total = decoder.segment_chances(data, tokens, allowed, segments, table)
+        with np.errstate(invalid="ignore"):
+            whole = np.exp(np.minimum(np.array([one.objective for one in labelings]) - total, 0.0))
+        probability = [
+            None if n == 0 else 0.0 if any(b.cost == np.inf for b in one.broken) else p
+            for one, p, n in zip(labelings, whole.tolist(), part.lengths.tolist())
+        ]
+        broken, status = [one.broken for one in labelings], [one.status for one in labelings]
+        return self._readings(
+            part, segments, table, asked, chance if asked.chances else None, probability, broken, status
+        )
+
+    def _ruled_decoder(self, acting: list[Any]) -> Any:
+        """Return what decodes under rules; it is kept for the next call under the same ones."""
+        assert self.chain is not None
+        how = self.model.on_infeasible, n_threads(self.model.n_jobs)
+        key = (*map(id, acting), id(self.chain.theta_), *how)
+        if self._under is None or self._under[0] != key:
+            made = self.model._answers(acting, *how)._under_rules()
+            self._under = key, (acting, self.chain.theta_), made  # what is kept keeps its place in memory
+        return self._under[2]
 
     # --- columns ----------------------------------------------------------------------------------
 

@@ -30,7 +30,7 @@ print(len(candidates), "candidates, such as", candidates[0])
 ruled = rf.RuledCRF(crf, cv="prefit", rules=candidates, algorithm="perceptron", max_iter=3, rate=0.3).fit(
     X[dev], y[dev]
 )
-print(*ruled.report().splitlines()[:12], sep="\n")  # the dearest
+print(*ruled.report().splitlines()[:12], sep="\n")  # the most expensive
 
 # %% What it brings on new citations.
 print(f"chain        span F1 {crf.score(X[test], y[test]):.3f}")

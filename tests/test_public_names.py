@@ -107,7 +107,7 @@ def test_every_page_is_in_the_index_of_the_site():
 
 
 BRITISH = re.compile(
-    "colour|behaviour|neighbour|labell|centre|favour|(normal|optim|regular|general|initial|penal|minim|maxim)is[ei]"
+    "colo[u]r|behavio[u]r|neighbo[u]r|labell|cent[r]e|favo[u]r|(normal|optim|regular|general|initial|penal|minim|maxim)is[ei]"
 )
 
 

@@ -144,7 +144,7 @@ def test_a_small_batch_is_cheap_however_large_the_model():
 
 
 def test_threads_may_share_a_model():
-    """What prediction remembers of tokens belongs to all threads; unguarded, two of them spoiled each other's answers."""
+    """What prediction remembers of tokens belongs to all threads; unguarded, two of them changed each other's answers."""
     X, y = make_addresses(460, seed=0)
     crf = ChainCRF(scheme="BIO", max_iter=10).fit(X[:60], y[:60])
     batches = [X[i : i + 20] for i in range(60, 460, 20)]

@@ -100,11 +100,11 @@ def test_chains_keep_what_was_chosen(tmp_path):
 
 def test_labels_of_sequences_without_weight_do_not_matter():
     data, labels = drawn(n=60, strength=3.0, seed=4)
-    spoiled = Labels(np.where(np.arange(360) < 180, labels.ids, 0), labels.lengths, 3)
+    altered = Labels(np.where(np.arange(360) < 180, labels.ids, 0), labels.lengths, 3)
     weight = np.repeat([1.0, 0.0], 30)
-    found = [choose_penalties(build, data, known, weight, 0.0, "auto") for known in (labels, spoiled)]
+    found = [choose_penalties(build, data, known, weight, 0.0, "auto") for known in (labels, altered)]
     assert found[0] == found[1]
-    assert choose_penalties(build, data, spoiled, None, 0.0, "auto") != found[0]
+    assert choose_penalties(build, data, altered, None, 0.0, "auto") != found[0]
 
 
 @pytest.mark.parametrize(

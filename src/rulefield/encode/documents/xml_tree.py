@@ -1,4 +1,4 @@
-"""XML of strangers: read without entities or outside references, written with the labels put in."""
+"""Untrusted XML: read without entities or outside references, written with the labels put in."""
 
 from collections.abc import Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""XML of strangers: read without entities or outside references; which characters it can hold."""
+"""Untrusted XML: read without entities or outside references; which characters it can hold."""
 
 import re
 from xml.etree import ElementTree

@@ -408,6 +408,6 @@ def mine(
 
 
 def _at_residual_prices(rules: list[Rule], crf: Held) -> list[Rule]:
-    """Rules that help beyond what the model and each other know, dearest first."""
+    """Rules that help beyond what the model and each other know, most expensive first."""
     prices = crf.prices_together(rules)
     return [rules[i].soft(float(prices[i])) for i in np.argsort(-prices, kind="stable") if prices[i] > 0]

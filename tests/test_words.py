@@ -11,7 +11,10 @@ BRITISH = (
     r"labe[l]ling|labe[l]led|neigh[b]our|col[o]ur|behavi[o]ur|cen[t]re\b|favo[u]r|programm[e]\b|"
     r"(normal|optim|regular|general|initial|penal|minim|maxim|character|canonical|serial|token)i[s](e|ed|es|ing|ation|er)\b"
 )
-METAPHORS = r"\bmen[d](s|ed|ing)?\b|\bspoi[l](s|ed|ing)?\b|\bstrange[r]s?\b|\bpou[r](s|ed|ing)?_?\b|\buncollecte[d]\b|\bdeare?r?[s]?t\b"
+METAPHORS = (
+    r"\bmen[d](s|ed|ing)?\b|\bspoi[l](s|ed|ing)?\b|\bstrange[r]s?\b|\bpou[r](s|ed|ing)?\b|\buncollecte[d]\b|"
+    r"\bdea[r](er|est)?\b"
+)
 
 
 def texts():

@@ -1,4 +1,4 @@
-"""Which rules to predict under, hard or soft and how dear: chosen on samples that the model did not see."""
+"""Which rules to predict under, hard or soft and how expensive: chosen on samples that the model did not see."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

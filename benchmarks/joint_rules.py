@@ -72,7 +72,7 @@ def main() -> None:
     data = crf._encoder.transform(X)
 
     def encoded(rules):
-        crf._decoder(rules).best(data, X, None)
+        crf._answers(rules, crf.on_infeasible, 1).decoder.best(data, X, None)
 
     found = crf.decode(X, rules=RULES)
     engines: dict[str, int] = {}

@@ -133,7 +133,9 @@ def altered_page(rng):
             is_page_file(str(path))
             pages = read_pages(path)
             labels = tagger().predict(pages)
-            write_pages([page.labeled(own) for page, own in zip(pages, labels)], path, Path(folder) / f"new.{name}")
+            write_pages(
+                [page.with_labels(own) for page, own in zip(pages, labels)], path, Path(folder) / f"new.{name}"
+            )
         except RulefieldError:
             return "refused", given
     return "used", given

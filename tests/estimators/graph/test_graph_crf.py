@@ -342,7 +342,7 @@ def test_interrupted_fit_keeps_the_best(data, monkeypatch):
         (lambda g, y: GraphCRF().fit(g, [5] * 20), InputError, r"y\[0\] must be the labels of a graph"),
         (lambda g, y: GraphCRF(max_iter=0).fit(g, y), InputError, "max_iter must be None or a whole number >= 1"),
         (lambda g, y: GraphCRF(l2=0, algorithm="ssvm").fit(g, y), InputError, "l2 must be > 0"),
-        (lambda g, y: GraphCRF(rules="no").fit(g, y), InputError, "rules must be None or a list of rules"),
+        (lambda g, y: GraphCRF(rules="no").fit(g, y), InputError, "rules must be None or a rule or a list of rules"),
         (lambda g, y: GraphCRF(share=["a"]).fit(g, y), InputError, "share must be None or a list of groups"),
         (lambda g, y: GraphCRF(edge_weights=3).fit(g, y), InputError, "edge_weights must be"),
         (lambda g, y: GraphCRF().fit(g, y).predict(g, known=y[:2]), InputError, "known must hold labels"),

@@ -295,6 +295,7 @@ import resource, sys
 import rulefield as rf
 import rulefield.exceptions
 from rulefield.encode.corpora.corpus import open_corpus
+import scipy.sparse  # before the limit: the comparison below needs it
 X = [[["bias", "w=%d" % (k % 97), "v=%d" % (k % 89)] for k in range(20)]] * 50
 y = [[str(k % 3) for k in range(20)]] * 50
 rf.ChainCRF(max_iter=2).fit(X, y)

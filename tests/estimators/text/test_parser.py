@@ -317,3 +317,15 @@ def test_rules_of_one_call_are_not_those_of_the_next(parser):
     for rule in (few, many, few):
         alone = rf.TextParser.of(parser.model_, "whitespace").parse(text, rules=[rule])
         assert parser.parse(text, rules=[rule]) == alone
+
+
+def test_every_probability_says_how_far_it_may_be_off():
+    texts, spans = ["Ada 1843", "Bob 1936", "Eve 2001"], [[(0, 3, "name"), (4, 8, "year")]] * 3
+    parser = rf.TextParser().fit(texts, spans)
+    assert parser.parse("Zoe 1999").probability_error == 0.0
+    assert parser.parse("").probability_error is None
+    rule = (r.segments("name") <= 1).soft(1.0)
+    exact = parser.model_.decode([["Zoe", "1999"]], rules=[rule], probability=True, tolerance=0)[0]
+    parsed = parser.parse("Zoe 1999", rules=[rule])
+    assert 0.0 <= parsed.probability_error <= 1e-2
+    assert abs(parsed.probability - exact.probability) <= parsed.probability_error + 1e-9

@@ -209,8 +209,11 @@ class RuledDecoder:
         segments: SegmentRows,
         table: SegmentTable,
         tolerance: float = WHOLE_TOLERANCE,
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Probabilities of segments under the rules, bounds on their errors, (segments,), and log sums (sequences,)."""
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return probabilities of segments under the rules, bounds on their errors, (segments,), and of each sequence.
+
+        Of each sequence: the log sum, and the bound on the error of a labeling's probability as a share of it.
+        """
         begins = np.repeat(data.offsets[:-1], np.diff(segments.pointer))
         spans = np.stack([segments.first - begins, segments.last + 1 - begins, segments.kind, segments.level], axis=1)
         pointer = segments.pointer
@@ -226,9 +229,10 @@ class RuledDecoder:
 
         parts = self.sums(data, tokens, allowed, ask, tolerance)
         chance = np.concatenate([np.zeros(0), *(part.span for part in parts)])
-        error = np.repeat(np.concatenate([np.zeros(0), *(part.error for part in parts)]), np.diff(pointer))
+        share = np.concatenate([np.zeros(0), *(part.error for part in parts)])
+        error = np.repeat(share, np.diff(pointer))
         total = np.concatenate([np.zeros(0), *(part.log_partition for part in parts)])
-        return chance, error * np.maximum(chance, 1.0 - chance), total
+        return chance, error * np.maximum(chance, 1.0 - chance), total, share
 
     def marginals(
         self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None, tolerance: float = TOLERANCE

@@ -65,6 +65,7 @@ class Readings:
     ):
         self.texts, self.pointer, self.spans, self.labels, self.chance = texts, pointer, spans, labels, chance
         self.probability, self.broken, self.status, self.more = probability, broken, status, more
+        self.error: list[float] | None = None
 
     @cached_property
     def columns(self) -> tuple[list[Any], ...]:
@@ -145,6 +146,13 @@ class Parse:
     def probability(self) -> float | None:
         """Probability of the whole labeling, under the model and its rules; None if the text is empty."""
         return self._readings.probability[self._row]
+
+    @property
+    def probability_error(self) -> float | None:
+        """How far the probability may be off: 0 if it is exact, None if there is none."""
+        if self.probability is None:
+            return None
+        return 0.0 if self._readings.error is None else self._readings.error[self._row]
 
     @property
     def broken(self) -> tuple[BrokenRule, ...]:

@@ -163,7 +163,11 @@ class Reader:
         if labelings is None:
             return self._readings(part, segments, table, asked, chance)
         probability, broken, status = _scattered(labelings, rows, len(part))
-        return self._readings(part, segments, table, asked, chance, probability, broken, status)
+        made = self._readings(part, segments, table, asked, chance, probability, broken, status)
+        made.error = [0.0] * len(part)
+        for i, labeling in zip(rows, labelings):
+            made.error[i] = labeling.probability_error or 0.0
+        return made
 
     def _ruled_chances(
         self, part: CutTexts, segments: SegmentRows, table: SegmentTable, acting: list[Any], known: list[Any] | None
@@ -187,7 +191,7 @@ class Reader:
         tokens = list(part) if decoder.compiler.reads_tokens else part.lengths.tolist()
         labelings = decoder.decode(data, tokens, allowed)
         segments = find_segments(table, numbered(table, [one.labels for one in labelings]), part.lengths)
-        chance, _, total = decoder.segment_chances(data, tokens, allowed, segments, table)
+        chance, _, total, share = decoder.segment_chances(data, tokens, allowed, segments, table)
         with np.errstate(invalid="ignore"):
             whole = np.exp(np.minimum(np.array([one.objective for one in labelings]) - total, 0.0))
         probability = [
@@ -195,9 +199,11 @@ class Reader:
             for one, p, n in zip(labelings, whole.tolist(), part.lengths.tolist())
         ]
         broken, status = [one.broken for one in labelings], [one.status for one in labelings]
-        return self._readings(
+        made = self._readings(
             part, segments, table, asked, chance if asked.chances else None, probability, broken, status
         )
+        made.error = (whole * share).tolist()
+        return made
 
     def _ruled_decoder(self, acting: list[Any]) -> Any:
         """Return what decodes under rules; it is kept for the next call under the same ones."""

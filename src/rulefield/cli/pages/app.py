@@ -125,8 +125,8 @@ class Guard:
         except _RefusedError as error:  # the rest of what was sent is not read as a request
             await _sentence(str(error), error.status, {"Connection": "close"})(scope, receive, guarded)
         except TimeoutError:
-            told = f"the body of a request must arrive within {BODY_SECONDS:.0f} s."
-            await _sentence(told, 408, {"Connection": "close"})(scope, receive, guarded)
+            message = f"the body of a request must arrive within {BODY_SECONDS:.0f} s."
+            await _sentence(message, 408, {"Connection": "close"})(scope, receive, guarded)
         except _GoneError:
             pass
         else:

@@ -88,7 +88,7 @@ def run_check(rules: str, labels: str, reading: Reading) -> None:
     table = Table(*columns, title=f"{len(found)} rules", title_justify="left")
     corpus = reading.sequences(labels, labeled=True) if labels else None
     counts = check(found, corpus.tokens, corpus.labels or []) if corpus else []
-    told = [[f"{c.broken} of {c.sequences} sequences", str(c.amount)] for c in counts] or [[] for _ in found]
-    for rule, more in zip(found, told):
+    cells = [[f"{c.broken} of {c.sequences} sequences", str(c.amount)] for c in counts] or [[] for _ in found]
+    for rule, more in zip(found, cells):
         table.add_row(rule.label, "hard" if rule.is_hard else f"{rule.weight}", *more)
     console().print(table)

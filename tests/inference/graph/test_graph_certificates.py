@@ -12,6 +12,7 @@ from rulefield.inference.graph import auto, pieces
 from rulefield.inference.graph.conflict import relax_graph
 from rulefield.inference.graph.decode import COUNTS, ENGINES, ROWS, decode_graph
 from rulefield.inference.graph.evaluate import Answer, centered, certify
+from rulefield.inference.graph.trws import descend
 from rulefield.inference.result import Status
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import Logic, LogicFactors
@@ -102,6 +103,33 @@ def test_every_subset_of_steps_holds_its_word(monkeypatch, shift):
         holds_its_word(plain, problem, result, exact=False)
         engines.add(result.engine)
     assert {"branch", "trws", "tree", "milp", "elimination", "soft"} <= engines
+
+
+def frustrated_problem(rng):
+    """A few small groups of nodes, all joined within a group by random scores: sweeps leave a gap in each."""
+    groups = [np.arange(k, k + 4) for k in range(0, 4 * rng.integers(1, 3), 4)]
+    edges = np.array([(i, j) for group in groups for i in group for j in group if i < j])
+    n = 4 * len(groups)
+    return GraphProblem(
+        GraphPotentials(np.full(n, 2), rng.normal(size=2 * n), edges, 4 * rng.normal(size=4 * len(edges)))
+    )
+
+
+@pytest.mark.parametrize("step", [auto.finish, auto.solve_large_pieces, auto.branch_first])
+def test_pieces_that_stay_open_hold_their_word(monkeypatch, step):
+    """Small pieces are all solved: with one round of sweeps and no work for searches, their gaps must be in the bound."""
+    monkeypatch.setattr(auto, "FIRST_STEPS", (auto.GraphStep("trws", partial(auto.sweep, rounds=1)),))
+    monkeypatch.setattr(auto, "STEPS", (auto.GraphStep("branch", step),))
+    monkeypatch.setattr(pieces, "descend", lambda search, *_, **__: descend(search, 1))
+    monkeypatch.setattr(pieces, "plan_elimination", lambda *_: None)
+    monkeypatch.setattr(pieces, "FEW_LABELS_SHARE", 1.0)
+    n_open = 0
+    for seed in range(60):
+        problem = frustrated_problem(np.random.default_rng([4, seed]))
+        result = decode_graph(problem, node_limit=0)
+        holds_its_word(problem, problem, result, exact=False)
+        n_open += result.status == Status.bounded
+    assert n_open > 5
 
 
 @pytest.mark.parametrize("step", [step for step in auto.STEPS if step not in auto.TURNS[4:]])

@@ -110,7 +110,7 @@ def snakes() -> Iterator[Row]:
     for edges in ("directions", "full"):
         graphs = [snake_graph(p, edges) for p in train]
         labels = [snake_labels(p) for p in train]
-        for algorithm in ("likelihood", "pseudolikelihood", "ssvm", "perceptron"):
+        for algorithm in ("likelihood", "ssvm"):
             yield f"GraphCRF {algorithm} {edges}", rf.GraphCRF(algorithm=algorithm), graphs, labels
 
 

@@ -88,7 +88,7 @@ def learners(n: int) -> dict[str, Fit]:
     found["joint"] = of(
         lambda: JointCRF(scheme="BIO"), X, [{"a": row, "b": row} if i % 2 else {"a": row} for i, row in enumerate(y)]
     )
-    for algorithm in ("likelihood", "pseudolikelihood", "ssvm", "perceptron"):
+    for algorithm in ("likelihood", "ssvm"):
         found[f"graph {algorithm}"] = of(
             lambda algorithm=algorithm: GraphCRF(algorithm=algorithm, l2=0.01), graphs, on_graphs
         )

@@ -250,7 +250,7 @@ def _found(client):
 GRAPHS = _graphs()
 LEARNERS = {
     "graphs": _graph,
-    "graphs, pseudo-likelihood": lambda client: _graph(client, algorithm="pseudolikelihood"),
+    "graphs, composite": lambda client: _graph(client, algorithm="composite"),
     "joint chains": _joint,
     "rules' weights": _ruled,
     "mining and checking": _found,

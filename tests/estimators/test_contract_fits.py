@@ -46,9 +46,8 @@ LEARNERS = [
     ("SegmentCRF", {}),
     ("JointCRF", {}),
     ("GraphCRF", {}),
-    ("GraphCRF", {"algorithm": "pseudolikelihood"}),
+    ("GraphCRF", {"algorithm": "composite"}),
     ("GraphCRF", {"algorithm": "ssvm"}),
-    ("GraphCRF", {"algorithm": "perceptron"}),
     ("MultiLabelCRF", {}),
 ]
 

@@ -279,7 +279,7 @@ TAGGER = Case(
     no_node("line", "head"),
     node_contradiction("line", "head"),
     {
-        "model": rf.GraphCRF(algorithm="perceptron", max_iter=20),
+        "model": rf.GraphCRF(algorithm="ssvm", max_iter=20),
         "separators": False,
         "min_overlap": 0.5,
         "n_knots": 3,

@@ -117,7 +117,7 @@ def test_a_file_of_plain_labels_has_one_type_of_nodes(data):
 
 
 def test_stopping_at_the_limit_is_told(data):
-    for algorithm in ("likelihood", "pseudolikelihood", "ssvm"):
+    for algorithm in ("likelihood", "ssvm"):
         with pytest.warns(
             ConvergenceWarning, match="GraphCRF: fit stopped after 2 iterations before it converged; raise max_iter"
         ):
@@ -132,7 +132,7 @@ def test_threads_do_not_change_the_result(data):
 
 def test_works_in_scikit_learn(data):
     graphs, labels = data
-    search = GridSearchCV(GraphCRF(algorithm="pseudolikelihood"), {"l2": [0.1, 10.0]}, cv=2)
+    search = GridSearchCV(GraphCRF(), {"l2": [0.1, 10.0]}, cv=2)
     assert search.fit(graphs, labels).best_params_["l2"] == 0.1
     guesses = cross_val_predict(GraphCRF(), graphs, labels, cv=2)
     assert [set(g) for g in guesses] == [{"a", "b"}] * len(graphs)
@@ -256,7 +256,7 @@ def hidden_states(rng, n=40):
     return graphs, labels
 
 
-@pytest.mark.parametrize("algorithm", ["likelihood", "pseudolikelihood", "ssvm", "perceptron"])
+@pytest.mark.parametrize("algorithm", ["likelihood", "ssvm"])
 def test_several_hidden_states_of_one_label(algorithm):
     graphs, labels = hidden_states(np.random.default_rng(0))
     states = {0: "no", 1: {"left", "right"}}
@@ -272,24 +272,14 @@ def test_several_hidden_states_of_one_label(algorithm):
     assert all(got[-1] != "no" for got in crf.predict(graphs, known=known))
 
 
-def test_the_perceptron_reaches_one_on_separable_pictures():
-    rng = np.random.default_rng(0)
-    truth = np.repeat([0, 1], 6)[None].repeat(10, axis=0).ravel()
-    graphs = [grid(np.outer(2 * truth - 1 + 1.5 * rng.normal(size=120), [1, -1]), (10, 12)) for _ in range(10)]
-    crf = GraphCRF(algorithm="perceptron").fit(graphs, [truth] * 10)
-    assert crf.converged_
-    assert crf.score(graphs, [truth] * 10) == 1.0
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("algorithm", ["ssvm", "perceptron"])
-def test_learning_under_rules_keeps_competitors_legal(algorithm):
+def test_learning_under_rules_keeps_competitors_legal():
     # one node of each pair is a "yes", the one with the larger feature: true under the rule, and not linear without it
     rng = np.random.default_rng(0)
     graphs = [TypedGraph({"item": np.array([[x], [x + 1.0]])[:: rng.choice([-1, 1])]}) for x in rng.normal(size=30)]
     labels = [np.where(g.nodes["item"][:, 0] == g.nodes["item"].max(), "yes", "no") for g in graphs]
     one = r.exactly(1, nodes("item").is_("yes"))
-    options = {"algorithm": algorithm, "l2": 0.1, "rules": [one], "max_iter": 50}
+    options = {"algorithm": "ssvm", "l2": 0.1, "rules": [one], "max_iter": 50}
     ruled = GraphCRF(train_with_rules=True, **options).fit(graphs, labels)
     free = GraphCRF(**options).fit(graphs, labels)
     assert ruled.score(graphs, labels) == 1.0
@@ -302,7 +292,7 @@ def test_class_weights_move_the_decision():
     rng = np.random.default_rng(0)
     graphs = [chain(np.hstack([rng.normal(size=(5, 1)), np.ones((5, 1))])) for _ in range(30)]
     labels = [(g.nodes["token"][:, 0] + 0.5 * rng.normal(size=5) > 0.8).astype(int) for g in graphs]
-    for algorithm in ("likelihood", "pseudolikelihood", "ssvm"):
+    for algorithm in ("likelihood", "ssvm"):
         plain = GraphCRF(algorithm=algorithm).fit(graphs, labels)
         heavy = GraphCRF(algorithm=algorithm, class_weight="balanced").fit(graphs, labels)
         assert np.concatenate(heavy.predict(graphs)).sum() > np.concatenate(plain.predict(graphs)).sum()

@@ -16,7 +16,6 @@ from rulefield.learning.graph.composite import GraphComposite
 from rulefield.learning.graph.fit import GraphTraining, fit_graph_model
 from rulefield.learning.graph.likelihood import GraphLikelihood, ReweightedField
 from rulefield.learning.graph.oracle import MapOracle
-from rulefield.learning.graph.pseudo import GraphPseudoLikelihood
 from rulefield.learning.graph.rungs import RungsField
 from rulefield.learning.graph.shards import make_shards
 from rulefield.learning.graph.ssvm import StructuredSVM
@@ -341,32 +340,12 @@ def test_the_bound_is_above_every_labeling_where_messages_would_go_in_circles(se
         assert value > score
 
 
-def test_pseudo_likelihood_is_its_definition():
-    cost = [np.full(sum(m.shape[0] for m in g.nodes.values()), 1.5) for g in loopy()[1]]
-    rng, *_, shards = loopy(cost=cost)
-    objective = GraphPseudoLikelihood(MODEL, shards)
-    theta = rng.normal(size=MODEL.n_parameters)
-    total = 0.0
-    for shard in shards:
-        p = MODEL.potentials(theta, shard.batch)
-        for v, k in enumerate(p.n_labels):
-            y = shard.labels.copy()
-            scores = []
-            for label in range(k):
-                y[v] = label
-                scores.append(p.score(y))
-            total += 1.5 * (logsumexp(scores) - scores[shard.labels[v]])
-    assert_allclose(objective.value_and_gradient(theta)[0], total)
-    assert gradient_error(objective, theta) < 1e-5
-
-
 @pytest.mark.parametrize("n_jobs", [2, 5])
-@pytest.mark.parametrize("objective", [GraphLikelihood, GraphPseudoLikelihood])
-def test_threads_do_not_change_anything(objective, n_jobs):
+def test_threads_do_not_change_anything(n_jobs):
     rng, *_, shards = loopy(n=6)
     theta = rng.normal(size=MODEL.n_parameters)
-    one = objective(MODEL, shards).value_and_gradient(theta)
-    many = objective(MODEL, shards, n_jobs=n_jobs).value_and_gradient(theta)
+    one = GraphLikelihood(MODEL, shards).value_and_gradient(theta)
+    many = GraphLikelihood(MODEL, shards, n_jobs=n_jobs).value_and_gradient(theta)
     assert one[0] == many[0]
     assert (one[1] == many[1]).all()
 
@@ -385,10 +364,9 @@ def hinge(model, theta, shards, l2):
     return total
 
 
-@pytest.mark.parametrize("objective", [GraphLikelihood, GraphPseudoLikelihood])
-def test_the_same_weights_have_the_same_value_whatever_was_asked_before(objective):
+def test_the_same_weights_have_the_same_value_whatever_was_asked_before():
     _, _, _, shards = loopy(n=6)
-    f, rng = objective(MODEL, shards, 0.1), np.random.default_rng(0)
+    f, rng = GraphLikelihood(MODEL, shards, 0.1), np.random.default_rng(0)
     here, there = rng.normal(size=(2, MODEL.n_parameters))
     first = f.value_and_gradient(here)
     f.value_and_gradient(there)
@@ -463,7 +441,7 @@ def test_the_dual_never_falls():
     assert np.diff([record.objective for record in log]).max(initial=0.0) < 1e-9
 
 
-@pytest.mark.parametrize("algorithm", ["likelihood", "pseudolikelihood", "ssvm", "perceptron"])
+@pytest.mark.parametrize("algorithm", ["likelihood", "ssvm"])
 @pytest.mark.parametrize("unknown", [False, True])
 def test_every_learner_improves_on_zero_weights(algorithm, unknown):
     rng = np.random.default_rng(3)

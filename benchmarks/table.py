@@ -1,17 +1,22 @@
-"""Write docs/benchmarks.md from benchmarks/results.json, and record what a script printed.
+"""Write docs/benchmarks.md and the tables of docs/papers.md from benchmarks/results.json, and record what a script printed.
 
-    python benchmarks/table.py                                   # write the page
-    python benchmarks/table.py --check                           # exit 1 if the page is not what results.json says
+    python benchmarks/table.py                                   # write the pages
+    python benchmarks/table.py --check                           # exit 1 if a page is not what results.json says
     python benchmarks/cold_start.py | python benchmarks/table.py --record first_use --machine idle
 
 Each entry of results.json has a name, what was measured, the peer of the same run, the value in words, whether it is a loss,
 the date, the commit, whether the machine was idle or busy, and the script. ``--record NAME`` reads the last line of JSON on
 standard input into ``figures`` and writes today's date and the present commit; ``template`` (a format string over the
 figures), if an entry has one, makes the value, otherwise the figures are listed as they are.
+
+An entry with ``paper`` (a key of docs/references.md) also stands on the page of papers, between the marks of that key:
+figures with ``rows`` (dict of row to dict of measure to number) as a table beside the paper's own (``figures["paper"]``, dict
+of row to number), others as one line.
 """
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 from datetime import date
@@ -21,6 +26,8 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 RESULTS = Path(__file__).with_name("results.json")
 PAGE = ROOT / "docs" / "benchmarks.md"
+PAPERS = ROOT / "docs" / "papers.md"
+MARKS = re.compile(r"(<!-- figures of (\w+), made by benchmarks/table.py -->\n).*?(<!-- end -->)", re.DOTALL)
 HEAD = """# Benchmarks
 
 This page is made by `benchmarks/table.py` from `benchmarks/results.json`; do not edit it. Each line has its date, the commit,
@@ -45,6 +52,34 @@ def page_of(entries: dict[str, dict[str, Any]]) -> str:
     return "\n".join(parts) + "\n"
 
 
+def papers_of(page: str, entries: dict[str, dict[str, Any]]) -> str:
+    """Return the page of papers with the figures between its marks made anew."""
+
+    def made(marks: re.Match[str]) -> str:
+        own = [figures_of(entry) for entry in entries.values() if entry.get("paper") == marks[2]]
+        return f"{marks[1]}\n" + "\n\n".join(own) + f"\n\n{marks[3]}"
+
+    return MARKS.sub(made, page)
+
+
+def figures_of(entry: dict[str, Any]) -> str:
+    """Return a table of rows beside the paper's, or one line."""
+    head = f"**{entry['what']}** (`{entry['script']}`)"
+    figures = entry.get("figures") or {}
+    if "rows" not in figures:
+        return f"{head}: {value_of(entry)}; beside: {entry.get('peer') or '-'}."
+    theirs, rows = figures.get("paper", {}), figures["rows"]
+    measures = list(dict.fromkeys(measure for row in rows.values() for measure in row))
+    lines = ["| " + " | ".join(["row", *measures, "paper"]) + " |", "| --- " * (len(measures) + 2) + "|"]
+    for name, row in rows.items():
+        cells = [f"{row[m]:g}" if m in row else "-" for m in measures]
+        lines.append("| " + " | ".join([name, *cells, str(theirs.get(name, "-"))]) + " |")
+    others = [
+        f"| {name} | " + "- | " * len(measures) + f"{value} |" for name, value in theirs.items() if name not in rows
+    ]
+    return "\n".join([f"{head}\n", *lines, *others])
+
+
 def table_of(entries: dict[str, dict[str, Any]]) -> str:
     """Return a Markdown table."""
     return "\n".join([COLUMNS, *(row_of(name, entry) for name, entry in entries.items())])
@@ -62,6 +97,8 @@ def value_of(entry: dict[str, Any]) -> str:
     figures = entry.get("figures")
     if figures is None:
         return str(entry["value"])
+    if "rows" in figures and "template" not in entry:
+        return f"[table](papers.md): {len(figures['rows'])} rows"
     if "template" in entry:
         return str(entry["template"].format(**figures))
     return ", ".join(
@@ -98,10 +135,12 @@ def main() -> None:
     if options.record:
         record(entries, options.record, sys.stdin.read(), options.machine)
         RESULTS.write_text(json.dumps(entries, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    made = page_of(entries)
-    if options.check:
-        sys.exit(0 if PAGE.read_text(encoding="utf-8") == made else "docs/benchmarks.md is not up to date.")
-    PAGE.write_text(made, encoding="utf-8")
+    made = {PAGE: page_of(entries), PAPERS: papers_of(PAPERS.read_text(encoding="utf-8"), entries)}
+    for path, text in made.items():
+        if not options.check:
+            path.write_text(text, encoding="utf-8")
+        elif path.read_text(encoding="utf-8") != text:
+            sys.exit(f"docs/{path.name} is not up to date.")
 
 
 if __name__ == "__main__":

@@ -136,6 +136,8 @@ def test_the_benchmarks_page_is_what_the_results_say():
     table = runpy.run_path(str(ROOT / "benchmarks" / "table.py"))
     results = json.loads((ROOT / "benchmarks" / "results.json").read_text(encoding="utf-8"))
     assert (DOCS / "benchmarks.md").read_text(encoding="utf-8") == table["page_of"](results)
+    papers = (DOCS / "papers.md").read_text(encoding="utf-8")
+    assert papers == table["papers_of"](papers, results)
     for entry in results.values():
         script = entry["script"].split()[0]
         assert not script.startswith("benchmarks/") or (ROOT / script).is_file(), script
@@ -148,6 +150,18 @@ def test_recorded_figures_are_shown(capsys):
     table["record"](entries, "e", 'noise\n{"ratio": 2.51}\n', "idle")
     assert "| 2.5x |" in table["page_of"](entries)
     assert entry["machine"] == "idle"
+
+
+def test_rows_stand_beside_the_paper_s():
+    table = runpy.run_path(str(ROOT / "benchmarks" / "table.py"))
+    figures = {"rows": {"chain": {"tokens": 95.5}}, "paper": {"chain": 94.0, "theirs": 93.0}}
+    entries = {"e": {"what": "w", "script": "s", "paper": "Key14", "figures": figures}}
+    marks = "<!-- figures of Key14, made by benchmarks/table.py -->\nold\n<!-- end -->"
+    page = table["papers_of"](marks, entries)
+    assert "| chain | 95.5 | 94.0 |" in page
+    assert "| theirs | - | 93.0 |" in page
+    assert "old" not in page
+    assert table["papers_of"](page, entries) == page
 
 
 def test_every_page_is_in_the_navigation():

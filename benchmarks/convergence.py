@@ -30,8 +30,6 @@ Row = tuple[str, Any, Any, Any]
 CHAINS = {
     "likelihood": {},
     "sgd": {"solver": "sgd"},
-    "ssvm": {"algorithm": "ssvm"},
-    "perceptron": {"algorithm": "perceptron"},
 }
 
 
@@ -56,14 +54,14 @@ def conll2000() -> Iterator[Row]:
 def conll2002_es() -> Iterator[Row]:
     X, y = load_conll2002("train")
     X = words(X)
-    yield from chains(("likelihood", "ssvm"), X, y)  # one sentence begins inside a name: no scheme
+    yield from chains(("likelihood",), X, y)  # one sentence begins inside a name: no scheme
     whole = [i for i, row in enumerate(y) if row[0][0] != "I"]
     yield "SegmentCRF", rf.SegmentCRF(scheme="BIO"), [X[i] for i in whole], [y[i] for i in whole]
 
 
 def umass() -> Iterator[Row]:
     X, y = load_umass("training")
-    yield from chains(("likelihood", "ssvm", "perceptron"), X, y)
+    yield from chains(("likelihood",), X, y)
     flat = [[label.split("/")[0] for label in row] for row in y]
     yield "SegmentCRF", rf.SegmentCRF(scheme="BIO"), X, flat
 

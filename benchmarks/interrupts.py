@@ -71,9 +71,7 @@ def learners(n: int) -> dict[str, Fit]:
             ("chain likelihood", {"tol": 1e-9}, y),
             ("chain likelihood, l1", {"l1": 0.1, "tol": 1e-9}, y),
             ("chain likelihood, partial labels", {"tol": 1e-9, "scheme": None}, holes),
-            ("chain sgd", CHAIN_SGD, y),
-            ("chain perceptron", {"algorithm": "perceptron"}, y),
-            ("chain ssvm", {"algorithm": "ssvm", "max_iter": 60}, y),
+            ("chain sgd", {"solver": "sgd"}, y),
             ("chain, expectations", {"scheme": None, "expectations": [r.share(y[0][0]).between(0.05, 0.3)]}, holes),
         )
     }
@@ -147,11 +145,6 @@ def _spans(tokens: list[str], labels: list[str]) -> list[tuple[int, int, str]]:
             spans.append((at, at + len(token), label[2:]))
         at += len(token) + 1
     return spans
-
-
-CHAIN_SGD = (
-    {"algorithm": "likelihood", "solver": "sgd"} if "solver" in ChainCRF().get_params() else {"algorithm": "sgd"}
-)
 
 
 def interrupt(fit: Fit, after: float) -> str:

@@ -158,8 +158,6 @@ ON_GRAPHS = [(g.nodes["token"][:, 0] > 0).astype(int) for g in GRAPHS]
 FITS = {
     "likelihood": lambda: ChainCRF(tol=0.0).fit(X, Y),
     "l1": lambda: ChainCRF(l1=0.1, tol=0.0).fit(X, Y),
-    "perceptron": lambda: ChainCRF(algorithm="perceptron").fit(X, Y),
-    "ssvm": lambda: ChainCRF(algorithm="ssvm", tol=0.0).fit(X, Y),
     "segments": lambda: SegmentCRF(scheme="BIO", tol=0.0).fit(X, Y),
     "graph": lambda: GraphCRF(l2=0.01, tol=0.0).fit(GRAPHS, ON_GRAPHS),
     "graph ssvm": lambda: GraphCRF(algorithm="ssvm", l2=0.01, tol=0.0).fit(GRAPHS, ON_GRAPHS),

@@ -64,7 +64,6 @@ OPTIONS = {
     "l2": {"max_iter": 12},
     "l1": {"l1": 0.3, "max_iter": 8},
     "sgd": {"solver": "sgd", "max_iter": 2},
-    "perceptron": {"algorithm": "perceptron", "max_iter": 3},
 }
 
 
@@ -134,7 +133,7 @@ def test_workers_that_were_started_elsewhere_find_a_relative_folder_or_say_that_
 ):
     monkeypatch.chdir(corpus.folder.parent)
     nearby = rf.open_corpus(corpus.folder.name)
-    assert_array_equal(ChainCRF(**OPTIONS["perceptron"]).fit(nearby, client=client).theta_, here["perceptron"])
+    assert_array_equal(ChainCRF(**OPTIONS["sgd"]).fit(nearby, client=client).theta_, here["sgd"])
     monkeypatch.setattr(type(nearby), "place", str(tmp_path / "unseen"))
     with pytest.raises(InputError, match="a worker does not see the corpus's folder .*unseen"):
         ChainCRF().fit(nearby, client=client)

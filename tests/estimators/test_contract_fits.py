@@ -41,8 +41,6 @@ def test_a_limit_that_stops_a_fit_is_told_once(case):
 LEARNERS = [
     ("ChainCRF", {}),
     ("ChainCRF", {"solver": "sgd"}),
-    ("ChainCRF", {"algorithm": "ssvm", "l2": 10.0}),
-    ("ChainCRF", {"algorithm": "perceptron"}),
     ("SegmentCRF", {}),
     ("JointCRF", {}),
     ("GraphCRF", {}),

@@ -67,7 +67,7 @@ def _summary(opened: OpenedChain) -> dict[str, str]:
     crf, chain = opened.crf, opened.chain
     if chain is None:
         return {"model": opened.kind, **_common(crf, len(crf._encoder.names))}
-    rows = {"model": opened.kind, "algorithm": chain.algorithm, **_common(chain, chain.model_.n_features)}
+    rows = {"model": opened.kind, "solver": chain.solver, **_common(chain, chain.model_.n_features)}
     n_rules = len(crf.rules_ if isinstance(opened, OpenedRuled) else chain.rules or [])
     return {**rows, "rules": str(n_rules)}
 

@@ -54,7 +54,7 @@ def check_options(options: TrainOptions) -> None:
     default = TrainOptions()
     if options.rules == LEARN:
         raise InputError("--rules learn is for chains, but --tasks trains a joint model; give a rules file.")
-    for name in ("algorithm", "solver", "l1", "early_stopping", "initial_label"):
+    for name in ("solver", "l1", "early_stopping", "initial_label"):
         if getattr(options, name) != getattr(default, name):
             flag = "--" + name.replace("_", "-")
             raise InputError(f"{flag} is for chains, but --tasks trains a joint model; leave one of them out.")

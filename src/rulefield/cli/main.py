@@ -92,7 +92,6 @@ def train(
     ] = None,
     template: Annotated[str | None, typer.Option(help="CRF++ template file; without it, built-in features.")] = None,
     scheme: Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES, BILOU, IOE1 or IOE2.")] = "auto",
-    algorithm: Annotated[str, typer.Option(help="likelihood, perceptron or ssvm.")] = "likelihood",
     solver: Annotated[str, typer.Option(help="How the likelihood is maximized: lbfgs or sgd.")] = "lbfgs",
     l1: Annotated[str, typer.Option(help="L1 penalty, or auto: by held-out likelihood.")] = "auto",
     l2: Annotated[str, typer.Option(help="L2 penalty (twice CRFsuite's c2), or auto.")] = "auto",
@@ -144,7 +143,7 @@ def train(
     from rulefield.cli.training import TrainOptions, run_train
 
     options = TrainOptions(
-        *(template, scheme, algorithm, solver, l1, l2, max_iter, min_count, early_stopping, rules, unknown, seed),
+        *(template, scheme, solver, l1, l2, max_iter, min_count, early_stopping, rules, unknown, seed),
         *(form, jobs, tasks, expect, initial_label, segments, corpus, cluster, encoding, tokenizer, on_cut),
         hash_bits=hash_bits,
         text=text,

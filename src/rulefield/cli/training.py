@@ -19,7 +19,6 @@ class TrainOptions:
 
     template: str | None = None
     scheme: str = "auto"
-    algorithm: str = "likelihood"
     solver: str = "lbfgs"
     l1: str = "auto"
     l2: str = "auto"
@@ -53,7 +52,7 @@ class TrainOptions:
     @property
     def penalties(self) -> dict[str, Any]:
         """``l1`` and ``l2``: numbers, "auto", or the usual numbers where nothing can be chosen by likelihood."""
-        chosen = self.algorithm == "likelihood" and not (self.expect or self.segments or self.tasks or self.corpus)
+        chosen = not (self.expect or self.segments or self.tasks or self.corpus)
         usual = {"l1": "auto", "l2": "auto"} if chosen else {"l1": 0.0, "l2": 1.0}
         return {name: _penalty(name, getattr(self, name), usual[name]) for name in usual}
 
@@ -127,7 +126,6 @@ def _train_on_corpus(files: Sequence[str], model: str, dev: str | None, options:
     corpus = _corpus_of(files, options)
     held_out = read_labeled(dev, options) if dev else None
     crf = ChainCRF(
-        algorithm=options.algorithm,
         solver=options.solver,
         **options.penalties,
         scheme=_corpus_scheme(corpus, options.scheme, quiet),
@@ -263,7 +261,6 @@ def make_crf(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet:
         _refuse_chain_options(options)
         return SegmentCRF(**shared)
     return ChainCRF(
-        algorithm=options.algorithm,
         solver=options.solver,
         expectations=expectation_text.load(options.expect) if options.expect else None,
         initial_label=options.initial_label,
@@ -274,7 +271,7 @@ def make_crf(tokens: list[Any], labels: list[Any], options: TrainOptions, quiet:
 
 def _refuse_chain_options(options: TrainOptions) -> None:
     """Refuse what a segment model does not have."""
-    names = ("algorithm", "solver", "early_stopping", "expect", "initial_label", "unknown")
+    names = ("solver", "early_stopping", "expect", "initial_label", "unknown")
     refuse_options(options, names, "works with chain models; leave it or --segments out")
     if options.rules == LEARN:
         raise InputError("--rules learn works with chain models; give --segments a rules file.")

@@ -303,8 +303,7 @@ class ChainModel:
     ) -> None:
         """Add ``scale`` x the features of sequence ``i`` under ``labeling`` (n,) to ``theta``, in place.
 
-        Costs O(entries of the sequence), whatever the length of theta: the step of perceptrons and of
-        block-coordinate learners. ``theta @ features == score`` for permitted labelings.
+        Costs O(entries of the sequence), whatever the length of theta. ``theta @ features == score`` for permitted labelings.
         """
         self._add_features(theta, self.rows(sequences, i), np.asarray(labeling), scale)
 

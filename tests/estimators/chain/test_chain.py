@@ -19,7 +19,7 @@ from rulefield.exceptions import InfeasibleError, InputError, LabelError
 from rulefield.formats import Sequences
 from rulefield.metrics import span_f1
 
-LEARNERS = [{}, {"solver": "sgd"}, {"algorithm": "perceptron"}, {"algorithm": "ssvm"}]
+LEARNERS = [{}, {"solver": "sgd"}]
 
 
 def toy(n=40, seed=0):
@@ -77,7 +77,7 @@ def test_every_learner_learns_and_never_breaks_the_scheme(data, learner):
 
 
 def test_init_stores_arguments_and_clone_keeps_them():
-    crf = ChainCRF(l2=3.0, scheme="BIO", n_jobs=2, algorithm="ssvm")
+    crf = ChainCRF(l2=3.0, scheme="BIO", n_jobs=2, solver="sgd")
     assert clone(crf).get_params() == crf.get_params()
     with pytest.raises(NotFittedError):
         check_is_fitted(crf)
@@ -320,15 +320,13 @@ def test_bad_training_data_gets_a_sentence(X, y, words):
 @pytest.mark.parametrize(
     ("parameters", "words"),
     [
-        ({"algorithm": "adam"}, "algorithm must be one of"),
+        ({"solver": "adam"}, "solver must be one of"),
         ({"l2": -1}, "l2 must be 'auto' or a finite number >= 0; got -1"),
         ({"l1": "x"}, "l1 must be"),
-        ({"solver": "sgd", "algorithm": "ssvm"}, "solver='sgd' goes with algorithm='likelihood'"),
         ({"scheme": "BIX"}, "BIX"),
         ({"n_jobs": 0}, "n_jobs"),
         ({"max_iter": 0}, "max_iter must be None or a whole number >= 1"),
-        ({"algorithm": "ssvm", "l1": 0.1}, "l1"),
-        ({"algorithm": "ssvm", "l2": 0}, "l2 > 0"),
+        ({"solver": "sgd", "l1": 0.1}, "l1 = 0.1 needs solver='lbfgs'"),
         ({"transition_features": ["none"]}, "none"),
     ],
 )

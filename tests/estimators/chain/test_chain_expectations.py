@@ -173,7 +173,6 @@ def test_expectations_that_cannot_be(expectations, words):
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"algorithm": "ssvm"}, "algorithm='ssvm'"),
         ({"solver": "sgd"}, "solver='sgd'"),
         ({"l1": 1.0}, "l1=1.0"),
         ({"transition_features": "all"}, "transition_features='all'"),

@@ -13,11 +13,9 @@ from rulefield import ChainCRF
 from rulefield import rules as r
 from rulefield.datasets import make_addresses
 from rulefield.encode.labels import LabelEncoder
-from rulefield.estimators.chain.learning import seed_of
 from rulefield.exceptions import InputError, LabelError
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.parts import CorpusLikelihood, scratch_folder
-from rulefield.learning.chain.perceptron import AveragedPerceptron
 from rulefield.models.chain import ChainModel
 from rulefield.parallel import Threads
 
@@ -246,7 +244,6 @@ def test_files_by_pattern(tmp_path):
 
 def test_what_needs_the_data_in_memory_is_refused(corpus):
     for options, match in [
-        ({"algorithm": "ssvm"}, "ssvm"),
         ({"initial_label": "O"}, "initial_label"),
         ({"transition_features": "all"}, "transition_features"),
         ({"early_stopping": 2}, "X_dev"),
@@ -259,29 +256,6 @@ def test_what_needs_the_data_in_memory_is_refused(corpus):
         ChainCRF().fit(X, Y, client=object())
     early = ChainCRF(early_stopping=1, max_iter=30).fit(corpus, X_dev=X[:20], y_dev=Y[:20])
     assert early.log_[0].dev_score is not None
-
-
-def test_the_perceptron_mixes_what_parts_learn_from_the_same_weights(corpus):
-    data, labels = rf.estimators.inputs.InputEncoder().fit_transform(X), LabelEncoder().fit_encode(Y)
-    crf = ChainCRF(algorithm="perceptron", max_iter=2, tol=0.0, random_state=3).fit(corpus)
-    ends = np.cumsum([0, *(entry["sequences"] for entry in corpus.parts)])
-    now, total, mistakes = crf.model_.zeros(), crf.model_.zeros(), []
-    for epoch in range(2):
-        learners = [
-            AveragedPerceptron(crf.model_, data[a:b], labels[a:b], seed=(seed_of(crf), epoch, k), start=now)
-            for k, (a, b) in enumerate(zip(ends, ends[1:]))
-        ]
-        mistakes.append(sum(learner.epoch() for learner in learners))
-        shares = np.diff(ends) / len(X)
-        now = sum(share * learner.last_theta for share, learner in zip(shares, learners))
-        total += sum(share * learner.theta for share, learner in zip(shares, learners)) / 2
-    assert_allclose(crf.theta_, total, atol=1e-12)
-    assert [record.objective for record in crf.log_] == mistakes
-    assert_array_equal(
-        ChainCRF(algorithm="perceptron", max_iter=2, tol=0.0, random_state=3, n_jobs=3).fit(corpus).theta_, crf.theta_
-    )
-    with pytest.raises(InputError, match="needs every label"):
-        ChainCRF(algorithm="perceptron").fit(rf.write_corpus(zip(X, partial(Y)), corpus.folder.parent / "partial"))
 
 
 def test_labels_that_the_scheme_forbids_are_placed(tmp_path):

@@ -11,7 +11,6 @@ from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError
 from rulefield.inference.sequences.exact import forward_backward, kbest, viterbi
 from rulefield.learning.chain.likelihood import ChainLikelihood
-from rulefield.learning.chain.perceptron import AveragedPerceptron
 from rulefield.learning.chain.stochastic import StochasticLikelihood
 from rulefield.models.chain import ChainModel
 from rulefield.problem.chain import ChainPotentials
@@ -132,14 +131,9 @@ def test_other_learners_reach_the_same_optimum(data, learner):
     assert value(other) == pytest.approx(value(best), rel=2e-2)
 
 
-def test_the_perceptron_decodes_with_the_scores(data):
-    tokens, scores, y = data
-    crf = rf.ChainCRF(algorithm="perceptron", max_iter=20).fit(scored(tokens, scores), y)
-    np.testing.assert_array_equal(crf.predict(scored(tokens, scores))[0], y[0])
+def test_stochastic_steps_learn_nothing_if_the_scores_are_right():
     sequences = Sequences(np.zeros((3, 1)), [3], np.array([[5.0, 0.0], [0.0, 5.0], [5.0, 0.0]]))
     labels = Labels(np.array([0, 1, 0], np.int32), np.array([3]), 2)
-    learner = AveragedPerceptron(ChainModel.build(sequences, labels), sequences, labels)
-    assert learner.epoch() == 0  # the scores alone are right, so nothing is learned
     walk = StochasticLikelihood(ChainLikelihood(ChainModel.build(sequences, labels), sequences, labels))
     assert walk.epoch() < 0.1
 
@@ -179,7 +173,6 @@ def test_files_folds_and_rules_that_are_learned(crf, data, tmp_path):
         (lambda: rf.ChainCRF().fit([rf.Scored(["a"], [[1.0]], ["A"])], [["B"]]), "no column for label 'B'"),
         (lambda: rf.ChainCRF().fit([rf.Scored(["a"], [[-np.inf]], ["A"])], [["A"]]), "the label of token 0"),
         (lambda: rf.ChainCRF().fit([rf.Scored(["a"], [[1.0]]), ["b"]], [["A"], ["A"]]), "1 of 2 sequences carry scores"),
-        (lambda: rf.ChainCRF(algorithm="ssvm").fit([rf.Scored(["a"], [[1.0]])], [["A"]]), "do not go with algorithm='ssvm'"),
         (lambda: rf.SegmentCRF().fit([rf.Scored(["a"], [[1.0]])], [["A"]]), "ChainCRF and RuledCRF only"),
         (lambda: rf.ChainCRF().fit(iter([rf.Scored(["a"], [[1.0]])]), [["A"]]), "are taken from a list"),
     ],

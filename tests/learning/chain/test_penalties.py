@@ -110,8 +110,6 @@ def test_labels_of_sequences_without_weight_do_not_matter():
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"algorithm": "perceptron"}, "l1 and l2 'auto' are chosen by likelihood; give numbers"),
-        ({"algorithm": "ssvm"}, "give numbers for algorithm='ssvm'"),
         ({"expectations": [rf.rules.share(["B-zip"]).at_most(0.5)]}, "not by expectations; give numbers"),
         ({"l2": "much"}, "l2 must be 'auto' or a finite number >= 0; got 'much'"),
     ],

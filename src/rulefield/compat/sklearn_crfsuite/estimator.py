@@ -30,9 +30,9 @@ class CRF(BaseEstimator):
 
     Parameters
     ----------
-    algorithm : {"lbfgs", "l2sgd", "ap", "pa", "arow"}, optional
-        Likelihood by L-BFGS (the default; OWL-QN with ``c1``) or by stochastic steps; averaged perceptron;
-        passive-aggressive; adaptive regularization of weights.
+    algorithm : {"lbfgs", "l2sgd"}, optional
+        Likelihood by L-BFGS (the default; OWL-QN with ``c1``) or by stochastic steps. CRFsuite's online learners ("ap",
+        "pa", "arow") are refused.
     min_freq : float, default 0
         Features of a label and transitions whose values sum to less over the training data get no weight.
     all_possible_states, all_possible_transitions : bool, default False
@@ -40,18 +40,15 @@ class CRF(BaseEstimator):
     c1, c2 : float, defaults 0 and 1
         Penalties c1 |w| and c2 |w|^2 (lbfgs; l2sgd has c2).
     max_iterations : int, optional
-        By default no limit for lbfgs, 1000 for l2sgd, 100 for the others.
+        By default no limit for lbfgs, 1000 for l2sgd.
     num_memories : int, default 6
         Pairs that L-BFGS remembers.
     epsilon : float
-        lbfgs ends where the gradient's norm falls below this share of the weights' (1e-5); pa and arow where the mean
-        loss of a pass does (0: never).
+        lbfgs ends where the gradient's norm falls below this share of the weights' (1e-5).
     delta : float
         lbfgs and l2sgd end where the objective improves by less than this share over ten iterations (1e-5, 1e-6).
-    pa_type, c, error_sensitive, averaging : defaults 1, 1.0, True, True
-        Of pa: PA, PA-I or PA-II; its largest step; whether the loss counts wrong items; whether weights are averaged.
-    variance, gamma : float, defaults 1
-        Of arow: variance of weights at the start; trade-off.
+    pa_type, c, error_sensitive, averaging, variance, gamma
+        Of CRFsuite's online learners; refused if given.
     period, linesearch, max_linesearch, calibration_eta, calibration_rate, calibration_samples, calibration_candidates, \
 calibration_max_trials
         Accepted and checked, without effect: rulefield's minimizers choose their steps themselves.

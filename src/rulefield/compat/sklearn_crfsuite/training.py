@@ -1,4 +1,4 @@
-"""Training as CRFsuite's five algorithms do, by rulefield's learners."""
+"""Training as CRFsuite's two algorithms that maximize the likelihood do, by rulefield's learners."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.encode.features import FeatureEncoder
 from rulefield.encode.foreign.weights import ForeignChain
@@ -16,12 +15,10 @@ from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.parameters import FLAG, Requirement, check_value, either, number, one_of, whole
 from rulefield.estimators.sequences import label_lists
 from rulefield.exceptions import InputError
-from rulefield.learning.chain.aggressive import Arow, PassiveAggressive
 from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.likelihood import ChainLikelihood
-from rulefield.learning.chain.perceptron import AveragedPerceptron
 from rulefield.learning.chain.stochastic import StochasticLikelihood
-from rulefield.learning.fit_log import FitRecord, FitResult, Pass, PassLearner, run_passes
+from rulefield.learning.fit_log import FitRecord, FitResult, run_passes
 from rulefield.metrics import sequence_accuracy, token_accuracy, token_f1, token_precision, token_recall
 from rulefield.models.chain import ChainModel
 from rulefield.models.pairs import PairTable
@@ -38,34 +35,34 @@ DEFAULTS: dict[str, dict[str, Any]] = {
         "c2": 1.0, "max_iterations": 1000, "period": 10, "delta": 1e-6, "calibration_eta": 0.1, "calibration_rate": 2.0,
         "calibration_samples": 1000, "calibration_candidates": 10, "calibration_max_trials": 20,
     },
-    "ap": {"max_iterations": 100, "epsilon": 0.0},
-    "pa": {
-        "pa_type": 1, "c": 1.0, "error_sensitive": True, "averaging": True, "max_iterations": 100, "epsilon": 0.0,
-    },
-    "arow": {"variance": 1.0, "gamma": 1.0, "max_iterations": 100, "epsilon": 0.0},
 }  # fmt: skip
 """Parameters that each algorithm has, with CRFsuite's defaults."""
+ONLINE = ("ap", "pa", "arow")
+"""Algorithms of CRFsuite that are refused with a sentence."""
 SWITCH = Requirement("0 or 1", lambda value: value in (0, 1))
 KINDS = {
     **dict.fromkeys(("min_freq", "c1", "c2", "epsilon", "delta"), number()),
-    **dict.fromkeys(("c", "variance", "gamma", "calibration_eta", "calibration_rate"), number(above=True)),
+    **dict.fromkeys(("calibration_eta", "calibration_rate"), number(above=True)),
     **dict.fromkeys(("max_iterations", "num_memories", "period", "max_linesearch"), whole(1)),
     **dict.fromkeys(("calibration_samples", "calibration_candidates", "calibration_max_trials"), number(above=True)),
-    **dict.fromkeys(
-        ("all_possible_states", "all_possible_transitions", "error_sensitive", "averaging"), either(FLAG, SWITCH)
-    ),
+    **dict.fromkeys(("all_possible_states", "all_possible_transitions"), either(FLAG, SWITCH)),
     "linesearch": one_of("MoreThuente", "Backtracking", "StrongBacktracking"),
-    "pa_type": Requirement("0, 1 or 2", lambda value: value in (0, 1, 2)),
 }
 
 
 def options_of(algorithm: str | None, given: dict[str, Any]) -> dict[str, Any]:
     """Return CRFsuite's defaults with what the user gives; a parameter of another algorithm is an error, as there."""
+    if algorithm in ONLINE:
+        raise InputError(
+            f"algorithm={algorithm!r} is not offered; use 'lbfgs' (the default) or 'l2sgd', which maximize the likelihood."
+        )
     check_value("algorithm", algorithm or "lbfgs", one_of(*DEFAULTS))
     known = COMMON | DEFAULTS[algorithm or "lbfgs"]
     for name, value in given.items():
         if name not in known:
-            having = " and ".join(repr(a) for a, own in DEFAULTS.items() if name in own)
+            having = (
+                " and ".join(repr(a) for a, own in DEFAULTS.items() if name in own) or "learners not offered here"
+            )
             raise InputError(f"algorithm={algorithm or 'lbfgs'!r} has no parameter {name}; it belongs to {having}.")
         check_value(name, value, KINDS[name])
     return known | given
@@ -158,37 +155,19 @@ class Trainer:
             if show is not None:
                 show(line_of(self.log.iterations[-1]))
 
-        done = self._likelihood(watch) if algorithm == "lbfgs" else self._passes(algorithm, watch)
+        done = self._minimized(watch) if algorithm == "lbfgs" else self._walked(watch)
         return self._weights(done.theta)
 
-    def _likelihood(self, watch: Any) -> FitResult:
+    def _minimized(self, watch: Any) -> FitResult:
         o = self.options
         objective = ChainLikelihood(self.model, self.data, self.labels, l2=2 * o["c2"])
         how = {"max_iter": o["max_iterations"], "tol": o["delta"], "gtol": o["epsilon"], "memory": o["num_memories"]}
         return fit_likelihood(objective, l1=o["c1"], callback=watch, **how)
 
-    def _passes(self, algorithm: str, watch: Any) -> FitResult:
+    def _walked(self, watch: Any) -> FitResult:
         o = self.options
-        limit, tol = o["max_iterations"], o["delta"] if algorithm == "l2sgd" else -np.inf
-        return run_passes(self._learner(algorithm), limit, tol, watch, fixed=True)
-
-    def _learner(self, algorithm: str) -> PassLearner:
-        data: tuple[ChainModel, Sequences, Labels] = (self.model, self.data, self.labels)
-        o = self.options
-        if algorithm == "l2sgd":
-            return StochasticLikelihood(ChainLikelihood(*data, l2=2 * o["c2"]))
-        if algorithm == "ap":
-            return _Perceptron(*data, least=o["epsilon"])
-        if algorithm == "arow":
-            return Arow(*data, variance=o["variance"], gamma=o["gamma"], least_loss=o["epsilon"])
-        return PassiveAggressive(
-            *data,
-            variant=o["pa_type"],
-            c=o["c"],
-            error_sensitive=o["error_sensitive"],
-            averaging=o["averaging"],
-            least_loss=o["epsilon"],
-        )
+        walk = StochasticLikelihood(ChainLikelihood(self.model, self.data, self.labels, l2=2 * o["c2"]))
+        return run_passes(walk, o["max_iterations"], o["delta"], watch, fixed=True)
 
     def _scores(self, theta: np.ndarray, data: Sequences, y: list[list[str]]) -> dict[str, float]:
         ids = ChainDecoder(self.model, theta, 1).best(data)
@@ -216,24 +195,6 @@ class Trainer:
             transitions,
             *(nothing, nothing, np.zeros(0)),
         ).without_zeros()
-
-
-class _Perceptron(AveragedPerceptron):
-    """The averaged perceptron as CRFsuite ends it: where the share of wrong items is below ``least``, not at the first 0."""
-
-    def __init__(self, model: ChainModel, sequences: Sequences, labels: Labels, least: float):
-        super().__init__(model, sequences, labels)
-        self._least, self._n_tokens = least, sequences.n_tokens
-
-    def learn(self) -> Pass:
-        mistakes = self.epoch()
-        wrong = mistakes / self._n_tokens
-        return Pass(float(mistakes), done=f"The share of wrong items is {wrong:.3g}." if wrong < self._least else "")
-
-    @property
-    def theta(self) -> np.ndarray:
-        """CRFsuite counts the zeros of the start as one of the weights that are averaged."""
-        return super().theta * (self.seen / (self.seen + 1))
 
 
 def _counted(item: Any) -> Any:

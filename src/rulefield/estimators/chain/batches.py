@@ -123,7 +123,7 @@ def learn_batch(
     begun: float,
 ) -> None:
     """Take steps on the weights of the batch's features; the others are copied and shrink by the penalty."""
-    check_scores(data, labels, options.algorithm)
+    check_scores(data, labels)
     weight = checked_weights(sample_weight, len(data))
     first = not crf.__sklearn_is_fitted__()
     stream = Stream() if first else crf._stream

@@ -19,7 +19,6 @@ from rulefield.estimators.sequences import checked_weights
 from rulefield.estimators.types import ArrayLike, Client, LabelsLike
 from rulefield.exceptions import InputError, LabelError
 from rulefield.learning.chain.fit import fit_likelihood
-from rulefield.learning.chain.mixing import ParameterMixing
 from rulefield.learning.chain.parts import CorpusLikelihood, LookTask, corpus_at, look_through, scratch_folder
 from rulefield.learning.chain.stochastic import Stream
 from rulefield.learning.fit_log import FitResult, run_passes
@@ -51,7 +50,7 @@ def fit_corpus(
         encoder = InputEncoder.of_corpus(corpus, crf.features) if crf.warm_start or options.patience else None
         start = warm_weights(crf, model, encoder, names.classes_) if crf.warm_start and encoder else None
         dev = dev_scorer(crf, *held_out, encoder, names, model, options) if encoder else None
-        with ProgressLine(f"fitting ({options.algorithm})", bool(crf.verbose)) as progress:
+        with ProgressLine(f"fitting ({options.solver})", bool(crf.verbose)) as progress:
             monitor = Monitor(begun, dev, options.patience, progress)
             place = Place(corpus, model, scratch, executor)
             done = monitor.result(_learned(place, weight, start, options, monitor, seed_of(crf)))
@@ -70,11 +69,6 @@ def _check(crf: "ChainCRF", y: LabelsLike | None, held_out: Held, options: Chain
         raise LabelError("a corpus holds its own labels; call fit(corpus) without y.")
     if "auto" in (crf.l1, crf.l2):
         raise InputError("l1 and l2 'auto' hold sequences in memory out; give numbers for a corpus on disk.")
-    if options.algorithm not in ("lbfgs", "sgd", "perceptron"):
-        raise InputError(
-            f"a corpus is learned from with algorithm='likelihood' or 'perceptron'; {options.algorithm!r} needs the data in "
-            "memory: give it lists, or an iterator."
-        )
     for name in ("expectations", "initial_label", "train_with_rules", "transition_features"):
         if getattr(crf, name):
             raise InputError(f"{name} needs the data in memory; leave it out to fit a corpus, or give lists.")
@@ -115,12 +109,10 @@ def _learned(
     monitor: Monitor,
     seed: int,
 ) -> FitResult:
-    limit = options.max_iter or DEFAULT_ITERATIONS[options.algorithm]
-    tol = DEFAULT_TOL[options.algorithm] if options.tol is None else options.tol
-    if options.algorithm == "perceptron":
-        return run_passes(ParameterMixing(*place, sample_weight=weight, seed=seed, start=start), limit, tol, monitor)
+    limit = options.max_iter or DEFAULT_ITERATIONS[options.solver]
+    tol = DEFAULT_TOL[options.solver] if options.tol is None else options.tol
     likelihood = CorpusLikelihood(*place, l2=options.l2, sample_weight=weight)
-    if options.algorithm == "sgd":
+    if options.solver == "sgd":
         return run_passes(likelihood.walk(seed, start, average=True), limit, tol, monitor)
     how: dict[str, Any] = {"max_iter": limit, "tol": tol, "callback": monitor, "n_jobs": options.n_jobs}
     return fit_likelihood(likelihood, start, l1=options.l1, seed=seed, **how)

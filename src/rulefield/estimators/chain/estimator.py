@@ -56,14 +56,11 @@ LEAST_APART, PORTIONS, PORTION = 200, 2, (50, 1000)
 class ChainCRF(SequenceEstimator):
     r"""Linear-chain conditional random field for labeling sequences.
 
-    Maximizes :math:`\sum_i \log p(y_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2` (``algorithm="likelihood"``),
+    Maximizes :math:`\sum_i \log p(y_i \mid x_i) - l_1 |w|_1 - \frac{l_2}{2} |w|^2`,
     where unknown labels are summed over.
 
     Parameters
     ----------
-    algorithm : {"likelihood", "perceptron", "ssvm"}, default "likelihood"
-        What is optimized: the likelihood; the averaged structured perceptron [Collins02]; a structured SVM, by
-        block-coordinate Frank-Wolfe [LacosteJulien13].
     solver : {"lbfgs", "sgd"}, default "lbfgs"
         How the likelihood is maximized: by L-BFGS (OWL-QN where ``l1`` > 0), or by stochastic steps.
     l1, l2 : float or "auto", defaults 0.0 and 1.0
@@ -92,10 +89,10 @@ class ChainCRF(SequenceEstimator):
     min_count : int, default 1
         Feature/label pairs seen less often get no weight.
     max_iter : int, optional
-        Most iterations, 1000 by default; of ``sgd`` and ``perceptron`` 100 epochs, of ``ssvm`` 300.
+        Most iterations, 1000 by default; of ``sgd`` 100 epochs.
     tol : float, optional
-        Stop where the objective falls by less than this share of itself over ten iterations (epochs), or a duality gap
-        proves that it cannot. 1e-5 by default; 1e-2 for learners that work by epochs.
+        Stop where the objective falls by less than this share of itself over ten iterations (epochs). 1e-5 by default;
+        1e-2 for ``sgd``.
     early_stopping : int, optional
         Stop where span F1 on held-out data has not improved for that many iterations, and keep the best model.
     validation_fraction : float, default 0.1
@@ -175,7 +172,6 @@ class ChainCRF(SequenceEstimator):
     def __init__(
         self,
         *,
-        algorithm: str = "likelihood",
         solver: str = "lbfgs",
         l1: Penalty = 0.0,
         l2: Penalty = 1.0,
@@ -200,7 +196,6 @@ class ChainCRF(SequenceEstimator):
         n_jobs: int | None = None,
         verbose: int = 0,
     ):
-        self.algorithm = algorithm
         self.solver = solver
         self.l1 = l1
         self.l2 = l2

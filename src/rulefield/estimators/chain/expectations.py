@@ -97,7 +97,6 @@ def chain_expectations(
     if keeper is None or not keeper.expectations:
         return None
     refused = {
-        "algorithm": crf.algorithm != "likelihood",
         "solver": crf.solver != "lbfgs",
         "l1": options.l1 > 0,
         "transition_features": crf.transition_features is not None,

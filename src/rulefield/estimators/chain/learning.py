@@ -74,7 +74,7 @@ def fit_rows(
         y = as_list(y)
         names = label_names(y, crf.initial_label)
     labels = encode_labels(crf, names, y, data)
-    check_scores(data, labels, options.algorithm, bool(crf.expectations))
+    check_scores(data, labels, bool(crf.expectations))
     weight = checked_weights(sample_weight, len(data))
     expected = _expected(crf, options, names, X, data, weight)
     if expected is not None:
@@ -129,7 +129,7 @@ def _penalized(
         data,
         labels,
         weight,
-        crf.l1 if options.algorithm == "lbfgs" else options.l1,
+        crf.l1 if options.solver == "lbfgs" else options.l1,
         crf.l2,
         seed=seed_of(crf),
         n_jobs=options.n_jobs,
@@ -153,10 +153,8 @@ def _training_rules(
 ) -> TrainingRules | None:
     if not (crf.train_with_rules and rule_list(crf.rules)):
         return None
-    if options.algorithm != "lbfgs":
-        raise InputError(
-            f"train_with_rules needs algorithm='likelihood' and solver='lbfgs'; got {options.algorithm!r}."
-        )
+    if options.solver != "lbfgs":
+        raise InputError(f"train_with_rules needs solver='lbfgs'; got {options.solver!r}.")
     from rulefield.rules import RuleCompiler
 
     compiler = RuleCompiler(rule_list(crf.rules), [str(c) for c in names.classes_], crf.scheme)

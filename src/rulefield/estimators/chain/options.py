@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 PENALTY = Requirement(f"{AUTO!r} or {number().words}", lambda value: value == AUTO or number().holds(value))
 PARAMETERS: Table = {
-    "algorithm": one_of("likelihood", "perceptron", "ssvm"),
     "solver": one_of("lbfgs", "sgd"),
     "l1": PENALTY,
     "l2": PENALTY,
@@ -62,9 +61,9 @@ PARAMETERS: Table = {
 
 @dataclass(frozen=True)
 class ChainOptions:
-    """What a fit of a chain is given, after checks. ``algorithm`` names the learner: ``"lbfgs"`` is the likelihood's."""
+    """What a fit of a chain is given, after checks."""
 
-    algorithm: str
+    solver: str
     l1: float
     l2: float
     max_iter: int | None
@@ -79,19 +78,12 @@ def chain_options(crf: "ChainCRF") -> ChainOptions:
     Penalties that are to be chosen have their usual values here; ``fit`` replaces them.
     """
     check_parameters(crf)
-    if crf.algorithm != "likelihood" and crf.solver != "lbfgs":
-        raise InputError(f"solver={crf.solver!r} goes with algorithm='likelihood' only; got {crf.algorithm!r}.")
-    learner = crf.solver if crf.algorithm == "likelihood" else crf.algorithm
-    if AUTO in (crf.l1, crf.l2):
-        _check_choice(crf, learner)
-    if learner != "lbfgs" and crf.l1 != AUTO and crf.l1 > 0:
-        raise InputError(
-            f"l1 = {crf.l1} needs algorithm='likelihood' and solver='lbfgs'; {learner} has no L1 penalty."
-        )
-    if learner == "ssvm" and crf.l2 == 0:
-        raise InputError("algorithm='ssvm' needs l2 > 0: without it the margin has no scale.")
+    if AUTO in (crf.l1, crf.l2) and crf.expectations:
+        raise InputError("l1 and l2 'auto' are chosen by labels held out, not by expectations; give numbers.")
+    if crf.solver != "lbfgs" and crf.l1 != AUTO and crf.l1 > 0:
+        raise InputError(f"l1 = {crf.l1} needs solver='lbfgs'; {crf.solver} has no L1 penalty.")
     return ChainOptions(
-        algorithm=learner,
+        solver=crf.solver,
         l1=USUAL_L1 if crf.l1 == AUTO else float(crf.l1),
         l2=USUAL_L2 if crf.l2 == AUTO else float(crf.l2),
         max_iter=crf.max_iter,
@@ -99,11 +91,3 @@ def chain_options(crf: "ChainCRF") -> ChainOptions:
         patience=crf.early_stopping,
         n_jobs=n_threads(crf.n_jobs),
     )
-
-
-def _check_choice(crf: "ChainCRF", learner: str) -> None:
-    """Refuse ``"auto"`` where no likelihood of labels is maximized."""
-    if learner in ("perceptron", "ssvm"):
-        raise InputError(f"l1 and l2 'auto' are chosen by likelihood; give numbers for algorithm={learner!r}.")
-    if crf.expectations:
-        raise InputError("l1 and l2 'auto' are chosen by labels held out, not by expectations; give numbers.")

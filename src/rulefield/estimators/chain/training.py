@@ -13,11 +13,9 @@ from rulefield.estimators.chain.options import ChainOptions
 from rulefield.estimators.progress import ProgressLine
 from rulefield.exceptions import InputError
 from rulefield.learning.chain.fit import fit_likelihood
-from rulefield.learning.chain.frank_wolfe import FrankWolfe
 from rulefield.learning.chain.likelihood import ChainLikelihood
-from rulefield.learning.chain.perceptron import AveragedPerceptron
 from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
-from rulefield.learning.fit_log import Ending, FitRecord, FitResult, PassLearner, run_passes
+from rulefield.learning.fit_log import Ending, FitRecord, FitResult, run_passes
 from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.learning.owlqn import minimize_owlqn
 from rulefield.models.chain import ChainModel
@@ -28,9 +26,9 @@ if TYPE_CHECKING:
     from rulefield.estimators.chain.expectations import ChainExpectations
     from rulefield.learning.chain.under_rules import RuledLikelihood
 
-DEFAULT_ITERATIONS = {"lbfgs": 1000, "sgd": 100, "perceptron": 100, "ssvm": 300}
-DEFAULT_TOL = {"lbfgs": 1e-5, "sgd": 1e-2, "perceptron": 1e-2, "ssvm": 1e-2}
-"""What learners that work by passes reach in reasonable time is coarser than what L-BFGS does."""
+DEFAULT_ITERATIONS = {"lbfgs": 1000, "sgd": 100}
+DEFAULT_TOL = {"lbfgs": 1e-5, "sgd": 1e-2}
+"""Stochastic steps reach in reasonable time what is coarser than what L-BFGS does."""
 
 
 @dataclass(frozen=True)
@@ -62,15 +60,12 @@ class ChainTraining:
         return data
 
 
-def check_scores(data: Sequences, labels: Labels, algorithm: str, expectations: bool = False) -> None:
+def check_scores(data: Sequences, labels: Labels, expectations: bool = False) -> None:
     """Refuse scores from elsewhere that a learner cannot use, or that forbid the labels of a token."""
     if data.scores is None:
         return
-    if algorithm == "ssvm" or expectations:
-        what = "expectations" if expectations else "algorithm='ssvm'"
-        raise InputError(
-            f"scores from elsewhere (rf.Scored) do not go with {what}; learn by likelihood without them."
-        )
+    if expectations:
+        raise InputError("scores from elsewhere (rf.Scored) do not go with expectations; leave one of them out.")
     open_labels = np.where(label_masks(labels), data.scores, -np.inf)
     if len(open_labels) and (open_labels.max(axis=1) == -np.inf).any():
         token = int(np.flatnonzero(open_labels.max(axis=1) == -np.inf)[0])
@@ -130,35 +125,27 @@ class Monitor:
 def train_chain(
     training: ChainTraining, options: ChainOptions, dev: Callable[[np.ndarray], float] | None, verbose: int
 ) -> FitResult:
-    """Run the learner that the options name; Ctrl-C keeps the newest (or best on held-out data) weights."""
-    algorithm = options.algorithm
-    if training.labels.is_partial and algorithm in ("perceptron", "ssvm"):
-        raise InputError(f"algorithm={algorithm!r} needs every label; unknown labels (None, sets) need lbfgs or sgd.")
-    limit = options.max_iter or DEFAULT_ITERATIONS[algorithm]
-    tol = DEFAULT_TOL[algorithm] if options.tol is None else options.tol
-    with ProgressLine(f"fitting ({algorithm})", bool(verbose)) as progress:
+    """Maximize the likelihood by the solver of the options; Ctrl-C keeps the newest (or best on held-out data) weights."""
+    limit = options.max_iter or DEFAULT_ITERATIONS[options.solver]
+    tol = DEFAULT_TOL[options.solver] if options.tol is None else options.tol
+    with ProgressLine(f"fitting ({options.solver})", bool(verbose)) as progress:
         monitor = Monitor(training.begun, dev, options.patience, progress)
-        if algorithm == "lbfgs":
+        if options.solver == "lbfgs":
             return monitor.result(_minimized(training, options, limit, tol, monitor))
-        learner = LEARNERS[algorithm](training, options, limit)
-        return monitor.result(run_passes(learner, limit, tol, monitor))
+        walk = StochasticLikelihood(_likelihood(training, options), seed=training.seed, start=training.start)
+        return monitor.result(run_passes(walk, limit, tol, monitor))
 
 
 def continue_chain(
     training: ChainTraining, options: ChainOptions, stream: Stream, verbose: int
 ) -> tuple[FitResult, Stream, float]:
-    """Go on with one batch more: stochastic steps, or an epoch of the perceptron.
+    """Go on with one batch more, by stochastic steps.
 
     Returns the result, where the stream stands, and what is left of weights that the batch does not touch.
     """
-    if options.algorithm == "ssvm":
-        raise InputError("partial_fit cannot continue algorithm='ssvm', whose dual is one of all data; call fit.")
     limit = options.max_iter or 1
     with ProgressLine("fitting a batch", bool(verbose)) as progress:
         monitor = Monitor(training.begun, None, None, progress)
-        if options.algorithm == "perceptron":
-            done = run_passes(_perceptron(training, options, limit), limit, -np.inf, monitor, fixed=True)
-            return monitor.result(done), stream, 1.0
         walk = StochasticLikelihood(
             _likelihood(training, options), seed=training.seed, start=training.start, average=False, stream=stream
         )
@@ -193,33 +180,3 @@ def _objective(training: ChainTraining, options: ChainOptions) -> "ChainLikeliho
 def _likelihood(training: ChainTraining, options: ChainOptions) -> ChainLikelihood:
     data = training.handed_over()
     return ChainLikelihood(training.model, data, training.labels, l2=options.l2, sample_weight=training.weight)
-
-
-def _stochastic(training: ChainTraining, options: ChainOptions, limit: int) -> PassLearner:
-    return StochasticLikelihood(_likelihood(training, options), seed=training.seed, start=training.start)
-
-
-def _perceptron(training: ChainTraining, options: ChainOptions, limit: int) -> PassLearner:
-    return AveragedPerceptron(
-        training.model,
-        training.data,
-        training.labels,
-        sample_weight=training.weight,
-        seed=training.seed,
-        start=training.start,
-    )
-
-
-def _margin(training: ChainTraining, options: ChainOptions, limit: int) -> PassLearner:
-    return FrankWolfe(
-        training.model,
-        training.data,
-        training.labels,
-        l2=options.l2,
-        max_iter=limit,
-        sample_weight=training.weight,
-        seed=training.seed,
-    )
-
-
-LEARNERS = {"sgd": _stochastic, "perceptron": _perceptron, "ssvm": _margin}

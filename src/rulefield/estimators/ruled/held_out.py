@@ -151,8 +151,8 @@ def default_folds(n: int) -> int:
 
 
 def _fold_tol(crf: ChainCRF) -> float | None:
-    """Tolerance of the chains of folds; learners that go by passes end early enough by themselves."""
-    if crf.algorithm != "likelihood" or crf.solver != "lbfgs":
+    """Tolerance of the chains of folds; stochastic steps end early enough by themselves."""
+    if crf.solver != "lbfgs":
         return crf.tol
     return FOLD_TOL if crf.tol is None else max(crf.tol, FOLD_TOL)
 

@@ -13,7 +13,7 @@ from rulefield.inference.sequences.exact import forward_backward
 from rulefield.kernels.chain.train import Ends, Gradient, train_shard
 from rulefield.kernels.chain.train_steps import DenseSteps, SparseSteps
 from rulefield.kernels.quasi_newton import dot
-from rulefield.learning.chain.margin import as_rates, check_supervised
+from rulefield.learning.chain.checks import as_rates, check_allowed
 from rulefield.learning.chain.packing import pack, padded
 from rulefield.learning.chain.transitions import TransitionFactors
 from rulefield.models.chain import ChainModel, span
@@ -300,7 +300,7 @@ def _check(model: ChainModel, sequences: Sequences, labels: Labels) -> None:
     if labels.n_labels != model.n_labels:
         raise InputError(f"the labels count {labels.n_labels} kinds, but the model was built for {model.n_labels}.")
     if not labels.is_partial:
-        check_supervised(model, sequences, labels)
+        check_allowed(model, sequences, labels)
 
 
 def _partial_sequences(model: ChainModel, labels: Labels) -> np.ndarray:

@@ -93,7 +93,7 @@ def test_the_hash_is_that_of_lookup3():
 
 def test_model_filename_is_written_and_read(data, tmp_path):
     path = str(tmp_path / "m.crfsuite")
-    crf = CRF("pa", model_filename=path, max_iterations=5).fit(*data)
+    crf = CRF(model_filename=path, max_iterations=5).fit(*data)
     again = CRF(model_filename=path)
     assert again.score(*data) == crf.score(*data) == pickle.loads(pickle.dumps(crf)).score(*data)
     assert again.state_features_ == crf.state_features_
@@ -101,7 +101,7 @@ def test_model_filename_is_written_and_read(data, tmp_path):
 
 
 def test_temporary_files_go_with_the_model(data):
-    crf = CRF("ap", max_iterations=2).fit(*data)
+    crf = CRF(max_iterations=2).fit(*data)
     path = Path(crf.modelfile.name)
     assert path.exists()
     del crf

@@ -12,7 +12,7 @@ from sklearn.exceptions import NotFittedError
 
 from rulefield.compat.sklearn_crfsuite.metrics import flat_accuracy_score
 from rulefield.compat.sklearn_crfsuite.tagger import ModelInfo, Tagger, as_items, model_info
-from rulefield.compat.sklearn_crfsuite.training import DEFAULTS, Trainer, TrainingLog, options_of
+from rulefield.compat.sklearn_crfsuite.training import DEFAULTS, ONLINE_PARAMETERS, Trainer, TrainingLog, options_of
 from rulefield.encode.foreign.crfsuite import read_crfsuite
 from rulefield.encode.foreign.crfsuite_write import crfsuite_bytes
 from rulefield.encode.foreign.weights import ForeignChain
@@ -273,7 +273,7 @@ calibration_max_trials
 
     def _given(self) -> dict[str, Any]:
         """Return the parameters of training that are not None."""
-        names = {*COMMON, *(name for own in DEFAULTS.values() for name in own)}
+        names = {*COMMON, *(name for own in DEFAULTS.values() for name in own), *ONLINE_PARAMETERS}
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def _forget(self) -> None:

@@ -39,6 +39,8 @@ DEFAULTS: dict[str, dict[str, Any]] = {
 """Parameters that each algorithm has, with CRFsuite's defaults."""
 ONLINE = ("ap", "pa", "arow")
 """Algorithms of CRFsuite that are refused with a sentence."""
+ONLINE_PARAMETERS = ("pa_type", "c", "error_sensitive", "averaging", "variance", "gamma")
+"""Parameters of these algorithms, refused likewise."""
 SWITCH = Requirement("0 or 1", lambda value: value in (0, 1))
 KINDS = {
     **dict.fromkeys(("min_freq", "c1", "c2", "epsilon", "delta"), number()),

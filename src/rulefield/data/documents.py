@@ -42,7 +42,7 @@ class Document:
     ----------
     text : str
     spans : tuple of TextSpan, or None
-        Labeled spans in order of start and end; None where the text is not annotated (an empty tuple says that nothing is
+        Labeled spans in order of start and end; None if the text is not annotated (an empty tuple says that nothing is
         labeled).
     tokens : tuple of (start, end), or None
         Where a file came with tokens: their characters, from left to right.

@@ -55,7 +55,7 @@ class Labels:
             )
         if not allowed.any(axis=1).all():
             token = int(np.flatnonzero(~allowed.any(axis=1))[0])
-            raise InputError(f"token {token} allows no label at all; give None where nothing is known.")
+            raise InputError(f"token {token} allows no label at all; give None if nothing is known.")
         return allowed
 
     @property

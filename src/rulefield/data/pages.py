@@ -27,7 +27,7 @@ class Page:
         What each box is ("line", "block", "word", ...); "line" for all by default.
     texts : sequence of str, optional
     labels : sequence of labels, optional
-        None where a label is not known.
+        None if a label is not known.
     parents : sequence of int, optional
         Number of the box that holds each box, -1 where none does.
     separators : array-like of shape (m, 4), optional

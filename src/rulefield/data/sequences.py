@@ -23,7 +23,7 @@ class Sequences:
     ----------
     matrix : csr_array, or ndarray of float64, shape (n_tokens, n_features)
         Anything that converts to one of these without loss; kept without a copy where it already is one.
-        Sparse data are float64 with int32 ``indices`` and ``indptr``; where all are 1, as for lists of features, they
+        Sparse data are float64 with int32 ``indices`` and ``indptr``; if all are 1, as for lists of features, they
         may be :func:`rulefield.data.sparse_rows.ones`.
     lengths : ndarray of int64, shape (n_sequences,)
         Tokens in each sequence; they add up to ``n_tokens``. Zero is allowed (an empty sequence).

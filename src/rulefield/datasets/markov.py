@@ -16,7 +16,7 @@ MOST_ENTRIES = 50_000_000
 MOST_LABELS = 1_000_000
 """Of one variable, likewise."""
 MOST_SPREAD, LEAST_TOLD = 2**25, 0.01
-"""Entries of all tables of two variables, which are kept in full, where the file tells fewer than this share of them."""
+"""Entries of all tables of two variables, which are kept in full, if the file tells fewer than this share of them."""
 Table = tuple[list[int], np.ndarray, np.ndarray, float]
 
 

@@ -77,7 +77,7 @@ def _draw(rng: np.random.Generator) -> Picture:
 
 
 def _break(picture: Picture, rng: np.random.Generator) -> Picture | None:
-    """Give one snake cell another one's color; None where the picture still holds a snake."""
+    """Give one snake cell another one's color; None if the picture still holds a snake."""
     colors = picture.colors.copy()
     cells = np.argwhere(colors != BACKGROUND)
     target, source = (tuple(cells[k]) for k in rng.choice(len(cells), size=2, replace=False))

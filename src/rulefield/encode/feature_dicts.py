@@ -46,7 +46,7 @@ class DictReader:
             yield names
 
     def values(self, total: int) -> np.ndarray | None:
-        """Values of all features (total,), None where all are 1."""
+        """Values of all features (total,), None if all are 1."""
         if not self.weights:
             return None
         made = np.ones(total)

@@ -94,7 +94,7 @@ class GraphLabels:
         if not isinstance(label, _OPTIONS):
             return [self.number(t, label)]
         if len(label) == 0:
-            raise LabelError(f"a node {t!r} has an empty set of labels; write None where the label is unknown.")
+            raise LabelError(f"a node {t!r} has an empty set of labels; write None if the label is unknown.")
         return sorted({self.number(t, option) for option in label})
 
     def allowed(self, graph: TypedGraph, labels: Any) -> np.ndarray:

@@ -153,7 +153,7 @@ def _refuse_feature_lists(y: Sequence[Any]) -> None:
     if all(isinstance(token, (list, tuple)) and len(token) > 1 for token in tokens):
         raise LabelError(
             "every token of y is a list of strings, as in a feature list: X and y look swapped; call fit(X, y), "
-            "and write sets, {'a', 'b'}, where a label is one of several."
+            "and write sets, {'a', 'b'}, if a label is one of several."
         )
 
 

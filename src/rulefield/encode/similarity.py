@@ -67,7 +67,7 @@ def chi2(Y: Any, weight: np.ndarray | None = None) -> np.ndarray:
 
 
 def correlation(Y: Any, weight: np.ndarray | None = None) -> np.ndarray:
-    """Correlation of each two columns, -1 to 1 (a signed graph); 0 where a column is constant."""
+    """Correlation of each two columns, -1 to 1 (a signed graph); 0 if a column is constant."""
 
     def measure(a: np.ndarray, b: np.ndarray, w: np.ndarray) -> float:
         a, b = a - np.average(a, weights=w), b - np.average(b, weights=w)
@@ -164,12 +164,12 @@ def as_matrix(graph: Any) -> Any:
 
 
 def check_similarity(matrix: Any, name: str, signed: bool = True) -> Any:
-    """Raise where a similarity is not square, finite and symmetric, or negative where that is not allowed."""
+    """Raise if a similarity is not square, finite and symmetric, or negative where that is not allowed."""
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"{name} must be a square matrix of similarities; got shape {matrix.shape}.")
     values = matrix.data if scipy.sparse.issparse(matrix) else matrix
     if not np.all(np.isfinite(values)):
-        raise InputError(f"{name} has NaN or infinite similarities; use 0 where two nodes are not joined.")
+        raise InputError(f"{name} has NaN or infinite similarities; use 0 if two nodes are not joined.")
     difference = abs(matrix - matrix.T).max() if min(matrix.shape) else 0.0
     if difference > 1e-8 * max(1e-300, abs(matrix).max()):
         raise InputError(

@@ -76,7 +76,7 @@ class _BoundedSearch:
         return value / self.scale, gradient / self.scale
 
     def note(self, intermediate_result: Any) -> None:
-        """Raise StopIteration, which scipy understands, where the rule says that it is enough."""
+        """Raise StopIteration, which scipy understands, if the rule says that it is enough."""
         assert self.best is not None
         self.end = self.rule.after(*self.best)
         if self.end is not None:

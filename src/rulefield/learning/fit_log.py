@@ -71,13 +71,13 @@ class FitRecord:
     seconds : float
         Since the fit began; 0 in a model that was loaded, since files leave times out.
     gradient_norm : float or None
-        Of the (pseudo-)gradient, where the learner has one.
+        Of the (pseudo-)gradient, if the learner has one.
     gap : float or None
-        How much higher than the least the objective is at most, where the learner can tell.
+        How much higher than the least the objective is at most, if the learner can tell.
     evaluations : int
         Of the objective, so far; 0 for learners that work by passes.
     dev_score : float or None
-        On held-out data, where that is watched.
+        On held-out data, if that is watched.
     """
 
     iteration: int
@@ -133,7 +133,7 @@ class FitResult:
 
     @property
     def gap(self) -> float | None:
-        """The last gap that was measured; None where none was."""
+        """The last gap that was measured; None if none was."""
         return next((record.gap for record in reversed(self.log) if record.gap is not None), None)
 
 

@@ -106,7 +106,7 @@ def _evaluate(objective: Objective, theta: np.ndarray, rule: StoppingRule) -> Po
 
 
 def _step(objective: Objective, here: Point, history: History, rule: StoppingRule) -> Point | None:
-    """One iteration; where the history misleads, once more without it. None where nothing helps."""
+    """One iteration; if the history misleads, once more without it. None if nothing helps."""
     direction = history.direction(here.gradient)
     there = _line_search(objective, here, direction, 1.0 if len(history) else _first_length(here), rule)
     if there is None and len(history):
@@ -127,7 +127,7 @@ def _first_length(here: Point) -> float:
 def _line_search(
     objective: Objective, here: Point, direction: np.ndarray, length: float, rule: StoppingRule
 ) -> Point | None:
-    """Walk along ``direction`` to a point that satisfies the weak Wolfe conditions; None where there is none.
+    """Walk along ``direction`` to a point that satisfies the weak Wolfe conditions; None if there is none.
 
     Bisection between a length that is too short and one that is too long, doubling until there is one; where rounding (or
     the objective's own ``precision``) hides the fall, the best point seen is taken if it is lower.

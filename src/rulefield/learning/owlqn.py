@@ -73,7 +73,7 @@ def _step(objective: Objective, here: Point, l1: float, history: History, rule: 
 def _search(
     objective: Objective, here: Point, l1: float, slope: np.ndarray, history: History, rule: StoppingRule
 ) -> Point | None:
-    """Backtrack along the direction, held in the orthant; None where no length lowers the objective enough."""
+    """Backtrack along the direction, held in the orthant; None if no length lowers the objective enough."""
     direction = history.direction(slope)
     direction[direction * slope >= 0.0] = 0.0
     length = 1.0 if len(history) else 1.0 / max(1.0, norm(direction))

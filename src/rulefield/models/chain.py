@@ -285,7 +285,7 @@ class ChainModel:
         node : ndarray, shape (n, n_labels)
             Derivative of a value by the potentials of each token: marginals, say.
         edge : ndarray, shape (n - 1, n_labels, n_labels), or None
-            The same for each step; None where there is no step.
+            The same for each step; None if there is no step.
         """
         layout, (indptr, indices, values) = self.layout, self.rows(sequences, i)
         self.pairs.add_gradient((indptr, indices, values), scale * node, layout.state(gradient))

@@ -47,7 +47,7 @@ class FieldBatch:
 
     @cached_property
     def spectrum(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Eigenvalues and eigenvectors of a single shared dense Laplacian; None where that does not apply."""
+        """Eigenvalues and eigenvectors of a single shared dense Laplacian; None if that does not apply."""
         n = self.scores.shape[2]
         if len(self.graphs) != 1 or self.sparse or self.graphs[0].ndim != 2 or n < SPECTRAL_FROM:
             return None

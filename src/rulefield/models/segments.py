@@ -249,7 +249,7 @@ class SegmentModel:
         return SegmentPotentials(parts.token, parts.first, parts.last, parts.length, parts.pairwise, spans)
 
     def check_gold(self, gold: Segmentation) -> None:
-        """Raise where a training segment is longer than the model can say."""
+        """Raise if a training segment is longer than the model can say."""
         over = gold.lengths > self.longest[gold.labels[gold.starts]]
         if over.any():
             k = int(np.flatnonzero(over)[0])

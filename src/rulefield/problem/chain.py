@@ -16,7 +16,7 @@ class ChainPotentials:
     Parameters
     ----------
     unary : ndarray of float64, shape (n_steps, n_states)
-        Start and end scores, where a model has them, are already added to the first and last row.
+        Start and end scores, if a model has them, are already added to the first and last row.
         ``-inf`` forbids a label at a step.
     pairwise : ndarray of float64, shape (n_states, n_states) or (n_steps - 1, n_states, n_states)
         Indexed [from, to]; three-dimensional where transitions depend on the input, entry ``t`` then
@@ -51,7 +51,7 @@ class ChainPotentials:
         return self.pairwise if self.pairwise.ndim == 3 else self.pairwise[None]
 
     def score(self, labels: np.ndarray) -> float:
-        """Score of one labeling (n_steps,), ``-inf`` where it is forbidden."""
+        """Score of one labeling (n_steps,), ``-inf`` if it is forbidden."""
         labels = np.asarray(labels)
         total = self.unary[np.arange(self.n_steps), labels].sum()
         if self.n_steps < 2:

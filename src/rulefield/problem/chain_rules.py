@@ -164,14 +164,14 @@ class CompiledRule:
     rule : int
         Its number in the user's list.
     weight : float
-        What a unit of its amount costs; ``inf`` where it is hard.
+        What a unit of its amount costs; ``inf`` if it is hard.
     once : bool
         Pay ``weight`` once where the amount is positive, whatever the amount.
     token_class : ndarray of uint16, shape (n_steps,)
     tally : Tally or None
         Where the amount is a plain sum (never negative for any labeling).
     counters : tuple of Counter
-        Where the amount is a sum of excesses; empty where it is not.
+        Where the amount is a sum of excesses; empty if it is not.
     automaton : Automaton or None
         None only where ``tally`` or ``counters`` say everything, or where it would be too large.
     find_max : callable
@@ -186,7 +186,7 @@ class CompiledRule:
     find_amount : callable, optional
         Amount of a labeling (n,), token by token in Python: where ``rows`` are the only form.
     presences : Presences, optional
-        Where the rule says how many labels occur: its amount is 0 where it holds, else 1.
+        Where the rule says how many labels occur: its amount is 0 if it holds, else 1.
     """
 
     rule: int

@@ -22,7 +22,7 @@ class CompiledExpectation:
     total : float
         What a share is a share of: tokens, steps, or sequences.
     low, high : float
-        ``-inf`` and ``inf`` where one side is open.
+        ``-inf`` and ``inf`` if one side is open.
     counted : ndarray of float64, shape (n_sequences,)
         What each sequence adds to ``total``, before its weight.
     """

@@ -77,7 +77,7 @@ class JointPotentials:
         return ChainPotentials(self.scores(i)[:, states], self.steps(states))
 
     def score(self, i: int, states: np.ndarray) -> float:
-        """Score of one labeling (n,) of chain ``i``, ``-inf`` where it is forbidden."""
+        """Score of one labeling (n,) of chain ``i``, ``-inf`` if it is forbidden."""
         total = self.scores(i)[np.arange(len(states)), states].sum() + self.step_scores(states[:-1], states[1:]).sum()
         return float(total)
 

@@ -40,7 +40,7 @@ class LogicFactors:
     limit : ndarray of int64, shape (n_factors,)
         The k of ``budget`` (at most k atoms true); unused elsewhere.
     weight : ndarray of float64, shape (n_factors,)
-        What breaking the factor costs; ``inf`` where it is hard.
+        What breaking the factor costs; ``inf`` if it is hard.
     rule : ndarray of int64, shape (n_factors,)
         Number of the user's rule that the factor came from.
     memory : dict
@@ -177,7 +177,7 @@ class GraphRows:
 
     @cached_property
     def definitions(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """Pointers (n_auxiliary + 1,) and rows that define each auxiliary variable; None where one is not defined."""
+        """Pointers (n_auxiliary + 1,) and rows that define each auxiliary variable; None if one is not defined."""
         rows = np.flatnonzero(self.defines >= 0)
         count = np.bincount(self.defines[rows], minlength=self.n_auxiliary)
         if not count.all():

@@ -209,7 +209,7 @@ class SegmentProblem:
     allowed: np.ndarray | None = None
 
     def score(self, labels: np.ndarray) -> float:
-        """Score of the segmentation that token labels (n_steps,) spell; ``-inf`` where it is forbidden."""
+        """Score of the segmentation that token labels (n_steps,) spell; ``-inf`` if it is forbidden."""
         p, spans, words = self.potentials, self.potentials.spans, self.spelling
         allowed = _EVERYTHING if self.allowed is None else self.allowed
         arrays = p.token, p.first, p.last, p.length, p.pairwise, spans.start, spans.length, spans.score

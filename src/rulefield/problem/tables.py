@@ -118,7 +118,7 @@ class TableFactors:
         return full.reshape(tuple(sizes))
 
     def flat(self) -> "TableFactors":
-        """Return the same tables with scores of 0 where they forbid nothing."""
+        """Return the same tables with scores of 0 if they forbid nothing."""
         score, default = (np.where(a > -np.inf, 0.0, -np.inf) for a in (self.score, self.default))
         return replace(self, score=score, default=default)
 

@@ -72,7 +72,7 @@ def certainty(
 def _exact(
     model: Any, x: Any, own: Sequence[Any], rules: Sequence[Any], places: dict[str, int]
 ) -> tuple[np.ndarray, float] | None:
-    """Exact sums for one sequence, where rules are few: the k best say nothing of labelings that obey them."""
+    """Exact sums for one sequence, if rules are few: the k best say nothing of labelings that obey them."""
     if len(rules) > MOST_EXACT:
         return None
     try:

@@ -102,7 +102,7 @@ def rule_effects(
     model : estimator with ``predict(X, rules=)``
     X, gold : sequences and their labels, all known
     rules : list of rules
-    predicted : what the model predicts with all of them, where that is known
+    predicted : what the model predicts with all of them, if that is known
     scheme, labels : of the labels; the set of all labels that rules may name
     most : int
         Of more rules, those that the labelings without rules break most often are measured.

@@ -19,7 +19,7 @@ class Interval(NamedTuple):
 
 
 def f1_of(totals: np.ndarray) -> np.ndarray:
-    """F1 from (..., 3) counts of right, predicted and gold segments; 0 where there are none."""
+    """F1 from (..., 3) counts of right, predicted and gold segments; 0 if there are none."""
     return _ratio(2 * totals[..., 0], totals[..., 1] + totals[..., 2])
 
 

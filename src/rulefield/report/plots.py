@@ -108,7 +108,7 @@ class TransitionDisplay(Display):
     Parameters
     ----------
     weights : ndarray of shape (n, n)
-        ``-inf`` where the scheme forbids it.
+        ``-inf`` if the scheme forbids it.
     names : list of str
     """
 

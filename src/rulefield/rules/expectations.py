@@ -106,7 +106,7 @@ def share(
 
     Parameters
     ----------
-    pattern : label pattern, where there is one task; or dict of task to pattern
+    pattern : label pattern, if there is one task; or dict of task to pattern
     after : label pattern, or dict of task to pattern
         What the token before must be labeled; the share is then one of neighboring pairs.
     given : token condition

@@ -247,7 +247,7 @@ def each_at_most_once(*types: str, but: Sequence[str] = ()) -> Rule:
     *types : str
         The types that it counts; by default all types of the label set, ``O`` never.
     but : sequence of str
-        Types that may come back, where no types are named.
+        Types that may come back, if no types are named.
 
     Notes
     -----

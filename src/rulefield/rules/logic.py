@@ -27,7 +27,7 @@ class Combination(Expression):
         raise NotImplementedError
 
     def amount(self, world: Any) -> int:
-        """0 where the combination is true, else 1."""
+        """0 if the combination is true, else 1."""
         return int(not self.decide(tuple(part.holds(world) for part in self.parts)))
 
     def __repr__(self) -> str:

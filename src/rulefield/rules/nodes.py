@@ -48,7 +48,7 @@ class NodeIs(Expression):
     wanted: LabelSet
 
     def amount(self, world: NodeLabels) -> int:
-        """0 where it has, else 1."""
+        """0 if it has, else 1."""
         return int(world.labels[self.type_name][self.number] not in self.wanted.labels)
 
     def __repr__(self) -> str:

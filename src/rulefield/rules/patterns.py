@@ -51,13 +51,13 @@ class Pattern:
         return replace(self, task=task)
 
     def ends(self, path: Path, scheme: Scheme) -> tuple[int, ...]:
-        """Levels of the path at which some alternative ends a match; empty where the label does not match."""
+        """Levels of the path at which some alternative ends a match; empty if the label does not match."""
         _refuse_tasks(self)
         found = {k for text in self.alternatives for k in _ends(text, path, scheme)}
         return tuple(sorted(found))
 
     def check(self, table: LabelTable) -> None:
-        """Raise where an alternative matches no label of the label set."""
+        """Raise if an alternative matches no label of the label set."""
         _refuse_tasks(self)
         for text in self.alternatives:
             if not any(_ends(text, path, table.scheme) for path in table.paths):

@@ -37,7 +37,7 @@ class Predicate:
     ----------
     words : str
     condition : TokenCondition or None
-        On the token (and its neighbors); None where the predicate is about a label.
+        On the token (and its neighbors); None if the predicate is about a label.
     place : {"prev", "next"} or None
         Beside the token, which label is spoken of.
     label : str or None

@@ -32,7 +32,7 @@ class Rule:
     ----------
     body : Expression
     weight : float, "learn" or "auto"
-        What a unit of violation costs; ``inf`` where the rule is hard; ``"learn"`` until it is learned; ``"auto"`` until
+        What a unit of violation costs; ``inf`` if the rule is hard; ``"learn"`` until it is learned; ``"auto"`` until
         its residual price is found: what breaking it should cost beyond what a model knows by itself.
     per : {"unit", "once"}
         Pay the weight for each unit of violation, or once.

@@ -95,7 +95,7 @@ def read_entries(text: str, source: str, what: str, key: str, read: Callable[[An
 
 
 def read_tree(text: str, source: str) -> yaml.Node | None:
-    """Read YAML as far as its tree, None where it is empty; errors name ``source`` and the line."""
+    """Read YAML as far as its tree, None if it is empty; errors name ``source`` and the line."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:

@@ -224,7 +224,7 @@ class Corpus:
             ) from None
 
     def labels(self) -> Iterator[list[Any]]:
-        """Labels of each sequence, part by part; None where a label is not known."""
+        """Labels of each sequence, part by part; None if a label is not known."""
         names = np.array([*self.classes, None], object)
         for part in self:
             rows = np.split(names[part.labels.ids], part.sequences.offsets[1:-1])

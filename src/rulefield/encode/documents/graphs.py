@@ -147,7 +147,7 @@ class DocumentEncoder:
         return TypedGraph(nodes, edges, relations | _containment(pages, self.scales), views)
 
     def _boxes(self, layout: Layout, scales: BoxScales, pages: Document, kind: str) -> tuple[Features, Features]:
-        """Features of boxes for the graph, and for predictors: there a number is one column, 0 where it is missing."""
+        """Features of boxes for the graph, and for predictors: there a number is one column, 0 if it is missing."""
         table = box_table(layout)
         spread = _scaled(table, scales.box)
         plain = np.hstack([np.nan_to_num(table.matrix("numbers")), table.matrix("flags")])
@@ -204,7 +204,7 @@ def _scaled(table: Columns, scale: QuantileScale) -> np.ndarray:
 
 
 def _text_features(pages: Document, kind: str) -> list[set[str]] | None:
-    """Text features of every box of a type; None where there is no text at all."""
+    """Text features of every box of a type; None if there is no text at all."""
     if all(page.texts is None for page in pages):
         return None
     texts = [

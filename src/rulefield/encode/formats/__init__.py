@@ -92,7 +92,7 @@ def read_documents(
 
 
 def write_documents(documents: Iterable[Document], path: str | Path, format: str = "auto") -> None:
-    """Write documents; the format is taken from the file's name, where it can be; .gz packs it."""
+    """Write documents; the format is taken from the file's name, if it can be; .gz packs it."""
     format_to_write(str(path), format).write(documents, str(path))
 
 

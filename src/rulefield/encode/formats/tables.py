@@ -1,4 +1,4 @@
-"""Tables: CSV, TSV and Parquet with a column of texts and, where it is annotated, a column ``spans`` of JSON triples."""
+"""Tables: CSV, TSV and Parquet with a column of texts and, if it is annotated, a column ``spans`` of JSON triples."""
 
 import csv
 import io

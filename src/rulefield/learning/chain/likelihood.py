@@ -287,7 +287,7 @@ class ChainLikelihood:
 
 
 def given_score(sequences: Sequences, i: int, ids: np.ndarray) -> float:
-    """Score from elsewhere of the labels ``ids`` (n_tokens,) of sequence ``i``; 0 where there are no such scores."""
+    """Score from elsewhere of the labels ``ids`` (n_tokens,) of sequence ``i``; 0 if there are no such scores."""
     if sequences.scores is None:
         return 0.0
     rows = np.arange(*span(sequences, i))

@@ -67,7 +67,7 @@ class Packing:
         return int(self.own_from[-1])
 
     def weights(self, state: np.ndarray, into: np.ndarray | None = None) -> np.ndarray:
-        """Work space of the state weights, (n_work + 1,); in an array of zeros, where one is given."""
+        """Work space of the state weights, (n_work + 1,); in an array of zeros, if one is given."""
         work = np.zeros(self.n_work + 1) if into is None else into
         put_at(work, self.position, state)
         return work

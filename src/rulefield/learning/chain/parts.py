@@ -244,7 +244,7 @@ def model_in(scratch: str) -> ChainModel:
 
 
 def give_back() -> None:
-    """Give memory that was freed back to the system, where the C library keeps it (glibc; elsewhere nothing is done).
+    """Give memory that was freed back to the system, if the C library keeps it (glibc; elsewhere nothing is done).
 
     Arrays of packing and of stochastic steps leave holes that are too small for the vectors of L-BFGS: a tenth of a fit.
     """
@@ -360,7 +360,7 @@ class CorpusLikelihood:
 
     @contextmanager
     def _told(self, theta: np.ndarray) -> Iterator[str]:
-        """Give the file that tells other processes all weights; nothing where none is needed."""
+        """Give the file that tells other processes all weights; nothing if none is needed."""
         if not self.executor.apart:
             yield ""
             return

@@ -30,7 +30,7 @@ class Stream:
     steps : float
         Steps taken: the rate goes on from there.
     rate : float or None
-        First rate; None where it is still to be tried out.
+        First rate; None if it is still to be tried out.
     """
 
     seen: int = 0

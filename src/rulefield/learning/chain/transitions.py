@@ -54,7 +54,7 @@ class TransitionFactors:
         return len(self.entry) if self.sparse else self.model.n_labels * padded(self.model.n_labels)
 
     def steps(self, theta: np.ndarray) -> DenseSteps | SparseSteps | None:
-        """Factors for the kernel; None where a weight is too large for probability space."""
+        """Factors for the kernel; None if a weight is too large for probability space."""
         if np.abs(self.model.layout.transition(theta)).max(initial=0.0) > LARGEST_WEIGHT:
             return None
         m, width = self.model.n_labels, padded(self.model.n_labels)

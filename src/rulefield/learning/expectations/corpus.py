@@ -36,7 +36,7 @@ class JointCorpus:
     ----------
     model : JointModel
     data : Sequences
-    labels : one Labels a task; None where a task has no annotation at all
+    labels : one Labels a task; None if a task has no annotation at all
     weight : ndarray, shape (n_sequences,), optional
     n_jobs : int
         Threads. Shards do not depend on it and sums run in their order, so neither does any result.

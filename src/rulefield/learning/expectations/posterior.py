@@ -192,7 +192,7 @@ class Posterior:
 
 
 def _level(v: np.ndarray, cut: float) -> float:
-    """Return the level at which what stands above it sums to ``cut`` (0 where all of ``v`` sums to less)."""
+    """Return the level at which what stands above it sums to ``cut`` (0 if all of ``v`` sums to less)."""
     if v.sum() <= cut:
         return 0.0
     ordered = np.sort(v)[::-1]

@@ -17,7 +17,7 @@ from rulefield.parallel import Executor, Threads
 
 
 class ReweightedField:
-    """Tree-reweighted sum-product over one shard, from messages that the caller gives (equal ones, where it gives none).
+    """Tree-reweighted sum-product over one shard, from messages that the caller gives (equal ones, if it gives none).
 
     A learner that begins with those of its last step needs few sweeps, since weights move little.
 

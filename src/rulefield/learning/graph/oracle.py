@@ -20,7 +20,7 @@ CompiledRules = Callable[[int], tuple[LogicFactors, GraphRows]]
 class MapOracle:
     """Find the best labeling of every graph, or a good one, and a true upper bound; starts from its last messages.
 
-    A few sweeps of the fast engine come first; where they leave a gap, the exact engine goes on for ``node_limit``
+    A few sweeps of the fast engine come first; if they leave a gap, the exact engine goes on for ``node_limit``
     search nodes.
 
     Parameters

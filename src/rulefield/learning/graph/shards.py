@@ -32,7 +32,7 @@ class GraphShard:
     members : ndarray of int64, shape (n_graphs,)
         Number of each graph in the user's list.
     allowed : ndarray of bool, like ``batch`` unary scores, or None
-        Labels that each node may have, where some are known to be one of a set; None: ``labels`` tell all.
+        Labels that each node may have, if some are known to be one of a set; None: ``labels`` tell all.
     """
 
     batch: GraphBatch
@@ -146,7 +146,7 @@ def make_shards(
     """Cut labeled graphs into shards, completely labeled graphs apart from the others.
 
     ``labels`` holds, for each graph, the label numbers of its nodes, types sorted by name one after the other.
-    ``allowed`` adds the labels that each node may have, flat, where some are one of a set.
+    ``allowed`` adds the labels that each node may have, flat, if some are one of a set.
     The cut depends on the data only, so that sums over shards do not depend on the number of threads; by default
     there are ``N_SHARDS``, fewer where graphs are few and small, more where nodes are very many.
     """

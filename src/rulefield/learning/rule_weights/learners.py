@@ -57,7 +57,7 @@ class Example:
 
 
 def costs_of(units: csr_matrix, weights: np.ndarray) -> np.ndarray:
-    """Return what rules of these weights cost each labeling (rows of ``units``); ``inf`` where one breaks a hard rule."""
+    """Return what rules of these weights cost each labeling (rows of ``units``); ``inf`` if one breaks a hard rule."""
     hard = np.isinf(weights)
     return units @ np.where(hard, 0.0, weights) + np.where((units @ hard.astype(float)) > 0, np.inf, 0.0)
 
@@ -117,7 +117,7 @@ class Examples:
         return units
 
     def fixed_costs(self, units: csr_matrix) -> np.ndarray:
-        """Return what fixed rules cost each labeling (rows of ``units``); ``inf`` where one breaks a hard rule."""
+        """Return what fixed rules cost each labeling (rows of ``units``); ``inf`` if one breaks a hard rule."""
         return costs_of(units, self._fixed)
 
     def best(self, members: Sequence[int], learned: np.ndarray) -> list[np.ndarray]:

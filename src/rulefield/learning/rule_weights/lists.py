@@ -35,7 +35,7 @@ class Lists:
     wrong : ndarray of float64, shape (n_labelings,)
         Distance from the gold labels.
     ceiling : ndarray of float64, shape (n_sequences,)
-        A score that no labeling outside of a sequence's list exceeds; ``-inf`` where the list holds all of them.
+        A score that no labeling outside of a sequence's list exceeds; ``-inf`` if the list holds all of them.
     """
 
     examples: Sequence[Example]
@@ -147,7 +147,7 @@ class MeasuredLists:
     lists : Lists
     units : csr_matrix, shape (n_labelings, n_rules)
     worth : ndarray, shape (n_labelings,)
-        Scores; where rules with a price were paid for, less what they cost.
+        Scores; if rules with a price were paid for, less what they cost.
     """
 
     lists: Lists
@@ -187,7 +187,7 @@ class MeasuredLists:
         return MeasuredLists(picked, self.units[rows], self.worth[rows])
 
     def best(self, prices: np.ndarray | None = None) -> np.ndarray:
-        """Best labeling of each sequence, (n_sequences,) places, where rules cost ``prices`` (by default nothing)."""
+        """Best labeling of each sequence, (n_sequences,) places, if rules cost ``prices`` (by default nothing)."""
         return self.lists.best_of(self.worth if prices is None else self.worth - self.units @ prices)
 
     def unsure(self, prices: np.ndarray) -> np.ndarray:

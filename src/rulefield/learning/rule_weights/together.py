@@ -66,6 +66,6 @@ def clearly_better(change: np.ndarray) -> bool:
 
 
 def in_errors(gains: np.ndarray) -> float:
-    """Return a sum over sequences in its standard errors, 0 where nothing changes; above 1 it is clearly better."""
+    """Return a sum over sequences in its standard errors, 0 if nothing changes; above 1 it is clearly better."""
     size = float(np.sqrt((gains**2).sum()))
     return float(gains.sum()) / size if size else 0.0

@@ -167,7 +167,7 @@ def _run(flat: _Flat, automata: Automata, some: np.ndarray, out: np.ndarray) -> 
 
 
 def hashable(tokens: Sequence[Any]) -> tuple[Any, ...] | None:
-    """Return tokens as a key; None where they cannot be one (dicts and lists of features)."""
+    """Return tokens as a key; None if they cannot be one (dicts and lists of features)."""
     key = tuple(tokens)
     try:
         hash(key)

@@ -216,7 +216,7 @@ def _merge(graph: _Graph) -> _Graph:
 
 
 def _refined(graph: _Graph) -> list[int]:
-    """Blocks of states that behave alike, where every state has at most one arc a letter."""
+    """Blocks of states that behave alike, if every state has at most one arc a letter."""
     rows = [row[0] if row else (len(graph.arcs), 0) for by_letter in graph.arcs for row in by_letter]
     to, amount = np.array(rows, dtype=np.int64).reshape(len(graph.arcs), -1, 2).transpose(2, 0, 1)
     examples, block = distinct_rows(np.column_stack([graph.final, amount]))

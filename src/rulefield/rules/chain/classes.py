@@ -139,7 +139,7 @@ class Remembered:
 
     @cached_property
     def _number(self) -> dict[str, int] | None:
-        """Numbers of the different texts; None where tokens are more than texts."""
+        """Numbers of the different texts; None if tokens are more than texts."""
         if not all(type(token) is str for token in self._tokens):
             return None
         return {text: i for i, text in enumerate(dict.fromkeys(self._tokens))}

@@ -226,7 +226,7 @@ class RuleCompiler:
         return any(self._reading)
 
     def refuse_unlearned(self) -> None:
-        """Raise where the weight of a rule is still to be learned."""
+        """Raise if the weight of a rule is still to be learned."""
         for i in self._unlearned:
             raise RuleError(f"{self.rules[i].still_open()}; fit a RuledCRF, or give a number.")
 

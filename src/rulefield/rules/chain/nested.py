@@ -26,7 +26,7 @@ class Nested(Statement):
         return any(part.depends_on_length for part in self.parts)
 
     def forms(self, n: int, what: str) -> Forms:
-        """Return the product of the parts' automata; nothing where it is too large (rows are left)."""
+        """Return the product of the parts' automata; nothing if it is too large (rows are left)."""
         said = self._presences()
         try:
             automaton = build(self.truth(n).automaton(), what, n if self.depends_on_length else None)
@@ -41,7 +41,7 @@ class Nested(Statement):
         return None if said is None else (said[0], not said[1])
 
     def _presences(self) -> Presences | None:
-        """How many of its parts hold, where each asks for a label or forbids it."""
+        """How many of its parts hold, if each asks for a label or forbids it."""
         if isinstance(self.kind, logic.Not | logic.Implies | logic.Iff):
             return None
         said = [presence for part in self.parts if (presence := part.presence) is not None]

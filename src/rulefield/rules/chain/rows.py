@@ -59,7 +59,7 @@ def total(parts: Iterable[Affine]) -> Affine:
 class RowBuilder:
     """Collects the rows of one rule for one input of n tokens with given classes and m labels.
 
-    ``letter`` (m,), where it is given, tells which label of the rule's tables each label of the input stands for.
+    ``letter`` (m,), if it is given, tells which label of the rule's tables each label of the input stands for.
     """
 
     def __init__(self, token_class: np.ndarray, m: int, letter: np.ndarray | None = None):

@@ -42,7 +42,7 @@ class Statement:
     def presence(self) -> tuple[np.ndarray, bool] | None:
         """Labels (n_classes, m) at tokens of each class, and whether some token must have one of them or none may.
 
-        None where the statement says something else.
+        None if the statement says something else.
         """
         return None
 

@@ -23,7 +23,7 @@ class Sum(Statement):
 
     @property
     def presence(self) -> tuple[np.ndarray, bool] | None:
-        """Nothing may be counted, where the terms are of tokens alone."""
+        """Nothing may be counted, if the terms are of tokens alone."""
         plain = self.tally.edge is None and self.tally.first is None
         return (self.tally.node > 0, False) if plain else None
 

@@ -74,7 +74,7 @@ class Translator:
         return node_tally(self.tables.matches(pattern), self.space, where)
 
     def _instances(self, pattern: AnyPattern, level: str) -> Tally:
-        tokens = self.tables.matches(pattern)  # raises where the pattern is unknown
+        tokens = self.tables.matches(pattern)  # raises if the pattern is unknown
         return node_tally(tokens, self.space) if level == "token" else self.tables.start_tally(pattern, self.space)
 
     @singledispatchmethod

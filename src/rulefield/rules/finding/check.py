@@ -50,7 +50,7 @@ def amounts_table(
 ) -> np.ndarray:
     """By how much each sequence breaks each rule, (n_rules, n_sequences).
 
-    Sequences with unknown labels are left out. ``X`` may be None where no rule reads tokens. ``labels`` is the label
+    Sequences with unknown labels are left out. ``X`` may be None if no rule reads tokens. ``labels`` is the label
     set (by default the labels that occur); rules may not name others.
     """
     data = observe(y, X, scheme, labels)

@@ -79,7 +79,7 @@ class Formula:
     unexplained : int
         Those that no clause covers.
     gap : float
-        How far the choice of clauses may be from the cheapest, in units of tokens; 0 where it is proved cheapest.
+        How far the choice of clauses may be from the cheapest, in units of tokens; 0 if it is proved cheapest.
     """
 
     label: str
@@ -257,7 +257,7 @@ def cheapest_cover(
     -------
     chosen : ndarray of bool, shape (n_sets,)
     gap : float
-        Distance to the solver's bound; 0 where the choice is proved cheapest.
+        Distance to the solver's bound; 0 if the choice is proved cheapest.
     """
     from scipy.optimize import Bounds, LinearConstraint, milp  # slow to load, and most users of rules never need it
 

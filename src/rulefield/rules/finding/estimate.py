@@ -40,7 +40,7 @@ def expectations_from(
         Tokens of the corpus, or the batch, that will be trained on: each range then is the estimate plus and minus
         ``errors`` standard errors of a share in a sample of that size, instead of ``width``.
     scheme : str, optional
-        Scheme of the labels, where the shares name segment types instead of labels.
+        Scheme of the labels, if the shares name segment types instead of labels.
     """
     if not len(y):
         raise RuleError("expectations_from needs at least one annotated sequence.")

@@ -16,7 +16,7 @@ CUTOFF = 2.75
 def importance_of(by_model: np.ndarray, by_gold: np.ndarray) -> np.ndarray:
     """Compute importance from the numbers of sequences (n_rules,) whose prediction and whose gold labels break rules.
 
-    The first over the second; ``inf`` where only predictions break a rule, 0 where neither does (such a rule can never act).
+    The first over the second; ``inf`` if only predictions break a rule, 0 if neither does (such a rule can never act).
 
     References
     ----------

@@ -89,7 +89,7 @@ def _precedes(cue: Cue, name: str, start: Pattern | None) -> tuple[Rule, str]:
 
 
 def _beginnings(name: str, table: LabelTable) -> Pattern | None:
-    """Return the pattern of labels that begin a segment; None where the scheme cannot tell by the label alone."""
+    """Return the pattern of labels that begin a segment; None if the scheme cannot tell by the label alone."""
     found = [f"{prefix}-{name}" for prefix in STARTS.get(table.scheme, "")]
     known = [text for text in found if matches(Pattern((text,)), table).any()]
     return Pattern(tuple(known), listed=len(known) > 1) if known else None

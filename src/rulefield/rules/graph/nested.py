@@ -124,7 +124,7 @@ def _opposite(literal: Literal) -> Literal:
 
 
 def _clauses(statement: Expression, truth: bool, literal: LiteralOf) -> list[Clause] | None:
-    """Conjunctive form of the statement (of its opposite): a list of clauses; None where it would grow too large."""
+    """Conjunctive form of the statement (of its opposite): a list of clauses; None if it would grow too large."""
     if isinstance(statement, NodeIs):
         found = literal(statement)
         return [[found if truth else _opposite(found)]]
@@ -149,7 +149,7 @@ def _clauses(statement: Expression, truth: bool, literal: LiteralOf) -> list[Cla
 
 
 def _simple_bounds(statement: Expression) -> str | None:
-    """Say whether a combination means all, some or none of its parts; None where it counts."""
+    """Say whether a combination means all, some or none of its parts; None if it counts."""
     n = len(statement.children)
     if isinstance(statement, logic.AllOf) or (isinstance(statement, logic.AtLeast) and statement.number == n > 0):
         return "all"
@@ -292,7 +292,7 @@ def _at_least(rows: GraphRowBuilder, number: int, wanted: list[GraphAffine], rul
 def _force_comparison(
     statement: numbers.Comparison, truth: bool, literal: LiteralOf, rows: GraphRowBuilder, rule: int
 ) -> GraphAffine:
-    """Add value <= 0 where the variable is 1; the reach of the value serves as the usual big constant."""
+    """Add value <= 0 if the variable is 1; the reach of the value serves as the usual big constant."""
     value = _affine(statement.difference, literal)
     if statement.sign == "==":
         sides = [

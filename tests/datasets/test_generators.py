@@ -5,6 +5,7 @@ import unicodedata
 import numpy as np
 import pytest
 
+from rulefield.data.documents import Document, TextSpan
 from rulefield.datasets.addresses import make_addresses
 from rulefield.datasets.citations import make_citations
 from rulefield.datasets.draw import Draw, add_noise, typo
@@ -14,6 +15,8 @@ from rulefield.datasets.words import word_lists
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible, spans
+from rulefield.encode.tokenizers import Words
+from rulefield.estimators.text.tokenizing import count_cuts
 from rulefield.exceptions import InputError
 
 CITATION_FIELDS = {
@@ -171,3 +174,10 @@ def test_plain_addresses_have_a_number_and_a_street():
     _, spans = make_addresses(200, seed=0, noise=0, messy=True, plain=True)
     assert {label for row in spans for *_, label in row} == {"number", "street", "unit", "city", "state", "zip"}
     assert all([label for *_, label in row][:2] == ["number", "street"] for row in spans)
+
+
+@pytest.mark.parametrize("make", [make_addresses, make_citations, make_invoices, make_log_lines, make_notes])
+def test_spans_of_messy_texts_end_where_tokens_do(make):
+    texts, spans = make(300, seed=5, messy=True)
+    documents = [Document(text, tuple(TextSpan(*span) for span in row)) for text, row in zip(texts, spans)]
+    assert count_cuts(Words(), documents) == 0

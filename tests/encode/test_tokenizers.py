@@ -38,6 +38,9 @@ def test_tokens_are_pieces_and_all_that_is_not_white(tokenizer, text):
         ("Rd,Apt22,Boston", ["Rd", ",", "Apt22", ",", "Boston"]),
         ("and/or a:b 1/2 3,x", ["and", "/", "or", "a", ":", "b", "1/2", "3", ",", "x"]),
         ("oak st. 91615\u20137033", ["oak", "st.", "91615\u20137033"]),
+        ("pp. 471,2019 5,123-145", ["pp.", "471", ",", "2019", "5", ",", "123-145"]),
+        ("1,000,000 12,3456 1,000", ["1,000,000", "12", ",", "3456", "1,000"]),
+        ("EDS. VOL. 3, Proc. Ave. B", ["EDS.", "VOL.", "3", ",", "Proc.", "Ave.", "B"]),
         ("St. Mary's #4-B", ["St.", "Mary's", "#", "4-B"]),
     ],
 )
@@ -93,6 +96,9 @@ SHORT = [
     "Abcd.",
     "Abcde.",
     "1,2",
+    "1,234",
+    "1,234-",
+    "12,3456",
     "é.",
 ]
 ODD_TEXT = st.text(alphabet=SIGNS, max_size=25) | st.lists(st.sampled_from([*SHORT, " ", "", "a/b"]), max_size=6).map(

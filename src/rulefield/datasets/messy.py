@@ -3,18 +3,17 @@
 Spans stay on the characters that they covered. A span holds no punctuation at its ends, as annotators mark fields.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rulefield.data.documents import joined
 from rulefield.datasets.draw import Draw
 from rulefield.encode.alignment import spans_of
+from rulefield.encode.tokenizers import ABBREVIATED, Words
 
 Spans = list[tuple[int, int, str]]
 EDGES = ".,:;()\"'[]` "
 """What a span neither begins nor ends with, but for the full stop of an abbreviation."""
-_ABBREVIATED = re.compile(r"(?:^|[\s.,])(?:[A-Za-z]|[A-Z][a-z]{1,3}|[a-z]{2})\.$")
 _CLOSING = ",;"
 """A blank after these may be lost: the fields still stand apart."""
 _BLANKS = {"\u00a0": 0.3, "\u2009": 0.1, "\t": 0.2, "  ": 0.4}
@@ -40,7 +39,7 @@ def trimmed(text: str, start: int, end: int, label: str) -> tuple[int, int, str]
     """Return a span without the punctuation at its ends; None if nothing else is in it."""
     while start < end and text[start] in EDGES:
         start += 1
-    while start < end and text[end - 1] in EDGES and not _ABBREVIATED.search(text[start:end]):
+    while start < end and text[end - 1] in EDGES and not ABBREVIATED.search(text[start:end]):
         end -= 1
     return (start, end, label) if start < end else None
 
@@ -68,7 +67,17 @@ def make_messy(text: str, spans: Spans, draw: Draw) -> tuple[str, Spans]:
         at += len(typed)
     places.append(at)
     moved = [(places[start], places[end], label) for start, end, label in spans]
-    return _with_strays("".join(made), moved, draw)
+    typed, moved = _with_strays("".join(made), moved, draw)
+    return typed, _with_stops(typed, moved)
+
+
+def _with_stops(text: str, spans: Spans) -> Spans:
+    """Return spans with the full stop of an abbreviation at their end: its case may be other than it was."""
+    ends = {end for _, end in Words()(text)}
+    return [
+        (start, end + 1 if end not in ends and text[end : end + 1] == "." and end + 1 in ends else end, label)
+        for start, end, label in spans
+    ]
 
 
 def _typed(text: str, i: int, character: str, habits: Habits, draw: Draw) -> str:

@@ -25,16 +25,20 @@ class Tokenizer(Protocol):
 
 
 # A word is a run of letters and digits, joined inside by what joins words: O'Brien, state-of-the-art, A&B, john@x.org.
-# Commas, colons, slashes and dashes join digits only (1,000 12:30 1/2 12\u201315): people write "Rd,Apt 2" and
-# "and/or" for two words.
-# An abbreviation keeps its full stop if a letter or a known short word is before it.
-JOINERS, DIGIT_JOINERS = "['’`.&@_+-]", r"[,:/\u2010-\u2013]"
-_JOINED = rf"(?:(?:{JOINERS}|(?<=\d){DIGIT_JOINERS}(?=\d))(?=\w)\w+)*"
+# Colons, slashes and dashes join digits only (12:30 1/2 12\u201315), and a comma only thousands (1,000): people write
+# "Rd,Apt 2", "and/or" and "pp. 12-15,2019" without blanks.
+# An abbreviation keeps its full stop if a letter, a capital and up to three small letters, or a known short word in any
+# case is before it.
+JOINERS, DIGIT_JOINERS, DASHES = "['’`.&@_+-]", r"[:/\u2010-\u2013]", r"[\u2010-\u2013-]"
+_THOUSANDS = rf",(?=\d{{3}}(?!\d|{DASHES}))"
+_JOINED = rf"(?:(?:{JOINERS}|(?<=\d)(?:{DIGIT_JOINERS}(?=\d)|{_THOUSANDS}))(?=\w)\w+)*"
 _WORD = rf"\w[\w\u0300-\u036f]*{_JOINED}"
-EXACT = "pp vol no ed eds al etc vs cf".split()
-ANY_CASE = "st av ave rd dr ln pl ct blvd pkwy hwy apt ste mt ft mr mrs".split()
-_SHORT = rf"[^\W\d_]|[A-Z][a-z]{{0,3}}|{'|'.join(EXACT)}|(?i:{'|'.join(ANY_CASE)})"
-_ABBREVIATION = rf"(?:[^\W\d_]\.){{2,}}|\b(?:{_SHORT})\.(?=\s*\S)"
+SHORT = "pp vol no ed eds al etc vs cf st av ave rd dr ln pl ct blvd pkwy hwy apt ste mt ft mr mrs jr sr".split()
+_INITIALS = r"(?:[^\W\d_]\.){2,}"
+_STOPPED = rf"\b(?:[^\W\d_]|[A-Z][a-z]{{0,3}}|(?i:{'|'.join(SHORT)}))\."
+_ABBREVIATION = rf"{_INITIALS}|{_STOPPED}(?=\s*\S)"
+ABBREVIATED = re.compile(rf"(?:{_INITIALS}|{_STOPPED})$")
+"""Finds whether a text ends with an abbreviation and its full stop."""
 _DEFAULT = re.compile(rf"{_ABBREVIATION}|{_WORD}|[^\w\s]", re.UNICODE)
 _WHITE = re.compile(r"\S+")
 

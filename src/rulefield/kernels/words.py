@@ -8,7 +8,9 @@ import numpy as np
 
 from rulefield.kernels.jit import kernel, piece
 
-WORD, DIGIT, SPACE, LETTER, MARK, CAPITAL, SMALL, JOINS, JOINS_DIGITS, STOP, KNOWN = (1 << k for k in range(11))
+WORD, DIGIT, SPACE, LETTER, MARK, CAPITAL, SMALL, JOINS, JOINS_DIGITS, STOP, COMMA, DASH, KNOWN = (
+    1 << k for k in range(13)
+)
 WORDS, FINE, WHITESPACE = range(3)
 LONGEST_SHORT = 4
 """Letters of the longest abbreviation that keeps its full stop."""
@@ -62,29 +64,24 @@ def fold(point):
 
 
 @piece
-def is_short(kind, folded, text, first, stop, place, any_case, exact):
+def is_short(kind, folded, first, stop, short):
     """Whether signs ``first`` to ``stop`` are an abbreviation: a letter, a capital and small letters, or a listed word."""
     if stop == first + 1:
         return kind[first] & LETTER != 0
-    code, spelled, small = np.uint64(0), np.uint64(0), kind[first] & CAPITAL != 0
+    code, small = np.uint64(0), kind[first] & CAPITAL != 0
     for c in range(first, stop):
         code = (code << np.uint64(8)) | folded[c]
-        spelled = (spelled << np.uint64(8)) | np.uint64(text[place[c]] if folded[c] > 0 else 0)
         small = small and (c == first or kind[c] & SMALL != 0)
         if folded[c] == 0:
             return False
-    if small:
-        return True
-    listed = False
-    for k in range(any_case.size):
-        listed |= any_case[k] == code
-    for k in range(exact.size):
-        listed |= exact[k] == spelled
+    listed = small
+    for k in range(short.size):
+        listed |= short[k] == code
     return listed
 
 
 @piece
-def abbreviation_end(kind, folded, text, c, last, place, any_case, exact):
+def abbreviation_end(kind, folded, c, last, short):
     """Return where the abbreviation that begins at sign c ends; c if there is none. Sign ``last`` is the last but blanks."""
     q = c
     while kind[q] & LETTER != 0 and kind[q + 1] & STOP != 0:
@@ -96,7 +93,19 @@ def abbreviation_end(kind, folded, text, c, last, place, any_case, exact):
         q += 1
     if q == c or q - c > LONGEST_SHORT or kind[q] & STOP == 0 or q >= last:
         return c
-    return q + 1 if is_short(kind, folded, text, c, q, place, any_case, exact) else c
+    return q + 1 if is_short(kind, folded, c, q, short) else c
+
+
+@piece
+def joins_thousands(kind, q):
+    """Whether sign q is a comma with exactly three digits, and no dash, behind it."""
+    return (
+        kind[q] & COMMA != 0
+        and kind[q + 1] & DIGIT != 0
+        and kind[q + 2] & DIGIT != 0
+        and kind[q + 3] & DIGIT != 0
+        and kind[q + 4] & (DIGIT | DASH) == 0
+    )
 
 
 @piece
@@ -107,8 +116,8 @@ def word_end(kind, c):
         q += 1
     while True:
         joins = kind[q] & JOINS != 0 and kind[q + 1] & WORD != 0
-        if not joins:
-            joins = kind[q] & JOINS_DIGITS != 0 and kind[q - 1] & DIGIT != 0 and kind[q + 1] & DIGIT != 0
+        if not joins and kind[q - 1] & DIGIT != 0:
+            joins = (kind[q] & JOINS_DIGITS != 0 and kind[q + 1] & DIGIT != 0) or joins_thousands(kind, q)
         if not joins:
             return q
         q += 1
@@ -127,7 +136,7 @@ def is_cut(before, kind):
 
 
 @kernel
-def cut_texts(text, ends, kinds, mode, any_case, exact, begin, end, start, stop, counts):
+def cut_texts(text, ends, kinds, mode, short, begin, end, start, stop, counts):
     """Cut texts that lie one behind the other (text i ends at byte ``ends[i]``); return the number of tokens.
 
     Token k is the bytes ``begin[k] : end[k]`` of all texts, and the signs ``start[k] : stop[k]`` of its own. ``counts`` gets
@@ -156,7 +165,7 @@ def cut_texts(text, ends, kinds, mode, any_case, exact, begin, end, start, stop,
                 while q <= last and kind[q] & SPACE == 0:
                     q += 1
             elif kind[c] & WORD != 0:
-                q = abbreviation_end(kind, folded, text, c, last, place, any_case, exact)
+                q = abbreviation_end(kind, folded, c, last, short)
                 if q == c:
                     q = word_end(kind, c)
             for k in range(c + 1, q + 1):

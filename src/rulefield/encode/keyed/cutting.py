@@ -7,7 +7,7 @@ from itertools import accumulate
 import numpy as np
 
 from rulefield.data.cut_texts import CutTexts
-from rulefield.encode.tokenizers import ANY_CASE, DIGIT_JOINERS, EXACT, JOINERS, Tokenizer, Whitespace, Words
+from rulefield.encode.tokenizers import DASHES, DIGIT_JOINERS, JOINERS, SHORT, Tokenizer, Whitespace, Words
 from rulefield.kernels import words
 from rulefield.kernels.light import affordable
 
@@ -24,6 +24,8 @@ _KINDS = {
     words.JOINS: JOINERS,
     words.JOINS_DIGITS: DIGIT_JOINERS,
     words.STOP: r"[.]",
+    words.COMMA: r",",
+    words.DASH: DASHES,
 }
 """What the bits of a sign say, as regular expressions."""
 
@@ -65,7 +67,7 @@ def cut(tokenizer: Tokenizer, texts: list[str]) -> CutTexts:
     begin, end = (np.empty(len(utf8), np.int64) for _ in range(2))
     start, stop = (np.empty(len(utf8), np.int32) for _ in range(2))
     lengths = np.empty(len(texts), np.int64)
-    n = words.cut_texts(utf8, ends, _kinds[0].kinds, mode, _ANY_CASE, _EXACT, begin, end, start, stop, lengths)
+    n = words.cut_texts(utf8, ends, _kinds[0].kinds, mode, _SHORT, begin, end, start, stop, lengths)
     return CutTexts(texts, utf8, begin[:n], end[:n], start[:n], stop[:n], lengths)
 
 
@@ -110,4 +112,4 @@ def _codes(listed: Sequence[str]) -> np.ndarray:
     return np.array([int.from_bytes(word.encode(), "big") for word in listed], np.uint64)
 
 
-_ANY_CASE, _EXACT = _codes(ANY_CASE), _codes(EXACT)
+_SHORT = _codes(SHORT)

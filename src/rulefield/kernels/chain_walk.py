@@ -10,9 +10,18 @@ from rulefield.kernels.chain.sums import (
     flip,
     log_sum,
 )
+from rulefield.kernels.chain_machine import (
+    fill_shares,
+    machine_marginals,
+    machine_scratch,
+    machine_walk,
+    sums_after,
+    sums_before,
+)
 from rulefield.kernels.jit import kernel
+from rulefield.kernels.lattice.machine import machine_of
 from rulefield.kernels.lattice.rule_tables import fold_local
-from rulefield.kernels.lattice.sums import LEAST_MASS, slots_of, under_rules
+from rulefield.kernels.lattice.sums import LEAST_MASS, Ruled, slots_of, under_rules
 from rulefield.kernels.lattice.walk import (
     BINS,
     LabelWalk,
@@ -29,6 +38,12 @@ from rulefield.kernels.lattice.walk import (
 
 ATTEMPTS = 4
 """Lattices of less and less loss that are tried before nothing is left out."""
+SUM, MARGINALS, WALK = 0, 1, 2
+"""What is wanted of a chain: the sum over its labelings, probabilities of labels too, or a walk."""
+MOST_DENSE = 1 << 22
+"""Tokens x labels x states up to which a chain is multiplied by the machine of its rules."""
+LEAST_SHARE = 1e-200
+"""Share of the mass that rules must leave for dense sums to be exact: what underflows is far below it."""
 
 
 @kernel
@@ -146,22 +161,64 @@ def chain_walk(unary, pairwise, powers, beta, tolerance, logs):
 
 
 @kernel
+def by_machine(back_powers, machine, kind, loss, wanted, sums, node):
+    """Return the distribution of a chain under rules from dense sums, its walk if wanted, at most ``loss`` left out.
+
+    ``node`` (n, m) or empty is filled with the probabilities of labels. The mass is 0 if it is too small for dense sums.
+    """
+    n, nowhere = len(kind), np.zeros(0, np.int64)
+    walk = LabelWalk(nowhere, nowhere, np.zeros(0), nowhere, nowhere, np.zeros(0), 0.0)
+    total, lost = sums_before(back_powers, machine, kind, loss, sums)
+    if total < LEAST_SHARE:
+        return Ruled(walk, -np.inf, 1.0, False)
+    left_out = lost / (lost + total)
+    if wanted > SUM:
+        sums_after(back_powers, machine, kind, sums)
+    if len(node):
+        machine_marginals(sums, n, len(machine.end), total, node)
+    if wanted == WALK:
+        walk, more = machine_walk(back_powers, machine, kind, total, loss, sums)
+        left_out = min(left_out + more, 1.0)
+    return Ruled(walk, np.log(total), left_out, False)
+
+
+@kernel
+def by_walk(unary, pairwise, powers, beta, tables, terms, classes, slots, widths, loss, most_nodes, node):
+    """Return the same from the product of a walk with the terms of rules, one node after the other."""
+    m = unary.shape[1]
+    walk = chain_walk(unary, pairwise, powers, beta, loss, False)
+    ruled = under_rules(walk, tables, terms, classes, m, slots, widths, loss, most_nodes, False)
+    if ruled.log_mass == -np.inf and ruled.left_out > 0.0 and loss == 0.0:
+        walk = chain_walk(unary, pairwise, powers, beta, 0.0, True)
+        ruled = under_rules(walk, tables, terms, classes, m, slots, widths, 0.0, most_nodes, True)
+    if len(node) and ruled.log_mass > -np.inf:
+        node[:] = 0.0
+        walk_marginals(ruled.walk, node_masses(ruled.walk), node)
+    return ruled
+
+
+@kernel
 def chain_under_rules(
-    unary, pairwise, powers, beta, tables, terms, classes, slots, widths, tolerance, most_nodes, k, most_labels
-):
+    unary, pairwise, powers, back_powers, beta, tables, terms, classes, slots, widths, machine, kind, sums,
+    tolerance, most_nodes, k, most_labels, wanted, node,
+):  # fmt: skip
     """Return the distribution of a chain under rules, at most ``tolerance`` of its mass left out where ``most_nodes`` allow.
 
-    With ``k`` > 0 as little is left out as makes the k best sure; ``most_labels`` (k, n) is scratch.
+    With ``k`` > 0 as little is left out as makes the k best sure; ``most_labels`` (k, n) is scratch. ``node`` (n, m) or empty
+    is filled with the probabilities of labels.
     """
-    m = unary.shape[1]
-    wanted = tolerance
-    loss = 0.5 * tolerance
-    chances = np.zeros(max(k, 1))
+    dense = machine.fits and unary.size * len(machine.end) <= MOST_DENSE
+    dense = dense and fill_shares(unary, beta, back_powers, sums)
+    enough, loss, chances = tolerance, 0.5 * tolerance, np.zeros(max(k, 1))
     for attempt in range(ATTEMPTS):
-        if attempt == ATTEMPTS - 1:
-            loss = 0.0
-        walk = chain_walk(unary, pairwise, powers, beta, loss, False)
-        ruled = under_rules(walk, tables, terms, classes, m, slots, widths, loss, most_nodes, False)
+        loss = 0.0 if attempt == ATTEMPTS - 1 else loss
+        if dense:
+            ruled = by_machine(back_powers, machine, kind, loss, wanted, sums, node)
+            dense = ruled.log_mass > -np.inf
+        if not dense:
+            ruled = by_walk(
+                unary, pairwise, powers, beta, tables, terms, classes, slots, widths, loss, most_nodes, node
+            )
         if ruled.left_out == 0.0 or ruled.full:
             break
         if ruled.log_mass == -np.inf:
@@ -169,13 +226,10 @@ def chain_under_rules(
             continue
         if k > 0:
             count = walk_kbest(ruled.walk, k, most_labels, chances)
-            wanted = min(tolerance, 0.5 * chances[count - 1] if count == k else 0.0)
-        if ruled.left_out <= wanted:
+            enough = min(tolerance, 0.5 * chances[count - 1] if count == k else 0.0)
+        if ruled.left_out <= enough:
             break
-        loss *= max(1e-9, 0.25 * wanted / ruled.left_out)
-    if ruled.log_mass == -np.inf and ruled.left_out > 0.0:
-        walk = chain_walk(unary, pairwise, powers, beta, 0.0, True)
-        ruled = under_rules(walk, tables, terms, classes, m, slots, widths, 0.0, most_nodes, True)
+        loss *= max(1e-9, 0.25 * enough / ruled.left_out)
     return ruled
 
 
@@ -204,6 +258,13 @@ def chances_batch(
     """
     m, rules = unary.shape[1], len(tables.weight)
     slots, widths = slots_of(tables)
+    machine = machine_of(tables, terms, classes, tokens, m)
+    longest = 0
+    for i in range(len(tokens) - 1):
+        if (tokens[i + 1] - tokens[i]) * m * len(machine.end) <= MOST_DENSE:
+            longest = max(longest, tokens[i + 1] - tokens[i])
+    sums = machine_scratch(longest, m, len(machine.end))
+    wanted = WALK if len(edge) or len(span_chance) or k > 0 or len(drawn) else (MARGINALS if len(node) else SUM)
     tops, powers = exponentials(pairwise)
     flipped, back_powers = flip(pairwise), flip(powers)
     draws = len(drawn) // max(len(unary), 1)
@@ -232,17 +293,17 @@ def chances_batch(
             continue
         labels = best[k * first : k * last].reshape((k, n))
         ruled = chain_under_rules(
-            scores, moves, power, beta, tables, terms, seen, slots, widths, tolerance, most_nodes, k, labels
-        )
+            scores, moves, power, back_power, beta, tables, terms, seen, slots, widths, machine,
+            machine.kind[first:last], sums, tolerance, most_nodes, k, labels, wanted,
+            node[first:last] if len(node) else node,
+        )  # fmt: skip
         log_mass[i] += ruled.log_mass
         left_out[i], full[i] = ruled.left_out, ruled.full
-        if ruled.log_mass == -np.inf:
+        if ruled.log_mass == -np.inf or wanted < WALK:
             continue
         walk = ruled.walk
-        if len(node) or len(span_chance) or len(edge):
+        if len(span_chance) or len(edge):
             mass = node_masses(walk)
-            if len(node):
-                walk_marginals(walk, mass, node[first:last])
             if len(edge):
                 walk_edges(walk, mass, edge)
             if len(span_chance):

@@ -49,6 +49,8 @@ class Result:
         Steps that it took, in its own unit (dual steps, search nodes).
     broken : tuple of Breach
         Rules that the labeling breaks, with amounts and costs.
+    multipliers : ndarray, optional
+        Duals (counters,) behind the engine's best dual bound: where the search for a proof begins.
     """
 
     labels: np.ndarray
@@ -59,6 +61,7 @@ class Result:
     engine: str
     iterations: int = 0
     broken: tuple[Breach, ...] = field(default=())
+    multipliers: np.ndarray | None = field(default=None, compare=False, repr=False)
 
     @property
     def gap(self) -> float:

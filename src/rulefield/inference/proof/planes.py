@@ -12,6 +12,9 @@ from rulefield.kernels.lattice.rule_tables import RuleTables, rule_amounts
 
 MOST_PASSES = 300
 FIRST_BOX, WIDER, NARROWER = 1.0, 2.0, 0.5
+LITTLE = 0.003
+"""From multipliers of an engine, planes end if they promise no more than this share of what is missing."""
+
 MOST_PLANES = 400
 """Planes that a program keeps: the newest."""
 
@@ -48,14 +51,14 @@ class Planes:
         self.slopes.append(excesses.astype(np.float64))
         return top
 
-    def minimize(self, duals: np.ndarray, goal: float) -> np.ndarray:
+    def minimize(self, duals: np.ndarray, goal: float, little: float = 0.0) -> np.ndarray:
         """Return multipliers of the least value met; stop at ``goal``, or where planes leave nothing to gain."""
         best, least, box = duals.copy(), self.value(duals), FIRST_BOX
         for _ in range(MOST_PASSES):
             if least <= goal or not np.isfinite(least):
                 break
             tried, promised = self._lowest(best, box)
-            if tried is None or promised >= least - 1e-9 * (1.0 + abs(least)):
+            if tried is None or promised >= least - max(1e-9 * (1.0 + abs(least)), little * (least - goal)):
                 break
             found = self.value(tried)
             if found < least:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.inference.flatten import Flat, Term
-from rulefield.inference.proof.planes import Planes
+from rulefield.inference.proof.planes import LITTLE, Planes
 from rulefield.inference.relaxation import Relaxation
 from rulefield.kernels.lattice.dual import completions, priced, soft_dd
 from rulefield.kernels.lattice.lattice import Lattice, chain_lattice, lattice_path
@@ -70,16 +70,20 @@ class LeafSearch:
         """The rules in flat arrays."""
         return self.flat.tables
 
-    def on_chain(self, unary: np.ndarray, arriving: np.ndarray) -> bool:
+    def on_chain(self, unary: np.ndarray, arriving: np.ndarray, known: np.ndarray | None = None) -> bool:
         """Search on a dense chain, local rules inside; return whether the steps prove the floor.
 
-        A short try follows Soft-DD; if it fails and counters have multipliers, a longer one follows cutting planes.
+        A short try begins with the engine's multipliers, if they are ``known``, or those of Soft-DD; if it fails and
+        counters have multipliers, a longer one follows cutting planes.
         """
-        duals, labels = np.zeros(len(self.caps)), np.zeros(len(unary), np.int64)
+        duals = np.zeros(len(self.caps))
         if not len(duals):
             return self._from_duals(unary, arriving, duals)
-        none = unary, arriving, unary, 0.0
-        soft_dd(*none, self.tables, self.classes, self.caps, PASSES, False, duals, labels)
+        taken = known is not None and known.shape == duals.shape
+        if known is not None and taken:
+            duals = np.minimum(known, self.caps)
+        else:
+            self._soft_dd(unary, arriving, duals)
         if not (self.caps > 0.0).any():
             return self._from_duals(unary, arriving, duals)
         all_arcs, self.arcs_left = self.arcs_left, min(FIRST_ARCS, self.arcs_left)
@@ -88,7 +92,12 @@ class LeafSearch:
         self.arcs_left = all_arcs
         duals = np.minimum(duals, MOST_MULTIPLIER)
         planes = Planes(unary, arriving, self.tables, self.classes, self.caps)
-        return self._from_duals(unary, arriving, planes.minimize(duals, self.floor))
+        return self._from_duals(unary, arriving, planes.minimize(duals, self.floor, LITTLE if taken else 0.0))
+
+    def _soft_dd(self, unary: np.ndarray, arriving: np.ndarray, duals: np.ndarray) -> None:
+        """Fill multipliers by Soft-DD."""
+        none, labels = (unary, arriving, unary, 0.0), np.zeros(len(unary), np.int64)
+        soft_dd(*none, self.tables, self.classes, self.caps, PASSES, False, duals, labels)
 
     def _from_duals(self, unary: np.ndarray, arriving: np.ndarray, duals: np.ndarray) -> bool:
         self.steps.clear()

@@ -41,7 +41,8 @@ def prove_chain(
     def steps(flat: Flat, floor: float, zero: bool) -> list[Step] | None:
         unary, arriving, offset = _ready(_without_scores(problem.potentials) if zero else problem.potentials, flat)
         search = _search(flat, len(unary), unary.shape[1], floor - offset, most_arcs)
-        return search.steps if search.on_chain(unary, arriving) else None
+        known = None if zero or result.engine == "ilp" else result.multipliers  # not what a solver's claim rests on
+        return search.steps if search.on_chain(unary, arriving, known) else None
 
     scores = partial(state_chain, problem.potentials)
     return _proof(problem.rules, problem.potentials.n_states, result, words, scores, steps)

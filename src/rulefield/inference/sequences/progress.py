@@ -1,6 +1,6 @@
 """Dual decomposition with hard and soft rules ([Anzaroot14], algorithms 1 and 2)."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite, isnan
 from typing import TYPE_CHECKING
@@ -158,7 +158,8 @@ class Progress:
 
     def result(self, engine: str, iterations: int) -> Result:
         """Return the answer as it stands."""
-        return self.prepared.answer(self.labels, self.best, self.bound, engine, iterations)
+        found = self.prepared.answer(self.labels, self.best, self.bound, engine, iterations)
+        return replace(found, multipliers=self.duals)
 
 
 @dataclass

@@ -40,8 +40,6 @@ ATTEMPTS = 4
 """Lattices of less and less loss that are tried before nothing is left out."""
 SUM, MARGINALS, WALK = 0, 1, 2
 """What is wanted of a chain: the sum over its labelings, probabilities of labels too, or a walk."""
-MOST_DENSE = 1 << 22
-"""Tokens x labels x states up to which a chain is multiplied by the machine of its rules."""
 LEAST_SHARE = 1e-200
 """Share of the mass that rules must leave for dense sums to be exact: what underflows is far below it."""
 
@@ -200,14 +198,14 @@ def by_walk(unary, pairwise, powers, beta, tables, terms, classes, slots, widths
 @kernel
 def chain_under_rules(
     unary, pairwise, powers, back_powers, beta, tables, terms, classes, slots, widths, machine, kind, sums,
-    tolerance, most_nodes, k, most_labels, wanted, node,
+    tolerance, most_nodes, most_dense, k, most_labels, wanted, node,
 ):  # fmt: skip
     """Return the distribution of a chain under rules, at most ``tolerance`` of its mass left out where ``most_nodes`` allow.
 
     With ``k`` > 0 as little is left out as makes the k best sure; ``most_labels`` (k, n) is scratch. ``node`` (n, m) or empty
     is filled with the probabilities of labels.
     """
-    dense = machine.fits and unary.size * len(machine.end) <= MOST_DENSE
+    dense = machine.fits and unary.size * len(machine.end) <= most_dense
     dense = dense and fill_shares(unary, beta, back_powers, sums)
     enough, loss, chances = tolerance, 0.5 * tolerance, np.zeros(max(k, 1))
     for attempt in range(ATTEMPTS):
@@ -235,7 +233,7 @@ def chain_under_rules(
 
 @kernel
 def chances_batch(
-    unary, pairwise, tokens, steps, tables, terms, classes, folds, folds_steps, tolerance, most_nodes,
+    unary, pairwise, tokens, steps, tables, terms, classes, folds, folds_steps, tolerance, most_nodes, most_dense,
     log_mass, left_out, full, node, edge, spans, span_ptr, starts, kinds, span_chance,
     k, best, best_chance, uniform, drawn,
 ):  # fmt: skip
@@ -247,6 +245,7 @@ def chances_batch(
     pairwise : (matrices, m, m), [from, to]; chain i has the matrices ``steps[i, 0] : steps[i, 1]``, one or one per step
     classes : token classes of the rules, of one chain after the other, (rules, n) each, flat
     folds, folds_steps : whether local rules go into the scores of labels, and of steps
+    most_dense : tokens x labels x states up to which a chain is multiplied by the machine of its rules
     log_mass, left_out, full : filled, (chains,): log of the sum of exp(score - penalties); bound on the share of it that was
         left out; whether more nodes were needed than ``most_nodes`` of a layer
     node : (tokens, m) or empty: filled with the probabilities of labels
@@ -261,7 +260,7 @@ def chances_batch(
     machine = machine_of(tables, terms, classes, tokens, m)
     longest = 0
     for i in range(len(tokens) - 1):
-        if (tokens[i + 1] - tokens[i]) * m * len(machine.end) <= MOST_DENSE:
+        if (tokens[i + 1] - tokens[i]) * m * len(machine.end) <= most_dense:
             longest = max(longest, tokens[i + 1] - tokens[i])
     sums = machine_scratch(longest, m, len(machine.end))
     wanted = WALK if len(edge) or len(span_chance) or k > 0 or len(drawn) else (MARGINALS if len(node) else SUM)
@@ -294,7 +293,7 @@ def chances_batch(
         labels = best[k * first : k * last].reshape((k, n))
         ruled = chain_under_rules(
             scores, moves, power, back_power, beta, tables, terms, seen, slots, widths, machine,
-            machine.kind[first:last], sums, tolerance, most_nodes, k, labels, wanted,
+            machine.kind[first:last], sums, tolerance, most_nodes, most_dense, k, labels, wanted,
             node[first:last] if len(node) else node,
         )  # fmt: skip
         log_mass[i] += ruled.log_mass

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
 from rulefield.inference.definition import amounts_of, costs_of, scores_of
+from rulefield.inference.sequences import sums
 from rulefield.inference.sequences.enumerate import labelings
 from rulefield.inference.sequences.sums import IMPOSSIBLE, Question, chances_of
 
@@ -52,6 +53,22 @@ def test_sums_equal_enumeration_within_their_error(seed, tolerance):
     np.testing.assert_allclose(found.edge, edge, atol=1e-9 + error)
     chance, errors = found.whole(objective.max(keepdims=True))
     assert abs(chance[0] - np.exp(objective.max() - total)) <= errors[0] + 1e-9
+
+
+def test_dense_sums_equal_the_product_with_a_walk(monkeypatch):
+    question, compared = Question(marginals=True, edges=True, k=3), 0
+    for seed in range(160):
+        problem = random_problem(np.random.default_rng(seed), 6, 3, 4)
+        monkeypatch.undo()
+        dense = chances_of(problem, question, 0.0)
+        monkeypatch.setattr(sums, "MOST_DENSE", 0)
+        walked = chances_of(problem, question, 0.0)
+        np.testing.assert_allclose(dense.log_partition, walked.log_partition, atol=1e-9)
+        np.testing.assert_allclose(dense.node, walked.node, atol=1e-9)
+        np.testing.assert_allclose(dense.edge, walked.edge, atol=1e-9)
+        np.testing.assert_allclose(dense.best_chance, walked.best_chance, atol=1e-9)
+        compared += not np.array_equal(dense.node, walked.node)  # other sums round otherwise
+    assert compared >= 20
 
 
 @given(SEEDS, st.integers(1, 12), TOLERANCES)

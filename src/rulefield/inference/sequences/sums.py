@@ -24,6 +24,8 @@ TOLERANCE = 1e-6
 """Share of the probability mass that sums may leave out unless something else is asked for."""
 MOST_NODES = 4_000
 """Nodes of a layer of a product."""
+MOST_DENSE = 1 << 22
+"""Tokens x labels x states up to which a chain is multiplied by the machine of its rules: 64 MB of sums."""
 DRAWS, ENOUGH = 2_000, 0.02
 """Labelings that are drawn and weighted if a product is too large and leaves out more than the second number."""
 
@@ -162,7 +164,7 @@ def _sum(
     drawn = np.zeros(len(at_draws), np.int64)
     chances_batch(
         own.unary, own.pairwise, own.offsets, own.steps, flat.tables, flat.shared.terms.rows, classes, flat.shared.folds,
-        local_edges(flat.tables), tolerance, most_nodes, log_mass, left_out, full, node, found.edge,
+        local_edges(flat.tables), tolerance, most_nodes, MOST_DENSE, log_mass, left_out, full, node, found.edge,
         question.spans[asked], own_ptr, question.starts, question.kinds, span, question.k, best, chance,
         question.uniform[at_draws], drawn,
     )  # fmt: skip

@@ -62,7 +62,8 @@ def test_answers_are_those_of_each_chain_alone(problems):
             continue
         alone = decode(problem)
         assert answer.labels.tolist() == alone.labels.tolist()
-        assert vars(answer) | {"labels": 0} == vars(alone) | {"labels": 0}
+        hidden = {"labels": 0, "multipliers": 0}  # arrays; multipliers are where a search ended, which may differ
+        assert vars(answer) | hidden == vars(alone) | hidden
         assert answer.objective == pytest.approx(decode(problem, "enumerate").objective, abs=1e-9)
 
 

@@ -2,6 +2,7 @@
 
 import networkx
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse
 from scipy.special import expit
@@ -9,6 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
+import rulefield
 from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier
 from rulefield.estimators.gaussian.order import content_order
 from rulefield.exceptions import InputError, LabelError
@@ -406,3 +408,55 @@ def test_few_scores_are_learned_from_whatever_their_number(n):
     field = GaussianCRFClassifier(predictors="precomputed").fit(scores, labels)
     assert field.predictor_weights_.shape == ((4, 2) if n >= 30 else (2,))
     assert field.score(scores, labels) > 0.85
+
+
+def own_features(n=120, n_outputs=3, seed=0):
+    """Two columns for each output, side by side."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, 2 * n_outputs))
+    Y = (X.reshape(n, n_outputs, 2).sum(axis=2) + 0.3 * rng.normal(size=(n, n_outputs)) > 0).astype(int)
+    return X, Y
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_each_output_may_see_columns_of_its_own(tmp_path, joint):
+    """The cross-fitted scores are those of the same predictor on the columns of each output alone, and files keep them."""
+    X, Y = own_features()
+    columns = [[0, 1], [3, 2], [4, 5]]
+    how = {"predictors": [LogisticRegression()], "random_state": 0, "joint_predictors": joint}
+    field = GaussianCRFClassifier(**how, columns=columns).fit(X, Y)
+    for i, own in enumerate(columns):
+        alone = LogisticRegression().fit(X[:, own], Y[:, i])
+        wanted = np.clip(alone.decision_function(X[:, own]), *np.log([1e-3 / 0.999, 0.999 / 1e-3]))
+        np.testing.assert_allclose(field.predictor_scores(X)[:, i, 0], wanted, atol=1e-6)
+    changed = X.copy()
+    changed[:, 4:] += 1.0
+    np.testing.assert_array_equal(field.predictor_scores(changed)[:, :2], field.predictor_scores(X)[:, :2])
+    field.save(tmp_path / "field.rf")
+    again = rulefield.load(tmp_path / "field.rf")
+    np.testing.assert_array_equal(again.predict_proba(X), field.predict_proba(X))
+    names = pd.DataFrame(X, columns=list("abcdef"))
+    named = GaussianCRFClassifier(**how, columns=[["a", "b"], ["d", "c"], ["e", "f"]]).fit(names, Y)
+    np.testing.assert_array_equal(named.predict_proba(names), field.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        ([[0], [1]], "one list for each of 3 outputs; got 2"),
+        ([[0], [1], [9]], "X has no column 9"),
+        ([[0], [1], ["a"]], "X has no column 'a'"),
+        ([[0], [1], []], "an output has none"),
+        ("abc", "one list of columns for each output"),
+    ],
+)
+def test_columns_that_are_none_are_refused(columns, words):
+    X, Y = own_features()
+    with pytest.raises(InputError, match=words):
+        GaussianCRFClassifier(columns=columns).fit(X, Y)
+
+
+def test_columns_without_a_table_are_refused():
+    X, Y = own_features()
+    with pytest.raises(InputError, match="columns go with a table"):
+        GaussianCRFClassifier(predictors="precomputed", columns=[[0]]).fit(X[:, :, None], Y.repeat(2, axis=1))

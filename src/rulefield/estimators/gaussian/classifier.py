@@ -1,5 +1,7 @@
 """Gaussian CRF for classification: binary, multi-label, multi-class, over any graphs."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -39,7 +41,9 @@ from rulefield.estimators.parameters import (
     ON_INFEASIBLE,
     RULES,
     check_value,
+    list_of,
     one_of,
+    optional,
     rule_list,
 )
 from rulefield.estimators.predictors.cross_fitting import RandomState, ScoreTask
@@ -108,6 +112,9 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
     joint_predictors : bool, default False
         Fit one copy of a predictor for all outputs where it can (forests, neighbors, networks) and no label is
         unknown: cheaper by the number of outputs, and often as good.
+    columns : list of lists, optional
+        Columns of a table X that the predictors of each output see, by number or by name: ``[[0, 1], [2, 3]]`` if each of
+        two outputs has features of its own. None: all outputs see all columns.
     rules : list of rules, optional
         Every prediction obeys the hard ones and pays for breaking soft ones; about ``node("label", i)``.
     on_infeasible : {"raise", "relax"}, default "raise"
@@ -158,6 +165,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         **SHARED_PARAMETERS,
         "algorithm": one_of(*ALGORITHMS),
         "paper": FLAG,
+        "columns": optional(list_of("a list with one list of columns for each output", list, tuple)),
         "rules": RULES,
         "on_infeasible": ON_INFEASIBLE,
     }
@@ -179,6 +187,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         n_jobs: int | None = None,
         random_state: RandomState = None,
         joint_predictors: bool = False,
+        columns: Sequence[Sequence[int | str]] | None = None,
         rules: RulesLike | None = None,
         on_infeasible: str = "raise",
     ):
@@ -196,6 +205,7 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.joint_predictors = joint_predictors
+        self.columns = columns
         self.rules = rules
         self.on_infeasible = on_infeasible
 
@@ -248,7 +258,8 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
             self.classes_ = [self._labels.values] * everything.shape[1]
         weight = self._check_weight(X, sample_weight)
         X, everything, weight, graphs = self._in_order(X, everything, weight, graphs)
-        scores, labels, share = layout.fit(X, everything, self._task, self._cross_fitting(self.paper), weight)
+        how = replace(self._cross_fitting(self.paper), columns=self._columns_of_outputs(everything))
+        scores, labels, share = layout.fit(X, everything, self._task, how, weight)
         n_nodes = labels.shape[1] if isinstance(labels, np.ndarray) else None
         residual = labels - self._plain_prediction(scores) if isinstance(labels, np.ndarray) else None
         specs = self._graph_specs(layout, graphs)
@@ -258,6 +269,24 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         training = GaussianTraining(scores, labels, graphs, share, n_nodes, own)
         chosen = self._choose(training)
         return chosen if isinstance(chosen, FitResult) else self._learn_field(chosen[0], training, chosen[1])
+
+    def _columns_of_outputs(self, labels: Any) -> list[list[int]] | None:
+        """Return the numbers of the columns that each output sees; None if all see all."""
+        if self.columns is None:
+            return None
+        if not isinstance(self._layout, TableLayout):
+            raise InputError("columns go with a table X of shape (n_instances, n_features); leave them out.")
+        if len(self.columns) != labels.shape[1]:
+            raise InputError(
+                f"columns must hold one list for each of {labels.shape[1]} outputs; got {len(self.columns)}."
+            )
+        places: dict[Any, int] = {i: i for i in range(self.n_features_in_)}
+        places |= {str(name): i for i, name in enumerate(getattr(self, "feature_names_in_", ()))}
+        strange = [column for own in self.columns for column in own if column not in places]
+        if strange or not all(map(len, self.columns)):
+            wrong = f"X has no column {strange[0]!r}" if strange else "an output has none"
+            raise InputError(f"columns must hold numbers or names of columns of X for each output; {wrong}.")
+        return [[places[column] for column in own] for own in self.columns]
 
     def _choose(self, training: GaussianTraining) -> tuple[str, np.ndarray | None] | FitResult:
         """Take ``"vb"`` or ``"map"``, whichever gives labels of held-out instances the higher joint likelihood.

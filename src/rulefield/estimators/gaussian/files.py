@@ -60,6 +60,7 @@ class PredictorsMetadata(TypedDict):
     members: list[list[Any]]
     n_outputs: int
     chosen: list[Any]
+    columns: list[list[int]] | None
 
 
 class LabelsMetadata(TypedDict):
@@ -139,6 +140,7 @@ def _layout_state(layout: Layout, arrays: Arrays) -> dict[str, Any]:
         "members": members,
         "n_outputs": fitted.n_outputs,
         "chosen": [describe(predictor) for predictor in fitted.chosen],
+        "columns": fitted.columns,
     }
 
 
@@ -154,7 +156,8 @@ def _layout(data: dict[str, Any], arrays: Arrays) -> Layout:
         [refit(member, f"predictor{k}.{i}", arrays, task) for i, member in enumerate(family)]
         for k, family in enumerate(data["members"])
     ]
-    layout.fitted = FittedScores(task, members, data["n_outputs"], [remake(plain) for plain in data["chosen"]])
+    chosen = [remake(plain) for plain in data["chosen"]]
+    layout.fitted = FittedScores(task, members, data["n_outputs"], chosen, data["columns"])
     return layout
 
 
@@ -225,9 +228,11 @@ def _check_scores(layout: Layout, model: GaussianModel, n_features: int | None, 
     if isinstance(layout, ScoresLayout):
         good = layout.n_scores == model.n_scores
     else:
-        coefficients = [array for name, array in arrays.items() if name.endswith(".coef_")]
-        widths = {int(array.shape[-1]) for array in coefficients} | (set() if n_features is None else {n_features})
+        widths = set() if n_features is None else {n_features}
+        if layout.fitted.columns is None:
+            widths |= {int(array.shape[-1]) for name, array in arrays.items() if name.endswith(".coef_")}
         good = len(widths) <= 1 and all(0 < w <= MOST_OUTPUTS for w in widths) and len(layout.fitted.members) > 0
+        good = good and _are_columns(layout.fitted, n_features)
         good = good and (isinstance(layout, NodesLayout) or model.n_nodes in (0, layout.fitted.n_outputs))
         if good:
             row = np.zeros((1, next(iter(widths), 1)))
@@ -236,3 +241,12 @@ def _check_scores(layout: Layout, model: GaussianModel, n_features: int | None, 
             good = found.shape == wanted and bool(np.isfinite(found).all())
     if not good:
         raise ModelFileError("the predictors of the model file do not fit its field; save the model again.")
+
+
+def _are_columns(fitted: FittedScores, n_features: int | None) -> bool:
+    """Whether each output and its predictors have columns of their own that X has; or there are none."""
+    if fitted.columns is None:
+        return True
+    good = n_features is not None and len(fitted.columns) == fitted.n_outputs
+    good = good and all(len(family) == fitted.n_outputs for family in fitted.members)
+    return good and all(0 <= column < (n_features or 0) for own in fitted.columns for column in own)

@@ -18,6 +18,7 @@ from rulefield.exceptions import InputError
 from rulefield.parallel import in_threads
 
 RandomState = int | np.random.RandomState | None
+Columns = Sequence[Sequence[int]] | None
 SMALLEST = 1e-3  # probabilities are kept this far from 0 and 1: logits within 6.9
 
 
@@ -31,7 +32,8 @@ def generator_seed(random_state: RandomState) -> int | None:
 class CrossFitting:
     """How predictors are fitted: the predictors, folds or share held out, seed, jobs, one model for all outputs.
 
-    A predictor that is itself a list holds alternatives: the one with the least cross-fitted loss is used.
+    A predictor that is itself a list holds alternatives: the one with the least cross-fitted loss is used. ``columns``
+    are those of X that the predictors of each output see; None: all.
     """
 
     predictors: Sequence[Any]
@@ -39,6 +41,7 @@ class CrossFitting:
     random_state: RandomState
     n_jobs: int | None
     joint: bool = False
+    columns: Columns = None
 
     @property
     def families(self) -> list[list[Any]]:
@@ -148,26 +151,33 @@ class FittedScores:
     """Predictors fitted on all data.
 
     ``members[k]`` serves all outputs where it has one element and ``n_outputs`` is not one; else ``members[k][i]``
-    serves output i. ``chosen`` are the predictors that were used, unfitted.
+    serves output i, on its own ``columns`` of X if there are such. ``chosen`` are the predictors that were used, unfitted.
     """
 
     task: ScoreTask
     members: list[list[Any]]
     n_outputs: int
     chosen: list[Any]
+    columns: Columns = None
 
     def __call__(self, X: np.ndarray) -> np.ndarray:
         """Scores (n, width, n_outputs, n_predictors)."""
-        for predictor in (one for members in self.members for one in members):
-            wanted = getattr(predictor, "n_features_in_", X.shape[1])
-            if wanted != X.shape[1]:
-                raise InputError(f"the predictors were fitted on {wanted} features; got {X.shape[1]}.")
+        for i, predictor in ((i, one) for members in self.members for i, one in enumerate(members)):
+            width = X.shape[1] if self.columns is None else len(self.columns[i])
+            wanted = getattr(predictor, "n_features_in_", width)
+            if wanted != width:
+                raise InputError(f"the predictors were fitted on {wanted} features; got {width}.")
         return np.stack([self._of(members, X) for members in self.members], axis=-1)
 
     def _of(self, members: list[Any], X: np.ndarray) -> np.ndarray:
         if len(members) < self.n_outputs:
             return self.task.score_joint(members[0], X)
-        return np.stack([self.task.score(m, X) for m in members], axis=-1)
+        return np.stack([self.task.score(m, columns_of(X, self.columns, i)) for i, m in enumerate(members)], axis=-1)
+
+
+def columns_of(X: np.ndarray, columns: Columns, output: int | None) -> np.ndarray:
+    """Return the columns of X that the predictors of an output see."""
+    return X if columns is None or output is None else X[:, np.asarray(columns[output], dtype=np.int64)]
 
 
 def cross_fit_scores(
@@ -206,11 +216,12 @@ def cross_fit_scores(
     def fold(job: tuple[int, int, int | None, int]) -> tuple[Any, Any]:
         k, a, i, p = job
         train, test = folds[p]
-        return _job(task, families[k][a], X, Y, i, train, test, weight, not whole)
+        return _job(task, families[k][a], columns_of(X, how.columns, i), Y, i, train, test, weight, not whole)
 
     def refit(job: tuple[int, int, int | None, int]) -> tuple[Any, Any]:
         k, a, i, _ = job
-        return _job(task, families[k][a], X, Y, i, np.arange(len(Y)), None, weight, True)
+        own = columns_of(X, how.columns, i)
+        return _job(task, families[k][a], own, Y, i, np.arange(len(Y)), None, weight, True)
 
     done = in_threads(fold, jobs, how.n_jobs)
     scores = [np.zeros((len(family), len(Y), task.width, Y.shape[1])) for family in families]
@@ -230,12 +241,18 @@ def cross_fit_scores(
             members[k].append(fitted)
     chosen = [family[a] for family, a in zip(families, best)]
     kept = np.stack([each[a][rows] for each, a in zip(scores, best)], axis=-1)
-    return kept, rows, FittedScores(task, members, Y.shape[1], chosen)
+    return kept, rows, FittedScores(task, members, Y.shape[1], chosen, how.columns)
 
 
 def _outputs(how: CrossFitting, predictor: Predictor, Y: np.ndarray) -> Sequence[int | None]:
-    """Each output; or [None], all of them at once, where that is wanted, possible and no label is unknown."""
-    able = how.joint and Y.shape[1] > 1 and get_tags(predictor).target_tags.multi_output and not np.isnan(Y).any()
+    """Each output; or [None], all of them at once, if that is wanted, possible and no label is unknown."""
+    able = (
+        how.joint
+        and how.columns is None
+        and Y.shape[1] > 1
+        and get_tags(predictor).target_tags.multi_output
+        and not np.isnan(Y).any()
+    )
     return [None] if able else range(Y.shape[1])
 
 

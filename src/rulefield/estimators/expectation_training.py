@@ -9,7 +9,6 @@ import numpy as np
 
 from rulefield.estimators.expectations import GeneralizedExpectation, Keeper, PosteriorRegularization
 from rulefield.exceptions import MissedExpectationWarning, RuleError, callers_level
-from rulefield.learning.expectations.batches import BatchedObjective
 from rulefield.learning.expectations.corpus import JointCorpus
 from rulefield.learning.expectations.em import (
     ExpectationFit,
@@ -33,8 +32,8 @@ MISSED = 1e-3
 DUAL_TOL = 1e-4
 """How well an expectation is met under q, in standard errors; the dual then is at most about its square too high."""
 
-TOL = 1e-4
-"""By how little, of itself, the objective falls in ten iterations where the fit stops, by default."""
+DEFAULT_ITERATIONS, DEFAULT_TOL = 1_000, 1e-4
+"""Most iterations of a fit, and by which share of itself the objective must fall in ten of them for the fit to go on."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class ExpectationReport:
     """How an expectation fared on the training corpus.
 
     Its range; its value under q, under the model, and in the model's best labelings; its multiplier, of one unit:
-    positive where the upper end binds, negative where the lower end does, 0 where the expectation holds by itself.
+    positive if the upper end binds, negative if the lower end does, 0 if the expectation holds by itself.
     """
 
     expectation: str
@@ -75,9 +74,11 @@ class ExpectationOptions:
     batch_size: int | None = None
 
 
-def expectation_options(keeper: Keeper | None, l2: float, max_iter: int, tol: float | None) -> ExpectationOptions:
-    """Return how to fit: as the keeper of the expectations says, or by plain EM where there are none."""
-    tol = TOL if tol is None else tol
+def expectation_options(
+    keeper: Keeper | None, l2: float, max_iter: int | None, tol: float | None
+) -> ExpectationOptions:
+    """Return how to fit: as the keeper of the expectations says, or by direct descent if there are none."""
+    max_iter, tol = max_iter or DEFAULT_ITERATIONS, DEFAULT_TOL if tol is None else tol
     if isinstance(keeper, GeneralizedExpectation):
         return ExpectationOptions("ge", l2=l2, max_iter=max_iter, tol=tol, strength=keeper.strength)
     k = PosteriorRegularization() if keeper is None else keeper
@@ -157,9 +158,8 @@ def fit_with_expectations(
 def _objective(
     corpus: JointCorpus, compiled: list[CompiledExpectation], o: ExpectationOptions
 ) -> RegularizedObjective:
-    if o.batch_size is None or not compiled:
-        return RegularizedObjective(corpus, compiled, o.l2, o.slack, o.slack_norm, o.dual, DUAL_TOL)
-    return BatchedObjective(corpus, compiled, o.l2, o.slack, o.slack_norm, o.dual, DUAL_TOL, batch_size=o.batch_size)
+    size = o.batch_size if compiled else None
+    return RegularizedObjective(corpus, compiled, o.l2, o.slack, o.slack_norm, o.dual, DUAL_TOL, size)
 
 
 def _penalized(
@@ -167,7 +167,7 @@ def _penalized(
 ) -> ExpectationFit:
     """Minimize by L-BFGS."""
     n_jobs = objective.tilted.corpus.n_jobs
-    done = minimize_lbfgs(objective, start, 10 * options.max_iter, options.tol, show, n_jobs=n_jobs)
+    done = minimize_lbfgs(objective, start, options.max_iter, options.tol, show, n_jobs=n_jobs)
     return ExpectationFit.of(done, np.zeros(0), objective.shares)
 
 
@@ -193,7 +193,7 @@ def expectation_reports(
 
 
 def warn_of_missed(reports: Sequence[ExpectationReport], options: ExpectationOptions) -> None:
-    """Warn where q does not meet an expectation: what is known, or another expectation, contradicts it."""
+    """Warn if q does not meet an expectation: what is known, or another expectation, contradicts it."""
     if options.method == "ge":
         return
     for report in reports:

@@ -10,8 +10,7 @@ from scipy.special import logsumexp
 
 from oracles.joint import problem
 from rulefield.data.labels import Labels
-from rulefield.learning.expectations.chain_corpus import ChainCorpus
-from rulefield.learning.expectations.corpus import JointCorpus
+from rulefield.learning.expectations.corpus import ChainCorpus, JointCorpus
 from rulefield.learning.expectations.em import RegularizedObjective, direct_descent, expectation_maximization
 from rulefield.learning.expectations.initial_label import presumed
 from rulefield.learning.expectations.posterior import Posterior

@@ -29,19 +29,17 @@ from rulefield.estimators.types import SequencesLike
 from rulefield.exceptions import InputError, RuleError
 from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.likelihood import ChainLikelihood
-from rulefield.learning.expectations.chain_corpus import ChainCorpus
+from rulefield.learning.expectations.corpus import ChainCorpus
 from rulefield.learning.fit_log import FitResult
 from rulefield.models.chain_structure import Allowed, label_masks
 
 if TYPE_CHECKING:
     from rulefield.estimators.chain.estimator import ChainCRF
 
-DEFAULT_ITERATIONS = 1_000
-"""Iterations if ``max_iter`` is not set, as without expectations: enough to converge."""
 START_ITERATIONS = 40
 PRESUMED_ITERATIONS = 100
 LEAST_L2 = 1e-3
-"""Penalty of a start where the model itself has none: weights of a start must be finite."""
+"""Penalty of a start if the model itself has none: weights of a start must be finite."""
 TASK = "label"
 """Name of the only task: ``share(label="B-PER")`` and ``share("B-PER")`` are the same."""
 
@@ -92,7 +90,7 @@ def chain_expectations(
     data: Sequences,
     weight: np.ndarray | None,
 ) -> ChainExpectations | None:
-    """Check and compile the expectations of a ChainCRF for ``X``, encoded as ``data``; None where it has none."""
+    """Check and compile the expectations of a ChainCRF for ``X``, encoded as ``data``; None if it has none."""
     keeper = keeper_of(crf.expectations)
     if keeper is None or not keeper.expectations:
         return None
@@ -111,7 +109,7 @@ def chain_expectations(
     return ChainExpectations(
         expected,
         forbidden,
-        expectation_options(keeper, options.l2, options.max_iter or DEFAULT_ITERATIONS, options.tol),
+        expectation_options(keeper, options.l2, options.max_iter, options.tol),
     )
 
 

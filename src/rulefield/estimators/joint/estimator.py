@@ -75,7 +75,6 @@ from rulefield.parallel import executor_of, n_threads
 from rulefield.rules.expectations import Expectation
 from rulefield.rules.joint import JointRuleCompiler
 
-DEFAULT_ITERATIONS, DEFAULT_TOL = 500, 1e-4
 START_ITERATIONS = 40
 """Iterations of each task alone before the tasks are learned together."""
 
@@ -121,9 +120,9 @@ class JointCRF(SequenceEstimator):
         As in :class:`ChainCRF`.
     start_end, all_states, all_transitions, min_count : as in :class:`ChainCRF`
     max_iter : int, optional
-        Most steps of direct descent (or EM iterations). None: 500.
+        Most steps of direct descent (or EM iterations). None: 1000.
     tol : float, optional
-        Stop where an iteration gains less than this share of the objective.
+        Stop if ten iterations gain less than this share of the objective. None: 1e-4.
     random_state : int, RandomState or None, default None
         Seed of ``sample``.
     n_jobs : int, optional
@@ -271,8 +270,7 @@ class JointCRF(SequenceEstimator):
         jobs = n_threads(self.n_jobs)
         corpus = JointCorpus(model, data, labels, weight, jobs, executor_of(jobs, client))
         start, interrupted = self._single_tasks(model, data, labels, weight)
-        tol = DEFAULT_TOL if self.tol is None else self.tol
-        options = expectation_options(keeper, self.l2, self.max_iter or DEFAULT_ITERATIONS, tol)
+        options = expectation_options(keeper, self.l2, self.max_iter, self.tol)
         if interrupted is None:
             with ProgressLine("fitting (joint)", bool(self.verbose)) as progress:
                 outcome = fit_with_expectations(corpus, expected, start, options, progress)

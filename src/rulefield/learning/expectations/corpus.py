@@ -8,6 +8,8 @@ import numpy as np
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.inference.sequences.joint.exact import JointSums, joint_log_partition, joint_marginals
+from rulefield.learning.chain.likelihood import ChainLikelihood
+from rulefield.models.chain import ChainModel
 from rulefield.models.joint import JointModel
 from rulefield.parallel import Executor, Threads
 
@@ -81,8 +83,38 @@ class JointCorpus:
 
     def log_partition(self, theta: np.ndarray, clamp: bool) -> float:
         """Weighted sum of log partition functions alone."""
-        told = self.executor.hold(theta)
-        return float(sum(self.executor.map(log_partition_of_shard, self.parts, self.held_model, told, clamp)))
+        run = self.executor
+        return float(sum(run.map(log_partition_of_shard, self.parts, self.held_model, run.hold(theta), clamp)))
+
+
+class ChainCorpus(JointCorpus):
+    """A :class:`JointCorpus` of one task, whose sums without clamping go through the faster kernels of chains.
+
+    A joint model of one task has no weights beside the task's own, so theta is that of the chain model.
+
+    Parameters
+    ----------
+    model : ChainModel
+        Without observation-conditioned transitions.
+    data : Sequences
+    labels : Labels
+    weight : ndarray, shape (n_sequences,), optional
+    n_jobs : int
+    """
+
+    def __init__(
+        self, model: ChainModel, data: Sequences, labels: Labels, weight: np.ndarray | None = None, n_jobs: int = 1
+    ):
+        super().__init__(JointModel.of((model,)), data, (labels,), weight, n_jobs)
+        self._free = ChainLikelihood(model, data, None, sample_weight=weight, n_jobs=n_jobs)
+
+    def sums(self, theta: np.ndarray, clamp: bool) -> tuple[float, np.ndarray]:
+        """Weighted sum of log partition functions, and expected features; of known labels only with ``clamp``."""
+        return super().sums(theta, clamp) if clamp else self._free.value_and_gradient(theta)
+
+    def log_partition(self, theta: np.ndarray, clamp: bool) -> float:
+        """Weighted sum of log partition functions alone."""
+        return super().log_partition(theta, clamp) if clamp else self._free.value(theta)
 
 
 def sum_shard(

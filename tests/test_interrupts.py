@@ -164,6 +164,25 @@ FITS = {
 }
 
 
+def test_an_interrupt_while_penalties_are_chosen_ends_the_choice_and_keeps_a_model(monkeypatch):
+    from rulefield.learning.chain import penalties
+
+    trials, fit = [], penalties.fit_likelihood
+
+    def interrupted_in_the_second(*args, **options):
+        trials.append(options["l1"])
+        if len(trials) == 2:
+            threading.Timer(0.02, ctrl_c).start()
+            options["tol"], options["max_iter"] = 0.0, 100_000
+        return fit(*args, **options)
+
+    monkeypatch.setattr(penalties, "fit_likelihood", interrupted_in_the_second)
+    with pytest.warns(InterruptedFitWarning, match="l1 0 and l2 1. Ctrl-C again ends it"):
+        crf = ChainCRF(l1="auto", l2="auto").fit(X, Y)
+    assert len(trials) == 2
+    assert (crf.l1_, crf.l2_, crf.converged_) == (0.0, 1.0, True)
+
+
 @pytest.mark.parametrize("name", FITS)
 def test_an_interrupted_fit_leaves_a_model_or_raises(name):
     for after in (0.01, 0.05, 0.15):

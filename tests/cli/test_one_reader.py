@@ -175,6 +175,31 @@ def test_a_sentence_per_line_is_recognized(run, folder):
     assert "write each token on a line of its own" in said
 
 
+def test_a_few_labels_that_break_the_scheme_of_the_others_are_rewritten(run, tmp_path):
+    usual = "John I-PER\nSmith I-PER\nsaw O\nParis I-LOC\nRome B-LOC\n\n"
+    (tmp_path / "a.conll").write_text(40 * usual + "a O\nb B-LOC\n\n")
+    code, _, said = run("train", tmp_path / "a.conll", "-o", tmp_path / "m.rf", "--l1", 0, "--l2", 1)
+    assert code == 0
+    assert "look like IOB1, but 1 of 202 break it (sequence 41, token 2: 'B-LOC' in place of 'I-LOC')" in said
+    assert rf.load(tmp_path / "m.rf").scheme == "IOB1"
+    (tmp_path / "b.conll").write_text(2 * usual + 4 * "a O\nb B-LOC\n\n")
+    _, _, said = run("train", tmp_path / "b.conll", "-o", tmp_path / "m.rf", "--l1", 0, "--l2", 1)
+    assert "training without a scheme" in said
+    assert rf.load(tmp_path / "m.rf").scheme is None
+
+
+def test_a_few_sentences_with_their_labels_on_a_line_are_recognized(run, tmp_path):
+    (tmp_path / "atis.iob").write_text("show me flights\tO O B-x\nlist all\tO O\n")
+    code, _, said = run("train", tmp_path / "atis.iob", "-o", tmp_path / "m.rf")
+    assert (code, "one token and its label per line" in said) == (2, True)
+
+
+def test_an_empty_file_of_records_is_called_empty(run, folder, tmp_path):
+    (tmp_path / "empty.jsonl").write_text("")
+    code, _, said = run("convert", tmp_path / "empty.jsonl", tmp_path / "out.csv")
+    assert (code, "is empty: it holds no record" in said) == (2, True)
+
+
 def test_an_empty_pool_is_refused(run, folder):
     (folder / "empty.txt").write_text("")
     assert "holds no text" in run("next", folder / "fine.rf", folder / "empty.txt")[2]

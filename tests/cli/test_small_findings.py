@@ -75,6 +75,20 @@ def test_a_rule_that_is_wrong_is_named_with_its_line(run, folder, rules, sentenc
     assert re.search(sentence, said), said
 
 
+def test_rules_about_labels_that_a_file_lacks_are_named_with_their_line(run, folder):
+    (folder / "c.conll").write_text("a B-city\nb O\n\n")
+    (folder / "c.yaml").write_text("- segments('city') <= 1\n- segments('citty') <= 1\n")
+    code, _, said = run("rules", "check", folder / "c.yaml", "--labels", folder / "c.conll")
+    assert (code, "c.yaml, line 2: " in said) == (2, True)
+
+
+def test_an_unknown_label_in_a_rule_is_one_traceback(folder):
+    with pytest.raises(RuleError, match="did you mean 'city'") as caught:
+        rf.load(folder / "m.rf").parse(TEXTS[0], rules=[r.segments("citty") <= 1])
+    assert caught.value.__cause__ is None
+    assert caught.value.__suppress_context__
+
+
 def test_two_rules_of_one_name_are_noticed(folder):
     with pytest.warns(UserWarning, match="two rules are named 'a'"):
         r.load(

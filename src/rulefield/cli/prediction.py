@@ -41,14 +41,18 @@ def _check_labels(path: str, rules: list[Any], model: Any) -> None:
     """Refuse a rule about a label that the model does not know, with the rule's line."""
     from rulefield.report.certainty import label_set
     from rulefield.report.study import scheme_of
+
+    if getattr(model, "_kind", None) in ("chain", "ruled", "segments"):
+        check_rules(path, rules, sorted(label_set(model)), scheme_of(model))
+
+
+def check_rules(path: str, rules: list[Any], labels: list[str], scheme: str | None) -> None:
+    """Refuse a rule of a file that cannot be compiled for these labels, with its line."""
     from rulefield.rules import RuleCompiler, text
 
-    if getattr(model, "_kind", None) not in ("chain", "ruled", "segment"):
-        return
-    labels = sorted(label_set(model))
     for line, rule in zip(text.lines_of(path), rules):
         try:
-            RuleCompiler([rule.soft(1.0) if rule.is_open else rule], labels, scheme_of(model))
+            RuleCompiler([rule.soft(1.0) if rule.is_open else rule], labels, scheme)
         except RuleError as error:
             raise RuleError(f"{Path(path).name}, line {line}: {error}") from None
 

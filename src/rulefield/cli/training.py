@@ -177,14 +177,16 @@ def _corpus_of(files: Sequence[str], options: TrainOptions) -> Any:
 
 
 def _corpus_scheme(corpus: Any, scheme: str, quiet: bool) -> str | None:
-    """Return the scheme asked for; "auto" is the one that the prefixes tell, where all labels of all parts are possible."""
+    """Return the scheme asked for; "auto" is the one under which all labels of all parts are possible."""
     from rulefield.encode.schemes import Scheme, as_scheme
-    from rulefield.metrics import guess_scheme
 
-    names = [str(label) for label in corpus.classes]
     if scheme != "auto":
         return None if as_scheme(scheme) is Scheme.none else as_scheme(scheme).value
-    return possible_scheme(guess_scheme(names), names, lambda: (part.labels for part in corpus), quiet)
+    names = [str(label) for label in corpus.classes]
+    found = possible_scheme(names, lambda: (part.labels for part in corpus))
+    if found is None and candidate_schemes(names) and not quiet:
+        say(f"labels look like {candidate_schemes(names)[0]}, but some break it; training without a scheme")
+    return found
 
 
 def open_rules(options: TrainOptions) -> bool:
@@ -306,38 +308,81 @@ def _chosen_features(tokens: list[Any], template: str | None) -> Any:
     return Template.from_file(template)
 
 
+MAX_REWRITTEN_SHARE = 0.01
+"""Labels, of all, that may break a scheme which the others follow."""
+
+
 def choose_scheme(labels: list[Any], scheme: str, quiet: bool) -> str | None:
-    """Return the scheme asked for; "auto" is the one that the prefixes tell, where all gold labels are possible."""
+    """Return the scheme asked for; "auto" is the one that the labels follow.
+
+    A few labels that break it are rewritten in place, as conlleval reads them.
+    """
     from rulefield.encode.labels import LabelEncoder
     from rulefield.encode.schemes import Scheme, as_scheme
-    from rulefield.metrics import guess_scheme
 
     if scheme != "auto":
         return None if as_scheme(scheme) is Scheme.none else as_scheme(scheme).value
     encoder = LabelEncoder()
     encoded = encoder.fit_encode(labels)
     names = [str(label) for label in encoder.classes_]
-    return possible_scheme(guess_scheme(names), names, lambda: iter([encoded]), quiet)
+    return possible_scheme(names, lambda: iter([encoded])) or _nearest_scheme(labels, names, quiet)
 
 
-def possible_scheme(guess: Any, names: list[str], parts: Callable[[], Iterator[Any]], quiet: bool) -> str | None:
-    """Return the scheme that labels look like, or its older sister, where all gold labels are possible; else None."""
-    from rulefield.encode.schemes import Scheme, allowed_transitions
+def candidate_schemes(names: list[str]) -> list[str]:
+    """Return the schemes that the prefixes of labels allow."""
+    from rulefield.encode.schemes import Scheme
+    from rulefield.metrics import guess_scheme
+
+    guess = guess_scheme(names)
+    return {Scheme.none: [], Scheme.bio: ["BIO", "IOB1"]}.get(guess, [guess.value])
+
+
+def possible_scheme(names: list[str], parts: Callable[[], Iterator[Any]]) -> str | None:
+    """Return the first scheme under which all encoded labels of all parts are possible, or None."""
+    from rulefield.encode.schemes import allowed_transitions
     from rulefield.encode.spans import check_possible
 
-    if guess is Scheme.none:
-        return None
-    for candidate in (guess, Scheme.iob1) if guess is Scheme.bio else (guess,):
+    for candidate in candidate_schemes(names):
         try:
             for labels in parts():
                 check_possible(labels, names, candidate, allowed_transitions(names, candidate))
-        except LabelError as error:
-            reason = error
+        except LabelError:
             continue
-        return candidate.value
-    if not quiet:
-        say(f"labels look like {guess.value}, but {str(reason).split(';')[0]}; training without a scheme")
+        return candidate
     return None
+
+
+def _nearest_scheme(labels: list[Any], names: list[str], quiet: bool) -> str | None:
+    """Return the scheme that the fewest labels break, with these rewritten; None if they are too many."""
+    broken = {scheme: list(_rewritten(labels, scheme)) for scheme in candidate_schemes(names)}
+    if not broken:
+        return None
+    scheme = min(broken, key=lambda name: len(broken[name]))
+    total, changes = sum(map(len, labels)), broken[scheme]
+    few = 0 < len(changes) <= MAX_REWRITTEN_SHARE * total
+    if changes and not quiet:
+        i, t, label = changes[0]
+        result = "these are rewritten, as conlleval reads them" if few else "training without a scheme"
+        say(
+            f"labels look like {scheme}, but {len(changes)} of {total} break it (sequence {i + 1}, token {t + 1}: "
+            f"{labels[i][t]!r} in place of {label!r}); {result}"
+        )
+    if not few:
+        return None
+    for i, t, label in changes:
+        labels[i][t] = label
+    return scheme
+
+
+def _rewritten(labels: list[Any], scheme: str) -> Iterator[tuple[int, int, str]]:
+    """Yield the labels that a scheme would write differently: sequence, token, and its label."""
+    from rulefield.encode.spans import convert
+
+    for i, row in enumerate(labels):
+        if all(isinstance(label, str) for label in row):
+            yield from (
+                (i, t, new) for t, (old, new) in enumerate(zip(row, convert(row, scheme, scheme))) if new != old
+            )
 
 
 def expectation_line(report: Any) -> str:

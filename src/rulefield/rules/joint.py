@@ -56,7 +56,7 @@ def _alphabet(rule: Rule, tasks: Tasks) -> "Alphabet":
     try:
         return Alphabet(patterns_of(rule.body), tasks)
     except RuleError as error:
-        raise RuleError(f'rule "{rule.label}": {error}') from error
+        raise RuleError(f'rule "{rule.label}": {error}') from None
 
 
 def patterns_of(expression: Expression) -> Iterator[AnyPattern]:

@@ -101,7 +101,7 @@ def read_tree(text: str, source: str) -> yaml.Node | None:
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f", line {mark.line + 1}" if mark is not None else ""
-        raise RuleError(f"{source}{line}: not YAML: {getattr(error, 'problem', None) or error}.") from error
+        raise RuleError(f"{source}{line}: not YAML: {getattr(error, 'problem', None) or error}.") from None
     except RecursionError:
         raise RuleError(f"{source}: nested too deeply to be read.") from None
     if root is not None:
@@ -136,7 +136,7 @@ def _from_node(node: yaml.Node, source: str, key: str, read: Callable[[Any], Any
     try:
         return read(plain_value(node))
     except RuleError as error:
-        raise RuleError(f"{source}, line {_entry_line(node, key)}: {error}") from error
+        raise RuleError(f"{source}, line {_entry_line(node, key)}: {error}") from None
 
 
 def plain_value(node: yaml.Node) -> Any:
@@ -145,7 +145,7 @@ def plain_value(node: yaml.Node) -> Any:
     try:
         return loader.construct_object(node, deep=True)
     except yaml.YAMLError as error:
-        raise RuleError(f"not plain YAML: {getattr(error, 'problem', None) or error}.") from error
+        raise RuleError(f"not plain YAML: {getattr(error, 'problem', None) or error}.") from None
     except (ValueError, OverflowError) as error:  # 2024-99-99, or thousands of digits
         raise RuleError(f"a number or a date cannot be read: {error}.") from None
     finally:
@@ -187,7 +187,7 @@ def read_text(path: str | Path, what: str) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise RuleError(f"the {what} file {str(path)!r} cannot be read: {error}.") from error
+        raise RuleError(f"the {what} file {str(path)!r} cannot be read: {error}.") from None
 
 
 def check_keys(entry: Mapping[str, Any], keys: Sequence[str], what: str) -> None:

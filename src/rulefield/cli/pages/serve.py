@@ -79,7 +79,8 @@ def _listen(host: str, port: int) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family)
     except (OSError, OverflowError) as error:
-        raise InputError(f"cannot listen on {host} port {port}: {error}; give another --host or --port.") from None
+        reason = str(error).rstrip(".")
+        raise InputError(f"cannot listen on {host} port {port}: {reason}; give another --host or --port.") from None
 
 
 def label_names(labels: str | None) -> list[str]:

@@ -81,12 +81,17 @@ def rules_file(head: str, entries: Iterable[tuple[Any, str]]) -> Iterator[str]:
 
 def run_check(rules: str, labels: str, reading: Reading) -> None:
     """Read the rules, and count the labeled sequences that break each; labels that do not occur are an error."""
+    from rulefield.cli.prediction import check_rules
+    from rulefield.metrics import guess_scheme
     from rulefield.rules import check, text
 
     found = text.load(rules)
     columns = ["rule", "weight", *(["broken in", "by"] if labels else [])]
     table = Table(*columns, title=f"{len(found)} rules", title_justify="left")
     corpus = reading.sequences(labels, labeled=True) if labels else None
+    if corpus is not None:
+        names = sorted({str(label) for row in corpus.labels or [] for label in row})
+        check_rules(rules, found, names, guess_scheme(names).value)
     counts = check(found, corpus.tokens, corpus.labels or []) if corpus else []
     cells = [[f"{c.broken} of {c.sequences} sequences", str(c.amount)] for c in counts] or [[] for _ in found]
     for rule, more in zip(found, cells):

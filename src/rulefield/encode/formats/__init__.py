@@ -63,6 +63,8 @@ def _json_format(source: Source) -> Format:
     for form in FORMATS.values():
         if form.recognizes(record):
             return form
+    if record is None:
+        raise InputError(f"{source.place} is empty: it holds no record.")
     raise InputError(
         f"{source.place} is JSON of no known form (first record: {record!r:.80}); known are Label Studio, Prodigy, "
         f"Hugging Face and doccano; name one with --format."

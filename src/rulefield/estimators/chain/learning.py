@@ -1,6 +1,7 @@
 """How a chain learns from rows of sequences: encode, choose the weights there are, learn them, keep what was learned."""
 
 import copy
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -31,7 +32,7 @@ from rulefield.estimators.types import (
     LabelsLike,
     SequencesLike,
 )
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, InterruptedFitWarning, callers_level
 from rulefield.learning.chain.penalties import AUTO, choose_penalties
 from rulefield.learning.chain.stochastic import Stream
 from rulefield.learning.expectations.initial_label import presumed
@@ -134,6 +135,13 @@ def _penalized(
         seed=seed_of(crf),
         n_jobs=options.n_jobs,
     )
+    if found.interrupted:
+        warnings.warn(
+            f"{type(crf).__name__}: interrupted while penalties were chosen; the fit goes on with the best so far, l1 "
+            f"{found.l1:g} and l2 {found.l2:g}. Ctrl-C again ends it and keeps its model.",
+            InterruptedFitWarning,
+            stacklevel=callers_level(),
+        )
     return replace(options, l1=found.l1, l2=found.l2)
 
 

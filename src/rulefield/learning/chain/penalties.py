@@ -32,11 +32,12 @@ MAX_WORK = 5.0
 
 @dataclass(frozen=True)
 class Penalties:
-    """What was chosen, and the evaluations of the objective that it took, in passes over all sequences."""
+    """What was chosen, the passes over all sequences that the choice took, and whether Ctrl-C ended it."""
 
     l1: float
     l2: float
     passes: float = 0.0
+    interrupted: bool = False
 
 
 def choose_penalties(
@@ -56,7 +57,8 @@ def choose_penalties(
     tolerance. l2 goes from 1 up or down by factors of about three, as long as that helps; then, if the work so far allows it,
     l1 goes up from 0.1 beside a weak l2. A trial is better if the likelihood of held-out labels and the number of whole
     sequences that are right gain more, each in its standard errors, than they lose; a sparse one also if it loses less than
-    one standard error. The work is limited: with the fit that follows, at most four times that of one fit.
+    one standard error. The work is limited: with the fit that follows, at most four times that of one fit. Ctrl-C ends the
+    search: the best values so far are taken.
 
     Parameters
     ----------
@@ -81,7 +83,7 @@ def choose_penalties(
     if l1 == AUTO:
         beside = min(best.l2, L2_BESIDE_L1) if l2 == AUTO else best.l2
         best = split.follow(best, [(value, beside) for value in TRIED_L1], margin=-1.0)
-    return Penalties(best.l1, best.l2, split.passes)
+    return Penalties(best.l1, best.l2, split.passes, split.interrupted)
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,7 @@ class _Split:
         n_jobs: int | None,
     ):
         self.n_jobs, self.seed, self.passes, self.limit = n_jobs, seed, 0.0, 0.0
+        self.interrupted = False
         self.n_tokens = data.n_tokens
         order = np.random.default_rng(seed).permutation(len(data))
         held, rest = np.sort(order[::FOLDS]), np.sort(np.delete(order, np.s_[::FOLDS]))
@@ -154,6 +157,7 @@ class _Split:
         """Fit and judge."""
         self.fit.l2 = l2
         done = fit_likelihood(self.fit, l1=l1, max_iter=MAX_ITERATIONS, tol=TOL, n_jobs=self.n_jobs, seed=self.seed)
+        self.interrupted = done.interrupted
         evaluations = done.log[-1].evaluations if done.log else 1
         self.passes += (evaluations * self.fit.n_tokens + self.n_tokens / FOLDS) / self.n_tokens
         self.limit = self.limit or MAX_WORK * self.passes
@@ -163,10 +167,10 @@ class _Split:
     def follow(self, best: _Trial, values: Iterable[tuple[float, float]], margin: float = 0.0) -> _Trial:
         """Try one pair after the other, as long as each gains more than the margin over the last and the work allows it."""
         for l1, l2 in values:
-            if self.passes + self.limit / MAX_WORK > 1.1 * self.limit:
+            if self.interrupted or self.passes + self.limit / MAX_WORK > 1.1 * self.limit:
                 return best
             trial = self.trial(l1, l2)
-            if not trial.gain_over(best) > margin:
+            if self.interrupted or not trial.gain_over(best) > margin:
                 return best
             best, margin = trial, 0.0
         return best

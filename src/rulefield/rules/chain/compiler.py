@@ -31,7 +31,7 @@ class RuleTemplate:
             self.space = ClassSpace(bits_of(rule.body))
             self.statement: Statement = Translator(tables, self.space).statement(rule.body)
         except RuleError as error:
-            raise RuleError(f'rule "{rule.label}": {error}') from error
+            raise RuleError(f'rule "{rule.label}": {error}') from None
         self.grows = isinstance(self.statement, Nested) and self.statement.depends_on_length
         self._forms: dict[int, Forms] = {}
         self._marks: dict[int, object] = {}

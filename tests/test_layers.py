@@ -46,6 +46,7 @@ MOST_FILES = 16  # in a layer's own folder or in a family's: more than that is a
 FAMILY_EXCEPTIONS = {
     ("estimators", "joint", "chain"): "a joint model starts from one chain per task",
     ("estimators", "ruled", "chain"): "RuledCRF wraps a ChainCRF",
+    ("estimators", "ruled", "segments"): "or a SegmentCRF",
     ("encode", "documents", "formats"): "files of pages are opened and refused like files of texts",
     ("estimators", "documents", "graph"): "boxes are nodes of a graph",
     ("estimators", "gaussian", "predictors"): "fields join cross-fitted predictors",

@@ -60,7 +60,7 @@ def test_what_a_file_cannot_hold_is_refused(case):
     model = fitted(case)
     name = next(n for n in ("rules", "random_state", "l2") if n in case.cls._get_param_names())
     setattr(model, name, object())
-    with pytest.raises(exceptions.ModelFileError, match=f"^{name} of this {case.name} is a object"):
+    with pytest.raises(exceptions.ModelFileError, match=f"^{name} of this {case.cls.__name__} is a object"):
         model.to_bytes()
 
 

@@ -33,6 +33,7 @@ class Case:
     calm : parameters with which they do not
     most : how many constructor parameters are allowed
     inner : what stands before the names of a learner's parameters, where another estimator learns
+    inside : the class of the estimator inside, if a case of the same class has another one
     """
 
     cls: type
@@ -47,10 +48,11 @@ class Case:
     calm: dict[str, Any] = field(default_factory=lambda: {"max_iter": 2000})
     most: int = 18
     inner: str = ""
+    inside: str = ""
 
     @property
     def name(self):
-        return self.cls.__name__
+        return self.cls.__name__ + (f"({self.inside})" if self.inside else "")
 
     def make(self, **params):
         return self.cls(**{**deepcopy(self.params), **params})
@@ -202,6 +204,19 @@ CASES = [
         weighted=False,
         stop={"estimator__max_iter": 1},
         calm={},
+    ),
+    Case(
+        rf.RuledCRF,
+        sequences,
+        {"estimator": rf.SegmentCRF(scheme="BIO", l2=0.1, max_iter=60), "cv": 2},
+        absent("name"),
+        contradiction("name"),
+        {"rules": [r.absent("name").soft("auto"), r.present("year").soft(0.5)], "max_rules": 3, "n_jobs": 2},
+        {"estimator__l2": [0.1, 1.0]},
+        weighted=False,
+        stop={"estimator__max_iter": 1},
+        calm={},
+        inside="SegmentCRF",
     ),
     Case(
         rf.SegmentCRF,

@@ -63,7 +63,7 @@ class OpenedSegments(OpenedChain):
     def probabilities(self, tokens: list[Any], predicted: list[Any], rules: Sequence[Any] | None) -> list[Any]:
         """Probability, under the rules, that each token lies in a segment of the predicted type."""
         place = {kind: i for i, kind in enumerate(self.crf.classes_)}
-        if self.crf.scheme is not None:
+        if getattr(self.crf, "estimator_", self.crf).scheme is not None:
             types = {label: label if label == OUTSIDE else label.split("-", 1)[1] for y in predicted for label in y}
             place = {label: place[kind] for label, kind in types.items()}
         return _picked(self.crf.predict_marginals(tokens, rules=rules, output="array"), predicted, place)
@@ -71,6 +71,12 @@ class OpenedSegments(OpenedChain):
     def kbest(self, tokens: list[Any], k: int, rules: Sequence[Any] | None) -> list[list[tuple[list[Any], float]]]:
         """Return the labels of the k best segmentations of each sequence, under the rules, with their probabilities."""
         return self.crf.predict_kbest(tokens, rules=rules, k=k)
+
+
+class OpenedRuledSegments(OpenedSegments):
+    """A :class:`RuledCRF` of segments."""
+
+    kind = "segments with learned rules"
 
 
 class OpenedJoint(OpenedChain):
@@ -118,6 +124,8 @@ def open_model(path: str, jobs: int = 1) -> OpenedChain:
         )
     if name not in _KINDS:
         raise InputError(f"the commands label sequences, but {path!r} holds a {name}; use it from Python.")
+    if name == "RuledCRF" and crf.estimator_._kind == "segments":
+        return OpenedRuledSegments(crf, jobs)
     return _KINDS[name](crf, jobs)
 
 

@@ -99,7 +99,8 @@ def _kept(X: Sequence[Any], best: list[Any], rules: list[Any], model: Any) -> li
 
 def label_set(model: Any) -> set[str]:
     """Token labels that the model can give."""
-    return {str(label) for label in (model._coder.words if model._kind == "segments" else model.classes_)}
+    inner = getattr(model, "estimator_", model)
+    return {str(label) for label in (inner._coder.words if inner._kind == "segments" else inner.classes_)}
 
 
 def _places(model: Any, predicted: Sequence[Sequence[Any]]) -> dict[str, int]:

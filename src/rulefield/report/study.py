@@ -278,12 +278,13 @@ def relaxed(model: Any) -> Any:
 
 def chain_of(model: Any) -> Any:
     """Return the chain inside the model; None for segments."""
-    return {"chain": model, "ruled": getattr(model, "estimator_", None)}.get(model._kind)
+    inner = model.estimator_ if model._kind == "ruled" else model
+    return inner if inner._kind == "chain" else None
 
 
 def scheme_of(model: Any) -> str | None:
     """Return the label scheme of a model."""
-    return (chain_of(model) or model).scheme
+    return (model.estimator_ if model._kind == "ruled" else model).scheme
 
 
 def acting_rules(model: Any, rules: Any = None) -> list[Any]:

@@ -15,9 +15,9 @@ from rulefield import ChainCRF, RuledCRF
 from rulefield import rules as r
 from rulefield.datasets import make_citations
 from rulefield.encode.spans import SegmentTable
+from rulefield.estimators.ruled.families import FOLD_TOL
 from rulefield.estimators.ruled.gains import Gain, gains, negligible
 from rulefield.estimators.ruled.held_out import (
-    FOLD_TOL,
     CrossFitted,
     cross_fit,
     default_folds,
@@ -35,6 +35,7 @@ from rulefield.metrics import span_f1, token_accuracy
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules.finding.mine import ASKED_FOR, FAMILIES
+from rulefield.rules.labels import LabelTable
 
 
 @pytest.fixture(scope="module")
@@ -109,7 +110,7 @@ def test_chains_of_folds_end_early_but_never_know_their_fold(data):
     train, test = next(iter(KFold(2, shuffle=True, random_state=0).split(np.arange(len(X)))))
     alone = ChainCRF(scheme="BIO", tol=FOLD_TOL).fit([X[i] for i in train], [y[i] for i in train])
     assert alone.n_iter_ < fitted.crf.n_iter_
-    own = held_out_examples(alone, [X[i] for i in test], [y[i] for i in test], fitted.crf.classes_)
+    own = held_out_examples(alone, [X[i] for i in test], [y[i] for i in test], fitted.crf)
     for example, same in zip(fitted.examples, own):
         np.testing.assert_allclose(example.potentials.unary, same.potentials.unary, atol=1e-9)
 
@@ -404,7 +405,8 @@ def test_the_second_stage_of_lists_is_that_of_the_engine(seed):
         Example(["x"] * 3, ChainPotentials(rng.normal(size=(3, 3)), rng.normal(size=(3, 3))), rng.integers(0, 3, 3))
         for _ in range(8)
     ]
-    held = SimpleNamespace(crf=SimpleNamespace(classes_=["a", "b", "c"], scheme=None), examples=rows, executor=None)
+    family = SimpleNamespace(table=LabelTable(["a", "b", "c"], None))
+    held = SimpleNamespace(family=family, examples=rows, executor=None)
     every = measured(rules, held)
     lists = Lists.best(rows, 27)
     costs = costs_of(every.units(lists.labelings, lists.owner), np.array([0.7, 1.3, np.inf]))

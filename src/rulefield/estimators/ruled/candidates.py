@@ -7,7 +7,6 @@ from rulefield.estimators.ruled.weighing import Candidates
 from rulefield.rules.finding.mine import ASKED_FOR, FAMILIES, mine_parts
 from rulefield.rules.finding.observed import Observed, Parts
 from rulefield.rules.finding.propose import proposals
-from rulefield.rules.labels import LabelTable
 from rulefield.rules.rule import LEARN, Rule
 from rulefield.rules.tokens import have_texts
 
@@ -21,8 +20,8 @@ def find_candidates(held: CrossFitted, kind: str, folds: list[np.ndarray]) -> Ca
     tokens = [example.tokens for example in held.examples]
     texts = have_texts(tokens)
     data = Observed(
-        LabelTable([str(c) for c in held.crf.classes_], held.crf.scheme),
-        [example.gold for example in held.examples],
+        held.family.words,
+        [held.family.in_words(example.gold) for example in held.examples],
         tokens if texts else [len(some) for some in tokens],
     )
     parts = _parts(len(tokens), folds)

@@ -1,12 +1,11 @@
-"""A chain CRF with rules whose weights are learned on held-out data."""
+"""A model of sequences with rules whose weights are learned on held-out data."""
 
 import copy
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 
-from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.base import State
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.fitting import report_fit
@@ -30,7 +29,7 @@ from rulefield.estimators.parameters import (
 )
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.ruled.candidates import find_candidates
-from rulefield.estimators.ruled.files import restore_ruled, ruled_state
+from rulefield.estimators.ruled.families import Inner
 from rulefield.estimators.ruled.fitted import FittedRuled
 from rulefield.estimators.ruled.held_out import (
     CrossFitted,
@@ -42,6 +41,7 @@ from rulefield.estimators.ruled.held_out import (
 from rulefield.estimators.ruled.prices import at_prices
 from rulefield.estimators.ruled.two_stage import TAUS, TauChoice
 from rulefield.estimators.ruled.weighing import Candidates, Learner, Weighed, folds_of, gain_folds, weigh
+from rulefield.estimators.segments.estimator import SegmentCRF
 from rulefield.estimators.types import (
     ArrayLike,
     Client,
@@ -50,7 +50,8 @@ from rulefield.estimators.types import (
     SequencesLike,
     Transformer,
 )
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, ModelFileError
+from rulefield.forms import check_typed, part_of
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import Ending, FitResult
 from rulefield.learning.rule_weights.learners import costs_of
@@ -58,22 +59,33 @@ from rulefield.parallel import executor_of, n_threads
 from rulefield.scikit import check_is_fitted, seed_of_fit
 
 DEFAULT_PASSES = 10
+INNER = "inner."
+"""What stands before the names of the inner model's arrays in a file."""
+
+
+class RuledMetadata(TypedDict):
+    """What a file holds of a RuledCRF beside arrays: the kind of the model inside, its metadata, whether it was given."""
+
+    kind: str
+    inner: dict[str, Any]
+    given: bool
 
 
 class RuledCRF(FittedRuled):
-    """Finds out, on held-out data, which rules a chain should follow and what breaking them should cost.
+    """Finds out, on held-out data, which rules a chain or segments should follow and what breaking them costs.
 
     Parameters
     ----------
-    estimator : ChainCRF, or what :func:`cross_fit` made of one and the data that ``fit`` gets
-        Fitted (``cv="prefit"``) or not.
+    estimator : ChainCRF or SegmentCRF, or what :func:`cross_fit` made of one and the data that ``fit`` gets
+        Fitted (``cv="prefit"``) or not. Rules of segments speak of the segments themselves.
     rules : list of rules, "find", "propose" or "mine", default "find"
         Rules with ``.soft("learn")`` get their weight learned, if they earn one; rules with ``.soft("auto")`` their residual
         price, from which the likelihood may move them, or none if gold labels contradict them; the others keep theirs.
         ``"propose"`` makes candidates by template, ``"mine"`` finds them in the labeled data, ``"find"`` does both.
     method : {"soft", "two-stage"}, default "soft"
         Pay learned weights; or, among labelings nearly as probable as the best (``tau``, chosen on held-out data), the
-        one whose broken rules cost least ([Fersini14]). Found rules then have residual prices, each beyond the others'.
+        one whose broken rules cost least ([Fersini14]; chains only). Found rules then have residual prices, each beyond
+        the others'.
     algorithm : {"likelihood", "perceptron"}, default "likelihood"
         Penalized likelihood takes rules one by one, as long as held-out labels become likelier; the perceptron of
         [Anzaroot14] learns all weights at once.
@@ -107,8 +119,8 @@ class RuledCRF(FittedRuled):
 
     Attributes
     ----------
-    estimator_ : ChainCRF
-        The fitted chain.
+    estimator_ : ChainCRF or SegmentCRF
+        The fitted model.
     rules_ : list of rules
         With learned weights; rules that would cost less than 0.1 are left out.
     report_ : list of RuleReport
@@ -137,7 +149,7 @@ class RuledCRF(FittedRuled):
 
     _kind = "ruled"
     _parameters: ClassVar[Table] = {
-        "estimator": optional(instance_of("a ChainCRF", ChainCRF, CrossFitted)),
+        "estimator": optional(instance_of("a ChainCRF or a SegmentCRF", ChainCRF, SegmentCRF, CrossFitted)),
         "rules": either(SOME_RULES, one_of("find", "propose", "mine")),
         "method": one_of("soft", "two-stage"),
         "algorithm": one_of("likelihood", "perceptron"),
@@ -169,7 +181,7 @@ class RuledCRF(FittedRuled):
 
     def __init__(
         self,
-        estimator: ChainCRF | CrossFitted | None = None,
+        estimator: Inner | CrossFitted | None = None,
         *,
         rules: RulesLike | str = "find",
         method: str = "soft",
@@ -258,7 +270,7 @@ class RuledCRF(FittedRuled):
             n_jobs=n_threads(self.n_jobs),
         )
 
-    def _without_learning(self, base: ChainCRF) -> "RuledCRF":
+    def _without_learning(self, base: Inner) -> "RuledCRF":
         """Keep the chain, and the rules that have a weight already: Ctrl-C came before there was more."""
         self.estimator_, self.report_ = base, []
         self.gains_, self.vetoed_ = [], False
@@ -277,12 +289,15 @@ class RuledCRF(FittedRuled):
 
     def _cross_fitted(self, X: SequencesLike, y: list[list[Any]], client: Client | None) -> CrossFitted:
         crf = ChainCRF() if self.estimator is None else self.estimator
+        inner = crf.crf if isinstance(crf, CrossFitted) else crf
+        if self.method == "two-stage" and isinstance(inner, SegmentCRF):
+            raise InputError("method='two-stage' decodes chains only; use method='soft', or give a ChainCRF.")
         if isinstance(crf, CrossFitted):
             return crf
         cv = default_folds(len(y)) if self.cv is None else self.cv
         if cv == "prefit":
             check_is_fitted(
-                crf, msg="the chain of a RuledCRF must be fitted where cv='prefit'; fit it first, or give cv=5."
+                crf, msg="the estimator of a RuledCRF must be fitted if cv='prefit'; fit it first, or give cv=5."
             )
             done = CrossFitted(copy.deepcopy(crf), held_out_examples(crf, X, y))
             warn_of_training_data(done)
@@ -304,9 +319,8 @@ class RuledCRF(FittedRuled):
         units = weighed.data.units(lists.labelings, lists.owner)
         choice = TauChoice(lists, costs_of(units, weighed.weights), TAUS if self.tau is None else (1.0, self.tau))
         self.tau_ = float(choice.taus[choice.best()] if self.tau is None else self.tau)
-        table = SegmentTable([str(c) for c in self.classes_], self.estimator_.scheme)
         self.gains_ = (
-            choice.gains(table, folds_of(len(lists.examples), seed_of_fit(self.random_state)))
+            choice.gains(done.family.segments, folds_of(len(lists.examples), seed_of_fit(self.random_state)))
             if self.tau is None
             else []
         )
@@ -314,10 +328,23 @@ class RuledCRF(FittedRuled):
     # --- files and scikit-learn -------------------------------------------------------------------
 
     def _state(self) -> State:
-        return ruled_state(self)
+        """Return the fitted model inside; rules and what is known of them are attributes."""
+        arrays, inner = self.estimator_._whole_state()
+        return {f"{INNER}{name}": array for name, array in arrays.items()}, {
+            "kind": self.estimator_._kind,
+            "inner": inner,
+            "given": self.estimator is not None,
+        }
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
-        restore_ruled(self, arrays, metadata, **given)
+        check_typed(metadata, RuledMetadata, "the model")
+        kinds = {kind._kind: kind for kind in (ChainCRF, SegmentCRF)}
+        if metadata["kind"] not in kinds:
+            raise ModelFileError(
+                f"the file holds rules of a {metadata['kind']!r} model; known are {', '.join(kinds)}."
+            )
+        self.estimator_ = kinds[metadata["kind"]]._from_state(part_of(arrays, INNER), metadata["inner"], **given)
+        self.estimator = self.estimator_ if metadata["given"] else None
 
     def _params_to_save(self) -> dict[str, Any]:
         return {"estimator": None}  # a chain that was given comes back as the fitted one

@@ -9,6 +9,7 @@ from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.explanations import ModelExplanation
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.parameters import rule_list
+from rulefield.estimators.ruled.families import Inner
 from rulefield.estimators.ruled.gains import Gain
 from rulefield.estimators.ruled.reports import RuleReport
 from rulefield.estimators.ruled.two_stage import TwoStageAnswers, TwoStageDecoder
@@ -23,7 +24,7 @@ class FittedRuled(SequenceEstimator):
     method: str
     on_infeasible: str
     n_jobs: int | None
-    estimator_: ChainCRF
+    estimator_: Inner
     rules_: list[Rule]
     report_: list[RuleReport]
     gains_: list[Gain]
@@ -43,6 +44,7 @@ class FittedRuled(SequenceEstimator):
     def _answers(self, rules: list[Any], on_infeasible: str, n_jobs: int) -> Answers:
         if self.method == "soft":
             return self.estimator_._answers(rules, on_infeasible, n_jobs)
+        assert isinstance(self.estimator_, ChainCRF)
         decoder = ChainDecoder(self.estimator_.model_, self.estimator_.theta_, n_jobs)
         tau = 1.0 if self.tau_ is None else self.tau_
         chain = decoder, rules, self.classes_, self.estimator_.scheme, on_infeasible

@@ -9,11 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.encode.spans import SegmentTable
-from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.inputs import as_list, tokens_of
+from rulefield.estimators.ruled.families import Family, Inner, family_of
 from rulefield.estimators.ruled.prices import measured
-from rulefield.estimators.types import Client, Label, LabelsLike, SequencesLike
+from rulefield.estimators.types import Client, LabelsLike, SequencesLike
 from rulefield.exceptions import InputError, InterruptedFitWarning, callers_level
 from rulefield.learning.rule_weights.distances import WrongSpans
 from rulefield.learning.rule_weights.learners import Example
@@ -21,13 +20,9 @@ from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
 from rulefield.learning.rule_weights.residual import BrokenShares, broken_shares
 from rulefield.learning.rule_weights.together import prices_together
 from rulefield.parallel import Executor, Threads, executor_of
-from rulefield.problem.chain import ChainPotentials
 from rulefield.rules.rule import AUTO, Rule
 
 FOLDS, FEW_FOLDS, MANY_SEQUENCES = 5, 3, 1000
-FOLD_TOL = 3e-3
-"""Where the likelihood of a fold's chain ends. Looser than that of a chain that is kept: held-out sequences of Cora and of
-addresses were as likely (within 0.13 %) and labeled as well (within 0.05 points) as at 1e-5, in two thirds of the time."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +32,20 @@ class CrossFitted:
     ``executor``: where they are decoded; None: in threads.
     """
 
-    crf: ChainCRF
+    crf: Inner
     examples: list[Example]
     interrupted: bool = False
     executor: Executor | None = None
 
     @cached_property
+    def family(self) -> Family:
+        """How the model reads labels."""
+        return family_of(self.crf)
+
+    @cached_property
     def lists(self) -> Lists:
         """The most probable labelings of each sequence: what rules are weighed on, made once."""
-        distance = WrongSpans(SegmentTable([str(c) for c in self.crf.classes_], self.crf.scheme))
+        distance = WrongSpans(self.family.segments)
         return Lists.best(self.examples, distance=distance, executor=self.executor or Threads(self.crf.n_jobs))
 
     def broken_shares(self, rules: Sequence[Rule]) -> BrokenShares:
@@ -61,7 +61,7 @@ class CrossFitted:
 
 
 def cross_fit(
-    crf: ChainCRF,
+    crf: Inner,
     X: SequencesLike,
     y: LabelsLike,
     cv: int | None = None,
@@ -95,15 +95,16 @@ def cross_fit(
         return CrossFitted(base, [], interrupted=True)
     for warning in told:
         warnings.warn(warning.message, warning.category, stacklevel=callers_level())
-    shared = base._encoder.transform(X) if _can_share_features(crf) else None
-    plain = clone(crf).set_params(l1=base.l1_, l2=base.l2_, tol=_fold_tol(crf))  # penalties are chosen once
+    family = family_of(base)
+    shared = base._encoder.transform(X) if family.can_share_features() else None
+    plain = clone(crf).set_params(**family.fold_parameters())
     if shared is not None:
         plain.set_params(features=None)
     splits = KFold(folds, shuffle=True, random_state=random_state).split(np.arange(len(gold)))
     rows: list[Example] = []
     try:
         with executor_of(1, client) as run:
-            work = run.hold(FoldWork(plain, X, gold, base.classes_, shared))
+            work = run.hold(FoldWork(plain, X, gold, base, shared))
             for done in run.stream(fold_examples, splits, work):
                 rows += done.examples
                 for message, category in done.told:
@@ -116,12 +117,12 @@ def cross_fit(
 
 
 class FoldWork(NamedTuple):
-    """What the folds of a cross-fit share: the chain, all sequences and labels, the labels' names, X encoded (or None)."""
+    """What the folds of a cross-fit share: the model to fit, sequences, labels, the model of all, X encoded or None."""
 
-    crf: ChainCRF
+    crf: Inner
     X: SequencesLike
     gold: list[list[Any]]
-    classes: list[Label]
+    base: Inner
     shared: Sequences | None
 
 
@@ -134,14 +135,14 @@ class FoldDone(NamedTuple):
 
 def fold_examples(rows: tuple[np.ndarray, np.ndarray], work: FoldWork) -> FoldDone:
     """Fit a fold's chain on some sequences and see what it makes of the others."""
-    (train, test), (crf, X, gold, classes, shared) = rows, work
+    (train, test), (crf, X, gold, base, shared) = rows, work
     fold, told = _fitted(crf, picked(X if shared is None else shared, train), [gold[i] for i in train])
     if any(issubclass(warning.category, InterruptedFitWarning) for warning in told):
         raise KeyboardInterrupt  # its other warnings are those of the base
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         data = None if shared is None else shared[test]
-        examples = held_out_examples(fold, picked(X, test), [gold[i] for i in test], classes, data)
+        examples = held_out_examples(fold, picked(X, test), [gold[i] for i in test], base, data)
     return FoldDone(examples, [(str(warning.message), warning.category) for warning in heard])
 
 
@@ -150,19 +151,7 @@ def default_folds(n: int) -> int:
     return FEW_FOLDS if n >= MANY_SEQUENCES else max(2, min(FOLDS, n))
 
 
-def _fold_tol(crf: ChainCRF) -> float | None:
-    """Tolerance of the chains of folds; stochastic steps end early enough by themselves."""
-    if crf.solver != "lbfgs":
-        return crf.tol
-    return FOLD_TOL if crf.tol is None else max(crf.tol, FOLD_TOL)
-
-
-def _can_share_features(crf: ChainCRF) -> bool:
-    """Whether a chain looks at nothing but features: no names of features, no tokens."""
-    return not crf.train_with_rules and not crf.expectations and not isinstance(crf.transition_features, list | tuple)
-
-
-def _fitted(crf: ChainCRF, X: SequencesLike, y: list[list[Any]]) -> tuple[ChainCRF, list[warnings.WarningMessage]]:
+def _fitted(crf: Inner, X: SequencesLike, y: list[list[Any]]) -> tuple[Inner, list[warnings.WarningMessage]]:
     """Return a fitted copy of a chain, and what its fit warned of."""
     from sklearn.base import clone
 
@@ -179,46 +168,39 @@ def picked(X: SequencesLike, rows: np.ndarray) -> SequencesLike:
 
 
 def held_out_examples(
-    crf: ChainCRF,
-    X: SequencesLike,
-    y: LabelsLike,
-    classes: list[Label] | None = None,
-    data: Sequences | None = None,
+    crf: Inner, X: SequencesLike, y: LabelsLike, base: Inner | None = None, data: Sequences | None = None
 ) -> list[Example]:
-    """Held-out potentials; over the labels ``classes`` where a fold has not seen them all. ``data`` is X, encoded."""
-    data = crf._encoder.transform(X) if data is None else data
-    decoder = crf._decoder()
-    index = {label: i for i, label in enumerate(crf.classes_ if classes is None else classes)}
-    column = np.array([index[label] for label in crf.classes_])
-    out, impossible = [], []
-    strange = [i for i, gold in enumerate(y) if not set(gold) <= set(index)]
-    if strange:
-        label = next(label for label in y[strange[0]] if label not in index)
-        warnings.warn(
-            f"{len(strange)} held-out sequences have labels that the chain was not trained on, such as {label!r}; they are "
-            "left out.",
-            UserWarning,
-            stacklevel=callers_level(),
+    """Held-out potentials of a model; over the labels of ``base`` if a fold has not seen them all. ``data`` is X, encoded."""
+    family = family_of(crf if base is None else base)
+    every = family.potentials(crf, crf._encode(X if data is None else data).data)
+    unknown = [next(iter(family.unknown(gold)), None) for gold in y]
+    left_out = [label for label in unknown if label is not None]
+    if left_out:
+        _warn(
+            f"{len(left_out)} held-out sequences have labels that the model was not trained on, such as {left_out[0]!r}; "
+            "they are left out."
         )
-    for i, gold in enumerate(y):
-        if i in strange:
+    out, impossible = [], []
+    for i, (gold, potentials) in enumerate(zip(y, every)):
+        if unknown[i] is not None:
             continue
-        potentials = decoder.potentials(data, i)
-        if len(index) > len(column):
-            potentials = _widened(potentials, column, len(index))
-        labels = np.array([index[label] for label in gold], dtype=np.int64)
-        if potentials.score(labels) == -np.inf:  # no weight of a rule could make it the best
-            impossible.append(i)
-            continue
-        out.append(Example(tokens_of(X, i), potentials, labels))
+        labels = family.encode(list(gold))
+        if labels is not None:
+            example = Example(tokens_of(X, i), potentials, labels, family.spelling, family.word_of)
+            if example.score(labels) > -np.inf:  # else no weight of a rule could make it the best
+                out.append(example)
+                continue
+        impossible.append(i)
     if impossible:
-        warnings.warn(
-            f"{len(impossible)} held-out sequences have labels that the scheme forbids, the first is {impossible[0]}; they "
-            "are left out (rulefield.encode.spans.convert repairs labels).",
-            UserWarning,
-            stacklevel=callers_level(),
+        _warn(
+            f"{len(impossible)} held-out sequences have labels that {family.forbidden_by}, the first is {impossible[0]}; "
+            "they are left out (rulefield.encode.spans.convert repairs labels)."
         )
     return out
+
+
+def _warn(message: str) -> None:
+    warnings.warn(message, UserWarning, stacklevel=callers_level())
 
 
 def warn_of_training_data(held: CrossFitted) -> None:
@@ -227,19 +209,7 @@ def warn_of_training_data(held: CrossFitted) -> None:
     if len(held.examples) and all(
         np.array_equal(lists.labelings[j], example.gold) for j, example in zip(lists.first, held.examples)
     ):
-        warnings.warn(
-            f"the fitted chain makes no mistake on these {len(held.examples)} sequences, so rules have nothing to learn; "
-            "if it was trained on them, leave cv='prefit' out: the chain is then fitted on folds.",
-            UserWarning,
-            stacklevel=callers_level(),
+        _warn(
+            f"the fitted model makes no mistake on these {len(held.examples)} sequences, so rules have nothing to learn; "
+            "if it was trained on them, leave cv='prefit' out: the model is then fitted on folds."
         )
-
-
-def _widened(potentials: ChainPotentials, column: np.ndarray, m: int) -> ChainPotentials:
-    """Potentials over ``m`` labels from those over ``column``; labels that a fold never saw score as its worst."""
-    unary = np.full((potentials.n_steps, m), potentials.unary[np.isfinite(potentials.unary)].min())
-    unary[:, column] = potentials.unary
-    stack = potentials.pairwise_stack
-    pairwise = np.zeros((len(stack), m, m))
-    pairwise[np.ix_(np.arange(len(stack)), column, column)] = stack
-    return type(potentials)(unary, pairwise[0] if potentials.pairwise.ndim == 2 else pairwise)

@@ -60,7 +60,7 @@ def at_prices(rules: Sequence[Rule], prices: np.ndarray) -> list[Rule]:
 
 def measured(rules: Sequence[Rule], held: "CrossFitted", n_jobs: int = 1) -> Examples:
     """Held-out sequences under rules; those whose weight is open count as learned."""
-    compiler = RuleCompiler(rules, [str(c) for c in held.crf.classes_], held.crf.scheme)
+    compiler = RuleCompiler(rules, held.family.table)
     fixed = np.array([np.nan if rule.is_open else float(rule.weight) for rule in rules])
     once = np.array([rule.per == "once" for rule in rules], dtype=bool)
     return Examples(held.examples, compiler, fixed, once, n_jobs, held.executor)

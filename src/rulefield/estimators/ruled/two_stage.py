@@ -18,6 +18,7 @@ from rulefield.inference.result import TOLERANCE, Result
 from rulefield.inference.sequences.exact import forward_backward, log_partition
 from rulefield.inference.sequences.two_stage import decode_two_stage
 from rulefield.learning.rule_weights.lists import Lists
+from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 
 TAUS = (1.0, 0.99, 0.98, 0.97, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.0)
@@ -94,7 +95,8 @@ class TauChoice:
         right = lists.tokens_right
         score = np.where(np.isinf(costs), -np.inf, lists.score)
         best = score[lists.best_of(score)]
-        partitions = np.array([log_partition(example.potentials) for example in lists.examples])
+        chains = [e.potentials for e in lists.examples if isinstance(e.potentials, ChainPotentials)]
+        partitions = np.array([log_partition(own) for own in chains])
         self._places = []
         for tau in self.taus:
             floor = best - (1 - tau) * np.abs(np.where(np.isinf(best), 0.0, best - partitions))

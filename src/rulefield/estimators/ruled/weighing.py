@@ -234,8 +234,8 @@ class RuleTable:
 
     def __init__(self, held: CrossFitted, resolved: Resolved, how: Learner):
         self.how, self.prior, self.forced = how, resolved.prior, resolved.forced
-        self.segments = SegmentTable([str(c) for c in held.crf.classes_], held.crf.scheme)
-        self.distance = WrongSpans(self.segments)
+        self.family = held.family
+        self.distance = WrongSpans(held.family.segments)
         self.data = measured(resolved.rules, held, how.n_jobs)
         self.alone = MeasuredLists.of(held.lists, self.data)
         self.lists = self.alone.paid(self.data, self.distance)
@@ -296,10 +296,11 @@ class RuleTable:
             chosen[test] = likelier[test, size]
             for i, j in zip(test, part.best(path.weights[min(size, len(path.weights) - 1)])):
                 labels[i] = part.lists.labelings[j]
-        gold = [example.gold for example in self.data.examples]
-        change = [int((after == g).sum()) - int((before == g).sum()) for g, before, after in zip(gold, plain, labels)]
+        rows = [example.gold for example in self.data.examples], plain, labels
+        gold, before, after = ([self.family.in_words(own) for own in side] for side in rows)
+        change = [int((a == g).sum()) - int((b == g).sum()) for g, b, a in zip(gold, before, after)]
         return FoldGains(
-            gains(gold, plain, labels, self.segments),
+            gains(gold, before, after, SegmentTable(self.family.words.labels, self.family.crf.scheme)),
             np.array(change, dtype=np.int64),
             chosen if self.how.algorithm == "likelihood" else np.zeros(0),
             choose_size(likelier, tokens),

@@ -44,9 +44,8 @@ def without_collection() -> Iterator[None]:
 
 def chain_of(model: Any) -> ChainCRF | None:
     """Return the chain whose sums give probabilities, or None if the model is no chain."""
-    if model._kind == "ruled":
-        return model.estimator_
-    return model if isinstance(model, ChainCRF) else None
+    inner = model.estimator_ if model._kind == "ruled" else model
+    return inner if isinstance(inner, ChainCRF) else None
 
 
 def scheme_of(model: Any) -> str | None:

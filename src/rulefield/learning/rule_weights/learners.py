@@ -16,10 +16,15 @@ import numpy as np
 from scipy.sparse import csr_matrix
 
 from rulefield.inference.sequences.decode import decode
+from rulefield.inference.sequences.exact import kbest_labels
+from rulefield.inference.sequences.segments.decode import decode as decode_segments
+from rulefield.inference.sequences.segments.sums import segment_chances
+from rulefield.inference.sequences.sums import TOLERANCE, Question
 from rulefield.learning.fit_log import Callback, FitResult, Pass, run_passes
 from rulefield.parallel import Executor, Threads
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule
+from rulefield.problem.segments import SegmentPotentials, SegmentProblem, Spelling
 
 CHUNK, LEAST_TO_SEND = 32, 64
 """Examples of one task of a cluster, and how many there have to be: learners that go by small batches stay in one process."""
@@ -49,11 +54,54 @@ class Compiler(Protocol):
 
 @dataclass(frozen=True)
 class Example:
-    """A held-out sequence: tokens, potentials of a model that has not seen it, gold label numbers."""
+    """A held-out sequence.
+
+    Parameters
+    ----------
+    tokens : sequence
+    potentials : ChainPotentials or SegmentPotentials
+        By a model that has not seen it.
+    gold : ndarray of int64, shape (n_tokens,)
+        Numbers of the gold labels; for segments, of the labels that spell them.
+    spelling : Spelling, optional
+        Of segments.
+    word_of : ndarray of int64, shape (n_labels,), optional
+        Tokens are right if the words of their labels are; by default each label is its own.
+    """
 
     tokens: Any
-    potentials: ChainPotentials
+    potentials: ChainPotentials | SegmentPotentials
     gold: np.ndarray
+    spelling: Spelling | None = None
+    word_of: np.ndarray | None = None
+
+    def problem(self, rules: tuple[CompiledRule, ...] = ()) -> ChainProblem | SegmentProblem:
+        """Return the problem of the sequence under rules."""
+        if isinstance(self.potentials, ChainPotentials):
+            return ChainProblem(self.potentials, rules)
+        assert self.spelling is not None
+        return SegmentProblem(self.potentials, self.spelling, rules)
+
+    def score(self, labels: np.ndarray) -> float:
+        """Return the score of labels; ``-inf`` if they are forbidden."""
+        problem = self.problem()
+        return problem.score(labels) if isinstance(problem, SegmentProblem) else problem.potentials.score(labels)
+
+    def decode(self, rules: tuple[CompiledRule, ...]) -> np.ndarray:
+        """Return the best labels under rules; empty if none were found."""
+        problem = self.problem(rules)
+        return (decode_segments(problem) if isinstance(problem, SegmentProblem) else decode(problem)).labels
+
+    def kbest(self, k: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the k best labelings as rows (k, n_tokens), best first, and their scores; fewer if there are fewer."""
+        problem = self.problem()
+        if isinstance(problem, ChainProblem):
+            return kbest_labels(problem.potentials, k)
+        if not len(self.gold):
+            return np.empty((1, 0), np.int64), np.zeros(1)
+        found = segment_chances(problem, Question(k=k), TOLERANCE)
+        rows = found.best.reshape(k, -1)[found.best_chance[0] > 0]
+        return rows, np.array([problem.score(row) for row in rows])
 
 
 def costs_of(units: csr_matrix, weights: np.ndarray) -> np.ndarray:
@@ -143,8 +191,8 @@ def best_labels(examples: Sequence[Example], compiler: Compiler) -> list[np.ndar
     """Best labels of some examples."""
     found = []
     for example in examples:
-        result = decode(ChainProblem(example.potentials, compiler(example.tokens)))
-        found.append(result.labels if len(result.labels) else example.gold)
+        labels = example.decode(compiler(example.tokens))
+        found.append(labels if len(labels) else example.gold)
     return found
 
 

@@ -95,7 +95,7 @@ class _Rounds:
     def _join(self, fresh: dict[int, np.ndarray]) -> None:
         lists, order = self.lists.lists.joined(fresh, self.distance)
         units = self.examples.units(list(fresh.values()), np.array(list(fresh)))
-        scores = np.array([self.examples.examples[i].potentials.score(labels) for i, labels in fresh.items()])
+        scores = np.array([self.examples.examples[i].score(labels) for i, labels in fresh.items()])
         worth = np.concatenate([self.lists.worth, scores - self.examples.fixed_costs(units)])[order]
         every = vstack([self.lists.units, units], format="csr")[order]
         self.lists = MeasuredLists(lists, every, worth)

@@ -8,7 +8,6 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
-from rulefield.inference.sequences.exact import kbest_labels
 from rulefield.learning.rule_weights.distances import Distance, wrong_labels
 from rulefield.learning.rule_weights.learners import CHUNK, Example, Examples, in_chunks
 from rulefield.parallel import Executor, Threads
@@ -73,14 +72,23 @@ class Lists:
         """Where the labelings of each sequence begin, (n_sequences,)."""
         return np.searchsorted(self.owner, np.arange(len(self.examples)))
 
+    @property
+    def word_of(self) -> np.ndarray | None:
+        """Words of labels, the same for all examples."""
+        return self.examples[0].word_of if len(self.examples) else None
+
     @cached_property
     def tokens_right(self) -> np.ndarray:
         """Tokens that each labeling has right, (n_labelings,)."""
         if not len(self.labelings):
             return np.zeros(0, dtype=np.int64)
         gold = np.concatenate([self.examples[i].gold for i in self.owner.tolist()])
-        ends = np.cumsum([0, *map(len, self.labelings)])
-        right = np.append(0, np.cumsum(np.concatenate(self.labelings) == gold))
+        ends, labels, word_of = (
+            np.cumsum([0, *map(len, self.labelings)]),
+            np.concatenate(self.labelings),
+            self.word_of,
+        )
+        right = np.append(0, np.cumsum(word_of[labels] == word_of[gold] if word_of is not None else labels == gold))
         return np.diff(right[ends])
 
     def best_of(self, worth: np.ndarray) -> np.ndarray:
@@ -101,7 +109,7 @@ class Lists:
     def joined(self, fresh: dict[int, np.ndarray], distance: Distance) -> tuple["Lists", np.ndarray]:
         """Return these with a new labeling for some sequences, and the old place of each row (behind the last: new)."""
         members = list(fresh)
-        score = [self.examples[i].potentials.score(fresh[i]) for i in members]
+        score = [self.examples[i].score(fresh[i]) for i in members]
         wrong = [distance(self.examples[i].gold, [fresh[i]])[0] for i in members]
         owner = np.concatenate([self.owner, np.array(members, dtype=np.int64)])
         every = Lists(
@@ -129,7 +137,7 @@ def best_lists(examples: Sequence[Example], most: int, gap: float, distance: Dis
     """Return the best labelings of each example, ``most`` at most, those within ``gap`` of the best."""
     out = []
     for example in examples:
-        labelings, scores = kbest_labels(example.potentials, most)
+        labelings, scores = example.kbest(most)
         size = int(np.searchsorted(-scores, gap - scores[0], side="right"))
         complete = size == len(scores) < most
         ceiling = -np.inf if complete else scores[min(size, len(scores) - 1)]

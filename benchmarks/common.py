@@ -6,7 +6,9 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 
 def data_folder() -> Path:
@@ -71,6 +73,18 @@ def conll2000(part: str) -> tuple[list[list[list[str]]], list[list[str]]]:
     name = "train.txt.gz" if part == "train" else "test.txt"
     sentences = read_columns(data_folder() / "conll2000" / name)
     return [crfpp_features(s) for s in sentences], [[token[2] for token in s] for s in sentences]
+
+
+def kept(folder: Path | None, name: str, compute: Callable[..., Any], *arguments: Any) -> Any:
+    """Return what ``compute`` returns (JSON), or what an earlier run kept under this name in the folder."""
+    path = None if folder is None else folder / f"{name}.json"
+    if path is not None and path.is_file():
+        return json.loads(path.read_text(encoding="utf-8"))
+    found = compute(*arguments)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(found), encoding="utf-8")
+    return found
 
 
 def worker(script: str, *arguments: str) -> dict:

@@ -11,7 +11,8 @@ figures), if an entry has one, makes the value, otherwise the figures are listed
 
 An entry with ``paper`` (a key of docs/references.md) also stands on the page of papers, between the marks of that key:
 figures with ``rows`` (dict of row to dict of measure to number) as a table beside the paper's own (``figures["paper"]``, dict
-of row to number), others as one line.
+of row to number), rows behind the paper's first; others as one line. Entries that are losses come first; ``losses`` of an
+entry are a sentence above its table.
 """
 
 import argparse
@@ -56,8 +57,9 @@ def papers_of(page: str, entries: dict[str, dict[str, Any]]) -> str:
     """Return the page of papers with the figures between its marks made anew."""
 
     def made(marks: re.Match[str]) -> str:
-        own = [figures_of(entry) for entry in entries.values() if entry.get("paper") == marks[2]]
-        return f"{marks[1]}\n" + "\n\n".join(own) + f"\n\n{marks[3]}"
+        own = [entry for entry in entries.values() if entry.get("paper") == marks[2]]
+        own.sort(key=lambda entry: not entry.get("loss"))
+        return f"{marks[1]}\n" + "\n\n".join(map(figures_of, own)) + f"\n\n{marks[3]}"
 
     return MARKS.sub(made, page)
 
@@ -68,16 +70,23 @@ def figures_of(entry: dict[str, Any]) -> str:
     figures = entry.get("figures") or {}
     if "rows" not in figures:
         return f"{head}: {value_of(entry)}; beside: {entry.get('peer') or '-'}."
+    if "losses" in entry:
+        head += f". Losses: {entry['losses']}."
     theirs, rows = figures.get("paper", {}), figures["rows"]
     measures = list(dict.fromkeys(measure for row in rows.values() for measure in row))
     lines = ["| " + " | ".join(["row", *measures, "paper"]) + " |", "| --- " * (len(measures) + 2) + "|"]
-    for name, row in rows.items():
+    for name, row in sorted(rows.items(), key=lambda item: not is_behind(item[1], theirs.get(item[0]))):
         cells = [f"{row[m]:g}" if m in row else "-" for m in measures]
         lines.append("| " + " | ".join([name, *cells, str(theirs.get(name, "-"))]) + " |")
     others = [
         f"| {name} | " + "- | " * len(measures) + f"{value} |" for name, value in theirs.items() if name not in rows
     ]
     return "\n".join([f"{head}\n", *lines, *others])
+
+
+def is_behind(row: dict[str, Any], theirs: float | None) -> bool:
+    """Whether the first measure of a row is below the paper's figure."""
+    return theirs is not None and next(iter(row.values())) < theirs
 
 
 def table_of(entries: dict[str, dict[str, Any]]) -> str:

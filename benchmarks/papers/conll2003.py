@@ -1,6 +1,6 @@
 """Names in English news, Table 6 of [Fersini14]: documents of CoNLL-2003, rules by family, in one stage and in two.
 
-    RULEFIELD_DATA=... python benchmarks/papers/conll2003.py [--documents 946] [--rows chain,segments]
+    RULEFIELD_DATA=... python benchmarks/papers/conll2003.py [--documents 946] [--rows chain,segments] [--keep DIR]
 
 The paper counts 945 documents for training and 246 for test, and 71.77 to 73.49 % of the tokens right. Labels that are
 all "O" would have 83 %, so its measure cannot count them; the nearest reading is the share of entity tokens that get the
@@ -14,6 +14,7 @@ import json
 import sys
 import time
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,11 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from common import data_folder, read_columns
+from common import data_folder, kept, read_columns
 from families import ALL, FIVE, mined_families, plain
 from rulefield import ChainCRF, RuledCRF, SegmentCRF, TokenFeatures
 from rulefield.encode.spans import convert
-from rulefield.estimators.ruled.held_out import cross_fit
+from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit
 from rulefield.metrics import span_f1
 from rulefield.rules import mine
 
@@ -68,32 +69,47 @@ def scores(gold: Answers, guess: Answers, chain: Answers) -> dict[str, float]:
 
 def rows(train: Documents, test: Documents) -> Iterator[tuple[str, Callable[[], Answers]]]:
     """Names and makers of the answers on the test part; the chain comes first."""
-    fitted = cross_fit(ChainCRF(scheme="BIO", features=FEATURES), *train, random_state=0)
-    crf = fitted.crf
-    labels = [str(label) for label in crf.classes_]
+    labels = sorted({label for row in train[1] for label in row})
+
+    @cache
+    def fitted() -> CrossFitted:
+        return cross_fit(ChainCRF(scheme="BIO", features=FEATURES), *train, random_state=0)
+
+    @cache
+    def residual() -> list:
+        return mine(*train, crf=fitted(), scheme="BIO", labels=labels)
+
+    def one_stage(rules: Any) -> Answers:
+        return fitted().crf.predict(test[0], rules=rules)
 
     def two_stages(rules: Any) -> Answers:
-        return RuledCRF(fitted, rules=rules, method="two-stage", random_state=0).fit(*train).predict(test[0])
+        return RuledCRF(fitted(), rules=rules, method="two-stage", random_state=0).fit(*train).predict(test[0])
 
-    yield "chain", lambda: crf.predict(test[0])
-    yield "found rules", lambda: RuledCRF(fitted, random_state=0).fit(*train).predict(test[0])
+    yield "chain", lambda: fitted().crf.predict(test[0])
+    yield "found rules", lambda: RuledCRF(fitted(), random_state=0).fit(*train).predict(test[0])
     yield "found rules, two stages", lambda: two_stages("find")
     yield "segments", lambda: SegmentCRF(scheme="BIO", features=FEATURES).fit(*train).predict(test[0])
     families = mined_families(*train, "BIO", labels)
     for name, rules in families.items():
         if name not in (ALL, FIVE) and rules:
-            yield f"one stage, eq. 30: {name}", lambda rules=rules: crf.predict(test[0], rules=rules)
-    yield "one stage, eq. 30", lambda: crf.predict(test[0], rules=families[ALL])
+            yield f"one stage, eq. 30: {name}", lambda rules=rules: one_stage(rules)
+    yield "one stage, eq. 30", lambda: one_stage(families[ALL])
     yield "two stages, eq. 30", lambda: two_stages(families[ALL])
-    residual = mine(*train, crf=fitted, scheme="BIO", labels=labels)
-    yield "one stage, residual", lambda: crf.predict(test[0], rules=residual)
-    yield "two stages, residual", lambda: two_stages(residual)
+    yield "one stage, residual", lambda: one_stage(residual())
+    yield "two stages, residual", lambda: two_stages(residual())
+
+
+def timed(answers: Callable[[], Answers]) -> tuple[Answers, float]:
+    """Return answers and their CPU seconds."""
+    begun = time.process_time()
+    return [list(one) for one in answers()], round(time.process_time() - begun, 1)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--documents", type=int, default=946)
     parser.add_argument("--rows")
+    parser.add_argument("--keep", type=Path)
     options = parser.parse_args()
     train, test = load("train"), load("testa")
     train = train[0][: options.documents], train[1][: options.documents]
@@ -103,11 +119,9 @@ def main() -> None:
     for name, answers in rows(train, test):
         if options.rows and name != "chain" and name not in options.rows.split(","):
             continue
-        begun = time.process_time()
-        guess = list(answers())
+        guess, seconds = kept(options.keep, name, timed, answers)
         chain = chain or guess
-        table[name] = scores(test[1], guess, chain) | {"cpu_s": round(time.process_time() - begun, 1)}
-        row = table[name]
+        row = table[name] = scores(test[1], guess, chain) | {"cpu_s": seconds}
         print(
             f"  {name:36s} {row['accuracy']:6.2f}  {row['gain']:+.2f} ({row['error']:.2f})  F1 {row['f1']:.2f}  "
             f"{row['cpu_s']:.0f} CPU-s   paper {PAPER.get(name, '-')}",

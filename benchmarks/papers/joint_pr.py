@@ -23,7 +23,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from common import data_folder, read_columns
+from common import data_folder, kept, read_columns
 from rulefield import ChainCRF, JointCRF
 from rulefield.datasets import load_conll2003
 from rulefield.encode.tokens import TokenFeatures
@@ -113,12 +113,26 @@ def single(X, y, test, features, jobs: int):
     return [{"ner": a, "pos": b} for a, b in zip(found["ner"], found["pos"])]
 
 
-def held(crf) -> list[bool]:
-    return [e.low - 1e-3 <= e.under_q <= e.high + 1e-3 for e in crf.expectations_]
+def joint(X, y, expectations, test: Tagged, features, jobs: int) -> dict:
+    """Scores of a JointCRF, and how its expectations fared."""
+    begun = time.process_time()
+    crf = JointCRF(scheme={"ner": "BIO"}, features=features, expectations=expectations, n_jobs=jobs).fit(X, y)
+    seconds = time.process_time() - begun
+    strongest = sorted(crf.expectations_, key=lambda e: -abs(e.multiplier))[:11]
+    return evaluate(crf.predict(test[0]), test[1]) | {
+        "fit_cpu_s": seconds,
+        "ended": crf.converged_,
+        "held": [e.low - 1e-3 <= e.under_q <= e.high + 1e-3 for e in crf.expectations_],
+        "strongest": [
+            f"{e.under_q:.4f} {e.under_model:.4f} {e.predicted:.4f} [{max(e.low, 0):.4f}, {e.high:.4f}] "
+            f"{e.multiplier:+.2f}  {e.expectation}"
+            for e in strongest
+        ],
+    }
 
 
-def draw(size: int, seed: int, train: Tagged, test: Tagged, other: Tagged | None, features, jobs: int):
-    """Scores of every row on one draw of sentences, and whether each expectation of row "pr" was held."""
+def draw(size: int, seed: int, train: Tagged, test: Tagged, other: Tagged | None, options) -> dict[str, dict]:
+    """Scores of every row on one draw of sentences."""
     X, y = train
     order = np.random.default_rng(seed).permutation(len(X))
     n_ner, n_pos = SIZES[size]
@@ -126,47 +140,48 @@ def draw(size: int, seed: int, train: Tagged, test: Tagged, other: Tagged | None
     tokens, full = [X[i] for i in rows], [y[i] for i in rows]
     scattered = [{task: row[task]} for task, row in zip(["ner"] * n_ner + ["pos"] * n_pos, full)]
     sample = sum(map(len, tokens)) // 2
-    runs = {"latent": (scattered, None), "oracle": (full, None)}
-    runs["pr"] = scattered, expectations_from(rest, kinds(full), sample=sample, errors=0.5)
+    features, jobs = FEATURES[options.features], options.jobs
+
+    def ranges(labels):
+        return expectations_from(labels, kinds(full), sample=sample, errors=0.5)
+
+    makers = {
+        "single": lambda: evaluate(single(tokens, scattered, test[0], features, jobs), test[1]),
+        "latent": lambda: joint(tokens, scattered, None, test, features, jobs),
+        "pr": lambda: joint(tokens, scattered, ranges(rest), test, features, jobs),
+        "oracle": lambda: joint(tokens, full, None, test, features, jobs),
+    }
     if other is not None:
-        runs["pr_spanish"] = scattered, expectations_from(other[1], kinds(full), sample=sample, errors=0.5)
-    found = {"single": evaluate(single(tokens, scattered, test[0], features, jobs), test[1])}
-    for name, (labels, expectations) in runs.items():
-        begun = time.process_time()
-        crf = JointCRF(scheme={"ner": "BIO"}, features=features, expectations=expectations, n_jobs=jobs)
-        found[name] = evaluate(crf.fit(tokens, labels).predict(test[0]), test[1])
-        found[name] |= {"fit_cpu_s": time.process_time() - begun, "ended": crf.converged_}
-        if name == "pr":
-            kept = crf
-    ok = held(kept)
-    show(size, seed, found, kept, ok)
-    return found, ok
+        makers["pr_spanish"] = lambda: joint(tokens, scattered, ranges(other[1]), test, features, jobs)
+    language = "en" if options.english else "es"
+    wanted = options.rows.split(",") if options.rows else list(makers)
+    found = {}
+    for name in wanted:
+        found[name] = kept(options.keep, f"{language} {options.features} {size}x {seed} {name}", makers[name])
+    show(size, seed, found)
+    return found
 
 
-def show(size: int, seed: int, found: dict, crf, ok: list[bool]) -> None:
+def show(size: int, seed: int, found: dict[str, dict]) -> None:
     ours = ", ".join(f"{name} {row['ner_f1']:.4f}/{row['pos_accuracy']:.4f}" for name, row in found.items())
-    print(
-        f"  {size}x, draw {seed}: {ours}; PR fit {found['pr']['fit_cpu_s']:.0f} CPU-s, {np.mean(ok):.3f} held",
-        flush=True,
-    )
-    if seed:
+    print(f"  {size}x, draw {seed}: {ours}", flush=True)
+    if seed or "pr" not in found:
         return
-    strongest = sorted(crf.expectations_, key=lambda e: -abs(e.multiplier))[:11]
     print("  the eleven with the largest multipliers: under q, model, predictions, range, multiplier")
-    for e in strongest:
-        print(
-            f"    {e.under_q:.4f} {e.under_model:.4f} {e.predicted:.4f} [{max(e.low, 0):.4f}, {e.high:.4f}] "
-            f"{e.multiplier:+.2f}  {e.expectation}"
-        )
+    for line in found["pr"]["strongest"]:
+        print(f"    {line}")
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--draws", type=int, default=5)
+    parser.add_argument("--first", type=int, default=0, help="number of the first draw")
     parser.add_argument("--sizes", default="1,2,4")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--english", action="store_true")
     parser.add_argument("--features", default="words", choices=FEATURES)
+    parser.add_argument("--rows", help="some of the rows, such as single,latent")
+    parser.add_argument("--keep", type=Path, help="keep the figures of each row and draw here, and go on from them")
     options = parser.parse_args()
     spanish = load_spanish("esp.train.gz")
     train, test = spanish, load_spanish("esp.testb")
@@ -177,13 +192,13 @@ def main() -> None:
     all_held: list[bool] = []
     for size in map(int, options.sizes.split(",")):
         runs = []
-        for seed in range(options.draws):
-            found, ok = draw(size, seed, train, test, other, FEATURES[options.features], options.jobs)
-            runs.append(found)
-            all_held += ok
+        for seed in range(options.first, options.first + options.draws):
+            runs.append(draw(size, seed, train, test, other, options))
+            all_held += runs[-1].get("pr", {}).get("held", [])
         rows |= summary(size, runs)
     paper = {f"{size}x {name}": f1 for size, own in PAPER.items() for name, (f1, _) in own.items()}
-    shared = {"features": options.features, "draws": options.draws, "held": round(float(np.mean(all_held)), 4)}
+    held = round(float(np.mean(all_held)), 4) if all_held else None
+    shared = {"features": options.features, "draws": options.draws, "held": held}
     print(json.dumps({"rows": rows, "paper": {name: paper[name] for name in rows if name in paper}} | shared))
 
 
@@ -192,11 +207,13 @@ def summary(size: int, runs: list[dict]) -> dict[str, dict[str, float]]:
     out: dict[str, dict[str, float]] = {}
     print(f"{size}x: mean of NER F1 and PoS accuracy, the paper's beside")
     for method, base in BASES.items():
-        if method not in runs[0]:
+        if method not in runs[0] or base not in runs[0]:
             continue
-        row = {key: float(np.mean([run[method][key] for run in runs])) for key in runs[0][method]}
+        measures = [key for key, value in runs[0][method].items() if not isinstance(value, list)]
+        row = {key: float(np.mean([run[method][key] for run in runs])) for key in measures}
         gains = np.array([run[method]["ner_f1"] - run[base]["ner_f1"] for run in runs])
-        row |= {"gain": float(gains.mean()), "error": float(gains.std(ddof=1) / np.sqrt(len(gains)))}
+        row |= {"gain": float(gains.mean())}
+        row |= {"error": float(gains.std(ddof=1) / np.sqrt(len(gains))) if len(gains) > 1 else float("nan")}
         out[f"{size}x {method}"] = {key: round(value, 4) for key, value in row.items()}
         print(
             f"  {method:12s} P {row['ner_precision']:.3f} R {row['ner_recall']:.3f} F1 {row['ner_f1']:.3f} PoS "

@@ -18,7 +18,7 @@ Run with ``RULEFIELD_DATA=<folder> OMP_NUM_THREADS=1 python benchmarks/papers/mu
 
 import argparse
 import json
-import os
+import sys
 from pathlib import Path
 from time import process_time
 
@@ -30,7 +30,10 @@ from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict
 from sklearn.multioutput import ClassifierChain
 from sklearn.preprocessing import StandardScaler
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 import rulefield as rf
+from common import data_folder, kept
 from rulefield.datasets.multilabel import read_emotions, read_yeast
 
 SETS = {"emotions": read_emotions, "yeast": read_yeast}
@@ -234,17 +237,11 @@ def measure(data, number, make):
 
 def fold(name, number, keep):
     """The figures of every model on a fold; those that the folder has already are read."""
-    path = None if keep is None else keep / f"{name}{number}.json"
-    found = json.loads(path.read_text()) if path is not None and path.is_file() else {}
-    data = SETS[name](Path(os.environ["RULEFIELD_DATA"]) / name)
+    data = SETS[name](data_folder() / name)
+    found = {}
     for model, make in MODELS.items():
-        if model in found:
-            continue
-        found[model] = measure(data, number, make)
+        found[model] = kept(keep, f"{name}_{number}_{model}", measure, data, number, make)
         print(f"{name} fold {number} {model} {found[model]}", flush=True)
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(found))
     return found
 
 
@@ -263,9 +260,6 @@ def deficits(rows, ours, rivals):
 
 
 def main():
-    if "RULEFIELD_DATA" not in os.environ:
-        print("Set RULEFIELD_DATA to the folder that holds emotions/ and yeast/.")
-        return
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sets", nargs="*", choices=list(SETS))
     parser.add_argument("--folds", type=int, nargs="*", default=list(range(10)))
@@ -283,6 +277,8 @@ def main():
         for model, row in result[name].items():
             print(f"{name:<9} {model:<10} {row}", flush=True)
     result["behind_rivals_se"] = max(value for row in result.values() for value in row["behind_se"].values())
+    result["rows"] = {f"{name}: {model}": result[name][model] for name in options.sets or SETS for model in MODELS}
+    result["folds"] = len(options.folds)
     print(json.dumps(result))
 
 

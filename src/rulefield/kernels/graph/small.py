@@ -4,6 +4,9 @@ import numpy as np
 
 from rulefield.kernels.jit import kernel
 
+SMALLEST_TOTAL = 1e-200
+"""Sum of masses below which labelings may have vanished: masses are then taken from scores, one exponential each."""
+
 
 @kernel
 def binary_sums(node_pointer, edge_pointer, edges, unary, pairwise, node, edge, values):
@@ -28,17 +31,20 @@ def binary_sums(node_pointer, edge_pointer, edges, unary, pairwise, node, edge, 
     for g in range(len(values)):
         first, n = node_pointer[g], node_pointer[g + 1] - node_pointer[g]
         e0, e1 = edge_pointer[g], edge_pointer[g + 1]
-        _all_scores(first, n, edges[e0:e1], unary, pairwise[4 * e0 : 4 * e1], score, given, table)
-        size = 1 << n
-        top = score[:size].max()
-        if top == -np.inf:
-            values[g] = -np.inf
-            node[2 * first : 2 * (first + n)] = 0.5
-            edge[4 * e0 : 4 * e1] = 0.25
-            continue
-        for s in range(size):
-            score[s] = np.exp(score[s] - top)
+        top = _all_masses(first, n, edges[e0:e1], unary, pairwise[4 * e0 : 4 * e1], score, given, table)
         total = _pair_sums(n, score, given[0], both)
+        if not total > SMALLEST_TOTAL:
+            _all_scores(first, n, edges[e0:e1], unary, pairwise[4 * e0 : 4 * e1], score, given, table)
+            size = 1 << n
+            top = score[:size].max()
+            if top == -np.inf:
+                values[g] = -np.inf
+                node[2 * first : 2 * (first + n)] = 0.5
+                edge[4 * e0 : 4 * e1] = 0.25
+                continue
+            for s in range(size):
+                score[s] = np.exp(score[s] - top)
+            total = _pair_sums(n, score, given[0], both)
         values[g] = top + np.log(total)
         for k in range(n):
             share = min(both[k, k] / total, 1.0)
@@ -53,18 +59,58 @@ def binary_sums(node_pointer, edge_pointer, edges, unary, pairwise, node, edge, 
 
 
 @kernel
+def _all_masses(first, n, edges, unary, pairwise, mass, given, table):
+    """Fill mass[s] with exp(score - top) for all 2^n labelings, as products of factors up to 1, and return top.
+
+    ``top`` is the sum of what each node and each pair score at best. A total of NaN means that a node or a pair has no
+    value that is allowed.
+    """
+    mass[0], top = 1.0, 0.0
+    for k in range(n):
+        _pairs_of(k, first, edges, pairwise, table)
+        best = max(unary[2 * (first + k)], unary[2 * (first + k) + 1])
+        top += best
+        for own in range(2):
+            given[own, 0] = np.exp(unary[2 * (first + k) + own] - best)
+        for j in range(k):
+            best = table[j].max()
+            top += best
+            for own in range(2):
+                _extend(given[own], 1 << j, np.exp(table[j, 0, own] - best), np.exp(table[j, 1, own] - best))
+        half = 1 << k
+        for s in range(half):
+            mass[half + s] = mass[s] * given[1, s]
+            mass[s] *= given[0, s]
+    return top
+
+
+@kernel
+def _extend(factor, step, without, with_it):
+    """Double the number of factors: the first ``step`` times ``without``, then the same times ``with_it``."""
+    for s in range(step):
+        factor[step + s] = factor[s] * with_it
+        factor[s] *= without
+
+
+@kernel
+def _pairs_of(k, first, edges, pairwise, table):
+    """Fill table[j, value of j, value of k] with the scores of pairs of node k and each node j before it."""
+    table[:k] = 0.0
+    for e in range(len(edges)):
+        i, j = edges[e, 0] - first, edges[e, 1] - first
+        if max(i, j) != k:
+            continue
+        for own in range(2):
+            for other in range(2):
+                table[min(i, j), other, own] += pairwise[4 * e + (2 * other + own if j == k else 2 * own + other)]
+
+
+@kernel
 def _all_scores(first, n, edges, unary, pairwise, score, given, table):
     """Fill score[s] for all 2^n labelings: node k adds what its two values score, given the values of nodes before it."""
     score[0] = 0.0
     for k in range(n):
-        table[:k] = 0.0
-        for e in range(len(edges)):
-            i, j = edges[e, 0] - first, edges[e, 1] - first
-            if max(i, j) != k:
-                continue
-            for own in range(2):
-                for other in range(2):
-                    table[min(i, j), other, own] += pairwise[4 * e + (2 * other + own if j == k else 2 * own + other)]
+        _pairs_of(k, first, edges, pairwise, table)
         for own in range(2):
             gain = given[own]
             gain[0] = unary[2 * (first + k) + own]

@@ -23,7 +23,6 @@ from rulefield.encode.patterns import (
     short_shape,
     without_edges,
 )
-from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures, bare
 from rulefield.estimators import inputs
 from rulefield.estimators.inputs import InputEncoder
@@ -38,16 +37,6 @@ OPTIONS = [
     {"window": 40, "position": False},  # more than keys have
     {"classes": {"has-x": ".*x.*"}},
 ]
-TEMPLATE = """
-U00:%x[-2,0]
-U01:%x[0,0]
-U02:%x[-1,0]/%x[0,1]
-U03:%x[0,1]/%x[1,1]/%x[2,1]
-U04
-U05:a%x[3,0]b%x[-3,1]c
-B
-B01:%x[0,1]
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -93,30 +82,6 @@ def test_many_distinct_tokens_begin_anew(monkeypatch, most):
     encoder = InputEncoder(TokenFeatures())
     assert_array_equal(encoder.fit_transform(X).matrix.indices, first.matrix.indices)
     assert encoder.names == oracle.names
-
-
-@pytest.mark.parametrize("lists", [False, True])
-@pytest.mark.parametrize("most", [1000, 3])
-def test_templates_by_keys_give_the_features_of_the_definition(monkeypatch, lists, most):
-    monkeypatch.setattr("rulefield.encode.keyed.templates.MOST_TYPES", most)
-    X, _ = make_addresses(40, seed=1)
-    X = [[[w, w[-1:]] if lists else (w, w[-1:], "unused") for w in x] for x in [*X, ["a"], ["é", "\n", "_B-1"]]]
-    old, new = X[:30], X[20:]
-    template, oracle = Template(TEMPLATE), FeatureEncoder()
-    encoder = InputEncoder(template)
-    for made, expected in (
-        (encoder.fit_transform(old), oracle.fit_transform(template.transform(old))),
-        (encoder.transform(new), oracle.transform(template.transform(new))),
-        (encoder.extend(new), oracle.extend(template.transform(new))),
-    ):
-        assert_array_equal(made.matrix.indptr, expected.matrix.indptr)
-        assert_array_equal(made.matrix.indices, expected.matrix.indices)
-    assert encoder.names == oracle.names
-
-
-def test_a_missing_column_is_placed_by_keys_too():
-    with pytest.raises(ValueError, match="reads column 1, but token 1 of sequence 2 has 1 column"):
-        InputEncoder(Template("U0:%x[0,1]")).fit_transform([[("a", "b")], [], [("c", "d"), ("e",)]])
 
 
 def test_changed_options_are_seen():

@@ -62,6 +62,11 @@ def test_bad_templates(text, match):
         Template(text).transform([SENTENCE])
 
 
+def test_a_missing_column_is_placed():
+    with pytest.raises(InputError, match="reads column 1, but token 1 of sequence 2 has 1 column"):
+        Template("U0:%x[0,1]").transform([[("a", "b")], [], [("c", "d"), ("e",)]])
+
+
 def test_files_clones_and_configs(tmp_path):
     path = tmp_path / "template"
     path.write_text("U0:%x[0,0]")

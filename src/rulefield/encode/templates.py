@@ -9,6 +9,7 @@ weights of label pairs for each value; such features are made too, and
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,7 +82,7 @@ class Template(TransformerMixin, Estimator):
     def transform(self, X: Iterable[Sequence[Any]]) -> list[list[list[str]]]:
         """Features of every token of every sequence."""
         lines, (width, reach) = self.lines, self.extent
-        return [_apply(lines, padded(tokens, i, width, reach), reach, len(tokens)) for i, tokens in enumerate(X)]
+        return [_apply(lines, padded(tokens, i, width, reach), width, reach) for i, tokens in enumerate(X)]
 
     def to_config(self) -> dict[str, Any]:
         """Parameters as JSON can hold them."""
@@ -137,12 +138,14 @@ def padded(tokens: Sequence[Any], sequence: int, width: int, reach: int) -> list
     return before + rows + [(f"_B+{k}",) * width for k in range(1, reach + 1)]
 
 
-def _apply(lines: Sequence[Line], rows: Sequence[tuple[str, ...]], reach: int, n: int) -> list[list[str]]:
-    made: list[list[str]] = [[] for _ in range(n)]
+def _apply(lines: Sequence[Line], rows: Sequence[tuple[str, ...]], width: int, reach: int) -> list[list[str]]:
+    """Return the features of every token; ``rows`` are padded by ``reach`` markers on both sides."""
+    columns = [[row[column] for row in rows] for column in range(width)]
+    n = len(rows) - 2 * reach
+    made = []
     for texts, cells in lines:
-        for t, features in enumerate(made):
-            parts = [texts[0]]
-            for (row, column), text in zip(cells, texts[1:]):
-                parts += (rows[t + reach + row][column], text)
-            features.append("".join(parts))
-    return made
+        parts: list[Iterable[str]] = [repeat(texts[0], n)]
+        for (row, column), text in zip(cells, texts[1:]):
+            parts += columns[column][reach + row : reach + row + n], repeat(text, n)
+        made.append(map("".join, zip(*parts)))
+    return [list(features) for features in zip(*made)]

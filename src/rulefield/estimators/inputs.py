@@ -15,10 +15,9 @@ from rulefield.data.sequences import Sequences
 from rulefield.data.sparse_rows import is_ones
 from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
 from rulefield.encode.features import Entries, FeatureEncoder, InputForm, input_form, refuse_columns
-from rulefield.encode.keyed.groups import CrowdedError, GroupNumbers
+from rulefield.encode.keyed.groups import GroupNumbers
 from rulefield.encode.keyed.hashed import BucketNames, HashedFeatures
-from rulefield.encode.keyed.templates import TemplateKeys
-from rulefield.encode.keyed.tokens import TokenKeys
+from rulefield.encode.keyed.tokens import CrowdedError, TokenKeys
 from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.encode.vocabulary import Buckets
@@ -38,10 +37,6 @@ _ONE_AT_A_TIME = held_over_forks(threading.Lock())
 """Threads that share a model share what it remembers of tokens, which grows in prediction too."""
 LEAST_TOKENS = 40
 """Fewer tokens are described one by one: that is as quick, and loads no compiled code."""
-
-
-KEYS: tuple[Any, ...] = (TokenKeys, TemplateKeys)
-"""What makes features by keys, for the features that can be made so."""
 
 
 class InputEncoder:
@@ -125,7 +120,7 @@ class InputEncoder:
     @property
     def by_keys(self) -> bool:
         """Whether features of many tokens are made by keys, which look at each sequence for itself."""
-        return self.maker is not None and any(keys.can(self.maker) for keys in KEYS)
+        return TokenKeys.can(self.maker)
 
     def _begun(self, rows: Any, form: InputForm) -> FeatureEncoder:
         """Settle from which features a model learns; return the encoder, still without names."""
@@ -331,8 +326,8 @@ class InputEncoder:
         if made is not None and not grow and len(made.source.number) > MOST_KEPT:
             made = None
         if made is None or made.vocabulary is not vocabulary or not made.source.serves(self.maker):
-            source = next(keys(self.maker) for keys in KEYS if keys.can(self.maker))
-            made = self._numbers = GroupNumbers(vocabulary, source)
+            assert isinstance(self.maker, TokenFeatures)
+            made = self._numbers = GroupNumbers(vocabulary, TokenKeys(self.maker))
         return made
 
     def __getstate__(self) -> dict[str, Any]:

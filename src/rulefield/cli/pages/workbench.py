@@ -209,23 +209,11 @@ class Workbench:
         }
 
     def _alternatives(self, item: Item, rules: list[Rule]) -> list[dict[str, Any]]:
-        """Return the best of the model's 30 best labelings after the rules are paid for, with their probabilities."""
+        """Return the best labelings under the rules with their probabilities; none if no labeling obeys hard rules."""
         plain = getattr(self.model, "estimator_", self.model)
-        best = plain.predict_kbest([item.tokens], rules=[], k=30)[0]
-        amounts = self._amounts(rules, [item.tokens] * len(best), [labels for labels, _ in best])
-        paid = [sum(rule.cost(float(a)) for rule, a in zip(rules, column) if a) for column in amounts.T]
-        worth = np.array([p * np.exp(-c) for (_, p), c in zip(best, paid)])
-        if not worth.any():  # none of them obeys the hard rules
-            return self._few_alternatives(item, rules)
-        order = [int(k) for k in np.argsort(-worth, kind="stable")[:ALTERNATIVES] if worth[k] > 0]
-        chosen = [best[k][0] for k in order]
-        chances = certainty(self.model, [item.tokens] * len(chosen), chosen, rules).whole
-        return [{"spans": self._marks(item, row), "probability": float(p)} for row, p in zip(chosen, chances)]
-
-    def _few_alternatives(self, item: Item, rules: list[Rule]) -> list[dict[str, Any]]:
         try:
-            best = self.model.predict_kbest([item.tokens], rules=rules, k=ALTERNATIVES)[0]
-        except InputError:  # too many rules to sum over
+            best = plain.predict_kbest([item.tokens], rules=rules, k=ALTERNATIVES)[0]
+        except InfeasibleError:
             return []
         return [{"spans": self._marks(item, labels), "probability": float(p)} for labels, p in best]
 

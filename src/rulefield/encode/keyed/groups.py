@@ -1,94 +1,17 @@
 """Groups of features by integer key, numbered in a vocabulary: names are made once per key."""
 
-from collections.abc import Iterator, Sequence
-from itertools import islice
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from rulefield.encode.keyed.tokens import TokenKeys
 from rulefield.encode.vocabulary import Vocabulary
-from rulefield.kernels.keys import SLOT, add_keys, gather_groups, number_keys
+from rulefield.kernels.keys import add_keys, gather_groups, number_keys
 
 MOST_GROUPS = 3_000_000
 PORTION = 200_000
 """Keys whose names are made at a time."""
-MOST_SLOTS = 127
-
-
-class CrowdedError(Exception):
-    """There are more distinct tokens than keys have room for: numbers must begin anew."""
-
-
-class NumberedThings(dict[Any, int]):
-    """Numbers of things, from 0, in the order in which they are first asked for."""
-
-    def __missing__(self, thing: Any) -> int:
-        number = self[thing] = len(self)
-        return number
-
-    def since(self, n: int) -> list[Any]:
-        """Return the things with numbers from n on."""
-        return list(islice(self, n, None))
-
-    def forget(self, n: int) -> None:
-        """Drop all numbers from n on."""
-        for thing in self.since(n):
-            del self[thing]
-
-
-class KeySource(Protocol):
-    """What turns tokens into keys, and keys into the names of the features that they stand for."""
-
-    @property
-    def number(self) -> dict[Any, int]:
-        """Numbers of the distinct tokens that were met."""
-
-    def serves(self, features: Any) -> bool:
-        """Whether keys are those of these features, as they are now."""
-
-    def keys(self, X: Sequence[Sequence[Any]]) -> np.ndarray:
-        """Return the keys of every token, uint64 (n_tokens, width), in the order of their features."""
-
-    def names(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the joined names of the features of each key, and how many each has."""
-
-
-class Neighbors:
-    """Values of tokens some places away, within sequences of the given lengths."""
-
-    def __init__(self, lengths: np.ndarray):
-        ends, places = np.cumsum(lengths), np.arange(int(lengths.sum()))
-        self.before = places - np.repeat(ends - lengths, lengths)
-        self.behind = np.repeat(ends, lengths) - 1 - places
-
-    def empty_keys(self, n_slots: int) -> np.ndarray:
-        """Return keys of all tokens that hold the numbers of their slots and nothing else."""
-        return np.tile(np.arange(n_slots, dtype=np.uint64) << np.uint64(SLOT), (len(self.before), 1))
-
-    def at(self, d: int, values: np.ndarray, first: np.ndarray | int = 0, last: np.ndarray | int = 0) -> np.ndarray:
-        """Values of the tokens ``d`` places away; ``first`` before and ``last`` behind the sequence.
-
-        Where these are arrays, they hold what stands 1, 2, ... places outside.
-        """
-        if d == 0:
-            return values
-        moved = np.empty_like(values)
-        distance = -d - self.before if d < 0 else d - self.behind
-        outside = distance > 0
-        if abs(d) < len(values):
-            moved[max(-d, 0) : len(values) - max(d, 0)] = values[max(d, 0) : len(values) + min(d, 0)]
-        there = first if d < 0 else last
-        moved[outside] = there if isinstance(there, int) else there[distance[outside] - 1]
-        return moved
-
-
-def split_keys(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """For each slot: its number, the places of its keys, and their values, int64."""
-    slots = (keys >> np.uint64(SLOT)).astype(np.int64)
-    values = (keys & np.uint64((1 << SLOT) - 1)).astype(np.int64)
-    for slot in np.unique(slots).tolist():
-        where = np.flatnonzero(slots == slot)
-        yield slot, where, values[where]
 
 
 class GroupNumbers:
@@ -100,10 +23,10 @@ class GroupNumbers:
     Parameters
     ----------
     vocabulary : Vocabulary
-    source : KeySource
+    source : TokenKeys
     """
 
-    def __init__(self, vocabulary: Vocabulary, source: KeySource):
+    def __init__(self, vocabulary: Vocabulary, source: TokenKeys):
         self.vocabulary, self.source = vocabulary, source
         self._clear(grow=True)
 

@@ -1,28 +1,49 @@
 """Keys of the features that :class:`rulefield.TokenFeatures` describes: distinct tokens and shapes are numbered once."""
 
-from collections.abc import Iterable, Sequence
-from itertools import chain, repeat
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, islice, repeat
 from typing import Any
 
 import numpy as np
 
 from rulefield.data.cut_texts import CutTexts
 from rulefield.data.sequences import offsets_of
-from rulefield.encode.keyed.groups import MOST_SLOTS, CrowdedError, NumberedThings, split_keys
 from rulefield.encode.keyed.letters import spelled
 from rulefield.encode.keyed.names import NamedFeature, Pieces, joined_names, listed, literal, stored
 from rulefield.encode.patterns import LISTED_WORDS, MONTH_BEGINS
 from rulefield.encode.tokens import Describer, TokenFeatures, position_features, word_of
 from rulefield.encode.vocabulary import Vocabulary
 from rulefield.kernels import keys as codes
-from rulefield.kernels.keys import FIELD, PAIR, fill_token_keys
+from rulefield.kernels.keys import FIELD, PAIR, SLOT, fill_token_keys
 from rulefield.kernels.names import letter_bounds
 
 MOST_TYPES = (1 << FIELD) - 3
+MOST_SLOTS = 127
+
+
+class CrowdedError(Exception):
+    """There are more distinct tokens than keys have room for: numbers must begin anew."""
+
+
+class NumberedThings(dict[Any, int]):
+    """Numbers of things, from 0, in the order in which they are first asked for."""
+
+    def __missing__(self, thing: Any) -> int:
+        number = self[thing] = len(self)
+        return number
+
+    def since(self, n: int) -> list[Any]:
+        """Return the things with numbers from n on."""
+        return list(islice(self, n, None))
+
+    def forget(self, n: int) -> None:
+        """Drop all numbers from n on."""
+        for thing in self.since(n):
+            del self[thing]
 
 
 class TokenKeys:
-    """Turns tokens into keys: for what is the same everywhere, for what stands at each offset, for neighbors together.
+    """Turns tokens into keys: one for the bias, one for each offset, one for neighbors taken together.
 
     Parameters
     ----------
@@ -43,19 +64,19 @@ class TokenKeys:
         self._lows, self._shorts = Vocabulary("<>"), Vocabulary("<>")
         self._kinds = NumberedThings()
         self._plain = np.zeros(0, np.int64)  # types of the plain tokens with these spellings; -1: not met as such
-        self._alike: dict[int, tuple[str, ...]] = {}
+        self._by_case: dict[int, tuple[str, ...]] = {}
         self._word, self._low, self._shape, self._short, self._kind = (np.zeros(0, np.int64) for _ in range(5))
 
     @staticmethod
     def can(features: Any) -> bool:
-        """Whether features can be made by keys."""
+        """Whether features can be encoded by keys."""
         if type(features) is not TokenFeatures or features.lexicons or features.marks:
             return False
-        features._current()  # refuses bad parameters
+        features._current()  # raises for bad parameters
         return len(_slots(features)) <= MOST_SLOTS
 
     def serves(self, features: Any) -> bool:
-        """Whether keys are those of these features, as they are now."""
+        """Whether the keys still describe these features: the same object with the same parameters."""
         return features is self.options and features._current() is self.describer
 
     def keys(self, X: Sequence[Sequence[Any]]) -> np.ndarray:
@@ -65,9 +86,9 @@ class TokenKeys:
         else:
             lengths = np.fromiter(map(len, X), np.int64, len(X))
             offsets, types = offsets_of(lengths), self._types(list(chain.from_iterable(X)), lengths)
-        made = np.empty((len(types), len(self.slots)), np.uint64)
-        fill_token_keys(types, offsets, *self._slot_arrays, self._low, self._short, self._kind, made)
-        return made
+        keys = np.empty((len(types), len(self.slots)), np.uint64)
+        fill_token_keys(types, offsets, *self._slot_arrays, self._low, self._short, self._kind, keys)
+        return keys
 
     def names(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the joined names of the features of each key, and how many each has."""
@@ -92,23 +113,23 @@ class TokenKeys:
             return [NamedFeature(None, [literal(f"{d}|{d + 1}=", n), a, literal("|", n), b])]
         a, b, c = (stored(self._shorts, (values >> (FIELD * k)) & ((1 << FIELD) - 1)) for k in (2, 1, 0))
         bar = literal("|", n)
-        told = (("-1|0:s=", a, bar, b), ("0|1:s=", b, bar, c), ("-1|0|1:s=", a, bar, b, bar, c))
-        return [NamedFeature(None, [literal(begin, n), *pieces]) for begin, *pieces in told]
+        rows = (("-1|0:s=", a, bar, b), ("0|1:s=", b, bar, c), ("-1|0|1:s=", a, bar, b, bar, c))
+        return [NamedFeature(None, [literal(prefix, n), *pieces]) for prefix, *pieces in rows]
 
     def _center(self, types: np.ndarray) -> list[NamedFeature]:
-        """Return what tokens say of themselves."""
+        """Return the features of tokens at offset 0."""
         options, n = self.options, len(types)
         low = stored(self._lows, self._low[types])
-        told: list[tuple[bool, str, Pieces]] = [
+        rows: list[tuple[bool, str, Pieces]] = [
             (options.word, "0:w=", stored(self._spellings, self._word[types])),
             (options.lower, "0:l=", low),
             (options.shapes, "0:s=", stored(self._shorts, self._short[types])),
             (options.shapes, "0:S=", stored(self._shapes, self._shape[types])),
         ]
-        made = [NamedFeature(None, [literal(begin, n), pieces]) for wanted, begin, pieces in told if wanted]
+        features = [NamedFeature(None, [literal(prefix, n), pieces]) for wanted, prefix, pieces in rows if wanted]
         front, back = (np.empty((n, options.affixes), np.int64) for _ in range(2))
         letter_bounds(*low, front, back)
-        for begin, bounds in (("0:p=", front), ("0:x=", back)):
+        for prefix, bounds in (("0:p=", front), ("0:x=", back)):
             for k in range(options.affixes):
                 new = bounds[:, k] != (bounds[:, k - 1] if k else low.begin if bounds is front else low.end)
                 affix = (
@@ -116,20 +137,20 @@ class TokenKeys:
                     if bounds is front
                     else Pieces(low.blob, bounds[:, k], low.end)
                 )
-                made.append(NamedFeature(new, [literal(begin, n), affix]))
+                features.append(NamedFeature(new, [literal(prefix, n), affix]))
         kinds, which = np.unique(self._kind[types], return_inverse=True)
         known = list(self._kinds)
-        found = [known[k] for k in kinds.tolist()]
-        return made + listed([self.describer.kind_at(("", *kind[1:]), 0) for kind in found], which)
+        names = [self.describer.kind_at(("", *known[k][1:]), 0) for k in kinds.tolist()]
+        return features + listed(names, which)
 
     def _word_at(self, d: int, values: np.ndarray) -> list[NamedFeature]:
-        """Return what words at offset d say; 0 is outside, others are numbers plus one."""
+        """Return the features of words at offset d; value 0 is outside the sequence, others are numbers plus one."""
         outside, prefix = values == 0, self.describer.word_prefix(d)
-        made = [NamedFeature(outside, [literal(f"{d}:outside", len(values))])]
+        features = [NamedFeature(outside, [literal(f"{d}:outside", len(values))])]
         if prefix:
             word = stored(self._lows, np.maximum(values - 1, 0))
-            made.append(NamedFeature(~outside, [literal(prefix, len(values)), word]))
-        return made
+            features.append(NamedFeature(~outside, [literal(prefix, len(values)), word]))
+        return features
 
     def _types(self, flat: list[Any], lengths: np.ndarray) -> np.ndarray:
         """Numbers of distinct tokens; new ones are described."""
@@ -145,13 +166,13 @@ class TokenKeys:
                 self._describe(tokens)
         except BaseException as failed:
             self.number.forget(n)
-            if isinstance(failed, TypeError):  # what cannot be a key is no token
+            if isinstance(failed, TypeError):  # unhashable, so not a token
                 _check_words(flat, range(len(flat)), lengths)
             raise
         return types
 
     def _types_of_texts(self, X: CutTexts) -> np.ndarray:
-        """Numbers of distinct tokens of texts; strings are made of new ones only."""
+        """Numbers of distinct tokens of texts; only new tokens become Python strings."""
         first, last = X.begin.view(np.uint64), X.end.view(np.uint64)
         spellings = self._spellings.number_spans(X.utf8, first, last, grow=True)
         if len(self._spellings) > len(self._plain):
@@ -178,22 +199,21 @@ class TokenKeys:
         self._kind = _longer(self._kind, kinds)
 
     def _classes(self, words: list[str], low: list[str], cases: list[int]) -> Iterable[tuple[str, ...]]:
-        """Classes of words: worked out once for all words of letters that have the same case and are listed nowhere."""
+        """Classes of words; words of letters alone that no class lists share the classes of the first one of their case."""
         classes = self.describer.classes
         if classes is None:
             return repeat(())
         if classes.extra:
             return [tuple(classes(word)) for word in words]
-        made, alike = [], self._alike
+        rows, by_case = [], self._by_case
         for word, small, case in zip(words, low, cases):
             if case < 0 or small in LISTED_WORDS or small[:3] in MONTH_BEGINS:
-                found = tuple(classes(word))
-            elif (known := alike.get(case)) is not None:
-                found = known
-            else:
-                found = alike[case] = tuple(classes(word))
-            made.append(found)
-        return made
+                rows.append(tuple(classes(word)))
+                continue
+            if case not in by_case:
+                by_case[case] = tuple(classes(word))
+            rows.append(by_case[case])
+        return rows
 
 
 _WHAT = {
@@ -208,16 +228,25 @@ _WHAT = {
 
 
 def _slots(features: TokenFeatures) -> list[tuple[str, int]]:
-    """List what is looked at, and the offset, in the order of the features: neighbors are words and kinds, apart."""
+    """List what each slot describes, and its offset, in the order of the features."""
     width = features.window
-    made = [("bias", 0)]
+    slots = [("bias", 0)]
     for d in range(-width, width + 1):
-        made += [("word", d), ("kind", d)] if d else [("token", 0)]
+        slots += [("word", d), ("kind", d)] if d else [("token", 0)]
     if features.bigrams and width:
-        made += [("words", -1), ("words", 0)]
+        slots += [("words", -1), ("words", 0)]
     if features.shapes and width:
-        made.append(("shapes", 0))
-    return [*made, ("position", 0)] if features.position else made
+        slots.append(("shapes", 0))
+    return [*slots, ("position", 0)] if features.position else slots
+
+
+def split_keys(keys: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """For each slot: its number, the places of its keys, and their values, int64."""
+    slots = (keys >> np.uint64(SLOT)).astype(np.int64)
+    values = (keys & np.uint64((1 << SLOT) - 1)).astype(np.int64)
+    for slot in np.unique(slots).tolist():
+        where = np.flatnonzero(slots == slot)
+        yield slot, where, values[where]
 
 
 def _longer(array: np.ndarray, more: Any) -> np.ndarray:
@@ -225,7 +254,7 @@ def _longer(array: np.ndarray, more: Any) -> np.ndarray:
 
 
 def _check_words(flat: list[Any], places: Iterable[int], lengths: np.ndarray) -> None:
-    """Refuse the first token that is none, and say where it stands."""
+    """Raise for the first invalid token, with its position."""
     ends = np.cumsum(lengths)
     for place in places:
         sequence = int(np.searchsorted(ends, place, side="right"))

@@ -74,6 +74,19 @@ class Flat(NamedTuple):
     together: "Flat | None"
     """Rules that cost every labeling the same, those as one that can be said together; None where there are none."""
 
+    def with_classes(self, classes: np.ndarray) -> "Flat":
+        """Return the flat form for another input, whose tokens have these classes, uint16 (rules, n).
+
+        ``rules`` stay those of this input: for engines that read tables. Not for rules that are paid once, whose caps depend on
+        the input.
+        """
+        together = self.together
+        if together is not None:
+            place = {id(rule.token_class): r for r, rule in enumerate(self.rules)}
+            own = [place[id(rule.token_class)] for rule in together.rules]
+            together = together._replace(classes=classes[own])
+        return self._replace(classes=classes, together=together)
+
 
 class Cache(Generic[Kind]):
     """The flat forms used last, by key; safe in threads."""

@@ -15,6 +15,7 @@ from rulefield import ChainCRF, RuledCRF
 from rulefield import rules as r
 from rulefield.datasets import make_citations
 from rulefield.encode.spans import SegmentTable
+from rulefield.estimators.chain.together import TogetherDecoder
 from rulefield.estimators.ruled.families import FOLD_TOL
 from rulefield.estimators.ruled.gains import Gain, gains, negligible
 from rulefield.estimators.ruled.held_out import (
@@ -422,3 +423,29 @@ def test_the_second_stage_of_lists_is_that_of_the_engine(seed):
     behind = best - choice._right
     assert behind[chosen].sum() <= np.sqrt((behind[chosen] ** 2).sum())
     assert all(row.sum() > np.sqrt((row**2).sum()) for row in behind[:chosen]), "the first that is near enough"
+
+
+def test_rules_that_read_tokens_are_compiled_once_for_many_sequences(crf, data):
+    """Tables, token classes and caps are those of each sequence's own rules, rules that are said together included."""
+    X = [*data[2], ["Proc."]]
+    rules = [
+        r.before("author", "title").soft(0.7),
+        r.before("journal", "title").soft(0.7),
+        r.at(r.token_equals("Proc."), next="booktitle").soft(1.1),
+        r.at(r.token_matches("[0-9]+"), prev="title", next="date").soft(0.4),
+        (r.segments("title") <= 1).soft(2.0),
+        r.last("date").soft(0.2),
+    ]
+    data_, under = crf._encode(X).data, crf._ruled_decoder(rules)
+    together = TogetherDecoder(under.decoder, under.compiler)
+    some = np.array([0, 3, 4, len(X) - 1])
+    classes = under.compiler.reader.classes_of_all(X, data_.lengths)
+    found, _ = together._tables(X, classes, data_.offsets, some)
+    own, _ = together._rules([X[i] for i in some], data_.lengths[some])
+    assert own[0].together is not None
+    for a, b in zip(found, own):
+        for mine, right in ((a, b), (a.together, b.together)):
+            assert mine.shared is right.shared
+            np.testing.assert_array_equal(mine.classes, right.classes)
+            np.testing.assert_array_equal(mine.caps, right.caps)
+    assert crf.predict(X, rules=rules).tolist() == [crf.predict([x], rules=rules)[0] for x in X]

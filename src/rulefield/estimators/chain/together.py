@@ -92,17 +92,33 @@ class TogetherDecoder:
         best = best_labelings(unary, pairwise, offsets)
         lengths = np.diff(offsets)
         plain = best.proved & (lengths > 0)
-        plain &= ~self.compiler.broken(tokens, best.labels, offsets)
+        classes = self.compiler.reader.classes_of_all(tokens, lengths)
+        plain &= ~self.compiler.reader.broken(classes, best.labels, offsets)
         found = Proved(offsets, best.labels, plain, best.score, [], plain.copy())
         left = np.flatnonzero(~plain)
         if len(left) < LEAST_TOGETHER:
             return found
-        rules, which = self._rules([tokens[i] for i in left.tolist()], lengths[left])
+        rules, which = self._tables(tokens, classes, offsets, left)
         for part in settle(as_chains(unary, pairwise, offsets).of(left), rules, which, self.node_limit):
             part = part._replace(numbers=left[part.numbers])
             found.settled.append(part)
             _take(found, part)
         return found
+
+    def _tables(
+        self, tokens: list[Any], classes: np.ndarray, offsets: np.ndarray, some: np.ndarray
+    ) -> tuple[list[Flat], np.ndarray]:
+        """Return the rules of some sequences for engines that read tables, as :meth:`_rules` does, but compiled once.
+
+        Inputs differ in the ``classes`` of their tokens; tables of rules that grow differ by length, and rules that are paid
+        once have caps of their own.
+        """
+        once = any(rule.per == "once" and rule.weight < np.inf for rule in self.compiler.rules)
+        if not self.compiler.reads_tokens or self.compiler.grows or once:
+            return self._rules([tokens[i] for i in some.tolist()], np.diff(offsets)[some])
+        first = flatten(self.compiler(tokens[int(some[0])]), len(self.compiler.labels))
+        by_rule, cuts = self.compiler.reader.by_rule(classes), offsets.tolist()
+        return [first.with_classes(by_rule[:, cuts[i] : cuts[i + 1]]) for i in some.tolist()], np.arange(len(some))
 
     def _rules(self, tokens: list[Any], lengths: np.ndarray) -> tuple[list[Flat], np.ndarray]:
         """Compile rules: the different ones, and which of them each sequence has; by length where no rule reads tokens."""

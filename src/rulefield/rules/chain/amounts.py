@@ -79,10 +79,13 @@ class AmountReader:
         )
         return vstack(done, format="csr") if done else csr_matrix((0, self.n_rules))
 
-    def broken(self, inputs: Sequence[Any], labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Whether each labeling breaks any rule, (n,); labeling j of input j is ``labels[offsets[j] : offsets[j + 1]]``."""
-        sizes = np.diff(offsets)
-        flat = self._laid(inputs, sizes, labels.astype(np.uint64), offsets, np.arange(len(sizes)))
+    def broken(self, classes: np.ndarray, labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+        """Whether each labeling breaks any rule, (n,); labeling j of input j is ``labels[offsets[j] : offsets[j + 1]]``.
+
+        ``classes`` are those that :meth:`classes_of_all` gives for the inputs.
+        """
+        sizes, starts = np.diff(offsets), offsets.astype(np.uint64)
+        flat = _Flat(labels.astype(np.uint64), starts, starts[:-1], classes, np.uint64(self.m))
         parts = [self._part(flat, sizes, some).any(axis=1) for some in self._parts(len(sizes))]
         return np.concatenate(parts) if parts else np.zeros(0, dtype=bool)
 
@@ -93,7 +96,7 @@ class AmountReader:
             labels,
             offsets.astype(np.uint64),
             np.concatenate([[0], np.cumsum(sizes)])[owner].astype(np.uint64),
-            np.ascontiguousarray(self._classes_of_all(inputs, sizes), dtype=np.uint16),
+            self.classes_of_all(inputs, sizes),
             np.uint64(self.m),
         )
 
@@ -102,10 +105,17 @@ class AmountReader:
         step = max(1, CELLS_AT_ONCE // max(self.n_rules, 1))
         return [np.arange(low, min(low + step, n)) for low in range(0, n, step)]
 
-    def _classes_of_all(self, inputs: Sequence[Any], sizes: np.ndarray) -> np.ndarray:
-        """Class of each token of all inputs in each space, (n_spaces, n_tokens)."""
+    def by_rule(self, classes: np.ndarray) -> np.ndarray:
+        """Return classes of tokens in each space, (n_spaces, n_tokens), as those of each rule, (n_rules, n_tokens)."""
+        return classes[self._space]
+
+    def classes_of_all(self, inputs: Sequence[Any], sizes: np.ndarray) -> np.ndarray:
+        """Class of each token of all inputs in each space, uint16 (n_spaces, n_tokens)."""
         if not len(inputs):
             return np.zeros((len(self._spaces), 0), dtype=np.uint16)
+        return np.ascontiguousarray(self._joined_classes(inputs, sizes), dtype=np.uint16)
+
+    def _joined_classes(self, inputs: Sequence[Any], sizes: np.ndarray) -> np.ndarray:
         if not self._local or (self._reads and any(isinstance(x, int) for x in inputs)):
             return np.concatenate([self._classes_of(x) for x in inputs], axis=1)
         meets = Remembered([token for tokens in inputs for token in tokens]) if self._reads else no_tokens

@@ -196,17 +196,16 @@ class RuleCompiler:
 
         LabeledTokens j is one of input ``owner[j]``, by default of input j.
         """
-        return self._reader(inputs, labelings, owner, threads)
+        return self.reader(inputs, labelings, owner, threads)
 
-    def broken(self, inputs: Sequence[Sequence[Any] | int], labels: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-        """Whether each of many labelings breaks any rule, (n,), in compiled passes.
-
-        Labelings lie one after the other: that of input j is ``labels[offsets[j] : offsets[j + 1]]``.
-        """
-        return self._reader.broken(inputs, labels, offsets)
+    @property
+    def grows(self) -> bool:
+        """Whether tables of some rule depend on the number of tokens."""
+        return any(template.grows for template in self.templates)
 
     @cached_property
-    def _reader(self) -> AmountReader:
+    def reader(self) -> AmountReader:
+        """Reads the amounts of all rules for many inputs at once, whatever their weights."""
         spaces, grows, forms = (
             zip(*((t.space, t.grows, t.forms) for t in self.templates)) if self.templates else [()] * 3
         )

@@ -77,8 +77,8 @@ class Flat(NamedTuple):
     def with_classes(self, classes: np.ndarray) -> "Flat":
         """Return the flat form for another input, whose tokens have these classes, uint16 (rules, n).
 
-        ``rules`` stay those of this input: for engines that read tables. Not for rules that are paid once, whose caps depend on
-        the input.
+        ``rules`` stay those of this input: it is for engines that read tables only, and not for soft rules that are paid
+        once, whose caps depend on the input.
         """
         together = self.together
         if together is not None:

@@ -1,8 +1,9 @@
 """Do default settings converge? Every estimator on the real sets, nothing set but what the data ask for (scheme, task names).
 
 A row per set and estimator: whether the fit came to an end by itself (``converged_``), after how many iterations, in how
-many CPU seconds, and how many ``ConvergenceWarning`` it raised. ``ssvm``, ``perceptron`` and ``sgd`` stand beside the default
-algorithm on some sets. Anything that does not converge makes the exit code 1.
+many CPU seconds, and how many ``ConvergenceWarning`` it raised. ``ssvm`` and ``sgd`` stand beside the default algorithm on
+some sets; "expectations" are chains on every set of sequences that know half of the labels and how frequent labels are.
+Anything that does not converge makes the exit code 1.
 
     RULEFIELD_DATA=... OMP_NUM_THREADS=1 python benchmarks/convergence.py [--only cora us50] [--jobs 2]
 """
@@ -10,6 +11,7 @@ algorithm on some sets. Anything that does not converge makes the exit code 1.
 import argparse
 import json
 import warnings
+from collections import Counter
 from collections.abc import Iterator
 from time import process_time
 from typing import Any
@@ -18,8 +20,18 @@ from sklearn.exceptions import ConvergenceWarning
 
 import rulefield as rf
 from common import data_folder
+from rulefield import rules as r
 from rulefield.data.source import Source
-from rulefield.datasets import load_conll2000, load_conll2002, load_cora, load_umass, load_us50
+from rulefield.datasets import (
+    load_ads,
+    load_conll2000,
+    load_conll2002,
+    load_conll2003,
+    load_cora,
+    load_ud_english,
+    load_umass,
+    load_us50,
+)
 from rulefield.datasets.multilabel import read_emotions, read_yeast
 from rulefield.datasets.snakes import read_snakes, snake_graph, snake_labels
 from rulefield.encode.documents.boxes_json import read
@@ -84,7 +96,7 @@ def pages() -> Iterator[Row]:
     path = data_folder() / "abp" / "pages_111.jsonl.gz"
     found = read(Source(str(path), "utf-8", {}), "row")
     y = [list(page.labels) for page in found]
-    for algorithm in ("likelihood", "ssvm", "perceptron"):
+    for algorithm in ("likelihood", "ssvm"):
         yield f"DocumentTagger {algorithm}", rf.DocumentTagger(model=rf.GraphCRF(algorithm=algorithm)), found, y
 
 
@@ -112,7 +124,39 @@ def snakes() -> Iterator[Row]:
             yield f"GraphCRF {algorithm} {edges}", rf.GraphCRF(algorithm=algorithm), graphs, labels
 
 
+def half_known(name: str, X, y) -> Iterator[Row]:
+    """Chains that know half of 300 sequences, and of the rest that labels are about as frequent; a third: names only."""
+    X, y = X[:300], [list(row) for row in y[:300]]
+    counts = Counter(label for row in y[::2] for label in row)
+    total = sum(counts.values())
+    shares = [r.share(label).between(0.9 * n / total, 1.1 * n / total) for label, n in counts.items()]
+    half = [row if i % 2 == 0 else [None] * len(row) for i, row in enumerate(y)]
+    yield f"{name}: posterior regularization", rf.ChainCRF(expectations=shares), X, half
+    ge = rf.GeneralizedExpectation(shares)
+    yield f"{name}: generalized expectation", rf.ChainCRF(expectations=ge), X, half
+    common, n = counts.most_common(1)[0]
+    marked = [[None if label == common or i % 3 else label for label in row] for i, row in enumerate(y)]
+    other = r.share(common).between(0.9 * n / total, 1.1 * n / total)
+    yield f"{name}: one share", rf.ChainCRF(expectations=[other], initial_label=common), X, marked
+
+
+def expectations() -> Iterator[Row]:
+    sets = {
+        "us50": load_us50("train"),
+        "ads": load_ads("train"),
+        "cora": load_cora(),
+        "conll2000": load_conll2000("train"),
+        "conll2002_es": load_conll2002("train"),
+        "conll2003_en": load_conll2003("train"),
+        "ud_english": load_ud_english("train"),
+        "umass": load_umass("training"),
+    }
+    for name, (X, y) in sets.items():
+        yield from half_known(name, X if isinstance(X[0][0], str) else words(X), y)
+
+
 SETS = {
+    "expectations": expectations,
     "conll2000": conll2000,
     "conll2002_es": conll2002_es,
     "umass": umass,

@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 
 from rulefield import rules as r
 from rulefield.encode.spans import SegmentTable
-from rulefield.learning.rule_weights.distances import WrongSpans, wrong_labels
+from rulefield.learning.rule_weights.distances import count_segments
 from rulefield.learning.rule_weights.learners import Example, Examples
 from rulefield.learning.rule_weights.likelihood import learn_likelihood
 from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
@@ -142,7 +142,7 @@ def test_where_the_list_is_sure_enumeration_finds_nothing_better(k, last):
     """Lists joined by a labeling that is worth less than their last, and without those that a hard rule forbids."""
     data = examples([*RULES[:3], last], [np.nan, np.nan, np.nan, last.weight], n_examples=30, seed=5)
     lists = measured(data, k)
-    lists = MeasuredLists.of(lists.lists.joined({0: np.zeros(4, np.int64)}, wrong_labels)[0], data).paid(data)
+    lists = MeasuredLists.of(lists.lists.joined({0: np.zeros(4, np.int64)})[0], data).paid(data)
     prices = np.array([0.9, 0.0, 1.5, 0.0])
     unsure = set(lists.unsure(prices).tolist())
     best = lists.best(prices)
@@ -182,9 +182,11 @@ def test_labelings_that_break_a_hard_rule_play_no_part():
 def test_wrong_spans_are_those_that_span_counts_sees():
     labels = ["B-x/B-y", "I-x/I-y", "I-x/B-y", "I-x", "B-x", "O"]
     rng = np.random.default_rng(1)
-    distance = WrongSpans(SegmentTable(labels, "BIO"))
-    rows = rng.integers(0, 6, (9, 7))
-    found = distance(rows[0], list(rows[1:]))
-    for row, wrong in zip(rows[1:], found):
-        counts = span_counts([[labels[i] for i in rows[0]]], [[labels[i] for i in row]], scheme="BIO").values()
+    gold = [rng.integers(0, 6, n) for n in (7, 0, 3)]
+    owner = np.array([2, 0, 0, 1, 0, 2, 0, 1])
+    rows = [rng.integers(0, 6, len(gold[i])) for i in owner]
+    found = count_segments(SegmentTable(labels, "BIO"), gold, rows, owner)
+    for i, row, wrong, right in zip(owner, rows, found.wrong, found.right):
+        counts = span_counts([[labels[k] for k in gold[i]]], [[labels[k] for k in row]], scheme="BIO").values()
         assert wrong == sum(c.gold + c.predicted - 2 * c.correct for c in counts)
+        assert right == sum(c.correct for c in counts)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.encode.spans import SegmentTable
-from rulefield.learning.rule_weights.distances import WrongSpans
+from rulefield.learning.rule_weights.distances import count_segments
 
 NOTICEABLE = 0.01
 """Share of the chain's mistakes that rules must have a chance to fix. On seven sets that were not used to build this, found
@@ -68,15 +68,8 @@ def _span_parts(
     gold: Sequence[np.ndarray], found: Sequence[np.ndarray], table: SegmentTable
 ) -> tuple[np.ndarray, np.ndarray]:
     """Twice the right segments, and the segments found and gold, of each sequence: F1 is the ratio of their sums."""
-
-    def size(labels: np.ndarray) -> int:
-        lengths = np.array([len(labels)], dtype=np.int64)
-        return sum(len(table.find(labels, lengths, level)[0]) for level in range(table.depth))
-
-    wrong = WrongSpans(table)
-    sizes = np.array([size(g) + size(f) for g, f in zip(gold, found)], dtype=float)
-    missed = np.array([wrong(g, [f])[0] if len(g) else 0.0 for g, f in zip(gold, found)])
-    return sizes - missed, sizes
+    counts = count_segments(table, gold, found, np.arange(len(gold)))
+    return 2.0 * counts.right, (counts.gold + counts.found).astype(float)
 
 
 def _gain(name: str, before: tuple[np.ndarray, np.ndarray], after: tuple[np.ndarray, np.ndarray]) -> Gain:

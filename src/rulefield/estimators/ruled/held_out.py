@@ -14,7 +14,6 @@ from rulefield.estimators.ruled.families import Family, Inner, family_of
 from rulefield.estimators.ruled.prices import measured
 from rulefield.estimators.types import Client, LabelsLike, SequencesLike
 from rulefield.exceptions import InputError, InterruptedFitWarning, callers_level
-from rulefield.learning.rule_weights.distances import WrongSpans
 from rulefield.learning.rule_weights.learners import Example
 from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
 from rulefield.learning.rule_weights.residual import BrokenShares, broken_shares
@@ -45,8 +44,8 @@ class CrossFitted:
     @cached_property
     def lists(self) -> Lists:
         """The most probable labelings of each sequence: what rules are weighed on, made once."""
-        distance = WrongSpans(self.family.segments)
-        return Lists.best(self.examples, distance=distance, executor=self.executor or Threads(self.crf.n_jobs))
+        run = self.executor or Threads(self.crf.n_jobs)
+        return Lists.best(self.examples, table=self.family.segments, executor=run)
 
     def broken_shares(self, rules: Sequence[Rule]) -> BrokenShares:
         """Count what breaks rules, each as if it were alone; ``.prices`` are residual prices."""

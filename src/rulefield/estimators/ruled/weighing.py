@@ -12,7 +12,6 @@ from rulefield.estimators.ruled.held_out import FOLDS, CrossFitted, default_fold
 from rulefield.estimators.ruled.prices import Resolved, measured, resolve
 from rulefield.estimators.ruled.reports import RuleReport, effects_of, rule_reports
 from rulefield.learning.fit_log import Ending, FitResult
-from rulefield.learning.rule_weights.distances import WrongSpans
 from rulefield.learning.rule_weights.learners import Examples, learn_perceptron
 from rulefield.learning.rule_weights.likelihood import learn_likelihood
 from rulefield.learning.rule_weights.lists import MeasuredLists
@@ -235,10 +234,9 @@ class RuleTable:
     def __init__(self, held: CrossFitted, resolved: Resolved, how: Learner):
         self.how, self.prior, self.forced = how, resolved.prior, resolved.forced
         self.family = held.family
-        self.distance = WrongSpans(held.family.segments)
         self.data = measured(resolved.rules, held, how.n_jobs)
         self.alone = MeasuredLists.of(held.lists, self.data)
-        self.lists = self.alone.paid(self.data, self.distance)
+        self.lists = self.alone.paid(self.data)
 
     def follow(self, members: np.ndarray | None, group: np.ndarray) -> RulePath:
         """Learn weights of the rules of a ``group`` (a mask) from some sequences, or all of them."""
@@ -321,7 +319,6 @@ class RuleTable:
             path.prior,
             l2=self.how.l2,
             rounds=self.how.max_iter,
-            distance=self.distance,
         )
 
 

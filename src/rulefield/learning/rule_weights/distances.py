@@ -1,42 +1,47 @@
-"""How far labelings are from the gold labels."""
+"""How far labelings are from the gold labels: segments that are found, gold, or both."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from rulefield.encode.spans import SegmentTable
 
-Distance = Callable[[np.ndarray, Sequence[np.ndarray]], np.ndarray]
-"""How far labelings are from the gold labels (n,): one number each."""
+
+class SegmentCounts(NamedTuple):
+    """Segments of labelings, at every level, (n_labelings,) each."""
+
+    gold: np.ndarray
+    found: np.ndarray
+    right: np.ndarray
+
+    @property
+    def wrong(self) -> np.ndarray:
+        """Segments that are found but not gold, or gold but not found."""
+        return self.gold + self.found - 2 * self.right
 
 
-def wrong_labels(gold: np.ndarray, labelings: Sequence[np.ndarray]) -> np.ndarray:
-    """Tokens whose label is wrong."""
-    return np.array([float((labels != gold).sum()) for labels in labelings])
-
-
-class WrongSpans:
-    """Segments, at every level, that are found but not gold or gold but not found.
-
-    Parameters
-    ----------
-    table : SegmentTable
-    """
-
-    def __init__(self, table: SegmentTable):
-        self.table = table
-
-    def __call__(self, gold: np.ndarray, labelings: Sequence[np.ndarray]) -> np.ndarray:
-        """Distances of labelings (n,) from the gold labels."""
-        k, n = len(labelings), len(gold)
-        ids, lengths = np.concatenate([gold, *labelings]), np.full(k + 1, n, dtype=np.int64)
-        wrong = np.zeros(k)
-        for level in range(self.table.depth):
-            first, last, kind = self.table.find(ids, lengths, level)
-            stop, kinds = np.full((2, (k + 1) * n), -1, dtype=np.int64)
-            stop[first], kinds[first] = last % n, kind
-            stop, kinds = stop.reshape(k + 1, n), kinds.reshape(k + 1, n)
-            found = stop >= 0
-            right = found[0] & found[1:] & (stop[1:] == stop[0]) & (kinds[1:] == kinds[0])
-            wrong += found[1:].sum(axis=1) + found[0].sum() - 2 * right.sum(axis=1)
-        return wrong
+def count_segments(
+    table: SegmentTable, gold: Sequence[np.ndarray], labelings: Sequence[np.ndarray], owner: np.ndarray
+) -> SegmentCounts:
+    """Compare the segments of labelings with those of gold labels; labeling j is one of sequence ``owner[j]``."""
+    counts = SegmentCounts(*np.zeros((3, len(labelings)), dtype=np.int64))
+    if not len(labelings):
+        return counts
+    sizes, lengths = (np.array([len(row) for row in rows], dtype=np.int64) for rows in (gold, labelings))
+    gold_ids, ids = (np.concatenate(rows).astype(np.int64) for rows in (gold, labelings))
+    labeling = np.repeat(np.arange(len(labelings)), lengths)
+    sequence = np.repeat(np.arange(len(gold)), sizes)
+    shift = (np.cumsum(sizes) - sizes)[owner] - (np.cumsum(lengths) - lengths)
+    for level in range(table.depth):
+        first, last, kind = table.find(gold_ids, sizes, level)
+        stop, kinds = np.full((2, len(gold_ids)), -1, dtype=np.int64)
+        stop[first], kinds[first] = last, kind
+        counts.gold[:] += np.bincount(sequence[first], minlength=len(gold))[owner]
+        first, last, kind = table.find(ids, lengths, level)
+        own = labeling[first]
+        there = first + shift[own]
+        same = (stop[there] == last + shift[own]) & (kinds[there] == kind)
+        counts.found[:] += np.bincount(own, minlength=len(labelings))
+        counts.right[:] += np.bincount(own[same], minlength=len(labelings))
+    return counts

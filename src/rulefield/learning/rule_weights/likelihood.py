@@ -8,7 +8,6 @@ import numpy as np
 from scipy.sparse import vstack
 
 from rulefield.learning.fit_log import Callback, FitResult, Pass, run_passes
-from rulefield.learning.rule_weights.distances import Distance, wrong_labels
 from rulefield.learning.rule_weights.learners import Examples
 from rulefield.learning.rule_weights.lists import MeasuredLists
 from rulefield.learning.rule_weights.path import PathData, PathSettings, losses
@@ -25,7 +24,6 @@ def learn_likelihood(
     *,
     l2: float = 1.0,
     rounds: int = 4,
-    distance: Distance = wrong_labels,
     callback: Callback | None = None,
 ) -> FitResult:
     """Most likely weights of the rules that were ``taken``, drawn to their ``prior`` prices.
@@ -44,27 +42,16 @@ def learn_likelihood(
     rounds : int
         Decodings at most, of the examples whose lists might not hold the best labeling; it stops if they bring no new
         one.
-    distance : callable
-        What "nearest to the gold labels" means: that of ``lists``.
     """
-    learner = _Rounds(examples, lists, np.asarray(taken, dtype=np.int64), prior, l2, distance)
+    learner = _Rounds(examples, lists, np.asarray(taken, dtype=np.int64), prior, l2)
     return run_passes(learner, rounds, -np.inf, callback)
 
 
 class _Rounds:
     """Weights that are best over the lists, then lists that hold what these weights decode."""
 
-    def __init__(
-        self,
-        examples: Examples,
-        lists: MeasuredLists,
-        taken: np.ndarray,
-        prior: np.ndarray,
-        l2: float,
-        distance: Distance,
-    ):
-        self.examples, self.lists, self.taken, self.prior = examples, lists, taken, prior
-        self.l2, self.distance = l2, distance
+    def __init__(self, examples: Examples, lists: MeasuredLists, taken: np.ndarray, prior: np.ndarray, l2: float):
+        self.examples, self.lists, self.taken, self.prior, self.l2 = examples, lists, taken, prior, l2
         self.theta = np.zeros(len(prior))
 
     def learn(self) -> Pass:
@@ -93,7 +80,7 @@ class _Rounds:
         return fresh
 
     def _join(self, fresh: dict[int, np.ndarray]) -> None:
-        lists, order = self.lists.lists.joined(fresh, self.distance)
+        lists, order = self.lists.lists.joined(fresh)
         units = self.examples.units(list(fresh.values()), np.array(list(fresh)))
         scores = np.array([self.examples.examples[i].score(labels) for i, labels in fresh.items()])
         worth = np.concatenate([self.lists.worth, scores - self.examples.fixed_costs(units)])[order]

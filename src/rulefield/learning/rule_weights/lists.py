@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import csr_matrix, vstack
 
-from rulefield.learning.rule_weights.distances import Distance, wrong_labels
+from rulefield.encode.spans import SegmentTable
+from rulefield.learning.rule_weights.distances import count_segments
 from rulefield.learning.rule_weights.learners import CHUNK, Example, Examples, in_chunks
 from rulefield.parallel import Executor, Threads
 
@@ -31,25 +32,25 @@ class Lists:
         The sequence of each, in order; every sequence has one at least.
     score : ndarray of float64, shape (n_labelings,)
         Of the chain.
-    wrong : ndarray of float64, shape (n_labelings,)
-        Distance from the gold labels.
     ceiling : ndarray of float64, shape (n_sequences,)
         A score that no labeling outside of a sequence's list exceeds; ``-inf`` if the list holds all of them.
+    table : SegmentTable, optional
+        Labelings are compared with gold labels by their segments; without it by tokens.
     """
 
     examples: Sequence[Example]
     labelings: list[np.ndarray]
     owner: np.ndarray
     score: np.ndarray
-    wrong: np.ndarray
     ceiling: np.ndarray
+    table: SegmentTable | None = None
 
     @classmethod
     def best(
         cls,
         examples: Sequence[Example],
         k: int | None = None,
-        distance: Distance = wrong_labels,
+        table: SegmentTable | None = None,
         executor: Executor | None = None,
     ) -> "Lists":
         """Return the ``k`` best labelings of each sequence, best first; by default up to 100, those within 10 nats."""
@@ -57,15 +58,11 @@ class Lists:
         gap = MAX_GAP_NATS if k is None else np.inf
         run = Threads(1) if executor is None else executor
         chunks = in_chunks(examples, CHUNK if run.apart else 1)
-        parts = [part for some in run.map(best_lists, chunks, most, gap, distance) for part in some]
-        return cls(
-            examples,
-            [labels for part in parts for labels in part.labelings],
-            np.repeat(np.arange(len(parts)), [len(part.scores) for part in parts]),
-            np.concatenate([part.scores for part in parts] or [np.zeros(0)]),
-            np.concatenate([part.wrong for part in parts] or [np.zeros(0)]),
-            np.array([part.ceiling for part in parts]),
-        )
+        parts = [part for some in run.map(best_lists, chunks, most, gap) for part in some]
+        labelings = [labels for part in parts for labels in part.labelings]
+        owner = np.repeat(np.arange(len(parts)), [len(part.scores) for part in parts])
+        score = np.concatenate([part.scores for part in parts] or [np.zeros(0)])
+        return cls(examples, labelings, owner, score, np.array([part.ceiling for part in parts]), table)
 
     @cached_property
     def first(self) -> np.ndarray:
@@ -91,6 +88,14 @@ class Lists:
         right = np.append(0, np.cumsum(word_of[labels] == word_of[gold] if word_of is not None else labels == gold))
         return np.diff(right[ends])
 
+    @cached_property
+    def wrong(self) -> np.ndarray:
+        """Distance of each labeling from the gold labels, (n_labelings,): segments that differ, or tokens."""
+        gold = [example.gold for example in self.examples]
+        if self.table is not None:
+            return count_segments(self.table, gold, self.labelings, self.owner).wrong
+        return np.array([(labels != gold[i]).sum() for i, labels in zip(self.owner.tolist(), self.labelings)])
+
     def best_of(self, worth: np.ndarray) -> np.ndarray:
         """Place of the labeling of each sequence that is worth most, the first of equals, (n_sequences,)."""
         top = np.maximum.reduceat(worth, self.first) if len(worth) else worth
@@ -100,40 +105,31 @@ class Lists:
     def of(self, rows: np.ndarray) -> "Lists":
         """Return some of the labelings (of the same sequences): all but those that a hard rule forbids, in any order."""
         labelings = [self.labelings[j] for j in rows.tolist()]
-        return Lists(self.examples, labelings, self.owner[rows], self.score[rows], self.wrong[rows], self.ceiling)
+        return replace(self, labelings=labelings, owner=self.owner[rows], score=self.score[rows])
 
     def head(self, size: int) -> "Lists":
         """Return the first labelings of each sequence, ``size`` at most."""
         return self.of(np.flatnonzero(np.arange(len(self.owner)) - self.first[self.owner] < size))
 
-    def joined(self, fresh: dict[int, np.ndarray], distance: Distance) -> tuple["Lists", np.ndarray]:
+    def joined(self, fresh: dict[int, np.ndarray]) -> tuple["Lists", np.ndarray]:
         """Return these with a new labeling for some sequences, and the old place of each row (behind the last: new)."""
-        members = list(fresh)
-        score = [self.examples[i].score(fresh[i]) for i in members]
-        wrong = [distance(self.examples[i].gold, [fresh[i]])[0] for i in members]
-        owner = np.concatenate([self.owner, np.array(members, dtype=np.int64)])
-        every = Lists(
-            self.examples,
-            [*self.labelings, *fresh.values()],
-            owner,
-            np.concatenate([self.score, score]),
-            np.concatenate([self.wrong, wrong]),
-            self.ceiling,
-        )
+        score = [self.examples[i].score(labels) for i, labels in fresh.items()]
+        owner = np.concatenate([self.owner, np.array(list(fresh), dtype=np.int64)])
+        labelings = [*self.labelings, *fresh.values()]
+        every = replace(self, labelings=labelings, owner=owner, score=np.concatenate([self.score, score]))
         order = np.argsort(owner, kind="stable")
         return every.of(order), order
 
 
 class BestList(NamedTuple):
-    """Labelings (k, n) of one sequence, their scores and distances from gold, and a score that no other one exceeds."""
+    """Labelings (k, n) of one sequence, their scores, and a score that no other one exceeds."""
 
     labelings: np.ndarray
     scores: np.ndarray
-    wrong: np.ndarray
     ceiling: float
 
 
-def best_lists(examples: Sequence[Example], most: int, gap: float, distance: Distance) -> list[BestList]:
+def best_lists(examples: Sequence[Example], most: int, gap: float) -> list[BestList]:
     """Return the best labelings of each example, ``most`` at most, those within ``gap`` of the best."""
     out = []
     for example in examples:
@@ -141,8 +137,7 @@ def best_lists(examples: Sequence[Example], most: int, gap: float, distance: Dis
         size = int(np.searchsorted(-scores, gap - scores[0], side="right"))
         complete = size == len(scores) < most
         ceiling = -np.inf if complete else scores[min(size, len(scores) - 1)]
-        kept = labelings[:size]
-        out.append(BestList(kept, scores[:size], distance(example.gold, list(kept)), ceiling))
+        out.append(BestList(labelings[:size], scores[:size], ceiling))
     return out
 
 
@@ -167,7 +162,7 @@ class MeasuredLists:
         """Measure lists; no rule is paid for yet."""
         return cls(lists, data.units(lists.labelings, lists.owner), lists.score)
 
-    def paid(self, data: Examples, distance: Distance = wrong_labels) -> "MeasuredLists":
+    def paid(self, data: Examples) -> "MeasuredLists":
         """Return these with rules of a price paid for, without labelings that break a hard rule.
 
         A sequence whose labelings all break one keeps its gold labels, which may break it too: it is never sure of them.
@@ -177,7 +172,7 @@ class MeasuredLists:
         if len(keep) == len(worth):
             return MeasuredLists(self.lists, self.units, worth)
         bare = sorted(set(range(len(data))) - set(self.lists.owner[keep].tolist()))
-        lists, order = self.lists.of(keep).joined({i: data.examples[i].gold for i in bare}, distance)
+        lists, order = self.lists.of(keep).joined({i: data.examples[i].gold for i in bare})
         units = vstack([self.units[keep], data.gold[bare]], format="csr")[order]
         worth = np.where(order < len(keep), np.append(worth[keep], np.zeros(len(bare)))[order], lists.score)
         ceiling = np.where(np.isin(np.arange(len(data)), bare), np.inf, lists.ceiling)
@@ -191,7 +186,7 @@ class MeasuredLists:
         owner = np.repeat(np.arange(len(members)), [ends[i + 1] - ends[i] for i in members])
         examples = [lists.examples[i] for i in members]
         labelings = [lists.labelings[j] for j in rows.tolist()]
-        picked = Lists(examples, labelings, owner, lists.score[rows], lists.wrong[rows], lists.ceiling[members])
+        picked = Lists(examples, labelings, owner, lists.score[rows], lists.ceiling[members], lists.table)
         return MeasuredLists(picked, self.units[rows], self.worth[rows])
 
     def best(self, prices: np.ndarray | None = None) -> np.ndarray:

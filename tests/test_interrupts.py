@@ -172,9 +172,16 @@ def test_an_interrupt_while_penalties_are_chosen_ends_the_choice_and_keeps_a_mod
     def interrupted_in_the_second(*args, **options):
         trials.append(options["l1"])
         if len(trials) == 2:
-            threading.Timer(0.02, ctrl_c).start()
-            options["tol"], options["max_iter"] = 0.0, 100_000
+            interrupt_at_first_evaluation(args[0])
         return fit(*args, **options)
+
+    def interrupt_at_first_evaluation(likelihood):
+        def evaluate(theta):
+            del likelihood.value_and_gradient
+            ctrl_c()
+            return likelihood.value_and_gradient(theta)
+
+        likelihood.value_and_gradient = evaluate
 
     monkeypatch.setattr(penalties, "fit_likelihood", interrupted_in_the_second)
     with pytest.warns(InterruptedFitWarning, match="l1 0 and l2 1. Ctrl-C again ends it"):

@@ -58,7 +58,7 @@ def test_learned_rules_are_saved_with_the_chain(run, folder):
     arguments = ["--max-iter", 1, "--rate", 0.3, "-j", 1, "--rules", "propose", "--algorithm", "perceptron"]
     code, report, said = run("rules", "learn", folder / "chain.rf", folder / "dev.conll", "-o", made, *arguments)
     assert code == 0
-    assert "1 held-out sequences have labels that the chain was not trained on" in said
+    assert "1 held-out sequences have labels that the model was not trained on" in said
     assert "saved to" in said
     ruled = load(made)
     assert report.splitlines()[:11] == ruled.report().splitlines()[:11]

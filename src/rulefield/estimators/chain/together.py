@@ -113,7 +113,9 @@ class TogetherDecoder:
         Inputs differ in the ``classes`` of their tokens; tables of rules that grow differ by length, and rules that are paid
         once have caps of their own.
         """
-        once = any(rule.per == "once" for rule, soft in zip(self.compiler.rules, self.compiler.weights < np.inf) if soft)
+        once = any(
+            rule.per == "once" for rule, soft in zip(self.compiler.rules, self.compiler.weights < np.inf) if soft
+        )
         if not self.compiler.reads_tokens or self.compiler.grows or once:
             return self._rules([tokens[i] for i in some.tolist()], np.diff(offsets)[some])
         first = flatten(self.compiler(tokens[int(some[0])]), len(self.compiler.labels))

@@ -169,7 +169,11 @@ class _Split:
         for l1, l2 in values:
             if self.interrupted or self.passes + self.limit / MAX_WORK > 1.1 * self.limit:
                 return best
-            trial = self.trial(l1, l2)
+            try:
+                trial = self.trial(l1, l2)
+            except KeyboardInterrupt:  # before the trial had weights to keep
+                self.interrupted = True
+                return best
             if self.interrupted or not trial.gain_over(best) > margin:
                 return best
             best, margin = trial, 0.0

@@ -26,11 +26,9 @@ crf = rf.ChainCRF(scheme="BIO", l2=0.5, max_iter=40).fit(X[train], y[train])
 candidates = r.propose(y[train], families=["singleton", "pairwise"], bounds=(1,))
 print(len(candidates), "candidates, such as", candidates[0])
 
-# %% Weights by the structured perceptron, cut off at zero, on data that the chain has not seen.
-ruled = rf.RuledCRF(crf, cv="prefit", rules=candidates, algorithm="perceptron", max_iter=3, rate=0.3).fit(
-    X[dev], y[dev]
-)
-print(*ruled.report().splitlines()[:12], sep="\n")  # the most expensive
+# %% Weights on data that the chain has not seen: rules are taken one by one, those that are worth most first.
+ruled = rf.RuledCRF(crf, cv="prefit", rules=candidates).fit(X[dev], y[dev])
+print(ruled.report())  # those that fix most first
 
 # %% What it brings on new citations.
 print(f"chain        span F1 {crf.score(X[test], y[test]):.3f}")

@@ -55,7 +55,7 @@ def test_mine_tells_support_and_confidence(run, folder):
 
 def test_learned_rules_are_saved_with_the_chain(run, folder):
     made = folder / "ruled.rf"
-    arguments = ["--max-iter", 1, "--rate", 0.3, "-j", 1, "--rules", "propose", "--algorithm", "perceptron"]
+    arguments = ["-j", 1, "--rules", "propose"]
     code, report, said = run("rules", "learn", folder / "chain.rf", folder / "dev.conll", "-o", made, *arguments)
     assert code == 0
     assert "1 held-out sequences have labels that the model was not trained on" in said
@@ -63,9 +63,7 @@ def test_learned_rules_are_saved_with_the_chain(run, folder):
     ruled = load(made)
     assert report.splitlines()[:11] == ruled.report().splitlines()[:11]
     assert report.rstrip().endswith(f"more: rulefield inspect {made}")
-    own = RuledCRF(
-        load(folder / "chain.rf"), cv="prefit", rules="propose", algorithm="perceptron", max_iter=1, rate=0.3
-    )
+    own = RuledCRF(load(folder / "chain.rf"), cv="prefit", rules="propose")
     with pytest.warns(UserWarning, match="not trained on"):
         own.fit(X[DEV], Y[DEV])
     assert ruled.rules_ == own.rules_
@@ -149,8 +147,6 @@ def test_mistakes_end_with_one_sentence(run, folder):
         (["rules", "learn", chain, dev, "-o", out, "--rules", folder / "typo.yaml"], "did you mean 'title'"),
         (["predict", chain, dev, "--rules", folder / "typo.yaml"], "did you mean 'title'"),
         (["rules", "learn", chain, dev, "-o", out, "--method", "hard"], "method must be one of"),
-        (["rules", "learn", chain, dev, "-o", out, "--algorithm", "magic"], "algorithm must be one of"),
-        (["rules", "learn", chain, dev, "-o", out, "--max-iter", 0], "must be positive"),
         (["rules", "learn", chain, dev, "-o", chain], "is also an input"),
         (["rules", "learn", chain, dev, "-o", out, "--rules", "nothing.yaml"], "nothing.yaml"),
         (["rules", "learn", chain, folder / "blank.conll", "-o", out, "--unknown", "?"], "every label is known"),

@@ -258,8 +258,7 @@ LEARNERS = {
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", LEARNERS)
-def test_learners_without_a_corpus_give_the_bits_of_one_process(client, name, monkeypatch):
-    monkeypatch.setattr("rulefield.learning.rule_weights.learners.LEAST_TO_SEND", 8)
+def test_learners_without_a_corpus_give_the_bits_of_one_process(client, name):
     here = LEARNERS[name]({})  # first: one process compiles, where nothing is compiled yet, not three
     assert_array_equal(LEARNERS[name]({"client": client}), here)
 

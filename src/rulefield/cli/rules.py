@@ -116,9 +116,6 @@ def learn(
     output: Annotated[str, typer.Option("--output", "-o", help="Model file to write: the chain with its rules.")],
     rules: Annotated[str, typer.Option(help="Rules file, propose (by template), mine, or find (both).")] = "find",
     method: Annotated[str, typer.Option(help="soft (learned weights) or two-stage.")] = "soft",
-    algorithm: Annotated[str, typer.Option(help="likelihood or perceptron.")] = "likelihood",
-    max_iter: Annotated[int, typer.Option(help="Passes over the data.")] = 10,
-    rate: Annotated[float, typer.Option(help="Step of the perceptron.")] = 0.1,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     unknown: Unknown = None,
     form: Format = "auto",
@@ -135,5 +132,5 @@ def learn(
     from rulefield.cli.rule_commands.learning import LearnOptions, run_learn
 
     reading = Reading(form, text, column, encoding, tokenizer, apart)
-    options = LearnOptions(rules, method, algorithm, max_iter, rate, seed, unknown, reading, jobs)
+    options = LearnOptions(rules, method, seed, unknown, reading, jobs)
     run_learn(model, file, output, options, quiet)

@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -24,19 +23,19 @@ from rulefield.estimators.ruled.held_out import (
     default_folds,
     held_out_examples,
 )
-from rulefield.estimators.ruled.prices import measured
 from rulefield.estimators.ruled.two_stage import TauChoice
-from rulefield.estimators.ruled.weighing import FoldGains, choose_size, is_vetoed
+from rulefield.estimators.ruled.weighing import FoldGains, choose_size
 from rulefield.exceptions import InfeasibleError, InputError, RuleError
 from rulefield.inference.sequences.exact import log_partition
 from rulefield.inference.sequences.two_stage import decode_two_stage
-from rulefield.learning.rule_weights.learners import Example, costs_of
-from rulefield.learning.rule_weights.lists import Lists
+from rulefield.learning.rule_weights.examples import Example
+from rulefield.learning.rule_weights.lists import Lists, MeasuredLists, costs_of
+from rulefield.learning.rule_weights.residual import broken_shares
 from rulefield.metrics import span_f1, token_accuracy
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
+from rulefield.rules import RuleCompiler
 from rulefield.rules.finding.mine import ASKED_FOR, FAMILIES
-from rulefield.rules.labels import LabelTable
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +57,9 @@ CANDIDATES = [
 ]
 
 
-@pytest.mark.parametrize("learner", ["perceptron", "likelihood"])
-def test_useless_rules_are_dropped_and_accuracy_does_not_suffer(crf, data, learner):
+def test_useless_rules_are_dropped_and_accuracy_does_not_suffer(crf, data):
     _, _, X_dev, y_dev, X_test, y_test = data
-    ruled = RuledCRF(crf, cv="prefit", rules=CANDIDATES, algorithm=learner, max_iter=4, cutoff=0.0).fit(X_dev, y_dev)
+    ruled = RuledCRF(crf, cv="prefit", rules=CANDIDATES).fit(X_dev, y_dev)
     assert "never broken" not in [rule.name for rule in ruled.rules_]
     assert all(rule.weight > 0 for rule in ruled.rules_)
     plain, better = (token_accuracy(y_test, list(m.predict(X_test))) for m in (crf, ruled))
@@ -69,15 +67,12 @@ def test_useless_rules_are_dropped_and_accuracy_does_not_suffer(crf, data, learn
 
 
 def test_same_weights_for_any_number_of_threads(crf, data):
-    fits = [
-        RuledCRF(crf, cv="prefit", rules=CANDIDATES, max_iter=2, cutoff=0, n_jobs=n).fit(data[2], data[3])
-        for n in (1, 2)
-    ]
+    fits = [RuledCRF(crf, cv="prefit", rules=CANDIDATES, n_jobs=n).fit(data[2], data[3]) for n in (1, 2)]
     assert fits[0].rules_ == fits[1].rules_
 
 
 def test_proposed_and_saved(crf, data, tmp_path):
-    ruled = RuledCRF(crf, cv="prefit", rules="propose", max_iter=1, n_jobs=2).fit(data[2], data[3])
+    ruled = RuledCRF(crf, cv="prefit", rules="propose", n_jobs=2).fit(data[2], data[3])
     assert ruled.n_candidates_ > ruled.n_kept_ >= len(ruled.rules_)
     assert str(ruled.n_candidates_) in ruled.report()
     ruled.save(tmp_path / "m")
@@ -98,7 +93,7 @@ def test_two_stage_with_mined_rules_chooses_tau(crf, data):
 
 
 def test_cross_fitting_learns_on_sequences_the_chain_has_not_seen(data):
-    ruled = RuledCRF(ChainCRF(scheme="BIO", max_iter=15), rules=CANDIDATES, cv=2, max_iter=2, cutoff=0)
+    ruled = RuledCRF(ChainCRF(scheme="BIO", max_iter=15), rules=CANDIDATES, cv=2)
     ruled.fit(data[0], data[1])
     assert ruled.estimator_.n_iter_ > 0
     assert np.isfinite([row.weight for row in ruled.report_]).all()
@@ -133,15 +128,16 @@ def test_cross_fitting_takes_further_held_out_sequences(data):
     assert list(fitted.crf.predict(data[4])) == list(chain.fit(data[0], data[1]).predict(data[4]))
     last = fitted.examples[-1]
     assert [fitted.crf.classes_[k] for k in last.gold] == list(data[3][-1])
-    ruled = RuledCRF(fitted, cv="prefit", rules=CANDIDATES, algorithm="likelihood").fit([], [])
+    ruled = RuledCRF(fitted, cv="prefit", rules=CANDIDATES).fit([], [])
     assert sum(row.broken_by_gold >= 0 for row in ruled.report_) == len(CANDIDATES)
 
 
-def test_the_cutoff_is_one_and_at_most_so_many_rules_are_taken(crf, data):
-    for cutoff in (1.0, 1e9):
-        ruled = RuledCRF(crf, cv="prefit", rules=CANDIDATES, cutoff=cutoff).fit(data[2], data[3])
-        assert ruled.n_kept_ == sum(row.importance >= cutoff for row in ruled.report_)
-        assert len(ruled.report_) == len(CANDIDATES)
+def test_rules_that_gold_labels_break_as_often_are_not_tried_and_at_most_so_many_are_taken(crf, data):
+    ruled = RuledCRF(crf, cv="prefit", rules=CANDIDATES).fit(data[2], data[3])
+    assert len(ruled.report_) == len(CANDIDATES)
+    done = CrossFitted(crf, held_out_examples(crf, data[2], data[3]))
+    prices = broken_shares(done.measured(CANDIDATES, done.lists)).prices
+    assert ruled.n_kept_ == (prices >= 0.1).sum() < len(CANDIDATES)
     written = r.propose(data[3], scheme="BIO")
     fits = [RuledCRF(crf, cv="prefit", rules=written, max_rules=most).fit(data[2], data[3]) for most in (1, 4)]
     assert len(fits[0].rules_) == 1
@@ -168,9 +164,9 @@ def test_auto_prices_are_residual_and_wrong_rules_are_not_obeyed(crf, data, tmp_
     with pytest.raises(RuleError, match='the price of "one author" is still to be found'):
         crf.predict(data[4], rules=rules[:1])
     with pytest.warns(UserWarning, match='one rule is not obeyed.*break it in as many of.*"no title"'):
-        ruled = RuledCRF(crf, cv="prefit", rules=rules, algorithm="perceptron").fit(data[2], data[3])
+        ruled = RuledCRF(crf, cv="prefit", rules=rules, l2=1e6).fit(data[2], data[3])
     done = CrossFitted(crf, held_out_examples(crf, data[2], data[3]))
-    prices = done.broken_shares(rules[:2]).prices
+    prices = broken_shares(done.measured(rules[:2], done.lists)).prices
     assert prices[0] > 0
     assert prices[1] == 0
     assert ruled.rules_[0].weight == pytest.approx(prices[0], rel=0.1), (
@@ -184,23 +180,18 @@ def test_auto_prices_are_residual_and_wrong_rules_are_not_obeyed(crf, data, tmp_
 
     own = ruled.rules_[0].weight
     with pytest.warns(UserWarning, match="not obeyed"):
-        held = RuledCRF(crf, cv="prefit", rules=rules, algorithm="likelihood", l2=1e6).fit(data[2], data[3])
-    assert held.rules_[0].weight == pytest.approx(own, abs=1e-3), "regularized toward the price"
-    with pytest.warns(UserWarning, match="not obeyed"):
-        moved = RuledCRF(crf, cv="prefit", rules=rules, algorithm="likelihood").fit(data[2], data[3])
+        moved = RuledCRF(crf, cv="prefit", rules=rules).fit(data[2], data[3])
     assert moved.vetoed_ == (moved.rules_[0].weight == own), "a veto gives the price back"
     assert moved.vetoed_ == (moved.gains_[0].points < -moved.gains_[0].error)
 
 
-def test_mined_rules_at_residual_prices_are_few_and_help(crf, data):
+def test_mined_rules_with_weights_are_few_and_help(crf, data):
     done = CrossFitted(crf, held_out_examples(crf, data[2], data[3]))
     found = r.mine(data[2], data[3])
     rules = r.mine(data[2], data[3], crf=done)
-    prices = done.prices_together(found)
+    weights = done.weights_of(found)
     assert 0 < len(rules) < len(found)
-    assert {rule.label: rule.weight for rule in rules} == {f.label: p for f, p in zip(found, prices) if p > 0}
-    alone = done.broken_shares(rules[:1]).prices
-    assert rules[0].weight <= alone[0] + 1e-9, "what rules before it say is not paid again"
+    assert {rule.label: rule.weight for rule in rules} == {f.label: w for f, w in zip(found, weights) if w > 0}
     assert token_accuracy(data[3], crf.predict(data[2], rules=rules)) > token_accuracy(data[3], crf.predict(data[2]))
 
 
@@ -221,7 +212,7 @@ def test_gains_are_those_of_the_metrics_and_saved(crf, data, tmp_path):
     draws = [rng.integers(0, len(gold), len(gold)) for _ in range(150)]
     drawn = [[gain.points for gain in gains(*([side[i] for i in rows] for side in ids), table)] for rows in draws]
     assert np.array([gain.error for gain in found]) == pytest.approx(np.std(drawn, axis=0), rel=0.25)
-    ruled = RuledCRF(crf, cv="prefit", rules=CANDIDATES, cutoff=0.0).fit(data[2], data[3])
+    ruled = RuledCRF(crf, cv="prefit", rules=CANDIDATES).fit(data[2], data[3])
     assert [gain.measure for gain in ruled.gains_] == ["tokens", "whole", "spans"]
     assert "held-out gain" in ruled.report()
     ruled.save(tmp_path / "m")
@@ -239,10 +230,10 @@ def test_found_rules_that_surely_fix_nothing_go_and_written_ones_stay():
         hopeful = [replace(g, error=0.0051 * gain.missed) if i == k else g for k, g in enumerate(nothing)]
         assert not negligible(hopeful, 2000), "one measure may still gain"
     none, sure = np.zeros(400, dtype=np.int64), np.ones(30)
-    assert is_vetoed(FoldGains(nothing, none, sure), 400, found=True)
-    assert not is_vetoed(FoldGains(nothing, none, sure), 400, found=False)
-    assert not is_vetoed(FoldGains(nothing, none, sure), 0, found=True)
-    assert not is_vetoed(FoldGains([], none, sure), 400, found=True)
+    assert FoldGains(nothing, none, sure, 400).is_vetoed(found=True)
+    assert not FoldGains(nothing, none, sure, 400).is_vetoed(found=False)
+    assert not FoldGains(nothing, none, sure, 0).is_vetoed(found=True)
+    assert not FoldGains([], none, sure, 400).is_vetoed(found=True)
 
 
 def test_a_loss_beyond_its_standard_error_is_vetoed_but_never_by_one_sequence():
@@ -254,9 +245,9 @@ def test_a_loss_beyond_its_standard_error_is_vetoed_but_never_by_one_sequence():
         ([-1, -1, 3], False),
         ([1, 1], False),
     ):
-        judged = FoldGains(gain, np.array([*lost, *[0] * 30]), np.ones(30))
-        assert is_vetoed(judged, 10, found=False) is expected
-        assert is_vetoed(judged, 10, found=True) is expected
+        judged = FoldGains(gain, np.array([*lost, *[0] * 30]), np.ones(30), 10)
+        assert judged.is_vetoed(found=False) is expected
+        assert judged.is_vetoed(found=True) is expected
 
 
 def test_found_rules_prove_themselves_by_tokens_and_likelihood_together():
@@ -273,9 +264,9 @@ def test_found_rules_prove_themselves_by_tokens_and_likelihood_together():
         ([-1], [0.1] * 16, True),
         ([-1, -1], [0.1] * 99, False),
     ):
-        judged = FoldGains(gain, np.array([*fixed, *[0] * 30]), np.array([*likelier, 0.0]))
-        assert is_vetoed(judged, 10, found=True) is not proved, (fixed, likelier)
-        assert is_vetoed(judged, 10, found=False) is (sum(fixed) < -1)
+        judged = FoldGains(gain, np.array([*fixed, *[0] * 30]), np.array([*likelier, 0.0]), 10)
+        assert judged.is_vetoed(found=True) is not proved, (fixed, likelier)
+        assert judged.is_vetoed(found=False) is (sum(fixed) < -1)
 
 
 def test_bad_options(crf, data):
@@ -287,16 +278,14 @@ def test_bad_options(crf, data):
         RuledCRF(crf, cv="prefit", rules="invent").fit(data[2], data[3])
 
 
-@pytest.mark.parametrize("learner", ["perceptron", "likelihood"])
-def test_impossible_held_out_labels_are_left_out(crf, data, learner):
+def test_impossible_held_out_labels_are_left_out(crf, data):
     """Labels that begin inside a segment have no score to learn from: they are left out, not turned into NaN."""
     X, y = data[2][:12], [list(labels) for labels in data[3][:12]]
     y[3][0] = "I-" + y[3][0].split("-")[1]
-    options = {"algorithm": learner, "max_iter": 2, "cutoff": 0.0}
     with pytest.warns(UserWarning, match="1 held-out sequences have labels that the scheme forbids, the first is 3"):
-        some = RuledCRF(crf, cv="prefit", rules=CANDIDATES, **options).fit(X, y)
+        some = RuledCRF(crf, cv="prefit", rules=CANDIDATES).fit(X, y)
     keep = [i for i in range(12) if i != 3]
-    without = RuledCRF(crf, cv="prefit", rules=CANDIDATES, **options).fit([X[i] for i in keep], [y[i] for i in keep])
+    without = RuledCRF(crf, cv="prefit", rules=CANDIDATES).fit([X[i] for i in keep], [y[i] for i in keep])
     assert some.rules_ == without.rules_
 
 
@@ -311,7 +300,7 @@ def test_by_default_rules_are_found_on_five_folds(data):
     found = [*r.propose(y, scheme="BIO"), *r.mine(X, y, scheme="BIO", families=(*FAMILIES, *ASKED_FOR))]
     assert ruled.n_candidates_ == len(found)
     assert {row.rule for row in ruled.report_} == {rule.label for rule in ruled.rules_}
-    same = RuledCRF(ChainCRF(scheme="BIO", max_iter=5), cv=5, algorithm="likelihood", rules="find").fit(X, y)
+    same = RuledCRF(ChainCRF(scheme="BIO", max_iter=5), cv=5, rules="find").fit(X, y)
     assert same.rules_ == ruled.rules_
 
 
@@ -406,15 +395,12 @@ def test_the_second_stage_of_lists_is_that_of_the_engine(seed):
         Example(["x"] * 3, ChainPotentials(rng.normal(size=(3, 3)), rng.normal(size=(3, 3))), rng.integers(0, 3, 3))
         for _ in range(8)
     ]
-    family = SimpleNamespace(table=LabelTable(["a", "b", "c"], None))
-    held = SimpleNamespace(family=family, examples=rows, executor=None)
-    every = measured(rules, held)
-    lists = Lists.best(rows, 27)
-    costs = costs_of(every.units(lists.labelings, lists.owner), np.array([0.7, 1.3, np.inf]))
+    lists, compiler = Lists.best(rows, 27), RuleCompiler(rules, ["a", "b", "c"])
+    costs = costs_of(MeasuredLists.of(lists, compiler).units, np.array([0.7, 1.3, np.inf]))
     choice = TauChoice(lists, costs, (1.0, 0.9, 0.5, 0.0))
     for k, tau in enumerate(choice.taus):
         for i, row in enumerate(rows):
-            problem = ChainProblem(row.potentials, every.compiler(row.tokens))
+            problem = ChainProblem(row.potentials, compiler(row.tokens))
             answer = decode_two_stage(problem, tau=float(tau), log_partition=log_partition(row.potentials))
             assert lists.labelings[choice._places[k][i]].tolist() == answer.labels.tolist()
     right = choice._right.sum(axis=1)

@@ -19,9 +19,6 @@ class LearnOptions:
 
     rules: str = "find"
     method: str = "soft"
-    algorithm: str = "likelihood"
-    max_iter: int = 10
-    rate: float = 0.1
     seed: int = 0
     unknown: str | None = None
     reading: Reading = field(default_factory=Reading)
@@ -36,8 +33,6 @@ def run_learn(model: str, file: str, output: str, options: LearnOptions, quiet: 
 
     own = [] if options.rules in BUILT_IN else [options.rules]
     protect_inputs(output, [model, file, *own])
-    if options.max_iter < 1 or not options.rate > 0:
-        raise InputError(f"--max-iter and --rate must be positive; got {options.max_iter} and {options.rate:g}.")
     opened = load(model)
     parser = opened if opened._kind == "text" else None
     chain = chain_of(open_model(model, options.jobs))
@@ -47,9 +42,6 @@ def run_learn(model: str, file: str, output: str, options: LearnOptions, quiet: 
         cv="prefit",
         rules=_candidates(options.rules),
         method=options.method,
-        algorithm=options.algorithm,
-        max_iter=options.max_iter,
-        rate=options.rate,
         random_state=options.seed,
         n_jobs=options.jobs,
         verbose=progress(quiet),

@@ -1,14 +1,38 @@
 """Candidate rules that held-out sequences show: found once, and told apart by the folds that show them too."""
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from rulefield.estimators.ruled.held_out import CrossFitted
-from rulefield.estimators.ruled.weighing import Candidates
 from rulefield.rules.finding.mine import ASKED_FOR, FAMILIES, mine_parts
 from rulefield.rules.finding.observed import Observed, Parts
 from rulefield.rules.finding.propose import proposals
 from rulefield.rules.rule import LEARN, Rule
 from rulefield.rules.tokens import have_texts
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """Rules to weigh.
+
+    Parameters
+    ----------
+    rules : list of Rule
+    groups : ndarray of bool, shape (1 + n_folds, n_rules)
+        Whether each was found in all sequences, and in those that each fold learns from.
+    found : bool
+        Nobody wrote them.
+    """
+
+    rules: list[Rule]
+    groups: np.ndarray
+    found: bool
+
+    @classmethod
+    def written(cls, rules: list[Rule], n_folds: int) -> "Candidates":
+        """Rules that somebody wrote: every fold tries them."""
+        return cls(rules, np.ones((1 + n_folds, len(rules)), dtype=bool), found=False)
 
 
 def find_candidates(held: CrossFitted, kind: str, folds: list[np.ndarray]) -> Candidates:

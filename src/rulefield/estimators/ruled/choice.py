@@ -12,7 +12,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from rulefield.estimators.parameters import rule_list
 from rulefield.estimators.types import RulesLike
 from rulefield.exceptions import InputError
-from rulefield.learning.rule_weights.together import in_errors
+from rulefield.learning.rule_weights.residual import in_errors
 from rulefield.rules.rule import Rule
 
 Splits = Iterable[tuple[Any, Any]]

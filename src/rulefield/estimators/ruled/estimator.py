@@ -28,7 +28,7 @@ from rulefield.estimators.parameters import (
     whole,
 )
 from rulefield.estimators.progress import ProgressLine
-from rulefield.estimators.ruled.candidates import find_candidates
+from rulefield.estimators.ruled.candidates import Candidates, find_candidates
 from rulefield.estimators.ruled.families import Inner
 from rulefield.estimators.ruled.fitted import FittedRuled
 from rulefield.estimators.ruled.held_out import (
@@ -38,9 +38,9 @@ from rulefield.estimators.ruled.held_out import (
     held_out_examples,
     warn_of_training_data,
 )
-from rulefield.estimators.ruled.prices import at_prices
+from rulefield.estimators.ruled.reports import warn_of_wrong_rules
 from rulefield.estimators.ruled.two_stage import TAUS, TauChoice
-from rulefield.estimators.ruled.weighing import Candidates, Learner, Weighed, folds_of, gain_folds, weigh
+from rulefield.estimators.ruled.weighing import Weighed, folds_of, gain_folds, weigh
 from rulefield.estimators.segments.estimator import SegmentCRF
 from rulefield.estimators.types import (
     ArrayLike,
@@ -54,11 +54,11 @@ from rulefield.exceptions import InputError, ModelFileError
 from rulefield.forms import check_typed, part_of
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import Ending, FitResult
-from rulefield.learning.rule_weights.learners import costs_of
-from rulefield.parallel import executor_of, n_threads
+from rulefield.learning.rule_weights.lists import costs_of
+from rulefield.learning.rule_weights.path import PathSettings
+from rulefield.parallel import executor_of
 from rulefield.scikit import check_is_fitted, seed_of_fit
 
-DEFAULT_PASSES = 10
 INNER = "inner."
 """What stands before the names of the inner model's arrays in a file."""
 
@@ -83,29 +83,17 @@ class RuledCRF(FittedRuled):
         price, from which the likelihood may move them, or none if gold labels contradict them; the others keep theirs.
         ``"propose"`` makes candidates by template, ``"mine"`` finds them in the labeled data, ``"find"`` does both.
     method : {"soft", "two-stage"}, default "soft"
-        Pay learned weights; or, among labelings nearly as probable as the best (``tau``, chosen on held-out data), the
-        one whose broken rules cost least ([Fersini14]; chains only). Found rules then have residual prices, each beyond
-        the others'.
-    algorithm : {"likelihood", "perceptron"}, default "likelihood"
-        Penalized likelihood takes rules one by one, as long as held-out labels become likelier; the perceptron of
-        [Anzaroot14] learns all weights at once.
-    max_rules : int, default 20
-        Rules that the likelihood takes at most, beside those that have a price.
+        Pay learned weights; or, among labelings nearly as probable as the best (``tau``, chosen on held-out data), take the
+        one whose broken rules cost least ([Fersini14]; chains only).
+    max_rules : int, optional
+        Rules to find at most, beside those that have a price; None: as many as held-out labels ask for.
     cv : int or "prefit", optional
         Folds: weights are learned on potentials of models that have not seen the sequence, and the chain is then
         fitted on everything. ``"prefit"`` takes a fitted chain, and ``fit`` gets held-out data. By default 5 (3
         from a thousand sequences on), also if the chain is fitted already: as everywhere in
         scikit-learn, it is cloned.
-    cutoff : float, default 1.0
-        Rules to be learned whose importance is lower are dropped before learning: by default those that gold labels break
-        more often than the model does. The paper's 2.75 throws most of the gain away.
-    max_iter : int, optional
-        None: 10. Passes over the held-out sequences; for the likelihood, rounds of decoding at most (two or three are usually
-        enough).
-    rate : float, default 0.1
-        Step of the perceptron, in nats.
     l2 : float, default 1.0
-        Draws weights toward residual prices (likelihood).
+        Draws weights toward residual prices.
     tau : float, optional
         Fixes tau instead of choosing it (the one nearest to 1 that is within one standard error of the best).
     on_infeasible : {"raise", "relax"}, default "raise"
@@ -127,8 +115,7 @@ class RuledCRF(FittedRuled):
         How each candidate fared; of found ones, those that are kept.
     gains_ : list of Gain
         What the rules bring on held-out sequences in token accuracy, whole sequences and span F1, with standard errors:
-        on each fifth (a third if sequences are many, half for the perceptron), by rules and weights of the others. Empty
-        if nothing was learned.
+        on each fifth (a third if sequences are many), by rules and weights of the others. Empty if nothing was learned.
     vetoed_ : bool
         Whether learned weights are not used: tokens lost more than one standard error there (what a single sequence
         says never counts); or rules that were found gained less than two in tokens and likelihood together, or would
@@ -136,11 +123,11 @@ class RuledCRF(FittedRuled):
     tau_ : float or None
         How near to the best a labeling must be, two-stage only.
     n_candidates_, n_kept_ : int
-        Rules at the beginning, and those important enough to be learned.
+        Rules at the beginning, and those that the model breaks more often than people do.
     log_ : list of FitRecord
-        One record per pass over the held-out sequences.
+        One record for each number of rules, from none to those that are kept.
     n_iter_ : int
-        Passes done.
+        Records.
     converged_ : bool
         Whether the fit of the chain and the learning of weights ended by themselves.
     stopped_because_ : str
@@ -152,12 +139,8 @@ class RuledCRF(FittedRuled):
         "estimator": optional(instance_of("a ChainCRF or a SegmentCRF", ChainCRF, SegmentCRF, CrossFitted)),
         "rules": either(SOME_RULES, one_of("find", "propose", "mine")),
         "method": one_of("soft", "two-stage"),
-        "algorithm": one_of("likelihood", "perceptron"),
         "cv": optional(either(one_of("prefit"), Requirement("a number of folds >= 2", whole(2).holds))),
-        "max_rules": whole(1),
-        "cutoff": number(),
-        "max_iter": optional(whole(1)),
-        "rate": number(0.0, above=True),
+        "max_rules": optional(whole(1)),
         "l2": number(0.0, above=True),
         "tau": optional(number(0.0, 1.0)),
         "on_infeasible": ON_INFEASIBLE,
@@ -185,12 +168,8 @@ class RuledCRF(FittedRuled):
         *,
         rules: RulesLike | str = "find",
         method: str = "soft",
-        algorithm: str = "likelihood",
         cv: int | str | None = None,
-        max_rules: int = 20,
-        cutoff: float = 1.0,
-        max_iter: int | None = None,
-        rate: float = 0.1,
+        max_rules: int | None = None,
         l2: float = 1.0,
         tau: float | None = None,
         on_infeasible: str = "raise",
@@ -201,12 +180,8 @@ class RuledCRF(FittedRuled):
         self.estimator = estimator
         self.rules = rules
         self.method = method
-        self.algorithm = algorithm
         self.cv = cv
         self.max_rules = max_rules
-        self.cutoff = cutoff
-        self.max_iter = max_iter
-        self.rate = rate
         self.l2 = l2
         self.tau = tau
         self.on_infeasible = on_infeasible
@@ -244,31 +219,18 @@ class RuledCRF(FittedRuled):
         base = done.crf
         if done.interrupted:
             return self._without_learning(base)
-        how = self._learner()
-        candidates = self._candidates(done, gain_folds(len(done.examples), how))
-        weighed = weigh(candidates, done, how)
+        candidates, folds = self._candidates(done)
+        weighed = weigh(candidates, done, folds, PathSettings(l2=self.l2, most=self.max_rules))
         self.estimator_, self.rules_, self.report_ = base, weighed.rules, weighed.report
         self.n_candidates_, self.n_kept_ = int(candidates.groups[0].sum()), weighed.n_kept
         self.gains_, self.vetoed_ = weighed.gains, weighed.vetoed
         report_fit(self, weighed.result)
         self.converged_ = self.converged_ and base.converged_
         self.tau_ = None
+        warn_of_wrong_rules(weighed.report, len(done.examples))
         if self.method == "two-stage":
-            self._choose_tau(done, weighed)
+            self._choose_tau(done, candidates, weighed)
         return self
-
-    def _learner(self) -> Learner:
-        return Learner(
-            algorithm=self.algorithm,
-            learns=self.method == "soft",
-            cutoff=self.cutoff,
-            max_rules=self.max_rules,
-            max_iter=self.max_iter or DEFAULT_PASSES,
-            rate=self.rate,
-            l2=self.l2,
-            seed=seed_of_fit(self.random_state),
-            n_jobs=n_threads(self.n_jobs),
-        )
 
     def _without_learning(self, base: Inner) -> "RuledCRF":
         """Keep the chain, and the rules that have a weight already: Ctrl-C came before there was more."""
@@ -305,25 +267,22 @@ class RuledCRF(FittedRuled):
         with ProgressLine(f"fitting {cv} folds", bool(self.verbose)):
             return cross_fit(crf, X, y, int(cv), seed_of_fit(self.random_state), client=client)
 
-    def _candidates(self, held: CrossFitted, folds: list[np.ndarray]) -> Candidates:
-        if not isinstance(self.rules, str):
-            return Candidates.written(rule_list(self.rules), len(folds))
-        candidates = find_candidates(held, self.rules, folds)
-        if self.method == "soft":
-            return candidates
-        return Candidates.written(at_prices(candidates.rules, held.prices_together(candidates.rules)), 0)
+    def _candidates(self, held: CrossFitted) -> tuple[Candidates, list[np.ndarray]]:
+        """Return the rules to weigh, and the sequences that rules are learned from when others judge them."""
+        folds = gain_folds(len(held.examples), seed_of_fit(self.random_state))
+        if isinstance(self.rules, str):
+            return find_candidates(held, self.rules, folds), folds
+        return Candidates.written(rule_list(self.rules), len(folds)), folds
 
-    def _choose_tau(self, done: CrossFitted, weighed: Weighed) -> None:
+    def _choose_tau(self, done: CrossFitted, candidates: Candidates, weighed: Weighed) -> None:
         """Choose tau, and judge what the second stage brings, on lists of likely labelings."""
-        lists = done.lists
-        units = weighed.data.units(lists.labelings, lists.owner)
-        choice = TauChoice(lists, costs_of(units, weighed.weights), TAUS if self.tau is None else (1.0, self.tau))
+        kept = np.flatnonzero(weighed.weights)
+        measured = done.measured([candidates.rules[i] for i in kept], done.lists)
+        costs = costs_of(measured.units, weighed.weights[kept])
+        choice = TauChoice(done.lists, costs, TAUS if self.tau is None else (1.0, self.tau))
         self.tau_ = float(choice.taus[choice.best()] if self.tau is None else self.tau)
-        self.gains_ = (
-            choice.gains(done.family.segments, folds_of(len(lists.examples), seed_of_fit(self.random_state)))
-            if self.tau is None
-            else []
-        )
+        folds = folds_of(len(done.examples), seed_of_fit(self.random_state))
+        self.gains_ = choice.gains(done.family.segments, folds) if self.tau is None else []
 
     # --- files and scikit-learn -------------------------------------------------------------------
 

@@ -55,6 +55,11 @@ class Family(ABC):
         """Finds the segments of labels."""
         return SegmentTable(self.table.labels, self.crf.scheme)
 
+    @cached_property
+    def spans(self) -> SegmentTable:
+        """Finds the segments of labels as users write them."""
+        return SegmentTable(self.words.labels, self.crf.scheme)
+
     def unknown(self, labels: list[Any]) -> list[Any]:
         """Return the labels that the model was not trained on."""
         return [label for label in labels if label not in self._number]

@@ -11,15 +11,14 @@ import numpy as np
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.inputs import as_list, tokens_of
 from rulefield.estimators.ruled.families import Family, Inner, family_of
-from rulefield.estimators.ruled.prices import measured
 from rulefield.estimators.types import Client, LabelsLike, SequencesLike
 from rulefield.exceptions import InputError, InterruptedFitWarning, callers_level
-from rulefield.learning.rule_weights.learners import Example
+from rulefield.learning.rule_weights.examples import Example
 from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
-from rulefield.learning.rule_weights.residual import BrokenShares, broken_shares
-from rulefield.learning.rule_weights.together import prices_together
+from rulefield.learning.rule_weights.path import PathData, PathSettings
 from rulefield.parallel import Executor, Threads, executor_of
-from rulefield.rules.rule import AUTO, Rule
+from rulefield.rules.chain.compiler import RuleCompiler
+from rulefield.rules.rule import LEARN, Rule
 
 FOLDS, FEW_FOLDS, MANY_SEQUENCES = 5, 3, 1000
 
@@ -47,16 +46,15 @@ class CrossFitted:
         run = self.executor or Threads(self.crf.n_jobs)
         return Lists.best(self.examples, table=self.family.segments, executor=run)
 
-    def broken_shares(self, rules: Sequence[Rule]) -> BrokenShares:
-        """Count what breaks rules, each as if it were alone; ``.prices`` are residual prices."""
-        alone = [rule.soft(AUTO, per=rule.per) for rule in rules]
-        return broken_shares(measured(alone, self), self.lists)
+    def measured(self, rules: Sequence[Rule], lists: Lists) -> MeasuredLists:
+        """Measure lists of labelings under rules."""
+        return MeasuredLists.of(lists, RuleCompiler(rules, self.family.table), self.crf.n_jobs)
 
-    def prices_together(self, rules: Sequence[Rule]) -> np.ndarray:
-        """Residual prices of rules that nobody wrote, each beyond what those before it say; 0 where one does not help."""
-        alone = [rule.soft(AUTO, per=rule.per) for rule in rules]
-        data = measured(alone, self)
-        return prices_together(MeasuredLists.of(self.lists, data), data.gold)
+    def weights_of(self, rules: Sequence[Rule]) -> np.ndarray:
+        """Weights of rules that nobody wrote, each beyond what those taken before it say; 0 if one is worth too little."""
+        measured = self.measured([rule.soft(LEARN, per=rule.per) for rule in rules], self.lists)
+        none, free = np.zeros(0, dtype=np.int64), np.ones(len(rules), dtype=bool)
+        return PathData(measured).follow(none, np.zeros(len(rules)), free, PathSettings()).weights[-1]
 
 
 def cross_fit(

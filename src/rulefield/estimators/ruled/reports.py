@@ -1,13 +1,20 @@
 """What learned rules did on held-out data, rule by rule."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rulefield.estimators.ruled.prices import AutoCounts
-from rulefield.learning.rule_weights.lists import MeasuredLists
-from rulefield.rules.rule import Rule
+from rulefield.estimators.ruled.candidates import Candidates
+from rulefield.exceptions import callers_level
+from rulefield.learning.rule_weights.lists import MeasuredLists, costs_of
+from rulefield.rules.finding.importance import importance_of
+from rulefield.rules.rule import AUTO
+
+if TYPE_CHECKING:
+    from rulefield.estimators.ruled.weighing import Screening
 
 
 @dataclass(frozen=True)
@@ -55,54 +62,52 @@ class RuleReport:
 
 
 def rule_reports(
-    rules: list[Rule],
-    weights: np.ndarray,
-    importance: np.ndarray,
-    by_model: np.ndarray,
-    by_gold: np.ndarray,
-    effects: np.ndarray,
-    expected: Sequence[AutoCounts | None],
-    found: bool,
+    candidates: Candidates, weights: np.ndarray, screening: "Screening", effects: np.ndarray
 ) -> list[RuleReport]:
-    """Return a report for each candidate; of ``found`` ones, which are many, for those with a weight.
+    """Return a report for each candidate; of found ones, which are many, for those with a weight.
 
     ``effects`` (n_rules, 3) are those of rules with weight.
     """
-    reports = []
-    for r in np.flatnonzero(weights > 0).tolist() if found else range(len(rules)):
-        acted, fixed, broken = effects[r].tolist()
-        auto = expected[r]
-        reports.append(
-            RuleReport(
-                rules[r].label,
-                float(weights[r]),
-                float(importance[r]),
-                int(by_model[r]),
-                int(by_gold[r]),
-                acted,
-                fixed,
-                broken,
-                expected_by_model=None if auto is None else auto.by_model,
-                contradicted=auto is not None and auto.contradicted,
-            )
+    importance = importance_of(screening.by_model, screening.by_gold)
+    return [
+        RuleReport(
+            candidates.rules[r].label,
+            float(weights[r]),
+            float(importance[r]),
+            int(screening.by_model[r]),
+            int(screening.by_gold[r]),
+            *effects[r].tolist(),
+            float(screening.expected[r]) if candidates.rules[r].weight == AUTO else None,
+            bool(screening.wrong[r]),
         )
-    return reports
+        for r in (np.flatnonzero(weights > 0).tolist() if candidates.found else range(len(weights)))
+    ]
 
 
-def effects_of(lists: MeasuredLists, weights: np.ndarray) -> np.ndarray:
+def effects_of(measured: MeasuredLists, weights: np.ndarray) -> np.ndarray:
     """Return what each rule does by itself: sequences that it changes, tokens fixed, tokens broken; (n_rules, 3).
 
     Labels are the best of the lists.
     """
-    own = lists.lists
-    by_rule = lists.units.tocsc()
+    lists, by_rule = measured.lists, measured.units.tocsc()
+    plain = lists.best_of(lists.score)
     effects = np.zeros((len(weights), 3), dtype=np.int64)
     for r in np.flatnonzero(weights > 0):
-        column = slice(by_rule.indptr[r], by_rule.indptr[r + 1])
-        worth = lists.worth.copy()
-        worth[by_rule.indices[column]] -= weights[r] * by_rule.data[column]
-        best = own.best_of(worth)
-        for i in np.flatnonzero(best != own.first).tolist():
-            before, after = (own.labelings[j[i]] == own.examples[i].gold for j in (own.first, best))
+        best = lists.best_of(lists.score - costs_of(by_rule[:, [r]], weights[[r]]))
+        for i in np.flatnonzero(best != plain).tolist():
+            before, after = (lists.labelings[j[i]] == lists.examples[i].gold for j in (plain, best))
             effects[r] += 1, (after & ~before).sum(), (before & ~after).sum()
     return effects
+
+
+def warn_of_wrong_rules(report: Sequence[RuleReport], n_sequences: int) -> None:
+    """Name the rules that gold labels contradict."""
+    wrong = [f'"{r.rule}" ({r.broken_by_gold} against {r.expected_by_model:.1f})' for r in report if r.contradicted]
+    if wrong:
+        warnings.warn(
+            f"{'one rule is' if len(wrong) == 1 else f'{len(wrong)} rules are'} not obeyed, because gold labels break "
+            f"{'it' if len(wrong) == 1 else 'them'} in as many of the {n_sequences} held-out sequences as the model "
+            f"does, or in a third of them: {', '.join(wrong[:5])}{', ...' if len(wrong) > 5 else ''}.",
+            UserWarning,
+            stacklevel=callers_level(),
+        )

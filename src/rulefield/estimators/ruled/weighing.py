@@ -1,4 +1,4 @@
-"""From candidates to few rules with weights: screened, measured on lists of labelings, taken one by one, judged, reported."""
+"""How RuledCRF learns what rules should cost: candidates are screened, measured, taken one by one, judged, reported."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -6,72 +6,31 @@ from functools import cached_property
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from rulefield.encode.spans import SegmentTable
+from rulefield.estimators.ruled.candidates import Candidates
 from rulefield.estimators.ruled.gains import Gain, gains, negligible
 from rulefield.estimators.ruled.held_out import FOLDS, CrossFitted, default_folds
-from rulefield.estimators.ruled.prices import Resolved, measured, resolve
 from rulefield.estimators.ruled.reports import RuleReport, effects_of, rule_reports
-from rulefield.learning.fit_log import Ending, FitResult
-from rulefield.learning.rule_weights.learners import Examples, learn_perceptron
-from rulefield.learning.rule_weights.likelihood import learn_likelihood
+from rulefield.learning.fit_log import Ending, FitRecord, FitResult
 from rulefield.learning.rule_weights.lists import MeasuredLists
-from rulefield.learning.rule_weights.path import MIN_PRICE, PathData, PathSettings, RulePath, losses
-from rulefield.learning.rule_weights.residual import expected_broken, shares_in
-from rulefield.learning.rule_weights.together import clearly_better, in_errors
-from rulefield.rules.finding.importance import importance_of
-from rulefield.rules.rule import Rule
+from rulefield.learning.rule_weights.path import MIN_PRICE, PathData, PathSettings, RulePath, losses, worth_under
+from rulefield.learning.rule_weights.residual import (
+    broken_shares,
+    clearly_better,
+    expected_broken,
+    in_errors,
+    shares_in,
+)
+from rulefield.rules.rule import AUTO, Rule
 
 MIN_SEQUENCES_FOR_GAINS = 10
 SCREENED_LABELINGS = 5
 """Labelings of each sequence on which found rules are screened, before they are measured on whole lists."""
+FINAL_SWEEPS = 200
+"""Improvements of the weights of the rules that are kept, at most."""
 PROVED = 2.0
 """Sum of two gains, tokens and likelihood, each in its standard errors, that found rules must exceed (Stouffer: 1.4)."""
 SLACK_ERRORS, SLACK_SHARE = 0.1, 0.05
 """What fewer rules may lose on held-out sequences: a tenth of the gain's standard error, and no more than 5 % of the gain."""
-
-
-@dataclass(frozen=True)
-class Learner:
-    """How weights are learned: options of RuledCRF under their names there."""
-
-    algorithm: str
-    learns: bool
-    """Whether open weights are learned at all (the two-stage method takes prices as they are)."""
-    cutoff: float
-    max_rules: int
-    max_iter: int
-    rate: float
-    l2: float
-    seed: int
-    n_jobs: int
-
-    @property
-    def takes_priors(self) -> bool:
-        """Whether residual prices are where learning starts, not where it ends."""
-        return self.learns and self.algorithm == "likelihood"
-
-
-@dataclass(frozen=True)
-class Candidates:
-    """Rules to weigh.
-
-    Parameters
-    ----------
-    rules : list of Rule
-    groups : ndarray of bool, shape (1 + n_folds, n_rules)
-        Whether each was found in all sequences, and in those that each fold learns from.
-    found : bool
-        Nobody wrote them.
-    """
-
-    rules: list[Rule]
-    groups: np.ndarray
-    found: bool
-
-    @classmethod
-    def written(cls, rules: list[Rule], n_folds: int) -> "Candidates":
-        """Rules that somebody wrote: every fold tries them."""
-        return cls(rules, np.ones((1 + n_folds, len(rules)), dtype=bool), found=False)
 
 
 @dataclass(frozen=True)
@@ -81,7 +40,6 @@ class Weighed:
     rules: list[Rule]
     weights: np.ndarray
     """Of all candidates."""
-    data: Examples
     report: list[RuleReport]
     gains: list[Gain]
     vetoed: bool
@@ -100,7 +58,9 @@ class FoldGains:
     tokens : ndarray of int64, shape (n_sequences,)
         Tokens of each sequence that became right, less those that became wrong.
     likelier : ndarray, shape (n_sequences,)
-        Nats by which the labels of sequences became likelier (among those of the lists); empty for the perceptron.
+        Nats by which the labels of sequences became likelier, among those of the lists.
+    n_wrong : int
+        Sequences that the chain has wrong.
     size : int or None
         Rules to take beyond those that are forced; None for all.
     """
@@ -108,103 +68,177 @@ class FoldGains:
     gains: list[Gain]
     tokens: np.ndarray
     likelier: np.ndarray
+    n_wrong: int = 0
     size: int | None = None
 
+    def is_vetoed(self, found: bool) -> bool:
+        """Whether learned weights are not used.
 
-def weigh(candidates: Candidates, held: CrossFitted, how: Learner) -> Weighed:
-    """Learn what candidates should cost, on held-out sequences.
+        A loss of tokens must exceed its standard error, so that one sequence never decides. Rules that were ``found`` must
+        make a difference, and prove themselves by fixed tokens and the likelihood of held-out labels together; what users
+        wrote is asked for neither. The likelihood sees what rules do to every sequence, even if its best labels do not
+        change.
+        """
+        if not self.gains:
+            return False
+        if clearly_better(-self.tokens):
+            return True
+        proved = in_errors(self.tokens) + in_errors(self.likelier) > PROVED
+        return found and (not proved or negligible(self.gains, self.n_wrong))
 
-    1. *Resolve*: rules with ``.soft("auto")`` get their residual price, or are reported as wrong.
-    2. *Screen*: rules that the model does not break more often than gold labels do are dropped.
-    3. *Measure* the others on lists of likely labelings. From here on, weights are a matter of sparse products.
-    4. *Learn* on all sequences and on those of each fold, rules one after the other.
-    5. *Judge* each fold's rules on the other sequences: how many rules to keep, their gains, and whether to use them.
-    6. *Refine* the weights of what is kept by decoding, and report.
+
+def weigh(candidates: Candidates, held: CrossFitted, folds: list[np.ndarray], settings: PathSettings) -> Weighed:
+    """Learn what candidates should cost, on held-out sequences; ``folds`` are those to learn from when others judge.
+
+    1. *Screen*: rules that the model does not break more often than gold labels do are dropped.
+    2. *Measure* the others on lists of likely labelings. From here on, weights are a matter of sparse products.
+    3. *Follow* the path of rules, taken one after the other, on all sequences and on those that each fold learns from.
+    4. *Judge* each fold's rules on the other sequences: how many rules to keep, their gains, and whether to use them.
+    5. *Finish* the weights of the rules that are kept, and report.
     """
-    resolved = resolve(candidates.rules, held, how.takes_priors)
-    every = measured(resolved.rules, held, how.n_jobs)
-    plain = _plain_labels(every, held)
-    screening = _screen(every, plain, resolved, candidates.found, held, how)
-    tried = screening.tried
-    table = RuleTable(held, resolved.some(tried), how)
-    folds = gain_folds(len(held.examples), how)
-    paths = [table.follow(None, candidates.groups[0, tried])]
-    paths += [table.follow(train, group[tried]) for train, group in zip(folds, candidates.groups[1:])]
-    judged = table.judge(plain, folds, paths[1:])
-    vetoed = is_vetoed(judged, _count_wrong(plain, held), candidates.found)
-    result = table.refine(paths[0], judged.size)
-    weights = np.zeros(len(resolved.rules))
-    weights[tried] = result.theta if not vetoed else table.prior if not candidates.found else 0.0
-    weights = every.weights(np.where(weights < MIN_PRICE, 0.0, weights))
+    screening = Screening(candidates, held)
+    tried = np.flatnonzero(screening.is_tried)
+    table = RuleTable(screening.measure(tried), screening.prior[tried], settings)
+    paths = [table.follow(some, group[tried]) for some, group in zip([None, *folds], candidates.groups)]
+    judged = table.judge(folds, paths[1:], held)
+    vetoed = judged.is_vetoed(candidates.found)
+    result = table.finish(paths[0], judged.size)
+    learned = result.theta if not vetoed else np.zeros(len(tried)) if candidates.found else table.prior
+    weights = screening.fixed_weights
+    weights[tried] += np.where(learned < MIN_PRICE, 0.0, learned)
     effects = np.zeros((len(weights), 3), dtype=np.int64)
-    effects[tried] = effects_of(table.alone, weights[tried])
-    counts = (screening.importance, screening.by_model, screening.by_gold)
-    report = rule_reports(resolved.rules, weights, *counts, effects, resolved.expected, candidates.found)
-    kept = [_priced(rule, weight) for rule, weight in zip(resolved.rules, weights) if weight > 0]
-    return Weighed(kept, weights, every, report, judged.gains, vetoed, len(tried), result)
+    effects[tried] = effects_of(table.measured, weights[tried])
+    report = rule_reports(candidates, weights, screening, effects)
+    kept = [_priced(rule, weight) for rule, weight in zip(candidates.rules, weights) if weight > 0]
+    return Weighed(kept, weights, report, judged.gains, vetoed, len(tried), result)
 
 
-@dataclass(frozen=True)
 class Screening:
-    """Numbers of the rules to try; importance and broken sequences by model and gold, (n_rules,) each."""
+    """Which candidates to try, and the prices of those that are "auto".
 
-    tried: np.ndarray
-    importance: np.ndarray
-    by_model: np.ndarray
-    by_gold: np.ndarray
+    Found rules are screened on the best few labelings, because they are many; written ones on whole lists.
+
+    Attributes
+    ----------
+    is_tried : ndarray of bool, shape (n_rules,)
+        Rules of known weight, and those with a residual price of :data:`MIN_PRICE` at least.
+    prior : ndarray, shape (n_rules,)
+        Residual prices of rules that are "auto" and that gold labels do not contradict; 0 for all others.
+    wrong : ndarray of bool, shape (n_rules,)
+        Rules that are "auto" and that gold labels contradict.
+    by_model, by_gold : ndarray of int64, shape (n_rules,)
+        Sequences whose prediction, and whose gold labels, break each rule.
+    expected : ndarray, shape (n_rules,)
+        Sequences in which the model is expected to break each rule.
+    """
+
+    def __init__(self, candidates: Candidates, held: CrossFitted):
+        self._rules, self._held, self._found = candidates.rules, held, candidates.found
+        self._measured = held.measured(
+            self._rules, held.lists.head(SCREENED_LABELINGS) if self._found else held.lists
+        )
+        shares = broken_shares(self._measured)
+        auto = np.array([rule.weight == AUTO for rule in self._rules], dtype=bool)
+        self.wrong = auto & shares.contradicted
+        self.prior = np.where(auto & ~self.wrong, shares.prices, 0.0)
+        learned = self._measured.is_open & ~auto & (shares.prices >= MIN_PRICE)
+        self.is_tried = ~self._measured.is_open | (self.prior > 0) | learned
+        self.expected = shares.by_model
+        plain = self._measured.units[self._measured.best()]
+        self.by_model, self.by_gold = (_count_broken(units) for units in (plain, self._measured.gold))
+
+    @property
+    def fixed_weights(self) -> np.ndarray:
+        """Weights that are known, 0 for those that are learned, (n_rules,)."""
+        return np.where(self._measured.is_open, 0.0, self._measured.weights)
+
+    def measure(self, numbers: np.ndarray) -> MeasuredLists:
+        """Measure some of the rules on whole lists."""
+        if not self._found:
+            return self._measured.of_rules(numbers)
+        return self._held.measured([self._rules[i] for i in numbers], self._held.lists)
 
 
-def _screen(
-    every: Examples, plain: list[np.ndarray], resolved: Resolved, found: bool, held: CrossFitted, how: Learner
-) -> Screening:
-    """Choose the rules to try; found ones by how often the best few labelings are expected to break them."""
-    by_model, by_gold = (_count_broken(units) for units in (every.units(plain), every.gold))
-    importance = importance_of(by_model, by_gold)
-    keep = importance >= how.cutoff
-    if found:
-        few = held.lists.head(SCREENED_LABELINGS)
-        units = every.units(few.labelings, few.owner)
-        keep |= shares_in(expected_broken(few, units, few.score), every.gold).prices >= MIN_PRICE
-    tried = np.flatnonzero(~every.learned | resolved.forced | keep)
-    return Screening(tried, importance, by_model, by_gold)
+class RuleTable:
+    """Rules that are tried, measured on lists of labelings; those with a ``prior`` price need not be chosen."""
+
+    def __init__(self, measured: MeasuredLists, prior: np.ndarray, settings: PathSettings):
+        self.measured, self.prior, self.settings = measured, prior, settings
+        self._data, self._forced = PathData(measured), prior > 0
+
+    @cached_property
+    def _broken(self) -> csr_matrix:
+        return expected_broken(self.measured)
+
+    def follow(self, members: np.ndarray | None, group: np.ndarray) -> RulePath:
+        """Learn weights of the rules of a ``group`` (a mask) from some sequences, or all of them."""
+        prior = self.prior
+        if members is not None and self._forced.any():
+            shares = shares_in(self._broken[members], self.measured.gold[members])
+            prior = np.where(shares.contradicted, 0.0, shares.prices)
+        free = group & self.measured.is_open & ~self._forced
+        return self._data.follow(np.flatnonzero(self._forced), prior, free, self.settings, members)
+
+    def judge(self, folds: list[np.ndarray], paths: list[RulePath], held: CrossFitted) -> FoldGains:
+        """Judge the sequences outside of each fold by the rules of those inside.
+
+        Labels are the best of the lists, so that nothing is decoded. How many rules a fold takes is chosen on the parts
+        that other folds judge.
+        """
+        measured, lists = self.measured, self.measured.lists
+        n, plain = len(lists.examples), self.measured.best()
+        if not folds or not measured.is_open.any():
+            return FoldGains([], np.zeros(n, dtype=np.int64), np.zeros(n))
+        fold_of = held_out_by(n, folds)
+        worth = np.empty((len(lists.owner), max(len(path.weights) for path in paths)))
+        for fold, path in enumerate(paths):
+            rows = np.flatnonzero(fold_of[lists.owner] == fold)
+            sizes = np.minimum(np.arange(worth.shape[1]), len(path.weights) - 1)
+            worth[rows] = worth_under(measured.worth[rows], measured.units[rows], path.weights)[:, sizes]
+        likelier = losses(measured, measured.worth[:, None]) - losses(measured, worth)
+        answers = np.array([lists.best_of(column) for column in worth.T])
+        tokens = (lists.tokens_right[answers] - lists.tokens_right[plain]).T
+        others = [fold_of != fold for fold in range(len(folds))]
+        size = np.array([choose_size(likelier[some], tokens[some]) for some in others])[fold_of]
+        each = np.arange(n)
+        sides = (
+            [example.gold for example in lists.examples],
+            *([lists.labelings[j] for j in some] for some in (plain, answers[size, each])),
+        )
+        gold, before, after = ([held.family.in_words(own) for own in side] for side in sides)
+        wrong = sum(not np.array_equal(a, b) for a, b in zip(gold, before))
+        found = gains(gold, before, after, held.family.spans)
+        return FoldGains(found, tokens[each, size], likelier[each, size], wrong, choose_size(likelier, tokens))
+
+    def finish(self, path: RulePath, size: int | None) -> FitResult:
+        """Weigh the first rules of a path once more, until no weight moves; by default all of them."""
+        n_taken = len(path.order) if size is None else int(self._forced.sum()) + size
+        none, settings = np.zeros(len(self.prior), dtype=bool), replace(self.settings, sweeps=FINAL_SWEEPS)
+        theta = self._data.follow(path.order[:n_taken], path.prior, none, settings).weights[-1]
+        sizes = np.concatenate([path.weights[: n_taken - int(self._forced.sum())], theta[None]])
+        values = losses(self.measured, worth_under(self.measured.worth, self.measured.units, sizes)).sum(axis=0)
+        log = tuple(FitRecord(k + 1, value) for k, value in enumerate(values.tolist()))
+        return FitResult(theta, log[-1].objective, Ending.converged, "No rule left out is worth enough.", log)
 
 
-def gain_folds(n: int, how: Learner) -> list[np.ndarray]:
+def gain_folds(n: int, seed: int) -> list[np.ndarray]:
     """Sequences to learn from in each fold, the others being for judging gains; none if sequences are few."""
-    if n < MIN_SEQUENCES_FOR_GAINS or not how.learns:
-        return []
-    return folds_of(n, how.seed, None if how.algorithm == "likelihood" else 2)
+    return folds_of(n, seed) if n >= MIN_SEQUENCES_FOR_GAINS else []
 
 
-def folds_of(n: int, seed: int, k: int | None = None) -> list[np.ndarray]:
-    """Sequences to learn from in each of ``k`` folds; by default five, three if sequences are many."""
-    k = k or min(FOLDS, default_folds(n))
+def folds_of(n: int, seed: int) -> list[np.ndarray]:
+    """Sequences to learn from in each of five folds, three if sequences are many."""
+    k = min(FOLDS, default_folds(n))
     order = np.random.default_rng(seed).permutation(n)
     return [np.setdiff1d(order, order[fold::k]) for fold in range(k)]
 
 
-def _plain_labels(data: Examples, held: CrossFitted) -> list[np.ndarray]:
-    """Best labels if nothing is learned yet; rules with a price are paid."""
-    none = np.zeros(len(data.learned))
-    if data.weights(none).any():
-        return data.best(range(len(data)), none)
-    lists = held.lists
-    return [lists.labelings[j] for j in lists.first]
-
-
-def is_vetoed(judged: FoldGains, n_wrong: int, found: bool) -> bool:
-    """Whether learned weights are not used: a loss of tokens must exceed its standard error, so one sequence never decides.
-
-    Found rules must make a difference, and prove themselves by fixed tokens and the likelihood of held-out labels
-    together; what users wrote is asked for neither. The likelihood sees what rules do to every sequence, even if its best
-    labels do not change.
-    """
-    if not judged.gains:
-        return False
-    if clearly_better(-judged.tokens):
-        return True
-    unproved = judged.likelier.size > 0 and in_errors(judged.tokens) + in_errors(judged.likelier) <= PROVED
-    return found and (unproved or negligible(judged.gains, n_wrong))
+def held_out_by(n: int, folds: list[np.ndarray]) -> np.ndarray:
+    """Return the fold that each of ``n`` sequences is judged in, (n,)."""
+    fold_of = np.zeros(n, dtype=np.int64)
+    for fold, train in enumerate(folds):
+        fold_of[np.setdiff1d(np.arange(n), train)] = fold
+    return fold_of
 
 
 def choose_size(*gains: np.ndarray) -> int:
@@ -221,105 +255,6 @@ def choose_size(*gains: np.ndarray) -> int:
 def _count_broken(units: csr_matrix) -> np.ndarray:
     """Sequences that break each rule, (n_rules,)."""
     return np.bincount(units.indices, minlength=units.shape[1])
-
-
-def _count_wrong(plain: list[np.ndarray], held: CrossFitted) -> int:
-    """Sequences that the chain has wrong."""
-    return sum(not np.array_equal(labels, example.gold) for labels, example in zip(plain, held.examples))
-
-
-class RuleTable:
-    """Rules that are tried, measured on lists of labelings."""
-
-    def __init__(self, held: CrossFitted, resolved: Resolved, how: Learner):
-        self.how, self.prior, self.forced = how, resolved.prior, resolved.forced
-        self.family = held.family
-        self.data = measured(resolved.rules, held, how.n_jobs)
-        self.alone = MeasuredLists.of(held.lists, self.data)
-        self.lists = self.alone.paid(self.data)
-
-    def follow(self, members: np.ndarray | None, group: np.ndarray) -> RulePath:
-        """Learn weights of the rules of a ``group`` (a mask) from some sequences, or all of them."""
-        free = group & self.data.learned & ~self.forced
-        if self.how.algorithm == "perceptron":
-            return self._perceptron(members, free)
-        prior = self.prior
-        if members is not None and self.forced.any():
-            shares = shares_in(self._broken[members], self.data.gold[members])
-            prior = np.where(shares.contradicted, 0.0, shares.prices)
-        settings = PathSettings(l2=self.how.l2, most=self.how.max_rules)
-        return self._path_data.follow(np.flatnonzero(self.forced), prior, free, settings, members)
-
-    @cached_property
-    def _path_data(self) -> PathData:
-        return PathData(self.lists, self.data.gold)
-
-    @cached_property
-    def _broken(self) -> csr_matrix:
-        return expected_broken(self.lists.lists, self.lists.units, self.lists.worth)
-
-    def _perceptron(self, members: np.ndarray | None, free: np.ndarray) -> RulePath:
-        """Learn all weights at once, as [Anzaroot14] does: a path of one size."""
-        data = self.data if members is None else self.data.some(members)
-        result = learn_perceptron(data, epochs=self.how.max_iter, seed=self.how.seed, rate=self.how.rate)
-        weights = np.where(free, result.theta, 0.0)[None]
-        return RulePath(np.flatnonzero(weights[0]), weights, np.zeros(weights.shape[1]), result)
-
-    def judge(self, plain: list[np.ndarray], folds: list[np.ndarray], paths: list[RulePath]) -> FoldGains:
-        """Judge the sequences outside of each fold by the rules of those inside.
-
-        Labels are the best of the lists, so that nothing is decoded. How many rules a fold takes is chosen on the parts
-        that other folds judge.
-        """
-        n = len(plain)
-        if not self.data.learned.any() or not folds:
-            return FoldGains([], np.zeros(n, dtype=np.int64), np.zeros(n))
-        n_sizes = max(len(path.weights) for path in paths)
-        likelier, tokens = np.zeros((n, n_sizes)), np.zeros((n, n_sizes), dtype=np.int64)
-        fold_of, tests = np.zeros(n, dtype=np.int64), []
-        for fold, (train, path) in enumerate(zip(folds, paths)):
-            test = np.setdiff1d(np.arange(n), train)
-            part = self.lists.some(test)
-            loss = losses(part, np.concatenate([np.zeros((1, len(self.prior))), path.weights]))
-            sizes = np.minimum(np.arange(n_sizes), len(path.weights) - 1)
-            likelier[test], fold_of[test] = loss[:, :1] - loss[:, 1 + sizes], fold
-            right = part.lists.tokens_right
-            answers = np.array([part.best(weights) for weights in path.weights])
-            tokens[test] = (right[answers] - right[part.best()]).T[:, sizes]
-            tests.append((test, part))
-        labels, chosen = list(plain), np.zeros(n)
-        for fold, (path, (test, part)) in enumerate(zip(paths, tests)):
-            others = fold_of != fold
-            size = choose_size(likelier[others], tokens[others])
-            chosen[test] = likelier[test, size]
-            for i, j in zip(test, part.best(path.weights[min(size, len(path.weights) - 1)])):
-                labels[i] = part.lists.labelings[j]
-        rows = [example.gold for example in self.data.examples], plain, labels
-        gold, before, after = ([self.family.in_words(own) for own in side] for side in rows)
-        change = [int((a == g).sum()) - int((b == g).sum()) for g, b, a in zip(gold, before, after)]
-        return FoldGains(
-            gains(gold, before, after, SegmentTable(self.family.words.labels, self.family.crf.scheme)),
-            np.array(change, dtype=np.int64),
-            chosen if self.how.algorithm == "likelihood" else np.zeros(0),
-            choose_size(likelier, tokens),
-        )
-
-    def refine(self, path: RulePath, size: int | None) -> FitResult:
-        """Weigh the first rules of a path again, on lists that decoding adds to."""
-        if path.result is not None:
-            return replace(path.result, theta=path.weights[-1])
-        if not self.data.learned.any():
-            weights = self.data.weights(np.zeros(len(self.prior)))
-            return FitResult(weights, 0.0, Ending.converged, "No rule has a weight to learn.", ())
-        n_taken = len(path.order) if size is None else int(self.forced.sum()) + size
-        return learn_likelihood(
-            self.data,
-            self.lists,
-            path.order[:n_taken],
-            path.prior,
-            l2=self.how.l2,
-            rounds=self.how.max_iter,
-        )
 
 
 def _priced(rule: Rule, weight: float) -> Rule:

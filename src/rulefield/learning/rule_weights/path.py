@@ -17,8 +17,7 @@ import numpy as np
 from scipy.sparse import csc_matrix, csr_matrix
 
 from rulefield.kernels.rule_path import follow_path, mark_constant
-from rulefield.learning.fit_log import FitResult
-from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
+from rulefield.learning.rule_weights.lists import MeasuredLists
 
 MIN_PRICE = 0.1
 """Found rules that are worth less, in nats, are left out: they are many, and hardly act."""
@@ -30,13 +29,22 @@ MIN_GAIN = 0.05
 
 @dataclass(frozen=True)
 class PathSettings:
-    """``l2`` draws weights to residual prices; ``most`` rules are taken beyond those that are forced.
+    """How rules are taken.
 
-    After each rule, all weights are improved in so many ``sweeps`` at most.
+    Parameters
+    ----------
+    l2 : float
+        Draws weights to residual prices.
+    most : int, optional
+        Rules to take at most beyond those that are forced; None: as long as they are worth it.
+    min_price, min_gain : float
+        What a rule must cost, and be worth, at least.
+    sweeps : int
+        Improvements of all weights after each rule, at most.
     """
 
     l2: float = 1.0
-    most: int = 20
+    most: int | None = None
     min_price: float = MIN_PRICE
     min_gain: float = MIN_GAIN
     sweeps: int = 2
@@ -54,27 +62,23 @@ class RulePath:
         Row k: weights if k rules are taken beyond the forced ones.
     prior : ndarray, shape (n_rules,)
         Prices toward which weights are drawn.
-    result : FitResult, optional
-        Of a learner that learns all weights at once.
     """
 
     order: np.ndarray
     weights: np.ndarray
     prior: np.ndarray
-    result: FitResult | None = None
 
 
 class PathData:
     """Lists under rules, laid out for the search: one sparse column per rule."""
 
-    def __init__(self, measured: MeasuredLists, gold: csr_matrix):
+    def __init__(self, measured: MeasuredLists):
         lists = measured.lists
         units = csc_matrix(measured.units)
         units.sort_indices()
-        self.measured, self.gold = measured, gold
+        self.measured = measured
         self.owner = lists.owner.astype(np.int64)
         self.first = np.append(lists.first, len(lists.owner)).astype(np.int64)
-        self.target = nearest(lists, measured.worth)
         keep, constant = np.zeros((2, units.nnz), dtype=np.bool_)
         columns, rows = units.indptr.astype(np.int64), units.indices.astype(np.int64)
         mark_constant(columns, rows, units.data, self.owner, self.first, keep, constant)
@@ -95,44 +99,37 @@ class PathData:
 
         ``members`` are the sequences to learn from, by default all.
         """
-        n, n_rules = self.gold.shape
+        gold = self.measured.gold
+        n, n_rules = gold.shape
         member = np.ones(n, dtype=np.bool_)
         if members is not None:
             member[:] = False
             member[members] = True
         rule, sequence = self._constant
         constant = np.bincount(rule[member[sequence]], minlength=n_rules).astype(np.float64)
-        by_gold = np.bincount(self.gold[member].indices, minlength=n_rules).astype(np.float64)
-        order = np.append(forced, np.full(min(how.most, int(free.sum())), -1)).astype(np.int64)
+        by_gold = np.bincount(gold[member].indices, minlength=n_rules).astype(np.float64)
+        most = int(free.sum()) if how.most is None else min(how.most, int(free.sum()))
+        order = np.append(forced, np.full(most, -1)).astype(np.int64)
         prior = np.where(np.isin(np.arange(n_rules), forced), prior, 0.0)
         weights = np.zeros((len(order) - len(forced) + 1, n_rules))
-        layout = (self.columns, self.rows, self.units, self.owner, self.first, member, self.target)
+        layout = (self.columns, self.rows, self.units, self.owner, self.first, member, self.measured.target)
         counts = (self.measured.worth, constant, by_gold, int(member.sum()))
         settings = (how.l2, PRICE_SHARE, how.min_price, how.min_gain, how.sweeps)
         n_taken = follow_path(*layout, *counts, free, *settings, len(forced), prior, order, weights)
         return RulePath(order[:n_taken], weights[: n_taken - len(forced) + 1], prior)
 
 
-def nearest(lists: Lists, worth: np.ndarray) -> np.ndarray:
-    """Row of the labeling of each sequence that is nearest to the gold labels; of several, the one that is worth most."""
-    if not len(worth):
-        return np.zeros(0, dtype=np.int64)
-    least = np.minimum.reduceat(lists.wrong, lists.first)
-    return lists.best_of(np.where(lists.wrong == least[lists.owner], worth, -np.inf)).astype(np.int64)
+def worth_under(worth: np.ndarray, units: csr_matrix, weights: np.ndarray) -> np.ndarray:
+    """Worth of each labeling, (n_labelings, n_sizes), under weights (n_sizes, n_rules), most of which are 0."""
+    some = np.flatnonzero(weights.any(axis=0))
+    return worth[:, None] - np.asarray(units[:, some] @ weights[:, some].T)
 
 
-def losses(measured: MeasuredLists, weights: np.ndarray) -> np.ndarray:
-    """-log share of the target of each sequence, (n_sequences, n_sizes), under weights (n_sizes, n_rules)."""
+def losses(measured: MeasuredLists, worth: np.ndarray) -> np.ndarray:
+    """-log share of the target of each sequence, (n_sequences, n_sizes); labelings are worth (n_labelings, n_sizes)."""
     lists = measured.lists
     if not len(lists.owner):
-        return np.zeros((0, len(weights)))
-    worth = measured.worth[:, None] - costs(measured.units, weights)
+        return np.zeros((0, worth.shape[1]))
     top = np.maximum.reduceat(worth, lists.first, axis=0)
     total = np.add.reduceat(np.exp(worth - top[lists.owner]), lists.first, axis=0)
-    return top + np.log(total) - worth[nearest(lists, measured.worth)]
-
-
-def costs(units: csr_matrix, weights: np.ndarray) -> np.ndarray:
-    """Cost of each labeling, (n_labelings, n_sizes), under weights (n_sizes, n_rules), most of which are 0."""
-    some = np.flatnonzero(weights.any(axis=0))
-    return np.asarray(units[:, some] @ weights[:, some].T)
+    return top + np.log(total) - worth[measured.target]

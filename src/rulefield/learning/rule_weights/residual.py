@@ -17,8 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csr_matrix
 
-from rulefield.learning.rule_weights.learners import Examples
-from rulefield.learning.rule_weights.lists import Lists
+from rulefield.learning.rule_weights.lists import MeasuredLists
 
 MAX_BROKEN_SHARE = 1 / 3
 """A rule that gold labels break in a larger share of the sequences is none."""
@@ -64,27 +63,22 @@ def residual_price(by_model: np.ndarray, by_gold: np.ndarray, sequences: int, sm
     return np.maximum(0.0, logit(by_model) - logit(by_gold))
 
 
-def broken_shares(examples: Examples, lists: Lists) -> BrokenShares:
-    """Count how often held-out predictions and gold labels break each rule.
+def broken_shares(measured: MeasuredLists) -> BrokenShares:
+    """Count how often held-out predictions and gold labels break each rule, as if it were the only open one."""
+    return shares_in(expected_broken(measured), measured.gold)
 
-    Predictions are the labelings of ``lists``, as probable as their scores less what rules with a price cost them. Costs the
-    rules' amounts for each labeling.
+
+def expected_broken(measured: MeasuredLists) -> csr_matrix:
+    """Probability that predictions break each rule, (n_sequences, n_rules).
+
+    Predictions are the labelings of the lists, as probable as they are worth.
     """
-    units = examples.units(lists.labelings, lists.owner)
-    worth = lists.score - examples.fixed_costs(units)
-    top = np.maximum.reduceat(worth, lists.first) if len(worth) else worth
-    worth = np.where(top[lists.owner] > -np.inf, worth, lists.score)  # hard rules forbid all of these
-    return shares_in(expected_broken(lists, units, worth), examples.gold)
-
-
-def expected_broken(lists: Lists, units: csr_matrix, worth: np.ndarray) -> csr_matrix:
-    """Probability that predictions break each rule, (n_sequences, n_rules); labelings are as probable as ``worth`` says."""
-    n = len(lists.examples)
+    lists, worth, n = measured.lists, measured.worth, len(measured.lists.examples)
     if not len(worth):
-        return csr_matrix((n, units.shape[1]))
+        return csr_matrix((n, measured.units.shape[1]))
     shares = np.exp(worth - np.maximum.reduceat(worth, lists.first)[lists.owner])
     shares /= np.add.reduceat(shares, lists.first)[lists.owner]
-    return csr_matrix((shares, (lists.owner, np.arange(len(shares)))), shape=(n, len(shares))) @ (units > 0)
+    return csr_matrix((shares, (lists.owner, np.arange(len(shares)))), shape=(n, len(shares))) @ (measured.units > 0)
 
 
 def shares_in(broken: csr_matrix, gold: csr_matrix) -> BrokenShares:
@@ -94,3 +88,15 @@ def shares_in(broken: csr_matrix, gold: csr_matrix) -> BrokenShares:
     change = broken - by_gold
     squares = np.asarray(change.multiply(change).sum(axis=0)).ravel()
     return BrokenShares(model, people, broken.shape[0], np.sqrt(squares))
+
+
+def clearly_better(change: np.ndarray) -> bool:
+    """Whether a sum over sequences is above 0 by more than its standard error; what one sequence says never is."""
+    total = change.sum()
+    return bool(total > 0 and total**2 > (change**2).sum())
+
+
+def in_errors(gains: np.ndarray) -> float:
+    """Return a sum over sequences in its standard errors, 0 if nothing changes; above 1 it is clearly better."""
+    size = float(np.sqrt((gains**2).sum()))
+    return float(gains.sum()) / size if size else 0.0

@@ -371,8 +371,8 @@ def _written(family: str, a: str, b: str, delimiter: _Delimiter) -> tuple[Rule, 
 class Held(Protocol):
     """A model fitted on folds, as :func:`rulefield.estimators.ruled.held_out.cross_fit` makes it."""
 
-    def prices_together(self, rules: Sequence[Rule]) -> np.ndarray:
-        """Residual prices of rules on sequences that the model has not seen, each beyond what those before it say."""
+    def weights_of(self, rules: Sequence[Rule]) -> np.ndarray:
+        """Weights of rules on sequences that the model has not seen, each beyond what those before it say."""
         ...
 
 
@@ -409,5 +409,5 @@ def mine(
 
 def _at_residual_prices(rules: list[Rule], crf: Held) -> list[Rule]:
     """Rules that help beyond what the model and each other know, most expensive first."""
-    prices = crf.prices_together(rules)
+    prices = crf.weights_of(rules)
     return [rules[i].soft(float(prices[i])) for i in np.argsort(-prices, kind="stable") if prices[i] > 0]

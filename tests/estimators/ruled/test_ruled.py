@@ -435,3 +435,12 @@ def test_rules_that_read_tokens_are_compiled_once_for_many_sequences(crf, data):
             np.testing.assert_array_equal(mine.classes, right.classes)
             np.testing.assert_array_equal(mine.caps, right.caps)
     assert crf.predict(X, rules=rules).tolist() == [crf.predict([x], rules=rules)[0] for x in X]
+
+
+def test_rules_are_compiled_once_for_all_calls_under_the_same_ones(crf, data, monkeypatch):
+    made, init = [], RuleCompiler.__init__
+    monkeypatch.setattr(RuleCompiler, "__init__", lambda self, *args: made.append(1) or init(self, *args))
+    one, other = [(r.segments("title") <= 1).soft(1.5)], [(r.segments("title") <= 0).soft(9.0)]
+    answers = [crf.predict(data[4], rules=rules).tolist() for rules in (one, [*one], other, one)]
+    assert len(made) == 3, "the rules themselves are compared, not the list"
+    assert answers[0] == answers[1] == answers[3] != answers[2]

@@ -22,6 +22,7 @@ from rulefield.estimators.expectations import Keeper
 from rulefield.estimators.explanations import Explanation, ModelExplanation, Weight, with_rules_or_without
 from rulefield.estimators.inputs import as_list, tokens_and_labels
 from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.parameters import rule_list
 from rulefield.estimators.sequences import label_lists, object_array, whole_rows
 from rulefield.estimators.types import (
     ArrayLike,
@@ -398,9 +399,15 @@ class ChainCRF(SequenceEstimator):
         self, rules: RulesLike, on_infeasible: str | None = None, decoder: ChainDecoder | None = None
     ) -> "RuledDecoder":
         from rulefield.estimators.chain.under_rules import RuledDecoder  # loads rules and engines
+        from rulefield.rules import RuleCompiler
 
-        chain = decoder or self._decoder()
-        return RuledDecoder(chain, rules, self.classes_, self.scheme, on_infeasible or self.on_infeasible)
+        chain, acting = decoder or self._decoder(), rule_list(rules)
+        key = (*map(id, acting), id(self.classes_), self.scheme)
+        kept = self.__dict__.get("_compiled")  # rules are compiled once for all calls under the same ones
+        if kept is None or kept[0] != key:
+            compiler = RuleCompiler(acting, [str(label) for label in self.classes_], self.scheme)
+            kept = self._compiled = key, (acting, self.classes_), compiler  # what is kept keeps its place in memory
+        return RuledDecoder(chain, kept[2], self.classes_, self.scheme, on_infeasible or self.on_infeasible)
 
     def _explain_weights(self, top: int) -> ModelExplanation:
         return explain_model(self.model_, self.theta_, self.classes_, self._encoder.names, top)

@@ -56,7 +56,7 @@ class RuledDecoder:
     Parameters
     ----------
     decoder : ChainDecoder, or any source of potentials
-    rules : list of rules
+    rules : list of rules, or the compiler of these
     labels : list of labels, in the model's order
     scheme : label scheme
     on_infeasible : {"raise", "relax"}
@@ -67,14 +67,18 @@ class RuledDecoder:
     def __init__(
         self,
         decoder: PotentialSource,
-        rules: RulesLike,
+        rules: RulesLike | RuleCompiler,
         labels: list[Any],
         scheme: str | None,
         on_infeasible: str = "raise",
     ):
         check_value("on_infeasible", on_infeasible, ON_INFEASIBLE)
         self.decoder, self.labels, self.on_infeasible = decoder, labels, on_infeasible
-        self.compiler = RuleCompiler(rules, [str(label) for label in labels], scheme)
+        self.compiler = (
+            rules
+            if isinstance(rules, RuleCompiler)
+            else RuleCompiler(rules, [str(label) for label in labels], scheme)
+        )
         self._by_number = object_array(list(labels))
         self.names = [rule.label for rule in self.compiler.rules]
 

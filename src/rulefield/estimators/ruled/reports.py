@@ -76,11 +76,14 @@ def rule_reports(
             float(importance[r]),
             int(screening.by_model[r]),
             int(screening.by_gold[r]),
-            *effects[r].tolist(),
+            acted,
+            fixed,
+            broken,
             float(screening.expected[r]) if candidates.rules[r].weight == AUTO else None,
             bool(screening.wrong[r]),
         )
-        for r in (np.flatnonzero(weights > 0).tolist() if candidates.found else range(len(weights)))
+        for r, (acted, fixed, broken) in enumerate(effects.tolist())
+        if weights[r] > 0 or not candidates.found
     ]
 
 

@@ -23,8 +23,8 @@ MIN_PRICE = 0.1
 """Found rules that are worth less, in nats, are left out: they are many, and hardly act."""
 PRICE_SHARE = 0.5
 """Share of its residual price toward which the weight of a found rule is drawn: it was chosen because gold labels keep it."""
-MIN_GAIN = 0.05
-"""Log likelihood, in nats over all sequences, that a rule must be worth."""
+MIN_GAIN = 1.0
+"""Log likelihood, in nats over all sequences, that a rule must be worth: what Akaike charges a parameter."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from scipy.sparse import csr_matrix
 from rulefield.exceptions import RuleError
 from rulefield.parallel import Threads
 from rulefield.problem.chain_rules import CompiledRule
-from rulefield.rules.chain.amounts import MAX_REMEMBERED, AmountReader, hashable, no_tokens
+from rulefield.rules.chain.amounts import AmountReader, no_tokens
 from rulefield.rules.chain.classes import ClassSpace, Meets, Remembered
 from rulefield.rules.chain.comparisons import rounded_up
 from rulefield.rules.chain.nested import Nested
@@ -113,7 +113,6 @@ class RuleCompiler:
         self._reading = [template.space.reads_tokens for template in self.templates]
         self._base: dict[int, list[CompiledRule | None]] = {}
         self._last: dict[int, list[CompiledRule | None]] = {}
-        self._met: dict[tuple[Any, ...], _Own] = {}
         self._set_weights(np.array([_weight(rule) for rule in self.rules], dtype=np.float64))
 
     def _set_weights(self, weights: np.ndarray, drop_zero: bool = False) -> None:
@@ -150,9 +149,9 @@ class RuleCompiler:
         compiled = self._priced[n]
         if self._places:
             compiled = list(compiled)
-            own = self._own(tokens)
+            meets = no_tokens if isinstance(tokens, int) else Remembered(tokens)
             for place, i in self._places:
-                compiled[place] = _at_price(own.rule(self.templates[i], n), self.weights[i])
+                compiled[place] = _at_price(self.templates[i].compile(n, meets), self.weights[i])
         return tuple(compiled)  # type: ignore[arg-type]
 
     def _at_prices(self, n: int) -> list[CompiledRule | None]:
@@ -166,20 +165,6 @@ class RuleCompiler:
                 rule = last[i] = _at_price(base[i], weight)
             found.append(rule)
         return found
-
-    def _own(self, tokens: Sequence[Any] | int) -> "_Own":
-        """Rules that read tokens, compiled for these where asked for; inputs that were met before are remembered."""
-        if isinstance(tokens, int):
-            return _Own(no_tokens)
-        key = hashable(tokens)
-        own = None if key is None else self._met.get(key)
-        if own is None:
-            own = _Own(Remembered(tokens))
-            if key is not None:
-                if len(self._met) >= MAX_REMEMBERED:
-                    self._met.clear()
-                self._met[key] = own
-        return own
 
     def amounts(self, tokens: Sequence[Any] | int, labels: np.ndarray) -> np.ndarray:
         """By how much a labeling (n,), given as numbers, breaks each rule; weights play no part."""
@@ -228,21 +213,6 @@ class RuleCompiler:
         """Raise if the weight of a rule is still to be learned."""
         for i in self._unlearned:
             raise RuleError(f"{self.rules[i].still_open()}; fit a RuledCRF, or give a number.")
-
-
-class _Own:
-    """Rules that read tokens, for one input: each is compiled when it is first asked for."""
-
-    def __init__(self, meets: Meets):
-        self._meets = meets
-        self._made: dict[int, CompiledRule] = {}
-
-    def rule(self, template: RuleTemplate, n: int) -> CompiledRule:
-        """Return the rule of a template for these n tokens, at its own weight."""
-        made = self._made.get(template.number)
-        if made is None:
-            made = self._made[template.number] = template.compile(n, self._meets)
-        return made
 
 
 def _weight(rule: Rule) -> float:

@@ -12,7 +12,7 @@ from pathlib import Path
 import rulefield
 
 LEVELS = {
-    "exceptions": -1,
+    "exceptions": -2,
     "locks": -1,
     "proofcheck": -1,
     "outputs": 0,
@@ -24,7 +24,7 @@ LEVELS = {
     "problem": 1,
     "encode": 1,
     "persistence": 1,
-    "interrupts": 0,
+    "interrupts": -1,
     "parallel": 1,
     "metrics": 2,
     "inference": 3,

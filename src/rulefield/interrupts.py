@@ -155,11 +155,10 @@ def interruptible(fit: Function) -> Function:
 
 @cache
 def load_compiler() -> None:
-    """Import all parts of numba that its first call imports: torn in two, an import could not be repeated."""
+    """Import numba: torn in two, an import could not be repeated."""
     from numba.core.registry import cpu_target
 
-    cpu_target.typing_context.refresh()
-    cpu_target.target_context.refresh()
+    assert cpu_target.target_context is not None  # made when it is first asked for
 
 
 def _ours_to_handle() -> bool:

@@ -113,3 +113,22 @@ def test_code_is_not_loaded_from_a_folder_that_others_can_write(tmp_path):
 def test_without_a_compiler(tmp_path):
     done = run_alone(LONG.format(limit=0.0), tmp_path, NUMBA_DISABLE_JIT="1")
     assert (done.stdout, done.stderr) == ("False\n", "")
+
+
+def test_code_that_is_kept_is_loaded_without_the_compiler():
+    """In a new process, after another one has compiled what it needs: arrays that kernels make are allocated and freed."""
+    code = (
+        "import sys, warnings\n"
+        "import rulefield as rf\n"
+        "from rulefield.kernels.jit import compile_seconds\n"
+        "warnings.simplefilter('ignore')\n"
+        "crf = rf.ChainCRF(max_iter=2).fit([['a', 'b'], ['b', 'a']] * 9, [['x', 'y'], ['y', 'x']] * 9)\n"
+        "for _ in range(200):\n"
+        "    assert crf.predict_kbest([['a', 'b']], k=2)[0][0][0] == ['x', 'y']\n"
+        "print(compile_seconds() == 0.0, 'numba.np.linalg' in sys.modules)\n"
+    )
+    said = [
+        subprocess.run([sys.executable, "-c", code], check=True, timeout=300, capture_output=True, text=True).stdout
+        for _ in range(2)
+    ]
+    assert said[1].split() == ["True", "False"]

@@ -10,13 +10,12 @@ from scipy.optimize import linprog
 from rulefield.kernels.lattice.dual import best_path, completions, priced
 from rulefield.kernels.lattice.rule_tables import RuleTables, rule_amounts
 
-MOST_PASSES = 300
+MOST_PASSES = 100
+"""Linear programs of one search: more are worth less than a proof may cost."""
+
 FIRST_BOX, WIDER, NARROWER = 1.0, 2.0, 0.5
 LITTLE = 0.003
 """From multipliers of an engine, planes end if they promise no more than this share of what is missing."""
-
-MOST_PLANES = 400
-"""Planes that a program keeps: the newest."""
 
 
 class Planes:
@@ -70,7 +69,7 @@ class Planes:
 
     def _lowest(self, center: np.ndarray, box: float) -> tuple[np.ndarray | None, float]:
         """Minimize the planes within a box: (multipliers, value)."""
-        heights, slopes = np.array(self.heights[-MOST_PLANES:]), np.array(self.slopes[-MOST_PLANES:])
+        heights, slopes = np.array(self.heights), np.array(self.slopes)
         count = len(center)
         cost = np.zeros(count + 1)
         cost[-1] = 1.0

@@ -11,8 +11,7 @@ import numpy as np
 from rulefield.exceptions import RuleError
 from rulefield.parallel import executor_of
 from rulefield.rules.facts import at, before, eventually, first, followed_by, last
-from rulefield.rules.finding.mine_classes import TokenRule, class_rules
-from rulefield.rules.finding.mine_cues import cue_rules
+from rulefield.rules.finding.mine_tokens import TokenRule, class_rules, cue_rules, token_classes
 from rulefield.rules.finding.observed import NameTables, Observed, Parts, nested_types, observe, type_names
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.logic import implies
@@ -90,14 +89,6 @@ def violation_cost(satisfied: int, violated: int, smoothing: float = 0.5) -> flo
     return log((satisfied + violated + 2 * smoothing) / (violated + smoothing))
 
 
-@dataclass
-class _FoundRule:
-    """Counts over pairs of names (K, K): informative instances, and those of them for which the rule holds."""
-
-    satisfied: np.ndarray
-    premises: np.ndarray
-
-
 class _Delimiter(NamedTuple):
     """A mark that is a token, or (``attached``) the end of one."""
 
@@ -105,56 +96,49 @@ class _Delimiter(NamedTuple):
     attached: bool = False
 
 
-Counts = Iterator[tuple[_Delimiter, _FoundRule]]
-Family = Callable[[Observed, NameTables, int, Sequence[str]], Counts]
+_NONE = _Delimiter()
+Counts = Iterator[tuple[_Delimiter, np.ndarray, np.ndarray]]
+"""Counts over pairs of names (K, K): informative instances for which a rule holds, and all of them."""
 
 
-def _empty(*shape: int) -> _FoundRule:
-    return _FoundRule(np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64))
-
-
-def _adjacency(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
+def _adjacency(tokens: Any, labels: np.ndarray, tables: NameTables, known: set[str]) -> Counts:
     """After a comes b; an a that ends its sequence cannot fail."""
-    found = _empty(k, k)
-    for _, labels in data:
-        ends, starts = tables.ends(labels), tables.starts(labels)[:, 1:] > 0
-        found.satisfied += ends @ starts.T
-        found.premises += ends.sum(axis=1)[:, None]
-    yield _Delimiter(), found
+    ends, starts = tables.ends(labels), tables.starts(labels)[:, 1:] > 0
+    yield _NONE, ends @ starts.T, ends.sum(axis=1)[:, None]
 
 
-def _precedence(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
+def _precedence(tokens: Any, labels: np.ndarray, tables: NameTables, known: set[str]) -> Counts:
     """After a, sooner or later, comes b."""
-    found = _empty(k, k)
-    for _, labels in data:
-        starts = tables.starts(labels)
-        later = np.cumsum(starts[:, ::-1] > 0, axis=1)[:, ::-1] > 0
-        found.satisfied += starts @ later.T.astype(np.int64)
-        found.premises += starts.sum(axis=1)[:, None]
-    yield _Delimiter(), found
+    starts = tables.starts(labels)
+    later = np.cumsum(starts[:, ::-1] > 0, axis=1)[:, ::-1] > 0
+    yield _NONE, starts @ later.T.astype(np.int64), starts.sum(axis=1)[:, None]
 
 
-def _presence(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
+def _presence(tokens: Any, labels: np.ndarray, tables: NameTables, known: set[str]) -> Counts:
     """No b before a; an a in a sequence without any b cannot fail."""
-    found = _empty(k, k)
-    for _, labels in data:
-        starts = tables.starts(labels)
-        earlier: np.ndarray = np.cumsum(starts > 0, axis=1) - (starts > 0)
-        has_b = (starts.sum(axis=1) > 0)[None, :]
-        found.satisfied += starts @ (earlier == 0).T.astype(np.int64) * has_b
-        found.premises += starts.sum(axis=1)[:, None] * has_b
-    yield _Delimiter(), found
+    starts = tables.starts(labels)
+    earlier: np.ndarray = np.cumsum(starts > 0, axis=1) - (starts > 0)
+    has_b = (starts.sum(axis=1) > 0)[None, :]
+    yield _NONE, starts @ (earlier == 0).T.astype(np.int64) * has_b, starts.sum(axis=1)[:, None] * has_b
 
 
-def _begin_end(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
+def _begin_end(tokens: Any, labels: np.ndarray, tables: NameTables, known: set[str]) -> Counts:
     """If a is first, b is last."""
-    found = _empty(k, k)
-    for _, labels in data:
-        if len(labels):
-            begins, ends = (tables.matches[:, label].astype(np.int64) for label in (labels[0], labels[-1]))
-            found.satisfied += np.outer(begins, ends)
-            found.premises += begins[:, None]
-    yield _Delimiter(), found
+    if len(labels):
+        begins, ends = (tables.matches[:, label].astype(np.int64) for label in (labels[0], labels[-1]))
+        yield _NONE, np.outer(begins, ends), begins[:, None]
+
+
+def _state_change(tokens: Any, labels: np.ndarray, tables: NameTables, known: set[str]) -> Counts:
+    """If a stands before a delimiter, b stands after it; the delimiter is a token, or the end of the token of a."""
+    if isinstance(tokens, int):
+        raise RuleError("the family 'state change' looks at tokens; give X, or leave that family out.")
+    match = tables.matches[:, labels].astype(np.int64)
+    for t in range(len(labels) - 1):
+        for delimiter in sorted(_marks(tokens[t], known)):
+            before = t if delimiter.attached else t - 1
+            if before >= 0:
+                yield delimiter, np.outer(match[:, before], match[:, t + 1]), match[:, before][:, None]
 
 
 def _marks(token: Any, known: set[str]) -> set[_Delimiter]:
@@ -164,25 +148,7 @@ def _marks(token: Any, known: set[str]) -> set[_Delimiter]:
     return whole | {_Delimiter(text[-1], attached=True) for text in texts if text not in known and text[-1:] in known}
 
 
-def _state_change(data: Observed, tables: NameTables, k: int, delimiters: Sequence[str]) -> Counts:
-    """If a stands before a delimiter, b stands after it; the delimiter is a token, or the end of the token of a."""
-    found: dict[_Delimiter, _FoundRule] = {}
-    known = set(delimiters)
-    for tokens, labels in data:
-        if isinstance(tokens, int):
-            raise RuleError("the family 'state change' looks at tokens; give X, or leave that family out.")
-        match = tables.matches[:, labels].astype(np.int64)
-        for t in range(len(labels) - 1):
-            for delimiter in _marks(tokens[t], known):
-                before = t if delimiter.attached else t - 1
-                if before >= 0:
-                    counts = found.setdefault(delimiter, _empty(k, k))
-                    counts.satisfied += np.outer(match[:, before], match[:, t + 1])
-                    counts.premises += match[:, before][:, None]
-    yield from found.items()
-
-
-_FAMILIES: dict[str, Family] = {
+_FAMILIES: dict[str, Callable[[Any, np.ndarray, NameTables, set[str]], Counts]] = {
     "adjacency": _adjacency,
     "precedence": _precedence,
     "state change": _state_change,
@@ -265,46 +231,44 @@ def mine_parts(
     names = type_names(data.table)
     tables = NameTables(names, data.table)
     mined: list[MinedRule] = []
+    for family in (family for family in ASKED_FOR if family in families):
+        if any(isinstance(tokens, int) for tokens in data.tokens):
+            raise RuleError(f"the family {family!r} looks at tokens; give X, or leave that family out.")
+    classes = token_classes(data) if TOKEN_CLASS in families or CUE in families else []
     if TOKEN_CLASS in families:
-        _check_tokens(data, TOKEN_CLASS)
-        mined += _of_tokens(TOKEN_CLASS, class_rules(data, names, tables, parts, enough))
+        mined += _of_tokens(TOKEN_CLASS, class_rules(data, names, tables, parts, classes, enough))
     if CUE in families:
-        _check_tokens(data, CUE)
-        mined += _of_tokens(CUE, cue_rules(data, names, tables, parts, min_support, enough))
+        mined += _of_tokens(CUE, cue_rules(data, names, tables, parts, classes, min_support, enough))
     counted = [family for family in families if family in FAMILIES]
     chunks = [(p, chunk) for p, part in enumerate(parts.of(data)) for chunk in part.chunks()]
+    by_part: dict[tuple[str, _Delimiter], np.ndarray] = {}
     with executor_of(1, client) as run:
-        counts = run.map(count_families, [c for _, c in chunks], run.hold(tables), len(names), delimiters, counted)
+        counts = run.map(count_families, [c for _, c in chunks], run.hold(tables), delimiters, counted)
+    for (part, _), counted_in in zip(chunks, counts):
+        for key, table in counted_in.items():
+            by_part.setdefault(key, np.zeros((parts.n_parts, *table.shape), dtype=np.int64))[part] += table
     unrelated = _unrelated(names, data.table)
-    for family in counted:
-        by_part = _by_part([(p, own[family]) for (p, _), own in zip(chunks, counts)], parts.n_parts, len(names))
-        for delimiter, tally in by_part.items():
-            satisfied, premises = parts.groups(tally.satisfied), parts.groups(tally.premises)
-            for (i, j), mask in enough(np.where(unrelated, satisfied, -1), premises):
-                numbers = int(satisfied[0, i, j]), int(premises[0, i, j])
-                mined.append(_mined(family, names[i], names[j], delimiter, *numbers, mask))
+    for (family, delimiter), table in by_part.items():
+        satisfied, premises = np.moveaxis(parts.groups(table), 1, 0)
+        for (i, j), mask in enough(np.where(unrelated, satisfied, -1), premises):
+            numbers = int(satisfied[0, i, j]), int(premises[0, i, j])
+            mined.append(_mined(family, names[i], names[j], delimiter, *numbers, mask))
     return MinedRules(_without_repetition(sorted(mined, key=lambda m: (-m.cost, -m.support))))
 
 
 def count_families(
-    data: Observed, tables: NameTables, k: int, delimiters: Sequence[str], families: Sequence[str]
-) -> dict[str, dict[_Delimiter, _FoundRule]]:
-    """Count the instances of some families in some sequences."""
-    return {family: dict(_FAMILIES[family](data, tables, k, delimiters)) for family in families}
-
-
-def _by_part(
-    counts: Iterable[tuple[int, dict[_Delimiter, _FoundRule]]], n_parts: int, k: int
-) -> dict[_Delimiter, _FoundRule]:
-    """Add the counts of chunks, each of a part: tables (n_parts, K, K)."""
-    total: dict[_Delimiter, _FoundRule] = {}
-    for part, chunk in counts:
-        for delimiter, tally in chunk.items():
-            if delimiter not in total:
-                total[delimiter] = _empty(n_parts, k, k)
-            total[delimiter].satisfied[part] += tally.satisfied
-            total[delimiter].premises[part] += tally.premises
-    return total
+    data: Observed, tables: NameTables, delimiters: Sequence[str], families: Sequence[str]
+) -> dict[tuple[str, _Delimiter], np.ndarray]:
+    """Count the instances of some families in some sequences: those for which a rule holds, and all, (2, K, K)."""
+    found: dict[tuple[str, _Delimiter], np.ndarray] = {}
+    shape, known = (2, len(tables.matches), len(tables.matches)), set(delimiters)
+    for tokens, labels in data:
+        for family in families:
+            for delimiter, satisfied, premises in _FAMILIES[family](tokens, labels, tables, known):
+                table = found.setdefault((family, delimiter), np.zeros(shape, dtype=np.int64))
+                table[0] += satisfied
+                table[1] += premises
+    return found
 
 
 def _without_repetition(mined: list[MinedRule]) -> list[MinedRule]:
@@ -319,11 +283,6 @@ def _without_repetition(mined: list[MinedRule]) -> list[MinedRule]:
         elif m.family != "precedence" or key not in stronger:
             kept.append(m)
     return kept
-
-
-def _check_tokens(data: Observed, family: str) -> None:
-    if any(isinstance(tokens, int) for tokens in data.tokens):
-        raise RuleError(f"the family {family!r} looks at tokens; give X, or leave that family out.")
 
 
 def _of_tokens(family: str, rules: Iterable[TokenRule]) -> Iterator[MinedRule]:

@@ -1,7 +1,7 @@
-"""Rules of the kind "pp. begins pages", "after In: comes booktitle": what a cue says of its label and of the next one."""
+"""Rules about single tokens: "every zip is a number", "pp. begins pages", "after In: comes booktitle"."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,18 +9,30 @@ from scipy.sparse import csr_matrix
 
 from rulefield.encode.schemes import Scheme
 from rulefield.rules.facts import at
-from rulefield.rules.finding.mine_classes import COMMON, Enough, TokenRule
 from rulefield.rules.finding.observed import NameTables, Observed, Parts
 from rulefield.rules.labels import LabelTable
+from rulefield.rules.numbers import count
 from rulefield.rules.patterns import Pattern, matches
 from rulefield.rules.predicates import TOKEN_CLASSES
 from rulefield.rules.rule import Rule
-from rulefield.rules.tokens import TokenCondition, texts_of, token_equals
+from rulefield.rules.tokens import TokenCondition, texts_of, token_equals, token_not
 
-MOST_CUES = 200
-"""Texts that are looked at: those in most sequences."""
-STARTS = {Scheme.bio: "B", Scheme.bioes: "BS", Scheme.bilou: "BU"}
-"""Prefixes that always begin a segment, by scheme."""
+COMMON = 0.9
+"""A class that so large a share of all tokens belongs to says nothing of a label."""
+
+
+Enough = Callable[[np.ndarray, np.ndarray], Iterator[tuple[tuple[int, ...], np.ndarray]]]
+"""From counts by group (n_groups, ...), instances that hold and all: places where enough hold in a group, and in which."""
+
+
+class TokenRule(NamedTuple):
+    """A rule, in words, the number of tokens for which it holds and fails, and the groups in which enough hold."""
+
+    rule: Rule
+    words: str
+    satisfied: int
+    violated: int
+    groups: np.ndarray
 
 
 class Cue(NamedTuple):
@@ -31,8 +43,53 @@ class Cue(NamedTuple):
     places: np.ndarray
 
 
+def token_classes(data: Observed) -> list[Cue]:
+    """Return the classes of tokens that occur and are not nearly all."""
+    flags = {words: np.concatenate([some.over(x) for x in data.tokens]) for words, some in TOKEN_CLASSES.items()}
+    return [
+        Cue(words, TOKEN_CLASSES[words], np.flatnonzero(inside))
+        for words, inside in flags.items()
+        if 0 < inside.sum() <= COMMON * len(inside)
+    ]
+
+
+def class_rules(
+    data: Observed, names: Sequence[str], tables: NameTables, parts: Parts, classes: Sequence[Cue], enough: Enough
+) -> Iterator[TokenRule]:
+    """Pairs of a label and a class of tokens of which enough holds: tokens of the label are in the class.
+
+    A rule fails by the number of tokens with the label that are not in the class; a sum over tokens, so it costs engines
+    nothing. Discovery (:func:`rulefield.rules.finding.discover.discover`) finds what a token says of its label; this is the
+    converse, which holds however rare the label is among such tokens. O(tokens x classes).
+    """
+    match = tables.matches[:, np.concatenate(data.sequences)].astype(np.int64)
+    places = parts.tokens_of(data)
+    total = parts.groups(np.array([match[:, part].sum(axis=1) for part in places]))
+    for words, condition, inside in classes:
+        meets = np.zeros(match.shape[1], dtype=bool)
+        meets[inside] = True
+        held = parts.groups(np.array([match[:, part] @ meets[part] for part in places]))
+        for (k,), mask in enough(held, total):
+            rule = count(names[k], where=token_not(condition)) <= 0
+            assert isinstance(rule, Rule)
+            satisfied = int(held[0, k])
+            yield TokenRule(rule, f"every {names[k]} is {words}", satisfied, int(total[0, k]) - satisfied, mask)
+
+
+MOST_CUES = 200
+"""Texts that are looked at: those in most sequences."""
+STARTS = {Scheme.bio: "B", Scheme.bioes: "BS", Scheme.bilou: "BU"}
+"""Prefixes that always begin a segment, by scheme."""
+
+
 def cue_rules(
-    data: Observed, names: Sequence[str], tables: NameTables, parts: Parts, min_support: int, enough: Enough
+    data: Observed,
+    names: Sequence[str],
+    tables: NameTables,
+    parts: Parts,
+    classes: Sequence[Cue],
+    min_support: int,
+    enough: Enough,
 ) -> Iterator[TokenRule]:
     """Pairs of a cue and a label of which enough holds: the cue begins a segment of the label, lies in one, or precedes one.
 
@@ -40,7 +97,7 @@ def cue_rules(
     out if it always begins it: one says more on the same evidence. Rules are sums over tokens, which cost engines
     nothing. O(tokens x (K + classes)) for K names.
     """
-    cues = list(_cues(data.tokens, min_support))
+    cues = [*_cues(data.tokens, min_support), *classes]
     if not cues:
         return
     flat = np.concatenate(data.sequences)
@@ -56,12 +113,12 @@ def cue_rules(
     places = np.concatenate([cue.places for cue in cues])
     meets = csr_matrix((np.ones(len(places), np.int64), (number, places)), (len(cues), len(flat))).tocsc()
 
-    def count(table: np.ndarray) -> np.ndarray:
+    def by_group(table: np.ndarray) -> np.ndarray:
         """Tokens that meet each cue and are marked in a table (..., n_tokens), by group: (n_groups, n_cues, ...)."""
         return parts.groups(np.array([meets[:, part] @ table[..., part].T for part in parts.tokens_of(data)]))
 
-    inside, begins, follows = count(within), count(begun), count(after)
-    sizes, followed = (count(flags.astype(np.int64))[..., None] for flags in (np.ones(len(flat)), ~last))
+    inside, begins, follows = by_group(within), by_group(begun), by_group(after)
+    sizes, followed = (by_group(flags.astype(np.int64))[..., None] for flags in (np.ones(len(flat)), ~last))
     can_begin = np.array([s is not None for s in starts])
     says_more = ~can_begin | (begins[0] < inside[0])
     for held, total, possible, written in (
@@ -96,7 +153,7 @@ def _beginnings(name: str, table: LabelTable) -> Pattern | None:
 
 
 def _cues(inputs: Sequence[Sequence[Any]], min_support: int) -> Iterator[Cue]:
-    """Frequent texts, most frequent first, and classes of tokens that are not nearly all."""
+    """Frequent texts, most frequent first."""
     places: dict[str, list[int]] = {}
     sequences: Counter[str] = Counter()
     at_token = 0
@@ -108,14 +165,6 @@ def _cues(inputs: Sequence[Sequence[Any]], min_support: int) -> Iterator[Cue]:
                 seen[text] = None
             at_token += 1
         sequences.update(seen.keys())
-    for text, count in sequences.most_common(MOST_CUES):
-        if count >= max(min_support, 1):
+    for text, n in sequences.most_common(MOST_CUES):
+        if n >= max(min_support, 1):
             yield Cue(repr(text), token_equals(text), np.array(places[text], dtype=np.int64))
-    yield from _classes(inputs, at_token, TOKEN_CLASSES)
-
-
-def _classes(inputs: Sequence[Any], n_tokens: int, classes: Mapping[str, TokenCondition]) -> Iterator[Cue]:
-    for words, condition in classes.items():
-        inside = np.concatenate([condition.over(tokens) for tokens in inputs]) if len(inputs) else np.zeros(0, bool)
-        if 0 < inside.sum() <= COMMON * n_tokens:
-            yield Cue(words, condition, np.flatnonzero(inside))

@@ -26,7 +26,7 @@ from rulefield import rules as r
 from rulefield.exceptions import RuleError
 from rulefield.inference.sequences.decode import decode
 from rulefield.inference.sequences.prepare import prepare
-from rulefield.inference.sequences.stages.ilp import all_parts
+from rulefield.inference.sequences.program import all_parts
 from rulefield.problem.chain_rules import ChainProblem
 
 PEERS = ("milp", "cpsat")

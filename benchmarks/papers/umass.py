@@ -29,8 +29,7 @@ from common import data_folder
 from rulefield import ChainCRF, RuledCRF
 from rulefield.datasets import load_umass
 from rulefield.estimators.ruled.held_out import CrossFitted, cross_fit, held_out_examples
-from rulefield.inference.sequences.decode import decode
-from rulefield.inference.sequences.progress import decode_soft_dd
+from rulefield.inference.sequences.decode import decode, decode_soft_dd
 from rulefield.metrics import span_counts, span_f1
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules import RuleCompiler, propose, prune

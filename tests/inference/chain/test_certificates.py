@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 from oracles.compiled import random_problem
+from oracles.labelings import labelings
 from rulefield import rules as r
 from rulefield.inference.result import Status
 from rulefield.inference.sequences.conflict import decode_relaxed, is_hard
 from rulefield.inference.sequences.decode import ENGINES, decode
-from rulefield.inference.sequences.enumerate import judge_every, labelings
+from rulefield.inference.sequences.enumerate import judge_every
 from rulefield.inference.sequences.sums import IMPOSSIBLE, Question, chances_of
 from rulefield.inference.sequences.two_stage import decode_two_stage
 from rulefield.problem.chain import ChainPotentials

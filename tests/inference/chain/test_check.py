@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from oracles.compiled import random_problem
+from oracles.labelings import labelings
 from rulefield.exceptions import InternalError
 from rulefield.inference.definition import amounts_of, judged
 from rulefield.inference.result import TOLERANCE, Status
 from rulefield.inference.sequences.check import confirm, judge_labeling
 from rulefield.inference.sequences.decode import ENGINES, decode
-from rulefield.inference.sequences.enumerate import judge_every, labelings
+from rulefield.inference.sequences.enumerate import judge_every
 from rulefield.inference.sequences.prepare import prepare
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule, Counter, Tally

@@ -5,12 +5,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
+from oracles.labelings import labelings
 from rulefield import rules as r
 from rulefield.inference.definition import amounts_of, costs_of, scores_of
 from rulefield.inference.result import Status
 from rulefield.inference.sequences.conflict import conflicting, decode_relaxed, is_hard, minimal_conflict
 from rulefield.inference.sequences.decode import decode
-from rulefield.inference.sequences.enumerate import decode_enumerate, labelings
+from rulefield.inference.sequences.enumerate import decode_enumerate
 from rulefield.inference.sequences.prepare import prepare
 from rulefield.inference.sequences.progress import Progress
 from rulefield.inference.sequences.stages.farkas import prove_infeasible

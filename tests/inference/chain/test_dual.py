@@ -7,9 +7,10 @@ from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
 from rulefield.inference.result import Status
+from rulefield.inference.sequences.decode import decode_soft_dd
 from rulefield.inference.sequences.enumerate import decode_enumerate
 from rulefield.inference.sequences.prepare import prepare
-from rulefield.inference.sequences.progress import Progress, decode_soft_dd, dual_potentials, run_soft_dd
+from rulefield.inference.sequences.progress import Progress, dual_potentials, run_soft_dd
 from rulefield.inference.sequences.stages.columns import tighten_dual
 from rulefield.kernels.lattice.dual import complementary
 from rulefield.problem.chain import ChainPotentials

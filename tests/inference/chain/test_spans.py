@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from rulefield.encode.schemes import allowed_transitions
-from rulefield.encode.spans import SegmentTable, Span, spans
+from rulefield.encode.spans import SegmentTable, spans
 from rulefield.inference.sequences.exact import log_partition, viterbi
-from rulefield.inference.sequences.reading import read_chains
-from rulefield.inference.sequences.spans import span_probabilities
+from rulefield.inference.sequences.reading import read_chains, restricted
+from rulefield.inference.sequences.sums import Question, chances_of
 from rulefield.kernels.jit import Kernel
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
@@ -30,6 +30,16 @@ def possible_potentials(labels, scheme, n, rng):
     unary, pairwise = rng.normal(size=(n, len(labels))), rng.normal(size=(len(labels),) * 2)
     unary[0, ~start], unary[-1, ~end], pairwise[~allowed] = -np.inf, -np.inf, -np.inf
     return ChainPotentials(unary, pairwise)
+
+
+def span_probabilities(problem, spans, table, tolerance=1e-3):
+    """Probability of each segment (given with its level): one sum each without rules, all in one walk with rules."""
+    if not problem.rules:
+        p = problem.potentials
+        return [min(1.0, np.exp(log_partition(restricted(p, s, table, k)) - log_partition(p))) for s, k in spans]
+    asked = np.array([(s.start, s.stop, table.types.index(s.type), level) for s, level in spans], np.int64)
+    question = Question(spans=asked, span_ptr=np.array([0, len(asked)]), starts=table.starts, kinds=table.type_of)
+    return chances_of(problem, question, tolerance).span.tolist()
 
 
 @pytest.mark.parametrize("name", LABELS)
@@ -95,11 +105,3 @@ def test_chains_without_sums_have_the_same_segments():
     read, summed = (read_chains(own.unary, own.pairwise, np.array([0, 6]), table, sums) for sums in (False, True))
     assert read.total is None
     assert [column.tolist() for column in read.segments] == [column.tolist() for column in summed.segments]
-
-
-def test_no_span_no_sum():
-    potentials = ChainPotentials(np.zeros((1, 2)), np.zeros((2, 2)))
-    assert span_probabilities(ChainProblem(potentials), [], SegmentTable(["O", "B-x"], "BIO")) == []
-    assert span_probabilities(
-        ChainProblem(potentials), [(Span(0, 1, "x"), 0)], SegmentTable(["O", "B-x"], "BIO")
-    ) == [0.5]

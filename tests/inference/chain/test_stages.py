@@ -1,12 +1,17 @@
 """Every stage of the walk alone, and random subsets of them, against all labelings."""
 
+import ast
+import re
+from itertools import pairwise
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from oracles.compiled import check_word, random_problem
 from oracles.segmentations import decode_enumerate as enumerate_segmentations
 from oracles.segments import random_segment_problem
-from rulefield.inference.sequences import auto
+from rulefield.inference.sequences import auto, stages
 from rulefield.inference.sequences.decode import decode
 from rulefield.inference.sequences.enumerate import decode_enumerate
 from rulefield.inference.sequences.prepare import prepare
@@ -18,7 +23,21 @@ PROBLEMS_PER_STEP = 60
 
 
 def test_there_are_at_most_twelve_stages():
-    assert len(auto.STAGES) + 1 <= 12  # the first levels are one
+    assert len({step.name for step in auto.WALK}) + 1 <= 12  # the first levels are one
+
+
+@pytest.mark.parametrize("path", sorted(Path(stages.__file__).parent.glob("[a-z]*.py")), ids=lambda path: path.stem)
+def test_every_stage_has_the_same_parts_in_the_same_order(path):
+    """What it improves, when it pays, what it is charged, its reference; constants; the stage; what it needs."""
+    tree = ast.parse(path.read_text())
+    words = re.findall(r"^(Improves|Pays|Charged|Reference): ", ast.get_docstring(tree), re.M)
+    assert words == ["Improves", "Pays", "Charged", "Reference"]
+    parts = [node for node in tree.body[1:] if not isinstance(node, ast.Import | ast.ImportFrom)]
+    kinds = [isinstance(node, ast.FunctionDef | ast.ClassDef) for node in parts]
+    assert kinds == sorted(kinds)
+    assert parts[kinds.index(True)].name.startswith("run_")
+    for node, following in pairwise([*parts, None]):
+        assert not isinstance(node, ast.Assign) or isinstance(following, ast.Expr), "a constant without a sentence"
 
 
 @pytest.mark.parametrize("number", range(len(auto.WALK)), ids=lambda i: f"{i}-{auto.WALK[i].name}")

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
+from oracles.labelings import labelings
 from rulefield.inference.definition import amounts_of, costs_of, scores_of
 from rulefield.inference.sequences import sums
-from rulefield.inference.sequences.enumerate import labelings
 from rulefield.inference.sequences.sums import IMPOSSIBLE, Question, chances_of
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -1,4 +1,4 @@
-"""Counts as whole numbers: the bound holds for every labeling, and is nearer than the one over the reals."""
+"""Counts that hard rules imply: bounds hold for every labeling, and know that counts are whole."""
 
 import numpy as np
 import pytest

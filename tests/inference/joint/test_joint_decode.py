@@ -7,12 +7,12 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles.joint_rules import random_joint_case
+from oracles.labelings import labelings
 from rulefield import rules as r
 from rulefield.exceptions import InternalError
 from rulefield.inference.definition import amounts_of, costs_of, scores_of
 from rulefield.inference.result import Status
 from rulefield.inference.sequences.auto import NODE_LIMIT
-from rulefield.inference.sequences.enumerate import labelings
 from rulefield.inference.sequences.joint import decode as joint_decode
 from rulefield.inference.sequences.joint import windows
 from rulefield.inference.sequences.joint.amounts import joint_amounts

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles.joint import problem
-from rulefield.inference.sequences.enumerate import labelings
+from oracles.labelings import labelings
 from rulefield.inference.sequences.exact import forward_backward
 from rulefield.inference.sequences.joint import exact as joint
 

@@ -4,13 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from oracles.joint import problem as plain_problem
 from oracles.joint_rules import random_joint_case
-from rulefield.exceptions import InfeasibleError
+from oracles.labelings import labelings
 from rulefield.inference.definition import amounts_of, costs_of, scores_of
-from rulefield.inference.sequences.enumerate import labelings
 from rulefield.inference.sequences.joint import sums
-from rulefield.inference.sequences.joint.exact import joint_samples
 from rulefield.inference.sequences.joint.sums import joint_chances
 from rulefield.inference.sequences.sums import Question
 from rulefield.problem.joint import JointProblem
@@ -95,11 +92,3 @@ def test_the_error_counts_joint_labels_that_were_left_out(monkeypatch):
             continue
         chance, error = found.whole(values.max(keepdims=True))
         assert abs(chance[0] - np.exp(values.max() - np.logaddexp.reduce(values))) <= error[0] + 1e-9
-
-
-def test_nothing_can_be_drawn_where_all_is_forbidden():
-    model, data, _, _, theta = plain_problem(2, (2, 3), lengths=(3,), moves=False)
-    p = model.potentials(theta, data)
-    p.psi[1] = -np.inf
-    with pytest.raises(InfeasibleError):
-        joint_samples(p, 2, np.random.default_rng(0))

@@ -6,12 +6,12 @@ from hypothesis import given, settings
 from numpy.testing import assert_allclose
 
 from oracles.chains import chain_problems
+from oracles.segment_exact import best_segmentation, segment_marginals
 from oracles.segmentations import enumerate_segmentations
 from oracles.segments import random_segments, segment_problems
 from rulefield.exceptions import InputError
 from rulefield.inference.result import Status
 from rulefield.inference.sequences import exact as chain
-from rulefield.inference.sequences.segments.exact import best_segmentation, segment_marginals
 from rulefield.problem.segments import SegmentPotentials, Spans
 
 examples = settings(max_examples=120, deadline=None)

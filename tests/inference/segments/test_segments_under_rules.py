@@ -75,7 +75,7 @@ def test_answers_are_the_best_of_all_segmentations(part):
         check(problem, result, judge_all(problem))
         assert result.status is not Status.bounded
         statuses.append((result.status, result.engine))
-    assert {(Status.optimal, "viterbi"), (Status.optimal, "product")} <= set(statuses)
+    assert {engine == "viterbi" for status, engine in statuses if status is Status.optimal} == {True, False}
     assert any(status is Status.infeasible for status, _ in statuses)
 
 
@@ -324,17 +324,14 @@ def check_relaxed(problem, result):
     assert_allclose(result.objective, result.score - soft, atol=1e-6)
 
 
-@pytest.mark.parametrize("part", ["objective", "amounts"])
-def test_a_wrong_claim_is_withheld(monkeypatch, part):
+def test_a_wrong_claim_is_withheld(monkeypatch):
     """What an engine thinks of its answer is held against the definition on every answer."""
     rng = np.random.default_rng(3)
     problems = [random_segment_problem(rng) for _ in range(20)]
-    plain = getattr(PreparedSegments, part)
-    wrong = {
-        "objective": lambda self, *args: plain(self, *args) + 0.01,
-        "amounts": lambda self, labels: (plain(self, labels)[0] * 0, plain(self, labels)[1]),
-    }
-    monkeypatch.setattr(PreparedSegments, part, wrong[part])
+    plain = PreparedSegments.judge
+    monkeypatch.setattr(
+        PreparedSegments, "judge", lambda self, labels: (*plain(self, labels)[:2], plain(self, labels)[2] + 0.01)
+    )
     withheld = 0
     for problem in problems:
         try:

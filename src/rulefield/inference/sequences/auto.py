@@ -10,7 +10,6 @@ from functools import partial
 
 import numpy as np
 
-from rulefield.inference.limits import deadline
 from rulefield.inference.sequences.progress import DualPotentials, Progress, dual_potentials, run_duals
 from rulefield.inference.sequences.stages.columns import run_columns
 from rulefield.inference.sequences.stages.counts import run_counts
@@ -27,20 +26,29 @@ from rulefield.kernels.lattice.first import BY_DUALS, BY_PATHS, BY_VITERBI, OPEN
 NODE_LIMIT = 6_000_000
 """Units of work (1 to 2 microseconds each) that one problem may cost by default: about ten seconds."""
 
-DUAL_ITERATIONS = 30
-PATH_NODES = 2_000
+UNITS_PER_SECOND = 500_000
+"""Units of work that surely fit into a second, so that a stage is not given what a limit in seconds has no room for."""
+
+DUAL_ITERATIONS, PATH_NODES = 30, 2_000
+"""Viterbi passes and search nodes of the first levels: more settle few problems that these leave open."""
 
 UNITS_PER_STEP, COMPILATION_SHARE = 8, 0.3
 """Units of work of compiling one step of an automaton (10 to 16 microseconds), and the largest share of the limit that
 compilation takes, so that some work is left for a labeling."""
 
+WIDTHS_NATS = (np.inf, 256.0, 64.0, 16.0, 4.0)
+"""Windows below the bound that segments and joint chains send through the walk: wide ones are large, small ones may miss the
+best labeling."""
+
 LONG_TOKENS = 300
 """Chains of so many tokens have many small conflicts, which integer programs decide faster than products."""
 
-STATES = frozenset({"tally", "counters", "automaton"})
-ROWS = frozenset({"tally", "rows"})
-ANY: frozenset[str] = frozenset()
+STATES, ROWS, ANY = frozenset({"tally", "counters", "automaton"}), frozenset({"tally", "rows"}), frozenset[str]()
 """Forms of rules that a stage must be able to read of every rule; ``ANY``: it ignores the rules that it cannot read."""
+
+
+Stage = Callable[[Progress, DualPotentials, int], None]
+"""(progress, dual potentials, limit): learns more of a problem until ``progress.nodes`` reaches the limit."""
 
 
 def always(progress: Progress) -> bool:
@@ -76,8 +84,8 @@ class Step:
     ----------
     name : str
         The stage.
-    run : callable
-        (progress, dual potentials, limit): learns more of the problem until ``progress.nodes`` reaches the limit.
+    run : Stage
+        The code of the stage.
     reads : frozenset of str
         Forms of rules; the step is left out if a rule has none of them.
     share : float
@@ -89,15 +97,16 @@ class Step:
     """
 
     name: str
-    run: Callable[[Progress, DualPotentials, int], None]
+    run: Stage
     reads: frozenset[str]
     share: float = 1.0
     most_units: float = np.inf
     pays: Callable[[Progress], bool] = always
 
     def limit(self, progress: Progress, node_limit: int) -> int:
-        """Return the count of units at which it must stop."""
-        left = max(node_limit - progress.nodes, 0)
+        """Return the count of units at which it must stop, sooner if there is time for less."""
+        seconds = progress.deadline.left
+        left = min(max(node_limit - progress.nodes, 0), np.inf if seconds is None else seconds * UNITS_PER_SECOND)
         return int(progress.nodes + min(self.most_units, self.share * left))
 
 
@@ -128,9 +137,6 @@ WALK: tuple[Step, ...] = (
 )
 """What follows the first levels, from cheap to expensive; each step is charged what it costs."""
 
-STAGES = tuple(dict.fromkeys(step.name for step in WALK))
-"""The stages of the walk; with the first levels they are twelve."""
-
 FIRST = {OPEN: "soft_dd", BY_VITERBI: "viterbi", BY_DUALS: "soft_dd", BY_PATHS: "paths"}
 """Names of the levels that come before the walk, in one kernel."""
 
@@ -140,13 +146,8 @@ def covers(reads: frozenset[str], offered: frozenset[frozenset[str]]) -> bool:
     return not reads or all(not reads.isdisjoint(forms) for forms in offered)
 
 
-def run_auto(progress: Progress, node_limit: int, seconds: float | None) -> str:
+def run_auto(progress: Progress, node_limit: int) -> str:
     """Run stages until one settles the problem or limits are met; return the name of the last one that learned something."""
-    with deadline(seconds) as progress.deadline:
-        return _walk(progress, node_limit)
-
-
-def _walk(progress: Progress, node_limit: int) -> str:
     progress.most_nodes = node_limit
     offered = progress.prepared.flat.shared.offered
     by_states = covers(STATES, offered)

@@ -1,28 +1,22 @@
 """Decoding a chain under rules: the engines, what each can promise, and ``auto``, which walks from cheap to exact."""
 
 from collections.abc import Callable
+from functools import partial
 
 from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.flatten import flatten
+from rulefield.inference.limits import deadline
 from rulefield.inference.result import Result
-from rulefield.inference.sequences.auto import NODE_LIMIT, ROWS, STATES, run_auto
+from rulefield.inference.sequences.auto import DUAL_ITERATIONS, NODE_LIMIT, ROWS, STATES, Stage, run_auto
 from rulefield.inference.sequences.enumerate import decode_enumerate
-from rulefield.inference.sequences.paths import decode_paths
 from rulefield.inference.sequences.prepare import prepare
-from rulefield.inference.sequences.progress import Progress, decode_soft_dd, run_soft_dd
-from rulefield.inference.sequences.stages.ilp import decode_milp, decode_reduced_milp
-from rulefield.inference.sequences.stages.product import decode_product
+from rulefield.inference.sequences.progress import Progress, dual_potentials, run_duals, run_soft_dd
+from rulefield.inference.sequences.stages.ilp import run_reduced, run_whole
+from rulefield.inference.sequences.stages.product import run_product
 from rulefield.problem.chain_rules import ChainProblem
 
 Run = Callable[[ChainProblem, int, float | None], Result]
 """(problem, node_limit, seconds) -> Result."""
-
-
-def decode_viterbi(problem: ChainProblem) -> Result:
-    """One Viterbi pass with local rules inside; optimal where its path breaks no other rule."""
-    progress = Progress.start(prepare(problem))
-    run_soft_dd(progress, 1)
-    return progress.result("viterbi", 1)
 
 
 def decode_auto(problem: ChainProblem, node_limit: int = NODE_LIMIT, seconds: float | None = None) -> Result:
@@ -31,24 +25,64 @@ def decode_auto(problem: ChainProblem, node_limit: int = NODE_LIMIT, seconds: fl
     ``engine`` of the result names the one that finished. What one engine learned (labeling, bound, duals) the next
     one takes over. ``iterations`` counts Viterbi passes and search nodes.
     """
-    progress = Progress.start(prepare(problem))
-    engine = run_auto(progress, node_limit, seconds)
+    with deadline(seconds) as limit:
+        progress = Progress.start(prepare(problem))
+        progress.deadline = limit
+        engine = run_auto(progress, node_limit)
     return progress.result(engine, min(progress.iterations + progress.nodes, node_limit))
 
 
-READ = STATES | ROWS
+def decode_soft_dd(problem: ChainProblem, max_iterations: int = 100, paper_stop: bool = False) -> Result:
+    """Decode a chain by Soft-DD alone.
+
+    Maximizes score - sum of weight x amount by projected subgradient steps on the duals of counters; rules known
+    only by an automaton are judged but not priced. Certified where the dual bound meets the objective, which is when
+    every row is satisfied with equality, or slack with dual 0, or broken with the dual at its weight.
+
+    Parameters
+    ----------
+    problem : ChainProblem
+    max_iterations : int
+        Viterbi passes allowed; one is plain Viterbi with local rules inside.
+    paper_stop : bool
+        Stop also by the test that [Anzaroot14] prints (equality, or dual 0, or dual at its weight), from the second
+        iteration on: at the first all duals are 0, so that it would accept everything, and the paper's figures show
+        that its authors went on. It accepts labelings that are not optimal; ``status`` still tells the truth.
+
+    Returns
+    -------
+    Result
+        ``iterations`` counts Viterbi passes.
+    """
+    progress = Progress.start(prepare(problem))
+    run_soft_dd(progress, max_iterations, paper_stop)
+    return progress.result("viterbi" if max_iterations == 1 else "soft_dd", progress.iterations)
+
+
+def decode_alone(
+    engine: str, stage: Stage | None, problem: ChainProblem, node_limit: int, seconds: float | None
+) -> Result:
+    """Decode a chain by duals and then one stage (None: paths); ``iterations`` counts units of work."""
+    progress = Progress.start(prepare(problem))
+    with deadline(seconds) as progress.deadline:
+        if engine != "milp":
+            run_duals(progress, DUAL_ITERATIONS, 0 if stage else node_limit)
+        if stage and not progress.settled:
+            stage(progress, dual_potentials(progress), node_limit)
+    return progress.result(engine, progress.nodes)
+
 
 ENGINES: Engines[Run] = Engines(
     "chains",
     [
-        Engine("auto", decode_auto, True, READ),
-        Engine("viterbi", lambda p, nodes, seconds: decode_viterbi(p), False, frozenset({"tally"})),
+        Engine("auto", decode_auto, True, STATES | ROWS),
+        Engine("viterbi", lambda p, nodes, seconds: decode_soft_dd(p, 1), False, frozenset({"tally"})),
         Engine("soft_dd", lambda p, nodes, seconds: decode_soft_dd(p), False, frozenset({"tally", "counters"})),
-        Engine("paths", lambda p, nodes, seconds: decode_paths(p, nodes), True, STATES),
-        Engine("product", lambda p, nodes, seconds: decode_product(p, nodes), True, STATES),
-        Engine("reduced_milp", decode_reduced_milp, True, ROWS),
-        Engine("milp", decode_milp, True, ROWS),
-        Engine("enumerate", lambda p, nodes, seconds: decode_enumerate(p), True, READ),
+        Engine("paths", partial(decode_alone, "paths", None), True, STATES),
+        Engine("product", partial(decode_alone, "product", run_product), True, STATES),
+        Engine("reduced_milp", partial(decode_alone, "reduced_milp", run_reduced), True, ROWS),
+        Engine("milp", partial(decode_alone, "milp", run_whole), True, ROWS),
+        Engine("enumerate", lambda p, nodes, seconds: decode_enumerate(p), True, STATES | ROWS),
     ],
 )
 

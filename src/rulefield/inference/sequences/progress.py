@@ -11,13 +11,12 @@ from rulefield.inference.flatten import Term
 from rulefield.inference.limits import NO_DEADLINE, Deadline
 from rulefield.inference.relaxation import Prices, Relaxation
 from rulefield.inference.result import SLACK, Result
-from rulefield.inference.sequences.prepare import Prepared, prepare
+from rulefield.inference.sequences.prepare import Prepared
 from rulefield.kernels.certificate import proves
 from rulefield.kernels.lattice.dual import completions, dual_error, path_score, priced, soft_dd
 from rulefield.kernels.lattice.first import OPEN, first_answers, path_answers
 from rulefield.kernels.lattice.prices import price_automaton
 from rulefield.kernels.lattice.rule_tables import RuleTables
-from rulefield.problem.chain_rules import ChainProblem
 
 if TYPE_CHECKING:
     from rulefield.inference.sequences.stages.joint_table import JointTable
@@ -30,9 +29,6 @@ FEW_STATES = 8
 
 MOST_PASSES = 80
 """Passes over the chain that a stage may take for better duals: most gain comes in the first 30."""
-
-ROUNDING = 1e-6
-"""Bounds that a linear program computed are rounded outwards by this, far more than their error."""
 
 ARCS_PER_UNIT = 50
 """Arcs of a lattice looked at per unit of work: 25 to 50 nanoseconds each (fitted to 900 refinements of six families)."""
@@ -269,30 +265,3 @@ def run_duals(progress: Progress, max_iterations: int, path_nodes: int = 0) -> i
     else:
         progress.best = best
     return int(last)
-
-
-def decode_soft_dd(problem: ChainProblem, max_iterations: int = 100, paper_stop: bool = False) -> Result:
-    """Decode a chain by Soft-DD alone.
-
-    Maximizes score - sum of weight x amount by projected subgradient steps on the duals of counters; rules known
-    only by an automaton are judged but not priced. Certified where the dual bound meets the objective, which is when
-    every row is satisfied with equality, or slack with dual 0, or broken with the dual at its weight.
-
-    Parameters
-    ----------
-    problem : ChainProblem
-    max_iterations : int
-        Viterbi passes allowed.
-    paper_stop : bool
-        Stop also by the test that [Anzaroot14] prints (equality, or dual 0, or dual at its weight), from the second
-        iteration on: at the first all duals are 0, so that it would accept everything, and the paper's figures show
-        that its authors went on. It accepts labelings that are not optimal; ``status`` still tells the truth.
-
-    Returns
-    -------
-    Result
-        ``iterations`` counts Viterbi passes.
-    """
-    progress = Progress.start(prepare(problem))
-    run_soft_dd(progress, max_iterations, paper_stop)
-    return progress.result("soft_dd", progress.iterations)

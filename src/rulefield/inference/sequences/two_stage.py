@@ -7,13 +7,14 @@ import numpy as np
 from rulefield.exceptions import InputError
 from rulefield.inference.flatten import flatten
 from rulefield.inference.highs import Program, minimize
+from rulefield.inference.limits import deadline
 from rulefield.inference.result import TOLERANCE, Result, Status, judge, rounding_error
 from rulefield.inference.sequences.auto import NODE_LIMIT, run_auto
 from rulefield.inference.sequences.check import judge_labeling
 from rulefield.inference.sequences.enumerate import judge_every, labeling
 from rulefield.inference.sequences.prepare import Prepared, prepare
+from rulefield.inference.sequences.program import ChainParts, all_parts, build, labels_of
 from rulefield.inference.sequences.progress import Progress, dual_potentials
-from rulefield.inference.sequences.stages.ilp import ChainParts, all_parts, build, labels_of
 from rulefield.inference.sequences.stages.product import chain_relaxation
 from rulefield.kernels.lattice.dual import completions
 from rulefield.kernels.lattice.lattice import chain_lattice
@@ -21,11 +22,9 @@ from rulefield.kernels.lattice.pareto import cheapest_path
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 
-MOST_RATES = 6
-"""Exchange rates between score and cost that are tried before the exact search."""
-
-RISING_RATES = 2
-"""How many of them may be ever higher ones, while even cheap labelings reach the floor."""
+MOST_RATES, RISING_RATES = 6, 2
+"""Exchange rates between score and cost that are tried before the exact search, and how many of them may be ever higher
+ones, while even cheap labelings reach the floor."""
 
 
 @dataclass(frozen=True)
@@ -136,7 +135,8 @@ def decode_two_stage(
         raise InputError(f"two-stage engine {engine!r} is unknown; choose one of {', '.join(run)}.")
     centered, offset = _centered(problem.potentials)
     first = Progress.start(prepare(ChainProblem(centered, tuple(r for r in problem.rules if r.weight == np.inf))))
-    run_auto(first, node_limit, seconds)
+    with deadline(seconds) as first.deadline:
+        run_auto(first, node_limit)
     if first.best == -np.inf:
         status = Status.infeasible if first.bound == -np.inf else Status.bounded
         none = np.zeros(0, np.int64)
@@ -232,7 +232,8 @@ def _by_program(search: _Search, node_limit: int, seconds: float | None) -> None
     for tried in range(1, MOST_RATES + 1):
         scaled, factor = _scaled(search.problem, rate)
         progress = Progress.start(prepare(scaled, centered=True))
-        run_auto(progress, node_limit, seconds)
+        with deadline(seconds) as progress.deadline:
+            run_auto(progress, node_limit)
         search.iterations += progress.iterations + progress.nodes
         lower = ((search.floor - search.slack) * factor - progress.objective_bound) / (rate * factor)
         if lower > highest:

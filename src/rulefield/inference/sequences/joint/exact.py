@@ -5,15 +5,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.exceptions import InfeasibleError
 from rulefield.inference.sequences.exact import forward_backward, viterbi_batch
 from rulefield.kernels.joint.best import joint_best_paths, joint_max_marginals
 from rulefield.kernels.joint.open import open_state_sums
-from rulefield.kernels.joint.sums import joint_sums
+from rulefield.kernels.joint.sums import LANES, joint_sums
 from rulefield.problem.joint import JointPotentials
-
-LANES = 8
-"""Chains that the factored kernel does at once."""
 
 DENSER = 0.15
 """A chain is summed over its open states alone where that takes at most this share of the factored multiplications, which
@@ -179,10 +175,11 @@ def _by_open_states(p: JointPotentials) -> tuple[np.ndarray, np.ndarray]:
 
 def _in_lanes(p: JointPotentials, chains: np.ndarray) -> np.ndarray:
     """Chains of similar length in rows of eight, (n, 8), the longest first; -1 where the last row has none."""
+    lanes = int(LANES)
     ordered = chains[np.argsort(-np.diff(p.offsets)[chains], kind="stable")]
-    padded = np.full(-(-len(ordered) // LANES) * LANES, -1, np.int64)
+    padded = np.full(-(-len(ordered) // lanes) * lanes, -1, np.int64)
     padded[: len(ordered)] = ordered
-    return padded.reshape(-1, LANES)
+    return padded.reshape(-1, lanes)
 
 
 def _add_steps(p: JointPotentials, between: np.ndarray, edges: tuple[np.ndarray, ...], moves: np.ndarray) -> None:
@@ -213,55 +210,3 @@ def _dense(
 def _top(scores: np.ndarray) -> float:
     finite = scores[np.isfinite(scores)]
     return float(finite.max()) if finite.size else 0.0
-
-
-def joint_samples(potentials: JointPotentials, size: int, generator: np.random.Generator) -> np.ndarray:
-    """Draw joint states (size, n) of the only chain of ``potentials``, exactly.
-
-    O(n S (sum_k m_k + size)) time: forward sums by task, then states from the last token to the first.
-    """
-    p = potentials
-    n, S = p.psi.shape
-    states, labels = np.zeros((size, n), np.int64), p.task_labels
-    if not n:
-        return states
-    ahead = np.empty((n, S))
-    ahead[0] = p.psi[0]
-    for t in range(1, n):
-        ahead[t] = p.psi[t] + _summed(p, ahead[t - 1])
-    if ahead[-1].max() == -np.inf:
-        raise InfeasibleError(
-            "every labeling of the chain is forbidden, so none can be drawn; correct the known labels."
-        )
-    draws, weights = generator.random((n, size)), np.broadcast_to(ahead[-1], (size, S))
-    for t in range(n - 1, -1, -1):
-        chances = np.exp(weights - weights.max(axis=1, keepdims=True)).cumsum(axis=1)
-        states[:, t] = (chances > draws[t, :, None] * chances[:, -1:]).argmax(axis=1)
-        if t:
-            weights = ahead[t - 1] + _arriving(p, labels, states[:, t])
-    return states
-
-
-def _summed(p: JointPotentials, scores: np.ndarray) -> np.ndarray:
-    """Log of the sum over s of exp(scores[s] + the step s -> s'), (S,)."""
-    top = scores.max()
-    if top == -np.inf:
-        return scores
-    here = np.exp(scores - top)
-    with np.errstate(divide="ignore"):
-        if len(p.move_from):
-            high = _top(p.pairwise)
-            return np.log(here @ np.exp(p.pairwise - high)) + top + high
-        cube, tops = here.reshape(p.sizes), [_top(T) for T in p.transitions]
-        for k, (T, high) in enumerate(zip(p.transitions, tops)):
-            cube = np.moveaxis(np.tensordot(cube, np.exp(T - high), axes=(k, 0)), -1, k)
-        return np.log(cube.ravel()) + top + sum(tops)
-
-
-def _arriving(p: JointPotentials, labels: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """Scores of the steps from all joint states to each of ``states`` (u,), (u, S)."""
-    if len(p.move_from):
-        return p.pairwise[:, states].T
-    return sum(
-        (T[own][:, own[states]].T for own, T in zip(labels, p.transitions)), np.zeros((len(states), p.n_states))
-    )

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from rulefield.inference.engines import Engine, Engines
-from rulefield.inference.limits import NO_DEADLINE
+from rulefield.inference.limits import NO_DEADLINE, deadline
 from rulefield.inference.result import Result
 from rulefield.inference.sequences.auto import NODE_LIMIT
 from rulefield.inference.sequences.decode import ENGINES as CHAIN_ENGINES
@@ -23,8 +23,9 @@ def decode_auto(problem: SegmentProblem, node_limit: int = NODE_LIMIT, seconds: 
 
     ``engine`` of the result names the one that finished. ``iterations`` counts passes over segments and lattice nodes.
     """
-    search = SegmentSearch.start(problem)
-    return search.result(run_auto(search, node_limit, seconds))
+    with deadline(seconds) as clock:
+        search = SegmentSearch.start(problem)
+        return search.result(run_auto(search, node_limit, clock))
 
 
 def decode_viterbi(problem: SegmentProblem, node_limit: int = NODE_LIMIT, seconds: float | None = None) -> Result:

@@ -1,31 +1,24 @@
 """Best segmentation under rules: plain first, then a window of the segment lattice times the rules in conflict."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.inference.flatten import Term
-from rulefield.inference.limits import Deadline, deadline
-from rulefield.inference.relaxation import Relaxation
+from rulefield.inference.limits import Deadline
 from rulefield.inference.result import SLACK, Result
+from rulefield.inference.sequences.auto import WIDTHS_NATS
 from rulefield.inference.sequences.decode import decode
 from rulefield.inference.sequences.segments.prepare import PreparedSegments, prepare
 from rulefield.kernels import certificate
-from rulefield.kernels.lattice.lattice import Lattice, lattice_path
+from rulefield.kernels.lattice.lattice import Lattice
 from rulefield.kernels.segments.best import best_segments
 from rulefield.kernels.segments.lattice import charge, fill_backward, segment_lattice
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.problem.segments import SegmentProblem
 
-QUICK_NODES = 3_000
-"""Nodes of products that are tried before the walk: enough for most windows of a trained model."""
-
-FIRST_WINDOW_NATS = 4.0
-"""How far below the bound the optimum is looked for first, or 1 % of the bound if that is more; then four times as far."""
-
-WIDTHS_NATS = (np.inf, 256.0, 64.0, 16.0, 4.0)
-"""Windows for the walk; the first that fits is taken."""
+QUICK_UNITS = 3_000
+"""Work in each of the two small windows that are tried first: enough for most sequences of a trained model."""
 
 MOST_CELLS = 20_000_000
 """Largest chain of a window, in tokens times slots squared (160 MB)."""
@@ -50,7 +43,6 @@ class SegmentSearch:
     bound: float = np.inf
     iterations: int = 0
     nodes: int = 0
-    terms: set[Term] = field(default_factory=set)
     _ahead: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     @classmethod
@@ -78,13 +70,11 @@ class SegmentSearch:
         """Only what beats this is worth looking for."""
         return self.best + SLACK
 
-    def offer(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-        """Judge a segmentation, keep it where it is the best so far; return amounts, excesses and its objective."""
-        amounts, excesses = self.prepared.amounts(labels)
-        objective = self.prepared.objective(labels, amounts)
+    def offer(self, labels: np.ndarray) -> None:
+        """Judge a segmentation; keep it if it is the best so far."""
+        objective = self.prepared.judge(labels)[2]
         if objective > self.best:
             self.best, self.labels = objective, labels.copy()
-        return amounts, excesses, objective
 
     def window(self, floor: float, node_limit: int) -> Lattice | None:
         """Return the lattice of all segmentations that score above the floor; None where it would pass the limit."""
@@ -102,50 +92,12 @@ class SegmentSearch:
         self.nodes += len(lattice.label)
         return charge(lattice, p.tables, p.classes, words.n_labels, p.charges) if done else None
 
-    def relaxation(self, lattice: Lattice, duals: np.ndarray) -> Relaxation:
-        """Rules that do not fold are priced by duals (counters,)."""
-        p = self.prepared
-        m = p.problem.spelling.n_labels
-        lattice = charge(lattice, p.tables, p.classes, m, duals)
-        constant = float(duals @ p.tables.counter_bound)
-        return Relaxation(p.tables, p.classes, m, lattice, constant, duals.copy(), {}, p.terms)
-
     def result(self, engine: str) -> Result:
         """Return the answer as it stands."""
         steps = self.iterations + self.nodes
         if self.best == -np.inf:
             return self.prepared.no_result(self.bound, engine, steps)
         return self.prepared.result(self.labels, self.bound, engine, steps)
-
-
-def run_product(search: SegmentSearch, lattice: Lattice, duals: np.ndarray, floor: float, node_limit: int) -> bool:
-    """Multiply a window's lattice by rules, the most mischarged first, until no path beats the floor or the best is found.
-
-    False where a limit is met. Terms already known to matter come first, those with few states before the others.
-    """
-    relaxation = search.relaxation(lattice, duals)
-    known = sorted(search.terms, key=lambda term: (term.states, term.rule))
-    while True:
-        bound = relaxation.bound(floor)
-        if bound == -np.inf:
-            search.bound = min(search.bound, floor)
-            return True
-        search.bound = min(search.bound, bound)
-        if known:
-            term = known.pop(0)
-        else:
-            labels = np.zeros_like(search.labels)
-            lattice_path(relaxation.lattice, labels)
-            amounts, excesses, _ = search.offer(labels)
-            floor = max(floor, search.floor)
-            if search.settled or not relaxation.left:
-                search.bound = max(search.bound, search.best)
-                return True
-            term = relaxation.mischarged(labels, excesses, amounts)
-        if not relaxation.add(term, floor, node_limit):
-            return False
-        search.nodes += len(relaxation.lattice.label)
-        search.terms.add(term)
 
 
 def run_walk(
@@ -199,23 +151,21 @@ def chain_of(lattice: Lattice, n_labels: int) -> tuple[ChainPotentials, np.ndarr
     )
 
 
-def run_auto(search: SegmentSearch, node_limit: int, seconds: float | None) -> str:
-    """Try a small product in a narrow window, then all stages in the widest window that fits; return the last engine."""
-    if search.settled or node_limit <= 0:
-        return "viterbi"
-    with deadline(seconds) as clock:
-        nothing, width = np.zeros(len(search.prepared.caps)), max(FIRST_WINDOW_NATS, 0.01 * abs(search.bound))
-        for floor in (max(search.bound - width, search.floor), max(search.bound - 4.0 * width, search.floor)):
-            lattice = None if search.settled else search.window(floor, node_limit)
-            quick = min(QUICK_NODES, node_limit)
-            if lattice is None or not run_product(search, lattice, nothing, max(floor, search.floor), quick):
-                break
-        for width in WIDTHS_NATS:
-            if search.settled or clock.over or search.nodes >= node_limit:
-                break
-            floor = max(search.bound - width, search.floor)
-            lattice = search.window(floor, node_limit)
-            engine = None if lattice is None else run_walk(search, lattice, floor, node_limit, clock)
-            if engine is not None:
-                return engine
-    return "product"
+def run_auto(search: SegmentSearch, node_limit: int, clock: Deadline) -> str:
+    """Send the two smallest windows through the walk with little work, then the widest one that fits.
+
+    Returns the engine that learned something last.
+    """
+    engine, tries = "viterbi", WIDTHS_NATS[:-3:-1]
+    for number, width in enumerate((*tries, *WIDTHS_NATS)):
+        if search.settled or clock.over or search.nodes >= node_limit:
+            break
+        short = number < len(tries)
+        floor = max(search.bound - width, search.floor)
+        limit = min(search.nodes + QUICK_UNITS, node_limit) if short else node_limit
+        lattice = search.window(floor, limit)
+        found = None if lattice is None else run_walk(search, lattice, floor, limit, clock)
+        engine = found or engine
+        if found is not None and not short:
+            break
+    return engine

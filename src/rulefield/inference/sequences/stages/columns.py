@@ -63,7 +63,7 @@ def tighten_dual(progress: Progress, limit: int, most_passes: int = MOST_PASSES)
         if progress.settled or progress.nodes >= limit or progress.deadline.over:
             break
         progress.charge(2 * progress.pass_units + UNITS_PER_PROGRAM + len(cuts) * len(center) // CELLS_PER_UNIT)
-        found = _model_minimum(np.array(cuts), np.array(scores), center, radius, prepared.caps)
+        found = model_minimum(np.array(cuts), np.array(scores), center, radius, prepared.caps)
         if found is None or best - found[0] < CLOSE_NATS:
             break
         duals = found[1]
@@ -73,7 +73,7 @@ def tighten_dual(progress: Progress, limit: int, most_passes: int = MOST_PASSES)
         progress.terms.clear()
 
 
-def _model_minimum(
+def model_minimum(
     cuts: np.ndarray, scores: np.ndarray, center: np.ndarray, radius: float, caps: np.ndarray
 ) -> tuple[float, np.ndarray] | None:
     """Least z with z >= scores - cuts @ lambda, lambda within ``radius`` of the center and within [0, caps]."""

@@ -1,142 +1,177 @@
-"""Counts as whole numbers: a bound that knows that labels occur a whole number of times, and labelings with such counts.
+"""How often each label may occur, as hard rules imply it together: rules that say so take the place of those that follow.
 
 Improves: the bound, and the labeling.
-Pays: if hard rules count labels.
-Charged: each small program by HiGHS's simplex iterations.
-Reference: Lagrangian decomposition; steps are Polyak's.
+Pays: if hard rules compare counts of labels.
+Charged: each small linear program by its size.
+Reference: tightening of bounds by linear programs (Savelsbergh, 1994).
 """
+
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from rulefield.inference.highs import Program, minimize
-from rulefield.inference.result import rounding_error
-from rulefield.inference.sequences.progress import MOST_PASSES, DualPotentials, Progress
-from rulefield.inference.sequences.stages.columns import CELLS_PER_UNIT
-from rulefield.inference.sequences.stages.implied_counts import run_implied
-from rulefield.kernels.lattice.dual import best_path, completions, priced
+from rulefield.inference.limits import NO_DEADLINE, Deadline
+from rulefield.inference.result import TOLERANCE
+from rulefield.inference.sequences.prepare import Prepared, prepare
+from rulefield.inference.sequences.progress import FEW_STATES, MOST_PASSES, DualPotentials, Progress, run_duals
+from rulefield.inference.sequences.stages.columns import UNITS_PER_PROGRAM
+from rulefield.problem.chain_rules import ChainProblem, CompiledRule, Counter, Rows, Tally
 
-PATIENCE_PASSES = 4
-"""Dual steps that may bring nothing before they get shorter."""
-
-COUNTS_TRIED = 3
-"""So many of the best vectors of counts are tried."""
+PROBES = 5
+"""So many labels are asked for first; where none of them is bounded well the others are not asked for."""
 
 
-def run_counts(progress: Progress, dual: DualPotentials, limit: int) -> None:
-    """Read the problem with the counts that its hard rules imply, then bound the objective by whole counts of labels.
+def run_counts(progress: Progress, dual: DualPotentials, limit: float = np.inf) -> None:
+    """Read the problem with the counts of labels that its hard rules imply, where these compare counts.
 
-    With lambda (m,) a price of each label, max over labelings of (score - lambda' counts) plus max over *whole* counts that
-    obey all hard counts of labels and add up to n of (lambda' counts) bounds every labeling's value. The first is a
-    Viterbi pass, the second a small integer program. Multipliers of the rules alone see only sums over the reals: if
-    35 labels must occur equally often in 60 tokens, those allow 12/7 times each, whole numbers once.
+    Forty labels that occur equally often in eighty tokens occur twice each. Said label by label the same rules are three
+    states each instead of running differences, whose values are many and which say little alone. What the new bounds imply
+    is no longer read by engines (the checker reads all rules as they are). Labelings and their values stay the same.
     """
-    run_implied(progress, limit)
-    prepared, tables = progress.prepared, progress.prepared.tables
-    hard = np.isinf(prepared.caps) & tables.counter_plain
-    if not hard.any() or progress.settled:
+    prepared = progress.prepared
+    n, m = prepared.unary.shape
+    rows, limits = _hard_counts(prepared)
+    compared = (np.count_nonzero(rows, axis=1) > 1).any() if len(rows) else False
+    if not compared or progress.nodes + 2 * m * UNITS_PER_PROGRAM > limit:
         return
-    m = prepared.unary.shape[1]
+    most = np.count_nonzero(prepared.unary > -np.inf, axis=0).astype(np.float64)
+    labels = np.flatnonzero(rows[np.count_nonzero(rows, axis=1) > 1].any(axis=0))
+    tried = labels[:: -(-len(labels) // PROBES)]
+    progress.charge(2 * len(tried) * UNITS_PER_PROGRAM)
+    bounds = implied_counts(rows, limits, n, most, tried, progress.deadline)
+    if bounds is not None and (bounds[1] - bounds[0])[tried].min() <= FEW_STATES:
+        progress.charge(2 * len(labels) * UNITS_PER_PROGRAM)
+        bounds = implied_counts(rows, limits, n, most, labels, progress.deadline)
+        again = None if bounds is None else _read_again(prepared, rows, limits, *bounds)
+        if again is not None:
+            _take_over(progress, again)
+    if bounds is not None and (bounds[0] > bounds[1]).any():
+        progress.bound = -np.inf
+
+
+def _hard_counts(prepared: Prepared) -> tuple[np.ndarray, np.ndarray]:
+    """Return what each hard counter of labels counts (counters, m), and its limit: rows @ counts <= limits."""
+    tables, m = prepared.tables, prepared.unary.shape[1]
+    hard = np.flatnonzero(np.isinf(prepared.caps) & tables.counter_plain)
     rows = np.array([tables.node[at : at + m] for at in tables.node_at[hard]], dtype=np.float64)
-    others = np.where(hard, 0.0, progress.duals)
-    unary, arriving = priced(progress.lowered, prepared.arriving, tables, prepared.classes, others)
-    search = _CountDual(progress, unary, arriving, rows, tables.counter_bound[hard].astype(np.float64), limit)
-    search.constant = progress.constant + float(others @ tables.counter_bound)
-    search.run(progress.duals[hard] @ rows)
-    search.try_counts()
+    return rows.reshape(-1, m), tables.counter_bound[hard].astype(np.float64)
 
 
-class _CountDual:
-    """The prices tried so far, and the counts that each led to."""
+def implied_counts(
+    rows: np.ndarray,
+    limits: np.ndarray,
+    n: int,
+    most: np.ndarray,
+    labels: np.ndarray,
+    deadline: Deadline = NO_DEADLINE,
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Least and largest whole counts (m,), (m,) with rows @ counts <= limits, 0 <= counts <= most, their sum n.
 
-    constant = 0.0
-
-    def __init__(
-        self,
-        progress: Progress,
-        unary: np.ndarray,
-        arriving: np.ndarray,
-        rows: np.ndarray,
-        limits: np.ndarray,
-        limit: int,
-    ):
-        self.progress, self.unary, self.arriving = progress, unary, arriving
-        self.rows, self.limits, self.limit = rows, limits, limit
-        self.tried: list[tuple[float, np.ndarray, np.ndarray]] = []
-
-    @property
-    def over(self) -> bool:
-        """Whether the problem is settled, or a limit is met."""
-        return self.progress.settled or self.progress.nodes >= self.limit or self.progress.deadline.over
-
-    def run(self, price: np.ndarray) -> None:
-        """Take dual steps from these prices (m,)."""
-        progress, lowest, pace, still = self.progress, np.inf, 1.0, 0
-        for _ in range(MOST_PASSES):
-            found = None if self.over else self._bound(price)
-            if found is None:
-                return
-            value, labels, counts = found
-            still = 0 if value < lowest - 1e-6 * (1.0 + abs(lowest)) else still + 1
-            if still == PATIENCE_PASSES:
-                pace, still = 0.6 * pace, 0
-            lowest = min(lowest, value)
-            self.tried.append((value, price, counts))
-            progress.offer(labels)
-            progress.bound = min(progress.bound, value + self._error(value, price))
-            slope = np.bincount(labels, minlength=len(price)) - counts
-            square = float(slope @ slope)
-            if square == 0.0:
-                return
-            goal = progress.best if progress.best > -np.inf else lowest - 1.0 - 0.02 * abs(lowest)
-            price = price + pace * max(value - goal, 0.0) / square * slope
-
-    def _error(self, value: float, price: np.ndarray) -> float:
-        """Bound the rounding error of a bound under prices."""
-        n, m = self.unary.shape
-        size = abs(value) + abs(self.constant) + 2.0 * n * np.abs(price).max()
-        return rounding_error(8 * (n + m + len(self.limits)), size)
-
-    def _bound(self, price: np.ndarray) -> tuple[float, np.ndarray, np.ndarray] | None:
-        """Return the bound under prices, its labeling (n,) and its whole counts (m,); None if nothing is left, or known."""
-        progress, unary = self.progress, self.unary - price
-        labels, ahead = np.zeros(len(unary), np.int64), np.empty_like(unary)
-        completions(unary, self.arriving, ahead)
-        value = float(best_path(unary, self.arriving, ahead, labels))
-        found = minimize(self._program(price), self.limit - progress.nodes, progress.deadline.left)
-        progress.charge(2 * progress.pass_units + found.units)
-        if value == -np.inf or found.lower_bound == np.inf:
-            progress.bound = -np.inf
+    Only those of ``labels`` are computed, two linear programs each; a least count above the largest says that nothing obeys
+    the rows. None if a program was not solved, or time is over. Each bound is computed from the program's multipliers, so
+    that it holds however well that was solved.
+    """
+    low, high = np.zeros_like(most), most.copy()
+    for label in labels:
+        goal = np.eye(len(most))[label]
+        above, below = (_largest(sign * goal, rows, limits, n, most) for sign in (1.0, -1.0))
+        if above is None or below is None or deadline.over:
             return None
-        if found.values is None or found.lower_bound == -np.inf:
-            return None
-        return value - found.lower_bound + self.constant, labels, np.round(found.values)
+        high[label] = min(most[label], np.floor(above + TOLERANCE))
+        low[label] = max(0.0, np.ceil(-below - TOLERANCE))
+    return low, high
 
-    def _program(self, price: np.ndarray) -> Program:
-        """Build the program of the whole counts that obey the hard rules and are worth most at these prices."""
-        n, m = self.unary.shape
-        program = Program()
-        program.add_columns(-price, n, True)
-        row, column = np.nonzero(self.rows)
-        program.add_rows(row, column, self.rows[row, column], self.limits)
-        program.add_rows(np.zeros(m), np.arange(m), np.ones(m), np.full(1, n), equal=True)
-        return program
 
-    def try_counts(self) -> None:
-        """Offer labelings of the counts behind the best bounds: one assignment problem each, steps left out."""
-        from scipy.optimize import linear_sum_assignment
+def _largest(goal: np.ndarray, rows: np.ndarray, limits: np.ndarray, n: int, most: np.ndarray) -> float | None:
+    """Upper bound of goal @ counts: for multipliers y >= 0 and z, y @ limits + z n + the positive rest times ``most``."""
+    from scipy.optimize import linprog
 
-        n, m = self.unary.shape
-        seen: set[bytes] = set()
-        units = n * n // CELLS_PER_UNIT
-        for _, price, counts in sorted(self.tried, key=lambda one: one[0]):
-            if self.over or len(seen) == COUNTS_TRIED or self.progress.nodes + units > self.limit:
-                return
-            slots = np.repeat(np.arange(m), counts.astype(np.int64))
-            if counts.tobytes() in seen or len(slots) != n:
-                continue
-            seen.add(counts.tobytes())
-            worth = (self.unary - price)[:, slots]
-            worth = np.where(worth > -np.inf, worth, worth[worth > -np.inf].min(initial=0.0) - 1e6)
-            place = linear_sum_assignment(worth, maximize=True)[1]
-            self.progress.charge(units)
-            self.progress.offer(slots[place])
+    found = linprog(
+        -goal,
+        A_ub=rows,
+        b_ub=limits,
+        A_eq=np.ones((1, len(goal))),
+        b_eq=[n],
+        bounds=np.c_[np.zeros_like(most), most],
+        method="highs-ds",
+    )
+    if found.status != 0:
+        return None
+    y, z = np.maximum(-found.ineqlin.marginals, 0.0), -found.eqlin.marginals[0]
+    return float(y @ limits + z * n + np.maximum(goal - y @ rows - z, 0.0) @ most)
+
+
+def _read_again(
+    prepared: Prepared, rows: np.ndarray, limits: np.ndarray, low: np.ndarray, high: np.ndarray
+) -> Prepared | None:
+    """Return the problem with rules for counts of labels, without those that they imply; None where they say nothing new."""
+    if (low > high).any():
+        return None
+    n, m = prepared.unary.shape
+    single = np.count_nonzero(rows, axis=1) == 1
+    most = np.count_nonzero(prepared.unary > -np.inf, axis=0).astype(np.float64)
+    known_low, known_high = np.zeros(m), most.copy()
+    for row, limit in zip(rows[single], limits[single], strict=True):
+        label = int(np.flatnonzero(row)[0])
+        if row[label] > 0:
+            known_high[label] = min(known_high[label], np.floor(limit / row[label]))
+        else:
+            known_low[label] = max(known_low[label], np.ceil(limit / row[label]))
+    new = ((low > known_low) | (high < known_high)) & ((high - low <= FEW_STATES) | (high <= FEW_STATES))
+    said = [_count_rule(m, n, label, low[label], high[label]) for label in np.flatnonzero(new).tolist()]
+    if not said:
+        return None
+    surely = (
+        np.where(new, low, 0.0),
+        np.where(new, high, most),
+    )  # what is not said may follow from rules alone: keep these
+    kept = tuple(rule for rule in prepared.problem.rules if not _follows(rule, *surely))
+    again = prepare(ChainProblem(prepared.problem.potentials, (*kept, *said)))
+    return replace(again, problem=prepared.problem, own=prepared.own) if again.offset == prepared.offset else None
+
+
+def _follows(rule: CompiledRule, low: np.ndarray, high: np.ndarray) -> bool:
+    """Whether counts of labels between bounds never break a hard rule that only counts labels."""
+    if rule.weight != np.inf or not rule.counters or rule.tally is not None:
+        return False
+    for counter in rule.counters:
+        tally = counter.tally
+        if len(tally.node) > 1 or tally.edge is not None or tally.first is not None:
+            return False
+        if float(np.maximum(tally.node[0] * low, tally.node[0] * high).sum()) > counter.bound:
+            return False
+    return True
+
+
+def _count_rule(m: int, n: int, label: int, low: float, high: float) -> CompiledRule:
+    """Say that a label occurs at least and at most so often."""
+    node = np.zeros((1, m), np.int32)
+    node[0, label] = 1
+    counters = (Counter(Tally(node), int(high)), Counter(Tally(-node), -int(low)))
+    rows = partial(_rows, n, m, label, int(low), int(high))
+    return CompiledRule(-1, np.inf, False, np.zeros(n, np.uint16), None, counters, None, lambda: n, rows)
+
+
+def _rows(n: int, m: int, label: int, low: int, high: int) -> Rows:
+    column = np.arange(n) * m + label
+    value = np.ones(n)
+    row = np.repeat(np.arange(2), n)
+    bound = np.array([high, -low], dtype=np.float64)
+    return Rows(row, np.r_[column, column], np.r_[value, -value], bound, np.ones(2, np.bool_))
+
+
+def _take_over(progress: Progress, prepared: Prepared) -> None:
+    """Go on with another form of the problem: what is known of labelings stays, duals begin anew."""
+    fresh = Progress.start(prepared)
+    run_duals(fresh, MOST_PASSES)
+    progress.prepared, progress.lowered, progress.constant = prepared, fresh.lowered, fresh.constant
+    progress.duals, progress.priced, progress.table = fresh.duals, fresh.priced, None
+    progress.step, progress.window_units = 0.0, 0
+    progress.terms.clear()
+    progress.__dict__.pop("prices", None)
+    progress.bound = min(progress.bound, fresh.bound)
+    progress.iterations += fresh.iterations
+    progress.charge(fresh.nodes)
+    if fresh.best > progress.best:
+        progress.best, progress.labels[:] = fresh.best, fresh.labels

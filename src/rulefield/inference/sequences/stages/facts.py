@@ -28,7 +28,20 @@ BELOW = 0.1
 LEAST_FACTS = 4
 """Rules about fewer facts have small automata, which the product reads better."""
 
-OPEN, OFF, ON = range(-1, 2)  # states of a switch
+OPEN, OFF, ON = range(-1, 2)
+"""States of a switch."""
+
+
+def run_facts(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
+    """Branch on whether labels may occur, best bound first, until nothing open beats the best labeling.
+
+    A switch that is off forbids its labels; one that is on leaves them free, and a multiplier asks for them. The bound of a
+    search node is that of :mod:`rulefield.kernels.lattice.facts`, over potentials that the duals of all other rules charge,
+    so that it holds for the whole problem; every labeling is judged by all rules. O(n m^2) per dual step.
+    """
+    facts = Facts.of(progress)
+    if facts is not None:
+        _FactSearch(progress, dual, facts, node_limit).run()
 
 
 @dataclass(frozen=True)
@@ -110,18 +123,6 @@ class Facts:
 def _is_plain(progress: Progress, r: int) -> bool:
     """Whether no price of the rule is in the potentials already: it is hard, or known by its rows only."""
     return bool(np.isinf(progress.prepared.tables.weight[r])) or r in progress.prepared.flat.shared.rows_only
-
-
-def run_facts(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
-    """Branch on whether labels may occur, best bound first, until nothing open beats the best labeling.
-
-    A switch that is off forbids its labels; one that is on leaves them free, and a multiplier asks for them. The bound of a
-    search node is that of :mod:`rulefield.kernels.lattice.facts`, over potentials that the duals of all other rules charge,
-    so that it holds for the whole problem; every labeling is judged by all rules. O(n m^2) per dual step.
-    """
-    facts = Facts.of(progress)
-    if facts is not None:
-        _FactSearch(progress, dual, facts, node_limit).run()
 
 
 class _FactSearch:

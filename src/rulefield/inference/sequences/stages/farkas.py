@@ -8,8 +8,9 @@ Reference: Farkas' lemma, by cutting planes over labelings.
 
 import numpy as np
 
-from rulefield.inference.sequences.progress import MOST_PASSES, ROUNDING, DualPotentials, Progress
-from rulefield.inference.sequences.stages.columns import CELLS_PER_UNIT, UNITS_PER_PROGRAM
+from rulefield.inference.result import TOLERANCE
+from rulefield.inference.sequences.progress import MOST_PASSES, DualPotentials, Progress
+from rulefield.inference.sequences.stages.columns import CELLS_PER_UNIT, UNITS_PER_PROGRAM, model_minimum
 from rulefield.kernels.lattice.dual import best_path, completions, priced
 
 
@@ -36,7 +37,8 @@ def prove_infeasible(
     zero = np.where(progress.lowered > -np.inf, 0.0, -np.inf)
     arriving = np.where(prepared.arriving > -np.inf, 0.0, -np.inf)
     labels, ahead = np.zeros(len(zero), np.int64), np.empty_like(zero)
-    rows: list[np.ndarray] = []
+    cuts: list[np.ndarray] = []
+    nothing, ones = np.zeros(len(hard)), np.ones(len(hard))
     duals = np.zeros(len(prepared.caps))
     duals[hard] = 1.0
     for number in range(1, most_passes + 1):
@@ -44,30 +46,15 @@ def prove_infeasible(
         completions(unary, moved, ahead)
         value = best_path(unary, moved, ahead, labels) + float(duals @ tables.counter_bound)
         progress.iterations += 1
-        if value < -ROUNDING:
+        if value < -TOLERANCE:
             return duals
         excesses = progress.offer(labels)[1]
         if progress.best > -np.inf or number == most_passes or progress.deadline.over or progress.nodes >= limit:
             return None
-        progress.charge(2 * progress.pass_units + UNITS_PER_PROGRAM + len(rows) * len(hard) // CELLS_PER_UNIT)
-        rows.append(-excesses[hard].astype(np.float64))
-        found = _next_combination(np.array(rows))
-        if found is None or found[0] > -ROUNDING:
+        progress.charge(2 * progress.pass_units + UNITS_PER_PROGRAM + len(cuts) * len(hard) // CELLS_PER_UNIT)
+        cuts.append(excesses[hard].astype(np.float64))
+        found = model_minimum(np.array(cuts), np.zeros(len(cuts)), nothing, 1.0, ones)
+        if found is None or found[0] > -TOLERANCE:
             return None
         duals[hard] = found[1]
     return None
-
-
-def _next_combination(rows: np.ndarray) -> tuple[float, np.ndarray] | None:
-    """Least z with rows @ lambda <= z for some 0 <= lambda <= 1: (z, lambda)."""
-    from scipy.optimize import linprog
-
-    count = rows.shape[1]
-    found = linprog(
-        np.r_[np.zeros(count), 1.0],
-        A_ub=np.c_[rows, -np.ones(len(rows))],
-        b_ub=np.zeros(len(rows)),
-        bounds=[(0.0, 1.0)] * count + [(None, None)],
-        method="highs-ds",
-    )
-    return None if found.x is None else (float(found.fun), np.clip(found.x[:count], 0.0, 1.0))

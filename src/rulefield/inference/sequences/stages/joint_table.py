@@ -27,8 +27,41 @@ from rulefield.kernels.lattice.terms import entered_states
 MOST_CELLS = 1_000_000
 """Cells of a table: labels and joint states of all tokens."""
 
-MOST_ARCS = 6_000_000
-"""Most arcs between joint states, over all kinds of steps."""
+
+def run_joint(progress: Progress, dual: DualPotentials, limit: int) -> None:
+    """Grow the joint table by the automaton that its best path breaks most, until none is broken or it is large enough."""
+    table = progress.table
+    labels: np.ndarray | None = np.zeros_like(progress.labels)
+    if table is None:
+        best_path(dual.unary, dual.arriving, dual.ahead, labels)
+    else:
+        labels = table.best_labels()
+    while labels is not None and not progress.settled and progress.nodes < limit and not progress.deadline.over:
+        known = () if progress.table is None else progress.table.rules
+        rule = _most_broken(progress, labels, known)
+        table = None if rule is None else make_table(progress, dual, (*known, rule), MOST_CELLS)
+        if table is None:
+            return
+        progress.table = table
+        progress.bound = min(progress.bound, table.value + table.error)  # -inf: nothing obeys these rules
+        labels = table.best_labels()
+
+
+def _most_broken(progress: Progress, labels: np.ndarray, known: tuple[int, ...]) -> int | None:
+    """Of the automata left, the one whose cost most exceeds its charge, then of fewest states; None where none is broken."""
+    tables = progress.prepared.tables
+    amounts, _ = progress.offer(labels)
+    found, most = None, (0.0, 0)
+    for r in progress.prepared.flat.shared.automaton_rules:
+        hard = tables.weight[r] == np.inf
+        if r in known or amounts[r] <= 0 or tables.local[r] or (tables.once[r] and not hard):
+            continue
+        prices = progress.prices.get(r)
+        charged = 0.0 if prices is None else prices[2] + float(prices[0][np.arange(len(labels)), labels].sum())
+        worth = tables.weight[r] * amounts[r] - charged, -int(tables.states[tables.rule_automaton[r]])
+        if worth > most:
+            found, most = r, worth
+    return found
 
 
 @dataclass(frozen=True)
@@ -96,7 +129,7 @@ def make_table(
         return None
     states = states.astype(np.int64)
     pairs = _pairs(kind, len(kinds) - 1)
-    at, branches, to, cost = joint_steps(progress.prepared.tables, readers, kinds, pairs, states, MOST_ARCS)
+    at, branches, to, cost = joint_steps(progress.prepared.tables, readers, kinds, pairs, states, MOST_NODES)
     if len(at) == 0:
         return None
     number = np.full((len(kinds), len(kinds)), -1, np.int64)
@@ -165,39 +198,3 @@ def _ends(readers: Readers, final: np.ndarray, kinds: np.ndarray, width: int) ->
             total = (final[k, readers.state[k, a, : readers.slots[k, a]]][:, None] + total).ravel()
         row[: len(total)] = total
     return costs
-
-
-def run_joint(progress: Progress, dual: DualPotentials, limit: int) -> None:
-    """Grow the joint table by the automaton that its best path breaks most, until none is broken or it is large enough."""
-    table = progress.table
-    labels: np.ndarray | None = np.zeros_like(progress.labels)
-    if table is None:
-        best_path(dual.unary, dual.arriving, dual.ahead, labels)
-    else:
-        labels = table.best_labels()
-    while labels is not None and not progress.settled and progress.nodes < limit and not progress.deadline.over:
-        known = () if progress.table is None else progress.table.rules
-        rule = _most_broken(progress, labels, known)
-        table = None if rule is None else make_table(progress, dual, (*known, rule), MOST_CELLS)
-        if table is None:
-            return
-        progress.table = table
-        progress.bound = min(progress.bound, table.value + table.error)  # -inf: nothing obeys these rules
-        labels = table.best_labels()
-
-
-def _most_broken(progress: Progress, labels: np.ndarray, known: tuple[int, ...]) -> int | None:
-    """Of the automata left, the one whose cost most exceeds its charge, then of fewest states; None where none is broken."""
-    tables = progress.prepared.tables
-    amounts, _ = progress.offer(labels)
-    found, most = None, (0.0, 0)
-    for r in progress.prepared.flat.shared.automaton_rules:
-        hard = tables.weight[r] == np.inf
-        if r in known or amounts[r] <= 0 or tables.local[r] or (tables.once[r] and not hard):
-            continue
-        prices = progress.prices.get(r)
-        charged = 0.0 if prices is None else prices[2] + float(prices[0][np.arange(len(labels)), labels].sum())
-        worth = tables.weight[r] * amounts[r] - charged, -int(tables.states[tables.rule_automaton[r]])
-        if worth > most:
-            found, most = r, worth
-    return found

@@ -13,11 +13,9 @@ from rulefield.inference.sequences.stages.product import chain_relaxation, tight
 from rulefield.kernels.lattice.dual import completions
 from rulefield.kernels.lattice.lattice import lattice_path
 
-FIRST_FREE = 12
-"""Tokens that are free at first; a third of them are free at least."""
-
-GROWTH = 1.1
-"""A part that was searched to its end lets the next be larger by this; one that was not, smaller by its square."""
+FIRST_FREE, GROWTH = 12, 1.1
+"""Tokens that are free at first (a third of them at least). A part that was searched to its end lets the next be larger by
+the factor; one that was not, smaller by its square."""
 
 PART_UNITS, IDLE_PARTS = 10_000, 60
 """What a part may cost; after so many that brought nothing, twice as much."""

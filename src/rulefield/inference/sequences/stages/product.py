@@ -10,20 +10,15 @@ import numpy as np
 
 from rulefield.inference.flatten import Term
 from rulefield.inference.relaxation import Relaxation
-from rulefield.inference.result import Result
-from rulefield.inference.sequences.prepare import prepare
 from rulefield.inference.sequences.progress import (
     ARCS_PER_UNIT,
     FEW_STATES,
     MOST_NODES,
     DualPotentials,
     Progress,
-    dual_potentials,
-    run_duals,
 )
 from rulefield.inference.sequences.stages.joint_table import make_table
 from rulefield.kernels.lattice.lattice import chain_lattice, lattice_path
-from rulefield.problem.chain_rules import ChainProblem
 
 FIRST_WINDOW_NATS, WIDENING, NARROWING = 0.1, 2.0, 3.0
 """Height of the first window below the bound, its growth after a window without an optimum, and its division after a window
@@ -37,23 +32,6 @@ LITTLE_GROWTH = 1.2
 
 TIGHTENED_ARCS, TIGHTENING_PASSES = 10_000, 8
 """Lattices of so many arcs get better duals after every term, in so many passes over them."""
-
-
-def chain_relaxation(progress: Progress, dual: DualPotentials, threshold: float) -> Relaxation:
-    """All rules of a chain priced; only labels and steps whose max-marginal beats the threshold are kept."""
-    progress.charge(2 * progress.pass_units)
-    lattice = chain_lattice(dual.unary, dual.arriving, dual.ahead, dual.constant, threshold)
-    prepared = progress.prepared
-    return Relaxation(
-        prepared.tables,
-        prepared.classes,
-        prepared.unary.shape[1],
-        lattice,
-        dual.constant,
-        progress.duals.copy(),
-        progress.prices,
-        prepared.flat.shared.terms,
-    )
 
 
 def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
@@ -89,6 +67,23 @@ def run_last_window(progress: Progress, dual: DualPotentials, node_limit: int) -
     but from some term on it shrinks, which the cost of windows with higher floors does not tell.
     """
     search_window(progress, dual, progress.best + progress.slack, node_limit, anew=True)
+
+
+def chain_relaxation(progress: Progress, dual: DualPotentials, threshold: float) -> Relaxation:
+    """All rules of a chain priced; only labels and steps whose max-marginal beats the threshold are kept."""
+    progress.charge(2 * progress.pass_units)
+    lattice = chain_lattice(dual.unary, dual.arriving, dual.ahead, dual.constant, threshold)
+    prepared = progress.prepared
+    return Relaxation(
+        prepared.tables,
+        prepared.classes,
+        prepared.unary.shape[1],
+        lattice,
+        dual.constant,
+        progress.duals.copy(),
+        progress.prices,
+        prepared.flat.shared.terms,
+    )
 
 
 def _lowest_value(progress: Progress, dual: DualPotentials) -> float:
@@ -180,16 +175,3 @@ def tightened(progress: Progress, relaxation: Relaxation, floor: float, arcs: in
     relaxation.tighten(caps, floor, TIGHTENING_PASSES, progress.deadline.stop)
     progress.charge_arcs(relaxation)
     return relaxation.bound(floor)
-
-
-def decode_product(problem: ChainProblem, node_limit: int = 2_000_000, dual_iterations: int = 60) -> Result:
-    """Decode a chain by Soft-DD and then dynamic programming over the product with rules in conflict.
-
-    Exact when it ends. Rules enter one at a time, the most mischarged first; the dual potentials and the coarser
-    product bound what is kept. ``iterations`` counts nodes of all products.
-    """
-    progress = Progress.start(prepare(problem))
-    run_duals(progress, dual_iterations)
-    if not progress.settled:
-        run_product(progress, dual_potentials(progress), node_limit)
-    return progress.result("product", progress.nodes)

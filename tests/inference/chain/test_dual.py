@@ -11,7 +11,7 @@ from rulefield.inference.sequences.decode import decode_soft_dd
 from rulefield.inference.sequences.enumerate import decode_enumerate
 from rulefield.inference.sequences.prepare import prepare
 from rulefield.inference.sequences.progress import Progress, dual_potentials, run_soft_dd
-from rulefield.inference.sequences.stages.columns import tighten_dual
+from rulefield.inference.sequences.stages.columns import run_columns
 from rulefield.kernels.lattice.dual import complementary
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule, Counter, Tally
@@ -126,7 +126,7 @@ def test_columns_find_the_least_dual():
         steps, columns = (Progress.start(prepare(problem)) for _ in range(2))
         run_soft_dd(steps, 30)
         run_soft_dd(columns, 3)
-        tighten_dual(columns, 10**9)
+        run_columns(columns, dual_potentials(columns), 10**9)
         if exact.status is Status.optimal:
             assert columns.objective_bound >= exact.objective - 1e-9
             assert columns.objective <= exact.objective + 1e-9

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.inference.flatten import Flat, Term
-from rulefield.inference.proof.planes import LITTLE, Planes
+from rulefield.inference.planes import Planes
 from rulefield.inference.relaxation import Relaxation
 from rulefield.kernels.lattice.dual import completions, priced, soft_dd
 from rulefield.kernels.lattice.lattice import Lattice, chain_lattice, lattice_path
@@ -27,6 +27,9 @@ MOST_NODES, MOST_ARCS = 2_500_000, 10_000_000
 
 FIRST_ARCS = 4_000_000
 """Arcs of the first try."""
+
+LITTLE = 0.003
+"""From multipliers of an engine, planes end if they promise no more than this share of what is missing."""
 
 MOST_MULTIPLIER = 1e3
 """Where cutting planes begin: steps without a labeling to aim at may leave multipliers far out."""
@@ -92,7 +95,11 @@ class LeafSearch:
         self.arcs_left = all_arcs
         duals = np.minimum(duals, MOST_MULTIPLIER)
         planes = Planes(unary, arriving, self.tables, self.classes, self.caps)
-        return self._from_duals(unary, arriving, planes.minimize(duals, self.floor, LITTLE if taken else 0.0))
+        little = LITTLE if taken else 0.0
+        duals = planes.minimize(
+            duals, lambda least: little * (least - self.floor), lambda _, value: value > self.floor
+        )
+        return self._from_duals(unary, arriving, duals)
 
     def _soft_dd(self, unary: np.ndarray, arriving: np.ndarray, duals: np.ndarray) -> None:
         """Fill multipliers by Soft-DD."""

@@ -8,10 +8,10 @@ Reference: Farkas' lemma, by cutting planes over labelings.
 
 import numpy as np
 
+from rulefield.inference.planes import Planes
 from rulefield.inference.result import TOLERANCE
 from rulefield.inference.sequences.progress import MOST_PASSES, DualPotentials, Progress
-from rulefield.inference.sequences.stages.columns import CELLS_PER_UNIT, UNITS_PER_PROGRAM, model_minimum
-from rulefield.kernels.lattice.dual import best_path, completions, priced
+from rulefield.inference.sequences.stages.columns import CELLS_PER_UNIT, UNITS_PER_PROGRAM
 
 
 def run_farkas(progress: Progress, dual: DualPotentials, limit: int, most_passes: int = MOST_PASSES // 2) -> None:
@@ -31,30 +31,24 @@ def prove_infeasible(
     Labelings that obey all hard rules are kept in ``progress``.
     """
     prepared, tables = progress.prepared, progress.prepared.tables
-    hard = np.flatnonzero(np.isinf(prepared.caps))
-    if not len(hard):
+    hard = np.isinf(prepared.caps)
+    if not hard.any():
         return None
     zero = np.where(progress.lowered > -np.inf, 0.0, -np.inf)
     arriving = np.where(prepared.arriving > -np.inf, 0.0, -np.inf)
-    labels, ahead = np.zeros(len(zero), np.int64), np.empty_like(zero)
-    cuts: list[np.ndarray] = []
-    nothing, ones = np.zeros(len(hard)), np.ones(len(hard))
-    duals = np.zeros(len(prepared.caps))
-    duals[hard] = 1.0
+    planes = Planes(zero, arriving, tables, prepared.classes, hard.astype(np.float64))
+    duals: np.ndarray | None = planes.caps
     for number in range(1, most_passes + 1):
-        unary, moved = priced(zero, arriving, tables, prepared.classes, duals)
-        completions(unary, moved, ahead)
-        value = best_path(unary, moved, ahead, labels) + float(duals @ tables.counter_bound)
+        assert duals is not None
+        value = planes.value(duals)
         progress.iterations += 1
         if value < -TOLERANCE:
             return duals
-        excesses = progress.offer(labels)[1]
+        progress.offer(planes.labels)
         if progress.best > -np.inf or number == most_passes or progress.deadline.over or progress.nodes >= limit:
             return None
-        progress.charge(2 * progress.pass_units + UNITS_PER_PROGRAM + len(cuts) * len(hard) // CELLS_PER_UNIT)
-        cuts.append(excesses[hard].astype(np.float64))
-        found = model_minimum(np.array(cuts), np.zeros(len(cuts)), nothing, 1.0, ones)
-        if found is None or found[0] > -TOLERANCE:
+        progress.charge(2 * progress.pass_units + UNITS_PER_PROGRAM + number * hard.sum() // CELLS_PER_UNIT)
+        duals, promised = planes.lowest(0.5 * planes.caps, 0.5)
+        if duals is None or promised > -TOLERANCE:
             return None
-        duals[hard] = found[1]
     return None

@@ -4,8 +4,9 @@ D(y) = max over labelings of score - y'(sums - bounds) is the maximum of one pla
 planes met so far in a box around the best multipliers known ([Kelley60] with a trust region); labelings come from Viterbi.
 """
 
+from collections.abc import Callable
+
 import numpy as np
-from scipy.optimize import linprog
 
 from rulefield.kernels.lattice.dual import best_path, completions, priced
 from rulefield.kernels.lattice.rule_tables import RuleTables, rule_amounts
@@ -14,8 +15,6 @@ MOST_PASSES = 100
 """Linear programs of one search: more are worth less than a proof may cost."""
 
 FIRST_BOX, WIDER, NARROWER = 1.0, 2.0, 0.5
-LITTLE = 0.003
-"""From multipliers of an engine, planes end if they promise no more than this share of what is missing."""
 
 
 class Planes:
@@ -28,38 +27,58 @@ class Planes:
     tables : RuleTables
     classes : ndarray of uint16, shape (rules, n)
     caps : ndarray, shape (counters,)
+
+    Attributes
+    ----------
+    labels : ndarray, shape (n,)
+        The labeling of the newest plane.
     """
 
     def __init__(
         self, unary: np.ndarray, arriving: np.ndarray, tables: RuleTables, classes: np.ndarray, caps: np.ndarray
     ):
         self.unary, self.arriving, self.tables, self.classes, self.caps = unary, arriving, tables, classes, caps
+        self.labels = np.zeros(len(unary), np.int64)
         self.heights: list[float] = []
         self.slopes: list[np.ndarray] = []
 
     def value(self, duals: np.ndarray) -> float:
         """Return D, and keep the plane of the labeling that attains it."""
         charged, moved = priced(self.unary, self.arriving, self.tables, self.classes, duals)
-        ahead, labels = np.empty_like(charged), np.zeros(len(charged), np.int64)
+        ahead = np.empty_like(charged)
         completions(charged, moved, ahead)
-        top = float(best_path(charged, moved, ahead, labels)) + float(duals @ self.tables.counter_bound)
+        top = float(best_path(charged, moved, ahead, self.labels)) + float(duals @ self.tables.counter_bound)
         amounts, excesses = np.zeros(len(self.tables.weight), np.int64), np.zeros(len(duals), np.int64)
-        rule_amounts(self.tables, self.classes, labels, self.unary.shape[1], amounts, excesses)
+        rule_amounts(self.tables, self.classes, self.labels, self.unary.shape[1], amounts, excesses)
         excesses = np.where(self.caps > 0.0, excesses, 0)
         self.heights.append(top + float(duals @ excesses))
         self.slopes.append(excesses.astype(np.float64))
         return top
 
-    def minimize(self, duals: np.ndarray, goal: float, little: float = 0.0) -> np.ndarray:
-        """Return multipliers of the least value met; stop at ``goal``, or where planes leave nothing to gain."""
+    def minimize(
+        self, duals: np.ndarray, least_gain: Callable[[float], float], goes_on: Callable[[np.ndarray, float], bool]
+    ) -> np.ndarray:
+        """Return multipliers of the least value met.
+
+        Parameters
+        ----------
+        duals : ndarray, shape (counters,)
+            Where to begin.
+        least_gain : callable
+            Of the least value so far: what planes must promise below it to go on.
+        goes_on : callable
+            Of every pass, its multipliers and its value: whether another one is wanted.
+        """
         best, least, box = duals.copy(), self.value(duals), FIRST_BOX
+        wanted = goes_on(best, least)
         for _ in range(MOST_PASSES):
-            if least <= goal or not np.isfinite(least):
+            if not wanted or not np.isfinite(least):
                 break
-            tried, promised = self._lowest(best, box)
-            if tried is None or promised >= least - max(1e-9 * (1.0 + abs(least)), little * (least - goal)):
+            tried, promised = self.lowest(best, box)
+            if tried is None or promised >= least - max(1e-9 * (1.0 + abs(least)), least_gain(least)):
                 break
             found = self.value(tried)
+            wanted = goes_on(tried, found)
             if found < least:
                 box *= WIDER if found - promised < 0.5 * (least - promised) else 1.0
                 best, least = tried, found
@@ -67,16 +86,22 @@ class Planes:
                 box *= NARROWER if box > 1e-6 and len(self.heights) % 2 else 1.0
         return best
 
-    def _lowest(self, center: np.ndarray, box: float) -> tuple[np.ndarray | None, float]:
-        """Minimize the planes within a box: (multipliers, value)."""
+    def lowest(self, center: np.ndarray, box: float) -> tuple[np.ndarray | None, float]:
+        """Minimize the planes within a box around multipliers: (multipliers, value)."""
+        from scipy.optimize import linprog
+
         heights, slopes = np.array(self.heights), np.array(self.slopes)
-        count = len(center)
-        cost = np.zeros(count + 1)
-        cost[-1] = 1.0
-        rows = np.hstack([-slopes, -np.ones((len(slopes), 1))])
-        low, high = np.maximum(center - box, 0.0), np.minimum(center + box, self.caps)
-        bounds = [*zip(low, np.maximum(high, low)), (None, None)]
-        found = linprog(cost, A_ub=rows, b_ub=-heights, bounds=bounds, method="highs")
+        used = np.flatnonzero((slopes > 0.0).any(axis=0) | (center > 0.0))  # others cannot lower a plane
+        low, high = np.maximum(center - box, 0.0)[used], np.minimum(center + box, self.caps)[used]
+        found = linprog(
+            np.r_[np.zeros(len(used)), 1.0],
+            A_ub=np.c_[-slopes[:, used], -np.ones(len(slopes))],
+            b_ub=-heights,
+            bounds=[*zip(low, np.maximum(high, low)), (None, None)],
+            method="highs",
+        )
         if found.x is None:
             return None, np.inf
-        return np.clip(found.x[:-1], 0.0, self.caps), float(found.x[-1])
+        duals = np.zeros_like(center)
+        duals[used] = np.clip(found.x[:-1], 0.0, self.caps[used])
+        return duals, float(found.x[-1])

@@ -50,6 +50,7 @@ FAMILY_EXCEPTIONS = {
     ("encode", "documents", "formats"): "files of pages are opened and refused like files of texts",
     ("estimators", "documents", "graph"): "boxes are nodes of a graph",
     ("estimators", "gaussian", "predictors"): "fields join cross-fitted predictors",
+    ("estimators", "gaussian", "graph"): "rules on the labels of a field are those of a graph of labels",
     ("estimators", "graph", "predictors"): "and so do graphs",
     ("estimators", "multilabel", "graph"): "the labels of one sample are a small graph",
     ("estimators", "multilabel", "predictors"): "and may be scored by predictors first",

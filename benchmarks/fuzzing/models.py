@@ -114,9 +114,7 @@ def _gaussian():
     similarity = np.ones((4, 4)) - np.eye(4)
     labels = (scores.sum(axis=2) + 0.3 * rng.normal(size=(30, 4)) > 0).astype(int)
     few = slice(0, 3)
-    made = rf.GaussianCRFClassifier(predictors="precomputed", graphs=[similarity], per_output=False).fit(
-        scores, labels
-    )
+    made = rf.GaussianCRFClassifier(predictors="precomputed", graphs=[similarity]).fit(scores, labels)
     yield "GaussianCRFClassifier of scores", made, scores[few], labels[few]
     values = scores.sum(axis=2) + 0.3 * rng.normal(size=(30, 4))
     yield (

@@ -293,7 +293,7 @@ def check_typed(value: Any, hint: Any, where: str) -> None:
 
 
 def conforms(value: Any, hint: Any) -> bool:
-    """Whether a value is what a type hint says: classes, unions, lists, tuples, dicts, literals and TypedDicts.
+    """Whether a value is what a type hint says: classes, unions, lists, tuples, sets, dicts, literals and TypedDicts.
 
     ``int`` excludes bool, ``float`` takes whole numbers too.
     """
@@ -325,7 +325,7 @@ def _test(hint: Any) -> _Test:
         return lambda value: type(value) in plain or any(option(value) for option in options)
     if origin is typing.Literal:
         return lambda value: any(value == option and type(value) is type(option) for option in inner)
-    if origin is dict:
+    if origin in (dict, Mapping):
         keys, values = _each(inner[0]), _each(inner[1])
         return lambda value: isinstance(value, dict) and keys(value) and values(value.values())
     if origin is tuple and inner[-1] is not Ellipsis:
@@ -335,8 +335,8 @@ def _test(hint: Any) -> _Test:
             and len(value) == len(tests)
             and all(test(v) for test, v in zip(tests, value))
         )
-    if origin in (list, tuple):
-        kinds, items = ((list, tuple) if origin is tuple else list), _each(inner[0])  # JSON has no tuples
+    if origin in (list, tuple, frozenset):
+        kinds, items = ((list, tuple) if origin is tuple else origin), _each(inner[0])  # JSON has no tuples
         return lambda value: isinstance(value, kinds) and items(value)
     if hint is None or hint is types.NoneType:
         return lambda value: value is None

@@ -1,6 +1,8 @@
 """Labels of typed graphs as numbers: each type has its own labels; one may be unknown, or one of a set."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ UNKNOWN = -1
 _OPTIONS = (set, frozenset, list, tuple, np.ndarray)
 
 
+@dataclass(frozen=True, eq=False)
 class GraphLabels:
     """The label sets of all types, and the way between names and numbers.
 
@@ -21,9 +24,12 @@ class GraphLabels:
         Labels of each type; their places are the numbers that models use.
     """
 
-    def __init__(self, classes: Mapping[str, np.ndarray]):
-        self.classes = dict(classes)
-        self._number = {t: {label: k for k, label in enumerate(c.tolist())} for t, c in self.classes.items()}
+    classes: dict[str, np.ndarray]
+
+    @cached_property
+    def _number(self) -> dict[str, dict[Any, int]]:
+        """Number of each label, by type."""
+        return {t: {label: k for k, label in enumerate(c.tolist())} for t, c in self.classes.items()}
 
     @classmethod
     def fit(

@@ -163,8 +163,8 @@ def as_matrix(graph: Any) -> Any:
     return np.asarray(graph, dtype=float)
 
 
-def check_similarity(matrix: Any, name: str, signed: bool = True) -> Any:
-    """Raise if a similarity is not square, finite and symmetric, or negative where that is not allowed."""
+def check_similarity(matrix: Any, name: str) -> Any:
+    """Return a similarity without its diagonal; raise if it is not square, finite and symmetric."""
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"{name} must be a square matrix of similarities; got shape {matrix.shape}.")
     values = matrix.data if scipy.sparse.issparse(matrix) else matrix
@@ -175,10 +175,7 @@ def check_similarity(matrix: Any, name: str, signed: bool = True) -> Any:
         raise InputError(
             f"{name} is not symmetric: it differs from its transpose by {difference:.3g}; use (S + S.T) / 2."
         )
-    off = _without_diagonal(matrix)
-    if not signed and off.min() < 0:
-        raise InputError(f"{name} has the negative similarity {off.min():.3g}; allow it with signed=True.")
-    return off
+    return _without_diagonal(matrix)
 
 
 def _without_diagonal(matrix: Any) -> Any:

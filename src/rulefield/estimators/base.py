@@ -43,6 +43,8 @@ _Metadata = TypedDict(
         "model": dict[str, Any],
     },
 )
+_OPTIONAL = ("n_features_in_", "feature_names_in_")
+"""Attributes that a model only has if its X is a table (with names)."""
 
 
 class SavedModel(Estimator):
@@ -55,7 +57,7 @@ class SavedModel(Estimator):
     _kind: ClassVar[str]
     _parameters: ClassVar[Table]
     _saved: ClassVar[tuple[str, ...]] = ()
-    """Fitted attributes that are written as they are; :mod:`rulefield.estimators.packing` has their types."""
+    """Fitted attributes that are written as they are; the class or :mod:`rulefield.estimators.packing` has their types."""
     _structured: ClassVar[bool] = False
     """Whether X is a list of sequences or graphs and y is needed, for scikit-learn's tags."""
     log_: list[FitRecord]
@@ -65,13 +67,13 @@ class SavedModel(Estimator):
     _given_to_load: ClassVar[tuple[str, ...]] = ()
     """Parameters that are the user's own code: the file names them, and ``load`` is given them again."""
 
-    @abstractmethod
     def _state(self) -> State:
         """Return what the model needs to predict, beyond parameters and ``_saved`` attributes."""
+        return {}, {}
 
     @abstractmethod
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
-        """Take back a :data:`State`; ``given`` stands in for what a file cannot hold."""
+        """Take back a :data:`State` and check that all parts fit; ``given`` stands in for what a file cannot hold."""
 
     def save(self, path: str | Path) -> None:
         """Write the model to one file, which :func:`rulefield.load` reads; opening it runs no code."""
@@ -125,6 +127,7 @@ class SavedModel(Estimator):
 
     def _whole_state(self) -> State:
         packer = Packer(type(self).__name__)
+        learned = Packer(type(self).__name__, lenient="predictors" in self._given_to_load)
         owner = self._library_class()
         own = {} if type(self) is owner else self.get_params(deep=False)
         names = owner._get_param_names()
@@ -134,10 +137,14 @@ class SavedModel(Estimator):
             "class": type(self).__name__,
             "params": {name: self._pack(packer, name, values[name]) for name in names},
             "own_params": {name: self._pack(packer, name, value) for name, value in own.items()},
-            "attributes": {name: packer.pack(getattr(self, name), name) for name in self._saved},
+            "attributes": {
+                name: learned.pack(getattr(self, name), name)
+                for name in self._saved
+                if name not in _OPTIONAL or hasattr(self, name)
+            },
             "model": model,
         }
-        return arrays | packer.arrays, metadata
+        return arrays | packer.arrays | learned.arrays, metadata
 
     def _params_to_save(self) -> dict[str, Any]:
         """Return parameters that a file holds otherwise than they are."""
@@ -180,9 +187,10 @@ class SavedModel(Estimator):
         if hasattr(cls, "_parameters"):
             check_parameters(made)
         for name in cls._saved:
-            value = unpack(metadata["attributes"][name], arrays)
-            check_attribute(name, value)
-            setattr(made, name, value)
+            if name in metadata["attributes"] or name not in _OPTIONAL:
+                value = unpack(metadata["attributes"][name], arrays)
+                check_attribute(name, value, owner)
+                setattr(made, name, value)
         made._restore(arrays, metadata["model"], **given)
         arrays.read.update(arrays_named(metadata["own_params"]))  # a subclass's own, which only that class reads
         arrays.check_nothing_else()

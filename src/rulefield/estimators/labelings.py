@@ -91,7 +91,9 @@ class Labeling:
         return cls.named(result, [classes[k] for k in result.labels.tolist()], rules)
 
     @classmethod
-    def named(cls, result: Result, labels: Any, rules: Sequence[str]) -> "Labeling":
+    def named(
+        cls, result: Result, labels: Any, rules: Sequence[str], prover: "Callable[[], Proof | None] | None" = None
+    ) -> "Labeling":
         """Return an engine's answer with ``labels`` as users see them."""
         return cls(
             labels,
@@ -103,6 +105,7 @@ class Labeling:
             tuple(BrokenRule(rules[b.rule], float(b.amount), float(b.cost)) for b in result.broken),
             cost=getattr(result, "cost", None),
             cost_lower_bound=getattr(result, "cost_lower_bound", None),
+            prover=prover,
         )
 
     @property

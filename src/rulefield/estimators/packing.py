@@ -5,7 +5,7 @@ named, never pickled: only those listed here are ever made again, so that openin
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import Any, get_type_hints
 
@@ -17,19 +17,39 @@ from rulefield.estimators.types import as_transformer
 from rulefield.exceptions import ModelFileError
 from rulefield.forms import Label, are_labels, check_typed, checked_flags, sparse_matrix
 from rulefield.learning.chain.stochastic import Stream
+from rulefield.models.arrays import check_model
 
 State = tuple[dict[str, np.ndarray], dict[str, Any]]
 """The arrays and the JSON-able metadata of a fitted model."""
 TAG = "$"
 GIVEN = "given"
 RECORDS = {
+    "BoxScales": "rulefield.encode.documents.graphs",
     "ExpectationReport": "rulefield.estimators.expectation_training",
+    "FittedField": "rulefield.estimators.gaussian.field",
     "FitRecord": "rulefield.learning.fit_log",
+    "FittedPredictors": "rulefield.estimators.graph.predictors",
+    "FittedScores": "rulefield.estimators.predictors.cross_fitting",
     "Gain": "rulefield.estimators.ruled.gains",
-    "Stream": "rulefield.learning.chain.stochastic",
+    "GaussianModel": "rulefield.models.gaussian",
+    "GraphLabels": "rulefield.encode.graph_labels",
+    "GraphSpec": "rulefield.models.graph",
+    "LabelCodes": "rulefield.estimators.gaussian.labels",
+    "NodesLayout": "rulefield.estimators.gaussian.inputs",
+    "OwnGraph": "rulefield.estimators.gaussian.graphs",
+    "Prior": "rulefield.estimators.predictors.cross_fitting",
+    "QuantileScale": "rulefield.encode.documents.scaling",
     "RuleReport": "rulefield.estimators.ruled.reports",
+    "SavedTrees": "rulefield.estimators.predictors.trees",
+    "ScoreTask": "rulefield.estimators.predictors.cross_fitting",
+    "ScoresLayout": "rulefield.estimators.gaussian.inputs",
+    "SharedGraph": "rulefield.estimators.gaussian.graphs",
+    "Stream": "rulefield.learning.chain.stochastic",
+    "TableLayout": "rulefield.estimators.gaussian.inputs",
+    "Units": "rulefield.estimators.gaussian.field",
 }
-"""Frozen dataclasses that logs and reports are made of, by the module that holds them."""
+"""Dataclasses that logs, reports and fitted models are made of, by the module that holds them: a file holds their fields,
+which are checked against their types when it is opened, and against the forms of arrays declared there."""
 UNSAVED = ("seconds",)
 """Their fields that a file leaves out, so that the same fit writes the same bytes."""
 ESTIMATORS = {
@@ -43,11 +63,26 @@ ESTIMATORS = {
 """Objects that their constructor's parameters make again, by the module that holds them."""
 
 
-class Packer:
-    """Turns values into JSON; arrays go to ``arrays``. ``owner`` is who is saved, for errors."""
+@dataclass(frozen=True)
+class Missing:
+    """Stands for a fitted predictor that a file cannot hold, so that ``load`` must be given it."""
 
-    def __init__(self, owner: str):
-        self.owner = owner
+    type: str
+
+
+class Packer:
+    """Turns values into JSON; arrays go to ``arrays``.
+
+    Parameters
+    ----------
+    owner : str
+        Who is saved, for errors.
+    lenient : bool
+        Whether predictors that a file cannot hold are named (:class:`Missing` comes back) instead of refused.
+    """
+
+    def __init__(self, owner: str, lenient: bool = False):
+        self.owner, self.lenient = owner, lenient
         self.arrays: dict[str, np.ndarray] = {}
 
     def pack(self, value: object, where: str) -> Any:
@@ -105,6 +140,10 @@ class Packer:
             from rulefield.rules.expectation_text import dumps
 
             return {TAG: "Expectation", "text": dumps([value])}
+        if type(value).__module__.startswith("sklearn.") or hasattr(value, "predict"):
+            from rulefield.estimators.predictors.files import pack_predictor  # loads scikit-learn
+
+            return pack_predictor(value, self, where)
         raise ModelFileError(
             f"{where} of this {self.owner} is a {name}, which a model file cannot hold; leave it out, or pickle the "
             "model where you trust the reader."
@@ -185,15 +224,21 @@ def _made(kind: str, plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) ->
     values = {k: unpack(v, arrays) for k, v in plain["values" if kind in RECORDS else "params"].items()}
     cls = getattr(import_module(module), kind)
     if kind in RECORDS:
-        hints = get_type_hints(cls)
-        for name, value in values.items():
-            check_typed(value, hints.get(name, Any), f"{name} of a {kind}")
+        check_fields(cls, values)
         return cls(**values)
     made = cls(**values)
     if hasattr(made, "_parameters"):
         check_parameters(made)
         return made
     return made.fit([])  # a transformer: checks its parameters
+
+
+def check_fields(cls: type, values: dict[str, Any]) -> None:
+    """Hold values against the types of a dataclass's fields; its whole numbers are sizes of its declared arrays."""
+    hints = get_type_hints(cls)
+    for name, value in values.items():
+        check_typed(value, hints.get(name, Any), f"{name} of a {cls.__name__}")
+    check_model(cls, values, {name: value for name, value in values.items() if type(value) is int})
 
 
 def _unpack_strings(plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -227,7 +272,15 @@ def _unpack_expectation(plain: dict[str, Any], arrays: Mapping[str, np.ndarray])
     return loads(plain["text"])[0]
 
 
+def _unpack_predictor(plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> Any:
+    from rulefield.estimators.predictors.files import unpack_predictor
+
+    return unpack_predictor(plain, arrays)
+
+
 _UNPACK = {
+    GIVEN: lambda plain, arrays: Missing(str(plain["type"])),
+    "predictor": _unpack_predictor,
     "float": lambda plain, arrays: float(plain["value"]),
     "tuple": lambda plain, arrays: tuple(unpack(plain["items"], arrays)),
     "set": lambda plain, arrays: set(unpack(plain["items"], arrays)),
@@ -254,22 +307,12 @@ TYPES: dict[str, Any] = {  # of fitted attributes that model files hold, checked
     "l1_": float,
     "l2_": float,
     "vetoed_": bool,
-    "gap_": float | None,
-    "objective_": float,
     "n_candidates_": int,
     "n_kept_": int,
     "n_features_in_": int,
-    "edges_": np.ndarray,
-    "algorithm_": str,
-    "center_": np.ndarray,
-    "scale_": np.ndarray,
     "_flat": bool,
-    "_plain_labels": bool,
+    "feature_names_in_": np.ndarray,
     "_stream": Stream,
-    "_multilabel": bool,
-    "_class_list": list[np.ndarray],
-    "_center": np.ndarray | None,
-    "_spread": np.ndarray | None,
 }
 LISTS = {
     "log_": "FitRecord",
@@ -281,15 +324,13 @@ LISTS = {
 """Lists of records, by the name of their class."""
 
 
-def check_attribute(name: str, value: Any) -> None:
-    """Refuse a fitted attribute of a model file that is not of its type; labels must be distinct."""
+def check_attribute(name: str, value: Any, cls: type) -> None:
+    """Refuse a fitted attribute of a model file that is not of its type (here, or in its class); labels are distinct."""
     if name in LISTS and not (isinstance(value, list) and all(type(item).__name__ == LISTS[name] for item in value)):
         raise ModelFileError(f"{name} of the model file must be a list of {LISTS[name]}; save the model again.")
-    if name in TYPES:
-        check_typed(value, TYPES[name], name)
+    if name not in LISTS:
+        check_typed(value, TYPES[name] if name in TYPES else get_type_hints(cls)[name], name)
     if name == "classes_":
         for labels in value.values() if isinstance(value, dict) else [value]:
             if not are_labels(labels):
                 raise ModelFileError("the model file names no labels, or one twice, or NaN; save the model again.")
-    if name == "_class_list" and not all(array.ndim == 1 and are_labels(array.tolist()) for array in value):
-        raise ModelFileError("the model file names no classes, or one twice, or NaN; save the model again.")

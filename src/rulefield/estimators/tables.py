@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 
 from rulefield.data.limits import WAY_OUT, usable
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, ModelFileError
 
 KnownTable = np.ndarray | Iterable[Any] | None
 """One row per instance: labels, None or NaN where unknown; a row may be None."""
@@ -19,6 +19,14 @@ def usable_features(X: Any) -> Any:
     if bad.any():
         raise InputError(f"features in X {WAY_OUT}; X holds {(X.data if sparse.issparse(X) else X)[bad].flat[0]:g}.")
     return X
+
+
+def check_feature_names(model: Any) -> None:
+    """Refuse names of columns in a model file that are not one text for each column of X."""
+    if hasattr(model, "feature_names_in_"):
+        names = model.feature_names_in_.tolist()
+        if len(names) != model.n_features_in_ or not all(isinstance(name, str) for name in names):
+            raise ModelFileError("the model file does not name all of its features; save it again.")
 
 
 def known_rows(known: KnownTable, n_rows: int) -> list[list[Any] | None]:

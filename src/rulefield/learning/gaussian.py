@@ -13,12 +13,16 @@ from rulefield.inference.gaussian.regression import gaussian_likelihood
 from rulefield.inference.gaussian.softmax import softmax_likelihood, softmax_posterior
 from rulefield.interrupts import check
 from rulefield.learning.bounded import minimize_bounded
-from rulefield.learning.fit_log import Callback, FitResult
+from rulefield.learning.fit_log import Callback, FitResult, joined
 from rulefield.models.gaussian import FieldBatch, GaussianModel
 from rulefield.problem.gaussian import GaussianGradient, GaussianPotentials
 
 GTOL = 1e-6
 """Of the projected gradient, in nats per known label."""
+TOLL = 1.0
+"""Nats for each unit of log(1 + rho) and log(1 + v)."""
+VARIANCE_NATS = 1.0
+"""Nats that a variance must gain to be kept at all (Akaike's price of a parameter)."""
 
 
 class _Answer(Protocol):
@@ -74,9 +78,9 @@ class FieldObjective:
         tolerance: float = 1e-8,
     ):
         self.model, self.batches, self.labels = model, batches, labels
+        self.kind, self.l2, self.price, self.tolerance = kind, l2, toll, tolerance
         self.engine = ENGINES[kind, method]
         self.penalty, self.toll = model.penalty(l2), model.toll(toll)
-        self.tolerance = tolerance
         self.sites: list[Any] = [None] * len(batches)
 
     @property
@@ -84,6 +88,11 @@ class FieldObjective:
         """Number of known labels, each by the weight of its instance."""
         seen = [(~np.isnan(y)).sum(axis=1) for y in self.labels]
         return float(sum((n if b.weight is None else b.weight * n).sum() for n, b in zip(seen, self.batches)))
+
+    def without_variance(self) -> "FieldObjective":
+        """Return the likelihood of the same labels at the mean of the field."""
+        model = replace(self.model, bayesian=False)
+        return FieldObjective(model, self.batches, self.labels, self.kind, "map", self.l2, self.price)
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient; posteriors start from those of the last call, which changes them within ``tolerance``."""
@@ -125,6 +134,25 @@ def fit_field(
     assert best is not None
     objective.final(best.theta)
     return best
+
+
+def fit_sparing_variance(
+    objective: FieldObjective, starts: Sequence[np.ndarray], max_iter: int, tol: float
+) -> FitResult:
+    """Like :func:`fit_field`; a variance that gains less than :data:`VARIANCE_NATS` is set to zero.
+
+    A variance that the data do not ask for is an estimate of noise: it costs likelihood on new data.
+    """
+    model = objective.model
+    found = fit_field(objective, starts, max_iter, tol)
+    spared = not model.bayesian or model.log_variance or model.simplex
+    if spared or found.interrupted or model.variance(found.theta) == 0:
+        return found
+    plain = objective.without_variance()
+    other = fit_field(plain, [found.theta[:-1]], max_iter, tol)  # the variance stands last
+    if found.objective < other.objective - VARIANCE_NATS:
+        return found
+    return joined(found, replace(other, theta=np.append(other.theta, 0.0)))
 
 
 def _lower(best: FitResult, found: FitResult) -> FitResult:

@@ -23,9 +23,14 @@ class DenseCoupling:
         self.matrix = matrix
 
     @property
+    def each(self) -> bool:
+        """Whether each instance has a matrix of its own."""
+        return self.matrix.ndim == 3
+
+    @property
     def stack(self) -> np.ndarray:
         """The matrices as (1 or n_instances, n, n), which is what kernels read."""
-        return self.matrix if self.matrix.ndim == 3 else self.matrix[None]
+        return self.matrix if self.each else self.matrix[None]
 
     @cached_property
     def inverse(self) -> np.ndarray:
@@ -39,19 +44,32 @@ class DenseCoupling:
 
     def solve(self, right: np.ndarray) -> np.ndarray:
         """Apply A^-1 to ``right``, (n_instances, n) or (n_instances, n_fields, n); same shape."""
-        if self.matrix.ndim == 3:
+        if self.each:
             return (right[..., None, :] @ _like(self.inverse, right))[..., 0, :]
         return right @ self.inverse
 
     def apply(self, right: np.ndarray) -> np.ndarray:
         """Apply A to ``right``; shapes as in :meth:`solve`."""
-        if self.matrix.ndim == 3:
+        if self.each:
             return (right[..., None, :] @ _like(self.matrix, right))[..., 0, :]
         return right @ self.matrix
+
+    def sum_of_outer(self, left: np.ndarray, right: np.ndarray) -> np.ndarray:
+        """Sum of left_j right_j' over the instances that share a matrix, (..., n) both; the shape of A."""
+        if self.each:
+            left, right = (a if a.ndim == 3 else a[:, None] for a in (left, right))
+            return np.swapaxes(left, 1, 2) @ right
+        return left.reshape(-1, left.shape[-1]).T @ right.reshape(-1, right.shape[-1])
+
+    def weighed(self, matrix: np.ndarray, counts: np.ndarray) -> np.ndarray:
+        """Multiply something of the shape of A by the weights of the instances that share it."""
+        return counts[:, None, None] * matrix if self.each else counts.sum() * matrix
 
 
 class SpectralCoupling(DenseCoupling):
     """A = U diag(values) U', for one graph whose Laplacian was decomposed once: each new A costs O(n) to invert."""
+
+    each = False
 
     def __init__(self, vectors: np.ndarray, values: np.ndarray):
         self.vectors, self.values = vectors, values
@@ -87,8 +105,21 @@ class SparseCoupling:
     grow with the graph and a solve costs O(edges).
     """
 
+    each = False
+
     def __init__(self, matrix: Any):
         self.matrix = scipy.sparse.csr_array(matrix)
+
+    def sum_of_outer(self, left: np.ndarray, right: np.ndarray) -> Any:
+        """Sum of left_j right_j' over the instances, (..., n) both, on the pattern of A."""
+        left, right = left.reshape(-1, left.shape[-1]), right.reshape(-1, right.shape[-1])
+        pattern = self.matrix.tocoo()
+        pattern.data = np.einsum("ji,ji->i", left[:, pattern.coords[0]], right[:, pattern.coords[1]])
+        return pattern.tocsr()
+
+    def weighed(self, matrix: Any, counts: np.ndarray) -> Any:
+        """Multiply something of the shape of A by the weights of the instances."""
+        return counts.sum() * matrix
 
     def apply(self, right: np.ndarray) -> np.ndarray:
         """Apply A to ``right``, (..., n)."""

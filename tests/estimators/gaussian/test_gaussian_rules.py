@@ -62,9 +62,9 @@ def test_rules_of_the_constructor_and_known_labels(field):
     known[0, 3] = 1
     np.testing.assert_array_equal(clf.predict(X[:1], known=known, rules=rules), [[0, 0, 0, 1, 0]])
     known[0, 2] = 1
-    with pytest.raises(InfeasibleError, match="no label vector satisfies"):
+    with pytest.raises(InfeasibleError, match="no labeling satisfies"):
         clf.predict(X[:1], known=known, rules=rules)
-    with pytest.raises(InfeasibleError, match="no label vector satisfies"):
+    with pytest.raises(InfeasibleError, match="no labeling satisfies"):
         clf.predict_proba(X[:1], known=known, rules=rules)
     relaxed = deepcopy(clf).set_params(on_infeasible="relax")
     np.testing.assert_array_equal(relaxed.predict(X[:1], known=known, rules=rules)[0, 2:4], [1, 1])

@@ -7,7 +7,8 @@ import pytest
 
 from rulefield import rules as r
 from rulefield.data.graphs import TypedGraph
-from rulefield.estimators.gaussian.rules import NODE, LabelRules
+from rulefield.estimators.gaussian.rules import LabelRules
+from rulefield.estimators.graph.decoding import DEFAULT_SEARCH, NODE, GraphRules
 from rulefield.exceptions import InfeasibleError
 from rulefield.inference.result import Status
 from rulefield.rules.nodes import how_many, node, nodes, violation_on_graph
@@ -56,7 +57,7 @@ def test_the_best_vector_by_definition(on_infeasible):
         hard = np.array([rule.is_hard for rule in rules])
         paid = np.array([sum(rule.cost(a) for rule, a in zip(rules, row) if not rule.is_hard) for row in amounts])
         violation = amounts[:, hard].sum(axis=1)
-        decoder = LabelRules(rules, np.arange(classes), on_infeasible)
+        decoder = LabelRules(GraphRules(rules, {NODE: np.arange(classes)}, on_infeasible), np.arange(classes))
         for _ in range(4):
             proba = random_scores(rng, n, classes)
             with np.errstate(divide="ignore"):
@@ -69,9 +70,9 @@ def test_the_best_vector_by_definition(on_infeasible):
             if least and on_infeasible == "raise":
                 conflicts += 1
                 with pytest.raises(InfeasibleError):
-                    decoder.decode(proba[None])
+                    decoder.decode(proba[None], DEFAULT_SEARCH)
                 continue
-            (found,) = decoder.decode(proba[None])
+            (found,) = decoder.decode(proba[None], DEFAULT_SEARCH)
             k = vectors.index(tuple(int(y) for y in found.labels))
             assert found.status == Status.optimal
             assert violation[k] == least

@@ -111,7 +111,7 @@ def test_a_file_of_plain_labels_has_one_type_of_nodes(data):
     with pytest.raises(ModelFileError, match="plain labels for several types"):
         rf.load(model_to_bytes(kind, arrays, metadata))
     metadata["attributes"]["_plain_labels"] = False
-    metadata["model"]["classes"][0][1][0] = float("nan")
+    metadata["attributes"]["_names"]["values"]["classes"]["a"]["items"][0] = "z"  # twice
     with pytest.raises(ModelFileError, match="do not fit together"):
         rf.load(model_to_bytes(kind, arrays, metadata))
 

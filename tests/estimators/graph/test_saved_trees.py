@@ -9,8 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import rulefield as rf
-from rulefield.estimators.predictors.cross_fitting import ScoreTask
-from rulefield.estimators.predictors.files import fitted_state, refit
+from rulefield.estimators.packing import Packer, unpack
 from rulefield.estimators.predictors.trees import SavedTrees
 from rulefield.exceptions import ModelFileError
 
@@ -37,9 +36,8 @@ def sample(n_classes, missing, n=200):
 @pytest.mark.parametrize("missing", [False, True])
 def test_arrays_say_what_the_classifier_says(make, n_classes, missing):
     X, y = sample(n_classes, missing)
-    fitted, arrays = make().fit(X, y), {}
-    plain = fitted_state(fitted, "p", arrays)
-    again = refit(plain, "p", arrays, ScoreTask("binary" if n_classes == 2 else "classes", n_classes))
+    fitted, packer = make().fit(X, y), Packer("test")
+    again = unpack(packer.pack(fitted, "p"), packer.arrays)
     assert_allclose(again.predict_proba(X), fitted.predict_proba(X), atol=1e-12)
     assert again.classes_.tolist() == fitted.classes_.tolist()
 
@@ -61,13 +59,14 @@ def test_a_model_with_trees_inside_is_one_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("left_", 0), ("right_", 10**6), ("feature_", 99), ("leaf_", 10**6), ("root_", -1)]
+    ("name", "value"), [("left", 0), ("right", 10**6), ("feature", 99), ("leaf", 10**6), ("root", -1)]
 )
 def test_arrays_that_a_kernel_must_not_see_are_refused(name, value):
     X, y = sample(2, False)
     trees = SavedTrees.of(DecisionTreeClassifier(random_state=0).fit(X, y))
     damaged = getattr(trees, name).copy()
-    damaged[0 if name != "leaf_" else -1] = value
-    setattr(trees, name, damaged)
-    with pytest.raises(ModelFileError, match="do not fit together"):
-        trees.check()
+    damaged[0 if name != "leaf" else -1] = value
+    packer = Packer("test")
+    plain = {"$": "SavedTrees", "values": packer.pack(vars(trees) | {name: damaged}, "p")}
+    with pytest.raises(ModelFileError):
+        unpack(plain, packer.arrays)

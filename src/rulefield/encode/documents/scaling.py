@@ -1,9 +1,10 @@
 """Numbers as piecewise linear functions of their quantiles: what a linear model can bend."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
+
+from rulefield.exceptions import InputError
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,12 @@ class QuantileScale:
     """
 
     knots: tuple[np.ndarray, ...]
+
+    def __post_init__(self) -> None:
+        for knots in self.knots:
+            plain = knots.dtype == np.float64 and knots.ndim == 1 and len(knots) > 0 and np.isfinite(knots).all()
+            if not plain or (knots[1:] <= knots[:-1]).any():
+                raise InputError("knots must be ascending finite numbers, one at least for each column.")
 
     @classmethod
     def fit(cls, columns: np.ndarray, n_knots: int = 6) -> "QuantileScale":
@@ -55,12 +62,3 @@ class QuantileScale:
                 out[rows, begin + at + 1] = share
             begin += len(knots)
         return out
-
-    def plain(self) -> list[list[float]]:
-        """Return the knots as JSON can hold them."""
-        return [knots.tolist() for knots in self.knots]
-
-    @classmethod
-    def of(cls, plain: Any) -> "QuantileScale":
-        """Undo :meth:`plain`."""
-        return cls(tuple(np.array(knots, dtype=np.float64) for knots in plain))

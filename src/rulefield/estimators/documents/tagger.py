@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar, Self, TypedDict
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.utils import Tags
@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from rulefield.data.graphs import TypedGraph
 from rulefield.data.pages import Label, Page
 from rulefield.encode.documents.graphs import PAGE, BoxScales, Document, DocumentEncoder
-from rulefield.encode.documents.layout import BELOW, RIGHT
 from rulefield.encode.documents.scaling import QuantileScale
 from rulefield.encode.documents.separators import SEPARATOR
 from rulefield.estimators.base import SavedModel, State
@@ -25,9 +24,7 @@ from rulefield.estimators.documents.inputs import (
     checked_documents,
     own_labels,
 )
-from rulefield.estimators.files import load
-from rulefield.estimators.graph.estimator import GraphCRF
-from rulefield.estimators.graph.fitted import Rules
+from rulefield.estimators.graph.estimator import GraphCRF, Rules
 from rulefield.estimators.graph.inputs import checked_weight
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
@@ -35,7 +32,6 @@ from rulefield.estimators.parameters import (
     Requirement,
     Table,
     check_parameters,
-    check_value,
     number,
     optional,
     whole,
@@ -43,29 +39,10 @@ from rulefield.estimators.parameters import (
 from rulefield.estimators.sequences import object_array
 from rulefield.estimators.types import ArrayLike
 from rulefield.exceptions import InputError, ModelFileError
-from rulefield.forms import Form, check_arrays, check_typed
+from rulefield.forms import check_typed, part_of
 
-FORMS = {"model": Form(("uint8",), ("bytes",))}
-
-
-class BoxMetadata(TypedDict):
-    """What training said of one type of box."""
-
-    kind: str
-    box: list[list[float]]
-    below: list[list[float]]
-    right: list[list[float]]
-    words: list[str]
-    separator: list[list[float]] | None
-
-
-class TaggerMetadata(TypedDict):
-    """What a tagger's file holds beside its model."""
-
-    given: bool
-    labeled: list[str]
-    boxes: list[BoxMetadata]
-    separator: list[list[float]] | None
+INNER = "model."
+"""Beginning of the names of the inner model's arrays in a file."""
 
 
 class DocumentTagger(SavedModel):
@@ -115,7 +92,11 @@ class DocumentTagger(SavedModel):
     """
 
     _kind = "document"
-    _saved = ("classes_",)
+    _saved = ("classes_", "_labeled", "_scales", "_separator_scale")
+    model_: GraphCRF
+    _labeled: list[str]
+    _scales: list[tuple[str, BoxScales]]
+    _separator_scale: QuantileScale | None
     _given_to_load = ("predictors",)
     _parameters: ClassVar[Table] = {
         "model": optional(Requirement("a GraphCRF", lambda value: isinstance(value, GraphCRF))),
@@ -179,6 +160,7 @@ class DocumentTagger(SavedModel):
         model.labels = {**hidden, **(model.labels or {})}
         self.model_ = model.fit([encoder.graph(pages) for pages in documents], given, sample_weight, groups=groups)
         self._encoder, self._labeled = encoder, sorted(known)
+        self._scales, self._separator_scale = list(encoder.scales.items()), encoder.separator_scale
         self.classes_ = self._known_labels()
         return self
 
@@ -319,47 +301,23 @@ class DocumentTagger(SavedModel):
         return {"model": None}  # one that was given comes back as the fitted one
 
     def _state(self) -> State:
-        boxes = [
-            {
-                "kind": kind,
-                "box": scales.box.plain(),
-                "below": scales.pair[BELOW].plain(),
-                "right": scales.pair[RIGHT].plain(),
-                "words": list(scales.words),
-                "separator": None if scales.separator is None else scales.separator.plain(),
-            }
-            for kind, scales in self._encoder.scales.items()
-        ]
-        inner = np.frombuffer(self.model_.to_bytes(), dtype=np.uint8)
-        ruled = self._encoder.separator_scale
-        return {"model": inner}, {
-            "given": self.model is not None,
-            "labeled": self._labeled,
-            "boxes": boxes,
-            "separator": None if ruled is None else ruled.plain(),
-        }
+        arrays, model = self.model_._whole_state()
+        inner = {f"{INNER}{name}": array for name, array in arrays.items()}
+        return inner, {"model": model, "given": self.model is not None}
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
-        check_typed(metadata, TaggerMetadata, "the model")
-        check_arrays(arrays, FORMS, {})
-        self.model_ = load(arrays["model"].tobytes(), **given)
-        check_value("model", self.model_, self._parameters["model"])
+        self.model_ = GraphCRF._from_state(part_of(arrays, INNER), metadata["model"], **given)
+        check_typed(metadata["given"], bool, "the model")
         self.model = self.model_ if metadata["given"] else None
-        self._labeled = list(metadata["labeled"])
         self._encoder = self._new_encoder()
-        for one in metadata["boxes"]:
-            pair = {BELOW: QuantileScale.of(one["below"]), RIGHT: QuantileScale.of(one["right"])}
-            words = {word: k for k, word in enumerate(one["words"])}
-            beside = None if one["separator"] is None else QuantileScale.of(one["separator"])
-            self._encoder.scales[one["kind"]] = BoxScales(QuantileScale.of(one["box"]), pair, words, beside)
-        if metadata["separator"] is not None:
-            self._encoder.separator_scale = QuantileScale.of(metadata["separator"])
+        self._encoder.scales, self._encoder.separator_scale = dict(self._scales), self._separator_scale
         self._check_restored()
 
     def _check_restored(self) -> None:
         """Refuse scales of a file that do not fit its model."""
         kinds, known = set(self._encoder.scales), self.model_.n_features_in_
         good = bool(kinds) and set(known) - {SEPARATOR} == {*kinds, PAGE} and set(self._labeled) <= kinds
+        good = good and all([*s.words.values()] == [*range(len(s.words))] for s in self._encoder.scales.values())
         if good:
             try:
                 graph = self.model_._graphs([self._encoder.graph([Page([])])])[0]
@@ -367,9 +325,16 @@ class DocumentTagger(SavedModel):
                 good = False
             else:
                 good = all(graph.nodes[kind].shape[1] == width for kind, width in known.items())
+                widths = self.model_.model_.spec.edge_features
+                good = good and all(_width(graph.edges.get(pair)) in (0, width) for pair, width in widths.items())
                 good = good and self.classes_ == self._known_labels()
         if not good:
             raise ModelFileError("the boxes of the model file do not fit its model; save the model again.")
+
+
+def _width(edges: tuple[np.ndarray, Any] | None) -> int:
+    """Return the number of features of edges; 0 if there are none."""
+    return 0 if edges is None or edges[1] is None else edges[1].shape[1]
 
 
 def _in_order(pages: Document, values: Mapping[str, Sequence[Any] | np.ndarray]) -> list[Any]:

@@ -1,68 +1,70 @@
 """Gaussian CRF for classification: binary, multi-label, multi-class, over any graphs."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
-from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags, check_random_state
 
-from rulefield.estimators.base import State
+from rulefield.estimators.fitting import report_fit
+from rulefield.estimators.gaussian.answers import Known, LabelAnswers
 from rulefield.estimators.gaussian.base import (
-    PAPER_GRAPHS,
-    SHARED_PARAMETERS,
+    FEWEST_INSTANCES,
     CrossValidation,
-    Graphs,
+    GaussianCRFBase,
+    Predictors,
+    own_nodes,
+)
+from rulefield.estimators.gaussian.field import FittedField
+from rulefield.estimators.gaussian.graphs import (
+    Batched,
+    GraphEntry,
     GraphSources,
     GraphSpecs,
-    Predictors,
+    make_batches,
+    resolve_graphs,
 )
-from rulefield.estimators.gaussian.files import (
-    MOST_OUTPUTS,
-    class_values,
-    field_state,
-    restore_field,
-    restored_task,
-)
-from rulefield.estimators.gaussian.inputs import Batched, GaussianTraining, make_batches
-from rulefield.estimators.gaussian.joint import GaussianJointMixin
-from rulefield.estimators.gaussian.labels import LabelCodes, read_labels
-from rulefield.estimators.gaussian.layouts import Layout, TableLayout
+from rulefield.estimators.gaussian.inputs import Graphs, Instances, Layout, TableLayout, layout_of
+from rulefield.estimators.gaussian.labels import LabelCodes, known_vectors, read_labels
+from rulefield.estimators.gaussian.rules import LabelRules
+from rulefield.estimators.graph.decoding import NODE, GraphRules, SearchLimits
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
     FLAG,
     ON_INFEASIBLE,
     RULES,
+    check_parameters,
     check_value,
     list_of,
     one_of,
     optional,
     rule_list,
+    whole,
 )
-from rulefield.estimators.predictors.cross_fitting import RandomState, ScoreTask
+from rulefield.estimators.predictors.cross_fitting import ScoreTask, generator_seed
 from rulefield.estimators.tables import KnownTable
-from rulefield.estimators.types import RulesLike
-from rulefield.exceptions import InputError, ModelFileError
-from rulefield.inference.gaussian.field import expected_logistic
-from rulefield.inference.gaussian.softmax import expected_softmax
-from rulefield.inference.graph.decode import ENGINES
+from rulefield.estimators.types import RandomState, RulesLike
+from rulefield.exceptions import InputError
+from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
+from rulefield.learning.gaussian import TOLL, FieldObjective, fit_sparing_variance
 from rulefield.models.gaussian import GaussianModel
-from rulefield.problem.gaussian import GaussianPotentials
 from rulefield.scikit import seed_of_fit
 
 ALGORITHMS = ("auto", "vb", "jj", "map")
-FEWEST = 30  # instances from which a fifth of them can tell which algorithm is better
+PAPER_GRAPHS = ("chi2", "mutual_info", "overfit_correlation", "label_distance")
+PAPER_SHARE = 0.2  # of the instances, held out from the predictors for the field
 
 
-class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
+class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
     r"""Join unstructured classifiers through a Gaussian field over graphs of outputs.
 
     Each output has a latent value z and :math:`P(y_i = 1 | z) = \sigma(z_i)`; the latent values of an instance are
@@ -78,7 +80,8 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
     graphs : list or None, default None
         Graphs shared by all instances: names of builders (``"mutual_info"``, ``"chi2"``, ``"correlation"``,
         ``"label_distance"``, ``"residual_correlation"``, ``"overfit_correlation"``), similarity matrices (dense,
-        sparse or networkx), or functions of the labels. None: ``["residual_correlation"]`` if instances share nodes.
+        sparse or networkx), or functions of the labels. Negative similarities push apart, with a weight of their own.
+        None: ``["residual_correlation"]`` if instances share nodes.
         Graphs of single instances are given to ``fit`` and ``predict``.
     algorithm : {"auto", "vb", "jj", "map"}, default "auto"
         ``"map"`` (GCRFBCnb of [Petrovic19]_) has no latent variance; ``"jj"`` (GCRFBCb) maximizes Jaakkola and Jordan's
@@ -91,16 +94,12 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
     paper : bool, default False
         Faithful to [Petrovic19]_: weights on the simplex, no bias, smoothed mean, ``"jj"`` in place of ``"vb"``, its
         four graphs, and predictors that see 80 % of the data while the field sees the rest.
-    per_output : bool or "auto", default "auto"
-        Whether each output has weights and a bias of its own, shrunk to shared ones by ``l2``. ``"auto"``: from 30
-        instances on, where these share at most 1000 nodes.
-    signed : bool, default True
-        Whether similarities may be negative (they then push apart; with a weight of their own).
     cv : int, float, splitter, list of splits or None, default None
         Folds of the cross-fitting (None: 5); a share is held out from the predictors for the field. Folds are cut by
         what rows hold, so that the order of rows does not matter; a splitter or a list of splits goes by their places.
     l2 : float, default 1
-        Ridge on what is each output's own.
+        Ridge on what is each output's own: from 30 instances on that share at most 1000 nodes, outputs have weights and
+        biases of their own, shrunk to shared ones.
     max_iter : int, optional
         Most iterations of the field's optimizer. None: 300.
     tol : float, optional
@@ -161,14 +160,18 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
     True
     """
 
+    _kind = "gaussian classifier"
     _parameters: ClassVar = {
-        **SHARED_PARAMETERS,
+        **GaussianCRFBase._parameters,
         "algorithm": one_of(*ALGORITHMS),
         "paper": FLAG,
         "columns": optional(list_of("a list with one list of columns for each output", list, tuple)),
         "rules": RULES,
         "on_infeasible": ON_INFEASIBLE,
     }
+    _saved = ("algorithm_", "_labels", *GaussianCRFBase._saved)
+    algorithm_: str
+    _labels: LabelCodes
 
     def __init__(
         self,
@@ -178,8 +181,6 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         algorithm: str = "auto",
         mean: str = "auto",
         paper: bool = False,
-        per_output: bool | str = "auto",
-        signed: bool = True,
         cv: CrossValidation = None,
         l2: float = 1.0,
         max_iter: int | None = None,
@@ -191,94 +192,77 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         rules: RulesLike | None = None,
         on_infeasible: str = "raise",
     ):
-        self.predictors = predictors
-        self.graphs = graphs
+        super().__init__(
+            predictors=predictors,
+            graphs=graphs,
+            mean=mean,
+            cv=cv,
+            l2=l2,
+            max_iter=max_iter,
+            tol=tol,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            joint_predictors=joint_predictors,
+        )
         self.algorithm = algorithm
-        self.mean = mean
         self.paper = paper
-        self.per_output = per_output
-        self.signed = signed
-        self.cv = cv
-        self.l2 = l2
-        self.max_iter = max_iter
-        self.tol = tol
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.joint_predictors = joint_predictors
         self.columns = columns
         self.rules = rules
         self.on_infeasible = on_infeasible
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_label = True
-        return tags
+    # --- learning ---------------------------------------------------------------------------------
 
-    def _default_predictors(self) -> list[BaseEstimator]:
-        return [make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))]
+    @interruptible
+    def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None, *, graphs: Graphs = None) -> Self:
+        """Cross-fit the predictors, build the graphs, learn the field.
 
-    classes_: Any
-    _kind = "gaussian classifier"
-    _saved = ("algorithm_", *GaussianJointMixin._saved)
-
-    @property
-    def _task(self) -> ScoreTask:
-        return ScoreTask(self._labels.kind, self._labels.n_classes)
-
-    def _state(self) -> State:
-        arrays, metadata = field_state(self)
-        outputs = len(self.classes_) if isinstance(self.classes_, list) else 0
-        values = self._labels.values
-        labels = {"values": values.tolist(), "type": values.dtype.str, "flat": self._labels.flat, "outputs": outputs}
-        return arrays, {**metadata, "labels": labels}
-
-    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
-        restore_field(self, arrays, metadata)
-        labels = metadata["labels"]
-        values = class_values(labels)
-        self._labels = LabelCodes(values, labels["flat"])
-        most = 0 if labels["flat"] else MOST_OUTPUTS
-        if not 0 <= labels["outputs"] <= most or self._task != restored_task(self._layout):
-            raise ModelFileError("the labels of the model file do not fit its weights; save the model again.")
-        self.classes_ = [values] * labels["outputs"] if labels["outputs"] else values
-
-    def _check_options(self) -> None:
+        Parameters
+        ----------
+        X : array of shape (n_instances, n_features) or (n_instances, n_nodes, n_features), or list of arrays
+            A table; or features of each node, (n_nodes_j, n_features) for each instance (predictors then pool all
+            nodes). With ``predictors="precomputed"``: logits in place of the features of nodes.
+        y : array of shape (n_instances,), (n_instances, n_outputs) or list of arrays
+            0 / 1 or class numbers; in two dimensions NaN marks what is not known.
+        sample_weight : array of shape (n_instances,), optional
+            How often each instance counts: for the predictors (which must take weights), the graphs and the field.
+        graphs : list, optional
+            Graphs of the instances: for each graph a list of one similarity matrix per instance.
+        """
+        check_parameters(self)
         if self.algorithm == "map" and self.mean == "direct":
             raise InputError(
                 'algorithm="map" sees graphs only through the mean: use mean="smoothed", or algorithm="vb".'
             )
+        kind = layout_of(self.predictors, X)
+        if kind is TableLayout:
+            X = self._table(X, reset=True)
+        codes, labels = read_labels(X, y)
+        given = Instances(X, labels, self._weight(X, sample_weight), graphs).in_order(self.cv)
+        default = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        how = self._cross_fitting(default, PAPER_SHARE if self.paper else None)
+        how = replace(how, columns=self._columns_of_outputs(kind, given))
+        layout, scored = kind.fit(given, ScoreTask(codes.kind, codes.n_classes), how)
+        residual = _residual(scored, codes)
+        sources = GraphSources(given, residual, scored.weight, seed_of_fit(self.random_state))
+        entries = resolve_graphs(self._graph_specs(layout, codes, graphs), sources, scored.n_nodes)
+        own = 0 if self.paper else own_nodes(layout.same_nodes, scored.n_nodes, len(scored))
+        learner = _Learner(layout, entries, codes, own, self.mean, self.paper, self.l2, self._limits)
+        algorithm = "jj" if self.paper and self.algorithm in ("auto", "vb") else self.algorithm
+        learned = learner.best(algorithm, scored, seed_of_fit(self.random_state))
+        self._field, self._labels, self.algorithm_ = learned.field, codes, learned.algorithm
+        self.objective_ = float(learned.result.objective)
+        report_fit(self, learned.result)
+        return self
 
-    def _fit(self, X: Any, y: Any, sample_weight: ArrayLike | None, graphs: Graphs) -> FitResult:
-        layout = self._layout = self._layout_of(X, graphs is None)
-        if isinstance(layout, TableLayout):
-            X = self._check_table(X, reset=True)
-        self._labels, everything = read_labels(X, y)
-        self.classes_ = self._labels.values
-        if isinstance(everything, np.ndarray) and not self._labels.flat:
-            self.classes_ = [self._labels.values] * everything.shape[1]
-        weight = self._check_weight(X, sample_weight)
-        X, everything, weight, graphs = self._in_order(X, everything, weight, graphs)
-        how = replace(self._cross_fitting(self.paper), columns=self._columns_of_outputs(everything))
-        scores, labels, share = layout.fit(X, everything, self._task, how, weight)
-        n_nodes = labels.shape[1] if isinstance(labels, np.ndarray) else None
-        residual = labels - self._plain_prediction(scores) if isinstance(labels, np.ndarray) else None
-        specs = self._graph_specs(layout, graphs)
-        sources = GraphSources(X, everything, weight, residual, share)
-        self._graph_entries = self._resolve_graphs(sources, specs, n_nodes, graphs)
-        own = self._nodes_of_their_own(layout, len(scores), n_nodes)
-        training = GaussianTraining(scores, labels, graphs, share, n_nodes, own)
-        chosen = self._choose(training)
-        return chosen if isinstance(chosen, FitResult) else self._learn_field(chosen[0], training, chosen[1])
-
-    def _columns_of_outputs(self, labels: Any) -> list[list[int]] | None:
+    def _columns_of_outputs(self, kind: type[Layout], given: Instances) -> list[list[int]] | None:
         """Return the numbers of the columns that each output sees; None if all see all."""
         if self.columns is None:
             return None
-        if not isinstance(self._layout, TableLayout):
+        if kind is not TableLayout:
             raise InputError("columns go with a table X of shape (n_instances, n_features); leave them out.")
-        if len(self.columns) != labels.shape[1]:
+        if len(self.columns) != given.n_nodes:
             raise InputError(
-                f"columns must hold one list for each of {labels.shape[1]} outputs; got {len(self.columns)}."
+                f"columns must hold one list for each of {given.n_nodes} outputs; got {len(self.columns)}."
             )
         places: dict[Any, int] = {i: i for i in range(self.n_features_in_)}
         places |= {str(name): i for i, name in enumerate(getattr(self, "feature_names_in_", ()))}
@@ -288,96 +272,41 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
             raise InputError(f"columns must hold numbers or names of columns of X for each output; {wrong}.")
         return [[places[column] for column in own] for own in self.columns]
 
-    def _choose(self, training: GaussianTraining) -> tuple[str, np.ndarray | None] | FitResult:
-        """Take ``"vb"`` or ``"map"``, whichever gives labels of held-out instances the higher joint likelihood.
-
-        Returns the algorithm and what it learned from the other instances, a start for the field of all; the one
-        that was asked for, and no start, where there is no choice; the fit of the other instances where Ctrl-C ended it.
-        """
-        if self.paper and self.algorithm in ("auto", "vb"):
-            return "jj", None
-        if self.algorithm != "auto":
-            return self.algorithm, None
-        if training.n_nodes == 1:
-            return "map", None  # nothing to join, no variance to learn
-        if self.mean == "direct" or len(training.scores) < FEWEST:
-            return "vb", None
-        order = check_random_state(seed_of_fit(self.random_state)).permutation(len(training.scores))
-        held = len(order) // 5
-        kept, rest = training.part(np.sort(order[held:])), training.part(np.sort(order[:held]))
-        likelihood, learned = {}, {}
-        data = make_batches(rest.scores, self._graph_entries, rest.graphs, rest.weight)
-        for algorithm in ("map", "vb"):
-            found = self._learn_field(algorithm, kept)
-            if found.interrupted:
-                return found
-            pairs = zip(self._potentials(data), data.split(rest.labels))
-            likelihood[algorithm] = sum(float(p.counts @ self._joint(p, known).bound) for p, known in pairs)
-            learned[algorithm] = self.theta_
-        best = "vb" if likelihood["vb"] > likelihood["map"] else "map"
-        return best, learned[best]
-
-    def _learn_field(self, algorithm: str, training: GaussianTraining, start: np.ndarray | None = None) -> FitResult:
-        self.algorithm_ = algorithm
-        data = make_batches(training.scores, self._graph_entries, training.graphs, training.weight)
-        model = self._make_model(algorithm, self._layout, data, training)
-        strengths = (0.5, 4.0) if algorithm == "map" and model.n_graphs else (0.5,)
-        starts = [model.start(r) for r in strengths] if start is None else [start]
-        return self._learn(model, data, training.labels, self._labels.kind, algorithm, starts)
-
-    def _graph_specs(self, layout: Layout, own: Graphs) -> GraphSpecs:
+    def _graph_specs(self, layout: Layout, codes: LabelCodes, own: Graphs) -> GraphSpecs:
+        """Return the graphs that were asked for, or the default."""
+        binary = codes.kind == "binary"
         if self.graphs is not None:
             return self.graphs
         if self.paper and isinstance(layout, TableLayout):
-            return PAPER_GRAPHS if self._labels.kind == "binary" else PAPER_GRAPHS[:2]
-        if own is None and layout.same_nodes and self._labels.kind == "binary" and not layout.ragged:
-            return ["residual_correlation"]
-        return None if own is not None or not layout.same_nodes else ["correlation"]
+            return PAPER_GRAPHS if binary else PAPER_GRAPHS[:2]
+        if own is not None or not layout.same_nodes:
+            return None
+        return ["residual_correlation"] if binary and not layout.ragged else ["correlation"]
 
-    def _plain_prediction(self, scores: Any) -> np.ndarray | float:
-        """Mean probability of the predictors, (n_instances, n_outputs), for residuals; 0 where labels are classes."""
-        return expit(scores[:, 0].mean(axis=-1)) if self._labels.kind == "binary" else 0.0
+    # --- answers ----------------------------------------------------------------------------------
 
-    def _nodes_of_their_own(self, layout: Layout, n_instances: int, n_nodes: int | None) -> int:
-        """Return how many nodes have weights and biases of their own: all or none."""
-        own = self.per_output
-        if own == "auto":
-            many = layout.same_nodes and n_nodes is not None and 1 < n_nodes <= 1000 and n_instances >= 30
-            own = bool(many and not self.paper)
-        return (n_nodes or 0) if own else 0
+    @property
+    def classes_(self) -> Any:
+        """The classes, or a list of them (one for each output)."""
+        return self._labels.classes
 
-    def _make_model(self, algorithm: str, layout: Layout, data: Batched, training: GaussianTraining) -> GaussianModel:
-        n_nodes = training.n_nodes
-        direct = self.mean == "direct" or (
-            self.mean == "auto" and algorithm == "vb" and layout.same_nodes and not self.paper and n_nodes != 1
-        )
-        return GaussianModel(
-            n_scores=data.batches[0].scores.shape[-1],
-            n_graphs=len(self._graph_entries),
-            n_classes=1 if self._labels.kind == "binary" else self._labels.n_classes,
-            n_nodes=training.own,
-            smoothed=not direct,
-            simplex=self.paper,
-            bayesian=algorithm != "map" and n_nodes != 1,
-        )
+    @property
+    def _answers(self) -> LabelAnswers:
+        return LabelAnswers(self._labels, "jj" if self.algorithm_ == "jj" else "vb")
 
-    def _batch_proba(self, potentials: GaussianPotentials, known: np.ndarray | None) -> np.ndarray:
-        """P(y = 1), (n, n_nodes), or class probabilities (n, n_nodes, n_classes); known labels are certain."""
-        mean, variance = self._moments(potentials, known)
-        if self._labels.kind == "binary":
-            p = expected_logistic(mean, variance)
-            return p if known is None else np.where(np.isnan(known), p, known)
-        p = expected_softmax(mean, np.broadcast_to(variance, (len(mean), mean.shape[-1])))
+    def _known(self, data: Batched, known: KnownTable) -> list[Known]:
+        """Class numbers of the known labels of each batch; None where nothing is known."""
         if known is None:
-            return p
-        hot = np.nan_to_num(known, nan=-1)[..., None] == np.arange(self._labels.n_classes)
-        return np.where(np.isnan(known)[..., None], p, hot)
+            return [None] * len(data.batches)
+        return list(data.split(self._labels.encode(known_vectors(known, data.sizes))))
 
-    def _answers(self, X: Any, known: KnownTable, graphs: Graphs) -> tuple[Batched, list[np.ndarray]]:
+    def _acting(self, rules: RulesLike | None) -> LabelRules:
+        """Return the rules that were given to a method, or the model's own."""
+        return LabelRules(GraphRules.of(self, rules, {NODE: self._labels.values}), self._labels.values)
+
+    def _probabilities(self, data: Batched, known: KnownTable) -> list[np.ndarray]:
         """Probabilities of single labels of each batch, without rules."""
-        data = self._instances(X, graphs)
-        given = self._known_labels(data, known)
-        return data, [self._batch_proba(p, k) for p, k in zip(self._potentials(data), given)]
+        return [self._answers.proba(p, k) for p, k in zip(self._field.potentials(data), self._known(data, known))]
 
     def predict_proba(
         self, X: Any, *, rules: RulesLike | None = None, known: KnownTable = None, graphs: Graphs = None
@@ -402,15 +331,13 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
             several classes; (n_instances, n_classes) where ``fit`` got a one-dimensional y. Marginals are accurate to
             1e-8 at any latent variance (several classes: quasi Monte Carlo, about 1e-3).
         """
-        data, parts = self._answers(X, known, graphs)
-        decoder = self._label_rules(rules)
-        if decoder.rules:
-            ruled = [decoder.marginals(self._full(part)) for part in parts]
-            parts = [part[..., 1] for part in ruled] if self._labels.kind == "binary" else ruled
-        proba = data.join(parts, self._layout.ragged)
-        if not self._labels.flat:
-            return proba
-        return self._full(proba[:, 0])
+        data = self._instances(X, graphs)
+        parts, answers, acting = self._probabilities(data, known), self._answers, self._acting(rules)
+        if acting.rules:
+            ruled = [acting.marginals(answers.full(part)) for part in parts]
+            parts = [part[..., 1] for part in ruled] if answers.binary else ruled
+        proba = data.join(parts, self._field.layout.ragged)
+        return answers.full(proba[:, 0]) if self._labels.flat else proba
 
     def decode(
         self,
@@ -432,14 +359,10 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         engine : str
             ``"auto"`` walks from cheap to exact; others: :func:`rulefield.inference.graph.decode.decode_graph`.
         """
-        check_value("engine", engine, one_of(*ENGINES))
-        data, parts = self._answers(X, known, graphs)
-        decoder = self._label_rules(rules)
-        found: list[Any] = [None] * data.n_instances
-        for rows, part in zip(data.rows, parts):
-            for j, labeling in zip(rows, decoder.decode(self._full(part), engine)):
-                found[j] = labeling
-        return found
+        search = SearchLimits.checked(engine)
+        data = self._instances(X, graphs)
+        parts, acting = self._probabilities(data, known), self._acting(rules)
+        return data.join([acting.decode(self._answers.full(part), search) for part in parts], ragged=True)
 
     def predict(
         self, X: Any, *, rules: RulesLike | None = None, known: KnownTable = None, graphs: Graphs = None
@@ -451,16 +374,87 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         if rule_list(self.rules if rules is None else rules):
             labelings = self.decode(X, rules=rules, known=known, graphs=graphs)
             vectors = [np.asarray(labeling.labels) for labeling in labelings]
-            if self._layout.ragged:
-                return vectors
-            return np.stack(vectors)[:, 0] if self._labels.flat else np.stack(vectors)
-        data, parts = self._answers(X, known, graphs)
-        if self._labels.kind == "binary":
-            codes = [(p > 0.5).astype(int) for p in parts]
+            labels: Any = vectors if self._field.layout.ragged else np.stack(vectors)
         else:
-            codes = [p.argmax(axis=-1) for p in parts]
-        labels = data.join([self._labels.values[c] for c in codes], self._layout.ragged)
+            data = self._instances(X, graphs)
+            parts = [self._answers.named(p) for p in self._probabilities(data, known)]
+            labels = data.join(parts, self._field.layout.ragged)
         return labels[:, 0] if self._labels.flat else labels
+
+    def predict_joint_log_proba(self, X: Any, y: Any, *, graphs: Graphs = None, n_samples: int = 0) -> np.ndarray:
+        """Log-probability of each instance's labels together, (n_instances,); unknown labels are summed over.
+
+        A lower bound (exact for ``"map"``); with ``n_samples`` > 0 an importance-sampled estimate (binary outputs).
+        Rules do not enter.
+        """
+        data = self._instances(X, graphs)
+        seed = generator_seed(seed_of_fit(self.random_state)) if n_samples else None
+        pairs = zip(self._field.potentials(data), data.split(self._labels.encode(known_vectors(y, data.sizes))))
+        return data.join([self._answers.joint(p, labels, n_samples, seed) for p, labels in pairs])
+
+    def sample(
+        self,
+        X: Any,
+        *,
+        rules: RulesLike | None = None,
+        known: KnownTable = None,
+        n_samples: int = 1,
+        random_state: RandomState = None,
+        graphs: Graphs = None,
+    ) -> Any:
+        """Draw label vectors jointly, (n_samples, n_instances, n_outputs), given known labels where there are any.
+
+        A list (one array (n_samples, n_nodes) for each instance) where instances differ in size. Binary outputs. Under
+        rules draws are those of the distribution that ``decode`` maximizes and ``predict_proba`` sums: single labels'
+        probabilities times exp(-cost), over the label vectors that hard rules allow.
+        """
+        check_value("n_samples", n_samples, whole(1))
+        if self._labels.kind != "binary":
+            raise InputError("sample draws binary labels; this field has several classes.")
+        data = self._instances(X, graphs)
+        rng = np.random.default_rng(generator_seed(random_state))
+        acting, answers = self._acting(rules), self._answers
+        parts = []
+        for potentials, labels in zip(self._field.potentials(data), self._known(data, known)):
+            if acting.rules:
+                drawn = acting.draw(answers.full(answers.proba(potentials, labels)), n_samples, rng)
+            else:
+                drawn = answers.draw(potentials, labels, n_samples, rng)
+            parts.append(self._labels.values[drawn])
+        joined = data.join(parts, self._field.layout.ragged)
+        return joined if self._field.layout.ragged else np.swapaxes(joined, 0, 1)
+
+    def latent(self, X: Any, *, known: KnownTable = None, graphs: Graphs = None) -> tuple[Any, Any]:
+        """Means and variances of the latent values, (n_instances, n_outputs) each, given known labels."""
+        data, ragged = self._instances(X, graphs), self._field.layout.ragged
+        pairs = zip(self._field.potentials(data), self._known(data, known))
+        means, variances = zip(*(self._answers.moments(p, k) for p, k in pairs))
+        spread = [np.broadcast_to(v, (len(m), m.shape[-1])).copy() for m, v in zip(means, variances)]
+        return data.join(means, ragged), data.join(spread, ragged)
+
+    def predict_covariance(
+        self, X: Any, *, known: KnownTable = None, graphs: Graphs = None, of: str = "labels"
+    ) -> Any:
+        """Covariance of the outputs of each instance, given known labels where there are any.
+
+        Parameters
+        ----------
+        X, known, graphs : as in :meth:`predict_proba`
+        of : {"labels", "latent"}
+            ``"labels"``: P(y_i = 1, y_j = 1) - P(y_i = 1) P(y_j = 1), to 1e-8 under the latent Gaussian (binary
+            outputs). ``"latent"``: covariance of the latent values, of every class alike (Böhning's contrasts).
+
+        Returns
+        -------
+        ndarray of shape (n_instances, n_outputs, n_outputs), or a list where sizes differ.
+        """
+        if of not in ("labels", "latent"):
+            raise InputError(f'of must be "labels" or "latent"; got {of!r}.')
+        if of == "labels" and self._labels.kind != "binary":
+            raise InputError('predict_covariance of labels needs binary outputs; use of="latent".')
+        data = self._instances(X, graphs)
+        pairs = zip(self._field.potentials(data), self._known(data, known))
+        return data.join([self._answers.covariance(p, k, of) for p, k in pairs], self._field.layout.ragged)
 
     def score(
         self,
@@ -481,3 +475,102 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianJointMixin):
         weight = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
         total = sum(w * k.sum() for w, k in zip(weight, told))
         return float(sum(w * r[k].sum() for w, r, k in zip(weight, right, told)) / total)
+
+    # --- scikit-learn and files -------------------------------------------------------------------
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_label = True
+        return tags
+
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Any) -> None:
+        self._labels.check()
+        self._check_field(ScoreTask(self._labels.kind, self._labels.n_classes))
+
+
+def _residual(scored: Instances, codes: LabelCodes) -> np.ndarray | None:
+    """Return what predictors' mean probability leaves of binary labels (of classes: labels); None if sizes differ."""
+    if not isinstance(scored.labels, np.ndarray):
+        return None
+    return scored.labels - expit(scored.X[:, 0].mean(axis=-1)) if codes.kind == "binary" else scored.labels
+
+
+class _Learned(NamedTuple):
+    """A learned field, how its fit went, and its algorithm."""
+
+    field: FittedField
+    result: FitResult
+    algorithm: str
+
+
+@dataclass(frozen=True)
+class _Learner:
+    """Learns fields over the same graphs by one algorithm or another.
+
+    ``own`` is the number of nodes with weights of their own. It is decided once, for all instances: what is learned from
+    some of them is a start for the whole, and must be as long.
+    """
+
+    layout: Layout
+    graphs: list[GraphEntry]
+    codes: LabelCodes
+    own: int
+    mean: str
+    paper: bool
+    l2: float
+    limits: tuple[int, float]
+
+    def best(self, algorithm: str, given: Instances, random_state: RandomState) -> _Learned:
+        """Learn by the algorithm that was asked for; ``auto``: by the one that is better on held-out instances.
+
+        Better is ``"vb"`` or ``"map"``, whichever gives labels of a held-out fifth the higher joint likelihood. Ctrl-C on
+        the way returns what was learned last.
+        """
+        if algorithm != "auto":
+            return self.learn(algorithm, given)
+        if given.n_nodes == 1:
+            return self.learn("map", given)  # nothing to join, no variance to learn
+        if self.mean == "direct" or len(given) < FEWEST_INSTANCES:
+            return self.learn("vb", given)
+        order = check_random_state(random_state).permutation(len(given))
+        held = len(order) // 5
+        kept, rest = given.part(np.sort(order[held:])), given.part(np.sort(order[:held]))
+        likelihood, trials = {}, {}
+        for name in ("map", "vb"):
+            trials[name] = self.learn(name, kept)
+            if trials[name].result.interrupted:
+                return trials[name]
+            likelihood[name] = self._joint_likelihood(trials[name].field, rest)
+        chosen = "vb" if likelihood["vb"] > likelihood["map"] else "map"
+        return self.learn(chosen, given, trials[chosen].field.theta)
+
+    def learn(self, algorithm: str, given: Instances, start: np.ndarray | None = None) -> _Learned:
+        """Learn from scored instances by one algorithm."""
+        data = make_batches(given.X, self.graphs, given.graphs, given.weight)
+        model = self._model(algorithm, data, given.n_nodes)
+        strengths = (0.5, 4.0) if algorithm == "map" and model.n_graphs else (0.5,)
+        starts = [model.start(r) for r in strengths] if start is None else [start]
+        toll = 0.0 if model.simplex else TOLL
+        labels = data.split(given.labels)
+        objective = FieldObjective(model, data.batches, labels, self.codes.kind, algorithm, self.l2, toll, 1e-5)
+        found = fit_sparing_variance(objective, starts, *self.limits)
+        return _Learned(FittedField(self.layout, self.graphs, model, found.theta), found, algorithm)
+
+    def _model(self, algorithm: str, data: Batched, n_nodes: int | None) -> GaussianModel:
+        several = self.layout.same_nodes and n_nodes != 1
+        direct = self.mean == "direct" or (self.mean == "auto" and algorithm == "vb" and several and not self.paper)
+        return GaussianModel(
+            n_scores=data.batches[0].scores.shape[-1],
+            n_graphs=len(self.graphs),
+            n_classes=1 if self.codes.kind == "binary" else self.codes.n_classes,
+            n_nodes=self.own,
+            smoothed=not direct,
+            simplex=self.paper,
+            bayesian=algorithm != "map" and n_nodes != 1,
+        )
+
+    def _joint_likelihood(self, field: FittedField, rest: Instances) -> float:
+        data = make_batches(rest.X, self.graphs, rest.graphs, rest.weight)
+        pairs = zip(field.potentials(data), data.split(rest.labels))
+        answers = LabelAnswers(self.codes)
+        return sum(float(p.counts @ answers.joint(p, labels)) for p, labels in pairs)

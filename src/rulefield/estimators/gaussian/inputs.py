@@ -1,197 +1,244 @@
-"""What users hand to a Gaussian field, sorted into batches of instances of one size."""
+"""What a Gaussian field learns from and reads: a table, instances with features at each node, or ready scores."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse
+from sklearn.model_selection import GroupKFold
 
-from rulefield.encode.similarity import as_matrix, check_similarity, laplacian, split_signs
-from rulefield.estimators.gaussian.order import taken
+from rulefield.encode.similarity import as_matrix
+from rulefield.estimators.predictors.cross_fitting import CrossFitting, FittedScores, ScoreTask, cross_fit_scores
 from rulefield.exceptions import InputError
-from rulefield.models.gaussian import FieldBatch
 
-DENSE_UP_TO = 400  # nodes up to which a sparse graph is handled as a dense matrix
-OPPOSED = " (opposed)"
-
-
-@dataclass(frozen=True)
-class SharedGraph:
-    """One Laplacian for all instances."""
-
-    name: str
-    matrix: Any
+LARGEST_LOGIT = 30.0  # beyond it a probability is 0 or 1 in double precision, but for 1e-13
+Labels = np.ndarray | list[np.ndarray]
+Graphs = Sequence[Sequence[Any]] | None
+"""Graphs that instances bring: for each graph a list of one similarity matrix per instance."""
 
 
-@dataclass(frozen=True)
-class OwnGraph:
-    """A graph that each instance brings: which of the user's list, and which sign of it (+1, -1)."""
-
-    name: str
-    index: int
-    sign: int
+def is_ragged(X: Any) -> bool:
+    """Whether X is a list of instances rather than an array."""
+    return isinstance(X, (list, tuple)) and len(X) > 0 and getattr(np.asarray(X[0]), "ndim", 0) >= 2
 
 
-GraphEntry = SharedGraph | OwnGraph
-
-
-def shared_graphs(similarity: Any, name: str, signed: bool, n_nodes: int | None) -> list[SharedGraph]:
-    """Laplacians of one shared similarity, positive and negative part apart."""
-    matrix = as_matrix(similarity)
-    off = check_similarity(matrix, f"graph {name}", signed)
-    if n_nodes is not None and off.shape[0] != n_nodes:
-        raise InputError(f"graph {name} has {off.shape[0]} nodes but there are {n_nodes} outputs.")
-    if off.shape[0] > 1:
-        _warn_isolated(off, name)
-    if scipy.sparse.issparse(off) and off.shape[0] <= DENSE_UP_TO:
-        off = off.toarray()
-    return [SharedGraph(name + suffix, laplacian(part)) for suffix, part in split_signs(off)]
-
-
-def _warn_isolated(similarity: Any, name: str) -> None:
-    alone = int((np.asarray(abs(similarity).sum(axis=1)) == 0).sum())
-    if alone == similarity.shape[0]:
-        raise InputError(f"graph {name} joins no two nodes; leave it out.")
-    if alone:
-        warnings.warn(
-            f"graph {name} leaves {alone} of {similarity.shape[0]} nodes alone; it says nothing of them.",
-            UserWarning,
-            stacklevel=3,
-        )
-
-
-def own_graphs(graphs: Sequence[Any], signed: bool) -> list[OwnGraph]:
-    """Entries for graphs that come with the instances, a second one for each that has negative similarities."""
-    out = []
-    for index, stack in enumerate(graphs):
-        matrices = [check_similarity(as_matrix(g), f"graph {index} ({j})", signed) for j, g in enumerate(stack)]
-        out.append(OwnGraph(f"graph {index}", index, 1))
-        if any(m.min() < 0 for m in matrices if min(m.shape)):
-            out.append(OwnGraph(f"graph {index}{OPPOSED}", index, -1))
-    return out
+def taken(values: Any, rows: np.ndarray) -> Any:
+    """Return some of the instances of an array or a list, in the given order."""
+    return values[rows] if isinstance(values, np.ndarray) else [values[j] for j in rows]
 
 
 @dataclass(frozen=True)
-class Batched:
-    """Batches and, for each, the numbers of its instances."""
+class Instances:
+    """Training instances: features (or scores) ``X``, labels, weights, and the graphs that they bring."""
 
-    batches: list[FieldBatch]
-    rows: list[np.ndarray]
-    n_instances: int
+    X: Any
+    labels: Labels
+    weight: np.ndarray | None
+    graphs: Graphs
+
+    def __len__(self) -> int:
+        return len(self.labels)
 
     @property
-    def sizes(self) -> np.ndarray:
-        """Number of nodes of each instance."""
-        out = np.zeros(self.n_instances, dtype=np.int64)
-        for rows, batch in zip(self.rows, self.batches):
-            out[rows] = batch.scores.shape[2]
-        return out
+    def n_nodes(self) -> int | None:
+        """Number of nodes, if all instances have the same number."""
+        return self.labels.shape[1] if isinstance(self.labels, np.ndarray) else None
 
-    def split(self, labels: Sequence[np.ndarray] | np.ndarray) -> list[np.ndarray]:
-        """Labels of each batch, (n_instances, n_nodes)."""
-        if isinstance(labels, np.ndarray) and len(self.rows) == 1 and len(self.rows[0]) == len(labels):
-            return [labels]
-        return [np.stack([labels[j] for j in rows]) for rows in self.rows]
+    def part(self, rows: np.ndarray) -> Self:
+        """Take some of the instances, in the given order."""
+        graphs = None if self.graphs is None else [taken(stack, rows) for stack in self.graphs]
+        weight = None if self.weight is None else self.weight[rows]
+        return replace(self, X=taken(self.X, rows), labels=taken(self.labels, rows), weight=weight, graphs=graphs)
 
-    def join(self, parts: Sequence[np.ndarray], ragged: bool) -> Any:
-        """Answers of the batches in the instances' order: an array, or a list where sizes differ."""
-        if not ragged:
-            out = np.empty((self.n_instances, *parts[0].shape[1:]), dtype=parts[0].dtype)
-            for rows, part in zip(self.rows, parts):
-                out[rows] = part
-            return out
-        found: list[Any] = [None] * self.n_instances
-        for rows, part in zip(self.rows, parts):
-            for j, answer in zip(rows, part):
-                found[j] = answer
-        return found
+    def in_order(self, cv: Any) -> Self:
+        """Sort the instances by their content, so that no part of the fit depends on the order in which they come.
+
+        Folds, held-out parts and random predictors all work by place. Splits that are given by place, or by a
+        splitter, keep the order.
+        """
+        if cv is not None and not isinstance(cv, int | float | np.integer):
+            return self
+        X = self.X
+        if not isinstance(X, np.ndarray):
+            X = [np.asarray(x, dtype=float) for x in X] if is_ragged(X) else np.asarray(X, dtype=float)
+        for stack in self.graphs or ():
+            if len(stack) != len(self):
+                raise InputError(f"graphs has {len(stack)} matrices in one list for {len(self)} instances.")
+        return replace(self, X=X).part(content_order(X, self.labels, self.weight, self.graphs))
+
+
+def content_order(X: Any, labels: Any, weight: np.ndarray | None, graphs: Graphs) -> np.ndarray:
+    """Return the instances sorted by a digest of their features; equal ones by labels, weight and graphs.
+
+    Labels come second so that other units of the labels, or weights, do not change the order.
+    """
+    n = len(labels)
+    rows = zip(X, labels, np.ones(n) if weight is None else weight, strict=True)
+    keys = [(*map(_digest, row), *(_graph_digest(stack[j]) for stack in graphs or ())) for j, row in enumerate(rows)]
+    return np.array(sorted(range(n), key=keys.__getitem__), dtype=np.int64)
+
+
+def _graph_digest(graph: Any) -> bytes:
+    matrix = as_matrix(graph)
+    if not scipy.sparse.issparse(matrix):
+        return _digest(matrix)
+    csr = scipy.sparse.csr_array(matrix)
+    csr.sort_indices()
+    return b"".join(_digest(part) for part in (csr.indptr, csr.indices, csr.data))
+
+
+def _digest(values: Any) -> bytes:
+    array = np.ascontiguousarray(values, dtype=np.float64) + 0.0  # -0.0 is 0.0
+    return blake2b(repr(array.shape).encode() + array.tobytes(), digest_size=16).digest()
+
+
+# --- three layouts of X ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class GaussianTraining:
-    """What the field learns from: scores, labels, graphs and weights of the instances; nodes where they share them.
+class TableLayout:
+    """X (n_instances, n_features); each output has predictors of its own on the whole row."""
 
-    ``own`` is the number of nodes that get weights of their own. It is decided once, for all instances: what is learned from
-    :meth:`part` of them is a start for the whole, and must be as long.
-    """
+    fitted: FittedScores
+    ragged: bool = False
+    same_nodes: ClassVar[bool] = True
 
-    scores: Any
-    labels: np.ndarray | list[np.ndarray]
-    graphs: Any
-    weight: np.ndarray | None
-    n_nodes: int | None
-    own: int
+    @classmethod
+    def fit(cls, given: Instances, task: ScoreTask, how: CrossFitting) -> tuple[Self, Instances]:
+        """Return the layout, and the instances with cross-fitted scores (width, n_outputs, n_scores) each as X."""
+        scores, rows, fitted = cross_fit_scores(how, given.X, np.asarray(given.labels), task, given.weight)
+        return cls(fitted), replace(given.part(rows), X=scores)
 
-    def part(self, rows: np.ndarray) -> "GaussianTraining":
-        """Take some of the instances."""
-        graphs = None if self.graphs is None else [taken(stack, rows) for stack in self.graphs]
-        weight = None if self.weight is None else self.weight[rows]
-        return replace(
-            self, scores=taken(self.scores, rows), labels=taken(self.labels, rows), graphs=graphs, weight=weight
+    def scores(self, X: Any) -> np.ndarray:
+        """Scores of new rows."""
+        return self.fitted(X)
+
+
+@dataclass(frozen=True)
+class NodesLayout:
+    """X (n_instances, n_nodes, n_features), or a list of (n_nodes_j, n_features): predictors pool all nodes."""
+
+    fitted: FittedScores
+    ragged: bool
+    same_nodes: ClassVar[bool] = False
+
+    @classmethod
+    def fit(cls, given: Instances, task: ScoreTask, how: CrossFitting) -> tuple[Self, Instances]:
+        """Return the layout and the instances with scores; where cv is a share, labels that predictors saw are hidden."""
+        ragged = is_ragged(given.X)
+        flat, ends = _stack(given.X)
+        sizes = np.diff(ends)
+        labels = np.concatenate([np.asarray(y, dtype=float) for y in given.labels])
+        cv = how.cv
+        if isinstance(cv, (int, np.integer)) and len(sizes) >= cv >= 2:
+            cv = _InstanceFolds(int(cv), np.repeat(np.arange(len(sizes)), sizes))
+        weight = None if given.weight is None else np.repeat(given.weight, sizes)
+        scores, rows, fitted = cross_fit_scores(replace(how, cv=cv), flat, labels[:, None], task, weight)
+        if isinstance(cv, float):
+            scores = fitted(flat)
+            labels = np.where(np.isin(np.arange(len(labels)), rows), labels, np.nan)
+        layout, parts = cls(fitted, ragged), [labels[a:b] for a, b in pairwise(ends)]
+        return layout, replace(
+            given, X=layout._by_instance(scores, ends), labels=parts if ragged else np.stack(parts)
         )
 
+    def scores(self, X: Any) -> Any:
+        """Scores of new instances."""
+        flat, ends = _stack(X)
+        return self._by_instance(self.fitted(flat), ends)
 
-def make_batches(scores: Any, entries: Sequence[GraphEntry], own: Any, weight: np.ndarray | None = None) -> Batched:
-    """Group instances by size; each instance's scores are (n_classes, n_nodes, n_scores).
-
-    Shared graphs stay one matrix; graphs of instances are stacked where small, else each instance is a batch.
-    """
-    if any(isinstance(e, OwnGraph) for e in entries) and own is None:
-        raise InputError("graphs must be given here, too: the field was fitted with graphs of the instances.")
-    n = len(scores)
-    sizes = np.array([s.shape[1] for s in scores])
-    for entry in entries:
-        if isinstance(entry, SharedGraph) and np.any(sizes != entry.matrix.shape[0]):
-            raise InputError(
-                f"graph {entry.name} has {entry.matrix.shape[0]} nodes, but an instance has "
-                f"{sizes[sizes != entry.matrix.shape[0]][0]}; pass a graph for each instance to fit and predict."
-            )
-    get = _own_laplacians(entries, own, sizes)
-    groups: list[np.ndarray] = []
-    for size in np.unique(sizes):
-        members = np.flatnonzero(sizes == size)
-        alone = get is not None and size > DENSE_UP_TO
-        groups += [members[i : i + 1] for i in range(len(members))] if alone else [members]
-    batches = []
-    for members in groups:
-        stacked = scores[members] if isinstance(scores, np.ndarray) else np.stack([scores[j] for j in members])
-        graphs = [e.matrix if isinstance(e, SharedGraph) else get(e, members) for e in entries]  # type: ignore[misc]
-        if any(scipy.sparse.issparse(g) for g in graphs):
-            graphs = [scipy.sparse.csr_array(g) for g in graphs]
-        share = None if weight is None else weight[members]
-        batches.append(FieldBatch(np.ascontiguousarray(stacked), tuple(graphs), share))
-    return Batched(batches, groups, n)
+    def _by_instance(self, scores: np.ndarray, ends: np.ndarray) -> Any:
+        """(n_all_nodes, width, 1, k) -> instances of (width, n_nodes, k)."""
+        parts = [np.swapaxes(scores[a:b, :, 0], 0, 1) for a, b in pairwise(ends)]
+        return parts if self.ragged else np.stack(parts)
 
 
-def _own_laplacians(
-    entries: Sequence[GraphEntry], own: Any, sizes: np.ndarray
-) -> Callable[[OwnGraph, np.ndarray], Any] | None:
-    """Return a function that gives the Laplacians of an entry for some instances, all of one size."""
-    if not any(isinstance(e, OwnGraph) for e in entries):
-        return None
-    for stack in own:
-        if len(stack) != len(sizes):
-            raise InputError(f"graphs has {len(stack)} matrices in one list for {len(sizes)} instances.")
+@dataclass(frozen=True)
+class ScoresLayout:
+    """X holds scores: (n_instances, n_nodes, n_scores), or a list; with classes a last axis, (n_classes,), more."""
 
-    def get(entry: OwnGraph, members: np.ndarray) -> Any:
-        found = []
-        for j in members:
-            off = check_similarity(as_matrix(own[entry.index][j]), f"{entry.name} of instance {j}")
-            if off.shape[0] != sizes[j]:
-                raise InputError(
-                    f"{entry.name} of instance {j} has {off.shape[0]} nodes; the instance has {sizes[j]}."
-                )
-            part = (
-                (off.maximum(0) if entry.sign > 0 else off.minimum(0))
-                if scipy.sparse.issparse(off)
-                else (np.maximum(off, 0.0) if entry.sign > 0 else np.minimum(off, 0.0))
-            )
-            matrix = laplacian(part)
-            if len(members) == 1 and sizes[j] > DENSE_UP_TO:
-                return scipy.sparse.csr_array(matrix)
-            found.append(matrix.toarray() if scipy.sparse.issparse(matrix) else matrix)
-        return np.stack(found)
+    task: ScoreTask
+    n_scores: int | None
+    ragged: bool
+    same_nodes: bool
 
-    return get
+    @classmethod
+    def fit(cls, given: Instances, task: ScoreTask, how: CrossFitting) -> tuple[Self, Instances]:
+        """Return the layout and the instances with checked scores (n_classes or 1, n_nodes, n_scores) each."""
+        layout = cls(task, None, is_ragged(given.X), given.graphs is None)
+        scores = layout.scores(given.X)
+        _warn_constant(scores)
+        return replace(layout, n_scores=scores[0].shape[-1]), replace(given, X=scores)
+
+    def scores(self, X: Any) -> Any:
+        """Scores of new instances, checked."""
+        if self.ragged or is_ragged(X):
+            return [self._one(np.asarray(x, dtype=float)[None])[0] for x in X]
+        return self._one(np.asarray(X, dtype=float))
+
+    def _one(self, X: np.ndarray) -> np.ndarray:
+        classes = self.task.kind == "classes"
+        if X.ndim != (4 if classes else 3):
+            shape = "(n_instances, n_nodes, n_scores" + (", n_classes)" if classes else ")")
+            raise InputError(f"precomputed scores must have shape {shape}; got {X.shape}.")
+        if classes and X.shape[-1] != self.task.n_classes:
+            raise InputError(f"scores are for {X.shape[-1]} classes, labels have {self.task.n_classes}.")
+        if self.n_scores is not None and X.shape[2] != self.n_scores:
+            raise InputError(f"the field was fitted with {self.n_scores} scores per node; got {X.shape[2]}.")
+        if np.isnan(X).any():
+            raise InputError("precomputed scores contain NaN; impute them, or drop the predictor.")
+        if self.task.kind != "values" and np.any(np.abs(X) > LARGEST_LOGIT):
+            if np.isinf(X).any():
+                warnings.warn(f"infinite logits were clipped to ±{LARGEST_LOGIT:g}.", UserWarning, stacklevel=2)
+            X = np.clip(X, -LARGEST_LOGIT, LARGEST_LOGIT)
+        elif np.isinf(X).any():
+            raise InputError("precomputed scores contain infinity; give finite values.")
+        return np.moveaxis(X, -1, 1) if classes else X[:, None]
+
+
+Layout = TableLayout | NodesLayout | ScoresLayout
+
+
+def layout_of(predictors: Any, X: Any) -> type[Layout]:
+    """Return which layout the parameter ``predictors`` and an X to learn from have."""
+    if isinstance(predictors, str):
+        return ScoresLayout
+    return NodesLayout if is_ragged(X) or getattr(X, "ndim", 2) == 3 else TableLayout
+
+
+class _InstanceFolds:
+    """Folds that keep the nodes of an instance together."""
+
+    def __init__(self, folds: int, groups: np.ndarray):
+        self.folds, self.groups = folds, groups
+
+    def split(self, X: Any) -> Any:
+        """Pairs of row numbers."""
+        return GroupKFold(self.folds).split(X, groups=self.groups)
+
+
+def _stack(X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """All nodes of all instances as one table, and where each instance begins."""
+    parts = [np.asarray(x, dtype=float) for x in X]
+    for j, part in enumerate(parts):
+        if part.ndim != 2 or part.shape[1] != parts[0].shape[1]:
+            raise InputError(f"instance {j} must have shape (n_nodes, {parts[0].shape[-1]}); got {part.shape}.")
+        if not np.isfinite(part).all():
+            raise InputError(f"Input X contains NaN or infinity in instance {j}; impute it first.")
+    return np.concatenate(parts), np.concatenate([[0], np.cumsum([len(p) for p in parts])])
+
+
+def _warn_constant(scores: Any) -> None:
+    stacked = np.concatenate([s.reshape(-1, s.shape[-1]) for s in scores]) if isinstance(scores, list) else scores
+    flat = stacked.reshape(-1, stacked.shape[-1])
+    constant = np.flatnonzero(np.ptp(flat, axis=0) == 0) if len(flat) > 1 else np.empty(0, int)
+    if len(constant):
+        warnings.warn(
+            f"predictor {constant[0]} gives the same score to every node; it only adds to the bias.",
+            UserWarning,
+            stacklevel=4,
+        )

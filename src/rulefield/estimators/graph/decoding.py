@@ -1,17 +1,21 @@
 """From graphs and weights to labelings and marginals: potentials, rules, engine, names."""
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from rulefield.data.graphs import TypedGraph
 from rulefield.encode.graph_labels import GraphLabels
+from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.parameters import RULES, check_call, check_parameters, check_value, one_of, rule_list
+from rulefield.estimators.types import RulesLike
 from rulefield.exceptions import InfeasibleError
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
-from rulefield.inference.graph.decode import NODE_LIMIT, decode_graph
-from rulefield.inference.graph.marginals import exact_sums, graph_marginals
+from rulefield.inference.graph.decode import ENGINES, NODE_LIMIT, decode_graph
+from rulefield.inference.graph.marginals import exact_draws, exact_sums, graph_marginals
 from rulefield.inference.proof.graphs import prove_graph
 from rulefield.inference.proof.proof import Proof
 from rulefield.inference.result import INFEASIBLE, Result, Status
@@ -20,14 +24,20 @@ from rulefield.models.graph_batch import GraphBatch, make_batch
 from rulefield.parallel import in_threads
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows, LogicFactors
+from rulefield.rules.graph.compiler import GraphRuleCompiler
 from rulefield.rules.rule import Rule
 
 CHUNK = 256
+NODE = "label"
+"""Type of the outputs of tables in rules: ``r.node("label", 3).is_(1)``, ``r.nodes("label").is_(1)``."""
 
-Compiled = tuple[LogicFactors, GraphRows]
-Compile = Callable[[TypedGraph], Compiled]
 Allowed = Sequence[np.ndarray] | None
 """For each graph the labels that its nodes may have, flat like unary scores; None where nothing is known."""
+
+
+def outputs_graph(n: int) -> TypedGraph:
+    """Return the graph that rules on the ``n`` outputs of a table speak of."""
+    return TypedGraph({NODE: np.zeros((n, 1))})
 
 
 @dataclass(frozen=True)
@@ -38,23 +48,115 @@ class SearchLimits:
     node_limit: int = NODE_LIMIT
     seconds: float | None = None
 
+    @classmethod
+    def checked(cls, engine: str, node_limit: int = NODE_LIMIT, seconds: float | None = None) -> "SearchLimits":
+        """Return the limits that ``decode`` was given."""
+        check_value("engine", engine, one_of(*ENGINES))
+        check_call(node_limit=node_limit, seconds=seconds)
+        return cls(engine, node_limit, seconds)
+
 
 DEFAULT_SEARCH = SearchLimits()
 
 
+class GraphRules:
+    """Answers to single problems on graphs under rules: the best labeling, sums, draws, proofs.
+
+    Parameters
+    ----------
+    rules : list of Rule
+    classes : dict of type to ndarray
+        Labels of the nodes that rules speak of.
+    on_infeasible : {"raise", "relax"}
+    """
+
+    def __init__(self, rules: Sequence[Rule], classes: Mapping[str, np.ndarray], on_infeasible: str = "raise"):
+        self.rules, self.on_infeasible = list(rules), on_infeasible
+        self._compiler = GraphRuleCompiler(self.rules, dict(classes), on_infeasible == "relax")
+        self._compiled: dict[Hashable, tuple[LogicFactors, GraphRows]] = {}
+
+    @classmethod
+    def of(cls, estimator: Any, rules: RulesLike | None, classes: Mapping[str, np.ndarray]) -> "GraphRules":
+        """Return the rules that a method was given, or the estimator's own."""
+        check_parameters(estimator)
+        acting = rule_list(estimator.rules if rules is None else rules)
+        check_value("rules", acting, RULES)
+        return cls(acting, classes, estimator.on_infeasible)
+
+    def __len__(self) -> int:
+        return len(self.rules)
+
+    @property
+    def names(self) -> list[str]:
+        """What the rules are called."""
+        return [rule.label for rule in self.rules]
+
+    def problem(self, graph: TypedGraph, potentials: GraphPotentials) -> GraphProblem:
+        """Add the rules; without relations they depend on the numbers of the graph's nodes alone."""
+        if not self.rules:
+            return GraphProblem(potentials)
+        if graph.relations:
+            return GraphProblem(potentials, *self._compiler.compile(graph))
+        key = tuple(sorted(graph.n_nodes.items()))
+        if key not in self._compiled:
+            self._compiled[key] = self._compiler.compile(graph)
+        return GraphProblem(potentials, *self._compiled[key])
+
+    def decode(self, problem: GraphProblem, search: SearchLimits = DEFAULT_SEARCH) -> Result:
+        """Return the best labeling; hard rules that no labeling obeys are named, or broken as little as possible."""
+        result = decode_graph(problem, search.engine, search.node_limit, search.seconds)
+        if result.status is not Status.infeasible:
+            return result
+        if self.rules and self.on_infeasible == "relax":
+            return relax_graph(problem)
+        raise self._conflict(problem)
+
+    def prove(self, problem: GraphProblem, result: Result) -> Proof | None:
+        """Return a proof of an answer; none where hard rules gave way."""
+        if any(breach.cost == np.inf for breach in result.broken):
+            return None
+        return prove_graph(problem, result, [*map(repr, self.rules)])
+
+    def marginals(self, problem: GraphProblem) -> np.ndarray:
+        """Node marginals, flat like unary scores: exact sums, or a refusal."""
+        sums = exact_sums(problem)
+        if sums.log_partition == -np.inf:
+            raise self._conflict(problem)
+        return sums.node
+
+    def draw(self, problem: GraphProblem, n_draws: int, rng: np.random.Generator) -> np.ndarray:
+        """Draw label numbers, (n_draws, n_nodes)."""
+        if exact_sums(problem).log_partition == -np.inf:
+            raise self._conflict(problem)
+        return exact_draws(problem, n_draws, rng)
+
+    def _conflict(self, problem: GraphProblem) -> InfeasibleError:
+        names = tuple(self.rules[r].label for r in minimal_conflict_graph(problem)) if self.rules else ()
+        prover = partial(prove_graph, problem, INFEASIBLE, [*map(repr, self.rules)])
+        if not names:
+            return InfeasibleError(
+                "the known labels and the model forbid every labeling of a graph; free some labels.", prover=prover
+            )
+        return InfeasibleError(
+            f"no labeling satisfies the hard rules {', '.join(map(repr, names))} together with what is known; make one "
+            'soft, or use on_infeasible="relax".',
+            names,
+            prover,
+        )
+
+
 class GraphDecoder:
-    """Decodes graphs with one set of weights and rules.
+    """Decodes many graphs with one set of weights and rules.
 
     Parameters
     ----------
     model : GraphModel
     theta : ndarray
     names : GraphLabels
-    rules : list of Rule
-    compile_rules : callable
-        Gives the rules as factors and rows of a graph.
-    on_infeasible : {"raise", "relax"}
+    rules : GraphRules
     n_jobs : int or None
+    seen : TypedGraph, optional
+        The graph that rules speak of, where it is another than the one that has scores.
     """
 
     def __init__(
@@ -62,15 +164,12 @@ class GraphDecoder:
         model: GraphModel,
         theta: np.ndarray,
         names: GraphLabels,
-        rules: Sequence[Rule],
-        compile_rules: Compile,
-        on_infeasible: str = "raise",
+        rules: GraphRules,
         n_jobs: int | None = None,
+        seen: TypedGraph | None = None,
     ):
-        self.model, self.theta, self.names, self.n_jobs = model, theta, names, n_jobs
-        self.rules, self.on_infeasible = list(rules), on_infeasible
-        self._compile = compile_rules
-        self._compiled: dict[Hashable, Compiled] = {}
+        self.model, self.theta, self.names, self.rules = model, theta, names, rules
+        self.n_jobs, self.seen = n_jobs, seen
 
     def results(
         self, graphs: Sequence[TypedGraph], known: Allowed = None, search: SearchLimits = DEFAULT_SEARCH
@@ -78,7 +177,7 @@ class GraphDecoder:
         """Decode every graph."""
 
         def decode(item: tuple[TypedGraph, GraphPotentials]) -> Result:
-            return self._decode(*item, search)
+            return self.rules.decode(self._problem(*item), search)
 
         found: list[Result] = []
         for chunk, union, batch in self._scored(graphs, known):
@@ -89,13 +188,26 @@ class GraphDecoder:
                 found += in_threads(decode, _pieces(chunk, union, batch), self.n_jobs)
         return found
 
-    def prove(self, graphs: Sequence[TypedGraph], known: Allowed, i: int, result: Result) -> Proof | None:
-        """Return a proof of the answer to graph ``i``; none where hard rules gave way."""
-        if any(breach.cost == np.inf for breach in result.broken):
-            return None
+    def labelings(
+        self,
+        graphs: Sequence[TypedGraph],
+        known: Allowed,
+        search: SearchLimits,
+        spell: Callable[[TypedGraph, np.ndarray], Any],
+        verify: bool = False,
+    ) -> list[Labeling]:
+        """Return the answers as users see them; ``spell`` names the labels of a graph."""
+        names = self.rules.names
+        found = []
+        for i, (graph, result) in enumerate(zip(graphs, self.results(graphs, known, search))):
+            prover = partial(self._prove, graphs, known, i, result)
+            found.append(Labeling.named(result, spell(graph, result.labels), names, prover))
+        return [answer.verified() for answer in found] if verify else found
+
+    def _prove(self, graphs: Sequence[TypedGraph], known: Allowed, i: int, result: Result) -> Proof | None:
         scored = self._scored(graphs[i : i + 1], None if known is None else known[i : i + 1])
-        graph, potentials = next(iter(_pieces(*next(scored))))
-        return prove_graph(self._problem(graph, potentials), result, [*map(repr, self.rules)])
+        (item,) = _pieces(*next(scored))
+        return self.rules.prove(self._problem(*item), result)
 
     def marginals(
         self, graphs: Sequence[TypedGraph], known: Allowed = None, method: str = "auto"
@@ -131,48 +243,13 @@ class GraphDecoder:
                 union = replace(union, unary=np.where(allowed, union.unary, -np.inf))
             yield chunk, union, batch
 
-    def _decode(self, graph: TypedGraph, potentials: GraphPotentials, search: SearchLimits) -> Result:
-        problem = self._problem(graph, potentials)
-        result = decode_graph(problem, search.engine, search.node_limit, search.seconds)
-        if result.status is not Status.infeasible:
-            return result
-        if self.rules and self.on_infeasible == "relax":
-            return relax_graph(problem)
-        raise self._conflict(problem)
-
     def _marginals(self, graph: TypedGraph, potentials: GraphPotentials, method: str) -> np.ndarray:
         if not self.rules and method != "exact":
             return graph_marginals(potentials, method).node
-        problem = self._problem(graph, potentials)
-        sums = exact_sums(problem)
-        if sums.log_partition == -np.inf:
-            raise self._conflict(problem)
-        return sums.node
-
-    def _conflict(self, problem: GraphProblem) -> InfeasibleError:
-        names = tuple(self.rules[r].label for r in minimal_conflict_graph(problem)) if self.rules else ()
-        prover = partial(prove_graph, problem, INFEASIBLE, [*map(repr, self.rules)])
-        if not names:
-            return InfeasibleError(
-                "the known labels and the model forbid every labeling of a graph; free some labels.", prover=prover
-            )
-        return InfeasibleError(
-            f"no labeling satisfies the hard rules {', '.join(map(repr, names))} together; make one soft, or "
-            'decode with on_infeasible="relax".',
-            names,
-            prover,
-        )
+        return self.rules.marginals(self._problem(graph, potentials))
 
     def _problem(self, graph: TypedGraph, potentials: GraphPotentials) -> GraphProblem:
-        """Add the rules; without relations they depend on the numbers of the graph's nodes alone."""
-        if not self.rules:
-            return GraphProblem(potentials)
-        if graph.relations:
-            return GraphProblem(potentials, *self._compile(graph))
-        key = tuple(sorted(graph.n_nodes.items()))
-        if key not in self._compiled:
-            self._compiled[key] = self._compile(graph)
-        return GraphProblem(potentials, *self._compiled[key])
+        return self.rules.problem(graph if self.seen is None else self.seen, potentials)
 
 
 def _pieces(

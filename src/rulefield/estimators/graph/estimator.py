@@ -4,17 +4,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.graphs import Pair, TypedGraph
 from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
-from rulefield.estimators.base import State
+from rulefield.estimators.base import SavedModel
 from rulefield.estimators.fitting import record_fit, report_fit
-from rulefield.estimators.graph.files import graph_state, restore_graph
-from rulefield.estimators.graph.fitted import FittedGraph, Rules
-from rulefield.estimators.graph.inputs import Labels, checked_graphs, checked_labels, checked_weight
+from rulefield.estimators.graph.decoding import GraphDecoder, GraphRules, SearchLimits
+from rulefield.estimators.graph.inputs import Known, Labels, checked_graphs, checked_labels, checked_weight
 from rulefield.estimators.graph.predictors import FittedPredictors, GraphPredictors, fit_predictors
 from rulefield.estimators.graph.structure import Columns, Kinds, make_spec, node_costs
+from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
     FLAG,
     N_JOBS,
@@ -22,6 +24,7 @@ from rulefield.estimators.parameters import (
     RANDOM_STATE,
     RULES,
     check_parameters,
+    check_value,
     either,
     instance_of,
     list_of,
@@ -31,14 +34,17 @@ from rulefield.estimators.parameters import (
     rule_list,
     whole,
 )
-from rulefield.estimators.types import Client, Transformer
-from rulefield.exceptions import InputError
+from rulefield.estimators.types import Client, RulesLike, Transformer
+from rulefield.exceptions import InfeasibleError, InputError, ModelFileError
+from rulefield.forms import are_labels, check_arrays, weights
+from rulefield.inference.graph.decode import NODE_LIMIT
+from rulefield.inference.graph.marginals import METHODS
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
 from rulefield.learning.graph.fit import ALGORITHMS, GraphTraining, fit_graph_model
 from rulefield.learning.graph.oracle import CompiledRules
 from rulefield.learning.graph.shards import N_SHARDS, GraphShard, make_shards
-from rulefield.models.graph import GraphModel
+from rulefield.models.graph import GraphModel, GraphSpec
 from rulefield.parallel import executor_of
 from rulefield.rules.graph.compiler import GraphRuleCompiler
 from rulefield.scikit import seed_of_fit
@@ -49,9 +55,10 @@ MOST_ITERATIONS = {"likelihood": 1000, "composite": 1000, "ssvm": 200}
 COLUMNS = optional(
     either(list_of("a list of columns", int, np.integer), instance_of("a dict of these by pair of types", Mapping))
 )
+Rules = RulesLike | None
 
 
-class GraphCRF(FittedGraph):
+class GraphCRF(SavedModel, BaseEstimator):
     r"""Conditional random field on graphs whose nodes are of several types, each with its own labels and features.
 
     The score of a labeling is :math:`\sum_v w^{t}_{y_v} \cdot \phi(v) + \sum_{(u,v)} w^{tt'}_{y_u y_v} \cdot
@@ -134,8 +141,27 @@ class GraphCRF(FittedGraph):
     """
 
     _kind = "GraphCRF"
+    _structured = True
     _given_to_load = ("predictors",)
-    _saved = ("_plain_labels", "log_", "n_iter_", "converged_", "stopped_because_", "gap_")
+    _saved = (
+        "_names",
+        "_spec",
+        "theta_",
+        "_predictors",
+        "_plain_labels",
+        "log_",
+        "n_iter_",
+        "converged_",
+        "stopped_because_",
+        "gap_",
+    )
+    model_: GraphModel
+    theta_: np.ndarray
+    gap_: float | None
+    _names: GraphLabels
+    _spec: GraphSpec
+    _predictors: FittedPredictors | None
+    _plain_labels: bool
     _parameters: ClassVar = {
         "algorithm": one_of(*ALGORITHMS),
         "l2": number(),
@@ -268,9 +294,9 @@ class GraphCRF(FittedGraph):
         )
         learned = fit_graph_model(model, shards, training, self._start(model, shards))
         self._plain_labels = not any(isinstance(given, Mapping) for given in labels)
-        self._set_model(model, names, learned.theta, predictors)
+        self.model_, self._spec, self._names, self._predictors = model, spec, names, predictors
+        self.theta_, self.gap_ = learned.theta, learned.gap
         record_fit(self, learned)
-        self.gap_ = learned.gap
         return learned
 
     def _cross_fitted(
@@ -319,23 +345,217 @@ class GraphCRF(FittedGraph):
     def _most_iterations(self) -> int:
         return self.max_iter or MOST_ITERATIONS[self.algorithm]
 
-    def _set_model(
-        self, model: GraphModel, names: GraphLabels, theta: np.ndarray, predictors: FittedPredictors | None = None
-    ) -> None:
-        self.model_, self._names, self.theta_, self._predictors = model, names, theta, predictors
-        if predictors is not None:
-            self.predictors_ = predictors.members
-        self.classes_ = names.classes
-        self.n_parameters_ = model.n_parameters
-        self.n_features_in_ = dict(model.spec.features)
+    # --- what a fitted model says ---------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> dict[str, np.ndarray]:
+        """Labels of each type."""
+        return self._names.classes
+
+    @property
+    def n_features_in_(self) -> dict[str, int]:
+        """Number of node features of each type."""
+        return dict(self._spec.features)
+
+    @property
+    def n_parameters_(self) -> int:
+        """Number of free weights."""
+        return len(self.theta_)
+
+    @property
+    def predictors_(self) -> dict[Any, list[Any]]:
+        """Fitted classifiers by type or pair of types, where there are any."""
+        if self._predictors is None:
+            raise AttributeError("predictors_ are those of a model with predictors.")
+        return self._predictors.members
+
+    @property
+    def coef_(self) -> dict[str, np.ndarray]:
+        """Weights of each type, (n_labels, n_features)."""
+        check_is_fitted(self)
+        return {t: self.model_.weights(self.theta_, t).T for t in sorted(self.classes_)}
+
+    @property
+    def edge_coef_(self) -> dict[Pair, np.ndarray]:
+        """Weights of each pair of types, (n_labels, n_labels', n_edge_features)."""
+        check_is_fitted(self)
+        counts = self._names.counts
+        return {
+            (a, b): self.model_.weights(self.theta_, (a, b)).T.reshape(counts[a], counts[b], -1)
+            for a, b in sorted(self.model_.spec.edge_features)
+        }
+
+    # --- prediction -------------------------------------------------------------------------------
+
+    def predict(self, X: Sequence[TypedGraph], *, rules: Rules = None, known: Known = None) -> np.ndarray:
+        """Return the labels of each graph: a 1-D object array of dicts by type (arrays, if ``fit`` was given these).
+
+        Parameters
+        ----------
+        X : list of TypedGraph
+        rules : list of rules, optional
+            In place of the model's own; ``[]`` for none.
+        known : list, optional
+            What is known beforehand, one entry per graph, as ``y`` in ``fit``: labels, ``None`` where free, sets.
+        """
+        graphs = self._graphs(X)
+        results = self._decoder(rules).results(graphs, self._allowed(graphs, known))
+        out = np.empty(len(graphs), dtype=object)
+        for i, (graph, result) in enumerate(zip(graphs, results)):
+            if len(result.labels) == 0 < sum(graph.n_nodes.values()):
+                raise InfeasibleError(
+                    f"graph {i}: no labeling that obeys the hard rules was found within the limits of the search; "
+                    "decode() takes a larger node_limit."
+                )
+            named = self._names.decode(graph, result.labels)
+            out[i] = next(iter(named.values())) if self._plain_labels else named
+        return out
+
+    def decode(
+        self,
+        X: Sequence[TypedGraph],
+        *,
+        rules: Rules = None,
+        known: Known = None,
+        engine: str = "auto",
+        node_limit: int = NODE_LIMIT,
+        seconds: float | None = None,
+        verify: bool = False,
+    ) -> list[Labeling]:
+        """Return the best labeling of each graph with score, bound, status and the rules it breaks.
+
+        Parameters
+        ----------
+        X, rules, known : as in ``predict``
+        engine : str
+            ``"auto"`` walks from cheap to exact; others: :func:`rulefield.inference.graph.decode.decode_graph`.
+        node_limit : int
+            Search nodes after which the best labeling so far is returned, with its gap.
+        seconds : float, optional
+            The same in seconds; the answer then depends on the machine.
+        verify : bool
+            Whether the checker of proofs must accept each answer's proof before it is returned.
+        """
+        search = SearchLimits.checked(engine, node_limit, seconds)
+        graphs = self._graphs(X)
+        return self._decoder(rules).labelings(graphs, self._allowed(graphs, known), search, self._listed, verify)
+
+    def predict_marginals(
+        self, X: Sequence[TypedGraph], *, rules: Rules = None, known: Known = None, method: str = "auto"
+    ) -> list[dict[str, np.ndarray]]:
+        """Return the probability of each label at each node: one dict for each graph, by type, (n_nodes, n_labels).
+
+        Without rules exact on forests and the tree-reweighted approximation on graphs with loops. Under rules the sum
+        runs over the labelings that hard rules allow, each multiplied by exp(-cost) of the soft rules it breaks; it is
+        exact, and refused (:class:`~rulefield.exceptions.InputError`) where its tables would grow too large.
+
+        Parameters
+        ----------
+        X, rules, known : as in ``predict``
+        method : {"auto", "exact", "tree_reweighted", "loopy"}
+            ``"exact"`` sums on graphs with loops, too; the last two are approximations and know no rules.
+        """
+        check_value("method", method, one_of(*METHODS))
+        graphs = self._graphs(X)
+        decoder = self._decoder(rules)
+        if decoder.rules and method in ("tree_reweighted", "loopy"):
+            raise InputError(f'method="{method}" knows no rules; use "auto", or rules=[].')
+        found = decoder.marginals(graphs, self._allowed(graphs, known), method)
+        return [self._names.by_type(graph, marginals) for graph, marginals in zip(graphs, found)]
+
+    def score(
+        self,
+        X: Sequence[TypedGraph],
+        y: Sequence[Labels],
+        *,
+        rules: Rules = None,
+        known: Known = None,
+        sample_weight: Sequence[float] | np.ndarray | None = None,
+    ) -> float:
+        """Share of nodes with a known label (or set) that get it, over all types (weighted by graph)."""
+        guesses = self.predict(X, rules=rules, known=known)
+        labels = checked_labels(y, len(guesses))
+        right, total = self._hits(X, labels, guesses, checked_weight(sample_weight, len(guesses)))
+        return float(sum(right.values()) / max(sum(total.values()), 1e-300))
+
+    def score_by_type(
+        self, X: Sequence[TypedGraph], y: Sequence[Labels], *, rules: Rules = None, known: Known = None
+    ) -> dict[str, float]:
+        """Share of nodes with a known label (or set) that get it, for each type."""
+        guesses = self.predict(X, rules=rules, known=known)
+        right, total = self._hits(X, checked_labels(y, len(guesses)), guesses, np.ones(len(guesses)))
+        return {t: float(right[t] / total[t]) for t in total if total[t]}
+
+    def _hits(
+        self, X: Sequence[TypedGraph], y: Sequence[Labels], guesses: np.ndarray, weight: np.ndarray
+    ) -> tuple[dict[str, float], dict[str, float]]:
+        names = self._names
+        right, total = dict.fromkeys(self.classes_, 0.0), dict.fromkeys(self.classes_, 0.0)
+        for graph, truth, guess, w in zip(X, y, guesses, weight):
+            wanted = names.by_type(graph, names.allowed(graph, truth))
+            single = names.by_type(graph, names.encode(graph, truth) != UNKNOWN, flat=False)
+            for t, numbers in names.by_type(graph, names.encode(graph, guess), flat=False).items():
+                told = single[t] | ~wanted[t].all(axis=1)
+                right[t] += w * float(wanted[t][np.arange(len(told)), numbers][told].sum())
+                total[t] += w * float(told.sum())
+        return right, total
+
+    def _listed(self, graph: TypedGraph, numbers: np.ndarray) -> Any:
+        """Labels as a list, by type where ``fit`` was given them so."""
+        named = {t: labels.tolist() for t, labels in self._names.decode(graph, numbers).items()}
+        return next(iter(named.values())) if self._plain_labels else named
+
+    def _decoder(self, rules: Rules) -> GraphDecoder:
+        acting = GraphRules.of(self, rules, self._names.classes)
+        return GraphDecoder(self.model_, self.theta_, self._names, acting, self.n_jobs)
+
+    def _graphs(self, X: Sequence[TypedGraph]) -> list[TypedGraph]:
+        check_is_fitted(self)
+        graphs = checked_graphs(X)
+        return graphs if self._predictors is None else self._predictors(graphs)
+
+    def _allowed(self, graphs: Sequence[TypedGraph], known: Known) -> list[np.ndarray] | None:
+        """Labels that each graph's nodes may have, flat, when some are known; None where nothing is."""
+        if known is None:
+            return None
+        given = checked_labels(known, len(graphs), "known")
+        return [self._names.allowed(graph, labels) for graph, labels in zip(graphs, given)]
 
     # --- scikit-learn and files -------------------------------------------------------------------
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "theta_")
 
     def _params_to_save(self) -> dict[str, Any]:
         return {"predictors": None}  # they come back with the fitted ones
 
-    def _state(self) -> State:
-        return graph_state(self)
-
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
-        restore_graph(self, arrays, metadata, given.get("predictors"))
+        _check_spec(self._spec, self._names, len(self.theta_))
+        if self._plain_labels and len(self._names.classes) != 1:
+            raise ModelFileError("the model file has plain labels for several types of nodes; save the model again.")
+        self.model_ = GraphModel(self._spec)
+        check_arrays({"theta": self.theta_}, {"theta": weights("weights")}, {"weights": self.model_.n_parameters})
+        if self._predictors is not None:
+            self._predictors = self._predictors.filled(given.get("predictors"))
+            self.predictors = self._predictors.chosen
+            for key, scores in self._predictors.fitted.items():
+                if scores.task.width != self._spec.shape(key)[1]:
+                    raise ModelFileError("the predictors of the model file do not fit its labels; save it again.")
+                scores.check()
+
+
+def _check_spec(spec: GraphSpec, names: GraphLabels, n_weights: int) -> None:
+    """Refuse a model of a file that would ask for more weights than there are, or names what is not there."""
+    known, widths = set(names.classes), spec.edge_features
+    columns = [(pair, c) for ties in (spec.symmetric, spec.antisymmetric) for pair, own in ties.items() for c in own]
+    good = (
+        all(c.ndim == 1 and c.dtype.kind in "biufUO" and are_labels(c.tolist()) for c in names.classes.values())
+        and spec.labels == names.counts
+        and set(spec.features) == known
+        and {t for pair in (*widths, *spec.potts) for t in pair} <= known
+        and all(0 <= d <= n_weights for d in (*spec.features.values(), *widths.values()))
+        and all(0 <= c < widths.get(pair, 0) for pair, c in columns)
+        and spec.potts <= set(widths)
+    )
+    if not good:
+        raise ModelFileError("the types, features and weights of the model file do not fit together; save it again.")

@@ -1,7 +1,8 @@
 """Classifiers inside a graph model: cross-fitted by graph, their log-probabilities are features of nodes and edges."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -10,12 +11,10 @@ from sklearn.model_selection import GroupKFold
 
 from rulefield.data.graphs import Features, Pair, TypedGraph
 from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
-from rulefield.estimators.base import State
 from rulefield.estimators.parameters import FLAG, Table, anything, check_parameters, list_of, whole
 from rulefield.estimators.predictors.cross_fitting import CrossFitting, FittedScores, ScoreTask, cross_fit_scores
-from rulefield.estimators.predictors.files import describe, fitted_state, refit, remake
 from rulefield.estimators.types import RandomState
-from rulefield.exceptions import InputError, ModelFileError
+from rulefield.exceptions import InputError
 
 Key = str | Pair
 VIEWS = ("mean", "max")
@@ -73,35 +72,57 @@ class GraphPredictors(BaseEstimator):
         return {types[0]: list(given)}
 
 
+@dataclass(frozen=True)
 class FittedPredictors:
     """Fitted classifiers of all types and pairs: they turn graphs into graphs with more features.
 
     Parameters
     ----------
-    spec : GraphPredictors
-    names : GraphLabels
     fitted : dict of type or pair to FittedScores
+    plain : bool
+        Whether they were given as a plain list.
+    neighbors, beside, cv : as in :class:`GraphPredictors`
     """
 
-    def __init__(self, spec: GraphPredictors, names: GraphLabels, fitted: Mapping[Key, FittedScores]):
-        self.spec, self.names, self.fitted = spec, names, dict(fitted)
+    fitted: dict[Key, FittedScores]
+    plain: bool
+    neighbors: tuple[str, ...]
+    beside: bool
+    cv: int
 
     @property
     def members(self) -> dict[Key, list[Any]]:
         """The fitted classifiers."""
         return {key: [one[0] for one in scores.members] for key, scores in self.fitted.items()}
 
+    @property
+    def chosen(self) -> Any:
+        """The unfitted classifiers in the form in which they were given, without alternatives that were not chosen."""
+        by_key = {key: scores.chosen for key, scores in self.fitted.items()}
+        listed = next(iter(by_key.values())) if self.plain else by_key
+        if not self.neighbors and self.beside and self.cv == 5:
+            return listed
+        return GraphPredictors(listed, neighbors=list(self.neighbors), beside=self.beside, cv=self.cv)
+
+    def filled(self, given: Any) -> Self:
+        """Put ``given`` classifiers, as :attr:`members` has them, in the place of those that a file could not hold."""
+        fitted = {}
+        for key, scores in self.fitted.items():
+            own = given.get(key) if isinstance(given, Mapping) else given
+            fitted[key] = scores.filled(None if own is None else [[one] for one in own])
+        return replace(self, fitted=fitted)
+
     def __call__(self, graphs: Sequence[TypedGraph]) -> list[TypedGraph]:
         """Add the log-probabilities of classifiers that saw all training graphs."""
         found = {}
         for key, fitted in self.fitted.items():
-            rows = [_rows(graph, key, self.spec.neighbors) for graph in graphs]
+            rows = [_rows(graph, key, self.neighbors) for graph in graphs]
             flat = _stacked(rows)
             width = fitted.task.width * len(fitted.members)
             scores = _flat(fitted(flat)) if flat.shape[0] else np.zeros((0, width))
             found[key] = np.split(scores, np.cumsum([row.shape[0] for row in rows])[:-1])
         return [
-            _with(graph, {key: parts[g] for key, parts in found.items()}, self.spec.beside)
+            _with(graph, {key: parts[g] for key, parts in found.items()}, self.beside)
             for g, graph in enumerate(graphs)
         ]
 
@@ -149,7 +170,8 @@ def fit_predictors(
     made = [
         _with(graph, {key: parts[g] for key, parts in found.items()}, spec.beside) for g, graph in enumerate(graphs)
     ]
-    return made, FittedPredictors(spec, names, fitted)
+    plain = not isinstance(spec.predictors, Mapping)
+    return made, FittedPredictors(fitted, plain, tuple(spec.neighbors), bool(spec.beside), int(spec.cv))
 
 
 def _check_key(key: Key, names: GraphLabels, graphs: Sequence[TypedGraph]) -> None:
@@ -246,83 +268,3 @@ def _with(graph: TypedGraph, scores: Mapping[Key, np.ndarray], beside: bool) -> 
             own = np.ones((len(pairs), 1)) if features is None or not beside else features
             edges[key] = (pairs, _joined([own, more]))
     return TypedGraph(nodes, edges, graph.relations, graph.views)
-
-
-# --- files ------------------------------------------------------------------------------------------
-
-
-def scores_state(scores: FittedScores, name: str, arrays: dict[str, np.ndarray]) -> list[Any]:
-    """Return fitted classifiers, and the unfitted ones, as JSON can hold them; those that a file cannot hold are named."""
-    kept = []
-    for k, members in enumerate(scores.members):
-        try:
-            plain = [fitted_state(one, f"{name}.{k}.{i}", arrays) for i, one in enumerate(members)]
-        except ModelFileError:
-            plain = [{"given": type(members[0]).__name__}]
-        kept.append([plain, _described(scores.chosen[k])])
-    return kept
-
-
-def restored_scores(
-    kept: Sequence[Any], name: str, arrays: Mapping[str, np.ndarray], task: ScoreTask, n_outputs: int, given: Any
-) -> FittedScores:
-    """Undo :func:`scores_state`; ``given`` are the fitted classifiers that the file could not hold."""
-    members, chosen = [], []
-    for k, (plain, unfitted) in enumerate(kept):
-        if plain and isinstance(plain[0], dict) and "given" in plain[0]:
-            members.append(_given(given, k, plain[0]["given"]))
-        else:
-            members.append([refit(one, f"{name}.{k}.{i}", arrays, task) for i, one in enumerate(plain)])
-        chosen.append(members[-1][0] if unfitted is None else remake(unfitted))
-    return FittedScores(task, members, n_outputs, chosen)
-
-
-def predictors_state(fitted: FittedPredictors) -> State:
-    """Return classifiers as arrays and metadata; those that a file cannot hold are named, to be given back."""
-    arrays: dict[str, np.ndarray] = {}
-    entries = [
-        {"key": key if isinstance(key, str) else list(key), "members": scores_state(scores, f"predictor{i}", arrays)}
-        for i, (key, scores) in enumerate(fitted.fitted.items())
-    ]
-    spec = fitted.spec
-    return arrays, {
-        "plain": not isinstance(spec.predictors, Mapping),
-        "neighbors": list(spec.neighbors),
-        "beside": bool(spec.beside),
-        "cv": int(spec.cv),
-        "entries": entries,
-    }
-
-
-def _described(predictor: Any) -> Any:
-    try:
-        return describe(predictor)
-    except ModelFileError:
-        return None
-
-
-def restore_predictors(
-    data: Mapping[str, Any], arrays: Mapping[str, np.ndarray], names: GraphLabels, given: Any
-) -> FittedPredictors:
-    """Undo :func:`predictors_state`; ``given`` are the fitted classifiers that the file could not hold."""
-    fitted: dict[Key, FittedScores] = {}
-    for i, entry in enumerate(data["entries"]):
-        key: Key = entry["key"] if isinstance(entry["key"], str) else (entry["key"][0], entry["key"][1])
-        own = given.get(key) if isinstance(given, Mapping) else given
-        own = None if own is None else [[one] for one in own]
-        task = ScoreTask("classes", _n_classes(key, names))
-        fitted[key] = restored_scores(entry["members"], f"predictor{i}", arrays, task, 1, own)
-    chosen = {key: scores.chosen for key, scores in fitted.items()}
-    listed = next(iter(chosen.values())) if data["plain"] else chosen
-    spec = GraphPredictors(listed, neighbors=data["neighbors"], beside=data["beside"], cv=data["cv"])
-    return FittedPredictors(GraphPredictors.of(spec), names, fitted)
-
-
-def _given(given: Any, k: int, name: str) -> list[Any]:
-    try:
-        return list(given[k])
-    except (KeyError, IndexError, TypeError):
-        raise ModelFileError(
-            f"the model was trained with a {name}, which a file cannot hold; give it back fitted, as predictors_ has it: "
-            "load(path, predictors=...)."
-        ) from None

@@ -1,25 +1,33 @@
 """Multi-label classification as a small graph of labels, one for each sample."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import Tags
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
-from rulefield.data.graphs import Features
+from rulefield.data.graphs import Features, TypedGraph
 from rulefield.encode.graph_builders import multilabel_edges
-from rulefield.estimators.base import State
+from rulefield.estimators.base import SavedModel, State
 from rulefield.estimators.fitting import report_fit
-from rulefield.estimators.graph.estimator import ALGORITHMS, GraphCRF
-from rulefield.estimators.graph.fitted import Rules
-from rulefield.estimators.multilabel.files import multilabel_state, restore_multilabel
-from rulefield.estimators.multilabel.fitted import FittedMultiLabel, by_label
+from rulefield.estimators.graph.decoding import (
+    NODE,
+    Allowed,
+    GraphDecoder,
+    GraphRules,
+    SearchLimits,
+    outputs_graph,
+)
+from rulefield.estimators.graph.estimator import ALGORITHMS, GraphCRF, Rules
+from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
     FLAG,
     N_JOBS,
@@ -33,11 +41,17 @@ from rulefield.estimators.parameters import (
     optional,
     whole,
 )
-from rulefield.estimators.predictors.cross_fitting import CrossFitting, cross_fit_scores
-from rulefield.estimators.tables import usable_features
+from rulefield.estimators.predictors.cross_fitting import CrossFitting, FittedScores, ScoreTask, cross_fit_scores
+from rulefield.estimators.tables import KnownTable, check_feature_names, known_rows, usable_features
 from rulefield.estimators.types import ArrayLike, Transformer
-from rulefield.exceptions import InputError, LabelError
+from rulefield.exceptions import InputError, LabelError, ModelFileError
+from rulefield.forms import Form, are_labels, check_arrays, part_of, weights
+from rulefield.inference.graph.decode import NODE_LIMIT
+from rulefield.inference.graph.marginals import exact_sums
 from rulefield.interrupts import interruptible
+from rulefield.learning.graph.small import MOST_NODES, small_sums
+from rulefield.models.graph_batch import GraphBatch, make_batch
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 FOLDS = 5
 """Parts of the samples for cross-fitting predictors."""
@@ -47,12 +61,12 @@ SCORED_SAMPLES = 100
 """Samples from which on ``predictors="auto"`` scores labels by cross-fitted classifiers; with fewer, features are used."""
 PENALTIES = (0.001, 0.01, 0.1, 1.0)
 """Values of ``C`` among which ``predictors="auto"`` chooses by cross-fitted loss."""
-
-
 DEFAULT_TOL = 1e-6
+INNER = "field."
+"""Beginning of the names of the inner model's arrays in a file."""
 
 
-class MultiLabelCRF(FittedMultiLabel):
+class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     """Multi-label classifier: one binary node for each label, edges between labels that depend on each other.
 
     Each label is a linear classifier of the features; each edge adds a score for every pair of values of two labels,
@@ -120,6 +134,7 @@ class MultiLabelCRF(FittedMultiLabel):
     _saved = (
         "edges_",
         "n_features_in_",
+        "feature_names_in_",
         "log_",
         "n_iter_",
         "converged_",
@@ -128,7 +143,16 @@ class MultiLabelCRF(FittedMultiLabel):
         "_class_list",
         "_center",
         "_spread",
+        "_fitted_scores",
     )
+    n_features_in_: int
+    crf_: GraphCRF
+    edges_: np.ndarray
+    _multilabel: bool
+    _class_list: list[np.ndarray]
+    _center: np.ndarray | None
+    _spread: np.ndarray | None
+    _fitted_scores: FittedScores | None
     _parameters: ClassVar = {
         "structure": either(
             one_of("auto", "tree", "full", "none"), instance_of("pairs of labels", list, tuple, np.ndarray)
@@ -234,8 +258,7 @@ class MultiLabelCRF(FittedMultiLabel):
         how = CrossFitting(predictors, FOLDS, 0, self.n_jobs)
         share = None if weight is None else np.asarray(weight, dtype=np.float64)
         scores, _, self._fitted_scores = cross_fit_scores(how, X, numbers.astype(float), self._task, share)
-        self.predictors_ = self._fitted_scores.members
-        return by_label(scores)
+        return _by_label(scores)
 
     def _chosen_predictors(self, X: Features, numbers: np.ndarray) -> Sequence[Any] | None:
         """Return the predictors that were given, or those of ``auto``."""
@@ -249,6 +272,224 @@ class MultiLabelCRF(FittedMultiLabel):
             for penalty in PENALTIES
         ]
         return [alternatives]
+
+    # --- what a fitted model says ---------------------------------------------------------------------
+
+    @property
+    def classes_(self) -> Any:
+        """Values of the label, or of each label."""
+        if not hasattr(self, "_class_list"):
+            raise AttributeError("classes_ is set by fit.")
+        return list(self._class_list) if self._multilabel else self._class_list[0]
+
+    @property
+    def predictors_(self) -> list[list[Any]]:
+        """Fitted classifiers by predictor and label, where there are any."""
+        if self._fitted_scores is None:
+            raise AttributeError("predictors_ are those of a model with predictors.")
+        return self._fitted_scores.members
+
+    @property
+    def _names(self) -> list[str]:
+        """Type of each label's node; sorted by name they are sorted by number."""
+        width = len(str(len(self._class_list) - 1))
+        return [f"label{k:0{width}d}" for k in range(len(self._class_list))]
+
+    # --- prediction -------------------------------------------------------------------------------
+
+    def predict(self, X: Any, *, rules: Rules = None, known: KnownTable = None) -> np.ndarray:
+        """Return the best joint labeling of each sample: (n_samples, n_labels), or (n_samples,) for one label.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        rules : list of rules, optional
+            In place of the model's own; ``[]`` for none.
+        known : array-like of shape (n_samples, n_labels), or (n_samples,) for one label, optional
+            Labels known beforehand; NaN or None where free. A row may be None.
+        """
+        X = self._checked(X)
+        results = self._decoder(rules).results(self._graphs(X, self._scored(X)), self._allowed(known, X.shape[0]))
+        numbers = np.stack([result.labels for result in results])
+        columns = [classes[numbers[:, k]] for k, classes in enumerate(self._class_list)]
+        return np.stack(columns, axis=1) if self._multilabel else columns[0]
+
+    def decode(
+        self,
+        X: Any,
+        *,
+        rules: Rules = None,
+        known: KnownTable = None,
+        engine: str = "auto",
+        node_limit: int = NODE_LIMIT,
+        seconds: float | None = None,
+        verify: bool = False,
+    ) -> list[Labeling]:
+        """Return the best labeling of each sample with score, bound, status and the rules it breaks.
+
+        Parameters
+        ----------
+        X, rules, known : as in ``predict``
+        engine, node_limit, seconds : as in :meth:`rulefield.GraphCRF.decode`
+        verify : bool
+            Whether the checker of proofs must accept each answer's proof before it is returned.
+        """
+        search = SearchLimits.checked(engine, node_limit, seconds)
+        X = self._checked(X)
+        graphs, allowed = self._graphs(X, self._scored(X)), self._allowed(known, X.shape[0])
+
+        def named(graph: TypedGraph, numbers: np.ndarray) -> list[Any]:
+            return [classes[k].item() for classes, k in zip(self._class_list, numbers)]
+
+        return self._decoder(rules).labelings(graphs, allowed, search, named, verify)
+
+    def predict_proba(self, X: Any, *, rules: Rules = None, known: KnownTable = None) -> Any:
+        """Marginal probabilities: a list of (n_samples, n_classes), one for each label; one array for one label.
+
+        Exact on trees and under rules; tree-reweighted on graphs with loops without rules.
+
+        Parameters
+        ----------
+        X, rules, known : as in ``predict``
+        """
+        X = self._checked(X)
+        decoder, allowed = self._decoder(rules), self._allowed(known, X.shape[0])
+        sums = None if decoder.rules else self._sums(X, allowed)
+        found = decoder.marginals(self._graphs(X, self._scored(X)), allowed) if sums is None else list(sums[1])
+        cuts = np.cumsum([len(classes) for classes in self._class_list])[:-1]
+        tables = np.split(np.stack(found), cuts, axis=1)
+        return tables if self._multilabel else tables[0]
+
+    def predict_joint_log_proba(self, X: Any, y: Any) -> np.ndarray:
+        """Log-probability of each sample's labels together, (n_samples,); exact.
+
+        A tree of labels may be as large as you like; where all pairs are joined, up to 20 labels of two values are summed.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples, n_labels)
+            NaN or None where a label is not known: summed over.
+        """
+        X = self._checked(X)
+        return self._log_sums(X, self._allowed(y, X.shape[0])) - self._log_sums(X, None)
+
+    def _log_sums(self, X: Features, allowed: Allowed) -> np.ndarray:
+        """Log-partition value of every sample: all label vectors of few labels, variable elimination for more."""
+        if (sums := self._sums(X, allowed)) is not None:
+            return sums[0]
+        batch, union = self._potentials(X, allowed)
+        try:
+            parts = [GraphProblem(batch.potentials_of(union, g)) for g in range(batch.n_graphs)]
+            return np.array([exact_sums(part).log_partition for part in parts])
+        except InputError:
+            raise InputError(
+                f"joint probabilities are exact sums, too large for {len(self._class_list)} labels joined so densely; "
+                'use structure="tree".'
+            ) from None
+
+    def _potentials(self, X: Features, allowed: Allowed) -> tuple[GraphBatch, GraphPotentials]:
+        """Scores of all samples, -inf for labels that are not allowed."""
+        batch = make_batch(self._graphs(X, self._scored(X)), self.crf_._names.counts)
+        union = self.crf_.model_.potentials(self.crf_.theta_, batch)
+        if allowed is not None:
+            union = replace(union, unary=np.where(np.concatenate(allowed), union.unary, -np.inf))
+        return batch, union
+
+    def _sums(self, X: Features, allowed: Allowed) -> tuple[np.ndarray, np.ndarray] | None:
+        """Log-partition value (n,) and marginals (n, 2 n_labels) of every sample; None where they are not small."""
+        if len(self._class_list) > MOST_NODES or any(len(classes) != 2 for classes in self._class_list):
+            return None
+        batch, union = self._potentials(X, allowed)
+        values, node, _ = small_sums(batch, union.unary, union.pairwise)
+        return values, node.reshape(X.shape[0], -1)
+
+    def score(
+        self, X: Any, y: Any, *, rules: Rules = None, known: KnownTable = None, sample_weight: ArrayLike | None = None
+    ) -> float:
+        """Share of samples all of whose labels are predicted right, as scikit-learn counts multi-label accuracy."""
+        predicted, truth = self.predict(X, rules=rules, known=known), np.asarray(y)
+        if truth.shape != predicted.shape:
+            raise InputError(f"y must have the shape {predicted.shape} of the predictions; got {truth.shape}.")
+        right = (predicted == truth).reshape(len(truth), -1).all(axis=1)
+        return float(np.average(right, weights=sample_weight))
+
+    def _checked(self, X: Any) -> Features:
+        check_is_fitted(self, "crf_")
+        return usable_features(validate_data(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
+
+    def _decoder(self, rules: Rules) -> GraphDecoder:
+        first = self._class_list[0]
+        acting = GraphRules.of(self, rules, {NODE: first})
+        if acting and any(not np.array_equal(classes, first) for classes in self._class_list):
+            raise InputError("rules need labels that all have the same classes; this target's columns differ.")
+        crf, seen = self.crf_, outputs_graph(len(self._class_list))
+        return GraphDecoder(crf.model_, crf.theta_, crf._names, acting, self.n_jobs, seen)
+
+    def _allowed(self, known: KnownTable, n_samples: int) -> Allowed:
+        """Values that each sample's labels may have, flat; None where nothing is known."""
+        if known is None:
+            return None
+        sizes = [len(classes) for classes in self._class_list]
+        rows = known_rows(known, n_samples)
+        return [
+            np.ones(sum(sizes), bool) if row is None else np.concatenate(self._row_allowed(row, i))
+            for i, row in enumerate(rows)
+        ]
+
+    def _row_allowed(self, row: list[Any], i: int) -> list[np.ndarray]:
+        if len(row) != len(self._class_list):
+            raise InputError(f"known[{i}] must hold {len(self._class_list)} labels; got {len(row)}.")
+        masks = []
+        for value, classes in zip(row, self._class_list):
+            mask = np.ones(len(classes), bool) if value is None else classes == value
+            if not mask.any():
+                raise LabelError(f"known[{i}] holds {value!r}, which is none of the classes {classes.tolist()}.")
+            masks.append(mask)
+        return masks
+
+    # --- samples as graphs ----------------------------------------------------------------------------
+
+    @property
+    def _task(self) -> ScoreTask:
+        n_classes = max(map(len, self._class_list))
+        return ScoreTask("binary" if n_classes == 2 else "classes", n_classes)
+
+    def _scored(self, X: Features) -> np.ndarray | None:
+        return None if self._fitted_scores is None else _by_label(self._fitted_scores(X))
+
+    def _score_graphs(self, scores: np.ndarray) -> list[TypedGraph]:
+        """One graph for each sample; a label has its own scores, a pair those of both labels, each a constant more."""
+        n, n_labels, width = scores.shape
+        nodes = np.concatenate([scores, np.ones((n, n_labels, 1))], axis=2)
+        names, first = self._names, scores[:, :, :1]
+        pair = np.zeros((1, 2), dtype=np.int64)
+        ends = {(names[a], names[b]): (a, b) for a, b in self.edges_.tolist()}
+        bent = {
+            key: np.concatenate([np.ones((n, 1)), first[:, a], first[:, b]], axis=1) for key, (a, b) in ends.items()
+        }
+        return [
+            TypedGraph(
+                {name: nodes[i, k][None] for k, name in enumerate(names)},
+                {key: (pair, rows[i][None]) for key, rows in bent.items()},
+            )
+            for i in range(n)
+        ]
+
+    def _graphs(self, X: Features, scores: np.ndarray | None) -> list[TypedGraph]:
+        """One graph for each sample; all labels share its row of features and a constant."""
+        if scores is not None:
+            return self._score_graphs(scores)
+        if sparse.issparse(X):
+            rows = sparse.csr_array(sparse.hstack([X, np.ones((X.shape[0], 1))]))
+            parts = [rows[[i]] for i in range(rows.shape[0])]
+        else:
+            scaled = X if self._center is None else (X - self._center) / self._spread
+            parts = list(np.hstack([scaled, np.ones((len(scaled), 1))])[:, None, :])
+        pair = np.zeros((1, 2), dtype=np.int64)
+        names = self._names
+        edges = {(names[a], names[b]): pair for a, b in self.edges_.tolist()}
+        return [TypedGraph(dict.fromkeys(names, part), edges) for part in parts]
 
     # --- scikit-learn and files -------------------------------------------------------------------
 
@@ -264,10 +505,44 @@ class MultiLabelCRF(FittedMultiLabel):
         return {"predictors": "auto" if self.predictors == "auto" else None}  # others come back with the fitted ones
 
     def _state(self) -> State:
-        return multilabel_state(self)
+        arrays, field = self.crf_._whole_state()
+        return {f"{INNER}{name}": array for name, array in arrays.items()}, {"field": field}
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
-        restore_multilabel(self, arrays, metadata, given.get("predictors"))
+        self.crf_ = GraphCRF._from_state(part_of(arrays, INNER), metadata["field"])
+        check_feature_names(self)
+        if self._fitted_scores is not None:
+            self._fitted_scores = self._fitted_scores.filled(given.get("predictors"))
+            self.predictors = "auto" if self.predictors == "auto" else self._fitted_scores.chosen
+        self._check_restored()
+
+    def _check_restored(self) -> None:
+        """Refuse attributes of a file that do not fit each other or the field."""
+        parts = {"edges": self.edges_}
+        forms = {"edges": Form(("int64",), ("edges", "2"), below="labels")}
+        if self._center is not None and self._spread is not None:
+            parts |= {"center": self._center, "spread": self._spread}
+            forms |= {"center": weights("features"), "spread": Form(("float64",), ("features",), least=1e-300)}
+        check_arrays(parts, forms, {"labels": len(self._class_list), "features": self.n_features_in_})
+        counts = {name: len(c) for name, c in zip(self._names, self._class_list)}
+        spec, scores = self.crf_.model_.spec, self._fitted_scores
+        width = 1 + (self.n_features_in_ if scores is None else scores.task.width * len(scores.members))
+        wanted = set(map(tuple, np.array(self._names)[self.edges_].tolist()))
+        good = (
+            (self._center is None) == (self._spread is None)
+            and all(c.ndim == 1 and are_labels(c.tolist()) for c in self._class_list)
+            and (scores is None or scores.task == self._task)
+            and spec.labels == counts
+            and all(np.array_equal(c, np.arange(len(c))) for c in self.crf_.classes_.values())
+            and all(d == width for d in spec.features.values())
+            and set(spec.edge_features) == wanted
+            and all(d == (1 if scores is None else 3) for d in spec.edge_features.values())
+            and self._multilabel == (len(counts) > 1)
+        )
+        if not good:
+            raise ModelFileError("the labels of the model file do not fit its field; save the model again.")
+        if scores is not None:
+            scores.check(self.n_features_in_)
 
 
 def _encoded(columns: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
@@ -276,3 +551,9 @@ def _encoded(columns: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         return [np.array([0, 1])] * columns.shape[1], columns.astype(np.int64)
     classes, numbers = zip(*(np.unique(column, return_inverse=True) for column in columns.T))
     return list(classes), np.stack(numbers, axis=1).astype(np.int64)
+
+
+def _by_label(scores: np.ndarray) -> np.ndarray:
+    """(n, width, n_labels, n_predictors) -> (n, n_labels, width * n_predictors)."""
+    n, width, n_labels, k = scores.shape
+    return np.moveaxis(scores, 2, 1).reshape(n, n_labels, width * k)

@@ -1,8 +1,8 @@
 """Scores of predictors, cross-fitted for training and refitted for new data: what structured models learn from."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from scipy.special import log_softmax
@@ -12,14 +12,17 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from rulefield.estimators.packing import Missing
 from rulefield.estimators.parameters import RANDOM_STATE, check_value
-from rulefield.estimators.types import Predictor
-from rulefield.exceptions import InputError
+from rulefield.estimators.types import Predictor, RandomState
+from rulefield.exceptions import InputError, ModelFileError
+from rulefield.forms import Form
 from rulefield.parallel import in_threads
 
-RandomState = int | np.random.RandomState | None
-Columns = Sequence[Sequence[int]] | None
+Columns = list[list[int]] | None
 SMALLEST = 1e-3  # probabilities are kept this far from 0 and 1: logits within 6.9
+MOST_FEATURES = 10_000_000
+"""Columns that a model file may say a predictor reads."""
 
 
 def generator_seed(random_state: RandomState) -> int | None:
@@ -49,13 +52,22 @@ class CrossFitting:
         return [list(p) if isinstance(p, (list, tuple)) else [p] for p in self.predictors]
 
 
+@dataclass(frozen=True)
 class Prior:
-    """Stands in for a classifier where only one class was seen: always the same, smoothed shares."""
+    """Stands in for a classifier if only one class was seen: always the same, smoothed shares."""
 
-    def __init__(self, labels: np.ndarray, weight: np.ndarray | None, n_classes: int):
+    shares: Annotated[np.ndarray, Form(("float64",), ("classes",), least=0.0)]
+
+    @classmethod
+    def of(cls, labels: np.ndarray, weight: np.ndarray | None, n_classes: int) -> Self:
+        """Count known labels (n,), by their weights."""
         counts = np.bincount(labels.astype(int), weight, minlength=n_classes) + 0.5
-        self.shares = counts / counts.sum()
-        self.classes_ = np.arange(n_classes)
+        return cls(counts / counts.sum())
+
+    @property
+    def classes_(self) -> np.ndarray:
+        """Numbers of all classes."""
+        return np.arange(len(self.shares))
 
     def predict_proba(self, X: np.ndarray) -> np.ndarray:
         """Return the same shares for each row."""
@@ -66,7 +78,7 @@ class Prior:
 class ScoreTask:
     """What the predictors are for: ``kind`` "binary", "classes" or "values", and the number of classes."""
 
-    kind: str
+    kind: Literal["binary", "classes", "values"]
     n_classes: int
 
     @property
@@ -81,7 +93,7 @@ class ScoreTask:
         target = y[known] if self.kind == "values" else y[known].astype(int)
         share = None if weight is None else weight[known]
         if self.kind != "values" and len(np.unique(target)) < 2:
-            return Prior(target, share, self.n_classes)
+            return Prior.of(target, share, self.n_classes)
         return _fit_copy(predictor, X[known], target, share)
 
     def score(self, fitted: Predictor, X: np.ndarray) -> np.ndarray:
@@ -169,10 +181,45 @@ class FittedScores:
                 raise InputError(f"the predictors were fitted on {wanted} features; got {width}.")
         return np.stack([self._of(members, X) for members in self.members], axis=-1)
 
+    def check(self, n_features: int | None = None) -> None:
+        """Refuse predictors of a file that do not give a row of ``n_features`` the scores that the task asks for."""
+        if any(column < 0 for own in self.columns or () for column in own):
+            raise ModelFileError("a predictor of the model file reads a column that X does not have; save it again.")
+        if n_features is None:
+            sizes = [getattr(one, "n_features_in_", 1) for family in self.members for one in family]
+            n_features = max(sizes, default=1)
+        if not 0 < n_features <= MOST_FEATURES:
+            raise ModelFileError(f"the predictors of the model file read {n_features} columns; save the model again.")
+        scores = self(np.zeros((1, n_features)))
+        wanted = (1, self.task.width, self.n_outputs, len(self.members))
+        if scores.shape != wanted or not np.isfinite(scores).all():
+            raise ModelFileError("the predictors of the model file do not fit their task; save the model again.")
+
+    def filled(self, fitted: Any) -> "FittedScores":
+        """Put ``fitted`` predictors (a list for each predictor) in the place of those that a file could not hold."""
+        members, chosen = list(self.members), list(self.chosen)
+        for k, family in enumerate(members):
+            missing = [one.type for one in family if isinstance(one, Missing)]
+            if missing:
+                members[k] = _taken_from(fitted, k, missing[0])
+            if isinstance(chosen[k], Missing):
+                chosen[k] = members[k][0]
+        return replace(self, members=members, chosen=chosen)
+
     def _of(self, members: list[Any], X: np.ndarray) -> np.ndarray:
         if len(members) < self.n_outputs:
             return self.task.score_joint(members[0], X)
         return np.stack([self.task.score(m, columns_of(X, self.columns, i)) for i, m in enumerate(members)], axis=-1)
+
+
+def _taken_from(fitted: Any, k: int, name: str) -> list[Any]:
+    try:
+        return list(fitted[k])
+    except (KeyError, IndexError, TypeError):
+        raise ModelFileError(
+            f"the model was trained with a {name}, which a file cannot hold; give it back fitted, as predictors_ has it: "
+            "load(path, predictors=...)."
+        ) from None
 
 
 def columns_of(X: np.ndarray, columns: Columns, output: int | None) -> np.ndarray:
@@ -239,7 +286,7 @@ def cross_fit_scores(
     for (k, a, _, _), (fitted, _) in zip(jobs, done):
         if a == best[k]:
             members[k].append(fitted)
-    chosen = [family[a] for family, a in zip(families, best)]
+    chosen = [clone(family[a]) for family, a in zip(families, best)]
     kept = np.stack([each[a][rows] for each, a in zip(scores, best)], axis=-1)
     return kept, rows, FittedScores(task, members, Y.shape[1], chosen, how.columns)
 

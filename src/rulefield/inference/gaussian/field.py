@@ -9,7 +9,7 @@ from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 
 from rulefield.exceptions import InputError
-from rulefield.inference.gaussian.probing import SparsePlace, factorize
+from rulefield.inference.gaussian.probing import SparsePlace, factorize, whole
 from rulefield.kernels.gaussian.posterior import expected_sigmoid, field_posteriors
 from rulefield.problem.gaussian import DenseCoupling, GaussianGradient, GaussianPotentials, SparseCoupling
 
@@ -208,11 +208,11 @@ def _solve_batched(task: _Task, coupling: DenseCoupling) -> _Found:
 
 def _solve_sparse(task: _Task, coupling: SparseCoupling) -> _Found:
     shape = task.target.shape
-    base = factorize(coupling.matrix)
     found = _Found(np.zeros(shape), np.ones(shape), np.zeros(shape[0]), None, 0)
+    logdet = np.array([factorize(coupling.matrix).logdet])
     for j in range(shape[0]):
         place = SparsePlace(coupling.matrix, task.potentials.variance)
-        found.failed += _fixed_point(task, slice(j, j + 1), place, np.array([base.logdet]), found)
+        found.failed += _fixed_point(task, slice(j, j + 1), place, logdet, found)
         weighted = task.potentials.counts[j] * place.inverse
         found.inverses = weighted if found.inverses is None else found.inverses + weighted
     return found
@@ -293,23 +293,8 @@ def _finish(task: _Task, found: _Found) -> GaussianPosterior:
     counts = task.potentials.counts
     d_variance = 0.5 * counts @ ((pull * lifted).sum(axis=1) - (task.precision * found.diagonal).sum(axis=1))
     weighted = counts[:, None] * lifted
-    if isinstance(coupling, SparseCoupling):
-        d_coupling = _sparse_difference(coupling, found.inverses, lifted, weighted, counts.sum(), v)
-    elif coupling.matrix.ndim == 3:
-        prior = counts[:, None, None] * coupling.inverse
-        d_coupling = 0.5 * (prior - found.inverses - v * weighted[:, :, None] * lifted[:, None, :])
-    else:
-        d_coupling = 0.5 * (counts.sum() * coupling.inverse - found.inverses[0] - v * weighted.T @ lifted)
+    inverses = found.inverses if coupling.each or isinstance(coupling, SparseCoupling) else found.inverses[0]
+    prior = coupling.weighed(whole(coupling)[1], counts)
+    d_coupling = 0.5 * (prior - inverses - v * coupling.sum_of_outer(weighted, lifted))
     gradient = GaussianGradient(counts[:, None] * pull, d_coupling, float(d_variance))
     return GaussianPosterior(found.mean, v * found.diagonal, found.bound, (task.pull, task.precision), gradient)
-
-
-def _sparse_difference(
-    coupling: SparseCoupling, inverses: Any, lifted: np.ndarray, weighted: np.ndarray, total: float, v: float
-) -> Any:
-    """(n A^-1 - sum T - v sum q q') / 2 on the pattern of A, each instance by its weight."""
-    base = factorize(coupling.matrix).matrix
-    pattern = coupling.matrix.tocoo()
-    outer = pattern.copy()
-    outer.data = np.einsum("ji,ji->i", weighted[:, pattern.coords[0]], lifted[:, pattern.coords[1]])
-    return 0.5 * (total * base - inverses - v * outer.tocsr())

@@ -9,8 +9,9 @@ import scipy.linalg
 import scipy.sparse
 
 from rulefield.inference.gaussian.sparse import SparseFactor, SparsityPattern
-from rulefield.kernels.gaussian.order import count_fill, dissect
-from rulefield.problem.gaussian import conjugate_gradient
+from rulefield.kernels.gaussian.order import dissect
+from rulefield.kernels.gaussian.sparse import ldl_symbolic
+from rulefield.problem.gaussian import Coupling, DenseCoupling, conjugate_gradient
 
 MAX_FILL = 60_000_000  # entries of a factor, about one gigabyte
 MAX_WORK = 2e11  # multiplications, some minutes
@@ -177,8 +178,9 @@ def _too_large(pattern: SparsityPattern, max_fill: float, max_work: float) -> bo
     ones = np.ones(len(pattern.indices))
     whole = scipy.sparse.csr_array((ones, pattern.indices, pattern.indptr), shape=(n, n))
     upper = scipy.sparse.triu(whole[order][:, order]).tocsc()
-    fill, work = count_fill(upper.indptr.astype(np.int64), upper.indices.astype(np.int64), int(max_fill))
-    if fill <= max_fill and work <= max_work:
+    parent, counts = np.empty(n, np.int64), np.empty(n, np.int64)
+    fill = ldl_symbolic(upper.indptr.astype(np.int64), upper.indices.astype(np.int64), int(max_fill), parent, counts)
+    if fill <= max_fill and (counts.astype(float) ** 2).sum() <= max_work:
         return False
     warnings.warn(
         f"the Cholesky factor of this graph of {n} nodes is too large; variances and gradients are estimated from "
@@ -195,6 +197,14 @@ def factorize(matrix: Any) -> SparseFactor | ProbedInverse:
     if _too_large(SparsityPattern(matrix), MAX_FILL, MAX_WORK):
         return ProbedInverse(matrix)
     return SparseFactor(matrix)
+
+
+def whole(coupling: Coupling) -> tuple[Any, Any]:
+    """Return log|A| and A^-1 (on A's pattern if sparse)."""
+    if isinstance(coupling, DenseCoupling):
+        return coupling.logdet, coupling.inverse
+    factor = factorize(coupling.matrix)
+    return factor.logdet, factor.matrix
 
 
 class SparsePlace:

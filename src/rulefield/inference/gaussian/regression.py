@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import scipy.sparse
 
-from rulefield.inference.gaussian.probing import factorize
-from rulefield.problem.gaussian import DenseCoupling, GaussianGradient, GaussianPotentials, SparseCoupling
+from rulefield.inference.gaussian.probing import factorize, whole
+from rulefield.problem.gaussian import GaussianGradient, GaussianPotentials, SparseCoupling
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,14 @@ def gaussian_likelihood(potentials: GaussianPotentials, values: np.ndarray) -> V
     coupling, v = potentials.coupling, potentials.variance
     counts = potentials.counts
     parts = _unknown_parts(coupling, missing, error, counts)
-    base_logdet, base = _whole(coupling)
+    base_logdet, base = whole(coupling)
     pulled = coupling.apply(error)
     square = np.einsum("ji,ji->j", error, pulled)
     known = (~missing).sum(axis=1)
     bound = 0.5 * (base_logdet - parts.logdet) - 0.5 * square / v - 0.5 * known * np.log(2 * np.pi * v)
     d_variance = float(counts @ (-0.5 * known / v + 0.5 * square / v**2))
-    d_coupling = _moment_gradient(coupling, base, parts.inverses, error, counts, v)
+    seen = coupling.weighed(base, counts) - coupling.sum_of_outer(counts[:, None] * error, error) / v
+    d_coupling = 0.5 * (seen if parts.inverses is None else seen - parts.inverses)
     gradient = GaussianGradient(np.where(missing, 0.0, counts[:, None] * pulled / v), d_coupling, d_variance)
     return ValuePosterior(potentials.mean + error, v * parts.diagonal, bound, gradient)
 
@@ -64,7 +65,7 @@ class _Parts:
 def _unknown_parts(coupling: Any, missing: np.ndarray, error: np.ndarray, counts: np.ndarray) -> _Parts:
     """Fill ``error`` at unknown nodes, one factorization for each set of unknown nodes (and matrix)."""
     sparse = isinstance(coupling, SparseCoupling)
-    each = not sparse and coupling.matrix.ndim == 3
+    each = coupling.each
     zero = None if sparse else np.zeros_like(coupling.matrix)
     parts = _Parts(np.zeros(len(error)), zero, np.zeros_like(error))
     rows = np.flatnonzero(missing.any(axis=1))
@@ -100,25 +101,3 @@ def _fill_sparse(
         (count * inner.data, (hidden[inner.coords[0]], hidden[inner.coords[1]])), shape=matrix.shape
     ).tocsr()
     parts.inverses = put if parts.inverses is None else parts.inverses + put
-
-
-def _whole(coupling: Any) -> tuple[Any, Any]:
-    """log|A| and A^-1 (on A's pattern where sparse)."""
-    if isinstance(coupling, DenseCoupling):
-        return coupling.logdet, coupling.inverse
-    factor = factorize(coupling.matrix)
-    return factor.logdet, factor.matrix
-
-
-def _moment_gradient(coupling: Any, base: Any, inverses: Any, error: np.ndarray, counts: np.ndarray, v: float) -> Any:
-    """Half of: prior covariance minus posterior covariance minus squared error, each divided by v."""
-    weighted = counts[:, None] * error
-    if isinstance(coupling, SparseCoupling):
-        pattern = coupling.matrix.tocoo()
-        outer = pattern.copy()
-        outer.data = np.einsum("ji,ji->i", weighted[:, pattern.coords[0]], error[:, pattern.coords[1]])
-        rest = counts.sum() * base - outer.tocsr() / v
-        return 0.5 * (rest if inverses is None else rest - inverses)
-    if coupling.matrix.ndim == 3:
-        return 0.5 * (counts[:, None, None] * base - inverses - weighted[:, :, None] * error[:, None, :] / v)
-    return 0.5 * (counts.sum() * base - inverses - weighted.T @ error / v)

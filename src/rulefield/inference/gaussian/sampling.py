@@ -29,6 +29,8 @@ def latent_covariance(potentials: GaussianPotentials, precision: np.ndarray) -> 
         raise InputError(
             f"a field of {n} nodes is too large for a whole covariance; latent() gives the variances of its nodes."
         )
+    if not precision.any():
+        return np.broadcast_to(v * coupling.inverse, (m, n, n)).copy()
     matrices = np.repeat(coupling.stack, m, axis=0) if len(coupling.stack) == 1 else coupling.stack.copy()
     matrices[:, np.arange(n), np.arange(n)] += v * precision
     return v * np.linalg.inv(matrices)

@@ -10,8 +10,8 @@ import scipy.stats
 from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from rulefield.inference.gaussian.probing import factorize
-from rulefield.problem.gaussian import DenseCoupling, GaussianGradient, GaussianPotentials, SparseCoupling
+from rulefield.inference.gaussian.probing import factorize, whole
+from rulefield.problem.gaussian import GaussianGradient, GaussianPotentials, SparseCoupling
 
 STEPS = 500
 
@@ -94,7 +94,7 @@ class _Places:
 
     def __init__(self, coupling: Any, v: float, seen: np.ndarray, weight: np.ndarray):
         self.sparse = isinstance(coupling, SparseCoupling)
-        self.each = not self.sparse and coupling.matrix.ndim == 3
+        self.each = coupling.each
         patterns, self.group = np.unique(seen, axis=0, return_inverse=True)
         if self.each:
             patterns, self.group = seen, np.arange(len(seen))
@@ -151,36 +151,17 @@ def _finish(
     constant = -logsumexp(psi, axis=1) + (s * psi).sum(axis=1) - 0.5 * (psi * _contrast(psi)).sum(axis=1)
     bound = 0.5 * (site * (mean + prior)).sum(axis=(1, 2)) + (constant * seen).sum(axis=1)
     bound -= 0.5 * (prior * _contrast(mean) * seen[:, None]).sum(axis=(1, 2))
-    dense = isinstance(coupling, DenseCoupling)
-    base: Any = coupling if dense else factorize(coupling.matrix)
-    bound -= 0.5 * free * (places.logdets[places.group] - base.logdet)
+    logdet, base = whole(coupling)
+    bound -= 0.5 * free * (places.logdets[places.group] - logdet)
     pull = site - _contrast(mean) * seen[:, None]
     lifted = coupling.solve(pull)
     diagonal = places.diagonals[places.group]
     counts = potentials.counts
     d_variance = 0.5 * counts @ ((pull * lifted).sum(axis=(1, 2)) - 0.5 * free * (diagonal * seen).sum(axis=1))
-    d_coupling = _coupling_gradient(coupling, base, places, lifted, counts, v, free)
+    outer = coupling.sum_of_outer(counts[:, None, None] * lifted, lifted)
+    d_coupling = 0.5 * (free * (coupling.weighed(base, counts) - places.total()) - v * outer)
     gradient = GaussianGradient(counts[:, None, None] * pull, d_coupling, float(d_variance))
     return SoftmaxPosterior(mean, v * diagonal, bound, gradient, psi)
-
-
-def _coupling_gradient(
-    coupling: Any, base: Any, places: _Places, lifted: np.ndarray, counts: np.ndarray, v: float, free: int
-) -> Any:
-    """((C - 1) (n A^-1 - sum T) - v sum q q') / 2, each instance by its weight, on A's pattern where sparse."""
-    n = counts.sum()
-    flat = lifted.reshape(-1, lifted.shape[-1])
-    weighted = (counts[:, None, None] * lifted).reshape(flat.shape)
-    if places.sparse:
-        pattern = coupling.matrix.tocoo()
-        outer = pattern.copy()
-        outer.data = np.einsum("ji,ji->i", weighted[:, pattern.coords[0]], flat[:, pattern.coords[1]])
-        return 0.5 * (free * (n * base.matrix - places.total()) - v * outer.tocsr())
-    if places.each:
-        prior = counts[:, None, None] * base.inverse
-        outer = np.swapaxes(weighted.reshape(lifted.shape), 1, 2) @ lifted
-        return 0.5 * (free * (prior - places.total()) - v * outer)
-    return 0.5 * (free * (n * base.inverse - places.total()) - v * weighted.T @ flat)
 
 
 def expected_softmax(mean: np.ndarray, variance: np.ndarray, n_points: int = 256) -> np.ndarray:

@@ -64,13 +64,12 @@ def _analyze(pattern: SparsityPattern) -> Analysis:
     upper = scipy.sparse.triu(numbered[order][:, order]).tocsc()
     pointer, rows = upper.indptr.astype(np.int64), upper.indices.astype(np.int64)
     parent, counts = np.empty(n, np.int64), np.empty(n, np.int64)
-    ldl_symbolic(pointer, rows, parent, counts)
-    l_pointer = np.concatenate([[0], np.cumsum(counts)])
-    if l_pointer[-1] > MAX_FILL:
+    if ldl_symbolic(pointer, rows, MAX_FILL, parent, counts) > MAX_FILL:
         raise InputError(
-            f"the factor of this graph of {n} nodes has {l_pointer[-1]} entries, more than {MAX_FILL}: "
-            'use method="map", or a sparser graph.'
+            f'the factor of this graph of {n} nodes has more than {MAX_FILL} entries: use algorithm="map", or a sparser '
+            "graph."
         )
+    l_pointer = np.concatenate([[0], np.cumsum(counts)])
     return Analysis(order, pointer, rows, upper.data.astype(np.int64) - 1, parent, l_pointer)
 
 

@@ -1,4 +1,4 @@
-"""What a sparse Cholesky factor would cost, found out without making it: nested dissection and a count of the fill."""
+"""An order of the nodes of a graph in which its Cholesky factor has few entries: nested dissection."""
 
 import numpy as np
 
@@ -91,33 +91,3 @@ def dissect(indptr, indices, order):
         begin[depth + 1], end[depth + 1], name[depth + 1] = lo + before, hi - cut, names + 1
         depth += 2
         names += 2
-
-
-@kernel
-def count_fill(pointer, rows, limit):
-    """Entries of L and multiplications for it, for the upper triangle of a matrix; gives up beyond ``limit`` entries.
-
-    The walk of :func:`rulefield.kernels.gaussian.sparse.ldl_symbolic`, O(entries of L).
-    """
-    n = pointer.shape[0] - 1
-    parent, flag = np.empty(n, np.int64), np.empty(n, np.int64)
-    counts = np.zeros(n, np.int64)
-    fill = 0
-    for k in range(n):
-        parent[k] = -1
-        flag[k] = k
-        for p in range(pointer[k], pointer[k + 1]):
-            i = rows[p]
-            while i < k and flag[i] != k:
-                if parent[i] == -1:
-                    parent[i] = k
-                counts[i] += 1
-                fill += 1
-                flag[i] = k
-                i = parent[i]
-        if fill > limit:
-            break
-    work = 0.0
-    for k in range(n):
-        work += float(counts[k]) * float(counts[k])
-    return fill, work

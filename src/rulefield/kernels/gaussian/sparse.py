@@ -10,25 +10,32 @@ from rulefield.kernels.jit import kernel
 
 
 @kernel
-def ldl_symbolic(pointer, rows, parent, counts):
+def ldl_symbolic(pointer, rows, limit, parent, counts):
     """Fill the elimination tree ``parent`` (n,; -1 at roots) and the number of entries below each diagonal of L.
+
+    Returns the number of entries; gives up beyond ``limit``. O(entries of L).
 
     T. A. Davis, Algorithm 849: a concise sparse Cholesky factorization package, 2005.
     """
     n = parent.shape[0]
     flag = np.empty(n, np.int64)
+    counts[:] = 0
+    fill = 0
     for k in range(n):
         parent[k] = -1
         flag[k] = k
-        counts[k] = 0
         for p in range(pointer[k], pointer[k + 1]):
             i = rows[p]
             while i < k and flag[i] != k:
                 if parent[i] == -1:
                     parent[i] = k
                 counts[i] += 1
+                fill += 1
                 flag[i] = k
                 i = parent[i]
+        if fill > limit:
+            break
+    return fill
 
 
 @kernel

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from oracles.chains import random_chain
-from rulefield.inference.definition import amounts_of
+from oracles.definition import amounts_of
 from rulefield.inference.result import Status
 from rulefield.problem.chain_rules import Automaton, ChainProblem, CompiledRule, Counter, Rows, Tally
 

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from oracles.definition import amounts_of, costs_of
 from rulefield.exceptions import InputError
-from rulefield.inference.definition import amounts_of, costs_of
 from rulefield.inference.result import Breach, Result, Status
 from rulefield.problem.segments import SegmentPotentials, SegmentProblem
 

@@ -2,15 +2,29 @@
 
 import numpy as np
 
-from rulefield.exceptions import InternalError, RuleError
-from rulefield.inference.flatten import Cache, Flat, SharedForms, flatten
+from rulefield.exceptions import InternalError
+from rulefield.inference.flatten import Flat, flatten
 from rulefield.inference.result import TOLERANCE, Breach
-from rulefield.kernels.chain.check import UNREAD, VECTORS, Definitions, labeling_amounts
-from rulefield.problem.chain_rules import Automaton, CompiledRule, Tally
+from rulefield.kernels.amounts import UNREAD
+from rulefield.problem.chain_rules import CompiledRule
 
-_read: Cache[tuple[Definitions, SharedForms]] = Cache(
-    64
-)  # the forms are held, so that their id, the key, stays their own
+
+def amounts_of(flat: Flat, paths: np.ndarray) -> np.ndarray:
+    """Amounts (labelings, rules) by which labelings (labelings, n) of one input break its rules."""
+    classes = flat.classes.reshape(len(flat.rules), paths.shape[1])
+    amounts: np.ndarray = flat.shared.evaluator.of_paths(paths, classes)
+    for r in flat.shared.rows_only:
+        amounts[:, r] = [flat.rules[r].find_amount(path) for path in paths]  # type: ignore[misc]
+    return amounts
+
+
+def costs_of(flat: Flat, amounts: np.ndarray) -> np.ndarray:
+    """Return what amounts (labelings, rules) cost, (labelings,); ``inf`` if a hard rule is broken, or has no amount."""
+    weight, once = flat.tables.weight, flat.tables.once
+    paid = np.where(once, np.minimum(amounts, 1), amounts)
+    cost: np.ndarray = np.multiply(weight, paid, out=np.zeros(amounts.shape), where=amounts > 0).sum(axis=1)
+    cost[(amounts == UNREAD).any(axis=1)] = np.inf
+    return cost
 
 
 def rules_broken(
@@ -18,14 +32,12 @@ def rules_broken(
 ) -> tuple[tuple[Breach, ...], float]:
     """Rules that token labels (n,) break, and what that costs (``inf``: a hard one), from the definition."""
     flat = flatten(rules, n_labels)
-    amounts = np.zeros(len(rules), np.int64)
-    classes = flat.classes.reshape(len(rules), len(labels))
-    cost, count = labeling_amounts(definitions_of(flat), flat.tables.weight, classes, labels, n_labels, amounts)
-    return breaches(rules, amounts) if count else (), float(cost)
+    amounts = amounts_of(flat, labels[None])
+    return breaches(rules, amounts[0]), float(costs_of(flat, amounts)[0])
 
 
 def breaches(rules: tuple[CompiledRule, ...], amounts: np.ndarray) -> tuple[Breach, ...]:
-    """Name the rules that are broken, given amounts (rules,) from the checker's kernels."""
+    """Name the rules that are broken, given amounts (rules,)."""
     broken = []
     for r in np.flatnonzero(amounts).tolist():
         rule, amount = rules[r], np.inf if amounts[r] == UNREAD else float(amounts[r])
@@ -49,86 +61,3 @@ def held_bound(bound: float, value: float, error: float) -> float:
             "this problem: the answer was withheld because its proof may be wrong."
         )
     return max(bound, value)
-
-
-def definitions_of(flat: Flat) -> Definitions:
-    """Rules in the checker's arrays."""
-    key = (id(flat.shared),)
-    found = _read.get(key)
-    if found is None:
-        found = _read.put(key, (_Reader(flat.rules).definitions(), flat.shared))
-    return found[0]
-
-
-class _Reader:
-    """Lays the forms of compiled rules into the checker's arrays."""
-
-    def __init__(self, rules: tuple[CompiledRule, ...]):
-        self.rules = rules
-        self.size = 0
-        self.tables: list[np.ndarray] = []
-        self.pieces: list[tuple[bool, int, int, int, int, bool]] = []  # clipped, bound, node, first, edge, simple
-
-    def _keep(self, table: np.ndarray) -> int:
-        self.tables.append(table.ravel())
-        self.size += table.size
-        return self.size - table.size
-
-    def _add(self, tally: Tally, bound: int | None) -> None:
-        node = self._keep(tally.node)
-        first = node if tally.first is None else self._keep(tally.first)
-        edge = -1 if tally.edge is None else self._keep(tally.edge)
-        simple = len(tally.node) == 1 and first == node and edge < 0
-        self.pieces.append((bound is not None, bound or 0, node, first, edge, simple))
-
-    def definitions(self) -> Definitions:
-        """Read all rules."""
-        ends, number = [0], []
-        automata: list[Automaton] = []
-        for rule in self.rules:
-            if rule.tally is not None:
-                self._add(rule.tally, None)
-            elif rule.counters:
-                for counter in rule.counters:
-                    self._add(counter.tally, counter.bound)
-            elif rule.automaton is None and rule.find_amount is None:
-                raise RuleError(
-                    f"compiled rule {rule.rule} has neither a tally, nor counters, nor an automaton; give it one."
-                )
-            read = rule.automaton if rule.tally is None and not rule.counters else None
-            number.append(len(automata) if read is not None else -1)
-            automata += [read] if read is not None else []
-            ends.append(len(self.pieces))
-        clipped, bound, node, first, edge, simple = zip(*self.pieces, strict=True) if self.pieces else [()] * 6
-        letters = [self._keep(a.letter) for a in automata]
-        arcs = np.cumsum([0] + [len(a.arc_to) for a in automata])
-        cells = np.cumsum([0] + [len(a.arc_ptr) for a in automata])
-        vectors = {
-            "once": [rule.once for rule in self.rules],
-            "piece": ends,
-            "automaton": number,
-            "clipped": clipped,
-            "bound": bound,
-            "node": node,
-            "first": first,
-            "edge": edge,
-            "simple": simple,
-            "letters": [a.n_letters for a in automata],
-            "letter": letters,
-            "state": np.cumsum([0] + [a.n_states for a in automata]),
-            "cell": cells[:-1],
-            "initial": _joined([a.initial for a in automata], np.int64),
-            "final": _joined([a.final for a in automata], np.int64),
-            "pointer": _joined(
-                [a.arc_ptr.astype(np.int64) + s for a, s in zip(automata, arcs[:-1], strict=True)], np.int64
-            ),
-            "to": _joined([a.arc_to for a in automata], np.int64),
-            "amount": _joined([a.arc_amount for a in automata], np.int64),
-        }
-        parts = [np.asarray(vectors[name], dtype=np.int64) for name in VECTORS]
-        place = np.cumsum([0] + [len(part) for part in parts])
-        return Definitions(place, np.concatenate(parts), _joined(self.tables, np.int32))
-
-
-def _joined(arrays: list[np.ndarray], kind: type) -> np.ndarray:
-    return np.concatenate(arrays).astype(kind) if arrays else np.zeros(0, dtype=kind)

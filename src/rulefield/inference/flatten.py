@@ -2,21 +2,20 @@
 
 from collections import OrderedDict
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from rulefield.exceptions import RuleError
 from rulefield.kernels.lattice.rule_tables import RuleTables
 from rulefield.locks import held_over_forks
+from rulefield.problem.amounts import Evaluator, joined, joined_automata, spaces_of
 from rulefield.problem.chain_rules import Automaton, CompiledRule, Counter, Tally
 
 Kind = TypeVar("Kind")
-
-MOST_JOINT_COUNTERS = 4
-"""A rule with more counters than this is read by its automaton, where it has one."""
 
 MANY_STATES = 1_000
 """Stands for the number of states of a counter that may rise and fall."""
@@ -43,7 +42,8 @@ class Terms(tuple[Term, ...]):
         return np.array(self, dtype=np.int64).reshape(-1, 4)
 
 
-class SharedForms(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class SharedForms:
     """What rules with the same forms share: the same object for all of them while one is in use."""
 
     tables: RuleTables
@@ -57,6 +57,12 @@ class SharedForms(NamedTuple):
     rows_only: tuple[int, ...]
     """Places of the rules that are known by their rows only: kernels take them to cost nothing."""
     rules: tuple[CompiledRule, ...]
+    n_labels: int
+
+    @cached_property
+    def evaluator(self) -> Evaluator:
+        """Reads the amounts of the rules, for checks of what engines claim."""
+        return Evaluator(self.rules, spaces_of(self.rules, [self.n_labels] * len(self.rules)))
 
 
 class Flat(NamedTuple):
@@ -175,11 +181,11 @@ def _flat_forms(rules: tuple[CompiledRule, ...], m: int) -> SharedForms:
     key = (m, *((r.form or _ids(r), r.weight == np.inf, r.once) for r in rules))
     found = _by_forms.get(key)
     if found is None:
-        tables, terms = _build(rules, m)
+        tables, terms = _build(rules)
         automata = tuple(np.flatnonzero(tables.rule_automaton >= 0).tolist())
         offered, folds = frozenset(map(_offered, rules)), bool(tables.local.any())
         rows_only = tuple(r for r, rule in enumerate(rules) if rule.find_amount is not None)
-        found = _by_forms.put(key, SharedForms(tables, terms, offered, automata, folds, rows_only, rules))
+        found = _by_forms.put(key, SharedForms(tables, terms, offered, automata, folds, rows_only, rules, m))
     return found
 
 
@@ -211,43 +217,34 @@ def _reader(rule: CompiledRule) -> tuple[tuple[Counter, ...], Automaton | None]:
     """Choose the form that engines read a rule by: counters, or an automaton."""
     if rule.tally is not None:
         return (Counter(rule.tally, 0),), None
-    if rule.counters and (len(rule.counters) <= MOST_JOINT_COUNTERS or rule.automaton is None):
-        return rule.counters, None
-    if rule.automaton is not None:
-        return (), rule.automaton
-    if rule.find_amount is not None:
-        return (), None
+    if rule.counters or rule.automaton is not None or rule.find_amount is not None:
+        return rule.counters, None if rule.counters else rule.automaton
     raise RuleError(f"compiled rule {rule.rule} has neither a tally, nor counters, nor an automaton; give it one.")
 
 
-def _build(rules: tuple[CompiledRule, ...], m: int) -> tuple[RuleTables, Terms]:
-    pool = _Pool(m)
+def _build(rules: tuple[CompiledRule, ...]) -> tuple[RuleTables, Terms]:
+    read = [_reader(rule) for rule in rules]
+    ends = np.cumsum([0] + [len(counters) for counters, _ in read])
     local = [_is_local(rule) for rule in rules]
-    spans: list[tuple[int, int, int]] = []
-    for r, rule in enumerate(rules):
-        counters, automaton = _reader(rule)
-        low = len(pool.counter_bound)
-        for counter in counters:
-            pool.add_counter(r, counter)
-        pool.end_rule(automaton)
-        high = len(pool.counter_bound)
+    tables = _tables(rules, read, ends, local)
+    terms: list[Term] = []
+    for r, (rule, (counters, automaton), low, high) in enumerate(zip(rules, read, ends.tolist(), ends[1:].tolist())):
         if local[r] or rule.find_amount is not None:
             continue
-        if automaton is not None or (rule.once and rule.weight != np.inf):
-            spans.append((r, low, high))
+        if automaton is not None:
+            terms.append(Term(r, low, high, automaton.n_states))
         else:
-            spans.extend((r, low + begin, low + end) for begin, end in _pieces(counters))
-    tables = pool.tables(
-        np.array([rule.weight for rule in rules], dtype=np.float64),
-        np.array([rule.once for rule in rules], dtype=np.bool_),
-        np.array(local, dtype=np.bool_),
-    )
-    states = _counter_states(tables).tolist()
-    automaton_of = tables.rule_automaton.tolist()
-    return tables, Terms(
-        Term(r, low, high, sum(states[low:high]) if high > low else int(tables.states[automaton_of[r]]))
-        for r, low, high in spans
-    )
+            whole = rule.once and rule.weight != np.inf
+            for begin, end in [(0, len(counters))] if whole else _pieces(counters):
+                states = sum(_states(counter) for counter in counters[begin:end])
+                terms.append(Term(r, low + begin, low + end, states))
+    return tables, Terms(terms)
+
+
+def _states(counter: Counter) -> int:
+    """About how many values of a running sum matter: few if it only rises or only falls."""
+    low, high = counter.tally.range
+    return MANY_STATES if low < 0 < high else abs(counter.bound) + 1
 
 
 def _pieces(counters: tuple[Counter, ...]) -> list[tuple[int, int]]:
@@ -271,120 +268,53 @@ def _are_opposite(a: Tally, b: Tally) -> bool:
     )
 
 
-def _counter_states(tables: RuleTables) -> np.ndarray:
-    """About how many values of each running sum matter: few where it only rises or only falls."""
-    rises, falls = (np.zeros(len(tables.counter_bound), np.bool_) for _ in range(2))
-    if len(rises):
-        rises |= np.maximum.reduceat(tables.node, tables.node_at) > 0
-        falls |= np.minimum.reduceat(tables.node, tables.node_at) < 0
-    edged = np.flatnonzero(tables.edge_at >= 0)
-    if len(edged):
-        rises[edged] |= np.maximum.reduceat(tables.edge, tables.edge_at[edged]) > 0
-        falls[edged] |= np.minimum.reduceat(tables.edge, tables.edge_at[edged]) < 0
-    return np.where(rises & falls, MANY_STATES, np.abs(tables.counter_bound) + 1)
+class _Store:
+    """Tables one after the other."""
+
+    def __init__(self) -> None:
+        self.parts: list[np.ndarray] = []
+        self.size = 0
+
+    def put(self, table: np.ndarray) -> int:
+        """Keep a table; return where it begins."""
+        self.parts.append(table.ravel())
+        self.size += table.size
+        return self.size - table.size
 
 
-class _Pool:
-    """Collects the tables of counters and automata one after the other."""
-
-    def __init__(self, m: int):
-        self.m = m
-        self.rule_counter = [0]
-        self.rule_automaton: list[int] = []
-        self.counter_rule: list[int] = []
-        self.counter_bound: list[int] = []
-        self.counter_classes: list[int] = []
-        self.counter_plain: list[bool] = []
-        self.counter_range: list[tuple[int, int]] = []
-        self.at: dict[str, list[int]] = {k: [] for k in ("node", "first", "edge", "letter", "state", "arc")}
-        self.node: list[np.ndarray] = []
-        self.edge: list[np.ndarray] = []
-        self.automata: list[Automaton] = []
-        self._sizes = {"node": 0, "edge": 0}
-
-    def _put(self, store: str, table: np.ndarray) -> int:
-        at = self._sizes[store]
-        getattr(self, store).append(table.ravel())
-        self._sizes[store] += table.size
-        return at
-
-    def add_counter(self, rule: int, counter: Counter) -> None:
-        tally: Tally = counter.tally
-        self.counter_rule.append(rule)
-        self.counter_bound.append(int(counter.bound))
-        self.counter_classes.append(len(tally.node))
-        self.counter_plain.append(len(tally.node) == 1 and tally.edge is None and tally.first is None)
-        self.counter_range.append(_range_per_token(tally))
-        at = self._put("node", tally.node)
-        self.at["node"].append(at)
-        self.at["first"].append(at if tally.first is None else self._put("node", tally.first))
-        self.at["edge"].append(-1 if tally.edge is None else self._put("edge", tally.edge))
-
-    def end_rule(self, automaton: Automaton | None) -> None:
-        self.rule_counter.append(len(self.counter_bound))
-        self.rule_automaton.append(-1 if automaton is None else len(self.automata))
-        if automaton is not None:
-            self.automata.append(automaton)
-
-    def tables(self, weight: np.ndarray, once: np.ndarray, local: np.ndarray) -> RuleTables:
-        starts = np.cumsum([0] + [len(a.arc_to) for a in self.automata])
-        return RuleTables(
-            weight=weight,
-            once=once,
-            local=local,
-            sure=np.zeros(len(weight), dtype=np.int64),
-            rule_counter=_ints(self.rule_counter),
-            rule_automaton=_ints(self.rule_automaton),
-            counter_rule=_ints(self.counter_rule),
-            counter_bound=_ints(self.counter_bound),
-            counter_classes=_ints(self.counter_classes),
-            counter_plain=np.array(self.counter_plain, dtype=np.bool_),
-            counter_top=_ints([max(high, -low) for low, high in self.counter_range]),
-            counter_fall=_ints([max(-low, 0) for low, _ in self.counter_range]),
-            node_at=_ints(self.at["node"]),
-            first_at=_ints(self.at["first"]),
-            edge_at=_ints(self.at["edge"]),
-            node=_joined(self.node, np.int32),
-            edge=_joined(self.edge, np.int32),
-            states=_ints([a.n_states for a in self.automata]),
-            letters=_ints([a.n_letters for a in self.automata]),
-            deterministic=np.array([is_deterministic(a) for a in self.automata], dtype=np.bool_),
-            letter_at=_starts([a.letter for a in self.automata]),
-            state_at=_starts([a.initial for a in self.automata]),
-            arc_at=_starts([a.arc_ptr for a in self.automata]),
-            letter=_joined([a.letter.ravel() for a in self.automata], np.int32),
-            initial=_joined([a.initial for a in self.automata], np.int32),
-            final=_joined([a.final for a in self.automata], np.int32),
-            arc_ptr=_joined(
-                [a.arc_ptr.astype(np.int64) + s for a, s in zip(self.automata, starts, strict=False)], np.int64
-            ),
-            arc_to=_joined([a.arc_to for a in self.automata], np.int32),
-            arc_amount=_joined([a.arc_amount for a in self.automata], np.int32),
-        )
+def _tables(
+    rules: tuple[CompiledRule, ...],
+    read: list[tuple[tuple[Counter, ...], Automaton | None]],
+    ends: np.ndarray,
+    local: list[bool],
+) -> RuleTables:
+    counters = [counter for own, _ in read for counter in own]
+    automata = [automaton for _, automaton in read if automaton is not None]
+    reads = np.array([automaton is not None for _, automaton in read], dtype=np.bool_)
+    tallies, node, edge = [counter.tally for counter in counters], _Store(), _Store()
+    node_at = [node.put(tally.node) for tally in tallies]
+    low, high = _ints([tally.range for tally in tallies]).reshape(-1, 2).T
+    return RuleTables(
+        weight=np.array([rule.weight for rule in rules], dtype=np.float64),
+        once=np.array([rule.once for rule in rules], dtype=np.bool_),
+        local=np.array(local, dtype=np.bool_),
+        sure=np.zeros(len(rules), dtype=np.int64),
+        rule_counter=_ints(ends),
+        rule_automaton=np.where(reads, np.cumsum(reads) - 1, -1),
+        counter_rule=np.repeat(np.arange(len(rules)), np.diff(ends)),
+        counter_bound=_ints([counter.bound for counter in counters]),
+        counter_classes=_ints([len(tally.node) for tally in tallies]),
+        counter_plain=np.array([len(t.node) == 1 and t.edge is None and t.first is None for t in tallies], np.bool_),
+        counter_top=np.maximum(high, -low),
+        counter_fall=np.maximum(-low, 0),
+        node_at=_ints(node_at),
+        first_at=_ints([at if t.first is None else node.put(t.first) for at, t in zip(node_at, tallies)]),
+        edge_at=_ints([-1 if t.edge is None else edge.put(t.edge) for t in tallies]),
+        node=joined(node.parts, np.int32),
+        edge=joined(edge.parts, np.int32),
+        **joined_automata(automata)._asdict(),
+    )
 
 
-def _range_per_token(tally: Tally) -> tuple[int, int]:
-    """Return the least and the largest amount that one token, with the step to it, adds to a tally."""
-    first = tally.node if tally.first is None else tally.first
-    low, high = min(int(tally.node.min()), int(first.min())), max(int(tally.node.max()), int(first.max()))
-    if tally.edge is None:
-        return low, high
-    return low + min(int(tally.edge.min()), 0), high + max(int(tally.edge.max()), 0)
-
-
-def is_deterministic(automaton: Automaton) -> bool:
-    """Whether every labeling has exactly one run and that run accepts."""
-    one_arc = bool((np.diff(automaton.arc_ptr.astype(np.int64)) == 1).all())
-    return one_arc and int((automaton.initial >= 0).sum()) == 1 and bool((automaton.final >= 0).all())
-
-
-def _ints(values: list[int]) -> np.ndarray:
+def _ints(values: Any) -> np.ndarray:
     return np.array(values, dtype=np.int64)
-
-
-def _starts(arrays: list[np.ndarray]) -> np.ndarray:
-    return np.cumsum([0] + [a.size for a in arrays], dtype=np.int64)[:-1]
-
-
-def _joined(arrays: list[np.ndarray], kind: type) -> np.ndarray:
-    return np.concatenate(arrays).astype(kind) if arrays else np.zeros(0, dtype=kind)

@@ -1,9 +1,11 @@
-"""Potentials of a linear chain."""
+"""Potentials of a linear chain, and of many."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
+from rulefield.data.sparse_rows import ranges
 from rulefield.exceptions import InputError
 
 
@@ -52,10 +54,43 @@ class ChainPotentials:
 
     def score(self, labels: np.ndarray) -> float:
         """Score of one labeling (n_steps,), ``-inf`` if it is forbidden."""
-        labels = np.asarray(labels)
-        total = self.unary[np.arange(self.n_steps), labels].sum()
-        if self.n_steps < 2:
-            return float(total)
-        if self.pairwise.ndim == 2:
-            return float(total + self.pairwise[labels[:-1], labels[1:]].sum())
-        return float(total + self.pairwise[np.arange(self.n_steps - 1), labels[:-1], labels[1:]].sum())
+        return float(self.scores(np.asarray(labels)[None])[0])
+
+    def scores(self, paths: np.ndarray) -> np.ndarray:
+        """Scores (labelings,) of labelings (labelings, n_steps)."""
+        total: np.ndarray = self.unary[np.arange(self.n_steps), paths].sum(axis=1)
+        if self.n_steps > 1:
+            steps = np.arange(self.n_steps - 1) if self.pairwise.ndim == 3 else 0
+            total += self.pairwise_stack[steps, paths[:, :-1], paths[:, 1:]].sum(axis=1)
+        return total
+
+
+class Chains(NamedTuple):
+    """Potentials of chains that lie one after the other, as kernels read them.
+
+    Chain i has the rows ``offsets[i] : offsets[i + 1]`` of ``unary`` (tokens, m) and the matrices
+    ``steps[i, 0] : steps[i, 1]`` of ``pairwise`` (matrices, m, m), [from, to]: one, or one per step.
+    """
+
+    unary: np.ndarray
+    pairwise: np.ndarray
+    offsets: np.ndarray
+    steps: np.ndarray
+
+    def of(self, some: np.ndarray) -> "Chains":
+        """Return those of the numbers ``some``, ascending."""
+        if len(some) == len(self.steps):
+            return self
+        lengths = np.diff(self.offsets)[some]
+        rows = ranges(self.offsets[some], lengths)
+        return Chains(self.unary[rows], self.pairwise, np.concatenate([[0], np.cumsum(lengths)]), self.steps[some])
+
+
+def as_chains(unary: np.ndarray, pairwise: np.ndarray, offsets: np.ndarray) -> Chains:
+    """Return chains from scores: one matrix of steps for all, or one for each token but the last of a chain."""
+    if pairwise.ndim == 2:
+        steps = np.broadcast_to(np.array([0, 1]), (len(offsets) - 1, 2))
+        return Chains(unary, pairwise[None], offsets, np.ascontiguousarray(steps))
+    return Chains(
+        unary, pairwise, offsets, np.stack([offsets[:-1], np.maximum(offsets[1:] - 1, offsets[:-1])], axis=1)
+    )

@@ -51,6 +51,11 @@ class Tally:
             low, high = both.min(axis=(1, 2)), both.max(axis=(1, 2))
         return np.array([first, (low, high)], dtype=np.int64)
 
+    @cached_property
+    def range(self) -> tuple[int, int]:
+        """Least and greatest value of any token, the step to it included."""
+        return int(self.bounds[:, 0].min()), int(self.bounds[:, 1].max())
+
     def relabeled(self, letter: np.ndarray) -> "Tally":
         """Return the sum for other labels (m,), of which label u stands for label ``letter[u]`` of this one."""
         edge = None if self.edge is None else np.ascontiguousarray(self.edge[:, letter[:, None], letter])
@@ -143,6 +148,21 @@ class Presences:
     wanted: np.ndarray
     low: int
     high: int
+
+
+@dataclass(frozen=True)
+class Forms:
+    """The forms in which engines read the amount of a rule, but for its rows."""
+
+    tally: Tally | None = None
+    counters: tuple[Counter, ...] = ()
+    automaton: Automaton | None = None
+    presences: Presences | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether only rows say the amount: its automaton would be too large."""
+        return self.tally is None and not self.counters and self.automaton is None
 
 
 class Joinable(Protocol):

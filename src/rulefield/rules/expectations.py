@@ -13,9 +13,11 @@ import numpy as np
 
 from rulefield.exceptions import RuleError
 from rulefield.problem.expectation import CompiledExpectation
+from rulefield.rules.chain.classes import ClassSpace, Remembered
+from rulefield.rules.chain.translate import PatternTables, Translator, bits_of
 from rulefield.rules.labels import LabelTable
-from rulefield.rules.numbers import Count, Number
-from rulefield.rules.patterns import AnyPattern, as_pattern, matches, start_counts
+from rulefield.rules.numbers import Comparison, Number
+from rulefield.rules.patterns import AnyPattern, as_pattern, matches
 from rulefield.rules.tokens import TokenCondition
 
 Patterns = tuple[tuple[str | None, AnyPattern], ...]
@@ -206,28 +208,18 @@ class ExpectationCompiler:
     ) -> CompiledExpectation:
         number, k = quantity.number, self._task(quantity.task, quantity)
         table = list(self.tables.values())[k]
-        conditions = [term.where for _, term in number.terms if isinstance(term, Count) and term.where is not None]
-        meets = [_meeting(condition, corpus) for condition in conditions]
-        first = np.concatenate([[True] + [False] * (len(tokens) - 1) for tokens in corpus if len(tokens)] or [[]])
-        token_class = first.astype(np.uint16)
-        for j, met in enumerate(meets):
-            token_class |= met.astype(np.uint16) << np.uint16(j + 1)
-        own, edges = np.zeros((1 << (len(meets) + 1), len(table))), np.zeros((len(table), len(table)))
-        for factor, term in number.terms:
-            term.pattern.check(table)
-            if isinstance(term, Count):
-                bit = 0 if term.where is None else conditions.index(term.where) + 1
-                on = np.ones(len(own), bool) if bit == 0 else (np.arange(len(own)) >> bit & 1).astype(bool)
-                own[on] += factor * matches(term.pattern, table)
-            else:
-                counts = start_counts(term.pattern, table)
-                own[1::2] += factor * counts[-1]
-                edges += factor * counts[:-1]
-        node = self._spread(own, k)
+        space = ClassSpace(bits_of(Comparison(number, "<=", Number())))
+        tally = Translator(PatternTables(table), space).tally(number)
+        lengths = np.array([len(tokens) for tokens in corpus], np.int64)
+        token_class = 2 * space.classes(lengths.tolist(), Remembered(corpus))
+        token_class[(np.cumsum(lengths) - lengths)[lengths > 0]] += 1
+        own = np.empty((2 * space.n_classes, len(table)))
+        own[0::2], own[1::2] = tally.node, tally.node if tally.first is None else tally.first
+        edges = None if tally.edge is None else tally.edge[0].astype(np.float64)  # the same at tokens of all classes
         tables = [edges if j == k else None for j in range(len(self.sizes))]
-        shift = number.constant
-        each = np.ones(len(corpus))
-        return self._made(node, token_class, tables, None, (each, weight), low - shift, high - shift, quantity)
+        counted, shift = (np.ones(len(corpus)), weight), number.constant
+        node = self._spread(own, k)
+        return self._made(node, token_class, tables, None, counted, low - shift, high - shift, quantity)
 
     def _made(
         self,

@@ -1,8 +1,8 @@
 """Logic over statements of any kind: a combination fails by 0 or 1."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from rulefield.exceptions import RuleError
 from rulefield.rules.expression import Expression
@@ -24,7 +24,14 @@ class Combination(Expression):
 
     def decide(self, truth: tuple[bool, ...]) -> bool:
         """Truth of the combination, given the truth of its parts."""
-        raise NotImplementedError
+        low, high = self.bounds(len(truth))
+        return bool(low <= sum(truth) <= high)
+
+    def bounds(self, n: Any) -> tuple[Any, Any]:
+        """Least and greatest number of true parts, of n, with which a combination holds that only counts them."""
+        raise RuleError(
+            f"{self!r} cannot be compiled: {type(self).__name__} does not say how many of its parts hold."
+        )
 
     def amount(self, world: Any) -> int:
         """0 if the combination is true, else 1."""
@@ -40,9 +47,9 @@ class AllOf(Combination):
 
     name = "all_of"
 
-    def decide(self, truth: tuple[bool, ...]) -> bool:
-        """Whether all are true."""
-        return all(truth)
+    def bounds(self, n: Any) -> tuple[Any, Any]:
+        """All of them."""
+        return n, n
 
 
 @dataclass(frozen=True, repr=False)
@@ -51,9 +58,9 @@ class AnyOf(Combination):
 
     name = "any_of"
 
-    def decide(self, truth: tuple[bool, ...]) -> bool:
-        """Whether one is true."""
-        return any(truth)
+    def bounds(self, n: Any) -> tuple[Any, Any]:
+        """At least one."""
+        return 1, n
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,9 +112,9 @@ class Exactly(Counted):
 
     name = "exactly"
 
-    def decide(self, truth: tuple[bool, ...]) -> bool:
-        """Whether that many are true."""
-        return sum(truth) == self.number
+    def bounds(self, n: Any) -> tuple[Any, Any]:
+        """Exactly so many."""
+        return self.number, self.number
 
 
 @dataclass(frozen=True, repr=False)
@@ -116,9 +123,9 @@ class AtMost(Counted):
 
     name = "at_most"
 
-    def decide(self, truth: tuple[bool, ...]) -> bool:
-        """Whether no more are true."""
-        return sum(truth) <= self.number
+    def bounds(self, n: Any) -> tuple[Any, Any]:
+        """No more."""
+        return 0, self.number
 
 
 @dataclass(frozen=True, repr=False)
@@ -127,9 +134,49 @@ class AtLeast(Counted):
 
     name = "at_least"
 
-    def decide(self, truth: tuple[bool, ...]) -> bool:
-        """Whether no fewer are true."""
-        return sum(truth) >= self.number
+    def bounds(self, n: Any) -> tuple[Any, Any]:
+        """No fewer."""
+        return self.number, n
+
+
+Part = TypeVar("Part")
+Variable = TypeVar("Variable")
+
+
+def forced(
+    kind: Combination,
+    parts: Sequence[Part],
+    truth: bool,
+    force: Callable[[Part, bool], Variable],
+    at_least: Callable[[int, list[Variable]], Variable],
+) -> Variable:
+    """Push the truth of a combination down to its parts, for linear rows.
+
+    Parameters
+    ----------
+    kind : Combination
+    parts : sequence
+        Its parts, as ``force`` reads them.
+    truth : bool
+    force : function of a part and a truth
+        Returns a 0/1 variable that can be 1 only if the part has this truth.
+    at_least : function of a number and of variables
+        Returns a 0/1 variable that can be 1 only if so many of the variables are.
+    """
+    if isinstance(kind, Not):
+        return force(parts[0], not truth)
+    if isinstance(kind, Implies):
+        return at_least(1 if truth else 2, [force(parts[0], not truth), force(parts[1], truth)])
+    if isinstance(kind, Iff):
+        ways = [[force(parts[0], x), force(parts[1], x == truth)] for x in (True, False)]
+        return at_least(1, [at_least(2, pair) for pair in ways])
+    n, (low, high) = len(parts), kind.bounds(len(parts))
+    wanted = []
+    if low > 0:
+        wanted.append(at_least(low if truth else n - low + 1, [force(part, truth) for part in parts]))
+    if high < n:
+        wanted.append(at_least(n - high if truth else high + 1, [force(part, not truth) for part in parts]))
+    return at_least(len(wanted) if truth else 1, wanted)
 
 
 # --- what users write ------------------------------------------------------------------------

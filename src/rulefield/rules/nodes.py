@@ -39,69 +39,88 @@ class NodeLabels:
     labels: Mapping[str, Any]
 
 
+class Subject:
+    """What :meth:`is_` says something of: one node, or one statement for each of several nodes."""
+
+    def is_(self, label: Any) -> Rule:
+        """State that it has the label (or one of a list of labels); of several nodes, one statement for each."""
+        return Rule(Is(self, _label_set(label)))
+
+
 @dataclass(frozen=True)
-class NodeIs(Expression):
-    """One node has one of these labels."""
+class Node(Subject):
+    """A node by type and number; say what it is with :meth:`is_`."""
 
     type_name: str
     number: int
-    wanted: LabelSet
-
-    def amount(self, world: NodeLabels) -> int:
-        """0 if it has, else 1."""
-        return int(world.labels[self.type_name][self.number] not in self.wanted.labels)
 
     def __repr__(self) -> str:
-        return f"node({self.type_name!r}, {self.number}).is_({self.wanted!r})"
-
-
-class _Open(Expression):
-    """A statement whose nodes are known only once there is a graph (and a node that ``for_each`` is at)."""
-
-    def amount(self, world: NodeLabels) -> int:
-        """Refuse: the statement must be grounded first."""
-        raise RuleError(
-            f"{self!r} refers to nodes that only a graph fixes; judge the whole rule with violation_on_graph."
-        )
+        return f"node({self.type_name!r}, {self.number})"
 
 
 @dataclass(frozen=True)
-class ThisIs(_Open):
-    """The node at hand in a ``for_each`` has one of these labels."""
-
-    wanted: LabelSet
+class This(Subject):
+    """The node at hand in a ``for_each``."""
 
     def __repr__(self) -> str:
-        return f"this().is_({self.wanted!r})"
+        return "this()"
 
 
 @dataclass(frozen=True)
-class ManyAre(_Open):
-    """Base: one statement for each of several nodes."""
-
-    wanted: LabelSet
-
-
-@dataclass(frozen=True)
-class NodesAre(ManyAre):
-    """For each node of a type: it has one of these labels."""
+class Nodes(Subject):
+    """All nodes of a type."""
 
     type_name: str
 
     def __repr__(self) -> str:
-        return f"nodes({self.type_name!r}).is_({self.wanted!r})"
+        return f"nodes({self.type_name!r})"
 
 
 @dataclass(frozen=True)
-class RelatedAre(ManyAre):
-    """For each node that a relation joins to a node (``of``, or the one at hand): it has one of these labels."""
+class Related(Subject):
+    """The nodes that a relation joins to a node (``of``, or the one at hand)."""
 
     relation: str
-    of: "Node | None" = None
+    of: Node | None = None
 
     def __repr__(self) -> str:
-        of = "" if self.of is None else f", of={self.of!r}"
-        return f"related({self.relation!r}{of}).is_({self.wanted!r})"
+        return f"related({self.relation!r}{'' if self.of is None else f', of={self.of!r}'})"
+
+
+@dataclass(frozen=True)
+class Is(Expression):
+    """The subject has one of these labels."""
+
+    subject: Subject
+    wanted: LabelSet
+
+    @property
+    def is_many(self) -> bool:
+        """Whether it stands for several statements."""
+        return isinstance(self.subject, Nodes | Related)
+
+    def amount(self, world: NodeLabels) -> int:
+        """0 if the node has one of the labels, else 1; refused while the node is not known."""
+        if not isinstance(self.subject, Node):
+            raise _needs_graph(self)
+        return int(world.labels[self.subject.type_name][self.subject.number] not in self.wanted.labels)
+
+    def __repr__(self) -> str:
+        return f"{self.subject!r}.is_({self.wanted!r})"
+
+
+def _needs_graph(expression: Expression) -> RuleError:
+    return RuleError(
+        f"{expression!r} refers to nodes that only a graph fixes; judge the whole rule with violation_on_graph."
+    )
+
+
+class _Open(Expression):
+    """A statement whose nodes are known only once there is a graph."""
+
+    def amount(self, world: NodeLabels) -> int:
+        """Refuse: the statement must be grounded first."""
+        raise _needs_graph(self)
 
 
 @dataclass(frozen=True)
@@ -168,62 +187,6 @@ class HowMany:
 # --- what users write ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Node:
-    """A node by type and number; say what it is with :meth:`is_`."""
-
-    type_name: str
-    number: int
-
-    def is_(self, label: Any) -> Rule:
-        """State that it has the label (or one of a list of labels)."""
-        return Rule(NodeIs(self.type_name, self.number, _label_set(label)))
-
-    def __repr__(self) -> str:
-        return f"node({self.type_name!r}, {self.number})"
-
-
-@dataclass(frozen=True)
-class This:
-    """The node at hand in a ``for_each``."""
-
-    def is_(self, label: Any) -> Rule:
-        """State that it has the label (or one of a list of labels)."""
-        return Rule(ThisIs(_label_set(label)))
-
-    def __repr__(self) -> str:
-        return "this()"
-
-
-@dataclass(frozen=True)
-class Nodes:
-    """All nodes of a type."""
-
-    type_name: str
-
-    def is_(self, label: Any) -> Rule:
-        """One statement for each node: it has the label (or one of a list of labels)."""
-        return Rule(NodesAre(_label_set(label), self.type_name))
-
-    def __repr__(self) -> str:
-        return f"nodes({self.type_name!r})"
-
-
-@dataclass(frozen=True)
-class Related:
-    """The nodes that a relation joins to a node."""
-
-    relation: str
-    of: Node | None = None
-
-    def is_(self, label: Any) -> Rule:
-        """One statement for each of these nodes: it has the label (or one of a list of labels)."""
-        return Rule(RelatedAre(_label_set(label), self.relation, self.of))
-
-    def __repr__(self) -> str:
-        return f"related({self.relation!r}{'' if self.of is None else f', of={self.of!r}'})"
-
-
 def node(type_name: str, number: int) -> Node:
     """Return the node of a type with that number (its row in the type's features)."""
     if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 0:
@@ -260,7 +223,7 @@ def along(relation: str, rule: Rule) -> Rule:
     before alone; every node lies on one path. Labels are read without a scheme. Fails by the sum over the paths.
     """
     body = body_of(rule, "along")
-    if any(isinstance(part, NodeIs | _Open) for part in _parts(body)):
+    if any(isinstance(part, Is | _Open) for part in _parts(body)):
         raise RuleError(f"along needs a rule of sequences, such as followed_by('B', 'I'); got {body!r}.")
     return Rule(Along(_name(relation, "along"), body))
 
@@ -274,7 +237,7 @@ def _parts(expression: Expression) -> Iterator[Expression]:
 def how_many(rule: Rule) -> numbers.Number:
     """Count the nodes for which the statement holds, to compare: ``how_many(nodes("cell").is_(3)) <= 1``."""
     part = body_of(rule, "how_many")
-    if not isinstance(part, NodeIs | ThisIs | ManyAre):
+    if not isinstance(part, Is):
         raise RuleError(f"how_many counts nodes, as in how_many(nodes('cell').is_('x')); got {part!r}.")
     term: Any = HowMany(part)
     return numbers.Number(((1, term),))
@@ -305,7 +268,7 @@ At = tuple[str, int] | None
 
 
 def ground(expression: Expression, graph: TypedGraph) -> Iterator[Expression]:
-    """Yield the ground statements of a rule, made of :class:`NodeIs` only; the rule's amount is the sum of theirs."""
+    """Yield the ground statements of a rule, made of :class:`Is` about nodes only; the rule's amount is the sum of theirs."""
     if isinstance(expression, ForEach):
         for number in range(count_nodes(graph, expression.type_name)):
             yield _grounded(expression.body, graph, (expression.type_name, number))
@@ -317,17 +280,8 @@ def ground(expression: Expression, graph: TypedGraph) -> Iterator[Expression]:
 
 
 def _grounded(expression: Expression, graph: TypedGraph, at: At) -> Expression:
-    if isinstance(expression, NodeIs):
-        _check_number(graph, expression.type_name, expression.number)
-        return expression
-    if isinstance(expression, ThisIs):
-        if at is None:
-            raise RuleError("this() has a meaning only inside for_each(type, ...).")
-        return NodeIs(*at, expression.wanted)
-    if isinstance(expression, ManyAre):
-        raise RuleError(
-            f"{expression!r} stands for many nodes; say how many: any_of(...), all_of(...), at_most(1, ...)."
-        )
+    if isinstance(expression, Is):
+        return _grounded_one(expression, graph, at)
     if isinstance(expression, Along):
         raise RuleError(f"{expression!r} stands by itself; it cannot be a part of another rule.")
     if isinstance(expression, ForEach):
@@ -350,11 +304,24 @@ def _grounded(expression: Expression, graph: TypedGraph, at: At) -> Expression:
     )
 
 
+def _grounded_one(statement: Is, graph: TypedGraph, at: At) -> Is:
+    if statement.is_many:
+        raise RuleError(
+            f"{statement!r} stands for many nodes; say how many: any_of(...), all_of(...), at_most(1, ...)."
+        )
+    if isinstance(statement.subject, Node):
+        _check_number(graph, statement.subject)
+        return statement
+    if at is None:
+        raise RuleError("this() has a meaning only inside for_each(type, ...).")
+    return Is(Node(*at), statement.wanted)
+
+
 def _spread(parts: Iterable[Expression], graph: TypedGraph, at: At) -> Iterator[Expression]:
     for part in parts:
-        if isinstance(part, ManyAre):
-            type_name, members = members_of(part, graph, at)
-            yield from (NodeIs(type_name, int(k), part.wanted) for k in members)
+        if isinstance(part, Is) and part.is_many:
+            type_name, members = members_of(part.subject, graph, at)
+            yield from (Is(Node(type_name, int(k)), part.wanted) for k in members)
         else:
             yield _grounded(part, graph, at)
 
@@ -370,21 +337,23 @@ def _number(number: numbers.Number, graph: TypedGraph, at: At) -> numbers.Number
     return numbers.Number(terms, number.constant)
 
 
-def members_of(part: ManyAre, graph: TypedGraph, at: At) -> tuple[str, np.ndarray]:
-    """Type and numbers of the nodes that a statement stands for."""
-    if isinstance(part, NodesAre):
-        return part.type_name, np.arange(count_nodes(graph, part.type_name))
-    assert isinstance(part, RelatedAre)
-    source, target, pairs = relation_of(graph, part.relation)
-    at = (part.of.type_name, part.of.number) if part.of is not None else at
-    if at is None:
+def members_of(subject: Subject, graph: TypedGraph, at: At) -> tuple[str, np.ndarray]:
+    """Type and numbers of the nodes that a subject stands for."""
+    if isinstance(subject, Nodes):
+        return subject.type_name, np.arange(count_nodes(graph, subject.type_name))
+    assert isinstance(subject, Related)
+    source, target, pairs = relation_of(graph, subject.relation)
+    begin = subject.of or (None if at is None else Node(*at))
+    if begin is None:
         raise RuleError(
-            f"related({part.relation!r}) needs a node: use it inside for_each, or give of=node({source!r}, 0)."
+            f"related({subject.relation!r}) needs a node: use it inside for_each, or give of=node({source!r}, 0)."
         )
-    if at[0] != source:
-        raise RuleError(f"the relation {part.relation!r} goes from {source!r}; it says nothing of a {at[0]!r}.")
-    _check_number(graph, *at)
-    return target, pairs[pairs[:, 0] == at[1], 1]
+    if begin.type_name != source:
+        raise RuleError(
+            f"the relation {subject.relation!r} goes from {source!r}; it says nothing of a {begin.type_name!r}."
+        )
+    _check_number(graph, begin)
+    return target, pairs[pairs[:, 0] == begin.number, 1]
 
 
 def relation_of(graph: TypedGraph, name: str) -> tuple[str, str, np.ndarray]:
@@ -425,12 +394,10 @@ def count_nodes(graph: TypedGraph, type_name: str) -> int:
     return int(graph.nodes[type_name].shape[0])
 
 
-def _check_number(graph: TypedGraph, type_name: str, number: int) -> None:
-    n = count_nodes(graph, type_name)
-    if number >= n:
-        raise RuleError(
-            f"node({type_name!r}, {number}) does not exist: the graph has {n} of that type, numbered from 0."
-        )
+def _check_number(graph: TypedGraph, node: Node) -> None:
+    n = count_nodes(graph, node.type_name)
+    if node.number >= n:
+        raise RuleError(f"{node!r} does not exist: the graph has {n} of that type, numbered from 0.")
 
 
 def violation_on_graph(rule: Rule, graph: TypedGraph, labels: Mapping[str, Any]) -> int:

@@ -5,9 +5,9 @@ import pytest
 
 from rulefield import rules as r
 from rulefield.inference.flatten import flatten
-from rulefield.inference.sequences.batch import Chains, settle
+from rulefield.inference.sequences.batch import settle
 from rulefield.inference.sequences.decode import decode
-from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain import ChainPotentials, Chains
 from rulefield.problem.chain_rules import ChainProblem
 
 LABELS = ["a", "b", "c"]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from oracles.compiled import random_problem
+from oracles.definition import amounts_of, judged
 from oracles.labelings import labelings
 from rulefield.exceptions import InternalError
-from rulefield.inference.definition import amounts_of, judged
 from rulefield.inference.result import TOLERANCE, Status
 from rulefield.inference.sequences.check import confirm, judge_labeling
 from rulefield.inference.sequences.decode import ENGINES, decode

@@ -5,9 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
+from oracles.definition import amounts_of, costs_of, scores_of
 from oracles.labelings import labelings
 from rulefield import rules as r
-from rulefield.inference.definition import amounts_of, costs_of, scores_of
 from rulefield.inference.result import Status
 from rulefield.inference.sequences.conflict import conflicting, decode_relaxed, is_hard, minimal_conflict
 from rulefield.inference.sequences.decode import decode

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
+from oracles.definition import amounts_of, costs_of, scores_of
 from oracles.labelings import labelings
-from rulefield.inference.definition import amounts_of, costs_of, scores_of
 from rulefield.inference.sequences import sums
 from rulefield.inference.sequences.sums import IMPOSSIBLE, Question, chances_of
 

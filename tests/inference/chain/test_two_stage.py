@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from oracles.compiled import random_problem
+from oracles.definition import amounts_of
 from rulefield.exceptions import InputError
-from rulefield.inference.definition import amounts_of
 from rulefield.inference.result import Status
 from rulefield.inference.sequences.two_stage import decode_two_stage
 

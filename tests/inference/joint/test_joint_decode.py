@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from oracles.definition import amounts_of, costs_of, scores_of
 from oracles.joint_rules import random_joint_case
 from oracles.labelings import labelings
 from rulefield import rules as r
 from rulefield.exceptions import InternalError
-from rulefield.inference.definition import amounts_of, costs_of, scores_of
 from rulefield.inference.result import Status
 from rulefield.inference.sequences.auto import NODE_LIMIT
 from rulefield.inference.sequences.joint import decode as joint_decode

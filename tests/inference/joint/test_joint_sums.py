@@ -5,8 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from oracles.joint_rules import random_joint_case
+from oracles.definition import amounts_of, costs_of, scores_of
 from oracles.labelings import labelings
-from rulefield.inference.definition import amounts_of, costs_of, scores_of
 from rulefield.inference.sequences.joint import sums
 from rulefield.inference.sequences.joint.sums import joint_chances
 from rulefield.inference.sequences.sums import Question

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from oracles.definition import amounts_of, costs_of
 from oracles.rules import CONDITIONS, PATTERNS, TOKENS, pick
 from oracles.rules import random_rule as random_language_rule
 from oracles.segmentations import all_segmentations, judge_all
@@ -18,7 +19,6 @@ from oracles.segments import (
 )
 from rulefield import rules as r
 from rulefield.exceptions import InternalError
-from rulefield.inference.definition import amounts_of, costs_of
 from rulefield.inference.result import Status
 from rulefield.inference.sequences.conflict import decode_relaxed, minimal_conflict
 from rulefield.inference.sequences.decode import decode as decode_chain

@@ -10,8 +10,9 @@ from rulefield.data.sequences import Sequences
 from rulefield.estimators.chain.decoding import best_labelings
 from rulefield.inference.flatten import Cache, Flat, flatten
 from rulefield.inference.sequences.auto import NODE_LIMIT
-from rulefield.inference.sequences.batch import Settled, as_chains, settle
+from rulefield.inference.sequences.batch import Settled, settle
 from rulefield.inference.sequences.sums import Chances, Question, chances
+from rulefield.problem.chain import as_chains
 from rulefield.rules import RuleCompiler
 
 T = TypeVar("T")

@@ -5,46 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rulefield.data.sparse_rows import ranges
-from rulefield.inference.checker import definitions_of
 from rulefield.inference.flatten import Flat
 from rulefield.inference.result import Breach, Result, Status
 from rulefield.inference.sequences.auto import DUAL_ITERATIONS, FIRST, NODE_LIMIT, PATH_NODES
+from rulefield.inference.sequences.check import certify
 from rulefield.inference.sequences.prepare import has_large_costs, local_edges, local_edges_vary
 from rulefield.inference.sequences.progress import run_first
-from rulefield.kernels.chain.check import certify_batch
 from rulefield.kernels.lattice.first import ready_batch
-
-
-class Chains(NamedTuple):
-    """Potentials of chains that lie one after the other, as kernels read them.
-
-    Chain i has the rows ``offsets[i] : offsets[i + 1]`` of ``unary`` (tokens, m) and the matrices
-    ``steps[i, 0] : steps[i, 1]`` of ``pairwise`` (matrices, m, m), [from, to]: one, or one per step.
-    """
-
-    unary: np.ndarray
-    pairwise: np.ndarray
-    offsets: np.ndarray
-    steps: np.ndarray
-
-    def of(self, some: np.ndarray) -> "Chains":
-        """Return those of the numbers ``some``, ascending."""
-        if len(some) == len(self.steps):
-            return self
-        lengths = np.diff(self.offsets)[some]
-        rows = ranges(self.offsets[some], lengths)
-        return Chains(self.unary[rows], self.pairwise, np.concatenate([[0], np.cumsum(lengths)]), self.steps[some])
-
-
-def as_chains(unary: np.ndarray, pairwise: np.ndarray, offsets: np.ndarray) -> Chains:
-    """Return chains from scores: one matrix of steps for all, or one for each token but the last of a chain."""
-    if pairwise.ndim == 2:
-        steps = np.broadcast_to(np.array([0, 1]), (len(offsets) - 1, 2))
-        return Chains(unary, pairwise[None], offsets, np.ascontiguousarray(steps))
-    return Chains(
-        unary, pairwise, offsets, np.stack([offsets[:-1], np.maximum(offsets[1:] - 1, offsets[:-1])], axis=1)
-    )
+from rulefield.problem.chain import Chains
 
 
 class Settled(NamedTuple):
@@ -113,9 +81,8 @@ def _solve(chains: Chains, rules: list[Flat], numbers: np.ndarray, path_nodes: i
     own, flat = rules[0], rules[0].together or rules[0]
     read = [r.together or r for r in rules]
     unary, pairwise, tokens, steps = chains
-    count, m, own_rules = len(rules), unary.shape[1], len(own.rules)
+    count, m = len(rules), unary.shape[1]
     classes = np.concatenate([r.classes.ravel() for r in read])
-    own_classes = classes if flat is own else np.concatenate([r.classes.ravel() for r in rules])
     places = _places(tokens, steps, flat)
     ready, arriving = unary.copy(), np.empty((int(places[:, 1].max()), m, m))
     offset, right = np.empty(count), np.empty(count, np.bool_)
@@ -130,11 +97,9 @@ def _solve(chains: Chains, rules: list[Flat], numbers: np.ndarray, path_nodes: i
         ready, arriving, tokens, places, flat.tables, classes, caps, DUAL_ITERATIONS, path_nodes,
         labels, lowered, duals, order, values, effort,
     )  # fmt: skip
-    worth, amounts, sure = np.empty((count, 3)), np.zeros((count, own_rules), np.int64), np.empty(count, np.bool_)
-    certify_batch(
-        unary, pairwise, tokens, steps, definitions_of(own), own.tables.weight, own_classes, len(flat.rules),
-        labels, offset, values, worth, amounts, sure,
-    )  # fmt: skip
+    rows = [r.classes.reshape(len(own.rules), n) for r, n in zip(rules, np.diff(tokens).tolist())]
+    own_classes = np.concatenate(rows, axis=1)
+    worth, amounts, sure = certify(chains, own, own_classes, labels, len(flat.rules), offset, values)
     return Settled(numbers, tokens, labels, sure & right, worth, effort, amounts, own)
 
 

@@ -1,16 +1,16 @@
 """Judging labelings of chains: the entry point to the checker, which every answer passes before it is returned."""
 
-from itertools import product
 from typing import NamedTuple
 
 import numpy as np
 
 from rulefield.exceptions import InternalError
-from rulefield.inference.checker import breaches, definitions_of, mismatch
+from rulefield.inference.checker import amounts_of, breaches, costs_of, mismatch
 from rulefield.inference.flatten import Flat, flatten
-from rulefield.inference.result import Breach, rounding_error
-from rulefield.kernels.chain.check import OUTSIDE, judge_all, judge_one
-from rulefield.problem.chain import ChainPotentials
+from rulefield.inference.result import TOLERANCE, Breach, rounding_error
+from rulefield.kernels import certificate
+from rulefield.kernels.certificate import labeling_scores
+from rulefield.problem.chain import ChainPotentials, Chains
 from rulefield.problem.chain_rules import ChainProblem
 
 
@@ -29,23 +29,17 @@ def judge_labeling(problem: ChainProblem, labels: np.ndarray, flat: Flat | None 
 
     ``flat`` holds the problem's rules, where a caller has looked them up already.
     """
-    unary, pairwise = _arrays(problem.potentials)
-    n, m = unary.shape
+    n, m = problem.potentials.unary.shape
     flat = flatten(problem.rules, m) if flat is None else flat
-    classes, weight = flat.classes.reshape(len(problem.rules), n), flat.tables.weight
-    amounts = np.zeros(len(problem.rules), np.int64)
-    score, size, cost, n_broken = judge_one(unary, pairwise, definitions_of(flat), weight, classes, labels, amounts)
-    if n_broken == OUTSIDE:
+    if len(labels) != n or not _inside(labels, m):
         raise InternalError(f"an engine returned labels that are not {n} numbers in 0..{m - 1}: {labels}.")
-    for r in flat.shared.rows_only:
-        amounts[r] = problem.rules[r].find_amount(labels)  # type: ignore[misc]
-        if amounts[r]:
-            n_broken += 1
-            cost += weight[r] * (1.0 if problem.rules[r].once else float(amounts[r]))
-    broken = breaches(problem.rules, amounts) if n_broken else ()
-    size += cost if cost < np.inf else 0.0
-    error = rounding_error(4 * (n + len(amounts) + 1), size)
-    return Judged(score, score - cost, broken, error)
+    unary, pairwise = _arrays(problem.potentials)
+    one_chain = np.array([0, n]), np.array([[0, len(pairwise)]])
+    (score,), (size,) = labeling_scores(unary, pairwise, *one_chain, labels).tolist()
+    amounts = amounts_of(flat, labels[None])
+    cost = float(costs_of(flat, amounts)[0])
+    error = rounding_error(4 * (n + len(problem.rules) + 1), size + (cost if cost < np.inf else 0.0))
+    return Judged(score, score - cost, breaches(problem.rules, amounts[0]), error)
 
 
 def confirm(
@@ -61,21 +55,66 @@ def confirm(
     return found
 
 
-def all_judged(problem: ChainProblem) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and costs (m ** n,) of all labelings, in lexicographic order."""
-    unary, pairwise = _arrays(problem.potentials)
-    n, m = unary.shape
-    flat = flatten(problem.rules, m)
-    scores, costs = np.empty(m**n), np.empty(m**n)
-    classes = flat.classes.reshape(len(problem.rules), n)
-    judge_all(unary, pairwise, definitions_of(flat), flat.tables.weight, classes, scores, costs)
-    for r in flat.shared.rows_only:
-        rule = problem.rules[r]
-        for number, labels in enumerate(product(range(m), repeat=n)):
-            amount = rule.find_amount(np.array(labels))  # type: ignore[misc]
-            if amount:
-                costs[number] += rule.weight * (1.0 if rule.once else float(amount))
-    return scores, costs
+def certify(
+    chains: Chains,
+    own: Flat,
+    classes: np.ndarray,
+    labels: np.ndarray,
+    rules: int,
+    offset: np.ndarray,
+    values: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Judge the labelings of many chains: whether each is proved best, and worth what its engine claims.
+
+    Parameters
+    ----------
+    chains : Chains
+        The potentials as they were given.
+    own : Flat
+        The rules of the chains, which are the same but for the classes of tokens.
+    classes : ndarray of uint16, shape (own rules, tokens)
+    labels : ndarray, shape (tokens,)
+    rules : int
+        Rules that the engine read.
+    offset, values : ndarray, shapes (chains,) and (chains, 3)
+        What the engine took out of the scores, and the bound and the value that it claims.
+
+    Returns
+    -------
+    worth, amounts : ndarray, shapes (chains, 3) and (chains, own rules)
+        Score, objective and bound; what the labels break.
+    sure : ndarray of bool, shape (chains,)
+        False if the answer is not to be used.
+    """
+    tokens, n = chains.offsets, np.diff(chains.offsets)
+    if not _inside(labels, chains.unary.shape[1]):
+        raise InternalError(f"an engine returned labels that are not numbers in 0..{chains.unary.shape[1] - 1}.")
+    score, size = labeling_scores(chains.unary, chains.pairwise, tokens, chains.steps, labels)
+    amounts = own.shared.evaluator(labels[None], tokens[:-1], n, classes, tokens[:-1])
+    cost, bound, value = costs_of(own, amounts), values[:, 0], values[:, 1]
+    with np.errstate(invalid="ignore"):  # no labeling was found, or it is forbidden: nothing agrees
+        error = certificate.rounding_error(2 * n + rules, value)
+        of_sum = error + certificate.rounding_error(4, offset)
+        objective = score - cost
+        error_of_own = certificate.rounding_error(
+            4 * (n + len(own.rules) + 1), size + np.where(cost < np.inf, cost, 0.0)
+        )
+        agrees = np.abs(objective - (value + offset)) <= error_of_own + of_sum
+        agrees &= value <= bound + TOLERANCE + of_sum
+        bound = objective + np.maximum(bound, value) - value
+        sure = agrees & (bound - objective <= TOLERANCE + error) & (value > -np.inf)
+    return np.stack([score, objective, bound], axis=1), amounts, sure
+
+
+def all_judged(problem: ChainProblem, paths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Scores and costs (labelings,) of labelings (labelings, n)."""
+    flat = flatten(problem.rules, problem.potentials.n_states)
+    return problem.potentials.scores(paths), costs_of(flat, amounts_of(flat, paths))
+
+
+def _inside(labels: np.ndarray, m: int) -> bool:
+    """Whether all labels are those of a chain with m labels."""
+    return bool(((labels >= 0) & (labels < m)).all())
 
 
 def _arrays(potentials: ChainPotentials) -> tuple[np.ndarray, np.ndarray]:

@@ -14,15 +14,17 @@ from rulefield.problem.chain_rules import ChainProblem
 LIMIT = 1_000_000
 
 
-def _check_size(n: int, m: int) -> None:
+def labelings(potentials: ChainPotentials) -> np.ndarray:
+    """Return every labeling, (n_states ** n_steps, n_steps), in lexicographic order."""
+    n, m = potentials.n_steps, potentials.n_states
     if m**n > LIMIT:
         raise InputError(f"enumeration lists at most {LIMIT} labelings; {m} labels on {n} tokens have {m**n}.")
+    return np.array(list(product(range(m), repeat=n)), dtype=np.int64).reshape(m**n, n)
 
 
 def judge_every(problem: ChainProblem) -> tuple[np.ndarray, np.ndarray]:
     """Scores and costs of broken rules (m ** n,) of all labelings, in lexicographic order."""
-    _check_size(problem.potentials.n_steps, problem.potentials.n_states)
-    return all_judged(problem)
+    return all_judged(problem, labelings(problem.potentials))
 
 
 def labeling(number: int, potentials: ChainPotentials) -> np.ndarray:

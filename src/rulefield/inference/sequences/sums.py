@@ -12,12 +12,11 @@ from typing import NamedTuple
 import numpy as np
 
 from rulefield.data.sparse_rows import ranges
-from rulefield.inference.definition import amounts_of, costs_of, scores_of
+from rulefield.inference.checker import amounts_of, costs_of
 from rulefield.inference.flatten import Flat, flatten
-from rulefield.inference.sequences.batch import Chains
 from rulefield.inference.sequences.prepare import local_edges
 from rulefield.kernels.chain_walk import ATTEMPTS, chances_batch
-from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain import ChainPotentials, Chains
 from rulefield.problem.chain_rules import ChainProblem
 
 TOLERANCE = 1e-6
@@ -190,7 +189,7 @@ def _estimate(chains: Chains, rules: Flat, i: int, question: Question, found: Ch
     uniform = np.random.default_rng([n, m]).random(DRAWS * n)
     plain = chances(one, [flatten((), m)], alone, Question(uniform=uniform), 0.0, most_nodes=m)
     rows, times = np.unique(plain.drawn.reshape(DRAWS, n), axis=0, return_counts=True)
-    costs = sum((costs_of(rule, amounts_of(rule, rows)) for rule in rules.rules), np.zeros(len(rows)))
+    costs = costs_of(rules, amounts_of(rules, rows))
     weight = times * np.exp(-costs)
     total = float(weight.sum())
     left_out = 1.0 if rules.shared.rows_only else found.error[i]
@@ -210,7 +209,7 @@ def _estimate(chains: Chains, rules: Flat, i: int, question: Question, found: Ch
             found.span[s] = float(share[_holds(rows, question, s)].sum())
     pairwise = chains.pairwise[slice(*chains.steps[i])]
     potentials = ChainPotentials(chains.unary[first:last], pairwise[0] if len(pairwise) == 1 else pairwise)
-    order = np.argsort(-(scores_of(potentials, rows) - costs), kind="stable")[: question.k]
+    order = np.argsort(-(potentials.scores(rows) - costs), kind="stable")[: question.k]
     found.best_chance[i] = 0.0
     found.best_chance[i, : len(order)] = share[order]
     found.best[question.k * first : question.k * first + len(order) * n] = rows[order].ravel()
@@ -233,8 +232,7 @@ def _holds(rows: np.ndarray, question: Question, s: int) -> np.ndarray:
 
 def _cost_of_nothing(rules: Flat) -> float:
     """Return what rules cost a sequence without tokens."""
-    nothing = np.zeros((1, 0), np.int64)
-    return float(sum(costs_of(rule, amounts_of(rule, nothing))[0] for rule in rules.rules))
+    return float(costs_of(rules, amounts_of(rules, np.zeros((1, 0), np.int64)))[0])
 
 
 def chances_of(

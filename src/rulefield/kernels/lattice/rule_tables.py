@@ -4,9 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rulefield.kernels.amounts import NEVER, least_run, only_run
 from rulefield.kernels.jit import kernel
-
-NEVER = np.int64(1) << np.int64(40)
 
 
 class RuleTables(NamedTuple):
@@ -63,54 +62,6 @@ def tally_value(node, edge, first_at, node_at, edge_at, classes, labels, m):
 
 
 @kernel
-def only_run(
-    at, states, letters, first, arcs, letter, initial, final, arc_ptr, arc_to, arc_amount, classes, labels, m
-):
-    """Amount of the only run of an automaton that has one for every labeling."""
-    here = np.int64(0)
-    while initial[first + here] < 0:
-        here += 1
-    amount = np.int64(initial[first + here])
-    for t in range(len(labels)):
-        read = letter[at + np.int64(classes[t]) * m + np.int64(labels[t])]
-        arc = arc_ptr[arcs + here * letters + read]
-        amount += arc_amount[arc]
-        here = np.int64(arc_to[arc])
-    return amount + final[first + here]
-
-
-@kernel
-def least_run(
-    at, states, letters, first, arcs, letter, initial, final, arc_ptr, arc_to, arc_amount, classes, labels, m
-):
-    """Least amount of the accepting runs of an automaton; ``NEVER`` where there is none."""
-    paid = np.empty(
-        (2, states), np.int64
-    )  # of the runs that end in each state, after an even or odd number of tokens
-    for s in range(states):
-        start = initial[first + s]
-        paid[0, s] = start if start >= 0 else NEVER
-    for t in range(len(labels)):
-        read = letter[at + np.int64(classes[t]) * m + np.int64(labels[t])]
-        now, then = t % 2, (t + 1) % 2
-        for s in range(states):
-            paid[then, s] = NEVER
-        for s in range(states):
-            if paid[now, s] >= NEVER:
-                continue
-            row = arcs + s * letters + read
-            for a in range(arc_ptr[row], arc_ptr[row + 1]):
-                to = arc_to[a]
-                paid[then, to] = min(paid[then, to], paid[now, s] + arc_amount[a])
-    best = NEVER
-    for s in range(states):
-        owed = paid[len(labels) % 2, s]
-        if owed < NEVER and final[first + s] >= 0:
-            best = min(best, owed + final[first + s])
-    return best
-
-
-@kernel
 def rule_amounts(tables, classes, labels, m, amounts, excesses):
     """Fill ``amounts`` (rules,) and ``excesses`` (counters,) of a labeling; return what non-local rules cost.
 
@@ -163,7 +114,7 @@ def read_rules(tables, classes, labels, m, enough, local_too, amounts, excesses)
         if k >= 0:
             if deterministic[k]:
                 amount = only_run(
-                    letter_at[k], states[k], letters[k], state_at[k], arc_at[k],
+                    letter_at[k], letters[k], state_at[k], arc_at[k],
                     letter, initial, final, arc_ptr, arc_to, arc_amount, classes[r], labels, m,
                 )  # fmt: skip
             else:
@@ -264,13 +215,13 @@ def unavoidable_excess(tables, classes, counter, unary):
     for t in range(n):
         row = np.int64(classes[t]) * m
         at = (tables.first_at[counter] if t == 0 else tables.node_at[counter]) + row
-        low = np.int64(1) << np.int64(40)
+        low = NEVER
         for here in range(m):
             if unary[t, here] > -np.inf:
                 low = min(low, tables.node[at + here])
         total += low
         if t > 0 and tables.edge_at[counter] >= 0:
-            low = np.int64(1) << np.int64(40)
+            low = NEVER
             for before in range(m):
                 for here in range(m):
                     if unary[t - 1, before] > -np.inf and unary[t, here] > -np.inf:

@@ -7,7 +7,8 @@ signal tells apart.
 
 from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -110,6 +111,8 @@ def letters_of(signals: tuple[Tally, ...]) -> Letters:
     memory = np.broadcast_to(after + (len(columns) - len(examples)), (n_classes, m))
     keys = np.concatenate([values.reshape(n_classes * m, -1), memory.reshape(-1, 1)], axis=1)
     where, letter = distinct_rows(keys)
+    order = np.lexsort(keys[where].T)  # so that rules that differ in their labels alone have the same letters
+    where, letter = where[order], np.argsort(order)[letter]
     flat = values.reshape(n_classes * m, len(columns), len(signals))
     return Letters(letter.reshape(n_classes, m).astype(np.uint16), flat[where], memory.reshape(-1)[where])
 
@@ -125,7 +128,7 @@ def distinct_rows(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return first, ids
 
 
-def build(automaton: LazyAutomaton, what: str, n: int | None = None) -> Automaton:
+def build(automaton: LazyAutomaton, what: str, shape: Hashable, n: int | None = None) -> Automaton:
     """Explore an automaton and return its tables, trimmed and with equivalent states merged.
 
     Parameters
@@ -133,12 +136,38 @@ def build(automaton: LazyAutomaton, what: str, n: int | None = None) -> Automato
     automaton : LazyAutomaton
     what : str
         Names the rule in the error that is raised when there are more than ``MAX_STATES`` states.
+    shape : hashable
+        Automata of one shape do the same where their signals have the same values: they are explored once.
     n : int, optional
         Explore only states that can be reached within n tokens.
     """
     letters = letters_of(automaton.signals)
-    graph = _trim(_explore(automaton, letters, what, n))
-    return _pack(_merge(graph), letters)
+    values = letters.values
+    key = shape, n, MAX_STATES, values.shape, values.tobytes(), letters.memory.tobytes()
+    packed = _packed(_Task(key, automaton, letters, n))
+    if packed is None:
+        raise TooLargeError(
+            f"the rule {what} needs an automaton of more than {MAX_STATES} states; split it into several "
+            f"rules, or count fewer things inside logic."
+        )
+    return replace(packed, letter=letters.letter)
+
+
+@dataclass(frozen=True)
+class _Task:
+    """An automaton to explore; ``key`` says all that its tables depend on, but for the names of letters."""
+
+    key: Hashable
+    automaton: LazyAutomaton = field(compare=False)
+    letters: Letters = field(compare=False)
+    n: int | None = field(compare=False)
+
+
+@lru_cache(maxsize=256)
+def _packed(task: _Task) -> Automaton | None:
+    """Return the tables of an automaton; None if it has too many states."""
+    graph = _explore(task.automaton, task.letters, task.n)
+    return None if graph is None else _pack(_merge(_trim(graph)), task.letters)
 
 
 @dataclass
@@ -150,37 +179,31 @@ class _Graph:
     final: list[int]
 
 
-def _explore(automaton: LazyAutomaton, letters: Letters, what: str, n: int | None) -> _Graph:
+def _explore(automaton: LazyAutomaton, letters: Letters, n: int | None) -> _Graph | None:
     number: dict[tuple[int, State], int] = {}
     queue: deque[tuple[int, int, State]] = deque()
 
     def visit(depth: int, state: tuple[int, State]) -> int:
-        if state not in number:
-            if len(number) >= MAX_STATES:
-                raise TooLargeError(
-                    f"the rule {what} needs an automaton of more than {MAX_STATES} states; split it into several "
-                    f"rules, or count fewer things inside logic."
-                )
-            number[state] = len(number)
+        found = number.get(state)
+        if found is None:
+            found = number[state] = len(number)
             queue.append((depth, *state))
-        return number[state]
+        return found
 
     initial = [visit(0, (0, start)) for start in automaton.starts]
-    said = [[tuple(map(int, row)) for row in rows] for rows in letters.values]
+    said = [
+        ([tuple(row) for row in rows], kept) for rows, kept in zip(letters.values.tolist(), letters.memory.tolist())
+    ]
     arcs: list[list[list[tuple[int, int]]]] = []
     final = []
     while queue:
+        if len(number) > MAX_STATES:
+            return None
         depth, memory, state = queue.popleft()
         final.append(automaton.end(state))
-        if depth == n:
-            arcs.append([[] for _ in said])
-            continue
-        arcs.append(
-            [
-                [(visit(depth + 1, (int(kept), to)), amount) for to, amount in automaton.step(state, values[memory])]
-                for values, kept in zip(said, letters.memory)
-            ]
-        )
+        read = [(automaton.step(state, values[memory]), kept) for values, kept in said] if depth != n else []
+        own = [[(visit(depth + 1, (kept, to)), amount) for to, amount in steps] for steps, kept in read]
+        arcs.append(own or [[] for _ in said])
     return _Graph(arcs, initial, final)
 
 

@@ -46,47 +46,25 @@ class ClassSpace:
         """Value of a bit in each class, (n_classes,)."""
         return (np.arange(self.n_classes) >> self.bits.index(bit) & 1).astype(bool)
 
-    def classes(self, n: int, meets: Meets) -> np.ndarray:
-        """Class of each of n tokens; ``meets`` tells which tokens meet a condition."""
+    def classes(self, lengths: Sequence[int], meets: Meets) -> np.ndarray:
+        """Class of each token of inputs of these lengths, one behind the other.
+
+        ``meets`` tells which of all these tokens meet a condition.
+        """
         if not self.bits:
-            return _one_class(n)
-        classes = np.zeros(n, dtype=np.uint16)
-        for i, (condition, offset) in enumerate(self.bits):
-            if isinstance(condition, TokenCondition):
-                value = meets(condition) if offset == 0 else shifted(meets(condition), offset)
-            else:
-                value = np.arange(n) == n - 1
-            classes |= value.astype(np.uint16) << np.uint16(i) if i else value
-        classes.flags.writeable = False
-        return classes
-
-    @property
-    def is_local(self) -> bool:
-        """Whether its conditions look at one token each, so that many inputs can be asked as one."""
-        return all(condition.is_local for condition, _ in self.bits if isinstance(condition, TokenCondition))
-
-    def joined_classes(self, owner: np.ndarray, meets: Meets) -> np.ndarray:
-        """Class of each token of inputs that were put one behind the other; ``owner`` is the input of each token."""
+            return _one_class(sum(lengths))
+        owner = np.repeat(np.arange(len(lengths)), np.array(lengths, dtype=np.int64))
         classes = np.zeros(len(owner), dtype=np.uint16)
         for i, (condition, offset) in enumerate(self.bits):
             if isinstance(condition, TokenCondition):
-                value = shifted(meets(condition), offset)
+                value = meets(condition)
                 if offset:
-                    value &= shifted_owner(owner, offset) == owner
+                    value = shifted(value, offset, False) & (shifted(owner, offset, -1) == owner)
             else:
-                value = shifted_owner(owner, 1) != owner
+                value = shifted(owner, 1, -1) != owner
             classes |= value.astype(np.uint16) << np.uint16(i)
+        classes.flags.writeable = False
         return classes
-
-
-def shifted_owner(owner: np.ndarray, offset: int) -> np.ndarray:
-    """Owner of the token ``offset`` places on; -1 beyond the ends."""
-    out = np.full(len(owner), -1, dtype=np.int64)
-    if offset > 0:
-        out[:-offset] = owner[offset:]
-    elif offset < 0:
-        out[-offset:] = owner[:offset]
-    return out
 
 
 @lru_cache(maxsize=4096)
@@ -97,26 +75,25 @@ def _one_class(n: int) -> np.ndarray:
     return classes
 
 
-def shifted(values: np.ndarray, offset: int) -> np.ndarray:
-    """``values[t + offset]`` at place t; False beyond the ends."""
-    out = np.zeros(len(values), dtype=bool)
+def shifted(values: np.ndarray, offset: int, beyond: Any) -> np.ndarray:
+    """``values[t + offset]`` at place t; ``beyond`` the ends something else."""
+    out = np.full(len(values), beyond, dtype=values.dtype)
     if offset > 0:
         out[:-offset] = values[offset:]
-    elif offset < 0:
-        out[-offset:] = values[:offset]
     else:
-        out[:] = values
+        out[-offset:] = values[: len(values) + offset]
     return out
 
 
 class Remembered:
-    """Evaluates conditions on some tokens, once for each condition; those on one token once for each different text.
+    """Evaluates conditions on the tokens of inputs, once for each condition; those on one token once for each different text.
 
     Rules about cues are many and name one text each: where a text stands is looked up, not searched for.
     """
 
-    def __init__(self, tokens: Sequence[Any]):
-        self._tokens = tokens
+    def __init__(self, inputs: Sequence[Sequence[Any]]):
+        self._inputs = inputs
+        self._tokens = [token for tokens in inputs for token in tokens]
         self._done: dict[TokenCondition, np.ndarray] = {}
 
     def __call__(self, condition: TokenCondition) -> np.ndarray:
@@ -127,7 +104,9 @@ class Remembered:
         return found
 
     def _evaluated(self, condition: TokenCondition) -> np.ndarray:
-        if self._number is None or not condition.is_local:
+        if not condition.is_local:
+            return np.concatenate([condition.over(tokens) for tokens in self._inputs])
+        if self._number is None:
             return condition.over(self._tokens)
         texts = self._number
         if not isinstance(condition, TokenIn):
@@ -153,3 +132,8 @@ class Remembered:
     @cached_property
     def _nowhere(self) -> np.ndarray:
         return np.zeros(len(self._tokens), dtype=bool)
+
+
+def no_tokens(condition: Any) -> np.ndarray:
+    """Refuse a condition on tokens that are not known."""
+    raise RuleError(f"{condition!r} asks about tokens, but only the number of tokens is known here.")

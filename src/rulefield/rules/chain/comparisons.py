@@ -1,13 +1,14 @@
 """Comparisons: the amount is the excess of a tally over a bound."""
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.problem.chain_rules import Counter, Tally
+from rulefield.problem.chain_rules import Counter, Forms, Tally
 from rulefield.rules.chain.automata import State, Truth, Values
 from rulefield.rules.chain.rows import Affine, RowBuilder, total
-from rulefield.rules.chain.statement import Forms, Statement
+from rulefield.rules.chain.statement import Statement
 from rulefield.rules.chain.tallies import bounds_at
 
 
@@ -28,6 +29,11 @@ class Together(Statement):
     def forms(self, n: int, what: str) -> Forms:
         """Return the counters of all parts."""
         return Forms(counters=tuple(counter for part in self.parts for counter in part.forms(n, what).counters))
+
+    @property
+    def shape(self) -> Hashable:
+        """That of the parts joined by logic."""
+        return self.all_of.shape
 
     def truth(self, n: int) -> Truth:
         """Return what decides whether all parts hold."""
@@ -58,26 +64,24 @@ class Compared(Statement):
     @property
     def depends_on_length(self) -> bool:  # type: ignore[override]
         """Whether the tally goes both up and down (or must be followed beyond the bound)."""
-        low, high = self._step_bounds
+        low, high = self.tally.range
         return low < 0 < high
 
     @property
-    def _step_bounds(self) -> tuple[int, int]:
-        """Least and greatest step that any token can make."""
-        classes = np.arange(len(self.tally.node))
-        bounds = [bounds_at(self.tally, np.array([c, c])) for c in classes]
-        return min(int(low.min()) for low, _ in bounds), max(int(high.max()) for _, high in bounds)
+    def shape(self) -> Hashable:
+        """The bound, and the steps that the tally can make."""
+        return "compared", self.bound, self.equal, self.tally.range
 
     @property
     def _sides(self) -> list[tuple[Tally, int]]:
         """The comparison as one or two upper bounds."""
         if not self.equal:
             return [(self.tally, self.bound)]
-        return [(self.tally, self.bound), (_negative(self.tally), -self.bound)]
+        return [(self.tally, self.bound), (negative(self.tally), -self.bound)]
 
     def forms(self, n: int, what: str) -> Forms:
         """Counters; also a tally where nothing may be counted at all."""
-        plain = self.bound == 0 and not self.equal and self._step_bounds[0] >= 0
+        plain = self.bound == 0 and not self.equal and self.tally.range[0] >= 0
         counters = tuple(Counter(tally, bound) for tally, bound in self._sides)
         return Forms(tally=self.tally if plain else None, counters=counters)
 
@@ -93,7 +97,7 @@ class Compared(Statement):
 
     def truth(self, n: int) -> Truth:
         """Follows the sum as far as it matters within (a rounded up) n tokens."""
-        low, high = self._step_bounds
+        low, high = self.tally.range
         floor, ceiling = self._range(rounded_up(n))
 
         def step(state: State, values: Values) -> State:
@@ -118,7 +122,7 @@ class Compared(Statement):
         Reaching u takes u / high tokens; the rest can take away (n - u / high) |low|, too little to come back to
         the bound when u > (|low| n + bound) high / (high + |low|); likewise below.
         """
-        low, high = self._step_bounds
+        low, high = self.tally.range
         if low >= 0 or high <= 0:
             return min(0, n * low, self.bound - 1), max(0, n * high, self.bound + 1)
         up = (-low * n + self.bound) * high / (high - low)
@@ -147,6 +151,12 @@ class Compared(Statement):
                 _below(builder, -value, -low, chosen)
             return chosen
         above = builder.auxiliary()
+        if self.bound == -1 and not self.equal and self.tally.range[1] <= 0:  # none of what it counts: token by token
+            for token, least in zip(
+                builder.tokens(self.tally), bounds_at(self.tally, builder.token_class)[0].tolist()
+            ):
+                builder.limit(-token, -least * (1 - above))
+            return above
         _below(builder, 1 - value, 1 - low, above)
         if not self.equal:
             return above
@@ -161,50 +171,8 @@ def _below(builder: RowBuilder, value: Affine, greatest: int, chosen: Affine) ->
     builder.limit(value, float(max(greatest, 0)) * (1 - chosen))
 
 
-@dataclass(frozen=True)
-class Somewhere(Statement):
-    """Some token has a positive value of a 0/1 tally: what is present."""
-
-    tally: Tally
-
-    def forms(self, n: int, what: str) -> Forms:
-        """One counter: 1 - tally <= 0."""
-        return Forms(counters=(Counter(_negative(self.tally), -1),))
-
-    @property
-    def presence(self) -> tuple[np.ndarray, bool] | None:
-        """What it says."""
-        return self.tally.node > 0, True
-
-    def truth(self, n: int) -> Truth:
-        """Hold for good from the first positive token."""
-
-        def step(state: State, values: Values) -> State:
-            return True if values[0] > 0 else state
-
-        return Truth((self.tally,), "none yet", step, lambda state: False)
-
-    def max_amount(self, token_class: np.ndarray) -> int:
-        """0 or 1."""
-        return 1
-
-    def amount_rows(self, builder: RowBuilder) -> None:
-        """1 - sum <= slack."""
-        builder.limit(1 - total(builder.tokens(self.tally)), 0, slack=True)
-
-    def force(self, builder: RowBuilder, truth: bool) -> Affine:
-        """At most the sum, or at most 1 minus each token."""
-        chosen = builder.auxiliary()
-        tokens = builder.tokens(self.tally)
-        if truth:
-            builder.limit(chosen, total(tokens))
-        else:
-            for token in tokens:
-                builder.limit(chosen + token, 1)
-        return chosen
-
-
-def _negative(tally: Tally) -> Tally:
+def negative(tally: Tally) -> Tally:
+    """Return minus a tally."""
     return Tally(
         -tally.node,
         None if tally.edge is None else -tally.edge,

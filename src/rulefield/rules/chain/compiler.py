@@ -10,12 +10,12 @@ from scipy.sparse import csr_matrix
 
 from rulefield.exceptions import RuleError
 from rulefield.parallel import Threads
-from rulefield.problem.chain_rules import CompiledRule
-from rulefield.rules.chain.amounts import AmountReader, no_tokens
-from rulefield.rules.chain.classes import ClassSpace, Meets, Remembered
+from rulefield.problem.chain_rules import CompiledRule, Forms
+from rulefield.rules.chain.amounts import AmountReader
+from rulefield.rules.chain.classes import ClassSpace, Meets, Remembered, no_tokens
 from rulefield.rules.chain.comparisons import rounded_up
 from rulefield.rules.chain.nested import Nested
-from rulefield.rules.chain.statement import Forms, Statement, amount_by_truth, rows_of
+from rulefield.rules.chain.statement import Statement, amount_by_truth, rows_of
 from rulefield.rules.chain.translate import PatternTables, Translator, bits_of
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.rule import Rule, as_rules
@@ -47,7 +47,7 @@ class RuleTemplate:
 
     def compile(self, n: int, meets: Meets) -> CompiledRule:
         """Return the rule for one input, with its own weight (``nan`` while that is to be learned)."""
-        token_class = self.space.classes(n, meets)
+        token_class = self.space.classes([n], meets)
         known = self._known(n)
         made = object.__new__(
             CompiledRule
@@ -149,7 +149,7 @@ class RuleCompiler:
         compiled = self._priced[n]
         if self._places:
             compiled = list(compiled)
-            meets = no_tokens if isinstance(tokens, int) else Remembered(tokens)
+            meets = no_tokens if isinstance(tokens, int) else Remembered([tokens])
             for place, i in self._places:
                 compiled[place] = _at_price(self.templates[i].compile(n, meets), self.weights[i])
         return tuple(compiled)  # type: ignore[arg-type]

@@ -1,16 +1,15 @@
 """Logic over compiled statements: product automata and the usual linear rows."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from rulefield.exceptions import RuleError
-from rulefield.problem.chain_rules import Presences
+from rulefield.problem.chain_rules import Forms, Presences
 from rulefield.rules import logic
 from rulefield.rules.chain.automata import State, TooLargeError, Truth, Values, build
 from rulefield.rules.chain.rows import Affine, RowBuilder, total
-from rulefield.rules.chain.statement import Forms, Statement
+from rulefield.rules.chain.statement import Statement
 
 
 @dataclass(frozen=True)
@@ -25,11 +24,17 @@ class Nested(Statement):
         """Whether a part does."""
         return any(part.depends_on_length for part in self.parts)
 
+    @property
+    def shape(self) -> Hashable:
+        """The combination of its parts' shapes."""
+        own = (getattr(self.kind, field.name) for field in fields(self.kind) if field.name != "parts")
+        return type(self.kind), *own, *(part.shape for part in self.parts)
+
     def forms(self, n: int, what: str) -> Forms:
         """Return the product of the parts' automata; nothing if it is too large (rows are left)."""
         said = self._presences()
         try:
-            automaton = build(self.truth(n).automaton(), what, n if self.depends_on_length else None)
+            automaton = build(self.truth(n).automaton(), what, self.shape, n if self.depends_on_length else None)
         except TooLargeError:
             return Forms(presences=said)
         return Forms(automaton=automaton, presences=said)
@@ -48,7 +53,7 @@ class Nested(Statement):
         if not said or len(said) < len(self.parts):
             return None
         cells, wanted = zip(*said)
-        return Presences(np.stack(cells), np.array(wanted), *number_bounds(self.kind))
+        return Presences(np.stack(cells), np.array(wanted), *self.kind.bounds(len(self.parts)))
 
     def truth(self, n: int) -> Truth:
         """All parts side by side; settled as soon as their settled answers settle it."""
@@ -82,48 +87,13 @@ class Nested(Statement):
 
     def force(self, builder: RowBuilder, truth: bool) -> Affine:
         """Push the truth down to the parts."""
-        if isinstance(self.kind, logic.Not):
-            return self.parts[0].force(builder, not truth)
-        if isinstance(self.kind, logic.Implies):
-            a, b = self.parts
-            wanted = [a.force(builder, not truth), b.force(builder, truth)]
-            return _at_least(builder, 1 if truth else 2, wanted)
-        if isinstance(self.kind, logic.Iff):
-            a, b = self.parts
-            same = [[a.force(builder, x), b.force(builder, x == truth)] for x in (True, False)]
-            return _at_least(builder, 1, [_at_least(builder, 2, pair) for pair in same])
-        return self._force_number(builder, truth)
-
-    def _force_number(self, builder: RowBuilder, truth: bool) -> Affine:
-        """``low <= number of true parts <= high``, or not."""
-        low, high = number_bounds(self.kind)
-        n = len(self.parts)
-        wanted = []
-        if low > 0:
-            at_least = truth
-            wanted.append(_count(builder, self.parts, low if at_least else n - low + 1, at_least))
-        if high < n:
-            at_most = truth
-            wanted.append(_count(builder, self.parts, n - high if at_most else high + 1, not at_most))
-        if not wanted:
-            return Affine(constant=1.0 if truth else 0.0)
-        return _at_least(builder, len(wanted) if truth else 1, wanted)
-
-
-def number_bounds(kind: logic.Combination) -> tuple[int, int]:
-    """Least and greatest number of true parts with which a combination holds."""
-    n = len(kind.parts)
-    if isinstance(kind, logic.AllOf):
-        return n, n
-    if isinstance(kind, logic.AnyOf):
-        return 1, n
-    if isinstance(kind, logic.Exactly):
-        return kind.number, kind.number
-    if isinstance(kind, logic.AtMost):
-        return 0, kind.number
-    if isinstance(kind, logic.AtLeast):
-        return kind.number, n
-    raise RuleError(f"{kind!r} cannot be compiled: {type(kind).__name__} does not say how many of its parts hold.")
+        return logic.forced(
+            self.kind,
+            self.parts,
+            truth,
+            lambda part, wanted: part.force(builder, wanted),
+            lambda number, variables: _at_least(builder, number, variables),
+        )
 
 
 def settler(kind: logic.Combination) -> Callable[[tuple[State, ...]], bool | None]:
@@ -137,7 +107,7 @@ def settler(kind: logic.Combination) -> Callable[[tuple[State, ...]], bool | Non
         return _implied
     if isinstance(kind, logic.Iff):
         return lambda states: states[0] is states[1] if all(isinstance(s, bool) for s in states) else None
-    low, high = number_bounds(kind)
+    low, high = kind.bounds(len(kind.parts))
 
     def counted(states: tuple[State, ...]) -> bool | None:
         sure = possible = 0
@@ -158,21 +128,14 @@ def _implied(states: tuple[State, ...]) -> bool | None:
     return False if a is True and b is False else None
 
 
-def _count(builder: RowBuilder, parts: tuple[Statement, ...], number: int, truth: bool) -> Affine:
-    """At least ``number`` parts have this truth."""
-    return _at_least(builder, number, [part.force(builder, truth) for part in parts])
-
-
 def _at_least(builder: RowBuilder, number: int, wanted: list[Affine]) -> Affine:
-    """Return a 0/1 variable that can be 1 exactly where ``number`` of the wanted can."""
-    if number <= 0:
-        return Affine(constant=1.0)
-    if len(wanted) == 1 and number == 1:
+    """Return a 0/1 variable that can be 1 only if ``number`` of the wanted can."""
+    if number <= 0 or number > len(wanted):
+        return Affine(constant=float(number <= 0))
+    if len(wanted) == 1:
         return wanted[0]
-    chosen = builder.auxiliary()
     if number == len(wanted):
-        for one in wanted:
-            builder.limit(chosen, one)
-    else:
-        builder.limit(float(number) * chosen, total(wanted))
+        return builder.all_positive(*wanted)
+    chosen = builder.auxiliary()
+    builder.limit(float(number) * chosen, total(wanted))
     return chosen

@@ -1,6 +1,6 @@
 """Linear rows over parts: sums as affine expressions, and the builder that collects rows."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -24,6 +24,11 @@ class Affine:
     def is_constant(self) -> bool:
         """Whether no column occurs."""
         return not len(self.columns)
+
+    def merged(self) -> "Affine":
+        """Return the same with each column at most once."""
+        _, columns, values = merged([self])
+        return Affine(columns, values, self.constant)
 
     def __add__(self, other: "Affine | float") -> "Affine":
         if not isinstance(other, Affine):
@@ -54,6 +59,19 @@ def total(parts: Iterable[Affine]) -> Affine:
         return Affine()
     columns = np.concatenate([part.columns for part in parts])
     return Affine(columns, np.concatenate([part.values for part in parts]), sum(part.constant for part in parts))
+
+
+def merged(sums: Sequence[Affine]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows, columns and values of what is not 0 in sums, each column at most once in a row."""
+    row = np.repeat(np.arange(len(sums), dtype=np.int64), [len(s.columns) for s in sums])
+    together = total(sums)
+    order = np.lexsort((together.columns, row))
+    row, column, value = row[order], together.columns[order], together.values[order]
+    new = np.ones(len(row), dtype=bool)
+    new[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
+    summed = np.add.reduceat(value, np.flatnonzero(new)) if len(value) else value
+    keep = summed != 0
+    return row[new][keep], column[new][keep], summed[keep]
 
 
 class RowBuilder:
@@ -109,6 +127,13 @@ class RowBuilder:
         self._n_auxiliary += 1
         return Affine(np.array([self._first_auxiliary + self._n_auxiliary - 1]), np.ones(1))
 
+    def all_positive(self, *numbers: Affine) -> Affine:
+        """Return a new 0/1 variable that can be 1 only if all of these whole numbers are positive."""
+        chosen = self.auxiliary()
+        for number in numbers:
+            self.limit(chosen, number)
+        return chosen
+
     def limit(self, left: Affine, right: "Affine | float" = 0.0, slack: bool = False) -> None:
         """Demand ``left <= right``, or ``left <= right + slack``."""
         difference = left - right
@@ -118,18 +143,8 @@ class RowBuilder:
     def rows(self) -> Rows:
         """All rows so far, each column at most once in a row."""
         sums = [row for row, _ in self._rows]
-        row = np.repeat(np.arange(len(sums), dtype=np.int64), [len(s.columns) for s in sums])
-        together = total(sums)
-        order = np.lexsort((together.columns, row))
-        row, column, value = row[order], together.columns[order], together.values[order]
-        new = np.ones(len(row), dtype=bool)
-        new[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
-        summed = np.add.reduceat(value, np.flatnonzero(new)) if len(value) else value
-        keep = summed != 0
         return Rows(
-            row=row[new][keep],
-            column=column[new][keep],
-            value=summed[keep],
+            *merged(sums),
             bound=np.array([0.0 - s.constant for s in sums], dtype=np.float64),
             may_slack=np.array([slack for _, slack in self._rows], dtype=bool),
             n_auxiliary=self._n_auxiliary,

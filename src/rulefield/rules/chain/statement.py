@@ -1,23 +1,13 @@
 """What every compiled statement can do."""
 
-from dataclasses import dataclass
+from collections.abc import Hashable
 
 import numpy as np
 
-from rulefield.problem.chain_rules import Automaton, Counter, Joinable, Presences, Rows, Tally
+from rulefield.problem.chain_rules import Forms, Joinable, Rows
 from rulefield.rules.chain.automata import Truth
 from rulefield.rules.chain.rows import Affine, RowBuilder
 from rulefield.rules.chain.tallies import values_of
-
-
-@dataclass(frozen=True)
-class Forms:
-    """The forms in which engines read an amount (see :mod:`rulefield.problem.chain_rules`)."""
-
-    tally: Tally | None = None
-    counters: tuple[Counter, ...] = ()
-    automaton: Automaton | None = None
-    presences: Presences | None = None
 
 
 class Statement:
@@ -28,6 +18,11 @@ class Statement:
     """
 
     depends_on_length = False
+
+    @property
+    def shape(self) -> Hashable:
+        """What its automata depend on beside the values of their signals; by default they are like no others."""
+        return object()
 
     @property
     def joinable(self) -> Joinable | None:

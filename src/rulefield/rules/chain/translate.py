@@ -8,13 +8,11 @@ from rulefield.exceptions import RuleError
 from rulefield.problem.chain_rules import Tally
 from rulefield.rules import facts, logic, numbers
 from rulefield.rules.chain.classes import LAST, Bit, ClassSpace
-from rulefield.rules.chain.comparisons import Compared, Somewhere, Together
+from rulefield.rules.chain.comparisons import Compared, Together, negative
+from rulefield.rules.chain.failures import NoneBefore, SomeAfter, Sum, Window
 from rulefield.rules.chain.nested import Nested
-from rulefield.rules.chain.orders import NoneBefore, SomeAfter
 from rulefield.rules.chain.statement import Statement
-from rulefield.rules.chain.sums import Sum
 from rulefield.rules.chain.tallies import combine, edge_tally, node_tally, start_tally
-from rulefield.rules.chain.windows import Window
 from rulefield.rules.expression import Expression
 from rulefield.rules.labels import LabelTable
 from rulefield.rules.patterns import AnyPattern, end_counts, matches, start_counts
@@ -89,13 +87,17 @@ class Translator:
     @statement.register
     def _(self, expression: numbers.Comparison) -> Statement:
         number = expression.difference
+        tally = self.tally(number)
+        if expression.sign == ">=":
+            return Compared(negative(tally), number.constant)
+        return Compared(tally, -number.constant, equal=expression.sign == "==")
+
+    def tally(self, number: numbers.Number) -> Tally:
+        """Return what a number counts, without its constant."""
         largest = max([abs(number.constant), *(abs(factor) for factor, _ in number.terms)])
         if largest > MAX_FACTOR:
             raise RuleError(f"numbers in a comparison must lie within {MAX_FACTOR}; got {largest}.")
-        tally = combine(((factor, self._counted(count)) for factor, count in number.terms), self._shape)
-        if expression.sign == ">=":
-            return Compared(combine([(-1, tally)], self._shape), number.constant)
-        return Compared(tally, -number.constant, equal=expression.sign == "==")
+        return combine(((factor, self._counted(count)) for factor, count in number.terms), self._shape)
 
     def _counted(self, count: numbers.Count | numbers.Segments) -> Tally:
         if isinstance(count, numbers.Segments):
@@ -105,7 +107,7 @@ class Translator:
 
     @statement.register
     def _(self, expression: facts.Present) -> Statement:
-        return Somewhere(self._matching(expression.pattern))
+        return Compared(negative(self._matching(expression.pattern)), -1)
 
     @statement.register
     def _(self, expression: facts.Absent) -> Statement:

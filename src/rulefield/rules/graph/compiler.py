@@ -12,17 +12,16 @@ from rulefield.problem.logic import GraphRows, Logic, LogicFactors
 from rulefield.rules import logic
 from rulefield.rules.expression import Expression
 from rulefield.rules.graph.factors import FactorBuilder, GraphRowBuilder
-from rulefield.rules.graph.nested import compile_ground
+from rulefield.rules.graph.nested import GroundCompiler
 from rulefield.rules.graph.paths import PathRules
 from rulefield.rules.nodes import (
     Along,
     ForEach,
+    Is,
     LabelSet,
-    ManyAre,
-    NodeIs,
-    NodesAre,
-    RelatedAre,
-    ThisIs,
+    Node,
+    Related,
+    This,
     count_nodes,
     ground,
     members_of,
@@ -99,8 +98,9 @@ class _Job:
         statements = list(ground(body, self.graph))
         if once:
             statements = [logic.AllOf(tuple(statements))]  # pays once, however many instances fail
+        compiler = GroundCompiler(self.literal, self.factors, self.rows, weight, number, self.countable)
         for statement in statements:
-            compile_ground(statement, self.literal, self.factors, self.rows, weight, number, self.countable)
+            compiler.add(statement)
 
     def labels_of(self, type_name: str, wanted: LabelSet) -> tuple[list[int], int]:
         """Numbers of the wanted labels, and how many labels the type has."""
@@ -114,10 +114,12 @@ class _Job:
                 raise RuleError(f"nodes {type_name!r} have no label {label!r}; {hint}")
         return sorted({known[label] for label in wanted.labels}), len(known)
 
-    def literal(self, statement: NodeIs) -> tuple[int, frozenset[int], int]:
+    def literal(self, statement: Is) -> tuple[int, frozenset[int], int]:
         """Node number, wanted label numbers and number of labels of a ground statement."""
-        chosen, n = self.labels_of(statement.type_name, statement.wanted)
-        return self.first[statement.type_name] + statement.number, frozenset(chosen), n
+        node = statement.subject
+        assert isinstance(node, Node)
+        chosen, n = self.labels_of(node.type_name, statement.wanted)
+        return self.first[node.type_name] + node.number, frozenset(chosen), n
 
     # --- counts over whole sets of nodes, without a loop over nodes ---------------------------
 
@@ -126,49 +128,45 @@ class _Job:
         n_groups = 1 if group_type is None else count_nodes(self.graph, group_type)
         parts = [self._members(part, group_type, n_groups) for part in statement.children]
         size = np.sum([np.bincount(group, minlength=n_groups) for group, *_ in parts], axis=0)
-        low, high = _bounds(statement)
-        upper = np.minimum(size if high is None else high, size)
-        lower = size if low is None else np.full(n_groups, low)
-        if high == 1 and low == 1:
+        assert isinstance(statement, logic.Combination)
+        low, high = statement.bounds(size)
+        one = isinstance(statement, logic.Counted) and statement.number == 1
+        if one and isinstance(statement, logic.Exactly):
             self._emit(Logic.xor, parts, np.ones(n_groups, dtype=bool), False, 0, weight, rule)
             return
-        tight = upper < size
+        tight, wanted = np.greater(size, high), np.broadcast_to(np.greater(low, 0), size.shape)
         if tight.any():
-            kind = Logic.at_most_one if high == 1 else Logic.budget
-            self._emit(kind, parts, tight, False, upper, weight, rule)
-        wanted = lower > 0
-        if wanted.any():
-            if low == 1:
-                self._emit(Logic.any_of, parts, wanted, False, 0, weight, rule)
-            else:
-                self._emit(Logic.budget, parts, wanted, True, size - lower, weight, rule)
+            self._emit(Logic.at_most_one if one else Logic.budget, parts, tight, False, high, weight, rule)
+        if wanted.any() and (one or isinstance(statement, logic.AnyOf)):
+            self._emit(Logic.any_of, parts, wanted, False, 0, weight, rule)
+        elif wanted.any():
+            self._emit(Logic.budget, parts, wanted, True, size - low, weight, rule)
 
     def _members(
         self, part: Expression, group_type: str | None, n_groups: int
     ) -> tuple[np.ndarray, np.ndarray, list[int], int]:
         """Group and union number of each node that a part refers to, its label numbers, and its number of labels."""
-        groups = np.arange(n_groups)
-        if isinstance(part, ThisIs):
+        assert isinstance(part, Is)
+        groups, subject = np.arange(n_groups), part.subject
+        if isinstance(subject, This):
             if group_type is None:
                 raise RuleError("this() has a meaning only inside for_each(type, ...).")
             group, member, type_name = groups, groups, group_type
-        elif isinstance(part, RelatedAre) and part.of is None and group_type is not None:
-            source, type_name, pairs = relation_of(self.graph, part.relation)
+        elif isinstance(subject, Related) and subject.of is None and group_type is not None:
+            source, type_name, pairs = relation_of(self.graph, subject.relation)
             if source != group_type:
                 raise RuleError(
-                    f"the relation {part.relation!r} goes from {source!r}; it says nothing of a {group_type!r}."
+                    f"the relation {subject.relation!r} goes from {source!r}; it says nothing of a {group_type!r}."
                 )
             group, member = pairs[:, 0], pairs[:, 1]
         else:
-            if isinstance(part, NodeIs):
+            if isinstance(subject, Node):
                 next(ground(part, self.graph))  # checks that the node exists
-                type_name, once = part.type_name, np.array([part.number])
+                type_name, once = subject.type_name, np.array([subject.number])
             else:
-                assert isinstance(part, ManyAre)
-                type_name, once = members_of(part, self.graph, None)
+                type_name, once = members_of(subject, self.graph, None)
             group, member = np.repeat(groups, len(once)), np.tile(once, n_groups)
-        wanted: LabelSet = part.wanted
-        chosen, n_labels = self.labels_of(type_name, wanted)
+        chosen, n_labels = self.labels_of(type_name, part.wanted)
         return group, self.first[type_name] + member, chosen, n_labels
 
     def _emit(
@@ -194,16 +192,4 @@ class _Job:
 
 def _is_flat_count(statement: Expression) -> bool:
     counted = isinstance(statement, logic.AnyOf | logic.AllOf | logic.Counted)
-    return counted and all(isinstance(part, NodeIs | ThisIs | NodesAre | RelatedAre) for part in statement.children)
-
-
-def _bounds(statement: Expression) -> tuple[int | None, int | None]:
-    """Least and greatest number of true parts; None stands for all of them."""
-    if isinstance(statement, logic.AnyOf):
-        return 1, None
-    if isinstance(statement, logic.AllOf):
-        return None, None
-    assert isinstance(statement, logic.Counted)
-    low = 0 if isinstance(statement, logic.AtMost) else statement.number
-    high = None if isinstance(statement, logic.AtLeast) else statement.number
-    return low, high
+    return counted and all(isinstance(part, Is) for part in statement.children)

@@ -1,10 +1,11 @@
 """Collects logic factors and rows while rules on a graph are compiled."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 
 import numpy as np
 
 from rulefield.problem.logic import GraphRows, Logic, LogicFactors
+from rulefield.rules.chain.rows import Affine, merged
 
 Atom = tuple[int, int]
 
@@ -57,19 +58,13 @@ class FactorBuilder:
         return LogicFactors(kind, pointer, node, label, negated, limit, weight, rule)
 
 
-@dataclass
-class GraphAffine:
-    """A sum of multiples of atoms, and a constant."""
+LABELS = 1 << 24
+"""Labels of a node, at most: an atom (node, label) is the column node x LABELS + label of a sum."""
 
-    terms: dict[Atom, float] = field(default_factory=dict)
-    constant: float = 0.0
 
-    def plus(self, other: "GraphAffine", factor: float = 1.0) -> "GraphAffine":
-        """Return self + factor x other."""
-        terms = dict(self.terms)
-        for atom, value in other.terms.items():
-            terms[atom] = terms.get(atom, 0.0) + factor * value
-        return GraphAffine(terms, self.constant + factor * other.constant)
+def atoms_sum(atoms: Sequence[Atom]) -> Affine:
+    """Return the sum of some atoms."""
+    return Affine(np.array([node * LABELS + label for node, label in atoms], dtype=np.int64), np.ones(len(atoms)))
 
 
 class GraphRowBuilder:
@@ -77,37 +72,37 @@ class GraphRowBuilder:
 
     def __init__(self, n_nodes: int):
         self.n_nodes, self.n_auxiliary = n_nodes, 0
-        self._rows: list[tuple[list[Atom], list[float], float, float, int, int]] = []
+        self._sums: list[Affine] = []
+        self._rows: list[tuple[float, int, int]] = []  # weight, rule, the variable that it defines
 
-    def auxiliary(self) -> GraphAffine:
+    def auxiliary(self) -> Affine:
         """Return a new 0/1 variable."""
         self.n_auxiliary += 1
-        return GraphAffine({(self.n_nodes + self.n_auxiliary - 1, 1): 1.0})
+        return atoms_sum([(self.n_nodes + self.n_auxiliary - 1, 1)])
 
-    def limit(self, left: GraphAffine, right: GraphAffine, weight: float, rule: int, defines: int = -1) -> None:
-        """Add left <= right, hard (``inf``) or at ``weight`` per unit of excess."""
-        difference = left.plus(right, -1.0)
-        terms = [(atom, value) for atom, value in difference.terms.items() if value != 0.0]
-        self._rows.append(([a for a, _ in terms], [v for _, v in terms], -difference.constant, weight, rule, defines))
+    def limit(self, left: Affine, weight: float, rule: int, defines: int = -1) -> None:
+        """Add left <= 0, hard (``inf``) or at ``weight`` per unit of excess."""
+        self._sums.append(left)
+        self._rows.append((weight, rule, defines))
 
-    def define(self, chosen: GraphAffine, left: GraphAffine, right: GraphAffine, rule: int) -> None:
-        """Let the auxiliary variable ``chosen`` be 1 only where left <= right (which names it)."""
-        ((node, _),) = chosen.terms
-        self.limit(left, right, np.inf, rule, node - self.n_nodes)
+    def define(self, chosen: Affine, left: Affine, rule: int) -> None:
+        """Let the auxiliary variable ``chosen`` be 1 only where left <= 0 (which names it)."""
+        self.limit(left, np.inf, rule, int(chosen.columns[0]) // LABELS - self.n_nodes)
 
     def build(self) -> GraphRows:
         """Join everything."""
         if not self._rows:
             return GraphRows.none()
-        atoms = np.array([atom for row in self._rows for atom in row[0]], dtype=np.int64).reshape(-1, 2)
+        row, column, value = merged(self._sums)
+        weight, rule, defines = zip(*self._rows)
         return GraphRows(
-            np.concatenate([[0], np.cumsum([len(row[0]) for row in self._rows])]).astype(np.int64),
-            np.ascontiguousarray(atoms[:, 0]),
-            np.ascontiguousarray(atoms[:, 1]),
-            np.array([value for row in self._rows for value in row[1]], dtype=np.float64),
-            np.array([row[2] for row in self._rows], dtype=np.float64),
-            np.array([row[3] for row in self._rows], dtype=np.float64),
-            np.array([row[4] for row in self._rows], dtype=np.int64),
+            np.searchsorted(row, np.arange(len(self._rows) + 1)),
+            column // LABELS,
+            column % LABELS,
+            value,
+            np.array([0.0 - left.constant for left in self._sums]),
+            np.array(weight, dtype=np.float64),
+            np.array(rule, dtype=np.int64),
             self.n_auxiliary,
-            np.array([row[5] for row in self._rows], dtype=np.int64),
+            np.array(defines, dtype=np.int64),
         )

@@ -1,6 +1,7 @@
 """Rules of sequences on the paths of a graph: local ones as clauses on pairs, all others as rows."""
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -8,7 +9,8 @@ from rulefield.exceptions import RuleError
 from rulefield.problem.chain_rules import CompiledRule, Tally
 from rulefield.problem.logic import Logic
 from rulefield.rules.chain import RuleCompiler
-from rulefield.rules.graph.factors import FactorBuilder, GraphAffine, GraphRowBuilder
+from rulefield.rules.chain.rows import Affine, total
+from rulefield.rules.graph.factors import FactorBuilder, GraphRowBuilder, atoms_sum
 from rulefield.rules.rule import HARD, Rule
 
 
@@ -96,26 +98,22 @@ def _add_rows(
 ) -> None:
     """Add the linear rows of a rule on one path; a pair of labels becomes a variable that equals their product."""
     given, n = rule.make_rows(), len(nodes)
-    variables: dict[int, GraphAffine] = {}
 
-    def variable(column: int) -> GraphAffine:
+    @cache
+    def variable(column: int) -> Affine:
         if column < n * m:
-            return GraphAffine({(int(nodes[column // m]), column % m): 1.0})
-        if column not in variables:
-            variables[column] = builder.auxiliary()
-            step, pair = divmod(column - n * m, m * m)
-            if step < n - 1:
-                _tie(variables[column], variable(step * m + pair // m), variable((step + 1) * m + pair % m))
-        return variables[column]
-
-    def _tie(product: GraphAffine, a: GraphAffine, b: GraphAffine) -> None:
-        for one in (a, b):
-            builder.limit(product, one, HARD, number)
-        builder.limit(a.plus(b), product.plus(GraphAffine(constant=1.0)), HARD, number)
+            return atoms_sum([(int(nodes[column // m]), column % m)])
+        product = builder.auxiliary()
+        step, pair = divmod(column - n * m, m * m)
+        if step < n - 1:
+            a, b = variable(step * m + pair // m), variable((step + 1) * m + pair % m)
+            for left in (product - a, product - b, a + b - product - 1.0):
+                builder.limit(left, HARD, number)
+        return product
 
     for r in range(len(given.bound)):
-        left = GraphAffine()
-        for k in np.flatnonzero(given.row == r):
-            left = left.plus(variable(int(given.column[k])), float(given.value[k]))
-        price = weight if given.may_slack[r] else HARD
-        builder.limit(left, GraphAffine(constant=float(given.bound[r])), price, number)
+        some = np.flatnonzero(given.row == r)
+        terms = [
+            value * variable(column) for column, value in zip(given.column[some].tolist(), given.value[some].tolist())
+        ]
+        builder.limit(total(terms) - float(given.bound[r]), weight if given.may_slack[r] else HARD, number)

@@ -1,12 +1,11 @@
 """What labelings are worth under compiled rules, from the definition: numpy, no kernels, no engine.
 
-The tests hold the compiled checker against this; enumeration of families without a checker of their own reads it too.
+The tests hold the one evaluator (``rulefield.problem.amounts``), engines and the checker against it.
 """
 
 import numpy as np
 
 from rulefield.exceptions import RuleError
-from rulefield.interrupts import check
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import Automaton, ChainProblem, CompiledRule, Tally
 
@@ -55,7 +54,6 @@ def automaton_amounts(automaton: Automaton, classes: np.ndarray, paths: np.ndarr
     runs = np.where(automaton.initial >= 0, automaton.initial, np.inf)
     runs = np.repeat(runs[None].astype(float), len(paths), axis=0)
     for t in range(paths.shape[1]):
-        check()
         letters = automaton.letter[classes[t], paths[:, t]]
         following = np.full_like(runs, np.inf)
         for letter in np.unique(letters):

@@ -16,7 +16,7 @@ NEVER = np.int64(1) << np.int64(40)  # more than any amount: there is no run
 UNREAD = np.int64(-1)  # the amount of a labeling that an automaton has no run for
 
 
-class Sums(NamedTuple):
+class Tallies(NamedTuple):
     """Tallies as one sparse matrix over steps, and the excesses over bounds that rules add up.
 
     A step of space s is a row: ``base[s]`` + c m + y for label y at a token of class c; ``size[s]`` further if the token
@@ -167,7 +167,7 @@ def amounts_of_labelings(sums, runs, labels, first, lengths, classes, at, out):
 
     Parameters
     ----------
-    sums : Sums
+    sums : Tallies
     runs : Runs or None
         None if no rule is read by an automaton: nothing of them is compiled then.
     labels : int64 (1, tokens), or (rows, tokens) if each row of classes goes with labels of its own

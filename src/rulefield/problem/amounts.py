@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from rulefield.kernels.amounts import Automata, Runs, Sums, amounts_of_labelings
+from rulefield.kernels.amounts import Automata, Runs, Tallies, amounts_of_labelings
 from rulefield.problem.chain_rules import Automaton, CompiledRule, Forms, Tally
 
 Read = CompiledRule | Forms
@@ -83,7 +83,7 @@ def _n_classes(rule: Read) -> int:
     return len(tables[0]) if tables else 1
 
 
-def _sums(rules: Sequence[Read], of_rule: Sequence[Space]) -> Sums:
+def _sums(rules: Sequence[Read], of_rule: Sequence[Space]) -> Tallies:
     counters: list[tuple[int, int, int]] = []
     number: dict[Hashable, int] = {}
     spaces: dict[Space, int] = {}
@@ -103,7 +103,7 @@ def _sums(rules: Sequence[Read], of_rule: Sequence[Space]) -> Sums:
     step, tally_of, value = _entries(tallies, base, size)
     order = np.argsort(step, kind="stable")
     rule_of, counted_by, bounds = np.array(counters, dtype=np.int64).reshape(-1, 3).T.copy()
-    return Sums(
+    return Tallies(
         row=row.astype(np.uint64),
         width=width.astype(np.uint64),
         base=base[:-1].astype(np.uint64),

@@ -144,7 +144,7 @@ def build(automaton: LazyAutomaton, what: str, shape: Hashable, n: int | None = 
     letters = letters_of(automaton.signals)
     values = letters.values
     key = shape, n, MAX_STATES, values.shape, values.tobytes(), letters.memory.tobytes()
-    packed = _packed(_Task(key, automaton, letters, n))
+    packed = _packed(_Unexplored(key, automaton, letters, n))
     if packed is None:
         raise TooLargeError(
             f"the rule {what} needs an automaton of more than {MAX_STATES} states; split it into several "
@@ -154,7 +154,7 @@ def build(automaton: LazyAutomaton, what: str, shape: Hashable, n: int | None = 
 
 
 @dataclass(frozen=True)
-class _Task:
+class _Unexplored:
     """An automaton to explore; ``key`` says all that its tables depend on, but for the names of letters."""
 
     key: Hashable
@@ -164,7 +164,7 @@ class _Task:
 
 
 @lru_cache(maxsize=256)
-def _packed(task: _Task) -> Automaton | None:
+def _packed(task: _Unexplored) -> Automaton | None:
     """Return the tables of an automaton; None if it has too many states."""
     graph = _explore(task.automaton, task.letters, task.n)
     return None if graph is None else _pack(_merge(_trim(graph)), task.letters)

@@ -1,20 +1,12 @@
 """Every labeling of a chain, one after the other: what exact inference must agree with."""
 
-from itertools import product
-
 import numpy as np
 
 from rulefield.inference.result import Result, Status
-from rulefield.inference.sequences.enumerate import judge_every
+from rulefield.inference.sequences.enumerate import judge_every, labelings
 from rulefield.inference.sequences.exact import ChainMarginals, as_result
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
-
-
-def labelings(potentials: ChainPotentials) -> np.ndarray:
-    """Return every labeling, (n_states ** n_steps, n_steps), in lexicographic order."""
-    n, m = potentials.n_steps, potentials.n_states
-    return np.array(list(product(range(m), repeat=n)), dtype=np.int64).reshape(m**n, n)
 
 
 def enumerate_kbest(potentials: ChainPotentials, k: int) -> list[Result]:

@@ -6,8 +6,6 @@ maximum, and the costs that no labeling can avoid. All terms are then <= 0, so n
 its whole sum, and a constant added to all scores changes nothing.
 """
 
-import numpy as np
-
 from rulefield.kernels.jit import kernel
 
 TOLERANCE = 1e-6
@@ -37,24 +35,3 @@ def proves(bound, best, error):
 
 rounding_error_kernel = kernel(rounding_error)
 proves_kernel = kernel(proves)
-
-
-@kernel
-def labeling_scores(unary, pairwise, tokens, steps, labels):
-    """Scores of the labelings of chains from their definition, and the sums of the sizes of their terms, (2, chains).
-
-    Chain i has the rows ``tokens[i] : tokens[i + 1]`` of ``unary`` and of ``labels``, and the matrices
-    ``steps[i, 0] : steps[i, 1]`` of ``pairwise`` [from, to]: one, or one for each step.
-    """
-    found = np.zeros((2, len(tokens) - 1))
-    for i in range(len(tokens) - 1):
-        first, one = steps[i, 0], steps[i, 1] - steps[i, 0] == 1
-        for t in range(tokens[i], tokens[i + 1]):
-            score = unary[t, labels[t]]
-            found[0, i] += score
-            found[1, i] += abs(score)
-            if t + 1 < tokens[i + 1]:
-                score = pairwise[first if one else first + t - tokens[i], labels[t], labels[t + 1]]
-                found[0, i] += score
-                found[1, i] += abs(score)
-    return found

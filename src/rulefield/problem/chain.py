@@ -85,6 +85,17 @@ class Chains(NamedTuple):
         rows = ranges(self.offsets[some], lengths)
         return Chains(self.unary[rows], self.pairwise, np.concatenate([[0], np.cumsum(lengths)]), self.steps[some])
 
+    def scores(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scores (chains,) of labels (tokens,) from their definition, and the sums of the sizes of their terms."""
+        count, lengths = len(self.steps), np.diff(self.offsets)
+        chain, first = np.repeat(np.arange(count), lengths), np.repeat(self.offsets[:-1], lengths)
+        each, later = self.unary[np.arange(len(labels)), labels], np.flatnonzero(np.arange(len(labels)) > first)
+        begin, end = self.steps[chain[later]].T
+        matrix = begin + np.where(end - begin == 1, 0, later - 1 - first[later])
+        moves = self.pairwise[matrix, labels[later - 1], labels[later]]
+        of_terms, terms = np.concatenate([chain, chain[later]]), np.concatenate([each, moves])
+        return np.bincount(of_terms, terms, count), np.bincount(of_terms, np.abs(terms), count)
+
 
 def as_chains(unary: np.ndarray, pairwise: np.ndarray, offsets: np.ndarray) -> Chains:
     """Return chains from scores: one matrix of steps for all, or one for each token but the last of a chain."""

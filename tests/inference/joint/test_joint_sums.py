@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from oracles.joint_rules import random_joint_case
 from oracles.definition import amounts_of, costs_of, scores_of
+from oracles.joint_rules import random_joint_case
 from oracles.labelings import labelings
 from rulefield.inference.sequences.joint import sums
 from rulefield.inference.sequences.joint.sums import joint_chances

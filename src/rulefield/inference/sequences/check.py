@@ -9,8 +9,7 @@ from rulefield.inference.checker import amounts_of, breaches, costs_of, mismatch
 from rulefield.inference.flatten import Flat, flatten
 from rulefield.inference.result import TOLERANCE, Breach, rounding_error
 from rulefield.kernels import certificate
-from rulefield.kernels.certificate import labeling_scores
-from rulefield.problem.chain import ChainPotentials, Chains
+from rulefield.problem.chain import Chains
 from rulefield.problem.chain_rules import ChainProblem
 
 
@@ -33,9 +32,9 @@ def judge_labeling(problem: ChainProblem, labels: np.ndarray, flat: Flat | None 
     flat = flatten(problem.rules, m) if flat is None else flat
     if len(labels) != n or not _inside(labels, m):
         raise InternalError(f"an engine returned labels that are not {n} numbers in 0..{m - 1}: {labels}.")
-    unary, pairwise = _arrays(problem.potentials)
-    one_chain = np.array([0, n]), np.array([[0, len(pairwise)]])
-    (score,), (size,) = labeling_scores(unary, pairwise, *one_chain, labels).tolist()
+    stack = problem.potentials.pairwise_stack
+    chains = Chains(problem.potentials.unary, stack, np.array([0, n]), np.array([[0, len(stack)]]))
+    (score,), (size,) = (found.tolist() for found in chains.scores(labels))
     amounts = amounts_of(flat, labels[None])
     cost = float(costs_of(flat, amounts)[0])
     error = rounding_error(4 * (n + len(problem.rules) + 1), size + (cost if cost < np.inf else 0.0))
@@ -89,7 +88,7 @@ def certify(
     tokens, n = chains.offsets, np.diff(chains.offsets)
     if not _inside(labels, chains.unary.shape[1]):
         raise InternalError(f"an engine returned labels that are not numbers in 0..{chains.unary.shape[1] - 1}.")
-    score, size = labeling_scores(chains.unary, chains.pairwise, tokens, chains.steps, labels)
+    score, size = chains.scores(labels)
     amounts = own.shared.evaluator(labels[None], tokens[:-1], n, classes, tokens[:-1])
     cost, bound, value = costs_of(own, amounts), values[:, 0], values[:, 1]
     with np.errstate(invalid="ignore"):  # no labeling was found, or it is forbidden: nothing agrees
@@ -106,17 +105,6 @@ def certify(
     return np.stack([score, objective, bound], axis=1), amounts, sure
 
 
-def all_judged(problem: ChainProblem, paths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Scores and costs (labelings,) of labelings (labelings, n)."""
-    flat = flatten(problem.rules, problem.potentials.n_states)
-    return problem.potentials.scores(paths), costs_of(flat, amounts_of(flat, paths))
-
-
 def _inside(labels: np.ndarray, m: int) -> bool:
     """Whether all labels are those of a chain with m labels."""
     return bool(((labels >= 0) & (labels < m)).all())
-
-
-def _arrays(potentials: ChainPotentials) -> tuple[np.ndarray, np.ndarray]:
-    unary = np.ascontiguousarray(potentials.unary, dtype=np.float64)
-    return unary, np.ascontiguousarray(potentials.pairwise_stack, dtype=np.float64)

@@ -3,11 +3,15 @@
 Cost grows as n_states ** n_steps; more than ``LIMIT`` labelings are refused. Under rules the checker judges them.
 """
 
+from itertools import product
+
 import numpy as np
 
 from rulefield.exceptions import InputError
+from rulefield.inference.checker import amounts_of, costs_of
+from rulefield.inference.flatten import flatten
 from rulefield.inference.result import Result, Status
-from rulefield.inference.sequences.check import all_judged, judge_labeling
+from rulefield.inference.sequences.check import judge_labeling
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -24,13 +28,8 @@ def labelings(potentials: ChainPotentials) -> np.ndarray:
 
 def judge_every(problem: ChainProblem) -> tuple[np.ndarray, np.ndarray]:
     """Scores and costs of broken rules (m ** n,) of all labelings, in lexicographic order."""
-    return all_judged(problem, labelings(problem.potentials))
-
-
-def labeling(number: int, potentials: ChainPotentials) -> np.ndarray:
-    """Return the labeling (n_steps,) at a place of the lexicographic order."""
-    n, m = potentials.n_steps, potentials.n_states
-    return (number // m ** np.arange(n - 1, -1, -1, dtype=np.int64)) % m
+    paths, flat = labelings(problem.potentials), flatten(problem.rules, problem.potentials.n_states)
+    return problem.potentials.scores(paths), costs_of(flat, amounts_of(flat, paths))
 
 
 def decode_enumerate(problem: ChainProblem) -> Result:
@@ -41,7 +40,7 @@ def decode_enumerate(problem: ChainProblem) -> Result:
     if objectives[best] == -np.inf:
         none = np.zeros(0, np.int64)
         return Result(none, -np.inf, -np.inf, -np.inf, Status.infeasible, "enumerate", len(scores))
-    labels = labeling(best, problem.potentials)
+    labels = labelings(problem.potentials)[best]
     found = judge_labeling(problem, labels)
     return Result(
         labels,

@@ -11,7 +11,7 @@ from rulefield.inference.limits import deadline
 from rulefield.inference.result import TOLERANCE, Result, Status, judge, rounding_error
 from rulefield.inference.sequences.auto import NODE_LIMIT, run_auto
 from rulefield.inference.sequences.check import judge_labeling
-from rulefield.inference.sequences.enumerate import judge_every, labeling
+from rulefield.inference.sequences.enumerate import judge_every, labelings
 from rulefield.inference.sequences.prepare import Prepared, prepare
 from rulefield.inference.sequences.program import ChainParts, all_parts, build, labels_of
 from rulefield.inference.sequences.progress import Progress, dual_potentials
@@ -374,8 +374,8 @@ def _at_most(program: Program, row: np.ndarray, bound: float) -> None:
 
 def _by_listing(search: _Search, node_limit: int, seconds: float | None) -> None:
     """Judge all labelings."""
-    scores, costs = judge_every(search.problem)
+    every, (scores, costs) = labelings(search.problem.potentials), judge_every(search.problem)
     search.iterations = len(scores)
     for i in np.flatnonzero((scores > -np.inf) & (costs < np.inf)).tolist():
-        search.offer(labeling(i, search.problem.potentials), float(scores[i]), float(costs[i]))
+        search.offer(every[i], float(scores[i]), float(costs[i]))
     search.lower = search.cost

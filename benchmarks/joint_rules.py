@@ -60,10 +60,10 @@ def main() -> None:
     repeats = parser.parse_args().repeats
     crf = fit()
     X, y = load_spanish("esp.testb")
-    data = crf._encoder.transform(X)
+    batch = crf._encode(X)
 
     def encoded(rules):
-        crf._answers(rules, crf.on_infeasible, 1).decoder.best(data, X, None)
+        crf._answers(rules, crf.on_infeasible, 1).ids(batch)
 
     found = crf.decode(X, rules=RULES)
     engines: dict[str, int] = {}
@@ -77,7 +77,7 @@ def main() -> None:
     free, ruled = evaluate(crf.predict(X, rules=[]), y), evaluate([labeling.labels for labeling in found], y)
     changed = sum(a != labeling.labels for a, labeling in zip(crf.predict(X, rules=[]), found))
     print(
-        f"{len(X)} sentences, {data.n_tokens} tokens, {len(RULES)} rules; {changed} labelings changed, {broken} still pay"
+        f"{len(X)} sentences, {batch.data.n_tokens} tokens, {len(RULES)} rules; {changed} changed, {broken} still pay"
     )
     print(f"engines {engines}; proved {proved}")
     print(f"encoded: plain {plain_s:.3f} s, under rules {ruled_s:.3f} s: {ruled_s / plain_s:.2f}x")

@@ -29,6 +29,7 @@ from rulefield import rules as r
 from rulefield.datasets import load_cora, load_umass
 from rulefield.encode.cues import citation_cues
 from rulefield.encode.spans import convert
+from rulefield.estimators.sequences import Batch
 from rulefield.inference.sequences.segments.decode import decode
 from rulefield.metrics import span_f1
 from rulefield.rules.finding.mine import mine_table
@@ -89,14 +90,13 @@ def measure(train, test, scheme, repeat):
         f"plain: {1e3 * plain / len(test[0]):.2f} ms per citation, F1 {100 * span_f1(test[1], free, scheme=scheme):.2f}"
     )
     figures = {}
-    batch = crf._encode(test[0])
-    data, tokens = batch.data, batch.tokens
-    ruleless = cpu(lambda: crf._answers([], "raise", 1).decoder.best(data), repeat)[0]
+    data = crf._encode(test[0]).data
+    ruleless = cpu(lambda: crf._answers([], "raise", 1).ids(Batch(test[0], data)), repeat)[0]
     for name, rules in (("mined", mined), ("proposed", proposed), ("all", mined + proposed)):
         crf.predict(test[0], rules=rules)
         ruled, under = cpu(lambda rules=rules: crf.predict(test[0], rules=rules), repeat)
-        decoder = crf._answers(rules, "raise", 1).under_rules()
-        alone, _ = cpu(lambda decoder=decoder: decoder.results(data, tokens, None), repeat)
+        answers = crf._answers(rules, "raise", 1)
+        alone, _ = cpu(lambda answers=answers: answers.ids(Batch(test[0], data)), repeat)
         found = crf.decode(test[0], rules=rules)
         engines = Counter(f"{row.engine} {row.status}" for row in found)
         changed = sum(list(a) != list(b) for a, b in zip(free, under))

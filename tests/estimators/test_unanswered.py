@@ -5,9 +5,9 @@ import pytest
 
 from rulefield import ChainCRF, JointCRF, SegmentCRF
 from rulefield import rules as r
-from rulefield.estimators.chain import under_rules as chains
-from rulefield.estimators.joint import decoding as joints
-from rulefield.estimators.segments import under_rules as segments
+from rulefield.estimators.chain import answers as chains
+from rulefield.estimators.joint import answers as joints
+from rulefield.estimators.segments import answers as segments
 from rulefield.exceptions import InfeasibleError
 from rulefield.inference.result import Result, Status
 
@@ -47,9 +47,8 @@ def test_predict_raises_or_warns_where_no_labeling_was_found(monkeypatch, kind):
     expected = crf.predict(X[:2], rules=rules)
     monkeypatch.setattr(module, name, nothing_found(getattr(module, name)))
     if kind == "chain":
-        monkeypatch.setattr(
-            chains.RuledDecoder, "_is_plain", False
-        )  # small problems are settled in one compiled call
+        quick = "_quick"  # small problems are settled in one compiled call
+        monkeypatch.setattr(chains.ChainAnswers, quick, lambda _, batch, *others: [None] * len(batch))
     with pytest.raises(InfeasibleError, match="sequence 2: no labeling .* was found"):
         crf.predict(X, rules=rules)
     with pytest.warns(RuntimeWarning, match="sequence 2: no labeling .* was found"):

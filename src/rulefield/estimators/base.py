@@ -3,18 +3,17 @@
 import warnings
 from abc import abstractmethod
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.estimators.answers import Answers, Batch
-from rulefield.estimators.explanations import ModelExplanation
+from rulefield.estimators.explanations import Explanation, ModelExplanation, with_rules_or_without
 from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.packing import Packer, State, arrays_named, check_attribute, given_or, pack_or_name, unpack
 from rulefield.estimators.parameters import Table, check_call, check_parameters, rule_list
-from rulefield.estimators.sequences import checked_output, in_form, object_array, refuse_weights
+from rulefield.estimators.sequences import Batch, checked_output, in_form, object_array, refuse_weights
 from rulefield.estimators.types import (
     ArrayLike,
     KnownLike,
@@ -32,6 +31,9 @@ from rulefield.models.arrays import arrays_of
 from rulefield.parallel import n_threads
 from rulefield.persistence import load_model, model_to_bytes, save_model
 from rulefield.scikit import Estimator, check_is_fitted, check_random_state
+
+if TYPE_CHECKING:
+    from rulefield.estimators.answers import Answers  # loads rules and engines
 
 _Metadata = TypedDict(
     "_Metadata",
@@ -259,7 +261,7 @@ class SequenceEstimator(SavedModel):
         """Return the labels that are possible given those known beforehand."""
 
     @abstractmethod
-    def _answers(self, rules: list[Any], on_infeasible: str, n_jobs: int) -> Answers:
+    def _answers(self, rules: list[Any], on_infeasible: str, n_jobs: int) -> "Answers":
         """Return the answers of the model under rules."""
 
     @abstractmethod
@@ -267,8 +269,8 @@ class SequenceEstimator(SavedModel):
         """Return the largest weights of the model."""
 
     @abstractmethod
-    def _explain_labels(self, batch: Batch, answers: Answers, top: int) -> Any:
-        """Explain the labels of the only sequence of a batch."""
+    def _explain_labels(self, batch: Batch, ids: np.ndarray, labeling: Labeling, marginals: Any, top: int) -> Any:
+        """Explain the labels of the only sequence of a batch, token by token (by task); ``ids`` are their numbers."""
 
     @abstractmethod
     def _score_labels(self, y: LabelsLike, predicted: LabelsLike) -> float:
@@ -408,7 +410,16 @@ class SequenceEstimator(SavedModel):
             return self._explain_weights(top)
         X = x if isinstance(x, Sequences) else [x]
         answers, batch = self._asked(X, rules, None if known is None else [known])
-        return self._explain_labels(batch, answers, top)
+        result = answers.results(batch, insist=True)[0]
+        labeling = answers.labeling(batch, 0, result)
+        marginals, note = with_rules_or_without(
+            lambda: answers.marginals(batch, quick=True)[0],
+            lambda: self._answers([], self.on_infeasible, 1).marginals(batch)[0],
+        )
+        reasons = self._explain_labels(batch, result.labels, labeling, marginals, top)
+        if isinstance(reasons, dict):
+            return {task: Explanation(tuple(own), labeling.broken, note) for task, own in reasons.items()}
+        return Explanation(tuple(reasons), labeling.broken, note)
 
     def score(
         self,

@@ -92,6 +92,21 @@ class Weight(NamedTuple):
     weight: float
 
 
+def explain_token(
+    token: Any,
+    labels: tuple[Any, Any],
+    chances: tuple[Any, Any],
+    features: list[Contribution],
+    moves: list[Contribution],
+    top: int,
+) -> TokenExplanation:
+    """Explain a label against the runner-up, of which ``labels`` and ``chances`` (probabilities) are pairs."""
+    margin = sum(value for _, value in features) + sum(value for _, value in moves)
+    (label, other), (chance, other_chance) = labels, chances
+    parts = most(features, top), most(moves, top)
+    return TokenExplanation(token, label, float(chance), other, float(other_chance), margin, *parts)
+
+
 def feature_scores(
     table: PairTable, weights: np.ndarray, rows: CsrRows, t: int, label: int, names: Sequence[str]
 ) -> dict[str, float]:

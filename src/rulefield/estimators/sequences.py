@@ -1,6 +1,9 @@
 """Rows in and rows out of sequence estimators: checks of what users give, lists of labels for what they get."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,9 +17,48 @@ from rulefield.estimators.types import ArrayLike, KnownLike, Label, LabelsLike, 
 from rulefield.exceptions import InputError, LabelError
 
 
-def token_lists(X: SequencesLike, data: Sequences) -> list[Any]:
-    """Tokens of every sequence, as the user gave them."""
-    return [tokens_of(X, i) for i in range(len(data))]
+@dataclass(eq=False)
+class Batch:
+    """Sequences of one call.
+
+    Parameters
+    ----------
+    rows : list or Sequences
+        As the user gave them.
+    data : Sequences, or what a family encodes to
+        With an attribute ``sequences`` if it is more than feature rows.
+    allowed : optional
+        Labels that are possible, in the family's form; None if all are.
+    potentials : list, optional
+        Of each sequence, where a family makes those of all together.
+    """
+
+    rows: Any
+    data: Any
+    allowed: Any = None
+    potentials: list[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    @property
+    def sequences(self) -> Sequences:
+        """Feature rows of all tokens."""
+        return getattr(self.data, "sequences", self.data)
+
+    @cached_property
+    def tokens(self) -> list[Any]:
+        """Tokens of every sequence, as the user gave them."""
+        return [tokens_of(self.rows, i) for i in range(len(self))]
+
+    @cached_property
+    def lengths(self) -> list[int]:
+        """Number of tokens of every sequence."""
+        return self.sequences.lengths.tolist()
+
+    def cut(self, rows: np.ndarray, times: int = 1) -> list[np.ndarray]:
+        """Cut an array of all tokens, ``times`` rows for each, by sequence."""
+        return [rows[times * a : times * b] for a, b in pairwise(self.sequences.offsets.tolist())]
 
 
 def check_some_tokens(X: SequencesLike) -> None:
@@ -62,6 +104,14 @@ def whole_rows(known: KnownLike, lengths: np.ndarray) -> list[Any]:
     return [[None] * int(n) if row is None else row for row, n in zip(known, lengths)]
 
 
+def possible_labels(names: LabelEncoder, known: KnownLike, lengths: np.ndarray) -> np.ndarray:
+    """Return which labels are possible at each token given those known beforehand, uint8 (n_tokens, n_labels)."""
+    labels = names.encode(whole_rows(known, lengths), lengths)
+    if labels.allowed is not None:
+        return labels.allowed
+    return (labels.ids[:, None] == np.arange(labels.n_labels)).astype(np.uint8)
+
+
 def checked_output(output: str) -> None:
     """Refuse a form of probabilities that there is not."""
     if output not in ("dict", "array"):
@@ -78,14 +128,6 @@ def in_form(output: str, tables: list[Any], classes: Any) -> list[Any]:
     if isinstance(classes, dict):
         return [{task: in_form(output, [own], classes[task])[0] for task, own in table.items()} for table in tables]
     return [[dict(zip(classes, row)) for row in table.tolist()] for table in tables]
-
-
-def refuse_probability(probability: bool) -> None:
-    """Refuse probabilities of whole labelings of a family that has none."""
-    if probability:
-        raise InputError(
-            "probability=True is for chains; use predict_kbest, which gives probabilities, or leave it out."
-        )
 
 
 def refuse_weights(sample_weight: ArrayLike | None) -> None:

@@ -53,10 +53,10 @@ def test_probabilities_of_labelings_and_segments_are_those_of_all_labelings(crf,
     decoded = crf.decode(X, rules=rules, known=known, probability=True, tolerance=tolerance)
     table = SegmentTable([str(label) for label in crf.classes_], "BIO")
     batch = crf._encode(X)
-    allowed = None if known is None else crf._possible(known, batch)
+    batch.allowed = None if known is None else crf._possible(known, batch)
     ids = np.array([table.labels.index(label) for one in decoded for label in one.labels])
     segments = find_segments(table, ids, batch.data.lengths)
-    chance, errors, *_ = crf._ruled_decoder(rules).segment_chances(batch.data, X, allowed, segments, table, tolerance)
+    chance, errors, *_ = crf._answers(rules, "raise", 1).segment_chances(batch, segments, table, tolerance)
     for i, x in enumerate(X):
         labelings, chances = listed(crf, x, rules, None if known is None else known[i])
         assert decoded[i].labels == labelings[int(np.argmax(chances))]

@@ -7,7 +7,7 @@ from rulefield import ChainCRF
 from rulefield import rules as r
 from rulefield.data.sequences import Sequences
 from rulefield.datasets import make_citations
-from rulefield.estimators.chain import decoding, together, under_rules
+from rulefield.estimators.chain import answers, decoding
 from rulefield.exceptions import InfeasibleError
 
 RULES = {
@@ -46,14 +46,14 @@ def small_chunks(monkeypatch, crf):
     """Make many chunks, of which threads take turns."""
     m = len(crf.classes_)
     per_token = m * m if crf.transition_features else m
-    monkeypatch.setattr(together, "CHUNK_SCORES", 400 * per_token)
+    monkeypatch.setattr(answers, "CHUNK_SCORES", 400 * per_token)
     monkeypatch.setattr(decoding, "LEAST_SCORES", per_token)
 
 
 def alone(crf, X, monkeypatch, **asked):
     """Answers of one sequence after the other, each from an engine of its own."""
     with monkeypatch.context() as patch:
-        patch.setattr(under_rules.RuledDecoder, "_first", lambda _, data, *others: [None] * len(data))
+        patch.setattr(answers.ChainAnswers, "_quick", lambda _, batch, *others: [None] * len(batch))
         return [labeling.labels for labeling in crf.decode(X, **asked)]
 
 
@@ -101,8 +101,8 @@ def test_what_cannot_be_obeyed_is_refused_or_broken_least(crf, data, monkeypatch
 def test_most_are_settled_together(crf, data, monkeypatch):
     X, _ = data
     engines: list[int] = []
-    one = under_rules.RuledDecoder._one
-    monkeypatch.setattr(under_rules.RuledDecoder, "_one", lambda *given: engines.append(1) or one(*given))
+    one = answers.ChainAnswers.decode
+    monkeypatch.setattr(answers.ChainAnswers, "decode", lambda *given: engines.append(1) or one(*given))
     crf.set_params(n_jobs=1).predict(X, rules=RULES["tokens"])
     assert len(engines) < len(X) // 2
 

@@ -14,7 +14,6 @@ from rulefield import ChainCRF, RuledCRF
 from rulefield import rules as r
 from rulefield.datasets import make_citations
 from rulefield.encode.spans import SegmentTable
-from rulefield.estimators.chain.together import TogetherDecoder
 from rulefield.estimators.ruled.families import FOLD_TOL
 from rulefield.estimators.ruled.gains import Gain, gains, negligible
 from rulefield.estimators.ruled.held_out import (
@@ -422,12 +421,11 @@ def test_rules_that_read_tokens_are_compiled_once_for_many_sequences(crf, data):
         (r.segments("title") <= 1).soft(2.0),
         r.last("date").soft(0.2),
     ]
-    data_, under = crf._encode(X).data, crf._ruled_decoder(rules)
-    together = TogetherDecoder(under.decoder, under.compiler)
+    data_, under = crf._encode(X).data, crf._answers(rules, "raise", 1)
     some = np.array([0, 3, 4, len(X) - 1])
     classes = under.compiler.reader.classes_of_all(X, data_.lengths)
-    found, _ = together._tables(X, classes, data_.offsets, some)
-    own, _ = together._rules([X[i] for i in some], data_.lengths[some])
+    found, _ = under._tables(X, classes, data_.offsets, some)
+    own, _ = under._compiled([X[i] for i in some], data_.lengths[some])
     assert own[0].together is not None
     for a, b in zip(found, own):
         for mine, right in ((a, b), (a.together, b.together)):

@@ -103,8 +103,7 @@ def test_explanations_add_up_to_the_difference_of_two_segmentations(scheme):
     y = [convert(row, "BIO", scheme) for row in y] if scheme == "IOB1" else y
     crf = SegmentCRF(scheme=scheme, l2=0.1, lexicons={"names": NAMES} if scheme else None).fit(X, y)
     for x in X[:3]:
-        data = crf._encode([x]).data
-        potentials = crf._answers([], "raise", 1).decoder.potentials(data)[0]
+        potentials = crf._answers([], "raise", 1).problem(crf._encode([x]), 0).potentials
         told = crf.explain(x, top=100)
         assert [token.label for token in told.tokens] == list(crf.predict([x])[0])
         segments = crf.predict_segments([x])[0]

@@ -17,7 +17,6 @@ from rulefield.datasets import make_addresses
 from rulefield.encode.alignment import spans_of
 from rulefield.encode.spans import SegmentTable
 from rulefield.encode.spans import spans as segments
-from rulefield.estimators.text.reading import numbered
 from rulefield.exceptions import InputError, ModelFileError
 from rulefield.inference.sequences.reading import find_segments
 
@@ -248,7 +247,9 @@ def test_scikit_learn(parser):
 def test_segments_of_many_labelings_are_those_of_each(rows):
     table = SegmentTable(["B-a", "B-a/B-c", "B-b", "I-a", "I-a/B-c", "I-b", "O"], "BIO")
     lengths = np.array([len(labels) for labels in rows], np.int64)
-    found_in_all = find_segments(table, numbered(table, rows), lengths)
+    found_in_all = find_segments(
+        table, np.array([table.labels.index(y) for row in rows for y in row], np.int64), lengths
+    )
     for i, (labels, end) in enumerate(zip(rows, np.cumsum(lengths).tolist())):
         found = found_in_all.of(i, end - len(labels), table)
         alone = [s for s in segments(labels, "BIO", level=None) if s.type != "O"] if labels else []

@@ -1,128 +1,258 @@
-"""Answers of a fitted chain by name: fast passes over all sequences without rules, an engine under rules."""
+"""Answers of a fitted chain: what compiled passes over many sequences prove, an engine for each of the others."""
 
-from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from threading import Lock
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.encode.labels import LabelEncoder
-from rulefield.estimators.answers import Batch
-from rulefield.estimators.chain.decoding import ChainDecoder
-from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.sequences import label_lists
+from rulefield.estimators.answers import Answers, Ask
+from rulefield.estimators.sequences import Batch, object_array
+from rulefield.inference.flatten import Cache, Flat, flatten
+from rulefield.inference.proof.proof import Proof
+from rulefield.inference.proof.sequences import prove_chain
+from rulefield.inference.result import Result, Status
+from rulefield.inference.sequences.auto import NODE_LIMIT
+from rulefield.inference.sequences.batch import as_chains, settle
+from rulefield.inference.sequences.decode import decode
+from rulefield.inference.sequences.exact import marginals_batch, score_batch, viterbi_batch
+from rulefield.inference.sequences.sums import Chances, chances
+from rulefield.kernels.certificate import TOLERANCE, rounding_error
+from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain_rules import ChainProblem
+from rulefield.rules import RuleCompiler
 
-if TYPE_CHECKING:
-    from rulefield.estimators.chain.under_rules import RuledDecoder
-    from rulefield.inference.proof.proof import Proof
+T = TypeVar("T")
+Scores = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""Unary scores, transition scores and offsets of sequences that lie one after the other."""
+CHUNK_SCORES = 1 << 19
+"""Scores held at a time by a thread: enough sequences that Python's part is small, and chunks for all threads."""
+LEAST_TOGETHER = 8
+"""Sequences below which each is decoded by itself: their kernels are loaded anyway."""
+LENGTHS = 256
+"""Lengths of sequences whose rules are remembered: most texts have fewer different ones."""
 
 
-QUICK_TOLERANCE = 1e-3
-"""Share of the probability mass that an explanation may leave out."""
+class ScoreSource(Protocol):
+    """What gives the scores of sequences: a fitted chain, or tables of another model."""
+
+    def potentials(self, data: Sequences, i: int, allowed: np.ndarray | None = None, /) -> ChainPotentials:
+        """Potentials of sequence ``i``."""
+
+    def scores(self, data: Sequences, allowed: np.ndarray | None, first: int, last: int, /) -> Scores:
+        """Scores of sequences ``first`` to ``last``."""
+
+    def over_chunks(self, data: Sequences, work: Callable[[int, int], T], most_scores: int, /) -> list[T]:
+        """Work on ranges of sequences."""
 
 
-class ChainAnswers:
+class Plain(NamedTuple):
+    """Best labels without rules, (tokens,), of each sequence their score, and whether they are proved best."""
+
+    labels: np.ndarray
+    score: np.ndarray
+    proved: np.ndarray
+
+
+class ChainAnswers(Answers):
     """Answers of one chain.
+
+    Sequences go through the plain chain first, then those whose labels break rules through the first levels of ``auto``
+    together. What Python does for one sequence costs more than most of them do, and threads take turns at it. So nothing of
+    this is done sequence by sequence, except compiling rules that read tokens.
 
     Parameters
     ----------
-    decoder : ChainDecoder
-    names : LabelEncoder
-    under_rules : callable
-        Returns the decoder under rules; called only if it is needed, because it loads rules and engines.
-    plain : bool
-        Whether the model alone decides: no rules and no other way of decoding.
+    source : ChainDecoder, or another source of scores
+    labels : list of labels, in the model's order
+    scheme : label scheme
+    rules : list of rules
+    relax : bool
+    n_jobs : int
     """
 
     def __init__(
-        self, decoder: ChainDecoder, names: LabelEncoder, under_rules: Callable[[], "RuledDecoder"], plain: bool
+        self, source: ScoreSource, labels: list[Any], scheme: str | None, rules: Any, relax: bool, n_jobs: int
     ):
-        self.decoder, self.names, self.plain = decoder, names, plain
-        self._under_rules = under_rules
+        self.source, self.names_of_labels, self.scheme, self.rules = source, labels, scheme, rules
+        self.relax, self.n_jobs = relax, n_jobs
+        self._by_number = object_array(list(labels))
+        self._of_length: Cache[Flat] = Cache(LENGTHS)
+        self._compiling = Lock()
 
-    def labels(self, batch: Batch) -> list[list[Any]]:
-        """Return the best labels of each sequence."""
-        if not self.plain:
-            ruled = self._under_rules()
-            return ruled.predict(batch.data, _tokens_read(ruled, batch), batch.allowed)
-        ids = self.decoder.best(batch.data, batch.allowed)
-        return label_lists(self.names, ids, batch.data.lengths)
+    @cached_property
+    def compiler(self) -> RuleCompiler:  # type: ignore[override]
+        """Compiles the rules for the labels of the chain."""
+        return RuleCompiler(self.rules, [str(label) for label in self.names_of_labels], self.scheme)
 
-    def labelings(self, batch: Batch, *, probability: bool = False, **how: Any) -> list[Labeling]:
-        """Return the best labelings with their proofs."""
-        if self.plain and how.get("engine", "auto") == "auto":
-            found = self._plain_labelings(batch, probability)
-            if found is not None:
-                return found
-        ruled = self._under_rules()
-        return ruled.decode(batch.data, _tokens_read(ruled, batch), batch.allowed, probability, **how)
+    def problem(self, batch: Batch, i: int) -> ChainProblem:
+        """Return the potentials and compiled rules of sequence ``i``."""
+        return ChainProblem(
+            self.source.potentials(batch.data, i, batch.allowed), self.compiler(self._inputs(batch)[i])
+        )
 
-    def marginals(self, batch: Batch, quick: bool = False, tolerance: float = 1e-6) -> list[np.ndarray]:
-        """Return the probabilities of all labels at the tokens of each sequence, (n, n_labels) each."""
-        if self.plain:
-            node = self.decoder.marginals(batch.data, batch.allowed)
-        else:
-            ruled, most = self._under_rules(), max(tolerance, QUICK_TOLERANCE) if quick else tolerance
-            node = ruled.marginals(batch.data, _tokens_read(ruled, batch), batch.allowed, most)
-        return np.split(node, batch.data.offsets[1:-1]) if len(batch.data) else []
+    def decode(self, problem: ChainProblem, **how: Any) -> Result:
+        """Return the best labeling of one chain."""
+        return decode(problem, **how)
 
-    def kbest(self, batch: Batch, k: int) -> list[list[tuple[list[Any], float]]]:
-        """Return the k best labelings of each sequence and their probabilities."""
-        if self.plain:
-            rows = self.decoder.kbest(batch.data, k, batch.allowed)
-        else:
-            ruled = self._under_rules()
-            rows = ruled.kbest(batch.data, k, _tokens_read(ruled, batch), batch.allowed)
-        return [[(self.names.decode(ids), p) for ids, p in row] for row in rows]
+    def prove(self, problem: ChainProblem, result: Result, words: Sequence[str]) -> Proof | None:
+        """Return a proof of an answer."""
+        return prove_chain(problem, result, words)
 
-    def samples(self, batch: Batch, n_samples: int, seed: int) -> list[list[list[Any]]]:
-        """Draw labelings of each sequence."""
-        generator = np.random.default_rng(seed)
-        if self.plain:
-            drawn = self.decoder.sample(batch.data, n_samples, generator, batch.allowed)
-        else:
-            ruled = self._under_rules()
-            drawn = ruled.sample(batch.data, n_samples, _tokens_read(ruled, batch), generator, batch.allowed)
-        return [[self.names.decode(ids) for ids in rows] for rows in drawn]
+    def named(self, labels: np.ndarray) -> list[Any]:
+        """Return labels as users see them."""
+        return self._by_number[labels].tolist()
 
-    def _plain_labelings(self, batch: Batch, probability: bool) -> list[Labeling] | None:
-        """Return the best labelings by one pass over all sequences; None if that does not prove each."""
-        data, allowed = batch.data, batch.allowed
-        best = self.decoder.labelings(data, allowed, probability)
-        if not best.proved.all():
+    def chances(self, batch: Batch, ask: Ask, tolerance: float) -> list[Chances]:
+        """Sum over the labelings of chunks of sequences."""
+        self.compiler.refuse_unlearned()
+        inputs = self._inputs(batch)
+
+        def chunk(first: int, last: int) -> Chances:
+            unary, pairwise, offsets = self.source.scores(batch.data, batch.allowed, first, last)
+            rules, which = self._compiled(inputs[first:last], np.diff(offsets))
+            return chances(as_chains(unary, pairwise, offsets), rules, which, ask(first, last), tolerance)
+
+        return self._over_chunks(batch, chunk)
+
+    # --- passes over many sequences ---------------------------------------------------------------
+
+    def quick_marginals(self, batch: Batch) -> np.ndarray | None:
+        """Return the probabilities of labels at all tokens, if there are no rules and no sequence is impossible."""
+        if self.rules:
             return None
-        chances = np.exp(best.score - best.total).tolist() if probability else [None] * len(data)
-        rows = label_lists(self.names, best.labels, data.lengths)
-        ids = np.split(best.labels, data.offsets[1:-1])
-        return [
-            Labeling(
-                labels,
-                score,
-                score,
-                score,
-                "optimal",
-                "viterbi",
-                probability=chance,
-                probability_error=0.0 if probability else None,
-                probability_reason="exact" if probability else "",
-                prover=partial(self._prove, data, i, allowed, ids[i]),
-            )
-            for i, (labels, score, chance) in enumerate(zip(rows, best.score.tolist(), chances))
-        ]
 
-    def _prove(self, data: Sequences, i: int, allowed: np.ndarray | None, labels: np.ndarray) -> "Proof | None":
-        """Return a proof that no labels of sequence ``i`` score more than these."""
-        from rulefield.inference.proof.sequences import prove_chain
-        from rulefield.inference.result import Result, Status
-        from rulefield.problem.chain_rules import ChainProblem
+        def chunk(first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+            return marginals_batch(*self.source.scores(batch.data, batch.allowed, first, last))
 
-        potentials = self.decoder.potentials(data, i, allowed)
-        score = potentials.score(labels)
-        result = Result(labels, score, score, score, Status.optimal, "viterbi")
-        return prove_chain(ChainProblem(potentials), result)
+        parts = self._over_chunks(batch, chunk)
+        if any((totals == -np.inf).any() for _, totals in parts):
+            return None
+        return np.concatenate([np.zeros((0, len(self.names_of_labels))), *(node for node, _ in parts)])
+
+    def quick_labels(self, batch: Batch) -> list[np.ndarray | None]:
+        """Return the labels that are proved best."""
+        if self.rules:
+            return self._quick(batch, {}, _proved_labels)
+
+        def chunk(first: int, last: int) -> list[np.ndarray | None]:
+            unary, pairwise, offsets = self.source.scores(batch.data, batch.allowed, first, last)
+            labels, score = viterbi_batch(unary, pairwise, offsets)
+            return _cut(labels, offsets, score > -np.inf)
+
+        return [labels for part in self._over_chunks(batch, chunk) for labels in part]
+
+    def quick_results(self, batch: Batch, how: dict[str, Any]) -> list[Result | None]:
+        """Return the answers that are proved."""
+        return self._quick(batch, how, _proved_results)
+
+    def _quick(self, batch: Batch, how: dict[str, Any], say: Callable[..., list[T | None]]) -> list[T | None]:
+        """Return what ``say`` makes of the answers to chunks, in the thread of each chunk."""
+        self.compiler.refuse_unlearned()
+        inputs, node_limit = self._inputs(batch), how.get("node_limit", NODE_LIMIT)
+
+        def chunk(first: int, last: int) -> list[T | None]:
+            scores = self.source.scores(batch.data, batch.allowed, first, last)
+            return say(scores, *self._settled(*scores, inputs[first:last], node_limit))
+
+        return [answer for part in self._over_chunks(batch, chunk) for answer in part]
+
+    def _settled(
+        self, unary: np.ndarray, pairwise: np.ndarray, offsets: np.ndarray, inputs: list[Any], node_limit: int
+    ) -> tuple[Plain, list[Any]]:
+        """Return the best labels without rules, proved if they break none, and what ``auto`` settles of the others."""
+        plain, lengths = best_without_rules(unary, pairwise, offsets), np.diff(offsets)
+        classes = self.compiler.reader.classes_of_all(inputs, lengths)
+        plain = plain._replace(
+            proved=plain.proved & (lengths > 0) & ~self.compiler.reader.broken(classes, plain.labels, offsets)
+        )
+        left = np.flatnonzero(~plain.proved)
+        if len(left) < LEAST_TOGETHER:
+            return plain, []
+        rules, which = self._tables(inputs, classes, offsets, left)
+        parts = settle(as_chains(unary, pairwise, offsets).of(left), rules, which, node_limit)
+        return plain, [part._replace(numbers=left[part.numbers]) for part in parts]
+
+    def _over_chunks(self, batch: Batch, work: Callable[[int, int], T]) -> list[T]:
+        return self.source.over_chunks(batch.data, work, CHUNK_SCORES)
+
+    # --- rules of many sequences ------------------------------------------------------------------
+
+    def _inputs(self, batch: Batch) -> list[Any]:
+        """Return what rules read of each sequence: its tokens, or how many there are."""
+        return batch.tokens if self.compiler.reads_tokens else batch.lengths
+
+    def _tables(
+        self, inputs: list[Any], classes: np.ndarray, offsets: np.ndarray, some: np.ndarray
+    ) -> tuple[list[Flat], np.ndarray]:
+        """Return the rules of some sequences for engines that read tables, as :meth:`_compiled` does, but compiled once.
+
+        Inputs differ in the ``classes`` of their tokens; tables of rules that grow differ by length, and rules that are paid
+        once have caps of their own.
+        """
+        once = any(
+            rule.per == "once" for rule, soft in zip(self.compiler.rules, self.compiler.weights < np.inf) if soft
+        )
+        if not self.compiler.reads_tokens or self.compiler.grows or once:
+            return self._compiled([inputs[i] for i in some.tolist()], np.diff(offsets)[some])
+        first = flatten(self.compiler(inputs[int(some[0])]), len(self.compiler.labels))
+        by_rule, cuts = self.compiler.reader.by_rule(classes), offsets.tolist()
+        return [first.with_classes(by_rule[:, cuts[i] : cuts[i + 1]]) for i in some.tolist()], np.arange(len(some))
+
+    def _compiled(self, inputs: list[Any], lengths: np.ndarray) -> tuple[list[Flat], np.ndarray]:
+        """Compile rules: the different ones, and which of them each sequence has; by length if no rule reads tokens."""
+        m = len(self.compiler.labels)
+        if self.compiler.reads_tokens:
+            return [flatten(self.compiler(own), m) for own in inputs], np.arange(len(inputs))
+        different, which = np.unique(lengths, return_inverse=True)
+        with self._compiling:  # threads begin together, and would do the same work twice
+            return [self._at_length(n, m) for n in different.tolist()], which
+
+    def _at_length(self, n: int, m: int) -> Flat:
+        known = self._of_length.get((n,))
+        return known or self._of_length.put((n,), flatten(self.compiler(n), m))
 
 
-def _tokens_read(ruled: "RuledDecoder", batch: Batch) -> list[Any]:
-    """Return what the rules read: tokens, or only how many there are."""
-    return batch.tokens if ruled.compiler.reads_tokens else batch.data.lengths.tolist()
+def best_without_rules(unary: np.ndarray, pairwise: np.ndarray, offsets: np.ndarray) -> Plain:
+    """Return the best labels of chains, proved best if the rounding error of sums is far below the tolerance of proofs."""
+    labels, best = viterbi_batch(unary, pairwise, offsets)
+    score = np.where(best > -np.inf, score_batch(unary, pairwise, offsets, labels), best)
+    length = np.diff(offsets)
+    error = rounding_error(2.0 * length, length * (_largest(unary) + _largest(pairwise)))
+    return Plain(labels, score, (score > -np.inf) & (error <= TOLERANCE / 4))
+
+
+def _largest(scores: np.ndarray) -> float:
+    """Largest magnitude of scores, those that forbid aside."""
+    high, low = float(scores.max(initial=0.0)), float(scores.min(initial=0.0))
+    if low == -np.inf:
+        low = float(np.where(scores > -np.inf, scores, 0.0).min(initial=0.0))
+    return max(high, -low)
+
+
+def _proved_labels(scores: Scores, plain: Plain, settled: list[Any]) -> list[np.ndarray | None]:
+    answers = _cut(plain.labels, scores[2], plain.proved)
+    for part in settled:
+        for i, labels in zip(part.numbers.tolist(), _cut(part.labels, part.offsets, part.sure)):
+            answers[i] = labels
+    return answers
+
+
+def _proved_results(scores: Scores, plain: Plain, settled: list[Any]) -> list[Result | None]:
+    labels = _cut(plain.labels, scores[2], plain.proved)
+    answers: list[Result | None] = [
+        None if own is None else Result(own, score, score, score, Status.optimal, "viterbi")
+        for own, score in zip(labels, plain.score.tolist())
+    ]
+    for part in settled:
+        for i, result in part.results().items():
+            answers[i] = result
+    return answers
+
+
+def _cut(labels: np.ndarray, offsets: np.ndarray, kept: np.ndarray) -> list[np.ndarray | None]:
+    """Cut labels by sequence; None for those that are not kept."""
+    cuts = offsets.tolist()
+    return [labels[a:b] if good else None for a, b, good in zip(cuts, cuts[1:], kept.tolist())]

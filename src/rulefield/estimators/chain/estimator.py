@@ -1,7 +1,6 @@
 """The linear-chain CRF as a scikit-learn estimator."""
 
 from collections.abc import Sequence
-from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +8,7 @@ import numpy as np
 
 from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
 from rulefield.encode.labels import LabelEncoder
-from rulefield.estimators.answers import Answers, Batch
 from rulefield.estimators.base import SequenceEstimator
-from rulefield.estimators.chain.answers import ChainAnswers
 from rulefield.estimators.chain.batches import continue_rows
 from rulefield.estimators.chain.corpora import answers_of_parts, fit_corpus, refuse_client
 from rulefield.estimators.chain.decoding import ChainDecoder
@@ -19,11 +16,10 @@ from rulefield.estimators.chain.explanations import ChainExplainer, explain_mode
 from rulefield.estimators.chain.learning import fit_rows
 from rulefield.estimators.chain.options import PARAMETERS, chain_options
 from rulefield.estimators.expectations import Keeper
-from rulefield.estimators.explanations import Explanation, ModelExplanation, Weight, with_rules_or_without
+from rulefield.estimators.explanations import ModelExplanation, TokenExplanation, Weight
 from rulefield.estimators.inputs import as_list, tokens_and_labels
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.parameters import rule_list
-from rulefield.estimators.sequences import label_lists, object_array, whole_rows
+from rulefield.estimators.sequences import Batch, label_lists, object_array, possible_labels
 from rulefield.estimators.types import (
     ArrayLike,
     Client,
@@ -46,7 +42,7 @@ from rulefield.parallel import in_threads, n_threads
 from rulefield.scikit import check_is_fitted
 
 if TYPE_CHECKING:
-    from rulefield.estimators.chain.under_rules import RuledDecoder
+    from rulefield.estimators.chain.answers import ChainAnswers
     from rulefield.rules.expectations import Expectation
 
 
@@ -382,45 +378,25 @@ class ChainCRF(SequenceEstimator):
         return Batch(X, self._encoder.transform(X))
 
     def _possible(self, known: KnownLike, batch: Batch) -> np.ndarray:
-        labels = self._labels_encoder.encode(whole_rows(known, batch.data.lengths), batch.data.lengths)
-        if labels.allowed is not None:
-            return labels.allowed
-        return (labels.ids[:, None] == np.arange(labels.n_labels)).astype(np.uint8)
+        return possible_labels(self._labels_encoder, known, batch.data.lengths)
 
-    def _answers(self, rules: list[Any], on_infeasible: str, n_jobs: int) -> ChainAnswers:
+    def _answers(self, rules: list[Any], on_infeasible: str, n_jobs: int) -> "ChainAnswers":
+        from rulefield.estimators.chain.answers import ChainAnswers  # loads rules and engines
+
         decoder = ChainDecoder(self.model_, self.theta_, n_jobs)
-        under_rules = partial(self._ruled_decoder, rules, on_infeasible, decoder)
-        return ChainAnswers(decoder, self._labels_encoder, under_rules, plain=not rules)
+        return ChainAnswers(decoder, self.classes_, self.scheme, rules, on_infeasible == "relax", n_jobs)
 
     def _decoder(self) -> ChainDecoder:
         return ChainDecoder(self.model_, self.theta_, n_threads(self.n_jobs))
 
-    def _ruled_decoder(
-        self, rules: RulesLike, on_infeasible: str | None = None, decoder: ChainDecoder | None = None
-    ) -> "RuledDecoder":
-        from rulefield.estimators.chain.under_rules import RuledDecoder  # loads rules and engines
-        from rulefield.rules import RuleCompiler
-
-        chain, acting = decoder or self._decoder(), rule_list(rules)
-        key = (*map(id, acting), id(self.classes_), self.scheme)
-        kept = self.__dict__.get("_compiled")  # rules are compiled once for all calls under the same ones
-        if kept is None or kept[0] != key:
-            compiler = RuleCompiler(acting, [str(label) for label in self.classes_], self.scheme)
-            kept = self._compiled = key, (acting, self.classes_), compiler  # what is kept keeps its place in memory
-        return RuledDecoder(chain, kept[2], self.classes_, self.scheme, on_infeasible or self.on_infeasible)
-
     def _explain_weights(self, top: int) -> ModelExplanation:
         return explain_model(self.model_, self.theta_, self.classes_, self._encoder.names, top)
 
-    def _explain_labels(self, batch: Batch, answers: Answers, top: int) -> Explanation:
-        labeling = answers.labelings(batch)[0]
-        path = self._labels_encoder.encode([labeling.labels]).ids.astype(np.int64)
-        (marginals,), note = with_rules_or_without(
-            lambda: answers.marginals(batch, quick=True),
-            lambda: self._answers([], self.on_infeasible, 1).marginals(batch),
-        )
+    def _explain_labels(
+        self, batch: Batch, ids: np.ndarray, labeling: Labeling, marginals: Any, top: int
+    ) -> list[TokenExplanation]:
         explainer = ChainExplainer(self.model_, self.theta_, self.classes_, self._encoder.names_in(batch.rows), top)
-        return explainer.explain(batch.tokens[0], batch.data, path, marginals, labeling.broken, note)
+        return explainer.explain(batch.tokens[0], batch.data, ids, marginals)
 
     def _score_labels(self, y: LabelsLike, predicted: LabelsLike) -> float:
         return span_f1(list(y), list(predicted), scheme=self.scheme or "auto")

@@ -22,9 +22,9 @@ from rulefield.estimators.expectation_training import (
     warn_of_missed,
 )
 from rulefield.estimators.expectations import keeper_of
+from rulefield.estimators.inputs import tokens_of
 from rulefield.estimators.parameters import rule_list
 from rulefield.estimators.progress import ProgressLine
-from rulefield.estimators.sequences import token_lists
 from rulefield.estimators.types import SequencesLike
 from rulefield.exceptions import InputError, RuleError
 from rulefield.learning.chain.fit import fit_likelihood
@@ -105,7 +105,9 @@ def chain_expectations(
         if given:
             raise InputError(f"expectations do not go with {name}={getattr(crf, name)!r}; leave one of them out.")
     task = {TASK: ([str(c) for c in names.classes_], crf.scheme)}
-    forbidden, expected = compiled_expectations(keeper.expectations, task, token_lists(X, data), weight)
+    forbidden, expected = compiled_expectations(
+        keeper.expectations, task, [tokens_of(X, i) for i in range(len(data))], weight
+    )
     return ChainExpectations(
         expected,
         forbidden,

@@ -7,19 +7,17 @@ import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.explanations import (
-    Explanation,
     ModelExplanation,
     TokenExplanation,
     Weight,
     difference,
     differences,
+    explain_token,
     feature_scores,
     largest,
     largest_features,
-    most,
     runner_up,
 )
-from rulefield.estimators.labelings import BrokenRule
 from rulefield.models.chain import ChainModel
 
 
@@ -84,14 +82,8 @@ class ChainExplainer:
         self.beside = beside
 
     def explain(
-        self,
-        tokens: list[Any],
-        data: Sequences,
-        path: np.ndarray,
-        marginals: np.ndarray,
-        broken: tuple[BrokenRule, ...] = (),
-        note: str = "",
-    ) -> Explanation:
+        self, tokens: list[Any], data: Sequences, path: np.ndarray, marginals: np.ndarray
+    ) -> list[TokenExplanation]:
         """Explain labels ``path`` (n,) of the only sequence of ``data``, given node ``marginals`` (n, n_labels)."""
         potentials = self.model.potentials(self.theta, data, 0)
         steps = potentials.pairwise_stack
@@ -106,19 +98,10 @@ class ChainExplainer:
             )
             moves = self._move_differences(steps, ends, path, t, other)
             moves += [(f"({name})", difference(scores[t, label], scores[t, other])) for name, scores in beside]
-            parts.append(
-                TokenExplanation(
-                    tokens[t],
-                    self.labels[label],
-                    float(marginals[t, label]),
-                    self.labels[other],
-                    float(marginals[t, other]),
-                    sum(v for _, v in features) + sum(v for _, v in moves),
-                    most(features, self.top),
-                    most(moves, self.top),
-                )
-            )
-        return Explanation(tuple(parts), broken, note)
+            names = self.labels[label], self.labels[other]
+            chances = marginals[t, label], marginals[t, other]
+            parts.append(explain_token(tokens[t], names, chances, features, moves, self.top))
+        return parts
 
     def _move_differences(self, steps: np.ndarray, ends: tuple, path: np.ndarray, t: int, other: int) -> list:
         label, n, found = int(path[t]), len(path), []

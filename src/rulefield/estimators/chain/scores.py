@@ -10,22 +10,21 @@ from rulefield.data.scored import check_magnitude, checked_scores
 from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
+from rulefield.estimators.chain.answers import ChainAnswers
 from rulefield.estimators.chain.decoding import over_chunks
-from rulefield.estimators.chain.under_rules import RuledDecoder
-from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.parameters import check_call, rule_list
-from rulefield.estimators.sequences import whole_rows
+from rulefield.estimators.parameters import ON_INFEASIBLE, check_call, check_value, rule_list
+from rulefield.estimators.sequences import Batch, possible_labels
 from rulefield.estimators.types import KnownLike, RulesLike
 from rulefield.exceptions import InputError, callers_level
 from rulefield.inference.sequences.exact import clamp
-from rulefield.parallel import in_threads, n_threads
+from rulefield.parallel import n_threads
 from rulefield.problem.chain import ChainPotentials
 
 T = TypeVar("T")
 
 
 class ScoreTables:
-    """Potentials that were computed elsewhere; what :class:`RuledDecoder` asks of a chain."""
+    """Potentials that were computed elsewhere; what :class:`ChainAnswers` asks of a chain."""
 
     def __init__(
         self, tables: Sequence[np.ndarray], pairwise: np.ndarray, ends: tuple[np.ndarray, np.ndarray], n_jobs: int
@@ -51,10 +50,6 @@ class ScoreTables:
     def over_chunks(self, data: Sequences, work: Callable[[int, int], T], most_scores: int) -> list[T]:
         """Work on ranges of sequences with about so many scores at the most, in threads."""
         return over_chunks(data, len(self.pairwise), work, most_scores, self.n_jobs)
-
-    def each(self, n: int, work: Callable[[int], T]) -> list[T]:
-        """Work on every sequence, in threads."""
-        return in_threads(work, range(n), self.n_jobs)
 
 
 def decode_scores(
@@ -114,6 +109,7 @@ def decode_scores(
     names = [label.item() if isinstance(label, np.generic) else label for label in labels]
     if not names or len(set(names)) != len(names):
         raise InputError(f"labels must name each column of the scores once; got {names!r:.60}.")
+    check_value("on_infeasible", on_infeasible, ON_INFEASIBLE)
     if k is not None:
         check_call(k=k)
     tables = [checked_scores(table, f"scores[{i}]", len(names)) for i, table in enumerate(scores)]
@@ -124,13 +120,11 @@ def decode_scores(
         raise InputError("tokens must be one list per array of scores, with one token per row.")
     allowed, *ends = allowed_transitions([str(name) for name in names], scheme)
     source = ScoreTables(tables, _pairwise(transitions, allowed), (ends[0], ends[1]), n_threads(n_jobs))
-    decoder = RuledDecoder(source, rule_list(rules), names, scheme, on_infeasible)
-    data = Sequences(np.zeros((int(lengths.sum()), 0)), lengths)
-    open_labels = _known(known, names, lengths)
-    if k is None:
-        found: list[Labeling] = decoder.decode(data, words, open_labels, probability)
-        return found
-    return [[([names[j] for j in ids], p) for ids, p in row] for row in decoder.kbest(data, k, words, open_labels)]
+    answers = ChainAnswers(source, names, scheme, rule_list(rules), on_infeasible == "relax", source.n_jobs)
+    batch = Batch(words, Sequences(np.zeros((int(lengths.sum()), 0)), lengths))
+    if known is not None:
+        batch.allowed = possible_labels(LabelEncoder().set_classes(names), known, lengths)
+    return answers.labelings(batch, probability=probability) if k is None else answers.kbest(batch, k)
 
 
 def _warn_of_probabilities(tables: list[np.ndarray]) -> None:
@@ -151,15 +145,3 @@ def _pairwise(transitions: Any, allowed: np.ndarray) -> np.ndarray:
         raise InputError(f"transitions must have shape {allowed.shape} [from, to]; got {made.shape}.")
     check_magnitude(made, "transitions")
     return np.where(allowed, made, -np.inf)
-
-
-def _known(known: KnownLike | None, names: list[Any], lengths: np.ndarray) -> np.ndarray | None:
-    if known is None:
-        return None
-    encoder = LabelEncoder().set_classes(names)
-    labels = encoder.encode(whole_rows(known, lengths), lengths)
-    return (
-        labels.allowed
-        if labels.allowed is not None
-        else (labels.ids[:, None] == np.arange(len(names))).astype(np.uint8)
-    )

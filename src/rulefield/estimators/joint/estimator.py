@@ -4,14 +4,13 @@ import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.encode.schemes import allowed_transitions
-from rulefield.estimators.answers import Answers, Batch
 from rulefield.estimators.base import SequenceEstimator, State
 from rulefield.estimators.chain.explanations import ChainExplainer
 from rulefield.estimators.expectation_training import (
@@ -22,12 +21,11 @@ from rulefield.estimators.expectation_training import (
     warn_of_missed,
 )
 from rulefield.estimators.expectations import KEEPER, Keeper, keeper_of
-from rulefield.estimators.explanations import Explanation, ModelExplanation, with_rules_or_without
+from rulefield.estimators.explanations import ModelExplanation, TokenExplanation
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list, tokens_of
-from rulefield.estimators.joint.answers import JointAnswers
-from rulefield.estimators.joint.decoding import JointDecoder, Known
 from rulefield.estimators.joint.labels import TaskLabels
+from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
     FLAG,
     N_JOBS,
@@ -47,7 +45,7 @@ from rulefield.estimators.parameters import (
     whole,
 )
 from rulefield.estimators.progress import ProgressLine
-from rulefield.estimators.sequences import check_some_tokens, checked_weights
+from rulefield.estimators.sequences import Batch, check_some_tokens, checked_weights
 from rulefield.estimators.types import (
     ArrayLike,
     Client,
@@ -74,6 +72,9 @@ from rulefield.models.pairs import PairTable
 from rulefield.parallel import executor_of, n_threads
 from rulefield.rules.expectations import Expectation
 from rulefield.rules.joint import JointRuleCompiler
+
+if TYPE_CHECKING:
+    from rulefield.estimators.joint.answers import JointAnswers
 
 START_ITERATIONS = 40
 """Iterations of each task alone before the tasks are learned together."""
@@ -394,32 +395,30 @@ class JointCRF(SequenceEstimator):
     def _encode(self, X: SequencesLike) -> Batch:
         return Batch(X, self._encoder.transform(X))
 
-    def _possible(self, known: KnownLike, batch: Batch) -> Known:
+    def _possible(self, known: KnownLike, batch: Batch) -> tuple[Labels, ...]:
         rows: Any = [{} if row is None else row for row in known] if hasattr(known, "__iter__") else known
         return self._names.encode(rows, batch.data.lengths)
 
-    def _answers(self, rules: list[Any], on_infeasible: str, n_jobs: int) -> JointAnswers:
+    def _answers(self, rules: list[Any], on_infeasible: str, n_jobs: int) -> "JointAnswers":
+        from rulefield.estimators.joint.answers import JointAnswers  # loads engines
+
         tasks = {task: ([str(c) for c in self.classes_[task]], self._scheme(task)) for task in self.tasks_}
         compiler = JointRuleCompiler(rules, tasks)
-        decoder = JointDecoder(self.model_, self.theta_, compiler, on_infeasible == "relax", n_jobs)
-        return JointAnswers(decoder, self._names, self.tasks_)
+        return JointAnswers(self.model_, self.theta_, self._names, compiler, on_infeasible == "relax", n_jobs)
 
     def _explain_weights(self, top: int) -> ModelExplanation:
         raise InputError("explain() of a JointCRF needs a sequence: it explains the labels of each task.")
 
-    def _explain_labels(self, batch: Batch, answers: Answers, top: int) -> dict[str, Explanation]:
+    def _explain_labels(
+        self, batch: Batch, ids: np.ndarray, labeling: Labeling, marginals: Any, top: int
+    ) -> dict[str, list[TokenExplanation]]:
         """Explain each task; what labels of another task add at the same token is a transition under ``(task)``."""
-        labels = answers.labels(batch)[0]
-        (chances,), note = with_rules_or_without(
-            lambda: answers.marginals(batch), lambda: self._answers([], self.on_infeasible, 1).marginals(batch)
-        )
-        lengths, names = batch.data.lengths, self._encoder.names_in(batch.rows)
-        ids = {task: self._names.encoders[task].encode([labels[task]], lengths).ids for task in self.tasks_}
-        reasons = {}
+        names, reasons = self._encoder.names_in(batch.rows), {}
+        paths = dict(zip(self.tasks_, np.unravel_index(ids, self.model_.sizes)))
         for k, (task, model) in enumerate(zip(self.tasks_, self.model_.tasks)):
             theta = self.model_.task_theta(self.theta_, k)
-            explainer = ChainExplainer(model, theta, self.classes_[task], names, top, self._cross(k, ids))
-            reasons[task] = explainer.explain(batch.tokens[0], batch.data, ids[task], chances[task], note=note)
+            explainer = ChainExplainer(model, theta, self.classes_[task], names, top, self._cross(k, paths))
+            reasons[task] = explainer.explain(batch.tokens[0], batch.data, paths[task], marginals[task])
         return reasons
 
     def _score_labels(self, y: LabelsLike, predicted: LabelsLike) -> float:

@@ -10,9 +10,9 @@ from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.chain.estimator import ChainCRF
-from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
+from rulefield.estimators.segments.answers import SegmentDecoder
+from rulefield.estimators.segments.coding import SegmentData
 from rulefield.estimators.segments.estimator import SegmentCRF
-from rulefield.estimators.segments.under_rules import label_table
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.segments import SegmentPotentials, Spans, Spelling
 from rulefield.rules.labels import LabelTable
@@ -131,7 +131,7 @@ class SegmentFamily(Family):
         coder = crf._coder
         super().__init__(coder.classes)
         self.crf, self.spelling = crf, coder.spelling
-        self.table = label_table(coder)
+        self.table = coder.table
         self.words = LabelTable([str(word) for word in coder.words], crf.scheme)
         self.word_of = self.spelling.type_of if len(self.words) < len(self.table) else None
         self._labels = LabelEncoder().set_classes(coder.classes)

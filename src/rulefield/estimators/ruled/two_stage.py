@@ -6,16 +6,16 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from rulefield.data.sequences import Sequences
 from rulefield.encode.spans import SegmentTable
-from rulefield.estimators.answers import Batch
+from rulefield.estimators.answers import Ask, Sums
 from rulefield.estimators.chain.answers import ChainAnswers
-from rulefield.estimators.chain.under_rules import RuledDecoder
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.ruled.gains import Gain, gains
+from rulefield.estimators.sequences import Batch
 from rulefield.exceptions import InputError
 from rulefield.inference.result import TOLERANCE, Result
-from rulefield.inference.sequences.exact import forward_backward, log_partition
+from rulefield.inference.sequences.exact import log_partition
+from rulefield.inference.sequences.sums import Chances
 from rulefield.inference.sequences.two_stage import decode_two_stage
 from rulefield.learning.rule_weights.lists import Lists
 from rulefield.problem.chain import ChainPotentials
@@ -24,36 +24,45 @@ from rulefield.problem.chain_rules import ChainProblem
 TAUS = (1.0, 0.99, 0.98, 0.97, 0.95, 0.9, 0.8, 0.7, 0.5, 0.3, 0.0)
 
 
-class TwoStageDecoder(RuledDecoder):
-    """Decodes with a chain and the costs of its rules; ``tau`` says how near to the best a labeling must be."""
+class TwoStageAnswers(ChainAnswers):
+    """Labels and labelings of two-stage decoding, which has no distribution; ``tau``: how near to the best they must be."""
 
     def __init__(self, *chain: Any, tau: float):
         super().__init__(*chain)
         self.tau = tau
+        source, labels, scheme, _, *rest = chain
+        self._without_rules = ChainAnswers(source, labels, scheme, [], *rest)
 
-    def marginals(
-        self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None = None, tolerance: float = 0.0
-    ) -> np.ndarray:
-        """Probabilities by the model alone: the rules have no price here."""
-        parts = [forward_backward(self.decoder.potentials(data, i, allowed)).node for i in range(len(data))]
-        return np.concatenate(parts) if parts else np.zeros((0, len(self.labels)))
+    def quick_results(self, batch: Batch, how: dict[str, Any]) -> list[Result | None]:
+        """Return None for all: each sequence is decoded by itself."""
+        return [None] * len(batch)
 
-    def _solve(self, problem: ChainProblem, how: dict[str, Any]) -> Result:
+    def quick_labels(self, batch: Batch) -> list[np.ndarray | None]:
+        """Return None for all."""
+        return [None] * len(batch)
+
+    def decode(self, problem: ChainProblem, **how: Any) -> Result:
+        """Return the least broken of the labelings that are nearly as probable as the best."""
         if problem.potentials.n_steps == 0:  # nothing to weigh
-            return super()._solve(problem, {})
+            return super().decode(problem)
         return decode_two_stage(problem, tau=self.tau, log_partition=log_partition(problem.potentials), **how)
 
-    def _with_probabilities(
-        self, data: Sequences, tokens: list[Any], allowed: np.ndarray | None, found: list[Labeling], tolerance: float
-    ) -> list[Labeling]:
+    def labeling(self, batch: Batch, i: int, result: Result) -> Labeling:
+        """Return an answer, which has no proof."""
+        return replace(super().labeling(batch, i, result), prover=None)
+
+    def chances(self, batch: Batch, ask: Ask, tolerance: float) -> list[Chances]:
+        """Sum over labelings by the model alone: the rules have no price here."""
+        return self._without_rules.chances(batch, ask, tolerance)
+
+    def with_probabilities(self, found: list[Labeling], sums: Sums) -> list[Labeling]:
         """Return labelings with their probabilities by the model alone."""
-        totals = [log_partition(self.decoder.potentials(data, i, allowed)) for i in range(len(data))]
-        chances = [float(np.exp(one.score - total)) for one, total in zip(found, totals)]
-        return [replace(one, probability=p, probability_error=0.0) for one, p in zip(found, chances)]
+        chance = np.exp(np.array([one.score for one in found]) - sums.log_partition).tolist()
+        return [replace(one, probability=p, probability_error=0.0) for one, p in zip(found, chance)]
 
-
-class TwoStageAnswers(ChainAnswers):
-    """Labels and labelings of two-stage decoding, which has no distribution."""
+    def marginals(self, batch: Batch, quick: bool = False, tolerance: float = 0.0) -> list[np.ndarray]:
+        """Refuse, except for an explanation (``quick``), which shows probabilities by the model alone."""
+        return self._without_rules.marginals(batch) if quick else _refuse_distribution()
 
     def kbest(self, batch: Batch, k: int) -> NoReturn:
         """Refuse."""
@@ -62,10 +71,6 @@ class TwoStageAnswers(ChainAnswers):
     def samples(self, batch: Batch, n_samples: int, seed: int) -> NoReturn:
         """Refuse."""
         _refuse_distribution()
-
-    def marginals(self, batch: Batch, quick: bool = False, tolerance: float = 1e-6) -> list[np.ndarray]:
-        """Refuse, except for an explanation (``quick``), which shows probabilities by the model alone."""
-        return super().marginals(batch, quick) if quick else _refuse_distribution()
 
 
 def _refuse_distribution() -> NoReturn:

@@ -1,67 +1,172 @@
-"""Answers of a fitted semi-Markov model by name."""
+"""Answers of a fitted semi-Markov model; labels are places in the coder's ``labels``, which spell segments."""
 
+from collections.abc import Iterator, Sequence
+from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from rulefield.estimators.answers import Batch
-from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.segments.coding import SegmentCoder
-from rulefield.estimators.segments.decoding import SegmentDecoder
-from rulefield.estimators.sequences import refuse_probability
+from rulefield.estimators.answers import Answers, Ask
+from rulefield.estimators.segments.coding import SegmentCoder, SegmentData
+from rulefield.estimators.sequences import Batch, object_array
+from rulefield.inference.proof.proof import Proof
+from rulefield.inference.proof.sequences import prove_segments
+from rulefield.inference.result import Result
+from rulefield.inference.sequences.segments.decode import decode
+from rulefield.inference.sequences.segments.exact import as_roles, empty_counts
+from rulefield.inference.sequences.segments.sums import segment_chances
+from rulefield.inference.sequences.sums import Chances, chances_of
+from rulefield.kernels.segments.best import best_segments_batch
+from rulefield.kernels.segments.parts import SegmentParts, gold_parts_batch
+from rulefield.kernels.segments.sums import segment_sums_batch
+from rulefield.models.pairs import csr_rows
+from rulefield.models.segments import Segmentation, SegmentModel
+from rulefield.parallel import in_threads, shard_bounds
+from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain_rules import ChainProblem
+from rulefield.problem.segments import SegmentPotentials, SegmentProblem, Spans
+from rulefield.rules import RuleCompiler
 
-if TYPE_CHECKING:
-    from rulefield.estimators.segments.under_rules import RuledSegmentDecoder
+
+class SegmentDecoder:
+    """Inference with the weights ``theta`` of a semi-Markov model, without rules."""
+
+    def __init__(self, model: SegmentModel, theta: np.ndarray, n_jobs: int = 1):
+        self.model, self.theta, self.n_jobs = model, theta, n_jobs
+
+    def best(self, data: SegmentData) -> tuple[Segmentation, np.ndarray]:
+        """Return the best segments of all sequences and their scores, ``-inf`` if there are none."""
+        found = in_threads(self._best, self._runs(data), self.n_jobs)
+        opens, labels, scores = (np.concatenate(parts) for parts in zip(*found))
+        return Segmentation(opens, labels), scores
+
+    def marginals(self, data: SegmentData) -> np.ndarray:
+        """Return the probability that a token lies in a segment of each type, (n_tokens, n_types)."""
+        return np.concatenate(in_threads(lambda run: self._sums(run, True)[0].token, self._runs(data), self.n_jobs))
+
+    def potentials(self, data: SegmentData) -> list[SegmentPotentials]:
+        """Return the potentials of each sequence."""
+        parts, offsets = self._parts(data), data.sequences.offsets.tolist()
+        found = []
+        for first, last in pairwise(offsets):
+            own = data.matches.within(first, last)
+            spans = Spans(own.end - own.length + 1, own.length, parts.span[slice(*parts.span_ptr[[first, last]])])
+            token, begin, end = (array[first:last] for array in (parts.token, parts.first, parts.last))
+            found.append(SegmentPotentials(token, begin, end, parts.length, parts.pairwise, spans))
+        return found
+
+    def log_likelihood(self, data: SegmentData, gold: Segmentation) -> np.ndarray:
+        """Return the log-probability of each sequence's segments, (n_sequences,)."""
+        found, begin = [], 0
+        for run in self._runs(data):
+            stop = begin + run.sequences.n_tokens
+            found.append(self._log_likelihood(run, Segmentation(gold.opens[begin:stop], gold.labels[begin:stop])))
+            begin = stop
+        return np.concatenate(found)
+
+    def _best(self, data: SegmentData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        n = data.sequences.n_tokens
+        opens, labels, scores = np.zeros(n, np.uint8), np.zeros(n, np.int64), np.empty(len(data.sequences))
+        best_segments_batch(as_roles(self._parts(data)), data.sequences.offsets, opens, labels, scores)
+        return opens, labels, scores
+
+        return Segmentation(opens, labels)
+
+    def _log_likelihood(self, data: SegmentData, gold: Segmentation) -> np.ndarray:
+        _, totals, parts = self._sums(data, False)
+        scores = np.empty(len(totals))
+        ignored, unweighted = empty_counts(parts), np.zeros(len(totals))
+        gold_parts_batch(parts, data.sequences.offsets, gold.opens, gold.labels, unweighted, ignored, scores)
+        return scores - totals
+
+    def _sums(self, data: SegmentData, marginals: bool) -> tuple[SegmentParts, np.ndarray, SegmentParts]:
+        """Return expected parts (zeros unless ``marginals``), log partition functions, and scores of parts."""
+        parts, totals = self._parts(data), np.empty(len(data.sequences))
+        counts = empty_counts(parts) if marginals else parts._replace(token=parts.token[:0])
+        segment_sums_batch(parts, data.sequences.offsets, np.ones(len(totals)), counts, totals)
+        return counts, totals, parts
+
+    def _parts(self, data: SegmentData) -> SegmentParts:
+        rows = csr_rows(data.sequences.entries, 0, data.sequences.n_tokens)
+        return self.model.parts(self.theta, data.sequences, rows, data.matches)
+
+    def _runs(self, data: SegmentData) -> Iterator[SegmentData]:
+        """Cut the input into runs of sequences whose scores fit into little memory; at least one, perhaps empty."""
+        sequences = data.sequences
+        bounds = shard_bounds(sequences.lengths, self.model.n_labels).astype(np.int64).tolist()
+        for a, b in pairwise(bounds if len(bounds) > 1 else [0, 0]):
+            tokens = int(sequences.offsets[a]), int(sequences.offsets[b])
+            yield SegmentData(sequences[a:b], data.matches.within(*tokens))
 
 
-class SegmentAnswers:
+class SegmentAnswers(Answers):
     """Answers of one semi-Markov model under rules; a fast pass serves labels and marginals that nothing restricts."""
 
-    def __init__(self, decoder: SegmentDecoder, coder: SegmentCoder, rules: list[Any], on_infeasible: str):
-        self.decoder, self.coder = decoder, coder
-        self.rules, self.on_infeasible = rules, on_infeasible
+    what = "segmentation"
+    forbidden_by = (
+        "the known labels and the longest segments forbid all; correct them, or fit with a larger max_length"
+    )
 
-    def ids(self, batch: Batch) -> list[np.ndarray]:
-        """Return the token labels, as places in the coder's ``labels``, of each sequence's best segmentation."""
+    def __init__(self, decoder: SegmentDecoder, coder: SegmentCoder, rules: Any, relax: bool, n_jobs: int):
+        self.decoder, self.coder, self.rules = decoder, coder, rules
+        self.relax, self.n_jobs = relax, n_jobs
+        self._by_number = object_array(coder.labels)
+
+    @cached_property
+    def compiler(self) -> RuleCompiler:  # type: ignore[override]
+        """Compiles the rules for token labels."""
+        return RuleCompiler(self.rules, self.coder.table)
+
+    def problem(self, batch: Batch, i: int) -> SegmentProblem:
+        """Return the potentials and compiled rules of sequence ``i``."""
+        if batch.potentials is None:
+            batch.potentials = self.decoder.potentials(batch.data)
+        allowed = None if batch.allowed is None else batch.allowed[slice(*batch.sequences.offsets[i : i + 2])]
+        tokens = batch.tokens[i] if self.compiler.reads_tokens else batch.lengths[i]
+        return SegmentProblem(batch.potentials[i], self.coder.spelling, self.compiler(tokens), allowed)
+
+    def decode(self, problem: SegmentProblem, **how: Any) -> Result:
+        """Return the best segmentation of one sequence."""
+        return decode(problem, **how)
+
+    def prove(self, problem: SegmentProblem, result: Result, words: Sequence[str]) -> Proof | None:
+        """Return a proof of an answer."""
+        return prove_segments(problem, result, words)
+
+    def named(self, labels: np.ndarray) -> list[Any]:
+        """Return token labels as users see them."""
+        return self._by_number[labels].tolist()
+
+    def named_chances(self, node: np.ndarray) -> np.ndarray:
+        """Return the probability that each token lies in a segment of each type, (n, n_types)."""
+        types = np.arange(len(self.coder.types))
+        return node @ (self.coder.spelling.type_of[:, None] == types) if node.shape[1] != len(types) else node
+
+    def chances(self, batch: Batch, ask: Ask, tolerance: float) -> list[Chances]:
+        """Sum over the segmentations of each sequence."""
+
+        def one(i: int) -> Chances:
+            problem = self.problem(batch, i)
+            if problem.potentials.n_steps == 0:
+                m = problem.spelling.n_labels
+                empty = ChainPotentials(np.zeros((0, m)), np.zeros((m, m)))
+                return chances_of(ChainProblem(empty, problem.rules), ask(i, i + 1))
+            return segment_chances(problem, ask(i, i + 1), tolerance)
+
+        return in_threads(one, range(len(batch)), self.n_jobs)
+
+    def quick_labels(self, batch: Batch) -> list[np.ndarray | None]:
+        """Return the labels of the best segmentations, if nothing restricts them."""
         if self._is_restricted(batch):
-            return [result.labels for result in self.under_rules().results(*_parts(batch))]
-        best = self.decoder.best(batch.data)
-        offsets = batch.sequences.offsets.tolist()
-        return [self.coder.spelling.write(best.opens[a:b], best.labels[a:b]) for a, b in pairwise(offsets)]
+            return [None] * len(batch)
+        best, scores = self.decoder.best(batch.data)
+        rows = zip(batch.cut(best.opens), batch.cut(best.labels), scores.tolist())
+        return [self.coder.spelling.write(opens, types) if score > -np.inf else None for opens, types, score in rows]
 
-    def labels(self, batch: Batch) -> list[list[Any]]:
-        """Return the token labels of the best segmentations."""
-        return [self.coder.named(ids) for ids in self.ids(batch)]
-
-    def labelings(self, batch: Batch, *, probability: bool = False, **how: Any) -> list[Labeling]:
-        """Return the best segmentations with their proofs."""
-        refuse_probability(probability)
-        return self.under_rules().decode(*_parts(batch), **how)
-
-    def marginals(self, batch: Batch, quick: bool = False, tolerance: float = 1e-6) -> list[np.ndarray]:
-        """Return the probability that each token lies in a segment of each type, (n, n_types) each."""
-        if self._is_restricted(batch):
-            return self.under_rules().marginals(*_parts(batch), tolerance)
-        return np.split(self.decoder.marginals(batch.data), batch.sequences.offsets[1:-1])[: len(batch.sequences)]
-
-    def kbest(self, batch: Batch, k: int) -> list[list[tuple[list[Any], float]]]:
-        """Return the token labels of the k best segmentations and their probabilities."""
-        return self.under_rules().kbest(*_parts(batch), k)
-
-    def samples(self, batch: Batch, n_samples: int, seed: int) -> list[list[list[Any]]]:
-        """Draw segmentations."""
-        return self.under_rules().sample(*_parts(batch), n_samples, seed)
-
-    def under_rules(self) -> "RuledSegmentDecoder":
-        """Return the decoder under rules, which loads rules and engines."""
-        from rulefield.estimators.segments.under_rules import RuledSegmentDecoder
-
-        return RuledSegmentDecoder(self.decoder, self.coder, self.rules, self.on_infeasible)
+    def quick_marginals(self, batch: Batch) -> np.ndarray | None:
+        """Return the probabilities of types at all tokens, if nothing restricts them."""
+        return None if self._is_restricted(batch) else self.decoder.marginals(batch.data)
 
     def _is_restricted(self, batch: Batch) -> bool:
         return bool(self.rules) or batch.allowed is not None
-
-
-def _parts(batch: Batch) -> tuple[Any, list[Any], np.ndarray | None]:
-    return batch.data, batch.tokens, batch.allowed

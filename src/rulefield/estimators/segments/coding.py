@@ -2,16 +2,27 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from rulefield.data.labels import Labels
+from rulefield.data.sequences import Sequences
 from rulefield.encode.schemes import OUTSIDE, Component, Scheme, as_scheme, format_path
 from rulefield.encode.spans import SegmentTable, prefix_of
 from rulefield.exceptions import InputError
 from rulefield.models.segments import Segmentation, SpanMatches
 from rulefield.problem.segments import CLOSING, MIDDLE, OPENING, SINGLE, Spelling
+
+if TYPE_CHECKING:
+    from rulefield.rules.labels import LabelTable
+
+
+class SegmentData(NamedTuple):
+    """Encoded input: sequences of feature rows, and the span features that match somewhere."""
+
+    sequences: Sequences
+    matches: SpanMatches
 
 
 class SegmentCoder:
@@ -98,6 +109,15 @@ class SegmentCoder:
             return OUTSIDE
         prefix = prefix_of(self.scheme, opens, closes, (before and opens, after and closes))
         return format_path((Component(prefix, name),), self.scheme)
+
+    @property
+    def table(self) -> "LabelTable":
+        """Token labels as rules read them; without a scheme neighbors of one type stay two segments."""
+        from rulefield.rules.labels import CutLabels, LabelTable
+
+        if self.scheme is Scheme.none:
+            return CutLabels([str(kind) for kind in self.types])
+        return LabelTable(self.labels, self.scheme)
 
     @property
     def words(self) -> list[Any]:

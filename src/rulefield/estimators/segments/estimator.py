@@ -2,7 +2,7 @@
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -11,11 +11,11 @@ from rulefield.encode.corpora.corpus import Corpus
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible
-from rulefield.estimators.answers import Batch
 from rulefield.estimators.base import SequenceEstimator
-from rulefield.estimators.explanations import Explanation, ModelExplanation, with_rules_or_without
+from rulefield.estimators.explanations import ModelExplanation, TokenExplanation
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list, tokens_and_labels, tokens_of
+from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.packing import Packer
 from rulefield.estimators.parameters import (
     FLAG,
@@ -34,11 +34,9 @@ from rulefield.estimators.parameters import (
     whole,
 )
 from rulefield.estimators.progress import ProgressLine
-from rulefield.estimators.segments.answers import SegmentAnswers
-from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
-from rulefield.estimators.segments.decoding import SegmentData, SegmentDecoder
+from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder, SegmentData
 from rulefield.estimators.segments.explanations import SegmentExplainer, explain_weights
-from rulefield.estimators.sequences import check_some_tokens, checked_weights, whole_rows
+from rulefield.estimators.sequences import Batch, check_some_tokens, checked_weights, whole_rows
 from rulefield.estimators.types import (
     ArrayLike,
     KnownLike,
@@ -59,6 +57,9 @@ from rulefield.metrics import span_f1
 from rulefield.models.arrays import check_model, model_of
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
 from rulefield.parallel import n_threads
+
+if TYPE_CHECKING:
+    from rulefield.estimators.segments.answers import SegmentAnswers
 
 DEFAULT_ITERATIONS, DEFAULT_TOL = 500, 1e-5
 
@@ -329,20 +330,21 @@ class SegmentCRF(SequenceEstimator):
         rows = whole_rows(list(known), lengths)
         return self._coder.possible(LabelEncoder().set_classes(self._coder.words).encode(rows, lengths))
 
-    def _answers(self, rules: list[Any], on_infeasible: str, n_jobs: int) -> SegmentAnswers:
-        return SegmentAnswers(SegmentDecoder(self.model_, self.theta_, n_jobs), self._coder, rules, on_infeasible)
+    def _answers(self, rules: list[Any], on_infeasible: str, n_jobs: int) -> "SegmentAnswers":
+        from rulefield.estimators.segments.answers import SegmentAnswers, SegmentDecoder  # loads rules and engines
+
+        decoder = SegmentDecoder(self.model_, self.theta_, n_jobs)
+        return SegmentAnswers(decoder, self._coder, rules, on_infeasible == "relax", n_jobs)
 
     def _explain_weights(self, top: int) -> ModelExplanation:
         return explain_weights(self.model_, self.theta_, self.classes_, self._encoder.names, top)
 
-    def _explain_labels(self, batch: Batch, answers: Any, top: int) -> Explanation:
-        ruled, given = answers.under_rules(), (batch.data, batch.tokens, batch.allowed)
-        result = ruled.results(*given)[0]
-        plain = self._answers([], self.on_infeasible, 1).under_rules()
-        (marginals,), note = with_rules_or_without(lambda: ruled.marginals(*given), lambda: plain.marginals(*given))
+    def _explain_labels(
+        self, batch: Batch, ids: np.ndarray, labeling: Labeling, marginals: Any, top: int
+    ) -> list[TokenExplanation]:
         names = self._encoder.names_in(batch.rows)
         explainer = SegmentExplainer(self.model_, self.theta_, self._coder, names, self._lexicons.names, top)
-        return explainer.explain(batch.tokens[0], batch.data, result.labels, ruled.named(result), marginals, note)
+        return explainer.explain(batch.tokens[0], batch.data, ids, labeling, marginals)
 
     def _score_labels(self, y: LabelsLike, predicted: LabelsLike) -> float:
         return span_f1(list(y), list(predicted), scheme=self.scheme)

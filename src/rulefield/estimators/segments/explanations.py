@@ -7,19 +7,17 @@ import numpy as np
 
 from rulefield.encode.schemes import OUTSIDE
 from rulefield.estimators.explanations import (
-    Explanation,
     ModelExplanation,
     TokenExplanation,
     differences,
+    explain_token,
     feature_scores,
     largest,
     largest_features,
-    most,
     runner_up,
 )
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.segments.coding import SegmentCoder
-from rulefield.estimators.segments.decoding import SegmentData
+from rulefield.estimators.segments.coding import SegmentCoder, SegmentData
 from rulefield.models.pairs import csr_rows
 from rulefield.models.segments import SegmentModel
 
@@ -82,8 +80,7 @@ class SegmentExplainer:
         ids: np.ndarray,
         labeling: Labeling,
         marginals: np.ndarray,
-        note: str,
-    ) -> Explanation:
+    ) -> list[TokenExplanation]:
         """Explain token labels ``ids`` (n,) of the only sequence of ``data``, given ``marginals`` (n, n_types)."""
         self._read(data)
         opens, types = self.coder.spelling.read(ids)
@@ -97,19 +94,10 @@ class SegmentExplainer:
                 features, moves = map(
                     differences, self._scores(t, own), self._scores(t, self._instead(t, own, other))
                 )
-                parts.append(
-                    TokenExplanation(
-                        tokens[t],
-                        labeling.labels[t],
-                        float(marginals[t, own.type]),
-                        self.coder.types[other],
-                        float(marginals[t, other]),
-                        sum(v for _, v in features) + sum(v for _, v in moves),
-                        most(features, self.top),
-                        most(moves, self.top),
-                    )
-                )
-        return Explanation(tuple(parts), labeling.broken, note)
+                names = labeling.labels[t], self.coder.types[other]
+                chances = marginals[t, own.type], marginals[t, other]
+                parts.append(explain_token(tokens[t], names, chances, features, moves, self.top))
+        return parts
 
     def _read(self, data: SegmentData) -> None:
         sequences = data.sequences

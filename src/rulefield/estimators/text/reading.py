@@ -1,7 +1,7 @@
 """From texts to columns of spans: cut, label, find segments, work out probabilities, for many texts at a time."""
 
 import gc
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import chain as joined
 from typing import Any, NamedTuple
@@ -14,10 +14,9 @@ from rulefield.encode.alignment import align
 from rulefield.encode.keyed.cutting import cut
 from rulefield.encode.spans import SegmentTable
 from rulefield.encode.tokenizers import Tokenizer
-from rulefield.estimators.answers import Batch
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.estimator import ChainCRF
-from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.sequences import Batch
 from rulefield.estimators.text.parse import Parse, Readings
 from rulefield.inference.sequences.reading import SegmentRows, find_segments, read_chains
 from rulefield.interrupts import check
@@ -63,7 +62,7 @@ class Asked(NamedTuple):
 
 
 class Reader:
-    """Reads texts with one model; what depends on the model alone is made once.
+    """Reads texts with one model; what depends on the model and the rules alone is made once.
 
     Parameters
     ----------
@@ -75,7 +74,7 @@ class Reader:
         self.model, self.tokenizer = model, tokenizer
         self.chain, self.scheme = chain_of(model), scheme_of(model)
         self._decoder: ChainDecoder | None = None
-        self._under: tuple[Any, Any, Any] | None = None
+        self._kept: tuple[Any, Any, Any] | None = None
         self._table: SegmentTable | None = None
         if self.chain is not None:
             self._table = SegmentTable([str(c) for c in model.classes_], self.scheme)
@@ -89,32 +88,34 @@ class Reader:
         for first in range(0, len(texts), size):
             check()
             part = cut(self.tokenizer, texts[first : first + size])
-            found = self._plain(part, asked) if plain else None
-            made.append(self._under_rules(part, asked, acting) if found is None else found)
+            batch = self.model._encode(part)
+            if asked.known is not None:
+                known = [self._clamped(part, i, asked.known[i]) for i in range(len(part))]
+                batch.allowed = self.model._possible(known, batch)
+            readings = self._without_rules(part, batch, asked) if plain else None
+            made.append(self._under_rules(part, batch, asked, acting) if readings is None else readings)
         return made
 
-    def _known(self, part: CutTexts, known: Any) -> list[Any] | None:
-        """Return labels of tokens that are known beforehand, for each text."""
-        return None if known is None else [self._clamped(part, i, known[i]) for i in range(len(part))]
-
     def _clamped(self, part: CutTexts, i: int, known: Any) -> Any:
+        """Return labels of the tokens of text ``i`` that are known beforehand."""
         if known is None:
             return None
         document = Document(part.texts[i], tuple(as_span(span) for span in known))
         labels = align(document, lambda _: part.places(i), self.scheme, "snap").labels or []  # type: ignore[arg-type]
         return [None if label == "O" else label for label in labels]
 
-    # --- chains without rules -------------------------------------------------------------------
-
-    def _plain(self, part: CutTexts, asked: Asked) -> Readings | None:
-        """Read texts in one pass over all of them; None if that does not prove each labeling."""
+    def _without_rules(self, part: CutTexts, batch: Batch, asked: Asked) -> Readings | None:
+        """Read texts by a chain, in one pass over all of them; None if that does not prove each labeling."""
         chain, table = self.chain, self._table
         assert chain is not None
         assert table is not None
-        data = chain._encoder.transform(part)
-        known = self._known(part, asked.known)
-        allowed = None if known is None else chain._possible(known, Batch(part, data))
-        scores = self._current_decoder(chain).scores(data, allowed, 0, len(data))
+        if (
+            self._decoder is None
+            or self._decoder.theta is not chain.theta_
+            or self._decoder.model is not chain.model_
+        ):
+            self._decoder = chain._decoder()
+        scores = self._decoder.scores(batch.data, batch.allowed, 0, len(batch))
         read = read_chains(*scores, table, asked.probabilities)
         if not read.proved.all():
             return None
@@ -125,94 +126,47 @@ class Reader:
         probability = [p if n else None for p, n in zip(whole, part.lengths.tolist())]
         return self._readings(part, read.segments, table, asked, chance, probability)
 
-    def _current_decoder(self, chain: ChainCRF) -> ChainDecoder:
-        """Return the decoder of the chain's weights, made anew if these were replaced."""
-        if (
-            self._decoder is None
-            or self._decoder.theta is not chain.theta_
-            or self._decoder.model is not chain.model_
-        ):
-            self._decoder = chain._decoder()
-        return self._decoder
-
-    # --- other models, and rules ----------------------------------------------------------------
-
-    def _under_rules(self, part: CutTexts, asked: Asked, acting: list[Any]) -> Readings:
-        """Read texts by the model's own ``decode`` or ``predict``; texts without tokens are left out."""
-        if acting and self.chain is not None and asked.probabilities and self._ruled_decoder(acting)._is_plain:
-            return self._ruled_chain(part, asked, self._ruled_decoder(acting))
-        rows = np.flatnonzero(part.lengths).tolist()
-        tokens = [part[i] for i in rows]
-        known = self._known(part, asked.known)
-        more = {"rules": asked.rules, "known": None if known is None else [known[i] for i in rows]}
-        labelings: list[Labeling] | None = None
-        if not rows:
-            labels: list[Any] = []
-        elif asked.probabilities:
-            sums = {"probability": True} if self.chain is not None else {}
-            labelings = self.model.decode(tokens, **more, **sums)
-            labels = [labeling.labels for labeling in labelings]
-        else:
-            labels = list(self.model.predict(tokens, **more))
-        table = self._table or SegmentTable(sorted({str(y) for row in labels for y in row}), self.scheme)
-        segments = find_segments(table, numbered(table, labels), part.lengths)
-        chance = None
-        if asked.chances and self.chain is not None:
-            chance = self._ruled_chances(part, segments, table, acting, known)
-        if labelings is None:
-            return self._readings(part, segments, table, asked, chance)
-        probability, broken, status = _scattered(labelings, rows, len(part))
-        made = self._readings(part, segments, table, asked, chance, probability, broken, status)
-        made.error = [0.0] * len(part)
-        for i, labeling in zip(rows, labelings):
-            made.error[i] = labeling.probability_error or 0.0
-        return made
-
-    def _ruled_chances(
-        self, part: CutTexts, segments: SegmentRows, table: SegmentTable, acting: list[Any], known: list[Any] | None
-    ) -> list[float]:
-        """Return the probability of every segment under rules and known labels."""
-        assert self.chain is not None
-        data = self.chain._encoder.transform(part)
-        allowed = None if known is None else self.chain._possible(known, Batch(part, data))
-        rules = self.chain._ruled_decoder(acting)
-        tokens = [part[i] for i in range(len(part))]
-        return rules.segment_chances(data, tokens, allowed, segments, table)[0].tolist()
-
-    def _ruled_chain(self, part: CutTexts, asked: Asked, decoder: Any) -> Readings:
-        """Read texts by a chain under rules; one pass of sums gives the probabilities of labelings and of segments."""
-        chain, table = self.chain, self._table
-        assert chain is not None
-        assert table is not None
-        data = chain._encoder.transform(part)
-        known = self._known(part, asked.known)
-        allowed = None if known is None else chain._possible(known, Batch(part, data))
-        tokens = list(part) if decoder.compiler.reads_tokens else part.lengths.tolist()
-        labelings = decoder.decode(data, tokens, allowed)
-        segments = find_segments(table, numbered(table, [one.labels for one in labelings]), part.lengths)
-        chance, _, total, share = decoder.segment_chances(data, tokens, allowed, segments, table)
-        with np.errstate(invalid="ignore"):
-            whole = np.exp(np.minimum(np.array([one.objective for one in labelings]) - total, 0.0))
-        probability = [
-            None if n == 0 else 0.0 if any(b.cost == np.inf for b in one.broken) else p
-            for one, p, n in zip(labelings, whole.tolist(), part.lengths.tolist())
-        ]
+    def _under_rules(self, part: CutTexts, batch: Batch, asked: Asked, acting: list[Any]) -> Readings:
+        """Read texts by the answers of the model; one pass of sums gives probabilities of labelings and of segments."""
+        answers, chance, error = self._answers(acting), None, None
+        if not asked.probabilities:
+            labels = answers.labels(batch)
+            return self._readings(part, *self._segments(labels, part.lengths), asked)
+        labelings = answers.labelings(batch)
+        segments, table = self._segments([one.labels for one in labelings], part.lengths)
+        if self.chain is not None:
+            chance, _, sums = (
+                answers.segment_chances(batch, segments, table)
+                if asked.chances
+                else (None, None, answers.sums(batch))
+            )
+            labelings = answers.with_probabilities(labelings, sums)
+            error = [one.probability_error or 0.0 for one in labelings]
+        probability = [one.probability if n else None for one, n in zip(labelings, part.lengths.tolist())]
         broken, status = [one.broken for one in labelings], [one.status for one in labelings]
-        made = self._readings(
-            part, segments, table, asked, chance if asked.chances else None, probability, broken, status
-        )
-        made.error = (whole * share).tolist()
+        made = self._readings(part, segments, table, asked, chance, probability, broken, status)
+        made.error = error
         return made
 
-    def _ruled_decoder(self, acting: list[Any]) -> Any:
-        """Return what decodes under rules; it is kept for the next call under the same ones."""
-        assert self.chain is not None
+    def _answers(self, acting: list[Any]) -> Any:
+        """Return the answers under rules; they are kept for the next call under the same ones."""
         how = self.model.on_infeasible, n_threads(self.model.n_jobs)
-        key = (*map(id, acting), id(self.chain.theta_), *how)
-        if self._under is None or self._under[0] != key:
-            made = self.model._answers(acting, *how)._under_rules()
-            self._under = key, (acting, self.chain.theta_), made  # what is kept keeps its place in memory
-        return self._under[2]
+        theta = (self.chain or self.model).theta_
+        key = (*map(id, acting), id(theta), *how)
+        if self._kept is None or self._kept[0] != key:
+            self._kept = (
+                key,
+                (acting, theta),
+                self.model._answers(acting, *how),
+            )  # what is kept keeps its place in memory
+        return self._kept[2]
+
+    def _segments(self, labels: list[Any], lengths: np.ndarray) -> tuple[SegmentRows, SegmentTable]:
+        """Return the segments of labelings, and the table that numbers them."""
+        table = self._table or SegmentTable(sorted({str(y) for row in labels for y in row}), self.scheme)
+        number = {label: i for i, label in enumerate(table.labels)}
+        ids = np.array([number[str(label)] for label in joined.from_iterable(labels)], np.int64)
+        return find_segments(table, ids, lengths), table
 
     # --- columns ----------------------------------------------------------------------------------
 
@@ -242,9 +196,7 @@ class Reader:
         known = None if asked.known is None else [self._clamped(part, i, asked.known[i])]
         answers = self.model.predict_kbest([part[i]], rules=asked.rules, known=known, k=k)[0]
         labels = [list(row) for row, _ in answers]
-        table = self._table or SegmentTable(sorted({str(y) for row in labels for y in row}), self.scheme)
-        lengths = np.full(len(labels), part.lengths[i])
-        segments = find_segments(table, numbered(table, labels), lengths)
+        segments, table = self._segments(labels, np.full(len(labels), part.lengths[i]))
         own = np.tile(np.arange(part.offsets[i], part.offsets[i + 1]), len(labels))
         spans = part.start[own[segments.first]], part.stop[own[segments.last]], segments.kind
         names = [name.rsplit("/", 1)[-1] for name in table.types]
@@ -257,21 +209,3 @@ class Reader:
             if [s[:3] for s in parse.spans] == [s[:3] for s in first.spans]:
                 made.broken[row] = first.broken  # type: ignore[index]
         return parses
-
-
-def numbered(table: SegmentTable, labels: Sequence[Sequence[Any]]) -> np.ndarray:
-    """Return the numbers of all labels, one labeling after the other."""
-    number = {label: i for i, label in enumerate(table.labels)}
-    return np.array([number[str(label)] for label in joined.from_iterable(labels)], np.int64)
-
-
-def _scattered(
-    labelings: Sequence[Labeling], rows: Sequence[int], n: int
-) -> tuple[list[float | None], list[Any], list[str]]:
-    """Return probabilities, broken rules and statuses of all texts, of which ``rows`` were labeled."""
-    probability: list[float | None] = [None] * n
-    broken: list[Any] = [()] * n
-    status = ["optimal"] * n
-    for i, labeling in zip(rows, labelings):
-        probability[i], broken[i], status[i] = labeling.probability, labeling.broken, labeling.status
-    return probability, broken, status

@@ -72,8 +72,8 @@ def test_workers_give_the_bits_that_threads_give(client, corpus, here, kind):
     crf = ChainCRF(**OPTIONS[kind]).fit(corpus, client=client)
     assert_array_equal(crf.theta_, here[kind])
     if kind == "l2":
-        assert crf.predict(corpus, client=client).tolist() == crf.predict(X).tolist()
-        ours, theirs = crf.decode(corpus, client=client), crf.decode(X)
+        assert crf.predict(corpus).tolist() == crf.predict(X).tolist()
+        ours, theirs = crf.decode(corpus), crf.decode(X)
         assert [a.labels for a in ours] == [a.labels for a in theirs]
 
 
@@ -97,13 +97,13 @@ def test_a_killed_worker_changes_nothing(own_client, corpus, here):
 
     crf = ChainCRF(max_iter=12)
     with pytest.MonkeyPatch.context() as patch:
-        watch = rf.estimators.chain.training.Monitor.__call__
+        watch = rf.estimators.chain.learning.Monitor.__call__
 
         def call(self, record, theta):
             kill_after(record, theta)
             return watch(self, record, theta)
 
-        patch.setattr(rf.estimators.chain.training.Monitor, "__call__", call)
+        patch.setattr(rf.estimators.chain.learning.Monitor, "__call__", call)
         crf.fit(corpus, client=own_client)
     assert killed
     assert_array_equal(crf.theta_, here["l2"])
@@ -157,7 +157,7 @@ def test_the_best_model_is_kept_when_the_scheduler_is_gone(corpus):
     ):
         client.wait_for_workers(1, timeout=60)
         with pytest.MonkeyPatch.context() as patch:
-            watch = rf.estimators.chain.training.Monitor.__call__
+            watch = rf.estimators.chain.learning.Monitor.__call__
 
             def call(self, record, theta):
                 if record.iteration == 3:
@@ -165,7 +165,7 @@ def test_the_best_model_is_kept_when_the_scheduler_is_gone(corpus):
                     time.sleep(1.0)
                 return watch(self, record, theta)
 
-            patch.setattr(rf.estimators.chain.training.Monitor, "__call__", call)
+            patch.setattr(rf.estimators.chain.learning.Monitor, "__call__", call)
             crf = ChainCRF(max_iter=50)
             with pytest.warns(InterruptedFitWarning, match="cluster"):
                 crf.fit(corpus, client=client)

@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, NamedTuple, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -22,13 +22,14 @@ from rulefield.parallel import in_threads
 from rulefield.rules import RuleCompiler
 
 T = TypeVar("T")
+Problem = TypeVar("Problem")
 Ask = Callable[[int, int], Question]
 """What is asked of sequences ``first`` to ``last``."""
-WHOLE_TOLERANCE = 1e-3
-"""Share of the probability mass that may be left out of the probabilities of whole labelings and of segments."""
+QUICK_TOLERANCE = 1e-3
+"""Share of the probability mass that may be left out of explanations and of the probabilities of segments."""
 
 
-class Answers(ABC):
+class Answers(ABC, Generic[Problem]):
     """Answers of one fitted model under one list of rules.
 
     Parameters
@@ -42,6 +43,8 @@ class Answers(ABC):
 
     what: ClassVar[str] = "labeling"
     forbidden_by: ClassVar[str] = "the scheme and the known labels forbid all; correct them"
+    whole_tolerance: ClassVar[float] = TOLERANCE
+    """Share of the probability mass that may be left out of the probabilities of whole labelings."""
     compiler: RuleCompiler
     relax: bool
     n_jobs: int
@@ -49,15 +52,15 @@ class Answers(ABC):
     # --- what a family gives ----------------------------------------------------------------------
 
     @abstractmethod
-    def problem(self, batch: Batch, i: int) -> Any:
+    def problem(self, batch: Batch, i: int) -> Problem:
         """Return the potentials and compiled rules of sequence ``i``."""
 
     @abstractmethod
-    def decode(self, problem: Any, **how: Any) -> Result:
+    def decode(self, problem: Problem, **how: Any) -> Result:
         """Return the best labeling of one problem; ``how`` goes to the engine (``engine``, ``node_limit``, ``seconds``)."""
 
     @abstractmethod
-    def prove(self, problem: Any, result: Result, words: Sequence[str]) -> Proof | None:
+    def prove(self, problem: Problem, result: Result, words: Sequence[str]) -> Proof | None:
         """Return a proof of an answer; ``words`` are the rules as text."""
 
     @abstractmethod
@@ -85,13 +88,13 @@ class Answers(ABC):
         """Return probabilities of labels at all tokens by a pass of its own; None if there is none."""
         return None
 
-    def relaxed(self, problem: Any, **how: Any) -> Result:
+    def relaxed(self, problem: Problem, **how: Any) -> Result:
         """Return the labeling that breaks hard rules least."""
-        return decode_relaxed(problem, **how)
+        return decode_relaxed(problem, **how)  # type: ignore[arg-type]
 
-    def conflict(self, problem: Any) -> tuple[int, ...]:
+    def conflict(self, problem: Problem) -> tuple[int, ...]:
         """Return numbers of hard rules that contradict each other."""
-        return minimal_conflict(problem)
+        return minimal_conflict(problem)  # type: ignore[arg-type]
 
     # --- best labelings ---------------------------------------------------------------------------
 
@@ -108,11 +111,13 @@ class Answers(ABC):
 
         ``insist``: if the search ends without one, raise, or break rules and warn.
         """
-        quick = self.quick_results(batch, how) if how.get("engine", "auto") == "auto" else [None] * len(batch)
+        quick: list[Result | None] = [None] * len(batch)
+        if how.get("engine", "auto") == "auto":
+            quick = self.quick_results(batch, how)
         return self._filled(quick, lambda i: self._solved(batch, i, how, insist))
 
     def labelings(
-        self, batch: Batch, *, probability: bool = False, tolerance: float = WHOLE_TOLERANCE, **how: Any
+        self, batch: Batch, *, probability: bool = False, tolerance: float = QUICK_TOLERANCE, **how: Any
     ) -> list[Labeling]:
         """Return the best labelings with their proofs; ``how`` goes to the engine."""
         found = [self.labeling(batch, i, result) for i, result in enumerate(self.results(batch, **how))]
@@ -123,7 +128,7 @@ class Answers(ABC):
         prover = partial(self._proof, batch, i, result)
         return Labeling.named(result, self.named(result.labels), self.names, prover)
 
-    def with_probabilities(self, found: list[Labeling], sums: "Sums") -> list[Labeling]:
+    def with_probabilities(self, found: list[Labeling], sums: "SequenceSums") -> list[Labeling]:
         """Return labelings with their probabilities among those that obey the hard rules, soft ones paid for."""
         with np.errstate(invalid="ignore"):
             chance = np.exp(np.minimum(np.array([one.objective for one in found]) - sums.log_partition, 0.0))
@@ -159,7 +164,7 @@ class Answers(ABC):
                 return found
         raise self._refusal(problem, batch, i)
 
-    def _refusal(self, problem: Any, batch: Batch, i: int) -> InfeasibleError:
+    def _refusal(self, problem: Problem, batch: Batch, i: int) -> InfeasibleError:
         """Return the error that no labeling is possible, which names hard rules that contradict each other."""
         rules = tuple(self.names[r] for r in self.conflict(problem))
         prover = partial(self.prove, problem, INFEASIBLE, [*map(repr, self.compiler.rules)])
@@ -179,22 +184,22 @@ class Answers(ABC):
 
     # --- distributions ----------------------------------------------------------------------------
 
-    def sums(self, batch: Batch, tolerance: float = WHOLE_TOLERANCE) -> "Sums":
+    def sums(self, batch: Batch, tolerance: float = QUICK_TOLERANCE) -> "SequenceSums":
         """Sum over the labelings of each sequence."""
-        return Sums.of(self.chances(batch, lambda first, last: SUM_ONLY, tolerance))
+        return SequenceSums.of(self.chances(batch, lambda first, last: SUM_ONLY, tolerance))
 
     def marginals(self, batch: Batch, quick: bool = False, tolerance: float = TOLERANCE) -> list[Any]:
         """Return probabilities of labels at the tokens of each sequence; sums may leave out ``tolerance`` (quick: more)."""
         node = self.quick_marginals(batch)
         if node is None:
-            most = max(tolerance, WHOLE_TOLERANCE) if quick else tolerance
+            most = max(tolerance, QUICK_TOLERANCE) if quick else tolerance
             parts = self._possible_chances(batch, lambda first, last: Question(marginals=True), most)
             node = _joined([part.node for part in parts])
         return [self.named_chances(own) for own in batch.cut(node)]
 
     def kbest(self, batch: Batch, k: int) -> list[list[tuple[Any, float]]]:
         """Return the k best labelings of each sequence and their probabilities."""
-        parts = self._possible_chances(batch, lambda first, last: Question(k=k), WHOLE_TOLERANCE)
+        parts = self._possible_chances(batch, lambda first, last: Question(k=k), self.whole_tolerance)
         best, chance = _joined([part.best for part in parts]), _joined([part.best_chance for part in parts])
         return [
             [(self.named(row), p) for row, p in zip(own.reshape(k, -1), chances.tolist()) if p > 0]
@@ -206,14 +211,14 @@ class Answers(ABC):
         ends = (n_samples * batch.sequences.offsets).tolist()
         uniform = np.random.default_rng(seed).random(ends[-1])
         parts = self._possible_chances(
-            batch, lambda first, last: Question(uniform=uniform[ends[first] : ends[last]]), WHOLE_TOLERANCE
+            batch, lambda first, last: Question(uniform=uniform[ends[first] : ends[last]]), self.whole_tolerance
         )
         drawn = _joined([part.drawn for part in parts])
         return [list(map(self.named, own.reshape(n_samples, -1))) for own in batch.cut(drawn, n_samples)]
 
     def segment_chances(
-        self, batch: Batch, segments: SegmentRows, table: SegmentTable, tolerance: float = WHOLE_TOLERANCE
-    ) -> tuple[np.ndarray, np.ndarray, "Sums"]:
+        self, batch: Batch, segments: SegmentRows, table: SegmentTable, tolerance: float = QUICK_TOLERANCE
+    ) -> tuple[np.ndarray, np.ndarray, "SequenceSums"]:
         """Return probabilities of segments under the rules and bounds on their errors, (segments,), and the sums."""
         pointer = segments.pointer
         begins = np.repeat(batch.sequences.offsets[:-1], np.diff(pointer))
@@ -225,7 +230,7 @@ class Answers(ABC):
             return Question(spans=own, span_ptr=places, starts=table.starts, kinds=table.type_of)
 
         parts = self.chances(batch, ask, tolerance)
-        chance, sums = _joined([part.span for part in parts]), Sums.of(parts)
+        chance, sums = _joined([part.span for part in parts]), SequenceSums.of(parts)
         return chance, np.repeat(sums.error, np.diff(pointer)) * np.maximum(chance, 1.0 - chance), sums
 
     def _possible_chances(self, batch: Batch, ask: Ask, tolerance: float) -> list[Chances]:
@@ -238,7 +243,7 @@ class Answers(ABC):
         return found
 
 
-class Sums(NamedTuple):
+class SequenceSums(NamedTuple):
     """Of each sequence: log of the sum over its labelings, bound on the share that is left out, a place in ``REASONS``."""
 
     log_partition: np.ndarray
@@ -246,7 +251,7 @@ class Sums(NamedTuple):
     reason: np.ndarray
 
     @classmethod
-    def of(cls, parts: Sequence[Chances]) -> "Sums":
+    def of(cls, parts: Sequence[Chances]) -> "SequenceSums":
         """Join what parts say, one after the other."""
         return cls(*(_joined([getattr(part, name) for part in parts]) for name in cls._fields))
 

@@ -2,12 +2,14 @@
 
 import warnings
 from abc import abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
 import numpy as np
 
 from rulefield.data.sequences import Sequences
+from rulefield.encode.corpora.corpus import Corpus
 from rulefield.estimators.explanations import Explanation, ModelExplanation, with_rules_or_without
 from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list
 from rulefield.estimators.labelings import Labeling
@@ -24,7 +26,7 @@ from rulefield.estimators.types import (
     Tokens,
     Transformer,
 )
-from rulefield.exceptions import ModelFileError, callers_level
+from rulefield.exceptions import InputError, ModelFileError, callers_level
 from rulefield.forms import FileArrays, check_arrays, check_typed, refused_as_file, weights
 from rulefield.learning.fit_log import FitRecord
 from rulefield.models.arrays import arrays_of
@@ -237,6 +239,8 @@ class SequenceEstimator(SavedModel):
 
     _given_to_load = ("features",)
     _structured = True
+    _reads_corpora: ClassVar[bool] = False
+    """Whether X of predictions may be a corpus on disk, whose parts are in memory in turn."""
 
     rules: Any
     on_infeasible: str
@@ -254,7 +258,7 @@ class SequenceEstimator(SavedModel):
 
     @abstractmethod
     def _encode(self, X: SequencesLike) -> Batch:
-        """Encode sequences."""
+        """Encode sequences, or a part of a corpus."""
 
     @abstractmethod
     def _possible(self, known: KnownLike, batch: Batch) -> Any:
@@ -292,8 +296,8 @@ class SequenceEstimator(SavedModel):
             Labels known beforehand, as ``y`` writes them (``None``: unknown; a set: one of these), or None for a whole
             sequence.
         """
-        answers, batch = self._asked(X, rules, known)
-        return object_array(answers.labels(batch))
+        asked = self._asked(X, rules, known)
+        return object_array([labels for answers, batch in asked for labels in answers.labels(batch)])
 
     def decode(
         self,
@@ -320,7 +324,7 @@ class SequenceEstimator(SavedModel):
         seconds : float, optional
             Further limit in time for each sequence; answers then depend on the machine.
         probability : bool
-            Whether to work out the probability of each labeling under the model and the rules (chains only).
+            Whether to work out the probability of each labeling under the model and the rules.
         tolerance : float
             Share of the probability mass that sums under rules may leave out; ``probability_error`` says what it can
             change. 0: exact, if the rules are few enough.
@@ -331,10 +335,13 @@ class SequenceEstimator(SavedModel):
         check_call(node_limit=node_limit, seconds=seconds)
         limits: dict[str, float | None] = {"node_limit": node_limit, "seconds": seconds}
         how = {name: value for name, value in limits.items() if value is not None}
-        if probability:
-            how["tolerance"] = tolerance
-        answers, batch = self._asked(X, rules, known)
-        labelings = answers.labelings(batch, probability=probability, engine=engine, **how)
+        labelings = [
+            labeling
+            for answers, batch in self._asked(X, rules, known)
+            for labeling in answers.labelings(
+                batch, probability=probability, tolerance=tolerance, engine=engine, **how
+            )
+        ]
         return [labeling.verified() for labeling in labelings] if verify else labelings
 
     def predict_marginals(
@@ -360,16 +367,16 @@ class SequenceEstimator(SavedModel):
             Share of the probability mass that sums under rules may leave out, a bound on the error; 0: none.
         """
         checked_output(output)
-        answers, batch = self._asked(X, rules, known)
-        return in_form(output, answers.marginals(batch, tolerance=tolerance), self.classes_)
+        asked = self._asked(X, rules, known)
+        found = [table for answers, batch in asked for table in answers.marginals(batch, tolerance=tolerance)]
+        return in_form(output, found, self.classes_)
 
     def predict_kbest(
         self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None, k: int = 5
     ) -> list[list[tuple[Any, float]]]:
         """Return the k best labelings of each sequence under the rules, best first, and their probabilities."""
         check_call(k=k)
-        answers, batch = self._asked(X, rules, known)
-        return answers.kbest(batch, k)
+        return [row for answers, batch in self._asked(X, rules, known) for row in answers.kbest(batch, k)]
 
     def sample(
         self,
@@ -382,9 +389,11 @@ class SequenceEstimator(SavedModel):
     ) -> list[list[Any]]:
         """Draw ``n_samples`` labelings of each sequence from the model's distribution under the rules."""
         check_call(n_samples=n_samples)
-        answers, batch = self._asked(X, rules, known)
-        seed = check_random_state(self.random_state if random_state is None else random_state).randint(2**31 - 1)
-        return answers.samples(batch, n_samples, int(seed))
+        generator = check_random_state(self.random_state if random_state is None else random_state)
+        drawn = []
+        for answers, batch in self._asked(X, rules, known):
+            drawn += answers.samples(batch, n_samples, int(generator.randint(2**31 - 1)))
+        return drawn
 
     def explain(
         self,
@@ -409,7 +418,7 @@ class SequenceEstimator(SavedModel):
         if x is None:
             return self._explain_weights(top)
         X = x if isinstance(x, Sequences) else [x]
-        answers, batch = self._asked(X, rules, None if known is None else [known])
+        ((answers, batch),) = self._asked(X, rules, None if known is None else [known])
         result = answers.results(batch, insist=True)[0]
         labeling = answers.labeling(batch, 0, result)
         marginals, note = with_rules_or_without(
@@ -463,13 +472,22 @@ class SequenceEstimator(SavedModel):
 
     # --- shared -----------------------------------------------------------------------------------
 
-    def _asked(self, X: SequencesLike, rules: RulesLike | None, known: KnownLike | None) -> tuple[Any, Batch]:
-        """Return the answers under the rules that act, and the encoded sequences to ask them for."""
+    def _asked(
+        self, X: SequencesLike, rules: RulesLike | None, known: KnownLike | None
+    ) -> Iterator[tuple[Any, Batch]]:
+        """Give the answers under the rules that act with the encoded sequences to ask them for; a corpus in its parts."""
         check_is_fitted(self)
-        batch = self._encode(as_list(X))
-        if known is not None:
-            batch.allowed = self._possible(known, batch)
-        return self._answers(self._acting(rules), self.on_infeasible, n_threads(self.n_jobs)), batch
+        answers = self._answers(self._acting(rules), self.on_infeasible, n_threads(self.n_jobs))
+        if self._reads_corpora and isinstance(X, Corpus):
+            if known is not None:
+                raise InputError("known labels go with lists of sequences; a corpus takes none.")
+            for part in X.slices:
+                yield answers, self._encode(part)
+        else:
+            batch = self._encode(as_list(X))
+            if known is not None:
+                batch.allowed = self._possible(known, batch)
+            yield answers, batch
 
     def _acting(self, rules: RulesLike | None) -> list[Any]:
         """Return the rules that act: the model's own unless others are given."""

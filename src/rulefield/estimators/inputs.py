@@ -79,7 +79,7 @@ class InputEncoder:
 
     def _fitted(self, X: SequencesLike | Iterator[Any]) -> Sequences:
         if is_stream(X):
-            return self._fit_stream(iter(X))
+            return self._fit_stream(iter(X))  # type: ignore[arg-type]
         rows = as_list(X)
         if is_scored(rows):
             data = self._with_scores(self._fitted([row.tokens for row in rows]), rows)
@@ -154,11 +154,11 @@ class InputEncoder:
             made += self._entries(portion, self._checked_form(portion), grow=True)
         return encoder.joined(made)
 
-    def transform(self, X: SequencesLike | CorpusSlice) -> Sequences:
+    def transform(self, X: SequencesLike) -> Sequences:
         """Encode ``X``; features that training did not see are ignored."""
         return self._encoded(X, grow=False)
 
-    def extend(self, X: SequencesLike | CorpusSlice) -> Sequences:
+    def extend(self, X: SequencesLike) -> Sequences:
         """Encode ``X``; features that are new get new columns."""
         return self._encoded(X, grow=True)
 
@@ -225,7 +225,7 @@ class InputEncoder:
         """Number of columns."""
         return len(self.encoder.vocabulary_) if self.encoder else self.n_columns
 
-    def _encoded(self, X: SequencesLike | CorpusSlice, grow: bool) -> Sequences:
+    def _encoded(self, X: SequencesLike, grow: bool) -> Sequences:
         if isinstance(X, CorpusSlice):
             return self._encoded_slice(X, grow)
         if isinstance(X, CutTexts) and not self.scored and self.encoder is not None and not grow and self._pays(X):
@@ -412,7 +412,7 @@ class SequenceMetadata(TypedDict):
     encoder: EncoderMetadata
 
 
-def as_list(X: SequencesLike | CorpusSlice | LabelsLike | Iterator[Any], corpora: str = "") -> Any:
+def as_list(X: SequencesLike | LabelsLike | Iterator[Any], corpora: str = "") -> Any:
     """Return ``X`` with generators and other iterables made into lists; lists, arrays and Sequences as they are.
 
     ``corpora`` says why a corpus on disk is not taken, and what to do.
@@ -451,11 +451,12 @@ def tokens_and_labels(X: Any, y: LabelsLike | None) -> tuple[Any, Any]:
     return tokens(), labels
 
 
-def tokens_of(X: SequencesLike | CorpusSlice, i: int) -> Any:
+def tokens_of(X: SequencesLike, i: int) -> Any:
     """Tokens of sequence ``i``, as the user gave them (for rules about tokens, and for explanations)."""
     if isinstance(X, (Sequences, CorpusSlice)):
         return [f"token {t}" for t in range(int(X.lengths[i]))]
-    return X[i].tokens if isinstance(X[i], Scored) else X[i]
+    row: Any = X[i]  # type: ignore[index]
+    return row.tokens if isinstance(row, Scored) else row
 
 
 def _warn_of_large(data: Sequences) -> None:
@@ -471,7 +472,7 @@ def _warn_of_large(data: Sequences) -> None:
     )
 
 
-def _stacked(X: SequencesLike) -> Sequences:
+def _stacked(X: Any) -> Sequences:
     if isinstance(X, Sequences):
         return X
     lengths = np.array([x.shape[0] for x in X], dtype=np.int64)

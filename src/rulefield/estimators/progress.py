@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from time import perf_counter
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -54,13 +54,14 @@ class ProgressLine:
         self.bar: Progress | None = None
         self.last: FitRecord | None = None
 
-    def __enter__(self) -> "ProgressLine":
+    def __enter__(self) -> Self:
         self.begun = perf_counter()
         return self
 
-    def __call__(self, record: FitRecord, theta: np.ndarray) -> None:
+    def __call__(self, record: FitRecord, theta: np.ndarray) -> bool | None:
         """Show a record: the callback of a fit."""
         self.update(record)
+        return None
 
     def update(self, record: FitRecord, score: float | None = None) -> None:
         """Show a record of the fit's log, and the score on held-out data."""

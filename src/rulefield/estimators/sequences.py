@@ -83,7 +83,8 @@ def object_array(rows: list[Any]) -> np.ndarray:
 def label_names(y: LabelsLike, initial: Label | None, X: SequencesLike = ()) -> LabelEncoder:
     """Labels that occur in ``y``, the initial one, and those that scores from elsewhere are about."""
     names = LabelEncoder().fit(y)
-    more = {label for x in X if isinstance(x, Scored) for label in x.labels or ()} if is_scored(X) else set()
+    scored: Any = X if is_scored(X) else ()
+    more = {label for x in scored if isinstance(x, Scored) for label in x.labels or ()}
     more = (more if initial is None else more | {initial}) - set(names.classes_)
     if not more:
         return names

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from rulefield.data.sequences import Sequences
-from rulefield.estimators.answers import Answers, Ask
+from rulefield.estimators.answers import QUICK_TOLERANCE, Answers, Ask
 from rulefield.estimators.sequences import Batch, object_array
 from rulefield.inference.flatten import Cache, Flat, flatten
 from rulefield.inference.proof.proof import Proof
@@ -56,7 +56,7 @@ class Plain(NamedTuple):
     proved: np.ndarray
 
 
-class ChainAnswers(Answers):
+class ChainAnswers(Answers[ChainProblem]):
     """Answers of one chain.
 
     Sequences go through the plain chain first, then those whose labels break rules through the first levels of ``auto``
@@ -73,8 +73,10 @@ class ChainAnswers(Answers):
     n_jobs : int
     """
 
+    whole_tolerance = QUICK_TOLERANCE
+
     def __init__(
-        self, source: ScoreSource, labels: list[Any], scheme: str | None, rules: Any, relax: bool, n_jobs: int
+        self, source: ScoreSource, labels: list[Any], scheme: str | None, rules: list[Any], relax: bool, n_jobs: int
     ):
         self.source, self.names_of_labels, self.scheme, self.rules = source, labels, scheme, rules
         self.relax, self.n_jobs = relax, n_jobs
@@ -108,12 +110,12 @@ class ChainAnswers(Answers):
     def chances(self, batch: Batch, ask: Ask, tolerance: float) -> list[Chances]:
         """Sum over the labelings of chunks of sequences."""
         self.compiler.refuse_unlearned()
-        inputs = self._inputs(batch)
+        inputs, most = self._inputs(batch), tolerance if self.rules else 0.0
 
         def chunk(first: int, last: int) -> Chances:
             unary, pairwise, offsets = self.source.scores(batch.data, batch.allowed, first, last)
             rules, which = self._compiled(inputs[first:last], np.diff(offsets))
-            return chances(as_chains(unary, pairwise, offsets), rules, which, ask(first, last), tolerance)
+            return chances(as_chains(unary, pairwise, offsets), rules, which, ask(first, last), most)
 
         return self._over_chunks(batch, chunk)
 

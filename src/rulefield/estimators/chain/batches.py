@@ -4,7 +4,7 @@ import copy
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,51 +12,49 @@ from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
 from rulefield.encode.labels import LabelEncoder
-from rulefield.estimators.chain.corpora import _renumbered
-from rulefield.estimators.chain.learning import build_model, encode_labels, keep_fit, seed_of
-from rulefield.estimators.chain.options import ChainOptions, chain_options
-from rulefield.estimators.chain.training import ChainTraining, check_scores, continue_chain
+from rulefield.estimators.chain.corpora import renumbered
+from rulefield.estimators.chain.learning import (
+    Monitor,
+    Training,
+    build_model,
+    check_scores,
+    checked_penalties,
+    encode_labels,
+    keep_fit,
+    seed_of,
+)
 from rulefield.estimators.inputs import InputEncoder, as_list, tokens_and_labels
 from rulefield.estimators.sequences import check_some_tokens, checked_weights, label_names, narrowed
 from rulefield.estimators.types import ArrayLike, Label, LabelsLike, SequencesLike
-from rulefield.exceptions import InputError, LabelError
+from rulefield.exceptions import LabelError
 from rulefield.learning.chain.penalties import AUTO
-from rulefield.learning.chain.stochastic import Stream
+from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
+from rulefield.learning.fit_log import run_passes
 from rulefield.models.chain_transfer import grown, restricted
+from rulefield.parallel import n_threads
 
 if TYPE_CHECKING:
     from rulefield.estimators.chain.estimator import ChainCRF
 
 
-def continue_rows(
+def continue_with_rows(
     crf: "ChainCRF",
-    X: SequencesLike | Corpus,
+    X: SequencesLike,
     y: LabelsLike | None,
     classes: Sequence[Label] | None,
     sample_weight: ArrayLike | None,
 ) -> None:
-    """Learn from one more batch of sequences, or from the parts of a corpus as batches."""
-    if crf.expectations:
-        raise InputError("partial_fit takes no expectations: they refer to a whole corpus; call fit.")
-    begun = perf_counter()
-    options = chain_options(crf)
-    if isinstance(X, Corpus):
-        continue_with_corpus(crf, X, y, classes, sample_weight, options, begun)
-        return
-    rows, given = tokens_and_labels(X, y)
-    rows, known = as_list(rows), as_list(given)
+    """Learn from one more batch of sequences."""
+    X, y = tokens_and_labels(X, y)
+    rows, known = as_list(X), as_list(y)
     check_some_tokens(rows)
-    if not crf.__sklearn_is_fitted__():
-        names = batch_names(crf, rows, known, classes)
-        encoder = InputEncoder(copy.deepcopy(crf.features), names.classes_)
-        data = encoder.fit_transform(rows)
-        learn_batch(crf, data, encode_labels(crf, names, known, data), sample_weight, options, encoder, names, begun)
+    if crf.__sklearn_is_fitted__():
+        _extend(crf, rows, lambda data: encode_labels(crf._labels_encoder, known, data), sample_weight)
         return
-    if crf.l2 == AUTO:
-        options = replace(options, l2=crf.l2_)
-    extend_fit(
-        crf, rows, lambda data: encode_labels(crf, crf._labels_encoder, known, data), sample_weight, options, begun
-    )
+    names = _first_names(crf, rows, known, classes)
+    encoder = InputEncoder(copy.deepcopy(crf.features), names.classes_)
+    data = encoder.fit_transform(rows)
+    _learn(crf, encoder, names, data, encode_labels(names, known, data), sample_weight)
 
 
 def continue_with_corpus(
@@ -65,10 +63,8 @@ def continue_with_corpus(
     y: LabelsLike | None,
     classes: Sequence[Label] | None,
     sample_weight: ArrayLike | None,
-    options: ChainOptions,
-    begun: float,
 ) -> None:
-    """Go through a corpus once, part by part, with stochastic steps."""
+    """Go through a corpus once, whose parts are batches."""
     if y is not None:
         raise LabelError("a corpus holds its own labels; call partial_fit(corpus) without y.")
     weight, first = checked_weights(sample_weight, len(corpus)), 0
@@ -76,71 +72,68 @@ def continue_with_corpus(
         own = None if weight is None else weight[first : first + len(part)]
         first += len(part)
         labels = corpus.part(part.k).labels
-        if not crf.__sklearn_is_fitted__():
-            names = batch_names(crf, [], [corpus.classes], classes)
+        if crf.__sklearn_is_fitted__():
+            known = renumbered(labels, corpus, crf._labels_encoder)
+            _extend(crf, part, lambda data, known=known: known, own)  # type: ignore[misc]
+        else:
+            names = _first_names(crf, [], [corpus.classes], classes)
             encoder = InputEncoder.of_corpus(corpus, crf.features)
             encoder.forget_after(0)
-            data = encoder.extend(part)
-            learn_batch(crf, data, _renumbered(labels, corpus, names), own, options, encoder, names, begun)
-        else:
-            known = _renumbered(labels, corpus, crf._labels_encoder)
-            extend_fit(crf, part, lambda data, known=known: known, own, options, begun)  # type: ignore[misc]
+            _learn(crf, encoder, names, encoder.extend(part), renumbered(labels, corpus, names), own)
 
 
-def extend_fit(
+def _first_names(crf: "ChainCRF", X: SequencesLike, y: LabelsLike, classes: Sequence[Label] | None) -> LabelEncoder:
+    """Return the labels of the first batch, or all that will ever occur."""
+    if classes is None:
+        return label_names(y, crf.initial_label, X)
+    return LabelEncoder().set_classes(sorted(classes, key=lambda label: (type(label).__name__, label)))
+
+
+def _extend(
     crf: "ChainCRF",
     X: SequencesLike | CorpusSlice,
     labels_of: Callable[[Sequences], Labels],
     sample_weight: ArrayLike | None,
-    options: ChainOptions,
-    begun: float,
 ) -> None:
-    """Learn from one batch more; where that fails, features that came with it are forgotten."""
+    """Learn from one batch more; if that fails, features that came with it are forgotten."""
     encoder, known = crf._encoder, crf._encoder.n_features
     try:
         data = encoder.extend(X)
-        learn_batch(crf, data, labels_of(data), sample_weight, options, encoder, crf._labels_encoder, begun)
+        _learn(crf, encoder, crf._labels_encoder, data, labels_of(data), sample_weight)
     except BaseException:
         encoder.forget_after(known)
         raise
 
 
-def batch_names(crf: "ChainCRF", X: Any, y: LabelsLike, classes: Sequence[Label] | None) -> LabelEncoder:
-    """Return the labels of the first batch, or all that will ever occur."""
-    if classes is None:
-        return label_names(y, crf.initial_label, X)
-    return LabelEncoder().set_classes(sorted(classes, key=_by_kind))
-
-
-def learn_batch(
+def _learn(
     crf: "ChainCRF",
+    encoder: InputEncoder,
+    names: LabelEncoder,
     data: Sequences,
     labels: Labels,
     sample_weight: ArrayLike | None,
-    options: ChainOptions,
-    encoder: InputEncoder,
-    names: LabelEncoder,
-    begun: float,
 ) -> None:
     """Take steps on the weights of the batch's features; the others are copied and shrink by the penalty."""
+    begun, penalties, first = perf_counter(), checked_penalties(crf), not crf.__sklearn_is_fitted__()
+    if crf.l2 == AUTO and not first:
+        penalties = replace(penalties, l2=crf.l2_)
     check_scores(data, labels)
     weight = checked_weights(sample_weight, len(data))
-    first = not crf.__sklearn_is_fitted__()
     stream = Stream() if first else crf._stream
     own, columns = (data, np.arange(data.n_features)) if first else narrowed(data)
-    model = build_model(crf, own, labels, names.classes_, encoder, options, columns=columns)
+    model = build_model(crf, names.classes_, encoder, None, own, labels, columns)
     theta = model.zeros()
     if not first:
         model, theta = grown(crf.theta_, crf.model_, model, columns, data.n_features)
     part, index = restricted(model, columns)
-    start = None if first else theta[index]
-    training = ChainTraining(part, own, labels, weight, start, seed_of(crf) + stream.seen, begun)
-    done, crf._stream, shrunk = continue_chain(training, options, stream, crf.verbose)
-    theta *= shrunk
+    start, seed = None if first else theta[index], seed_of(crf) + stream.seen
+    training = Training(part, own, labels, weight, start, penalties, seed, n_threads(crf.n_jobs))
+    with Monitor(crf, begun) as monitor:
+        monitor.title = "fitting a batch"
+        likelihood = training.likelihood()
+        walk = StochasticLikelihood(likelihood, seed=seed, start=start, average=False, stream=stream)
+        done = monitor.result(run_passes(walk, crf.max_iter or 1, -np.inf, monitor, fixed=True))
+    crf._stream = walk.stream
+    theta *= walk.shrunk
     theta[index] = done.theta
-    keep_fit(crf, model, replace(done, theta=theta), options, encoder, names)
-
-
-def _by_kind(label: Label) -> tuple[str, Any]:
-    """Sort labels of one type among themselves, as :class:`LabelEncoder` does."""
-    return type(label).__name__, label
+    keep_fit(crf, model, replace(done, theta=theta), penalties, encoder, names)

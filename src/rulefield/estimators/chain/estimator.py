@@ -1,24 +1,41 @@
 """The linear-chain CRF as a scikit-learn estimator."""
 
 from collections.abc import Sequence
-from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from rulefield.encode.corpora.corpus import Corpus, CorpusSlice
+from rulefield.encode.corpora.corpus import Corpus
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.base import SequenceEstimator
-from rulefield.estimators.chain.batches import continue_rows
-from rulefield.estimators.chain.corpora import answers_of_parts, fit_corpus, refuse_client
+from rulefield.estimators.chain.batches import continue_with_corpus, continue_with_rows
+from rulefield.estimators.chain.corpora import fit_corpus
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.explanations import ChainExplainer, explain_model, weight_rows
-from rulefield.estimators.chain.learning import fit_rows
-from rulefield.estimators.chain.options import PARAMETERS, chain_options
-from rulefield.estimators.expectations import Keeper
+from rulefield.estimators.chain.learning import checked_penalties, fit_rows
+from rulefield.estimators.expectations import KEEPER, Keeper
 from rulefield.estimators.explanations import ModelExplanation, TokenExplanation, Weight
-from rulefield.estimators.inputs import as_list, tokens_and_labels
+from rulefield.estimators.inputs import as_list
 from rulefield.estimators.labelings import Labeling
+from rulefield.estimators.parameters import (
+    FLAG,
+    LABEL,
+    N_JOBS,
+    ON_INFEASIBLE,
+    RANDOM_STATE,
+    RULES,
+    SCHEME,
+    TRANSFORMER,
+    VERBOSE,
+    Requirement,
+    Table,
+    either,
+    list_of,
+    number,
+    one_of,
+    optional,
+    whole,
+)
 from rulefield.estimators.sequences import Batch, label_lists, object_array, possible_labels
 from rulefield.estimators.types import (
     ArrayLike,
@@ -33,7 +50,7 @@ from rulefield.estimators.types import (
 )
 from rulefield.exceptions import InputError, RulefieldError
 from rulefield.interrupts import interruptible
-from rulefield.learning.chain.penalties import Penalty
+from rulefield.learning.chain.penalties import AUTO, Penalty
 from rulefield.learning.chain.stochastic import Stream
 from rulefield.metrics import span_f1
 from rulefield.models.arrays import check_model, model_of
@@ -46,6 +63,8 @@ if TYPE_CHECKING:
     from rulefield.rules.expectations import Expectation
 
 
+PENALTY = Requirement(f"{AUTO!r} or {number().words}", lambda value: value == AUTO or number().holds(value))
+"""What ``l1`` and ``l2`` may be."""
 LEAST_APART, PORTIONS, PORTION = 200, 2, (50, 1000)
 """Sequences of tokens from which threads share encoding; portions of each thread; least and most sequences of a portion."""
 
@@ -145,7 +164,32 @@ class ChainCRF(SequenceEstimator):
     """
 
     _kind = "chain"
-    _parameters = PARAMETERS
+    _reads_corpora = True
+    _parameters: ClassVar[Table] = {
+        "solver": one_of("lbfgs", "sgd"),
+        "l1": PENALTY,
+        "l2": PENALTY,
+        "scheme": SCHEME,
+        "rules": RULES,
+        "expectations": KEEPER,
+        "initial_label": optional(LABEL),
+        "features": TRANSFORMER,
+        "transition_features": optional(either(one_of("all"), list_of("a list of feature names", str))),
+        "start_end": FLAG,
+        "all_states": FLAG,
+        "all_transitions": FLAG,
+        "min_count": whole(0),
+        "max_iter": optional(whole(1)),
+        "tol": optional(number()),
+        "early_stopping": optional(whole(1)),
+        "validation_fraction": number(0.0, 1.0, above=True),
+        "warm_start": FLAG,
+        "train_with_rules": FLAG,
+        "on_infeasible": ON_INFEASIBLE,
+        "random_state": RANDOM_STATE,
+        "n_jobs": N_JOBS,
+        "verbose": VERBOSE,
+    }
     classes_: list[Any]
     model_: ChainModel
     theta_: np.ndarray
@@ -222,7 +266,7 @@ class ChainCRF(SequenceEstimator):
     @interruptible
     def fit(
         self,
-        X: SequencesLike | Corpus,
+        X: SequencesLike,
         y: LabelsLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
@@ -247,22 +291,20 @@ class ChainCRF(SequenceEstimator):
         client : distributed.Client, optional
             Workers that see the corpus's folder share its parts; the result is the same to the last bit.
         """
-        begun = perf_counter()
-        options = chain_options(self)
         if isinstance(X, Corpus):
-            fit_corpus(self, X, y, sample_weight, (X_dev, y_dev), client, options, begun)
-            return self
-        if client is not None:
+            fit_corpus(self, X, y, sample_weight, X_dev, y_dev, client)
+        elif client is not None:
             raise InputError(
                 "client= works on a corpus, whose parts workers can read: write one with rf.write_corpus."
             )
-        fit_rows(self, *tokens_and_labels(X, y), sample_weight, (X_dev, y_dev), options, begun)
+        else:
+            fit_rows(self, X, y, sample_weight, X_dev, y_dev)
         return self
 
     @interruptible
     def partial_fit(
         self,
-        X: SequencesLike | Corpus,
+        X: SequencesLike,
         y: LabelsLike | None = None,
         classes: Sequence[Label] | None = None,
         sample_weight: ArrayLike | None = None,
@@ -279,28 +321,27 @@ class ChainCRF(SequenceEstimator):
         classes : sequence of labels, optional
             All labels that will ever occur; by default those of the first call.
         """
-        continue_rows(self, X, y, classes, sample_weight)
+        checked_penalties(self)
+        if self.expectations:
+            raise InputError("partial_fit takes no expectations: they refer to a whole corpus; call fit.")
+        if isinstance(X, Corpus):
+            continue_with_corpus(self, X, y, classes, sample_weight)
+        else:
+            continue_with_rows(self, X, y, classes, sample_weight)
         return self
 
     # --- answers ----------------------------------------------------------------------------------
 
     def predict(
         self,
-        X: SequencesLike | Corpus | CorpusSlice,
+        X: SequencesLike,
         *,
         rules: RulesLike | None = None,
         known: KnownLike | None = None,
-        client: Client | None = None,
     ) -> np.ndarray:
-        """Return the best labels of each sequence, as :meth:`SequenceEstimator.predict` describes.
-
-        ``X`` may be a corpus on disk, whose parts the workers of a ``client`` share.
-        """
+        """Return the best labels of each sequence, as :meth:`SequenceEstimator.predict` describes."""
         check_is_fitted(self)
-        if isinstance(X, Corpus):
-            return object_array(answers_of_parts(self, X, "predict", {"rules": rules, "known": known}, client))
-        refuse_client(client)
-        rows = as_list(X)
+        rows: Any = X if isinstance(X, Corpus) else as_list(X)
         if known is None and not self._acting(rules) and (labels := self._in_portions(rows)) is not None:
             return object_array(labels)
         return super().predict(rows, rules=rules, known=known)
@@ -331,32 +372,6 @@ class ChainCRF(SequenceEstimator):
         except RulefieldError:
             return None
         return [own for part in done for own in part]
-
-    def decode(
-        self,
-        X: SequencesLike | Corpus | CorpusSlice,
-        *,
-        rules: RulesLike | None = None,
-        known: KnownLike | None = None,
-        engine: str = "auto",
-        node_limit: int | None = None,
-        seconds: float | None = None,
-        probability: bool = False,
-        tolerance: float = 1e-3,
-        verify: bool = False,
-        client: Client | None = None,
-    ) -> list[Labeling]:
-        """Return the best labeling of each sequence, as :meth:`SequenceEstimator.decode` describes.
-
-        ``X`` may be a corpus on disk, whose parts the workers of a ``client`` share.
-        """
-        check_is_fitted(self)
-        how: dict[str, Any] = {"rules": rules, "known": known, "engine": engine, "node_limit": node_limit}
-        how |= {"seconds": seconds, "probability": probability, "tolerance": tolerance, "verify": verify}
-        if isinstance(X, Corpus):
-            return answers_of_parts(self, X, "decode", how, client)
-        refuse_client(client)
-        return super().decode(as_list(X), **how)
 
     def log_likelihood(self, X: SequencesLike, y: LabelsLike) -> np.ndarray:
         """Log-probability of the labels of each sequence, (n_sequences,), by the model without rules.

@@ -30,9 +30,10 @@ TaskRows = dict[str, list[Any]]
 T = TypeVar("T")
 
 
-class JointAnswers(Answers):
+class JointAnswers(Answers[JointProblem]):
     """Answers of one joint model with the weights ``theta`` under the rules of a compiler."""
 
+    compiler: JointRuleCompiler
     forbidden_by = "the schemes, the forbidden joint labels and the known labels forbid all; correct them"
 
     def __init__(

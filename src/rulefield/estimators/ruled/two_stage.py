@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from rulefield.encode.spans import SegmentTable
-from rulefield.estimators.answers import Ask, Sums
+from rulefield.estimators.answers import Ask, SequenceSums
 from rulefield.estimators.chain.answers import ChainAnswers
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.ruled.gains import Gain, gains
@@ -55,7 +55,7 @@ class TwoStageAnswers(ChainAnswers):
         """Sum over labelings by the model alone: the rules have no price here."""
         return self._without_rules.chances(batch, ask, tolerance)
 
-    def with_probabilities(self, found: list[Labeling], sums: Sums) -> list[Labeling]:
+    def with_probabilities(self, found: list[Labeling], sums: SequenceSums) -> list[Labeling]:
         """Return labelings with their probabilities by the model alone."""
         chance = np.exp(np.array([one.score for one in found]) - sums.log_partition).tolist()
         return [replace(one, probability=p, probability_error=0.0) for one, p in zip(found, chance)]

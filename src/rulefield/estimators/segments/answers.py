@@ -100,7 +100,7 @@ class SegmentDecoder:
             yield SegmentData(sequences[a:b], data.matches.within(*tokens))
 
 
-class SegmentAnswers(Answers):
+class SegmentAnswers(Answers[SegmentProblem]):
     """Answers of one semi-Markov model under rules; a fast pass serves labels and marginals that nothing restricts."""
 
     what = "segmentation"
@@ -108,7 +108,7 @@ class SegmentAnswers(Answers):
         "the known labels and the longest segments forbid all; correct them, or fit with a larger max_length"
     )
 
-    def __init__(self, decoder: SegmentDecoder, coder: SegmentCoder, rules: Any, relax: bool, n_jobs: int):
+    def __init__(self, decoder: SegmentDecoder, coder: SegmentCoder, rules: list[Any], relax: bool, n_jobs: int):
         self.decoder, self.coder, self.rules = decoder, coder, rules
         self.relax, self.n_jobs = relax, n_jobs
         self._by_number = object_array(coder.labels)

@@ -300,7 +300,7 @@ class SegmentCRF(SequenceEstimator):
         self, X: SequencesLike, *, rules: RulesLike | None = None, known: KnownLike | None = None
     ) -> list[list[Segment]]:
         """Return the best segments of each sequence as (start, stop, type); arguments of ``predict``."""
-        answers, batch = self._asked(X, rules, known)
+        ((answers, batch),) = self._asked(X, rules, known)
         rows = []
         for ids in answers.ids(batch):
             opens, types = self._coder.spelling.read(ids)
@@ -311,7 +311,7 @@ class SegmentCRF(SequenceEstimator):
 
     def log_likelihood(self, X: SequencesLike, y: LabelsLike) -> np.ndarray:
         """Return the log-probability of the segments of each sequence, (n_sequences,); rules play no part."""
-        answers, batch = self._asked(X, [], None)
+        ((answers, batch),) = self._asked(X, [], None)
         labels = LabelEncoder().set_classes(self._coder.classes).encode(y, batch.sequences.lengths)
         return answers.decoder.log_likelihood(batch.data, self._coder.encode(labels))
 

@@ -27,6 +27,7 @@ from rulefield.estimators.text.columns import as_frame, field_columns, texts_of
 from rulefield.estimators.text.parse import Parse, Readings
 from rulefield.estimators.text.reading import Asked, Reader, scheme_of, without_collection
 from rulefield.estimators.text.tokenizing import AUTO, advice, choose_tokenizer
+from rulefield.estimators.types import ArrayLike, RulesLike
 from rulefield.exceptions import InputError
 from rulefield.forms import Form, check_arrays, check_typed
 from rulefield.metrics import text_span_f1
@@ -119,7 +120,9 @@ class TextParser(SavedModel):
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def fit(self, texts: Any, spans: Iterable[Spans] | None = None, *, sample_weight: Any = None) -> "TextParser":
+    def fit(
+        self, texts: Any, spans: Iterable[Spans] | None = None, *, sample_weight: ArrayLike | None = None
+    ) -> "TextParser":
         """Learn from labeled texts.
 
         Parameters
@@ -183,7 +186,7 @@ class TextParser(SavedModel):
 
     # --- prediction -------------------------------------------------------------------------------
 
-    def parse(self, text: str, *, rules: Any = None, known: Any = None) -> Parse:
+    def parse(self, text: str, *, rules: RulesLike | None = None, known: Spans | None = None) -> Parse:
         """Parse one text, with the probability of every span.
 
         Parameters
@@ -199,27 +202,40 @@ class TextParser(SavedModel):
         return Parse(self._read([text], rules, None if known is None else [known])[0], 0)
 
     def parse_all(
-        self, texts: Any, *, rules: Any = None, known: Any = None, probabilities: bool = True
+        self,
+        texts: Any,
+        *,
+        rules: RulesLike | None = None,
+        known: Sequence[Spans | None] | None = None,
+        probabilities: bool = True,
     ) -> list[Parse]:
         """Parse many texts; ``probabilities=False`` leaves the probability of each span out, which is quicker."""
         with without_collection():
             read = self._read(texts_of(texts), rules, known, chances=probabilities)
             return [parse for readings in read for parse in readings.parses()]
 
-    def parse_json(self, texts: Any, *, rules: Any = None, probabilities: bool = True) -> list[str]:
+    def parse_json(self, texts: Any, *, rules: RulesLike | None = None, probabilities: bool = True) -> list[str]:
         """Parse many texts; return one JSON object per text, as ``Parse.to_json`` writes it, without making objects."""
         with without_collection():
             read = self._read(texts_of(texts), rules, None, chances=probabilities)
             return [line for readings in read for line in readings.json()]
 
-    def predict(self, X: Any, *, rules: Any = None, known: Any = None) -> np.ndarray:
+    def predict(
+        self, X: Any, *, rules: RulesLike | None = None, known: Sequence[Spans | None] | None = None
+    ) -> np.ndarray:
         """Return the spans of each text: a 1-D object array of lists of (start, end, label)."""
         with without_collection():
             read = self._read(texts_of(X), rules, known, probabilities=False, chances=False)
             return object_array([row for readings in read for row in readings.tuples()])
 
     def _read(
-        self, texts: list[str], rules: Any, known: Any, *, probabilities: bool = True, chances: bool = True
+        self,
+        texts: list[str],
+        rules: RulesLike | None,
+        known: Sequence[Spans | None] | None,
+        *,
+        probabilities: bool = True,
+        chances: bool = True,
     ) -> list[Readings]:
         """Read texts, with what depends on the model alone made once."""
         reader = getattr(self, "_reader", None)
@@ -232,7 +248,7 @@ class TextParser(SavedModel):
             self._reader = reader = Reader(self.model_, self._tokenizer)
         return reader.read(texts, Asked(rules, known, probabilities, chances))
 
-    def parse_column(self, texts: Any, *, rules: Any = None) -> Any:
+    def parse_column(self, texts: Any, *, rules: RulesLike | None = None) -> Any:
         """Return one column per field, ``probability`` and ``broken``, in a frame of the same library as ``texts``.
 
         A pandas, polars or Arrow column gives a frame of its own kind, row by row; a pandas frame has the index of the
@@ -243,7 +259,13 @@ class TextParser(SavedModel):
         return as_frame(field_columns(parses, self.labels_), texts)
 
     def score(
-        self, X: Any, y: Iterable[Spans], *, rules: Any = None, known: Any = None, sample_weight: Any = None
+        self,
+        X: Any,
+        y: Iterable[Spans],
+        *,
+        rules: RulesLike | None = None,
+        known: Sequence[Spans | None] | None = None,
+        sample_weight: ArrayLike | None = None,
     ) -> float:
         """F1 of spans: start, end and label must agree; each text counts by its weight."""
         found = self.predict(X, rules=rules, known=known)

@@ -223,16 +223,6 @@ def _graph(client, **options):
     return rf.GraphCRF(max_iter=4, random_state=0, **options).fit(*GRAPHS, **client).theta_
 
 
-def _joint(client):
-    y = [
-        {"name": row} if i % 2 else {"big": ["yes" if w[:1].isupper() else "no" for w in x]}
-        for i, (x, row) in enumerate(zip(X, Y))
-    ]
-    wanted = [r.share(name="B-zip", big="yes").at_most(0.01)]
-    crf = rf.JointCRF(max_iter=3, expectations=wanted).fit(X[:20], y[:20], **client)
-    return np.concatenate([crf.theta_, [report.predicted for report in crf.expectations_]])
-
-
 def _ruled(client):
     rules = [r.before("B-city", "B-zip").soft("auto"), (r.count("B-zip") <= 1).soft(2.0)]
     crf = rf.RuledCRF(ChainCRF(max_iter=5), rules=rules, cv=2).fit(X[:40], Y[:40], **client)
@@ -250,7 +240,6 @@ GRAPHS = _graphs()
 LEARNERS = {
     "graphs": _graph,
     "graphs, composite": lambda client: _graph(client, algorithm="composite"),
-    "joint chains": _joint,
     "rules' weights": _ruled,
     "mining and checking": _found,
 }

@@ -119,14 +119,14 @@ def fit_rows(
     expected = _expected(crf, penalties, names, X, data, labels, weight)
     build = partial(build_model, crf, names.classes_, encoder, expected)
     penalties = _chosen_penalties(crf, penalties, build, data, labels, weight)
-    model, guess = build(data, labels), None
-    if crf.initial_label is not None:
-        guess = _presumed(crf, labels, names, model)
+    model = build(data, labels)
+    guess = labels if crf.initial_label is None else _presumed(crf, labels, names, model)
+    if guess is not labels:
         model = union(model, build(data, guess))
     start = warm_weights(crf, model, encoder, names.classes_) if crf.warm_start else None
     training = Training(model, data, labels, weight, start, penalties, seed_of(crf), n_threads(crf.n_jobs))
     del data  # what training lays out otherwise need not stay
-    if guess is not None and start is None:
+    if guess is not labels and start is None:
         training.start = training.learned_start(guess, PRESUMED_ITERATIONS, 1e-4)
     dev = dev_scorer(crf, X_dev, y_dev, encoder, names, model)
     reports: list[Any] = []

@@ -48,7 +48,6 @@ from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.sequences import Batch, check_some_tokens, checked_weights
 from rulefield.estimators.types import (
     ArrayLike,
-    Client,
     KnownLike,
     LabelsLike,
     RandomState,
@@ -69,7 +68,7 @@ from rulefield.models.arrays import arrays_of, check_model, model_of
 from rulefield.models.chain import ChainModel
 from rulefield.models.joint import JointModel, joint_pairs_seen
 from rulefield.models.pairs import PairTable
-from rulefield.parallel import executor_of, n_threads
+from rulefield.parallel import n_threads
 from rulefield.rules.expectations import Expectation
 from rulefield.rules.joint import JointRuleCompiler
 
@@ -237,8 +236,6 @@ class JointCRF(SequenceEstimator):
         X: SequencesLike,
         y: TasksLike,
         sample_weight: ArrayLike | None = None,
-        *,
-        client: Client | None = None,
     ) -> "JointCRF":
         """Learn from sequences of which any task, token or label may be unannotated.
 
@@ -248,14 +245,9 @@ class JointCRF(SequenceEstimator):
         y : list of dict
             ``{"ner": [...], "pos": None}`` for each sequence; a task may be None or missing, a label None or a set.
         sample_weight : array-like of shape (n_sequences,), optional
-        client : distributed.Client, optional
-            Workers that sum over joint labels, each the sequences that it was sent once. Tasks alone, which is where
-            learning begins, are learned in this process.
         """
         check_parameters(self)
         keeper = keeper_of(self.expectations)
-        if client is not None and getattr(keeper, "batch", None) is not None:
-            raise InputError("expectations by batch are kept in one process; leave batch, or client, out.")
         X = as_list(X, "a corpus on disk holds one label for each token, and JointCRF learns several; give lists.")
         tasks = self._task_names(y)
         encoder = InputEncoder(copy.deepcopy(self.features))
@@ -268,8 +260,7 @@ class JointCRF(SequenceEstimator):
         weight = checked_weights(sample_weight, len(data))
         forbidden, expected = compiled_expectations(keeper.expectations if keeper else None, tasks_of, tokens, weight)
         model = self._model(data, labels, names, encoder, forbidden)
-        jobs = n_threads(self.n_jobs)
-        corpus = JointCorpus(model, data, labels, weight, jobs, executor_of(jobs, client))
+        corpus = JointCorpus(model, data, labels, weight, n_threads(self.n_jobs))
         start, interrupted = self._single_tasks(model, data, labels, weight)
         options = expectation_options(keeper, self.l2, self.max_iter, self.tol)
         if interrupted is None:

@@ -1,6 +1,6 @@
-"""Sums over a corpus for joint models: in shards, on threads or a cluster, the same for any number of workers."""
+"""Sums over a corpus for joint models: in shards, on threads, the same for any number of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,13 +11,11 @@ from rulefield.inference.sequences.joint.exact import JointSums, joint_log_parti
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.models.chain import ChainModel
 from rulefield.models.joint import JointModel
-from rulefield.parallel import Executor, Threads
+from rulefield.parallel import Threads
+from rulefield.problem.joint import JointPotentials
 
 SHARD_SCORES = 1 << 19
 """Joint-state scores in a shard: small enough for a core's cache to help, large enough to hide Python."""
-
-Counts = np.ndarray | tuple[np.ndarray, np.ndarray]
-"""A theta-shaped vector; or the places and values of what is not 0 in it, which is what a shard has to send."""
 
 
 @dataclass(frozen=True)
@@ -42,8 +40,6 @@ class JointCorpus:
     weight : ndarray, shape (n_sequences,), optional
     n_jobs : int
         Threads. Shards do not depend on it and sums run in their order, so neither does any result.
-    executor : Executor, optional
-        Where sums are taken, instead of in threads: shards are sent there once.
     """
 
     def __init__(
@@ -53,13 +49,11 @@ class JointCorpus:
         labels: Sequence[Labels | None],
         weight: np.ndarray | None = None,
         n_jobs: int = 1,
-        executor: Executor | None = None,
     ):
         self.model, self.data, self.labels = model, data, tuple(labels)
-        self.n_jobs, self.executor = n_jobs, Threads(n_jobs) if executor is None else executor
+        self.n_jobs, self.threads = n_jobs, Threads(n_jobs)
         self.weight = weight = np.ones(len(data)) if weight is None else weight
         budget = max(1, SHARD_SCORES // model.n_states)
-        self.held_model = self.executor.hold(model)
         self.parts: list[JointShard] = []
         first = 0
         while first < len(data):
@@ -67,7 +61,7 @@ class JointCorpus:
             last = min(max(last, first + 1), len(data))
             own = tuple(None if known is None else known[first:last] for known in labels)
             tokens = int(data.offsets[first]), int(data.offsets[last])
-            self.parts.append(self.executor.hold(JointShard(data[first:last], own, weight[first:last], *tokens)))
+            self.parts.append(JointShard(data[first:last], own, weight[first:last], *tokens))
             first = last
 
     def part(self, first: int, last: int) -> "JointCorpus":
@@ -77,14 +71,24 @@ class JointCorpus:
 
     def sums(self, theta: np.ndarray, clamp: bool) -> tuple[float, np.ndarray]:
         """Weighted sum of log partition functions, and expected features; of known labels only with ``clamp``."""
-        run = self.executor
-        answers = run.map(sum_shard, self.parts, self.held_model, run.hold(theta), clamp, run.apart)
-        return float(sum(value for value, _ in answers)), added((counts for _, counts in answers), self.model.size)
+
+        def sum_shard(shard: JointShard) -> tuple[float, np.ndarray]:
+            sums = joint_marginals(self._potentials(shard, theta, clamp), shard.weight)
+            return float(shard.weight @ sums.log_partition), counts_of(self.model, shard, sums)
+
+        answers = self.threads.map(sum_shard, self.parts)
+        return float(sum(value for value, _ in answers)), added([counts for _, counts in answers], self.model.size)
 
     def log_partition(self, theta: np.ndarray, clamp: bool) -> float:
         """Weighted sum of log partition functions alone."""
-        run = self.executor
-        return float(sum(run.map(log_partition_of_shard, self.parts, self.held_model, run.hold(theta), clamp)))
+
+        def sum_shard(shard: JointShard) -> float:
+            return float(shard.weight @ joint_log_partition(self._potentials(shard, theta, clamp)))
+
+        return float(sum(self.threads.map(sum_shard, self.parts)))
+
+    def _potentials(self, shard: JointShard, theta: np.ndarray, clamp: bool) -> JointPotentials:
+        return self.model.potentials(theta, shard.data, shard.labels if clamp else None)
 
 
 class ChainCorpus(JointCorpus):
@@ -117,43 +121,17 @@ class ChainCorpus(JointCorpus):
         return super().log_partition(theta, clamp) if clamp else self._free.value(theta)
 
 
-def sum_shard(
-    shard: JointShard, model: JointModel, theta: np.ndarray, clamp: bool, few: bool
-) -> tuple[float, Counts]:
-    """Weighted log partition function of a shard, and its expected features."""
-    potentials = model.potentials(theta, shard.data, shard.labels if clamp else None)
-    sums = joint_marginals(potentials, shard.weight)
-    return float(shard.weight @ sums.log_partition), thin(counts_of(model, shard, sums), few)
-
-
-def log_partition_of_shard(shard: JointShard, model: JointModel, theta: np.ndarray, clamp: bool) -> float:
-    """Weighted log partition function of a shard alone."""
-    potentials = model.potentials(theta, shard.data, shard.labels if clamp else None)
-    return float(shard.weight @ joint_log_partition(potentials))
-
-
 def counts_of(model: JointModel, shard: JointShard, sums: JointSums) -> np.ndarray:
     """Theta-shaped expected features of a shard."""
     node = sums.node * np.repeat(shard.weight, shard.data.lengths)[:, None]
     return model.counts(shard.data, node, sums.edges, sums.moves[: len(model.move_from)])
 
 
-def thin(counts: np.ndarray, few: bool) -> Counts:
-    """Return counts as they are, or (``few``) without the features that a shard does not have."""
-    if not few:
-        return counts
-    places = np.flatnonzero(counts)
-    return places, counts[places]
-
-
-def added(parts: Iterable[Counts], size: int) -> np.ndarray:
+def added(parts: Sequence[np.ndarray], size: int) -> np.ndarray:
     """Return the counts of all shards, (size,), added in their order."""
     total = np.zeros(size)
     for counts in parts:
-        if isinstance(counts, tuple):
-            total[counts[0]] += counts[1]
-        else:
-            total += counts
+        total += counts
     return total
 
 

@@ -81,7 +81,7 @@ class RegularizedObjective:
             return answer, posterior.tilted.counts(posterior.tau(answer.nu))
 
         work = list(zip(self.posteriors, np.split(self.nu, self.ends)))
-        found = self.corpus.executor.map(step, work) if len(work) > 1 else [step(one) for one in work]
+        found = self.corpus.threads.map(step, work) if len(work) > 1 else [step(one) for one in work]
         self.nu = np.concatenate([answer.nu for answer, _ in found])
         self.shares = self._mean([answer.shares for answer, _ in found])
         return sum(answer.value for answer, _ in found), np.sum([counts for _, counts in found], axis=0)

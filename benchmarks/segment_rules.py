@@ -29,7 +29,7 @@ from rulefield import rules as r
 from rulefield.datasets import load_cora, load_umass
 from rulefield.encode.cues import citation_cues
 from rulefield.encode.spans import convert
-from rulefield.estimators.sequences import Batch
+from rulefield.estimators.base import Batch
 from rulefield.inference.sequences.segments.decode import decode
 from rulefield.metrics import span_f1
 from rulefield.rules.finding.mine import mine_table

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from rulefield.encode.spans import SegmentTable
+from rulefield.estimators.base import Batch
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.sequences import Batch
 from rulefield.exceptions import InfeasibleError
 from rulefield.inference.proof.proof import Proof
 from rulefield.inference.result import INFEASIBLE, Result, Status

@@ -3,6 +3,9 @@
 import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
 
@@ -11,11 +14,11 @@ import numpy as np
 from rulefield.data.sequences import Sequences
 from rulefield.encode.corpora.corpus import Corpus
 from rulefield.estimators.explanations import Explanation, ModelExplanation, with_rules_or_without
-from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list
+from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.packing import Packer, State, arrays_named, check_attribute, given_or, pack_or_name, unpack
 from rulefield.estimators.parameters import Table, check_call, check_parameters, rule_list
-from rulefield.estimators.sequences import Batch, checked_output, in_form, object_array, refuse_weights
+from rulefield.estimators.sequences import checked_output, in_form, object_array, refuse_weights
 from rulefield.estimators.types import (
     ArrayLike,
     KnownLike,
@@ -229,6 +232,50 @@ def fitted_facts(model: Any) -> list[tuple[str, str]]:
     if hasattr(inner, "stopped_because_"):
         rows.append(("fit", f"{inner.n_iter_} iterations; {inner.stopped_because_}"))
     return rows
+
+
+@dataclass(eq=False)
+class Batch:
+    """Sequences of one call.
+
+    Parameters
+    ----------
+    rows : list or Sequences
+        As the user gave them.
+    data : Sequences, or what a family encodes to
+        With an attribute ``sequences`` if it is more than feature rows.
+    allowed : optional
+        Labels that are possible, in the family's form; None if all are.
+    potentials : list, optional
+        Of each sequence, where a family makes those of all together.
+    """
+
+    rows: Any
+    data: Any
+    allowed: Any = None
+    potentials: list[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    @property
+    def sequences(self) -> Sequences:
+        """Feature rows of all tokens."""
+        return getattr(self.data, "sequences", self.data)
+
+    @cached_property
+    def tokens(self) -> list[Any]:
+        """Tokens of every sequence, as the user gave them."""
+        return [tokens_of(self.rows, i) for i in range(len(self))]
+
+    @cached_property
+    def lengths(self) -> list[int]:
+        """Number of tokens of every sequence."""
+        return self.sequences.lengths.tolist()
+
+    def cut(self, rows: np.ndarray, times: int = 1) -> list[np.ndarray]:
+        """Cut an array of all tokens, ``times`` rows for each, by sequence."""
+        return [rows[times * a : times * b] for a, b in pairwise(self.sequences.offsets.tolist())]
 
 
 class SequenceEstimator(SavedModel):
@@ -477,7 +524,7 @@ class SequenceEstimator(SavedModel):
     ) -> Iterator[tuple[Any, Batch]]:
         """Give the answers under the rules that act with the encoded sequences to ask them for; a corpus in its parts."""
         check_is_fitted(self)
-        answers = self._answers(self._acting(rules), self.on_infeasible, n_threads(self.n_jobs))
+        answers = self._answers_under(self._acting(rules))
         if self._reads_corpora and isinstance(X, Corpus):
             if known is not None:
                 raise InputError("known labels go with lists of sequences; a corpus takes none.")
@@ -489,9 +536,28 @@ class SequenceEstimator(SavedModel):
                 batch.allowed = self._possible(known, batch)
             yield answers, batch
 
+    def _answers_under(self, rules: list[Any]) -> "Answers":
+        """Return the answers under rules; they are kept for the next call, so that the same rules are compiled once."""
+        model = getattr(self, "estimator_", self)
+        how = (
+            self.on_infeasible,
+            n_threads(self.n_jobs),
+            getattr(model, "scheme", None),
+            getattr(self, "method", None),
+        )
+        used = *rules, model.theta_, model.model_
+        kept = self.__dict__.get("_kept")
+        if kept is None or kept[0] != how or [*map(id, kept[1])] != [*map(id, used)]:
+            kept = self._kept = how, used, self._answers(rules, *how[:2])
+        return kept[2]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_kept"}
+
     def _acting(self, rules: RulesLike | None) -> list[Any]:
         """Return the rules that act: the model's own unless others are given."""
-        return rule_list(self.rules if rules is None else rules)
+        acting = self.rules if rules is None else rules
+        return [] if acting is None else rule_list(acting)
 
     def _usual(self, name: str) -> Any:
         """Return the features that plain tokens get by default: ``GridSearchCV`` sets ``features__window``."""

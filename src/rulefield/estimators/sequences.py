@@ -1,9 +1,6 @@
 """Rows in and rows out of sequence estimators: checks of what users give, lists of labels for what they get."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -12,53 +9,9 @@ from rulefield.data.scored import Scored, is_scored
 from rulefield.data.sequences import Sequences
 from rulefield.data.sparse_rows import SparseRows
 from rulefield.encode.labels import LabelEncoder
-from rulefield.estimators.inputs import InputEncoder, tokens_of
+from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.types import ArrayLike, KnownLike, Label, LabelsLike, SequencesLike
 from rulefield.exceptions import InputError, LabelError
-
-
-@dataclass(eq=False)
-class Batch:
-    """Sequences of one call.
-
-    Parameters
-    ----------
-    rows : list or Sequences
-        As the user gave them.
-    data : Sequences, or what a family encodes to
-        With an attribute ``sequences`` if it is more than feature rows.
-    allowed : optional
-        Labels that are possible, in the family's form; None if all are.
-    potentials : list, optional
-        Of each sequence, where a family makes those of all together.
-    """
-
-    rows: Any
-    data: Any
-    allowed: Any = None
-    potentials: list[Any] | None = None
-
-    def __len__(self) -> int:
-        return len(self.sequences)
-
-    @property
-    def sequences(self) -> Sequences:
-        """Feature rows of all tokens."""
-        return getattr(self.data, "sequences", self.data)
-
-    @cached_property
-    def tokens(self) -> list[Any]:
-        """Tokens of every sequence, as the user gave them."""
-        return [tokens_of(self.rows, i) for i in range(len(self))]
-
-    @cached_property
-    def lengths(self) -> list[int]:
-        """Number of tokens of every sequence."""
-        return self.sequences.lengths.tolist()
-
-    def cut(self, rows: np.ndarray, times: int = 1) -> list[np.ndarray]:
-        """Cut an array of all tokens, ``times`` rows for each, by sequence."""
-        return [rows[times * a : times * b] for a, b in pairwise(self.sequences.offsets.tolist())]
 
 
 def check_some_tokens(X: SequencesLike) -> None:

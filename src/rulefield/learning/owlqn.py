@@ -5,8 +5,7 @@ import numpy as np
 from rulefield.interrupts import check
 from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.fit_log import Callback, FitResult, Objective, StoppingRule, norm
-from rulefield.learning.lbfgs import MOST_TRIALS, SUFFICIENT, descend
-from rulefield.learning.lbfgs_history import History, Point
+from rulefield.learning.lbfgs import MOST_TRIALS, SUFFICIENT, History, Point, descend
 from rulefield.parallel import Threads
 
 

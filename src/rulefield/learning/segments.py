@@ -10,7 +10,7 @@ from rulefield.data.sequences import Sequences
 from rulefield.inference.sequences.segments.exact import empty_counts
 from rulefield.kernels.segments.parts import gold_parts_batch
 from rulefield.kernels.segments.sums import segment_sums_batch
-from rulefield.learning.chain.checks import as_rates
+from rulefield.learning.chain.likelihood import as_rates
 from rulefield.learning.fit_log import penalized
 from rulefield.models.pairs import CsrRows, csr_rows
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches

@@ -9,7 +9,8 @@ import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.answers import QUICK_TOLERANCE, Answers, Ask
-from rulefield.estimators.sequences import Batch, object_array
+from rulefield.estimators.base import Batch
+from rulefield.estimators.sequences import object_array
 from rulefield.inference.flatten import Cache, Flat, flatten
 from rulefield.inference.proof.proof import Proof
 from rulefield.inference.proof.sequences import prove_chain

@@ -7,7 +7,7 @@ import numpy as np
 
 from rulefield.encode.corpora.corpus import Corpus
 from rulefield.encode.labels import LabelEncoder
-from rulefield.estimators.base import SequenceEstimator
+from rulefield.estimators.base import Batch, SequenceEstimator
 from rulefield.estimators.chain.batches import continue_with_corpus, continue_with_rows
 from rulefield.estimators.chain.corpora import fit_corpus
 from rulefield.estimators.chain.decoding import ChainDecoder
@@ -36,7 +36,7 @@ from rulefield.estimators.parameters import (
     optional,
     whole,
 )
-from rulefield.estimators.sequences import Batch, label_lists, object_array, possible_labels
+from rulefield.estimators.sequences import label_lists, object_array, possible_labels
 from rulefield.estimators.types import (
     ArrayLike,
     Client,

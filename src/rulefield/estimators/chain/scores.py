@@ -10,10 +10,11 @@ from rulefield.data.scored import check_magnitude, checked_scores
 from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
+from rulefield.estimators.base import Batch
 from rulefield.estimators.chain.answers import ChainAnswers
 from rulefield.estimators.chain.decoding import over_chunks
 from rulefield.estimators.parameters import ON_INFEASIBLE, check_call, check_value, rule_list
-from rulefield.estimators.sequences import Batch, possible_labels
+from rulefield.estimators.sequences import possible_labels
 from rulefield.estimators.types import KnownLike, RulesLike
 from rulefield.exceptions import InputError, callers_level
 from rulefield.inference.sequences.exact import clamp

@@ -8,8 +8,8 @@ import numpy as np
 
 from rulefield.data.labels import Labels
 from rulefield.estimators.answers import Answers, Ask
+from rulefield.estimators.base import Batch
 from rulefield.estimators.joint.labels import TaskLabels
-from rulefield.estimators.sequences import Batch
 from rulefield.inference.proof.proof import Proof
 from rulefield.inference.proof.sequences import prove_chain
 from rulefield.inference.result import INFEASIBLE, Result, Status

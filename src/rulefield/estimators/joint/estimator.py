@@ -11,7 +11,7 @@ import numpy as np
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.encode.schemes import allowed_transitions
-from rulefield.estimators.base import SequenceEstimator, State
+from rulefield.estimators.base import Batch, SequenceEstimator, State
 from rulefield.estimators.chain.explanations import ChainExplainer
 from rulefield.estimators.expectation_training import (
     compiled_expectations,
@@ -45,7 +45,7 @@ from rulefield.estimators.parameters import (
     whole,
 )
 from rulefield.estimators.progress import ProgressLine
-from rulefield.estimators.sequences import Batch, check_some_tokens, checked_weights
+from rulefield.estimators.sequences import check_some_tokens, checked_weights
 from rulefield.estimators.types import (
     ArrayLike,
     KnownLike,

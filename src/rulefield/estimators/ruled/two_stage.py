@@ -8,10 +8,10 @@ import numpy as np
 
 from rulefield.encode.spans import SegmentTable
 from rulefield.estimators.answers import Ask, SequenceSums
+from rulefield.estimators.base import Batch
 from rulefield.estimators.chain.answers import ChainAnswers
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.ruled.gains import Gain, gains
-from rulefield.estimators.sequences import Batch
 from rulefield.exceptions import InputError
 from rulefield.inference.result import TOLERANCE, Result
 from rulefield.inference.sequences.exact import log_partition

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from rulefield.estimators.answers import Answers, Ask
+from rulefield.estimators.base import Batch
 from rulefield.estimators.segments.coding import SegmentCoder, SegmentData
-from rulefield.estimators.sequences import Batch, object_array
+from rulefield.estimators.sequences import object_array
 from rulefield.inference.proof.proof import Proof
 from rulefield.inference.proof.sequences import prove_segments
 from rulefield.inference.result import Result

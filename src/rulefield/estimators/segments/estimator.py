@@ -11,7 +11,7 @@ from rulefield.encode.corpora.corpus import Corpus
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible
-from rulefield.estimators.base import SequenceEstimator
+from rulefield.estimators.base import Batch, SequenceEstimator
 from rulefield.estimators.explanations import ModelExplanation, TokenExplanation
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list, tokens_and_labels, tokens_of
@@ -36,7 +36,7 @@ from rulefield.estimators.parameters import (
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder, SegmentData
 from rulefield.estimators.segments.explanations import SegmentExplainer, explain_weights
-from rulefield.estimators.sequences import Batch, check_some_tokens, checked_weights, whole_rows
+from rulefield.estimators.sequences import check_some_tokens, checked_weights, whole_rows
 from rulefield.estimators.types import (
     ArrayLike,
     KnownLike,

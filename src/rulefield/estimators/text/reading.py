@@ -14,13 +14,12 @@ from rulefield.encode.alignment import align
 from rulefield.encode.keyed.cutting import cut
 from rulefield.encode.spans import SegmentTable
 from rulefield.encode.tokenizers import Tokenizer
+from rulefield.estimators.base import Batch
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.estimator import ChainCRF
-from rulefield.estimators.sequences import Batch
 from rulefield.estimators.text.parse import Parse, Readings
 from rulefield.inference.sequences.reading import SegmentRows, find_segments, read_chains
 from rulefield.interrupts import check
-from rulefield.parallel import n_threads
 
 PORTION = 1000
 """Texts that are read at a time: what belongs to them stays in the cache."""
@@ -74,7 +73,6 @@ class Reader:
         self.model, self.tokenizer = model, tokenizer
         self.chain, self.scheme = chain_of(model), scheme_of(model)
         self._decoder: ChainDecoder | None = None
-        self._kept: tuple[Any, Any, Any] | None = None
         self._table: SegmentTable | None = None
         if self.chain is not None:
             self._table = SegmentTable([str(c) for c in model.classes_], self.scheme)
@@ -86,7 +84,8 @@ class Reader:
         size = PORTION if plain and asked.known is None else max(len(texts), 1)
         made = []
         for first in range(0, len(texts), size):
-            check()
+            if first:
+                check()
             part = cut(self.tokenizer, texts[first : first + size])
             batch = self.model._encode(part)
             if asked.known is not None:
@@ -128,7 +127,7 @@ class Reader:
 
     def _under_rules(self, part: CutTexts, batch: Batch, asked: Asked, acting: list[Any]) -> Readings:
         """Read texts by the answers of the model; one pass of sums gives probabilities of labelings and of segments."""
-        answers, chance, error = self._answers(acting), None, None
+        answers, chance, error = self.model._answers_under(acting), None, None
         if not asked.probabilities:
             labels = answers.labels(batch)
             return self._readings(part, *self._segments(labels, part.lengths), asked)
@@ -147,19 +146,6 @@ class Reader:
         made = self._readings(part, segments, table, asked, chance, probability, broken, status)
         made.error = error
         return made
-
-    def _answers(self, acting: list[Any]) -> Any:
-        """Return the answers under rules; they are kept for the next call under the same ones."""
-        how = self.model.on_infeasible, n_threads(self.model.n_jobs)
-        theta = (self.chain or self.model).theta_
-        key = (*map(id, acting), id(theta), *how)
-        if self._kept is None or self._kept[0] != key:
-            self._kept = (
-                key,
-                (acting, theta),
-                self.model._answers(acting, *how),
-            )  # what is kept keeps its place in memory
-        return self._kept[2]
 
     def _segments(self, labels: list[Any], lengths: np.ndarray) -> tuple[SegmentRows, SegmentTable]:
         """Return the segments of labelings, and the table that numbers them."""

@@ -13,9 +13,7 @@ from rulefield.inference.sequences.exact import forward_backward
 from rulefield.kernels.chain.train import Ends, Gradient, train_shard
 from rulefield.kernels.chain.train_steps import DenseSteps, SparseSteps
 from rulefield.kernels.quasi_newton import dot
-from rulefield.learning.chain.checks import as_rates, check_allowed
-from rulefield.learning.chain.packing import pack, padded
-from rulefield.learning.chain.transitions import TransitionFactors
+from rulefield.learning.chain.packing import TransitionFactors, pack, padded
 from rulefield.models.chain import ChainModel, span
 from rulefield.parallel import Threads, shard_bounds
 
@@ -314,3 +312,34 @@ def _partial_sequences(model: ChainModel, labels: Labels) -> np.ndarray:
         return np.ones(len(labels), np.uint8)
     unknown = np.concatenate([[0], np.cumsum(labels.ids < 0)])
     return (np.diff(unknown[labels.offsets]) > 0).astype(np.uint8)
+
+
+def check_allowed(model: ChainModel, sequences: Sequences, labels: Labels) -> None:
+    """Raise unless the model's scheme permits all labels, every one of which is known."""
+    first, last = sequences.offsets[:-1][sequences.lengths > 0], sequences.offsets[1:][sequences.lengths > 0] - 1
+    inner = np.ones(len(labels.ids), bool)
+    inner[first] = False
+    arrive = np.flatnonzero(inner)
+    ids = labels.ids
+    for permitted, place in (
+        (model.allowed_start[ids[first]], first),
+        (model.allowed_end[ids[last]], last),
+        (model.allowed[ids[arrive - 1], ids[arrive]], arrive),
+    ):
+        if not permitted.all():
+            token = int(place[np.flatnonzero(~permitted)[0]])
+            sequence = int(np.searchsorted(sequences.offsets, token, side="right")) - 1
+            raise LabelError(
+                f"the labels of sequence {sequence} break the label scheme at token "
+                f"{token - int(sequences.offsets[sequence])}; correct them or choose another scheme."
+            )
+
+
+def as_rates(sample_weight: np.ndarray | None, n: int) -> np.ndarray:
+    """Return one weight for each sequence, 1 by default; raise on negative or missing ones."""
+    if sample_weight is None:
+        return np.ones(n)
+    rates = np.ascontiguousarray(sample_weight, np.float64)
+    if rates.shape != (n,) or not np.isfinite(rates).all() or (rates < 0).any():
+        raise InputError(f"sample_weight must be {n} finite numbers >= 0, one for each sequence.")
+    return rates

@@ -31,9 +31,8 @@ from rulefield.kernels.arrays import add_at
 from rulefield.kernels.chain.train import Packed
 from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.chain.likelihood import ChainLikelihood
-from rulefield.learning.chain.packing import Packing, taken
+from rulefield.learning.chain.packing import Packing, TransitionFactors, taken
 from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
-from rulefield.learning.chain.transitions import TransitionFactors
 from rulefield.learning.fit_log import Pass
 from rulefield.models.arrays import arrays_of, model_of
 from rulefield.models.chain import ChainModel

@@ -9,8 +9,7 @@ from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InfeasibleError
 from rulefield.inference.sequences.prepare import prepare
 from rulefield.inference.sequences.sums import Question, chances_of
-from rulefield.learning.chain.checks import as_rates
-from rulefield.learning.chain.likelihood import given_score
+from rulefield.learning.chain.likelihood import as_rates, given_score
 from rulefield.models.chain import ChainModel
 from rulefield.parallel import Threads
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule

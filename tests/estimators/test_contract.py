@@ -92,6 +92,17 @@ def test_every_fitted_attribute_is_documented(case):
     assert {name for name in own if not re.search(rf"\b{name}\b", section)} == set()
 
 
+@over
+def test_classes_are_arrays_of_labels_by_task_or_output_where_there_are_several(case):
+    if case.name in REGRESSOR:
+        return
+    classes = fitted(case).classes_
+    several = classes.values() if isinstance(classes, dict) else classes if isinstance(classes, list) else [classes]
+    assert all(
+        isinstance(own, np.ndarray) and own.ndim == 1 and len(set(own.tolist())) == len(own) for own in several
+    )
+
+
 @over_all
 def test_a_table_says_what_every_parameter_may_be(case):
     assert set(case.cls._parameters) == set(case.cls._get_param_names())

@@ -296,7 +296,7 @@ _UNPACK = {
 
 
 TYPES: dict[str, Any] = {  # of fitted attributes that model files hold, checked at loading
-    "classes_": list[Label] | dict[str, list[Label]],
+    "classes_": np.ndarray | dict[str, np.ndarray] | list[Label],
     "tasks_": list[str],
     "labels_": list[str],
     "tokenizer_scores_": dict[str, float],
@@ -331,6 +331,8 @@ def check_attribute(name: str, value: Any, cls: type) -> None:
     if name not in LISTS:
         check_typed(value, TYPES[name] if name in TYPES else get_type_hints(cls)[name], name)
     if name == "classes_":
-        for labels in value.values() if isinstance(value, dict) else [value]:
+        for own in value.values() if isinstance(value, dict) else [value]:
+            labels = own.tolist() if isinstance(own, np.ndarray) and own.ndim == 1 else own
+            check_typed(labels, list[Label], name)
             if not are_labels(labels):
                 raise ModelFileError("the model file names no labels, or one twice, or NaN; save the model again.")

@@ -283,10 +283,10 @@ def test_explain_adds_up_to_the_margin(fitted):
     x = features(["Ada", "Turing", "1931"])
     explanation = fitted.explain(x, top=100)
     potentials = fitted.model_.potentials(fitted.theta_, fitted._encoder.transform([x]), 0)
-    path = [fitted.classes_.index(token.label) for token in explanation.tokens]
+    path = [fitted.classes_.tolist().index(token.label) for token in explanation.tokens]
     for t, token in enumerate(explanation.tokens):
         other = path.copy()
-        other[t] = fitted.classes_.index(token.runner_up)
+        other[t] = fitted.classes_.tolist().index(token.runner_up)
         difference = potentials.score(np.array(path)) - potentials.score(np.array(other))
         assert_allclose(token.margin, difference)
         assert_allclose(sum(v for _, v in token.features + token.transitions), difference)

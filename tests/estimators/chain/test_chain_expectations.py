@@ -71,7 +71,7 @@ def test_one_share_repairs_positives_only_labels(fitted):
     full = chain(initial_label=None).fit(X, Y)
     bad, good, best = (span_f1(Y_NEW, m.predict(X_NEW), scheme="BIO") for m in (everything, fitted, full))
     assert good - bad > 0.8 * (best - bad)
-    assert fitted.classes_ == ["B-PER", "I-PER", "O"]
+    assert fitted.classes_.tolist() == ["B-PER", "I-PER", "O"]
 
 
 def test_the_report_tells_q_and_model_and_what_binds(fitted):
@@ -79,7 +79,7 @@ def test_the_report_tells_q_and_model_and_what_binds(fitted):
     assert report.expectation == "names"
     assert report.low - 1e-6 <= report.under_q <= report.high + 1e-6
     node = np.concatenate(fitted.predict_marginals(X, output="array"))
-    assert_allclose(report.under_model, 1 - node[:, fitted.classes_.index("O")].mean(), atol=1e-9)
+    assert_allclose(report.under_model, 1 - node[:, fitted.classes_.tolist().index("O")].mean(), atol=1e-9)
     assert_allclose(report.predicted, np.mean([label != "O" for row in fitted.predict(X) for label in row]))
     assert report.binds == (report.multiplier != 0)
     objective = [record.objective for record in fitted.log_]

@@ -143,7 +143,7 @@ def test_labels_of_the_scores_join_those_of_the_model_in_any_order(data):
     table = [np.hstack([t[:, [2]], np.full((len(t), 1), 9.0), t[:, [0, 1]]]) for t in scores]
     X = [rf.Scored(row, t, ["O", "B-new", "B-x", "I-x"]) for row, t in zip(tokens, table)]
     crf = rf.ChainCRF(l2=100.0, tol=1e-8).fit(X, y)
-    assert crf.classes_ == ["B-new", *LABELS]
+    assert crf.classes_.tolist() == ["B-new", *LABELS]
     unseen = crf.predict([rf.Scored(["w9"], [[0.0, 50.0, 0.0, 0.0]], ["O", "B-new", "B-x", "I-x"])])
     assert unseen[0] == ["B-new"]
 

@@ -123,7 +123,7 @@ def test_explanations_add_up_to_the_difference_of_two_segmentations(scheme):
 
 
 def scored(potentials, crf, pieces):
-    return potentials.score([size for size, _ in pieces], [crf.classes_.index(kind) for _, kind in pieces])
+    return potentials.score([size for size, _ in pieces], [crf.classes_.tolist().index(kind) for _, kind in pieces])
 
 
 def test_explanations_name_whole_matches_and_rules_that_are_broken():

@@ -90,7 +90,7 @@ class Tagger:
             self._marginals = self._chain.predict_marginals([items], output="array")[0]
         if y not in self._labels or not 0 <= pos < len(items):
             raise InputError(f"there is no probability of {y!r} at {pos!r}: an unknown label, or no such position.")
-        return float(self._marginals[pos, self._chain.classes_.index(y)])
+        return float(self._marginals[pos, self._chain.classes_.tolist().index(y)])
 
     def probability(self, yseq: Sequence[str]) -> float:
         """Probability of the labels ``yseq`` for the sequence set before."""

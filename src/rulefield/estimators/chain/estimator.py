@@ -130,7 +130,7 @@ class ChainCRF(SequenceEstimator):
 
     Attributes
     ----------
-    classes_ : list
+    classes_ : ndarray
         Labels, sorted.
     l1_, l2_ : float
         The penalties that were used.
@@ -190,7 +190,7 @@ class ChainCRF(SequenceEstimator):
         "n_jobs": N_JOBS,
         "verbose": VERBOSE,
     }
-    classes_: list[Any]
+    classes_: np.ndarray
     model_: ChainModel
     theta_: np.ndarray
     l1_: float
@@ -385,7 +385,7 @@ class ChainCRF(SequenceEstimator):
     def weights(self) -> list[Weight]:
         """Return every weight that is not 0 as rows (feature, previous, label, weight) for ``pandas.DataFrame``."""
         check_is_fitted(self)
-        return weight_rows(self.model_, self.theta_, self.classes_, self._encoder.names)
+        return weight_rows(self.model_, self.theta_, self.classes_.tolist(), self._encoder.names)
 
     # --- the family: what the base asks of a chain ------------------------------------------------
 
@@ -399,18 +399,20 @@ class ChainCRF(SequenceEstimator):
         from rulefield.estimators.chain.answers import ChainAnswers  # loads rules and engines
 
         decoder = ChainDecoder(self.model_, self.theta_, n_jobs)
-        return ChainAnswers(decoder, self.classes_, self.scheme, rules, on_infeasible == "relax", n_jobs)
+        return ChainAnswers(decoder, self.classes_.tolist(), self.scheme, rules, on_infeasible == "relax", n_jobs)
 
     def _decoder(self) -> ChainDecoder:
         return ChainDecoder(self.model_, self.theta_, n_threads(self.n_jobs))
 
     def _explain_weights(self, top: int) -> ModelExplanation:
-        return explain_model(self.model_, self.theta_, self.classes_, self._encoder.names, top)
+        return explain_model(self.model_, self.theta_, self.classes_.tolist(), self._encoder.names, top)
 
     def _explain_labels(
         self, batch: Batch, ids: np.ndarray, labeling: Labeling, marginals: Any, top: int
     ) -> list[TokenExplanation]:
-        explainer = ChainExplainer(self.model_, self.theta_, self.classes_, self._encoder.names_in(batch.rows), top)
+        explainer = ChainExplainer(
+            self.model_, self.theta_, self.classes_.tolist(), self._encoder.names_in(batch.rows), top
+        )
         return explainer.explain(batch.tokens[0], batch.data, ids, marginals)
 
     def _score_labels(self, y: LabelsLike, predicted: LabelsLike) -> float:
@@ -426,5 +428,5 @@ class ChainCRF(SequenceEstimator):
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
         super()._restore(arrays, metadata, **given)
-        self._encoder.labels = self.classes_
-        self._labels_encoder = LabelEncoder().set_classes(self.classes_)
+        self._labels_encoder = LabelEncoder().set_classes(self.classes_.tolist())
+        self._encoder.labels = self._labels_encoder.classes_

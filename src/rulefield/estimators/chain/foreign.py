@@ -9,6 +9,7 @@ from rulefield.encode.foreign.weights import ForeignChain
 from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.inputs import InputEncoder
+from rulefield.estimators.sequences import object_array
 from rulefield.estimators.types import as_transformer
 from rulefield.learning.chain.stochastic import Stream
 from rulefield.models.chain import ChainModel
@@ -41,12 +42,12 @@ def chain_of_weights(weights: ForeignChain, features: Any = None) -> ChainCRF:
         m, len(weights.features), pairs, first, second, nothing, nothing, np.ones((m, m), bool), free, free, steps
     )
     crf = ChainCRF(features=as_transformer(features), start_end=False)
-    crf.classes_ = [weights.labels[i] for i in order]
+    crf.classes_ = object_array([weights.labels[i] for i in order])
     crf.model_ = model
     crf.theta_ = np.concatenate([state, weights.transitions[np.ix_(order, order)].ravel(), step])
-    crf._encoder = InputEncoder(crf.features, crf.classes_)
+    crf._encoder = InputEncoder(crf.features, crf.classes_.tolist())
     crf._encoder.encoder = FeatureEncoder.from_names(weights.features)
-    crf._labels_encoder = LabelEncoder().set_classes(crf.classes_)
+    crf._labels_encoder = LabelEncoder().set_classes(crf.classes_.tolist())
     crf.log_, crf.n_iter_, crf.converged_, crf.stopped_because_ = [], 0, True, "read from another tool's file"
     crf.expectations_, crf._stream = [], Stream()
     crf.l1_, crf.l2_ = 0.0, 0.0  # what the other tool used is not in its file

@@ -26,6 +26,7 @@ from rulefield.estimators.sequences import (
     label_lists,
     label_names,
     numbers_of,
+    object_array,
     places_of,
 )
 from rulefield.estimators.types import ArrayLike, LabelsLike, SequencesLike
@@ -413,7 +414,7 @@ def keep_fit(
     reports: Sequence[Any] = (),
 ) -> None:
     """Set what a fit leaves on its estimator."""
-    crf.classes_ = names.classes_
+    crf.classes_ = object_array(names.classes_)
     crf.l1_, crf.l2_ = penalties.l1, penalties.l2
     crf.model_, crf.theta_ = model, done.theta
     encoder.labels = names.classes_

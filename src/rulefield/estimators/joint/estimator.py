@@ -45,7 +45,7 @@ from rulefield.estimators.parameters import (
     whole,
 )
 from rulefield.estimators.progress import ProgressLine
-from rulefield.estimators.sequences import check_some_tokens, checked_weights
+from rulefield.estimators.sequences import check_some_tokens, checked_weights, object_array
 from rulefield.estimators.types import (
     ArrayLike,
     KnownLike,
@@ -132,7 +132,7 @@ class JointCRF(SequenceEstimator):
     ----------
     tasks_ : list of str
         Names of the tasks, in the order of joint states.
-    classes_ : dict of task to list
+    classes_ : dict of task to ndarray
         Labels of each task.
     model_ : JointModel
         Which weights there are.
@@ -160,7 +160,7 @@ class JointCRF(SequenceEstimator):
 
     _kind = "joint"
     tasks_: list[str]
-    classes_: dict[str, list[Any]]
+    classes_: dict[str, np.ndarray]
     model_: JointModel
     theta_: np.ndarray
     expectations_: list[Any]
@@ -268,7 +268,7 @@ class JointCRF(SequenceEstimator):
                 outcome = fit_with_expectations(corpus, expected, start, options, progress)
         else:
             outcome = ExpectationFit.of(replace(interrupted, theta=start), np.zeros(0), np.zeros(0))
-        self.tasks_, self.classes_ = tasks, names.classes
+        self.tasks_, self.classes_ = tasks, {task: object_array(own) for task, own in names.classes.items()}
         self.model_, self.theta_ = model, outcome.theta
         self._encoder, self._names = encoder, names
         self.expectations_ = [] if interrupted else expectation_reports(corpus, expected, outcome, options)
@@ -408,7 +408,7 @@ class JointCRF(SequenceEstimator):
         paths = dict(zip(self.tasks_, np.unravel_index(ids, self.model_.sizes)))
         for k, (task, model) in enumerate(zip(self.tasks_, self.model_.tasks)):
             theta = self.model_.task_theta(self.theta_, k)
-            explainer = ChainExplainer(model, theta, self.classes_[task], names, top, self._cross(k, paths))
+            explainer = ChainExplainer(model, theta, self.classes_[task].tolist(), names, top, self._cross(k, paths))
             reasons[task] = explainer.explain(batch.tokens[0], batch.data, paths[task], marginals[task])
         return reasons
 

@@ -28,7 +28,7 @@ class TaskLabels:
         """Labels of each task, sorted."""
         return {task: encoder.classes_ for task, encoder in self.encoders.items()}
 
-    def set_classes(self, classes: Mapping[str, Sequence[Any]]) -> "TaskLabels":
+    def set_classes(self, classes: Mapping[str, Sequence[Any] | np.ndarray]) -> "TaskLabels":
         """Take the label sets of a saved model."""
         self.encoders = {task: LabelEncoder().set_classes(list(classes[task])) for task in self.tasks}
         return self

@@ -92,7 +92,7 @@ class ChainFamily(Family):
     forbidden_by = "the scheme forbids"
 
     def __init__(self, crf: ChainCRF):
-        super().__init__(crf.classes_)
+        super().__init__(crf.classes_.tolist())
         self.crf = crf
         self.table = self.words = LabelTable([str(c) for c in crf.classes_], crf.scheme)
 
@@ -102,7 +102,7 @@ class ChainFamily(Family):
 
     def potentials(self, fold: ChainCRF, data: Sequences) -> list[Potentials]:
         """Return the potentials of all sequences by the model of a fold."""
-        decoder, column, m = fold._decoder(), self.encode(fold.classes_), len(self.table)
+        decoder, column, m = fold._decoder(), self.encode(fold.classes_.tolist()), len(self.table)
         found = [decoder.potentials(data, i) for i in range(len(data))]
         return [*found] if len(column) == m else [_widened(p, column, m) for p in found]
 

@@ -36,7 +36,7 @@ from rulefield.estimators.parameters import (
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder, SegmentData
 from rulefield.estimators.segments.explanations import SegmentExplainer, explain_weights
-from rulefield.estimators.sequences import check_some_tokens, checked_weights, whole_rows
+from rulefield.estimators.sequences import check_some_tokens, checked_weights, object_array, whole_rows
 from rulefield.estimators.types import (
     ArrayLike,
     KnownLike,
@@ -120,7 +120,7 @@ class SegmentCRF(SequenceEstimator):
 
     Attributes
     ----------
-    classes_ : list
+    classes_ : ndarray
         Segment labels (``O`` last, where tokens lie outside segments).
     log_ : list
         One record per iteration.
@@ -142,7 +142,7 @@ class SegmentCRF(SequenceEstimator):
     """
 
     _kind = "segments"
-    classes_: list[Any]
+    classes_: np.ndarray
     model_: SegmentModel
     theta_: np.ndarray
     _lexicons: LexiconMatcher
@@ -262,7 +262,7 @@ class SegmentCRF(SequenceEstimator):
     def _gold(self, names: LabelEncoder, y: LabelsLike, sequences: Sequences) -> Segmentation:
         labels = names.fit(y).encode(y, sequences.lengths)
         self._coder = SegmentCoder(names.classes_, self.scheme)
-        self.classes_ = self._coder.types
+        self.classes_ = object_array(self._coder.types)
         gold = self._coder.encode(labels)
         words = [str(c) for c in names.classes_]
         check_possible(labels, words, self.scheme, allowed_transitions(words, self.scheme))
@@ -358,7 +358,7 @@ class SegmentCRF(SequenceEstimator):
 
     def _read_model(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> tuple[SegmentModel, int]:
         self._coder = SegmentCoder(metadata["labels"], self.scheme)
-        self.classes_, self._lexicons = self._coder.types, LexiconMatcher(self.lexicons)
+        self.classes_, self._lexicons = object_array(self._coder.types), LexiconMatcher(self.lexicons)
         m, spans = len(self.classes_), len(self._lexicons)
         sizes = check_model(SegmentModel, arrays, {"labels": m})
         parts = sum(sizes[name] for name in ("tokens", "firsts", "lasts", "transitions", "starts", "ends"))

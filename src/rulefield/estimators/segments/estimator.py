@@ -337,7 +337,7 @@ class SegmentCRF(SequenceEstimator):
         return SegmentAnswers(decoder, self._coder, rules, on_infeasible == "relax", n_jobs)
 
     def _explain_weights(self, top: int) -> ModelExplanation:
-        return explain_weights(self.model_, self.theta_, self.classes_, self._encoder.names, top)
+        return explain_weights(self.model_, self.theta_, self.classes_.tolist(), self._encoder.names, top)
 
     def _explain_labels(
         self, batch: Batch, ids: np.ndarray, labeling: Labeling, marginals: Any, top: int

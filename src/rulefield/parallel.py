@@ -6,7 +6,6 @@ result is the same to the last bit wherever the work was done.
 """
 
 import os
-import pickle
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
@@ -65,20 +64,13 @@ def n_threads(n_jobs: int | None) -> int:
 class Executor(Protocol):
     """Where parts are worked on: threads of this process, or workers of a cluster.
 
-    ``apart``: by other processes, to which tasks and from which answers are sent. What is *kept* or *held* stays where work
-    is done; it stands for its value as an item, inside of a tuple that is one, and among what all tasks share.
+    ``apart``: by other processes, to which tasks and from which answers are sent.
     """
 
     apart: bool
 
     def map(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> list[Answer]:
         """Return ``[function(item, *shared) for item in items]``."""
-
-    def keep(self, function: Callable[..., Any], items: Iterable[Any], *shared: Any) -> list[Any]:
-        """As ``map``, with answers that are kept for later tasks."""
-
-    def hold(self, value: Item) -> Item:
-        """Bring a value to where work is done, once for many tasks."""
 
     def stream(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> Iterator[Answer]:
         """Give the same one by one; items are taken as they are needed."""
@@ -139,14 +131,6 @@ class Threads:
                 future.cancel()
             wait(futures)
 
-    def keep(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> list[Answer]:
-        """As :meth:`map`."""
-        return self.map(function, items, *shared)
-
-    def hold(self, value: Item) -> Item:
-        """Return the value."""
-        return value
-
     def close(self) -> None:
         """End the threads; they start again when there is work."""
         if self._pool is not None:
@@ -165,9 +149,8 @@ class Threads:
 class Workers:
     """The executor of a cluster: every task is a call of its own, and carries all that it needs.
 
-    Nothing is scattered or pinned, so a task whose worker is lost is done again by another one. What is held is the task that
-    gives it, and what is kept the task that makes it: they are done again, too. Functions must be those of a module, and
-    items of :meth:`stream` small.
+    Nothing is scattered or pinned, so a task whose worker is lost is done again by another one. Functions must be those of a
+    module, and items small.
 
     Parameters
     ----------
@@ -182,14 +165,6 @@ class Workers:
     def map(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> list[Answer]:
         """Return ``[function(item, *shared) for item in items]``."""
         return list(self.stream(function, items, *shared))
-
-    def keep(self, function: Callable[..., Any], items: Iterable[Any], *shared: Any) -> list[Any]:
-        """As :meth:`map`; the answers stay with the workers that found them."""
-        return [self._submit(function, item, *shared) for item in items]
-
-    def hold(self, value: Item) -> Item:
-        """Make the value the answer of a task, which any worker can give again; the scheduler sees bytes."""
-        return self._submit(pickle.loads, pickle.dumps(value, protocol=5))
 
     def stream(self, function: Callable[..., Answer], items: Iterable[Any], *shared: Any) -> Iterator[Answer]:
         """Give the same one by one; no more than three items per thread are taken ahead."""
@@ -213,12 +188,8 @@ class Workers:
                 self.client.cancel(list(futures))
 
     def _submit(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        import dask
-
-        quiet = {"distributed.admin.large-graph-warning-threshold": "1 TB"}  # what is held is meant to be large
         try:
-            with dask.config.set(quiet):
-                return self.client.submit(function, *arguments, pure=False, retries=RETRIES)
+            return self.client.submit(function, *arguments, pure=False, retries=RETRIES)
         except _losses() as error:
             raise ClusterError(f"the cluster takes no work ({_reason(error)}).") from None
 

@@ -12,10 +12,8 @@ from numpy.testing import assert_array_equal
 
 import rulefield as rf
 from rulefield import ChainCRF
-from rulefield import rules as r
 from rulefield.datasets import make_addresses
 from rulefield.exceptions import ClusterError, InputError, InterruptedFitWarning
-from rulefield.learning.graph.likelihood import GraphLikelihood
 from rulefield.parallel import Workers, connected
 
 distributed = pytest.importorskip("distributed")
@@ -170,7 +168,7 @@ def test_the_best_model_is_kept_when_the_scheduler_is_gone(corpus):
             with pytest.warns(InterruptedFitWarning, match="cluster"):
                 crf.fit(corpus, client=client)
         with pytest.raises(ClusterError, match="the cluster"):
-            _graph({"client": client})
+            ChainCRF(max_iter=2).fit(corpus, client=client)
     assert 3 <= crf.n_iter_ < 50
     assert not crf.converged_
     assert crf.score(X, Y) > 0.2
@@ -202,72 +200,3 @@ def test_partitions_and_grid_search_run_on_the_workers(client):
         with joblib.parallel_backend("dask", client=client):
             there = search.fit(X, Y).cv_results_["mean_test_score"]
     np.testing.assert_allclose(there, plain)
-
-
-# --- learners without a corpus: their parts are sent once -------------------------------------------
-
-
-def _graphs():
-    """Rings of three to six nodes, some with unknown labels: loops, whose messages go back and forth."""
-    rng = np.random.default_rng(0)
-    graphs, labels = [], []
-    for n in rng.integers(3, 7, size=110):
-        ring = np.stack([np.arange(n), (np.arange(n) + 1) % n], axis=1)
-        x = rng.normal(size=(n, 2))
-        graphs.append(rf.graphs.TypedGraph({"t": x}, {("t", "t"): (ring, np.ones((n, 1)))}))
-        labels.append([None if rng.random() < 0.1 else "abc"[int(a > 0) + int(b > 0)] for a, b in x])
-    return graphs, labels
-
-
-def _graph(client, **options):
-    return rf.GraphCRF(max_iter=4, random_state=0, **options).fit(*GRAPHS, **client).theta_
-
-
-def _ruled(client):
-    rules = [r.before("B-city", "B-zip").soft("auto"), (r.count("B-zip") <= 1).soft(2.0)]
-    crf = rf.RuledCRF(ChainCRF(max_iter=5), rules=rules, cv=2).fit(X[:40], Y[:40], **client)
-    return np.array([rule.weight for rule in crf.rules_] + crf.estimator_.theta_.tolist())
-
-
-def _found(client):
-    found = r.mine(X, Y, **client)
-    return [(rule.text, rule.weight) for rule in found] + [
-        (c.broken, c.amount) for c in r.check(found, X, Y, **client)
-    ]
-
-
-GRAPHS = _graphs()
-LEARNERS = {
-    "graphs": _graph,
-    "graphs, composite": lambda client: _graph(client, algorithm="composite"),
-    "rules' weights": _ruled,
-    "mining and checking": _found,
-}
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", LEARNERS)
-def test_learners_without_a_corpus_give_the_bits_of_one_process(client, name):
-    here = LEARNERS[name]({})  # first: one process compiles, where nothing is compiled yet, not three
-    assert_array_equal(LEARNERS[name]({"client": client}), here)
-
-
-@pytest.mark.filterwarnings("ignore")
-def test_parts_that_were_lost_with_a_worker_are_made_again(own_client, monkeypatch):
-    evaluate, calls = GraphLikelihood.value_and_gradient, []
-
-    def value_and_gradient(self, theta):
-        calls.append(1)
-        if len(calls) == 3:
-            os.kill(next(iter(own_client.run(os.getpid).values())), signal.SIGKILL)
-        return evaluate(self, theta)
-
-    monkeypatch.setattr(GraphLikelihood, "value_and_gradient", value_and_gradient)
-    there = _graph({"client": own_client})
-    assert len(calls) > 3
-    assert_array_equal(there, _graph({}))
-
-
-def test_what_learns_from_a_few_graphs_at_a_time_says_so(client):
-    with pytest.raises(InputError, match="'ssvm' learns from a few graphs at a time"):
-        _graph({"client": client}, algorithm="ssvm")

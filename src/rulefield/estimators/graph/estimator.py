@@ -34,7 +34,7 @@ from rulefield.estimators.parameters import (
     rule_list,
     whole,
 )
-from rulefield.estimators.types import Client, RulesLike, Transformer
+from rulefield.estimators.types import RulesLike, Transformer
 from rulefield.exceptions import InfeasibleError, InputError, ModelFileError
 from rulefield.forms import are_labels, check_arrays, weights
 from rulefield.inference.graph.decode import NODE_LIMIT
@@ -45,7 +45,6 @@ from rulefield.learning.graph.fit import ALGORITHMS, GraphTraining, fit_graph_mo
 from rulefield.learning.graph.oracle import CompiledRules
 from rulefield.learning.graph.shards import N_SHARDS, GraphShard, make_shards
 from rulefield.models.graph import GraphModel, GraphSpec
-from rulefield.parallel import executor_of
 from rulefield.rules.graph.compiler import GraphRuleCompiler
 from rulefield.scikit import seed_of_fit
 
@@ -238,7 +237,6 @@ class GraphCRF(SavedModel, BaseEstimator):
         sample_weight: Sequence[float] | np.ndarray | None = None,
         *,
         groups: Sequence[Any] | np.ndarray | None = None,
-        client: Client | None = None,
     ) -> Self:
         """Learn from labeled graphs.
 
@@ -252,10 +250,8 @@ class GraphCRF(SavedModel, BaseEstimator):
         sample_weight : array-like of shape (n_graphs,), optional
         groups : array-like of shape (n_graphs,), optional
             Graphs that belong together (pages of a book): cross-fitting of predictors never splits them.
-        client : distributed.Client, optional
-            Workers that evaluate likelihoods, each the graphs that it was sent once.
         """
-        report_fit(self, self._learn(X, y, sample_weight, groups, client))
+        report_fit(self, self._learn(X, y, sample_weight, groups))
         return self
 
     def _learn(
@@ -264,14 +260,8 @@ class GraphCRF(SavedModel, BaseEstimator):
         y: Sequence[Labels],
         sample_weight: Sequence[float] | np.ndarray | None,
         groups: Sequence[Any] | np.ndarray | None = None,
-        client: Client | None = None,
     ) -> FitResult:
         check_parameters(self)
-        if client is not None and self.algorithm == "ssvm":
-            raise InputError(
-                f"client= works with the likelihoods; {self.algorithm!r} learns from a few graphs at a time, which pays in "
-                'one process only: leave client out, or choose algorithm="likelihood".'
-            )
         if self.algorithm == "ssvm" and self.l2 == 0:
             raise InputError('l2 must be > 0 for algorithm="ssvm": without it the margin has no scale; got 0.')
         graphs = checked_graphs(X)
@@ -290,7 +280,6 @@ class GraphCRF(SavedModel, BaseEstimator):
             self._learning_rules(graphs, names),
             n_jobs=self.n_jobs,
             oracle_nodes=self.oracle_nodes,
-            executor=executor_of(self.n_jobs, client),
         )
         learned = fit_graph_model(model, shards, training, self._start(model, shards))
         self._plain_labels = not any(isinstance(given, Mapping) for given in labels)

@@ -1,7 +1,6 @@
 """A model of sequences with rules whose weights are learned on held-out data."""
 
 import copy
-from dataclasses import replace
 from typing import Any, ClassVar, TypedDict
 
 import numpy as np
@@ -47,7 +46,6 @@ from rulefield.estimators.ruled.weighing import Weighed, folds_of, gain_folds, w
 from rulefield.estimators.segments.estimator import SegmentCRF
 from rulefield.estimators.types import (
     ArrayLike,
-    Client,
     KnownLike,
     LabelsLike,
     RulesLike,
@@ -60,7 +58,6 @@ from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import Ending, FitResult
 from rulefield.learning.rule_weights.lists import costs_of
 from rulefield.learning.rule_weights.path import PathSettings
-from rulefield.parallel import executor_of
 from rulefield.rules.rule import Rule
 from rulefield.scikit import check_is_fitted, seed_of_fit
 
@@ -212,13 +209,8 @@ class RuledCRF(SequenceEstimator):
         X: SequencesLike,
         y: LabelsLike,
         sample_weight: ArrayLike | None = None,
-        *,
-        client: Client | None = None,
     ) -> "RuledCRF":
-        """Learn weights of rules from labeled sequences (held out from the chain where it is ``prefit``).
-
-        With a ``client`` (``distributed.Client``), its workers fit the chains of the folds and decode what is held out.
-        """
+        """Learn weights of rules from labeled sequences (held out from the chain where it is ``prefit``)."""
         check_parameters(self)
         if sample_weight is not None:
             raise InputError(
@@ -230,7 +222,7 @@ class RuledCRF(SequenceEstimator):
             'RuledCRF(chain, cv="prefit") lists that it has not seen.',
         )
         gold = [list(row) for row in y]
-        done = self._held_out(X, gold, client)
+        done = self._cross_fitted(X, gold)
         base = done.crf
         if done.interrupted:
             return self._without_learning(base)
@@ -260,11 +252,7 @@ class RuledCRF(SequenceEstimator):
         report_fit(self, FitResult(np.zeros(0), 0.0, Ending.interrupted, message, ()))
         return self
 
-    def _held_out(self, X: SequencesLike, y: list[list[Any]], client: Client | None) -> CrossFitted:
-        done = self._cross_fitted(X, y, client)
-        return done if client is None else replace(done, executor=executor_of(1, client))
-
-    def _cross_fitted(self, X: SequencesLike, y: list[list[Any]], client: Client | None) -> CrossFitted:
+    def _cross_fitted(self, X: SequencesLike, y: list[list[Any]]) -> CrossFitted:
         crf = ChainCRF() if self.estimator is None else self.estimator
         inner = crf.crf if isinstance(crf, CrossFitted) else crf
         if self.method == "two-stage" and isinstance(inner, SegmentCRF):
@@ -280,7 +268,7 @@ class RuledCRF(SequenceEstimator):
             warn_of_training_data(done)
             return done
         with ProgressLine(f"fitting {cv} folds", bool(self.verbose)):
-            return cross_fit(crf, X, y, int(cv), seed_of_fit(self.random_state), client=client)
+            return cross_fit(crf, X, y, int(cv), seed_of_fit(self.random_state))
 
     def _candidates(self, held: CrossFitted) -> tuple[Candidates, list[np.ndarray]]:
         """Return the rules to weigh, and the sequences that rules are learned from when others judge them."""

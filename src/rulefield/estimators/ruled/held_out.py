@@ -11,12 +11,11 @@ import numpy as np
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.inputs import as_list, tokens_of
 from rulefield.estimators.ruled.families import Family, Inner, family_of
-from rulefield.estimators.types import Client, LabelsLike, SequencesLike
+from rulefield.estimators.types import LabelsLike, SequencesLike
 from rulefield.exceptions import InputError, InterruptedFitWarning, callers_level
 from rulefield.learning.rule_weights.examples import Example
 from rulefield.learning.rule_weights.lists import Lists, MeasuredLists
 from rulefield.learning.rule_weights.path import PathData, PathSettings
-from rulefield.parallel import Executor, Threads, executor_of
 from rulefield.rules.chain.compiler import RuleCompiler
 from rulefield.rules.rule import LEARN, Rule
 
@@ -25,15 +24,11 @@ FOLDS, FEW_FOLDS, MANY_SEQUENCES = 5, 3, 1000
 
 @dataclass(frozen=True)
 class CrossFitted:
-    """A chain fitted on some sequences, and each one's potentials by a chain that has not seen it.
-
-    ``executor``: where they are decoded; None: in threads.
-    """
+    """A chain fitted on some sequences, and each one's potentials by a chain that has not seen it."""
 
     crf: Inner
     examples: list[Example]
     interrupted: bool = False
-    executor: Executor | None = None
 
     @cached_property
     def family(self) -> Family:
@@ -43,8 +38,7 @@ class CrossFitted:
     @cached_property
     def lists(self) -> Lists:
         """The most probable labelings of each sequence: what rules are weighed on, made once."""
-        run = self.executor or Threads(self.crf.n_jobs)
-        return Lists.best(self.examples, table=self.family.segments, executor=run)
+        return Lists.best(self.examples, table=self.family.segments, n_jobs=self.crf.n_jobs)
 
     def measured(self, rules: Sequence[Rule], lists: Lists) -> MeasuredLists:
         """Measure lists of labelings under rules."""
@@ -64,18 +58,16 @@ def cross_fit(
     cv: int | None = None,
     random_state: int = 0,
     held_out: tuple[SequencesLike, LabelsLike] | None = None,
-    client: Client | None = None,
 ) -> CrossFitted:
     """Fit a chain on everything and on ``cv`` folds, once; several :class:`RuledCRF` can then share the work.
 
     By default there are five folds; from a thousand sequences on three, in half the time of five: a chain of two thirds of so
     many is nearly as good, and all sequences are held out in any case.
 
-    ``held_out`` (X, y) are further sequences to learn rules from: the chain is not fitted on them. With a ``client``, a fold
-    is work for one of its workers. Features are made once and shared by the folds, whose weights are those of features that
-    they saw. Folds begin from 0 and end early. The chain of all sequences would be a nearer start, but it has seen what
-    they must not know, and a fit that ends early remembers it: on Cora held-out sequences were then up to 15 % more likely
-    than they are.
+    ``held_out`` (X, y) are further sequences to learn rules from: the chain is not fitted on them. Features are made once and
+    shared by the folds, whose weights are those of features that they saw. Folds begin from 0 and end early. The chain of all
+    sequences would be a nearer start, but it has seen what they must not know, and a fit that ends early remembers it: on Cora
+    held-out sequences were then up to 15 % more likely than they are.
     """
     from sklearn.base import clone
     from sklearn.model_selection import KFold
@@ -100,12 +92,11 @@ def cross_fit(
     splits = KFold(folds, shuffle=True, random_state=random_state).split(np.arange(len(gold)))
     rows: list[Example] = []
     try:
-        with executor_of(1, client) as run:
-            work = run.hold(FoldWork(plain, X, gold, base, shared))
-            for done in run.stream(fold_examples, splits, work):
-                rows += done.examples
-                for message, category in done.told:
-                    warnings.warn(message, category, stacklevel=callers_level())
+        for split in splits:
+            done = fold_examples(split, FoldWork(plain, X, gold, base, shared))
+            rows += done.examples
+            for message, category in done.told:
+                warnings.warn(message, category, stacklevel=callers_level())
     except KeyboardInterrupt:
         return CrossFitted(base, [], interrupted=True)
     if held_out is not None:

@@ -10,7 +10,6 @@ from rulefield.learning.fit_log import penalized
 from rulefield.learning.graph.likelihood import GraphLikelihood
 from rulefield.learning.graph.shards import UNKNOWN, GraphShard
 from rulefield.models.graph import GraphModel
-from rulefield.parallel import Executor
 
 
 class GraphComposite:
@@ -36,14 +35,13 @@ class GraphComposite:
         shards: Sequence[GraphShard],
         l2: float = 0.0,
         n_jobs: int | None = None,
-        executor: Executor | None = None,
     ):
         self.l2 = l2
         types = [name for name in sorted(model.spec.labels) if any(_known(shard, name).any() for shard in shards)]
         self.layers = []
         for name in types:
             parts, given = zip(*(layer_of(shard, name) for shard in shards))
-            self.layers.append(GraphLikelihood(model, parts, 0.0, n_jobs, executor, given))
+            self.layers.append(GraphLikelihood(model, parts, 0.0, n_jobs, given))
         self.precision = max((layer.precision for layer in self.layers), default=0.0)
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:

@@ -13,7 +13,6 @@ from rulefield.learning.graph.shards import UNKNOWN, GraphShard
 from rulefield.learning.graph.ssvm import StructuredSVM
 from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.models.graph import GraphModel
-from rulefield.parallel import Executor
 
 WARM_ITERATIONS = 15
 """Steps of the latent likelihood from which the structured SVM begins if labels are unknown."""
@@ -37,8 +36,6 @@ class GraphTraining:
     n_jobs : int or None
     oracle_nodes : int
         Search nodes that ``ssvm`` may spend on one labeling after the fast engine.
-    executor : Executor, optional
-        Where likelihoods are evaluated; by default in threads.
     """
 
     algorithm: str
@@ -49,7 +46,6 @@ class GraphTraining:
     latent_rounds: int = 5
     n_jobs: int | None = None
     oracle_nodes: int = 100
-    executor: Executor | None = None
 
 
 def fit_graph_model(
@@ -106,7 +102,7 @@ def _minimized(
     start: np.ndarray,
     max_iter: int,
 ) -> FitResult:
-    f = objective(model, shards, training.l2, training.n_jobs, training.executor)
+    f = objective(model, shards, training.l2, training.n_jobs)
     return minimize_lbfgs(f, start, max_iter, training.tol)
 
 

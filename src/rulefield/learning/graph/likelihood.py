@@ -13,7 +13,7 @@ from rulefield.learning.graph.shards import UNKNOWN, GraphShard
 from rulefield.learning.graph.small import SmallField, is_small
 from rulefield.learning.graph.trees import edge_appearance
 from rulefield.models.graph import GraphModel
-from rulefield.parallel import Executor, Threads
+from rulefield.parallel import Threads
 
 
 class ReweightedField:
@@ -186,8 +186,7 @@ class GraphLikelihood:
 
     Notes
     -----
-    O(edges · labels²) for each sweep. On a cluster, a shard is sent once; theta and messages go out and come back in every
-    evaluation.
+    O(edges · labels²) for each sweep.
 
     References
     ----------
@@ -203,21 +202,18 @@ class GraphLikelihood:
         shards: Sequence[GraphShard],
         l2: float = 0.0,
         n_jobs: int | None = None,
-        executor: Executor | None = None,
         given: Sequence[np.ndarray] | None = None,
     ):
-        self.executor = Threads(n_jobs) if executor is None else executor
-        self.l2, self._model = l2, self.executor.hold(model)
+        self.threads, self.l2, self._model = Threads(n_jobs), l2, model
         fixed = [np.zeros(len(shard.labels), dtype=bool) for shard in shards] if given is None else given
-        self.parts = self.executor.keep(labeled_part, list(zip(shards, fixed)))
+        self.parts = self.threads.map(labeled_part, zip(shards, fixed))
         self.precision = 0.0 if all(map(_is_exact, shards)) else 1e-6
         self._begin: list[Begin] = [(None, None)] * len(self.parts)
         self._last = self._begin
 
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient with respect to ``theta``, half of ``l2`` times its squared norm included."""
-        told = self.executor.hold(theta)
-        answers = self.executor.map(evaluate_part, zip(self.parts, self._begin), self._model, told)
+        answers = self.threads.map(evaluate_part, zip(self.parts, self._begin), self._model, theta)
         self._last = [messages for *_, messages in answers]
         return penalized(((value, gradient) for value, gradient, _ in answers), theta, self.l2)
 

@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 from rulefield.encode.spans import SegmentTable
 from rulefield.learning.rule_weights.distances import count_segments
 from rulefield.learning.rule_weights.examples import Example
-from rulefield.parallel import Executor, Threads
+from rulefield.parallel import Threads, in_threads
 from rulefield.rules.chain.compiler import RuleCompiler
 
 MIN_LABELINGS, MAX_LABELINGS, MAX_ALL_LABELINGS = 40, 100, 20_000
@@ -18,8 +18,6 @@ MIN_LABELINGS, MAX_LABELINGS, MAX_ALL_LABELINGS = 40, 100, 20_000
 rules is hardly ever outside of these. Few sequences get longer lists, because their chain is less sure."""
 MAX_GAP_NATS = 10.0
 """Labelings that score so much less than the best one are left out: rules hardly ever outweigh it."""
-CHUNK = 32
-"""Examples of one task of a cluster."""
 
 
 @dataclass(frozen=True)
@@ -50,15 +48,12 @@ class Lists:
         examples: Sequence[Example],
         k: int | None = None,
         table: SegmentTable | None = None,
-        executor: Executor | None = None,
+        n_jobs: int | None = 1,
     ) -> "Lists":
         """Return the ``k`` best labelings of each sequence; by default up to 100, those within 10 nats."""
         most = k or min(MAX_LABELINGS, max(MIN_LABELINGS, MAX_ALL_LABELINGS // max(len(examples), 1)))
         gap = MAX_GAP_NATS if k is None else np.inf
-        run = Threads(1) if executor is None else executor
-        size = CHUNK if run.apart else 1
-        chunks = [examples[first : first + size] for first in range(0, len(examples), size)]
-        parts = [part for some in run.map(best_lists, chunks, most, gap) for part in some]
+        parts = in_threads(lambda example: best_labelings(example, most, gap), examples, n_jobs)
         labelings = [labels for rows, _ in parts for labels in rows]
         owner = np.repeat(np.arange(len(parts)), [len(scores) for _, scores in parts])
         return cls(examples, labelings, owner, np.concatenate([np.zeros(0), *(s for _, s in parts)]), table)
@@ -108,11 +103,11 @@ class Lists:
         return replace(self, labelings=labelings, owner=self.owner[rows], score=self.score[rows])
 
 
-def best_lists(examples: Sequence[Example], most: int, gap: float) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Return the best labelings of each example and their scores, ``most`` at most, those within ``gap`` of the best."""
-    found = [example.kbest(most) for example in examples]
-    sizes = [int(np.searchsorted(-scores, gap - scores[0], side="right")) for _, scores in found]
-    return [(rows[:size], scores[:size]) for (rows, scores), size in zip(found, sizes)]
+def best_labelings(example: Example, most: int, gap: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return the best labelings of a sequence and their scores, ``most`` at most, those within ``gap`` of the best."""
+    rows, scores = example.kbest(most)
+    size = int(np.searchsorted(-scores, gap - scores[0], side="right"))
+    return rows[:size], scores[:size]
 
 
 @dataclass(frozen=True)

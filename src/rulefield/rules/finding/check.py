@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from rulefield.parallel import executor_of
 from rulefield.rules.chain.compiler import RuleCompiler
 from rulefield.rules.finding.observed import Observed, observe
 from rulefield.rules.rule import Rule, as_rules
@@ -78,15 +77,9 @@ def check(
     y: Iterable[Sequence[Any]],
     scheme: str | None = "auto",
     labels: Sequence[str] | None = None,
-    *,
-    client: Any = None,
 ) -> list[CheckedRule]:
-    """How often each rule holds in labeled data (arguments as for :func:`amounts_table`).
-
-    With a ``client`` (``distributed.Client``), its workers count, some thousands of sequences each.
-    """
+    """How often each rule holds in labeled data (arguments as for :func:`amounts_table`)."""
     rules, data = as_rules(rules), observe(y, X, scheme, labels)
-    with executor_of(1, client) as run:
-        compiler = run.hold(RuleCompiler(rules, data.table.labels, data.table.scheme))
-        broken = sum(run.map(count_broken, data.chunks(), compiler), np.zeros((len(rules), 2), np.int64))
+    compiler = RuleCompiler(rules, data.table.labels, data.table.scheme)
+    broken = sum((count_broken(chunk, compiler) for chunk in data.chunks()), np.zeros((len(rules), 2), np.int64))
     return [CheckedRule(rule, len(data), int(n), int(amount)) for rule, (n, amount) in zip(rules, broken)]

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from rulefield.exceptions import RuleError
-from rulefield.parallel import executor_of
 from rulefield.rules.facts import at, before, eventually, first, followed_by, last
 from rulefield.rules.finding.mine_tokens import TokenRule, class_rules, cue_rules, token_classes
 from rulefield.rules.finding.observed import NameTables, Observed, Parts, nested_types, observe, type_names
@@ -170,7 +169,6 @@ def mine_table(
     min_confidence: float = MIN_CONFIDENCE,
     delimiters: Sequence[str] = DELIMITERS,
     labels: Sequence[str] | None = None,
-    client: Any = None,
 ) -> MinedRules:
     """Find rules of the five families of [Fersini14] (eqs. 17-21), the most expensive first.
 
@@ -194,8 +192,6 @@ def mine_table(
         Marks at which "state change" looks: tokens, and ends of tokens that carry their punctuation.
     labels : sequence of str, optional
         The label set; by default the labels that occur.
-    client : distributed.Client, optional
-        Workers that count instances of the paper's families, some thousands of sequences each.
 
     Notes
     -----
@@ -204,9 +200,7 @@ def mine_table(
     data = observe(y, X, scheme, labels)
     if families is None:
         families = [family for family in FAMILIES if X is not None or family != "state change"]
-    return mine_parts(
-        data, Parts.whole(len(data)), tuple(families), min_support, min_confidence, delimiters, client=client
-    )
+    return mine_parts(data, Parts.whole(len(data)), tuple(families), min_support, min_confidence, delimiters)
 
 
 def mine_parts(
@@ -216,7 +210,6 @@ def mine_parts(
     min_support: int = MIN_SUPPORT,
     min_confidence: float = MIN_CONFIDENCE,
     delimiters: Sequence[str] = DELIMITERS,
-    client: Any = None,
 ) -> MinedRules:
     """Find rules as :func:`mine_table` does, in each group of ``parts``; counts are those of all sequences."""
     for family in families:
@@ -242,10 +235,8 @@ def mine_parts(
     counted = [family for family in families if family in FAMILIES]
     chunks = [(p, chunk) for p, part in enumerate(parts.of(data)) for chunk in part.chunks()]
     by_part: dict[tuple[str, _Delimiter], np.ndarray] = {}
-    with executor_of(1, client) as run:
-        counts = run.map(count_families, [c for _, c in chunks], run.hold(tables), delimiters, counted)
-    for (part, _), counted_in in zip(chunks, counts):
-        for key, table in counted_in.items():
+    for part, chunk in chunks:
+        for key, table in count_families(chunk, tables, delimiters, counted).items():
             by_part.setdefault(key, np.zeros((parts.n_parts, *table.shape), dtype=np.int64))[part] += table
     unrelated = _unrelated(names, data.table)
     for (family, delimiter), table in by_part.items():

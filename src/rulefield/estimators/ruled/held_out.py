@@ -66,8 +66,8 @@ def cross_fit(
 
     ``held_out`` (X, y) are further sequences to learn rules from: the chain is not fitted on them. Features are made once and
     shared by the folds, whose weights are those of features that they saw. Folds begin from 0 and end early. The chain of all
-    sequences would be a nearer start, but it has seen what they must not know, and a fit that ends early remembers it: on Cora
-    held-out sequences were then up to 15 % more likely than they are.
+    sequences would be a nearer start, but it has seen what they must not know, and a fit that ends early remembers it: on
+    Cora held-out sequences were then up to 15 % more likely than they are.
     """
     from sklearn.base import clone
     from sklearn.model_selection import KFold

@@ -17,7 +17,22 @@ from rulefield.estimators.explanations import Explanation, ModelExplanation, wit
 from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.packing import Packer, State, arrays_named, check_attribute, given_or, pack_or_name, unpack
-from rulefield.estimators.parameters import Table, check_call, check_parameters, rule_list
+from rulefield.estimators.parameters import (
+    FLAG,
+    N_JOBS,
+    ON_INFEASIBLE,
+    RANDOM_STATE,
+    RULES,
+    TRANSFORMER,
+    VERBOSE,
+    Table,
+    check_call,
+    check_parameters,
+    number,
+    optional,
+    rule_list,
+    whole,
+)
 from rulefield.estimators.sequences import checked_output, in_form, object_array, refuse_weights
 from rulefield.estimators.types import (
     ArrayLike,
@@ -232,6 +247,22 @@ def fitted_facts(model: Any) -> list[tuple[str, str]]:
     if hasattr(inner, "stopped_because_"):
         rows.append(("fit", f"{inner.n_iter_} iterations; {inner.stopped_because_}"))
     return rows
+
+
+SEQUENCE_PARAMETERS: Table = {
+    "rules": RULES,
+    "on_infeasible": ON_INFEASIBLE,
+    "features": TRANSFORMER,
+    "all_states": FLAG,
+    "all_transitions": FLAG,
+    "min_count": whole(0),
+    "max_iter": optional(whole(1)),
+    "tol": optional(number()),
+    "random_state": RANDOM_STATE,
+    "n_jobs": N_JOBS,
+    "verbose": VERBOSE,
+}
+"""Parameters that all families have."""
 
 
 @dataclass(eq=False)

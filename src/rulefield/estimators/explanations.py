@@ -92,6 +92,25 @@ class Weight(NamedTuple):
     weight: float
 
 
+def explain_weights(
+    model: Any,
+    labels: list[Any],
+    features: dict[Any, tuple[Contribution, ...]],
+    weights: tuple[np.ndarray, np.ndarray, np.ndarray],
+    top: int,
+) -> ModelExplanation:
+    """Return weights by name: those of features, and of transitions, starts and ends as a model of sequences lists them."""
+    moves, start, end = weights
+    steps = [
+        (labels[model.transition_from[i]], labels[model.transition_to[i]], float(moves[i]))
+        for i in largest(moves, 2 * top)
+    ]
+    ends = ((model.start_label, start), (model.end_label, end))
+    return ModelExplanation(
+        features, tuple(steps), *(tuple((labels[k], float(w)) for k, w in zip(places, own)) for places, own in ends)
+    )
+
+
 def explain_token(
     token: Any,
     labels: tuple[Any, Any],

@@ -5,7 +5,7 @@ import numpy as np
 from rulefield.interrupts import check
 from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.fit_log import Callback, FitResult, Objective, StoppingRule, norm
-from rulefield.learning.lbfgs import MOST_TRIALS, SUFFICIENT, History, Point, descend
+from rulefield.learning.lbfgs import MOST_TRIALS, SUFFICIENT, History, Point, descend, minimize_lbfgs
 from rulefield.parallel import Threads
 
 
@@ -21,7 +21,7 @@ def minimize_owlqn(
     memory: int = 10,
     n_jobs: int | None = 1,
 ) -> FitResult:
-    r"""Minimize :math:`f(\theta) + l_1 |\theta|_1` for smooth f, from ``theta``.
+    r"""Minimize :math:`f(\theta) + l_1 |\theta|_1` for smooth f, from ``theta``; without an L1 penalty, by L-BFGS.
 
     With an L2 penalty inside f this is the elastic net. Weights that the penalty holds at zero are exactly zero.
     Other parameters as :func:`rulefield.learning.lbfgs.minimize_lbfgs`; records hold the norm of the
@@ -31,6 +31,8 @@ def minimize_owlqn(
     ----------
     [Andrew07]: pseudo-gradient (4), choice of orthant and projection, section 3.2
     """
+    if l1 == 0.0:
+        return minimize_lbfgs(objective, theta, max_iter, tol, callback, gtol=gtol, memory=memory, n_jobs=n_jobs)
     rule = StoppingRule(max_iter, tol, gtol, callback)
     theta = np.array(theta, dtype=np.float64)
     with Threads(n_jobs) as threads:

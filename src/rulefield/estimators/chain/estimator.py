@@ -7,7 +7,7 @@ import numpy as np
 
 from rulefield.encode.corpora.corpus import Corpus
 from rulefield.encode.labels import LabelEncoder
-from rulefield.estimators.base import Batch, SequenceEstimator
+from rulefield.estimators.base import SEQUENCE_PARAMETERS, Batch, SequenceEstimator
 from rulefield.estimators.chain.batches import continue_with_corpus, continue_with_rows
 from rulefield.estimators.chain.corpora import fit_corpus
 from rulefield.estimators.chain.decoding import ChainDecoder
@@ -20,13 +20,7 @@ from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
     FLAG,
     LABEL,
-    N_JOBS,
-    ON_INFEASIBLE,
-    RANDOM_STATE,
-    RULES,
     SCHEME,
-    TRANSFORMER,
-    VERBOSE,
     Requirement,
     Table,
     either,
@@ -166,29 +160,19 @@ class ChainCRF(SequenceEstimator):
     _kind = "chain"
     _reads_corpora = True
     _parameters: ClassVar[Table] = {
+        **SEQUENCE_PARAMETERS,
         "solver": one_of("lbfgs", "sgd"),
         "l1": PENALTY,
         "l2": PENALTY,
         "scheme": SCHEME,
-        "rules": RULES,
         "expectations": KEEPER,
         "initial_label": optional(LABEL),
-        "features": TRANSFORMER,
         "transition_features": optional(either(one_of("all"), list_of("a list of feature names", str))),
         "start_end": FLAG,
-        "all_states": FLAG,
-        "all_transitions": FLAG,
-        "min_count": whole(0),
-        "max_iter": optional(whole(1)),
-        "tol": optional(number()),
         "early_stopping": optional(whole(1)),
         "validation_fraction": number(0.0, 1.0, above=True),
         "warm_start": FLAG,
         "train_with_rules": FLAG,
-        "on_infeasible": ON_INFEASIBLE,
-        "random_state": RANDOM_STATE,
-        "n_jobs": N_JOBS,
-        "verbose": VERBOSE,
     }
     classes_: np.ndarray
     model_: ChainModel

@@ -13,8 +13,8 @@ from rulefield.estimators.explanations import (
     difference,
     differences,
     explain_token,
+    explain_weights,
     feature_scores,
-    largest,
     largest_features,
     runner_up,
 )
@@ -25,17 +25,10 @@ def explain_model(
     model: ChainModel, theta: np.ndarray, labels: list[Any], names: Sequence[str], top: int
 ) -> ModelExplanation:
     """Return the ``top`` largest weights, by absolute value, of each label and of the transitions."""
-    features = largest_features(model.pairs, model.layout.state(theta), labels, names, top)
-    moves = model.layout.transition(theta)
-    transitions = tuple(
-        (labels[model.transition_from[i]], labels[model.transition_to[i]], float(moves[i]))
-        for i in largest(moves, top * 2)
-    )
-    return ModelExplanation(
-        features,
-        transitions,
-        tuple((labels[k], float(w)) for k, w in zip(model.start_label, model.layout.start(theta))),
-        tuple((labels[k], float(w)) for k, w in zip(model.end_label, model.layout.end(theta))),
+    layout = model.layout
+    features = largest_features(model.pairs, layout.state(theta), labels, names, top)
+    return explain_weights(
+        model, labels, features, (layout.transition(theta), layout.start(theta), layout.end(theta)), top
     )
 
 

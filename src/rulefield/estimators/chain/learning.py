@@ -38,7 +38,6 @@ from rulefield.learning.chain.penalties import AUTO, USUAL_L1, USUAL_L2, Build, 
 from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
 from rulefield.learning.expectations.initial_label import presumed
 from rulefield.learning.fit_log import Ending, FitRecord, FitResult, run_passes
-from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.learning.owlqn import minimize_owlqn
 from rulefield.metrics import span_f1
 from rulefield.models.chain import ChainModel
@@ -368,13 +367,11 @@ def _maximized_under_rules(
     compiler = RuleCompiler(rule_list(crf.rules), [str(c) for c in names.classes_], crf.scheme)
     compiled = [compiler(tokens_of(X, i)) for i in range(len(X))]
     data = training.model, training.data, training.labels, compiled, lambda r: compiler.rules[r].label
-    penalties, max_iter_tol = training.penalties, limits(crf)
+    penalties = training.penalties
     how: dict[str, Any] = {"sample_weight": training.weight, "n_jobs": training.n_jobs}
     objective = RuledLikelihood(*data, l2=penalties.l2, **how)
     start = training.model.zeros() if training.start is None else training.start
-    if penalties.l1 > 0:
-        return minimize_owlqn(objective, start, penalties.l1, *max_iter_tol, monitor, n_jobs=training.n_jobs)
-    return minimize_lbfgs(objective, start, *max_iter_tol, monitor, n_jobs=training.n_jobs)
+    return minimize_owlqn(objective, start, penalties.l1, *limits(crf), monitor, n_jobs=training.n_jobs)
 
 
 def limits(crf: "ChainCRF") -> tuple[int, float]:

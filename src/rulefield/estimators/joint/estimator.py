@@ -11,7 +11,7 @@ import numpy as np
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.encode.schemes import allowed_transitions
-from rulefield.estimators.base import Batch, SequenceEstimator, State
+from rulefield.estimators.base import SEQUENCE_PARAMETERS, Batch, SequenceEstimator, State
 from rulefield.estimators.chain.explanations import ChainExplainer
 from rulefield.estimators.expectation_training import (
     compiled_expectations,
@@ -28,12 +28,6 @@ from rulefield.estimators.joint.labels import TaskLabels
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
     FLAG,
-    N_JOBS,
-    ON_INFEASIBLE,
-    RANDOM_STATE,
-    RULES,
-    TRANSFORMER,
-    VERBOSE,
     Table,
     anything,
     check_parameters,
@@ -42,7 +36,6 @@ from rulefield.estimators.parameters import (
     number,
     one_of,
     optional,
-    whole,
 )
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.sequences import check_some_tokens, checked_weights, object_array
@@ -166,24 +159,14 @@ class JointCRF(SequenceEstimator):
     expectations_: list[Any]
     _names: TaskLabels
     _parameters: ClassVar[Table] = {
+        **SEQUENCE_PARAMETERS,
         "tasks": optional(list_of("a list of names", str)),
         "scheme": anything("anything: a scheme, or a dict of task to scheme"),
-        "rules": RULES,
-        "on_infeasible": ON_INFEASIBLE,
         "l2": number(),
         "expectations": KEEPER,
         "joint_features": optional(either(one_of("all"), list_of("a list of feature names", str))),
         "joint_transitions": FLAG,
-        "features": TRANSFORMER,
         "start_end": FLAG,
-        "all_states": FLAG,
-        "all_transitions": FLAG,
-        "min_count": whole(0),
-        "max_iter": optional(whole(1)),
-        "tol": optional(number()),
-        "random_state": RANDOM_STATE,
-        "n_jobs": N_JOBS,
-        "verbose": VERBOSE,
     }
     _saved = ("tasks_", "classes_", "log_", "n_iter_", "converged_", "stopped_because_", "expectations_")
 

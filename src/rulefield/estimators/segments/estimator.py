@@ -11,7 +11,7 @@ from rulefield.encode.corpora.corpus import Corpus
 from rulefield.encode.labels import LabelEncoder
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible
-from rulefield.estimators.base import Batch, SequenceEstimator
+from rulefield.estimators.base import SEQUENCE_PARAMETERS, Batch, SequenceEstimator
 from rulefield.estimators.explanations import ModelExplanation, TokenExplanation
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list, tokens_and_labels, tokens_of
@@ -19,13 +19,7 @@ from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.packing import Packer
 from rulefield.estimators.parameters import (
     FLAG,
-    N_JOBS,
-    ON_INFEASIBLE,
-    RANDOM_STATE,
-    RULES,
     SCHEME,
-    TRANSFORMER,
-    VERBOSE,
     Table,
     check_parameters,
     instance_of,
@@ -35,7 +29,7 @@ from rulefield.estimators.parameters import (
 )
 from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder, SegmentData
-from rulefield.estimators.segments.explanations import SegmentExplainer, explain_weights
+from rulefield.estimators.segments.explanations import SegmentExplainer, explain_segments
 from rulefield.estimators.sequences import check_some_tokens, checked_weights, object_array, whole_rows
 from rulefield.estimators.types import (
     ArrayLike,
@@ -50,7 +44,6 @@ from rulefield.exceptions import InputError, LabelError
 from rulefield.forms import Label as FileLabel
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
-from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.learning.owlqn import minimize_owlqn
 from rulefield.learning.segments import SegmentLikelihood
 from rulefield.metrics import span_f1
@@ -149,23 +142,13 @@ class SegmentCRF(SequenceEstimator):
     _coder: SegmentCoder
     _saved = ("log_", "n_iter_", "converged_", "stopped_because_")
     _parameters: ClassVar[Table] = {
+        **SEQUENCE_PARAMETERS,
         "l1": number(),
         "l2": number(),
         "scheme": SCHEME,
-        "features": TRANSFORMER,
         "lexicons": optional(instance_of("a dict of name to entries", Mapping)),
         "max_length": optional(whole(1)),
         "boundary_features": FLAG,
-        "all_states": FLAG,
-        "all_transitions": FLAG,
-        "min_count": whole(1),
-        "rules": RULES,
-        "on_infeasible": ON_INFEASIBLE,
-        "max_iter": optional(whole(1)),
-        "tol": optional(number()),
-        "random_state": RANDOM_STATE,
-        "n_jobs": N_JOBS,
-        "verbose": VERBOSE,
     }
 
     def __init__(
@@ -279,20 +262,15 @@ class SegmentCRF(SequenceEstimator):
             boundary_features=self.boundary_features,
             all_states=self.all_states,
             all_transitions=self.all_transitions,
-            min_count=self.min_count,
+            min_count=max(1, self.min_count),
         )
 
     def _learn(self, objective: SegmentLikelihood) -> FitResult:
-        limit, tol, start, n_jobs = (
-            self.max_iter or DEFAULT_ITERATIONS,
-            DEFAULT_TOL if self.tol is None else self.tol,
-            np.zeros(objective.size),
-            n_threads(self.n_jobs),
-        )
+        tol = DEFAULT_TOL if self.tol is None else self.tol
+        how = self.l1, self.max_iter or DEFAULT_ITERATIONS, tol
         with ProgressLine("fitting segments", bool(self.verbose)) as progress:
-            if self.l1 > 0:
-                return minimize_owlqn(objective, start, self.l1, limit, tol, progress, n_jobs=n_jobs)
-            return minimize_lbfgs(objective, start, limit, tol, progress, n_jobs=n_jobs)
+            start = np.zeros(objective.size)
+            return minimize_owlqn(objective, start, *how, progress, n_jobs=n_threads(self.n_jobs))
 
     # --- answers ----------------------------------------------------------------------------------
 
@@ -337,7 +315,7 @@ class SegmentCRF(SequenceEstimator):
         return SegmentAnswers(decoder, self._coder, rules, on_infeasible == "relax", n_jobs)
 
     def _explain_weights(self, top: int) -> ModelExplanation:
-        return explain_weights(self.model_, self.theta_, self.classes_.tolist(), self._encoder.names, top)
+        return explain_segments(self.model_, self.theta_, self.classes_.tolist(), self._encoder.names, top)
 
     def _explain_labels(
         self, batch: Batch, ids: np.ndarray, labeling: Labeling, marginals: Any, top: int

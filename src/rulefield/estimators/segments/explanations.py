@@ -11,8 +11,8 @@ from rulefield.estimators.explanations import (
     TokenExplanation,
     differences,
     explain_token,
+    explain_weights,
     feature_scores,
-    largest,
     largest_features,
     runner_up,
 )
@@ -34,21 +34,14 @@ class HeldSegment(NamedTuple):
     after: int
 
 
-def explain_weights(
+def explain_segments(
     model: SegmentModel, theta: np.ndarray, types: list[str], names: Sequence[str], top: int
 ) -> ModelExplanation:
     """Return the ``top`` largest weights, by absolute value, of tokens in each type and of the transitions."""
     get = model.blocks
-    moves = theta[get["transition"]]
-    steps = zip(model.transition_from.tolist(), model.transition_to.tolist(), moves.tolist())
-    transitions = [(types[a], types[b], w) for a, b, w in steps]
-    start = zip(model.start_label.tolist(), theta[get["start"]].tolist())
-    end = zip(model.end_label.tolist(), theta[get["end"]].tolist())
-    return ModelExplanation(
-        largest_features(model.token_pairs, theta[get["token"]], types, names, top),
-        tuple(transitions[i] for i in largest(moves, 2 * top)),
-        tuple((types[k], w) for k, w in start),
-        tuple((types[k], w) for k, w in end),
+    features = largest_features(model.token_pairs, theta[get["token"]], types, names, top)
+    return explain_weights(
+        model, types, features, (theta[get["transition"]], theta[get["start"]], theta[get["end"]]), top
     )
 
 

@@ -1,7 +1,5 @@
 """Fitting a chain by maximum likelihood: stochastic steps to come near, then L-BFGS (or OWL-QN) to the end."""
 
-from typing import Any
-
 import numpy as np
 
 from rulefield.exceptions import ClusterError
@@ -10,7 +8,6 @@ from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.parts import CorpusLikelihood, CorpusWalk, give_back
 from rulefield.learning.chain.stochastic import StochasticLikelihood
 from rulefield.learning.fit_log import Callback, Ending, FitResult
-from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.learning.owlqn import minimize_owlqn
 
 # Fewer label scores than this are fitted before stochastic steps would pay for their compilation.
@@ -69,11 +66,7 @@ def fit_likelihood(
             del walk  # what it holds is as large as the data's part of a step
         if isinstance(likelihood, CorpusLikelihood):
             give_back()
-    how: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "callback": callback, "n_jobs": n_jobs}
-    how |= {"gtol": gtol, "memory": memory}
-    if l1 > 0.0:
-        return minimize_owlqn(likelihood, theta, l1, **how)
-    return minimize_lbfgs(likelihood, theta, **how)
+    return minimize_owlqn(likelihood, theta, l1, max_iter, tol, callback, gtol=gtol, memory=memory, n_jobs=n_jobs)
 
 
 def _walk(likelihood: ChainLikelihood, seed: int) -> StochasticLikelihood:

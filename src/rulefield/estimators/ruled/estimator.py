@@ -5,13 +5,14 @@ from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 
-from rulefield.estimators.answers import Answers, Batch
-from rulefield.estimators.base import SequenceEstimator, State
+from rulefield.estimators.answers import Answers
+from rulefield.estimators.base import Batch, SequenceEstimator, State
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.explanations import ModelExplanation
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.inputs import InputEncoder, as_list
+from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
     N_JOBS,
     ON_INFEASIBLE,
@@ -41,7 +42,7 @@ from rulefield.estimators.ruled.held_out import (
     warn_of_training_data,
 )
 from rulefield.estimators.ruled.reports import RuleReport, warn_of_wrong_rules
-from rulefield.estimators.ruled.two_stage import TAUS, TauChoice, TwoStageAnswers, TwoStageDecoder
+from rulefield.estimators.ruled.two_stage import TAUS, TauChoice, TwoStageAnswers
 from rulefield.estimators.ruled.weighing import Weighed, folds_of, gain_folds, weigh
 from rulefield.estimators.segments.estimator import SegmentCRF
 from rulefield.estimators.types import (
@@ -301,16 +302,14 @@ class RuledCRF(SequenceEstimator):
         assert isinstance(self.estimator_, ChainCRF)
         decoder = ChainDecoder(self.estimator_.model_, self.estimator_.theta_, n_jobs)
         tau = 1.0 if self.tau_ is None else self.tau_
-        chain = decoder, rules, self.classes_, self.estimator_.scheme, on_infeasible
-        return TwoStageAnswers(
-            decoder, self.estimator_._labels_encoder, lambda: TwoStageDecoder(*chain, tau=tau), plain=False
-        )
+        chain = decoder, self.classes_.tolist(), self.estimator_.scheme, rules, on_infeasible == "relax", n_jobs
+        return TwoStageAnswers(*chain, tau=tau)
 
     def _explain_weights(self, top: int) -> ModelExplanation:
         return self.estimator_._explain_weights(top)
 
-    def _explain_labels(self, batch: Batch, answers: Answers, top: int) -> Any:
-        return self.estimator_._explain_labels(batch, answers, top)
+    def _explain_labels(self, batch: Batch, ids: np.ndarray, labeling: Labeling, marginals: Any, top: int) -> Any:
+        return self.estimator_._explain_labels(batch, ids, labeling, marginals, top)
 
     def _score_labels(self, y: LabelsLike, predicted: LabelsLike) -> float:
         return self.estimator_._score_labels(y, predicted)
@@ -339,7 +338,7 @@ class RuledCRF(SequenceEstimator):
         return self.estimator_._encoder
 
     @property
-    def classes_(self) -> list[Any]:
+    def classes_(self) -> np.ndarray:
         """Labels, sorted."""
         return self.estimator_.classes_
 

@@ -312,7 +312,7 @@ class Batch:
 class SequenceEstimator(SavedModel):
     """A model of sequences: everything that it answers once it is fitted, written once for all families.
 
-    A family gives the six methods from ``_encode`` to ``_score_labels``; the rest is the same for all of them.
+    A family gives the methods from ``_encode`` to ``_score_labels``; the rest is the same for all of them.
     """
 
     _given_to_load = ("features",)
@@ -334,9 +334,9 @@ class SequenceEstimator(SavedModel):
 
     # --- what a family gives ----------------------------------------------------------------------
 
-    @abstractmethod
     def _encode(self, X: SequencesLike) -> Batch:
         """Encode sequences, or a part of a corpus."""
+        return Batch(X, self._encoder.transform(X))
 
     @abstractmethod
     def _possible(self, known: KnownLike, batch: Batch) -> Any:

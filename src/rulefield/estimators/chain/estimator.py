@@ -373,9 +373,6 @@ class ChainCRF(SequenceEstimator):
 
     # --- the family: what the base asks of a chain ------------------------------------------------
 
-    def _encode(self, X: SequencesLike) -> Batch:
-        return Batch(X, self._encoder.transform(X))
-
     def _possible(self, known: KnownLike, batch: Batch) -> np.ndarray:
         return possible_labels(self._labels_encoder, known, batch.data.lengths)
 

@@ -366,9 +366,6 @@ class JointCRF(SequenceEstimator):
 
     # --- the family: what the base asks of a joint model ------------------------------------------
 
-    def _encode(self, X: SequencesLike) -> Batch:
-        return Batch(X, self._encoder.transform(X))
-
     def _possible(self, known: KnownLike, batch: Batch) -> tuple[Labels, ...]:
         rows: Any = [{} if row is None else row for row in known] if hasattr(known, "__iter__") else known
         return self._names.encode(rows, batch.data.lengths)

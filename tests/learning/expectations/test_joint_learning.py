@@ -1,7 +1,5 @@
 """Joint models against enumeration: likelihood, gradients, posteriors under expectations, EM."""
 
-import pickle
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -197,38 +195,6 @@ def test_same_bits_for_any_number_of_threads(monkeypatch):
     for value, gradient in values[1:]:
         assert value == values[0][0]
         assert (gradient == values[0][1]).all()
-
-
-class Elsewhere:
-    """An executor of copies, the last one first: nothing that a task keeps, and no identity of an object, is of any use."""
-
-    apart = True
-
-    def hold(self, value):
-        return pickle.loads(pickle.dumps(value))
-
-    def map(self, function, items, *shared):
-        done = [
-            pickle.dumps(function(*pickle.loads(pickle.dumps((item, *shared))))) for item in reversed(list(items))
-        ]
-        return [pickle.loads(answer) for answer in reversed(done)]
-
-    keep = map
-
-
-def test_shards_may_be_summed_and_tilted_elsewhere(monkeypatch):
-    monkeypatch.setattr("rulefield.learning.expectations.corpus.SHARD_SCORES", 16)
-    model, data, labels, weight, theta = problem(0, lengths=(3, 2, 3, 2, 3))
-    answers = []
-    for executor in (None, Elsewhere()):
-        corpus = JointCorpus(model, data, labels, weight, executor=executor)
-        assert len(corpus.parts) > 2
-        tilted = TiltedCorpus(corpus, expectations(model, data, 0.2, 0.3))
-        tilted.set_theta(theta)
-        tau = np.array([0.3, -0.2, 0.1])
-        parts = corpus.sums(theta, clamp=True), corpus.log_partition(theta, clamp=False), tilted.evaluate(tau)
-        answers.append(pickle.dumps((*parts, tilted.counts(tau), tilted.best_shares())))
-    assert answers[0] == answers[1]
 
 
 def test_expectations_that_cannot_hold_end_with_bounded_multipliers():

@@ -326,33 +326,29 @@ class ChainCRF(SequenceEstimator):
         """Return the best labels of each sequence, as :meth:`SequenceEstimator.predict` describes."""
         check_is_fitted(self)
         rows: Any = X if isinstance(X, Corpus) else as_list(X)
-        if known is None and not self._acting(rules) and (labels := self._in_portions(rows)) is not None:
-            return object_array(labels)
+        if known is None and not isinstance(rows, Corpus) and not self._acting(rules):
+            labels = self._labels_without_rules(rows)
+            if labels is not None:
+                return object_array(labels)
         return super().predict(rows, rules=rules, known=known)
 
-    def _in_portions(self, rows: SequencesLike) -> list[Any] | None:
-        """Return the best labels of many sequences of tokens, one thread encoding while another decodes.
+    def _labels_without_rules(self, rows: Any) -> list[Any] | None:
+        """Return the best labels of sequences, of many tokens one thread encoding while another decodes; loads no engines.
 
-        None where that does not pay, and where something is wrong with a sequence: whoever reads them all says what.
+        None if something is wrong with a sequence: who reads them all says what.
         """
         encoder, jobs = self._encoder, n_threads(self.n_jobs)
-        if (
-            jobs == 1
-            or not isinstance(rows, list)
-            or len(rows) < LEAST_APART
-            or encoder.scored
-            or not encoder.by_keys
-        ):
-            return None
-        size = int(np.clip(len(rows) // (PORTIONS * jobs), *PORTION))
-        decoder = ChainDecoder(self.model_, self.theta_, 1)
+        shares = isinstance(rows, list) and len(rows) >= LEAST_APART and not encoder.scored and encoder.by_keys
+        apart = jobs > 1 and shares
+        size = int(np.clip(len(rows) // (PORTIONS * jobs), *PORTION)) if apart else max(len(rows), 1)
+        decoder = ChainDecoder(self.model_, self.theta_, 1 if apart else jobs)
 
         def labels(first: int) -> list[Any]:
-            data = encoder.transform(rows[first : first + size])
+            data = encoder.transform(rows[first : first + size] if apart else rows)
             return label_lists(self._labels_encoder, decoder.best(data), data.lengths)
 
         try:
-            done = in_threads(labels, range(0, len(rows), size), jobs)
+            done = in_threads(labels, range(0, max(len(rows), 1), size), jobs if apart else 1)
         except RulefieldError:
             return None
         return [own for part in done for own in part]

@@ -16,12 +16,12 @@ from rulefield.inference.proof.proof import Proof
 from rulefield.inference.proof.sequences import prove_chain
 from rulefield.inference.result import Result, Status
 from rulefield.inference.sequences.auto import NODE_LIMIT
-from rulefield.inference.sequences.batch import as_chains, settle
+from rulefield.inference.sequences.batch import settle
 from rulefield.inference.sequences.decode import decode
 from rulefield.inference.sequences.exact import marginals_batch, score_batch, viterbi_batch
 from rulefield.inference.sequences.sums import Chances, chances
 from rulefield.kernels.certificate import TOLERANCE, rounding_error
-from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain import ChainPotentials, as_chains
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules import RuleCompiler
 

@@ -150,7 +150,7 @@ class Presences:
     high: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Forms:
     """The forms in which engines read the amount of a rule, but for its rows."""
 

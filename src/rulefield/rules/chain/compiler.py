@@ -34,49 +34,25 @@ class RuleTemplate:
             raise RuleError(f'rule "{rule.label}": {error}') from None
         self.grows = isinstance(self.statement, Nested) and self.statement.depends_on_length
         self._forms: dict[int, Forms] = {}
-        self._marks: dict[int, object] = {}
-        self._made: dict[int, dict[str, Any]] = {}
+        self._fields = {"rule": number, "weight": _weight(rule), "once": rule.per == "once"}
 
     def forms(self, n: int) -> Forms:
         """Tables for inputs of n tokens; the same object wherever they do not differ."""
         key = rounded_up(n) if self.grows else 0
         if key not in self._forms:
             self._forms[key] = self.statement.forms(key, f'"{self.rule.label}"')
-            self._marks[key] = object()
         return self._forms[key]
 
     def compile(self, n: int, meets: Meets) -> CompiledRule:
         """Return the rule for one input, with its own weight (``nan`` while that is to be learned)."""
-        token_class = self.space.classes([n], meets)
-        known = self._known(n)
-        made = object.__new__(
-            CompiledRule
-        )  # by hand: inputs are many, and most of a rule is the same for all of them
-        made.__dict__.update(known)
-        made.__dict__["token_class"] = token_class
-        made.__dict__["find_max"] = partial(self.statement.max_amount, token_class)
-        if made.tally is None and not made.counters and made.automaton is None:
-            made.__dict__["find_amount"] = partial(amount_by_truth, self.statement, token_class)
-        made.__dict__["make_rows"] = partial(rows_of, self.statement, token_class, self.n_labels)
-        return made
-
-    def _known(self, n: int) -> dict[str, Any]:
-        """Fields of the compiled rule that are the same for all inputs of n tokens."""
-        key = rounded_up(n) if self.grows else 0
-        if key not in self._made:
-            forms = self.forms(n)
-            self._made[key] = {
-                "rule": self.number,
-                "weight": _weight(self.rule),
-                "once": self.rule.per == "once",
-                "tally": forms.tally,
-                "counters": forms.counters,
-                "automaton": forms.automaton,
-                "presences": forms.presences,
-                "form": self._marks[key],
-                "joinable": self.statement.joinable,
-            }
-        return self._made[key]
+        token_class, forms = self.space.classes([n], meets), self.forms(n)
+        fields = {**self._fields, **vars(forms), "form": forms, "token_class": token_class}
+        fields["joinable"] = self.statement.joinable
+        fields["find_max"] = partial(self.statement.max_amount, token_class)
+        fields["make_rows"] = partial(rows_of, self.statement, token_class, self.n_labels)
+        if forms.is_empty:
+            fields["find_amount"] = partial(amount_by_truth, self.statement, token_class)
+        return _by_hand(fields)
 
 
 class RuleCompiler:
@@ -111,22 +87,20 @@ class RuleCompiler:
         """Begin with the templates of all rules, nothing compiled yet."""
         self.templates = tuple(templates)
         self._reading = [template.space.reads_tokens for template in self.templates]
-        self._base: dict[int, list[CompiledRule | None]] = {}
-        self._last: dict[int, list[CompiledRule | None]] = {}
+        self._of_length: dict[tuple[int, int], CompiledRule] = {}
         self._set_weights(np.array([_weight(rule) for rule in self.rules], dtype=np.float64))
 
     def _set_weights(self, weights: np.ndarray, drop_zero: bool = False) -> None:
         self.weights = weights
         self._unlearned = np.flatnonzero(np.isnan(weights)).tolist()
         self._active = np.flatnonzero(weights != 0).tolist() if drop_zero else list(range(len(weights)))
-        self._places = [(place, i) for place, i in enumerate(self._active) if self._reading[i]]
         self._priced: dict[int, list[CompiledRule | None]] = {}
 
     def with_weights(self, weights: Sequence[float] | np.ndarray) -> "RuleCompiler":
         """Return a compiler that shares all tables with this one and gives its rules these weights.
 
         Rules of weight 0 are left out of what it compiles (rules keep their numbers). This is what a learner of
-        weights calls at each step: about half a microsecond a rule and input.
+        weights calls at each step.
         """
         if len(weights) != len(self.rules):
             raise RuleError(f"there are {len(self.rules)} rules and {len(weights)} weights.")
@@ -145,26 +119,29 @@ class RuleCompiler:
         self.refuse_unlearned()
         n = tokens if isinstance(tokens, int) else len(tokens)
         if n not in self._priced:
-            self._priced[n] = self._at_prices(n)
+            self._priced[n] = [self._shared(i, n) for i in self._active]
         compiled = self._priced[n]
-        if self._places:
-            compiled = list(compiled)
+        if any(rule is None for rule in compiled):
             meets = no_tokens if isinstance(tokens, int) else Remembered([tokens])
-            for place, i in self._places:
-                compiled[place] = _at_price(self.templates[i].compile(n, meets), self.weights[i])
+            compiled = [
+                self._at_price(i, self.templates[i].compile(n, meets)) if rule is None else rule
+                for i, rule in zip(self._active, compiled)
+            ]
         return tuple(compiled)  # type: ignore[arg-type]
 
-    def _at_prices(self, n: int) -> list[CompiledRule | None]:
-        """Rules that do not read tokens, for n tokens at their weights; from one call to the next few weights change."""
-        base = self._shared(n, self._active)
-        last = self._last.setdefault(n, [None] * len(self.templates))
-        found = []
-        for i, weight in zip(self._active, self.weights[self._active].tolist()):
-            rule = last[i]
-            if rule is None or rule.weight != weight:
-                rule = last[i] = _at_price(base[i], weight)
-            found.append(rule)
-        return found
+    def _shared(self, number: int, n: int) -> CompiledRule | None:
+        """Return a rule for all inputs of n tokens, at its price; None if it reads tokens."""
+        if self._reading[number]:
+            return None
+        key = number, n
+        if key not in self._of_length:
+            self._of_length[key] = self.templates[number].compile(n, no_tokens)
+        return self._at_price(number, self._of_length[key])
+
+    def _at_price(self, number: int, rule: CompiledRule) -> CompiledRule:
+        """Return a compiled rule at the weight that it has here."""
+        weight = float(self.weights[number])
+        return rule if rule.weight == weight else _by_hand({**vars(rule), "weight": weight})
 
     def amounts(self, tokens: Sequence[Any] | int, labels: np.ndarray) -> np.ndarray:
         """By how much a labeling (n,), given as numbers, breaks each rule; weights play no part."""
@@ -196,14 +173,6 @@ class RuleCompiler:
         )
         return AmountReader(spaces, grows, forms, len(self.labels))
 
-    def _shared(self, n: int, numbers: Sequence[int]) -> list[CompiledRule | None]:
-        """Rules compiled for n tokens at their own price: those of ``numbers`` that do not read tokens; else None."""
-        base = self._base.setdefault(n, [None] * len(self.templates))
-        for i in numbers:
-            if base[i] is None and not self._reading[i]:
-                base[i] = self.templates[i].compile(n, no_tokens)
-        return base
-
     @property
     def reads_tokens(self) -> bool:
         """Whether a rule asks more of an input than its number of tokens."""
@@ -220,14 +189,11 @@ def _weight(rule: Rule) -> float:
     return float("nan") if rule.is_open else float(rule.weight)
 
 
-def _at_price(rule: CompiledRule | None, weight: float) -> CompiledRule | None:
-    """Copy a compiled rule at another weight, by hand because ``replace`` takes four times as long."""
-    if rule is None or rule.weight == weight:
-        return rule
-    priced = object.__new__(CompiledRule)
-    priced.__dict__.update(rule.__dict__)
-    priced.__dict__["weight"] = float(weight)
-    return priced
+def _by_hand(fields: dict[str, Any]) -> CompiledRule:
+    """Make a compiled rule without its constructor, which takes four times as long: inputs are many."""
+    rule = object.__new__(CompiledRule)
+    rule.__dict__.update(fields)
+    return rule
 
 
 def compile_rules(

@@ -228,7 +228,11 @@ class GaussianModel:
         out = np.zeros(self.size)
         d_mean = d.mean if d.mean.ndim == 3 else d.mean[:, None]
         d_drive = potentials.coupling.solve(d_mean) if self.smoothed else d_mean
-        d_rho = _graph_gradient(batch, d, d_drive, potentials.mean if self.smoothed else None)
+        gradient = d.coupling
+        if self.smoothed and batch.graphs:  # the mean moves with A
+            outer = potentials.coupling.sum_of_outer(d_drive, potentials.mean.reshape(d_drive.shape))
+            gradient = -outer if gradient is None else gradient - outer
+        d_rho = np.array([0.0 if gradient is None else _inner(graph, gradient) for graph in batch.graphs])
         out[s["rho"]] = d_rho * np.exp(theta[s["rho"]])
         if self.bayesian:
             out[s["variance"]] = d.variance * np.exp(theta[s["variance"]])
@@ -245,33 +249,6 @@ class GaussianModel:
                 out[s["own_weight"]] = own.ravel()
                 out[s["own_bias"]] = d_bias.ravel()
         return out
-
-
-def _graph_gradient(
-    batch: FieldBatch, d: GaussianGradient, d_drive: np.ndarray, mean: np.ndarray | None
-) -> np.ndarray:
-    """<L_l, dL/dA>, where a smoothed mean adds -sum q mu' to the coupling's own gradient."""
-    out = np.zeros(len(batch.graphs))
-    if not len(out):
-        return out
-    flat_drive = d_drive.reshape(-1, d_drive.shape[-1])
-    flat_mean = None if mean is None else mean.reshape(flat_drive.shape)
-    outer: np.ndarray | None = None
-    each: np.ndarray | None = None
-    if mean is not None and flat_mean is not None and not batch.sparse:
-        outer = flat_drive.T @ flat_mean
-        if any(g.ndim == 3 for g in batch.graphs):  # as large as those graphs
-            each = np.swapaxes(d_drive, 1, 2) @ mean.reshape(d_drive.shape)
-    for l, graph in enumerate(batch.graphs):
-        if d.coupling is not None:
-            out[l] += _inner(graph, d.coupling)
-        if flat_mean is None:
-            continue
-        if batch.sparse:
-            out[l] -= np.vdot(flat_drive, (graph @ flat_mean.T).T)
-        else:
-            out[l] -= np.vdot(graph, outer if graph.ndim == 2 else each)
-    return out
 
 
 def _inner(graph: Any, gradient: Any) -> float:

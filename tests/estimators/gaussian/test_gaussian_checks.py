@@ -1,5 +1,10 @@
 """scikit-learn's own checks."""
 
+import inspect
+import sys
+from pathlib import Path
+
+import numpy as np
 import pytest
 from sklearn.utils.estimator_checks import check_estimator
 
@@ -26,3 +31,23 @@ def test_scikit_learn_checks(estimator):
     failed = {r["check_name"]: r["exception"] for r in results if r["status"] == "failed"}
     assert failed == {}
     assert {r["check_name"] for r in results if r["status"] != "passed"} <= set(LEFT_OUT)
+
+
+@pytest.mark.parametrize("cls", [GaussianCRFClassifier, GaussianCRFRegressor])
+def test_a_fit_reads_top_down(cls):
+    """What a fit calls never calls back into the file of the estimator."""
+    own = Path(inspect.getfile(cls))
+    X = np.random.default_rng(0).normal(size=(40, 2))
+    back = []
+
+    def watch(frame, event, arg):
+        caller = Path(frame.f_back.f_code.co_filename) if event == "call" and frame.f_back else own
+        if Path(frame.f_code.co_filename) == own and caller.parent == own.parent and caller != own:
+            back.append((caller.name, frame.f_code.co_name))
+
+    sys.setprofile(watch)
+    try:
+        cls().fit(X, (X > 0).astype(int))
+    finally:
+        sys.setprofile(None)
+    assert back == []

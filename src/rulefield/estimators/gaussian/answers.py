@@ -1,12 +1,15 @@
-"""What a Gaussian field says of the labels of a batch: probabilities, bounds, draws, covariances."""
+"""What a Gaussian field says of the labels of a batch: probabilities, bounds, draws, covariances; under rules if any."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from scipy.special import expit
 
 from rulefield.estimators.gaussian.labels import LabelCodes
+from rulefield.estimators.graph.decoding import GraphRules, SearchLimits, outputs_graph
+from rulefield.estimators.labelings import Labeling
 from rulefield.inference.gaussian.field import expected_logistic, posterior
 from rulefield.inference.gaussian.pairs import pair_probabilities
 from rulefield.inference.gaussian.sampling import (
@@ -17,6 +20,7 @@ from rulefield.inference.gaussian.sampling import (
 )
 from rulefield.inference.gaussian.softmax import expected_softmax, softmax_posterior
 from rulefield.problem.gaussian import GaussianPotentials
+from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 Known = np.ndarray | None
 """Class numbers (n_instances, n_nodes) of a batch, NaN where unknown; None where nothing is known."""
@@ -24,17 +28,22 @@ Known = np.ndarray | None
 
 @dataclass(frozen=True)
 class LabelAnswers:
-    """Answers of a field about labels (binary, or of several classes), of batch after batch.
+    r"""Answers of a field about labels (binary, or of several classes), of batch after batch.
+
+    Under rules about the nodes ``node("label", 0)``, ``node("label", 1)``, ... label vectors are worth
+    :math:`\sum_i \log p(y_i | x)` minus the cost of broken soft rules.
 
     Parameters
     ----------
     codes : LabelCodes
     method : {"vb", "jj"}
         How binary labels that are known move the field.
+    rules : GraphRules, optional
     """
 
     codes: LabelCodes
     method: str = "vb"
+    rules: GraphRules | None = None
 
     @property
     def binary(self) -> bool:
@@ -50,7 +59,36 @@ class LabelAnswers:
         return self.codes.values[(proba > 0.5).astype(int) if self.binary else proba.argmax(axis=-1)]
 
     def proba(self, potentials: GaussianPotentials, known: Known) -> np.ndarray:
-        """P(y = 1), (n, n_nodes), or class probabilities (n, n_nodes, n_classes); known labels are certain."""
+        """P(y = 1), (n, n_nodes), or class probabilities (n, n_nodes, n_classes); under rules exact sums."""
+        free = self.free_proba(potentials, known)
+        if not self.rules:
+            return free
+        full = self.full(free)
+        found = np.stack([self.rules.marginals(self._problem(p)).reshape(p.shape) for p in full])
+        return found[..., 1] if self.binary else found
+
+    def labelings(self, proba: np.ndarray, search: SearchLimits) -> list[Labeling]:
+        """Best label vectors under the rules; ``proba`` (n_instances, n_nodes, n_classes) without them, 0 forbids."""
+        assert self.rules is not None
+        found = []
+        for p in proba:
+            problem = self._problem(p)
+            result = self.rules.decode(problem, search)
+            prover = partial(self.rules.prove, problem, result)
+            found.append(Labeling.named(result, self.codes.values[result.labels].tolist(), self.rules.names, prover))
+        return found
+
+    def _problem(self, proba: np.ndarray) -> GraphProblem:
+        """Return the label vector of one instance under the rules as a problem on a graph without edges."""
+        assert self.rules is not None
+        n, classes = proba.shape
+        with np.errstate(divide="ignore"):
+            scores = np.log(proba).ravel()
+        potentials = GraphPotentials(np.full(n, classes), scores, np.empty((0, 2), dtype=np.int64), np.empty(0))
+        return self.rules.problem(outputs_graph(n), potentials)
+
+    def free_proba(self, potentials: GaussianPotentials, known: Known) -> np.ndarray:
+        """Return probabilities without rules; known labels are certain."""
         mean, variance = self.moments(potentials, known)
         if self.binary:
             p = expected_logistic(mean, variance)
@@ -69,9 +107,11 @@ class LabelAnswers:
         return q.mean, q.variance
 
     def joint(
-        self, potentials: GaussianPotentials, known: np.ndarray, n_samples: int = 0, seed: int | None = None
+        self, potentials: GaussianPotentials, known: Known, n_samples: int = 0, seed: int | None = None
     ) -> np.ndarray:
         """Tightest lower bound on log p(known labels) of each instance, or an estimate by importance sampling."""
+        if known is None:
+            return np.zeros(len(potentials.mean))
         if not self.binary:
             return softmax_posterior(potentials, known).bound
         q = posterior(potentials, known, "vb")
@@ -81,6 +121,9 @@ class LabelAnswers:
         self, potentials: GaussianPotentials, known: Known, n_samples: int, rng: np.random.Generator
     ) -> np.ndarray:
         """Draws (n_instances, n_samples, n_nodes) of binary class numbers."""
+        if self.rules:
+            full = self.full(self.free_proba(potentials, known))
+            return np.stack([self.rules.draw(self._problem(p), n_samples, rng) for p in full])
         mean, precision = self._sites(potentials, known)
         z = mean + colored_noise(potentials, precision, rng.normal(size=(n_samples, *mean.shape)))
         drawn = (rng.random(z.shape) < expit(z)).astype(int)

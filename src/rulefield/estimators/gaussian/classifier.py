@@ -1,6 +1,6 @@
 """Gaussian CRF for classification: binary, multi-label, multi-class, over any graphs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -34,7 +34,6 @@ from rulefield.estimators.gaussian.graphs import (
 )
 from rulefield.estimators.gaussian.inputs import Graphs, Instances, Layout, TableLayout, layout_of
 from rulefield.estimators.gaussian.labels import LabelCodes, known_vectors, read_labels
-from rulefield.estimators.gaussian.rules import LabelRules
 from rulefield.estimators.graph.decoding import NODE, GraphRules, SearchLimits
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
@@ -57,6 +56,7 @@ from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
 from rulefield.learning.gaussian import TOLL, FieldObjective, fit_sparing_variance
 from rulefield.models.gaussian import GaussianModel
+from rulefield.problem.gaussian import GaussianPotentials
 from rulefield.scikit import seed_of_fit
 
 ALGORITHMS = ("auto", "vb", "jj", "map")
@@ -290,23 +290,17 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         """The classes, or a list of them (one for each output)."""
         return self._labels.classes
 
-    @property
-    def _answers(self) -> LabelAnswers:
-        return LabelAnswers(self._labels, "jj" if self.algorithm_ == "jj" else "vb")
+    def _answers(self, rules: RulesLike | None) -> LabelAnswers:
+        """Return what answers under the rules that were given to a method, or the model's own."""
+        acting = GraphRules.of(self, rules, {NODE: self._labels.values})
+        return LabelAnswers(self._labels, "jj" if self.algorithm_ == "jj" else "vb", acting)
 
-    def _known(self, data: Batched, known: KnownTable) -> list[Known]:
-        """Class numbers of the known labels of each batch; None where nothing is known."""
-        if known is None:
-            return [None] * len(data.batches)
-        return list(data.split(self._labels.encode(known_vectors(known, data.sizes))))
-
-    def _acting(self, rules: RulesLike | None) -> LabelRules:
-        """Return the rules that were given to a method, or the model's own."""
-        return LabelRules(GraphRules.of(self, rules, {NODE: self._labels.values}), self._labels.values)
-
-    def _probabilities(self, data: Batched, known: KnownTable) -> list[np.ndarray]:
-        """Probabilities of single labels of each batch, without rules."""
-        return [self._answers.proba(p, k) for p, k in zip(self._field.potentials(data), self._known(data, known))]
+    def _pairs(self, data: Batched, known: KnownTable) -> Iterator[tuple[GaussianPotentials, Known]]:
+        """Potentials of each batch and class numbers of its known labels (None where nothing is known)."""
+        numbers: list[Known] = [None] * len(data.batches)
+        if known is not None:
+            numbers = list(data.split(self._labels.encode(known_vectors(known, data.sizes))))
+        return zip(self._field.potentials(data), numbers)
 
     def predict_proba(
         self, X: Any, *, rules: RulesLike | None = None, known: KnownTable = None, graphs: Graphs = None
@@ -332,11 +326,8 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
             1e-8 at any latent variance (several classes: quasi Monte Carlo, about 1e-3).
         """
         data = self._instances(X, graphs)
-        parts, answers, acting = self._probabilities(data, known), self._answers, self._acting(rules)
-        if acting.rules:
-            ruled = [acting.marginals(answers.full(part)) for part in parts]
-            parts = [part[..., 1] for part in ruled] if answers.binary else ruled
-        proba = data.join(parts, self._field.layout.ragged)
+        answers = self._answers(rules)
+        proba = data.join([answers.proba(p, k) for p, k in self._pairs(data, known)], self._field.layout.ragged)
         return answers.full(proba[:, 0]) if self._labels.flat else proba
 
     def decode(
@@ -361,8 +352,9 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         """
         search = SearchLimits.checked(engine)
         data = self._instances(X, graphs)
-        parts, acting = self._probabilities(data, known), self._acting(rules)
-        return data.join([acting.decode(self._answers.full(part), search) for part in parts], ragged=True)
+        answers = self._answers(rules)
+        free = [answers.full(answers.free_proba(p, k)) for p, k in self._pairs(data, known)]
+        return data.join([answers.labelings(part, search) for part in free], ragged=True)
 
     def predict(
         self, X: Any, *, rules: RulesLike | None = None, known: KnownTable = None, graphs: Graphs = None
@@ -377,7 +369,8 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
             labels: Any = vectors if self._field.layout.ragged else np.stack(vectors)
         else:
             data = self._instances(X, graphs)
-            parts = [self._answers.named(p) for p in self._probabilities(data, known)]
+            answers = self._answers([])
+            parts = [answers.named(answers.proba(p, k)) for p, k in self._pairs(data, known)]
             labels = data.join(parts, self._field.layout.ragged)
         return labels[:, 0] if self._labels.flat else labels
 
@@ -389,8 +382,8 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         """
         data = self._instances(X, graphs)
         seed = generator_seed(seed_of_fit(self.random_state)) if n_samples else None
-        pairs = zip(self._field.potentials(data), data.split(self._labels.encode(known_vectors(y, data.sizes))))
-        return data.join([self._answers.joint(p, labels, n_samples, seed) for p, labels in pairs])
+        answers = self._answers([])
+        return data.join([answers.joint(p, k, n_samples, seed) for p, k in self._pairs(data, y)])
 
     def sample(
         self,
@@ -413,22 +406,16 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
             raise InputError("sample draws binary labels; this field has several classes.")
         data = self._instances(X, graphs)
         rng = np.random.default_rng(generator_seed(random_state))
-        acting, answers = self._acting(rules), self._answers
-        parts = []
-        for potentials, labels in zip(self._field.potentials(data), self._known(data, known)):
-            if acting.rules:
-                drawn = acting.draw(answers.full(answers.proba(potentials, labels)), n_samples, rng)
-            else:
-                drawn = answers.draw(potentials, labels, n_samples, rng)
-            parts.append(self._labels.values[drawn])
+        answers = self._answers(rules)
+        parts = [self._labels.values[answers.draw(p, k, n_samples, rng)] for p, k in self._pairs(data, known)]
         joined = data.join(parts, self._field.layout.ragged)
         return joined if self._field.layout.ragged else np.swapaxes(joined, 0, 1)
 
     def latent(self, X: Any, *, known: KnownTable = None, graphs: Graphs = None) -> tuple[Any, Any]:
         """Means and variances of the latent values, (n_instances, n_outputs) each, given known labels."""
         data, ragged = self._instances(X, graphs), self._field.layout.ragged
-        pairs = zip(self._field.potentials(data), self._known(data, known))
-        means, variances = zip(*(self._answers.moments(p, k) for p, k in pairs))
+        answers = self._answers([])
+        means, variances = zip(*(answers.moments(p, k) for p, k in self._pairs(data, known)))
         spread = [np.broadcast_to(v, (len(m), m.shape[-1])).copy() for m, v in zip(means, variances)]
         return data.join(means, ragged), data.join(spread, ragged)
 
@@ -453,8 +440,9 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         if of == "labels" and self._labels.kind != "binary":
             raise InputError('predict_covariance of labels needs binary outputs; use of="latent".')
         data = self._instances(X, graphs)
-        pairs = zip(self._field.potentials(data), self._known(data, known))
-        return data.join([self._answers.covariance(p, k, of) for p, k in pairs], self._field.layout.ragged)
+        answers = self._answers([])
+        parts = [answers.covariance(p, k, of) for p, k in self._pairs(data, known)]
+        return data.join(parts, self._field.layout.ragged)
 
     def score(
         self,

@@ -52,21 +52,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
     mean : {"auto", "smoothed", "direct"}, default "auto"
         ``"smoothed"``: mu = A^-1 f, each prediction is averaged with its neighbors'; ``"direct"``: mu = f and the
         graphs shape only the covariance. ``"auto"``: direct where instances share their nodes, else smoothed.
-    cv : int, float, splitter, list of splits or None, default None
-        Folds of the cross-fitting (None: 5), as in :class:`GaussianCRFClassifier`.
-    l2 : float, default 1
-        Ridge on what is each output's own: from 30 instances on that share at most 1000 nodes, outputs have weights and
-        biases of their own, shrunk to shared ones.
-    max_iter : int, optional
-        Most iterations of the field's optimizer. None: 300.
-    tol : float, optional
-        The optimizer stops where the objective falls by less than this share of itself in ten iterations.
-    n_jobs : int, optional
-        Threads of the cross-fitting (-1: one per core). The result is the same for any number.
-    random_state : int or RandomState, optional
-        Seed of the folds.
-    joint_predictors : bool, default False
-        Fit one copy of a predictor for all outputs where it can and no value is unknown.
+    cv, l2, max_iter, tol, n_jobs, random_state, joint_predictors : as in :class:`GaussianCRFClassifier`
 
     Attributes
     ----------
@@ -79,13 +65,7 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         What they mean.
     objective_ : float
         Minus the log-likelihood, plus penalties, at ``theta_``.
-    log_ : list of FitRecord
-        One record per iteration of the optimizer.
-    n_iter_ : int
-    converged_ : bool
-    stopped_because_ : str
-        Why the optimizer ended.
-    n_features_in_, feature_names_in_ : of a table X
+    log_, n_iter_, converged_, stopped_because_, n_features_in_, feature_names_in_ : as in :class:`GaussianCRFClassifier`
 
     References
     ----------

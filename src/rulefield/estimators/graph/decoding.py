@@ -180,7 +180,7 @@ class GraphDecoder:
             return self.rules.decode(self._problem(*item), search)
 
         found: list[Result] = []
-        for chunk, union, batch in self._scored(graphs, known):
+        for chunk, union, batch in self.scored(graphs, known):
             whole = decode_graph(GraphProblem(union)) if self._at_once(search, batch) else None
             if whole is not None and whole.status is Status.optimal:
                 found += _split(whole, union, batch)
@@ -205,7 +205,7 @@ class GraphDecoder:
         return [answer.verified() for answer in found] if verify else found
 
     def _prove(self, graphs: Sequence[TypedGraph], known: Allowed, i: int, result: Result) -> Proof | None:
-        scored = self._scored(graphs[i : i + 1], None if known is None else known[i : i + 1])
+        scored = self.scored(graphs[i : i + 1], None if known is None else known[i : i + 1])
         (item,) = _pieces(*next(scored))
         return self.rules.prove(self._problem(*item), result)
 
@@ -218,7 +218,7 @@ class GraphDecoder:
             return self._marginals(*item, method)
 
         found: list[np.ndarray] = []
-        for chunk, union, batch in self._scored(graphs, known):
+        for chunk, union, batch in self.scored(graphs, known):
             if not self.rules and method == "auto" and batch.is_forest:
                 node = graph_marginals(union, method).node
                 found += np.split(node, batch.unary_offset[batch.node_pointer[1:-1]])
@@ -230,7 +230,7 @@ class GraphDecoder:
         """Whether one exact pass over the union of all graphs does."""
         return not self.rules and search == DEFAULT_SEARCH and batch.is_forest
 
-    def _scored(
+    def scored(
         self, graphs: Sequence[TypedGraph], known: Allowed
     ) -> Iterator[tuple[Sequence[TypedGraph], GraphPotentials, GraphBatch]]:
         """Score graphs in chunks of bounded size, so that memory does not grow with their number."""

@@ -15,6 +15,7 @@ from rulefield.estimators.parameters import FLAG, Table, anything, check_paramet
 from rulefield.estimators.predictors.cross_fitting import CrossFitting, FittedScores, ScoreTask, cross_fit_scores
 from rulefield.estimators.types import RandomState
 from rulefield.exceptions import InputError
+from rulefield.models.graph_batch import stack_features
 
 Key = str | Pair
 VIEWS = ("mean", "max")
@@ -117,7 +118,7 @@ class FittedPredictors:
         found = {}
         for key, fitted in self.fitted.items():
             rows = [_rows(graph, key, self.neighbors) for graph in graphs]
-            flat = _stacked(rows)
+            flat = stack_features([row for row in rows if row.shape[1]], f"predictors of {key!r}")
             width = fitted.task.width * len(fitted.members)
             scores = _flat(fitted(flat)) if flat.shape[0] else np.zeros((0, width))
             found[key] = np.split(scores, np.cumsum([row.shape[0] for row in rows])[:-1])
@@ -165,7 +166,8 @@ def fit_predictors(
         folds = list(GroupKFold(n_folds).split(np.zeros(len(labels)), groups=np.repeat(own, sizes)))
         task = ScoreTask("classes", _n_classes(key, names))
         how = CrossFitting(predictors, folds, random_state, n_jobs)
-        scores, _, fitted[key] = cross_fit_scores(how, _stacked(rows), labels[:, None], task)
+        seen = stack_features([row for row in rows if row.shape[1]], f"predictors of {key!r}")
+        scores, _, fitted[key] = cross_fit_scores(how, seen, labels[:, None], task)
         found[key] = np.split(_flat(scores), np.cumsum(sizes)[:-1])
     made = [
         _with(graph, {key: parts[g] for key, parts in found.items()}, spec.beside) for g, graph in enumerate(graphs)
@@ -242,13 +244,6 @@ def _joined(parts: Sequence[Features]) -> Features:
     if any(sparse.issparse(part) for part in parts):
         return sparse.csr_array(sparse.hstack(parts))
     return np.hstack(parts)
-
-
-def _stacked(rows: Sequence[Features]) -> Features:
-    used = [row for row in rows if row.shape[1]]
-    if not used:
-        return np.zeros((0, 0))
-    return sparse.csr_array(sparse.vstack(used)) if any(map(sparse.issparse, used)) else np.concatenate(used)
 
 
 def _flat(scores: np.ndarray) -> np.ndarray:

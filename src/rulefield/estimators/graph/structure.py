@@ -95,31 +95,22 @@ def node_costs(
         class_weight = dict.fromkeys(types, "balanced")
     if len(types) == 1 and types[0] not in class_weight:
         class_weight = {types[0]: class_weight}
-    kind = [_type_numbers(graph, types) for graph in graphs]
-    tables = [_class_costs(t, class_weight.get(t), numbers, kind, k, names) for k, t in enumerate(types)]
-    widest = max(len(table) for table in tables)
-    stacked = np.ones((len(types), widest + 1))  # the last column serves unknown labels (-1)
-    for k, table in enumerate(tables):
-        stacked[k, : len(table)] = table
-    return [stacked[k, y] for k, y in zip(kind, numbers)]
+    parts = [names.by_type(graph, y, flat=False) for graph, y in zip(graphs, numbers)]
+    tables = {t: _class_costs(t, class_weight.get(t), [p[t] for p in parts if t in p], names) for t in types}
+    return [np.concatenate([tables[t][labels] for t, labels in part.items()]) for part in parts]
 
 
-def _type_numbers(graph: TypedGraph, types: list[str]) -> np.ndarray:
-    counts = [graph.nodes[t].shape[0] if t in graph.nodes else 0 for t in types]
-    return np.repeat(np.arange(len(types)), counts)
-
-
-def _class_costs(
-    t: str, weight: Any, numbers: Sequence[np.ndarray], kind: Sequence[np.ndarray], k: int, names: GraphLabels
-) -> np.ndarray:
+def _class_costs(t: str, weight: Any, numbers: Sequence[np.ndarray], names: GraphLabels) -> np.ndarray:
+    """Cost of a mistake on each class of a type, and 1 at the end for unknown labels (-1)."""
     n = len(names.classes[t])
+    table = np.ones(n + 1)
     if weight is None:
-        return np.ones(n)
+        return table
     if weight == "balanced":
-        seen = np.concatenate([y[(kinds == k) & (y != UNKNOWN)] for y, kinds in zip(numbers, kind)])
+        seen = np.concatenate([y[y != UNKNOWN] for y in numbers])
         count = np.bincount(seen, minlength=n)
-        return np.where(count > 0, len(seen) / (n * np.maximum(count, 1)), 1.0)
-    table = np.ones(n)
+        table[:n] = np.where(count > 0, len(seen) / (n * np.maximum(count, 1)), 1.0)
+        return table
     for label, value in weight.items():
         if not (np.isfinite(value) and value > 0):
             raise InputError(f"class_weight of {label!r} must be a finite number > 0; got {value!r}.")

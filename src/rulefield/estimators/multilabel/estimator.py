@@ -1,7 +1,6 @@
 """Multi-label classification as a small graph of labels, one for each sample."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -50,8 +49,7 @@ from rulefield.inference.graph.decode import NODE_LIMIT
 from rulefield.inference.graph.marginals import exact_sums
 from rulefield.interrupts import interruptible
 from rulefield.learning.graph.small import MOST_NODES, small_sums
-from rulefield.models.graph_batch import GraphBatch, make_batch
-from rulefield.problem.graph import GraphPotentials, GraphProblem
+from rulefield.problem.graph import GraphProblem
 
 FOLDS = 5
 """Parts of the samples for cross-fitting predictors."""
@@ -228,7 +226,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         )
         labels = [{name: [int(k)] for name, k in zip(self._names, row)} for row in numbers]
         scores = self._cross_fitted(X, numbers, sample_weight)
-        report_fit(self, self.crf_._learn(self._graphs(X, scores), labels, sample_weight))
+        report_fit(self, self.crf_._learn(self._as_graphs(X, scores), labels, sample_weight))
         self.n_iter_ = max(self.crf_.n_iter_, 1)
         return self
 
@@ -278,8 +276,6 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     @property
     def classes_(self) -> Any:
         """Values of the label, or of each label."""
-        if not hasattr(self, "_class_list"):
-            raise AttributeError("classes_ is set by fit.")
         return list(self._class_list) if self._multilabel else self._class_list[0]
 
     @property
@@ -309,7 +305,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
             Labels known beforehand; NaN or None where free. A row may be None.
         """
         X = self._checked(X)
-        results = self._decoder(rules).results(self._graphs(X, self._scored(X)), self._allowed(known, X.shape[0]))
+        results = self._decoder(rules).results(self._graphs(X), self._allowed(known, X.shape[0]))
         numbers = np.stack([result.labels for result in results])
         columns = [classes[numbers[:, k]] for k, classes in enumerate(self._class_list)]
         return np.stack(columns, axis=1) if self._multilabel else columns[0]
@@ -336,7 +332,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         """
         search = SearchLimits.checked(engine, node_limit, seconds)
         X = self._checked(X)
-        graphs, allowed = self._graphs(X, self._scored(X)), self._allowed(known, X.shape[0])
+        graphs, allowed = self._graphs(X), self._allowed(known, X.shape[0])
 
         def named(graph: TypedGraph, numbers: np.ndarray) -> list[Any]:
             return [classes[k].item() for classes, k in zip(self._class_list, numbers)]
@@ -353,11 +349,13 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         X, rules, known : as in ``predict``
         """
         X = self._checked(X)
-        decoder, allowed = self._decoder(rules), self._allowed(known, X.shape[0])
-        sums = None if decoder.rules else self._sums(X, allowed)
-        found = decoder.marginals(self._graphs(X, self._scored(X)), allowed) if sums is None else list(sums[1])
+        decoder, graphs, allowed = self._decoder(rules), self._graphs(X), self._allowed(known, X.shape[0])
+        if self._small and not decoder.rules:
+            found = np.concatenate([node for _, node in self._small_sums(decoder, graphs, allowed)])
+        else:
+            found = np.stack(decoder.marginals(graphs, allowed))
         cuts = np.cumsum([len(classes) for classes in self._class_list])[:-1]
-        tables = np.split(np.stack(found), cuts, axis=1)
+        tables = np.split(found, cuts, axis=1)
         return tables if self._multilabel else tables[0]
 
     def predict_joint_log_proba(self, X: Any, y: Any) -> np.ndarray:
@@ -372,37 +370,40 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
             NaN or None where a label is not known: summed over.
         """
         X = self._checked(X)
-        return self._log_sums(X, self._allowed(y, X.shape[0])) - self._log_sums(X, None)
+        decoder, graphs = self._decoder([]), self._graphs(X)
+        return self._log_sums(decoder, graphs, self._allowed(y, X.shape[0])) - self._log_sums(decoder, graphs, None)
 
-    def _log_sums(self, X: Features, allowed: Allowed) -> np.ndarray:
+    def _log_sums(self, decoder: GraphDecoder, graphs: list[TypedGraph], allowed: Allowed) -> np.ndarray:
         """Log-partition value of every sample: all label vectors of few labels, variable elimination for more."""
-        if (sums := self._sums(X, allowed)) is not None:
-            return sums[0]
-        batch, union = self._potentials(X, allowed)
+        if self._small:
+            return np.concatenate([values for values, _ in self._small_sums(decoder, graphs, allowed)])
         try:
-            parts = [GraphProblem(batch.potentials_of(union, g)) for g in range(batch.n_graphs)]
-            return np.array([exact_sums(part).log_partition for part in parts])
+            return np.array(
+                [
+                    exact_sums(GraphProblem(batch.potentials_of(union, g))).log_partition
+                    for _, union, batch in decoder.scored(graphs, allowed)
+                    for g in range(batch.n_graphs)
+                ]
+            )
         except InputError:
             raise InputError(
                 f"joint probabilities are exact sums, too large for {len(self._class_list)} labels joined so densely; "
                 'use structure="tree".'
             ) from None
 
-    def _potentials(self, X: Features, allowed: Allowed) -> tuple[GraphBatch, GraphPotentials]:
-        """Scores of all samples, -inf for labels that are not allowed."""
-        batch = make_batch(self._graphs(X, self._scored(X)), self.crf_._names.counts)
-        union = self.crf_.model_.potentials(self.crf_.theta_, batch)
-        if allowed is not None:
-            union = replace(union, unary=np.where(np.concatenate(allowed), union.unary, -np.inf))
-        return batch, union
+    @property
+    def _small(self) -> bool:
+        """Whether sums over all label vectors of a sample are quick."""
+        return len(self._class_list) <= MOST_NODES and all(len(classes) == 2 for classes in self._class_list)
 
-    def _sums(self, X: Features, allowed: Allowed) -> tuple[np.ndarray, np.ndarray] | None:
-        """Log-partition value (n,) and marginals (n, 2 n_labels) of every sample; None where they are not small."""
-        if len(self._class_list) > MOST_NODES or any(len(classes) != 2 for classes in self._class_list):
-            return None
-        batch, union = self._potentials(X, allowed)
-        values, node, _ = small_sums(batch, union.unary, union.pairwise)
-        return values, node.reshape(X.shape[0], -1)
+    @staticmethod
+    def _small_sums(
+        decoder: GraphDecoder, graphs: list[TypedGraph], allowed: Allowed
+    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Log-partition values (n,) and marginals (n, 2 n_labels) of chunks of samples."""
+        for chunk, union, batch in decoder.scored(graphs, allowed):
+            values, node, _ = small_sums(batch, union.unary, union.pairwise)
+            yield values, node.reshape(len(chunk), -1)
 
     def score(
         self, X: Any, y: Any, *, rules: Rules = None, known: KnownTable = None, sample_weight: ArrayLike | None = None
@@ -455,8 +456,9 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         n_classes = max(map(len, self._class_list))
         return ScoreTask("binary" if n_classes == 2 else "classes", n_classes)
 
-    def _scored(self, X: Features) -> np.ndarray | None:
-        return None if self._fitted_scores is None else _by_label(self._fitted_scores(X))
+    def _graphs(self, X: Features) -> list[TypedGraph]:
+        """Return the graphs of new samples."""
+        return self._as_graphs(X, None if self._fitted_scores is None else _by_label(self._fitted_scores(X)))
 
     def _score_graphs(self, scores: np.ndarray) -> list[TypedGraph]:
         """One graph for each sample; a label has its own scores, a pair those of both labels, each a constant more."""
@@ -476,7 +478,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
             for i in range(n)
         ]
 
-    def _graphs(self, X: Features, scores: np.ndarray | None) -> list[TypedGraph]:
+    def _as_graphs(self, X: Features, scores: np.ndarray | None) -> list[TypedGraph]:
         """One graph for each sample; all labels share its row of features and a constant."""
         if scores is not None:
             return self._score_graphs(scores)

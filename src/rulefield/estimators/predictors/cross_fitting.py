@@ -20,6 +20,8 @@ from rulefield.forms import Form
 from rulefield.parallel import in_threads
 
 Columns = list[list[int]] | None
+_Job = tuple[int, int, int | None, np.ndarray, np.ndarray | None]
+"""Predictor and alternative to fit, output (None: all at once), rows to learn from and to score."""
 SMALLEST = 1e-3  # probabilities are kept this far from 0 and 1: logits within 6.9
 MOST_FEATURES = 10_000_000
 """Columns that a model file may say a predictor reads."""
@@ -252,38 +254,38 @@ def cross_fit_scores(
     folds = make_splits(how.cv, X, Y, task, how.random_state)
     whole = not isinstance(how.cv, float)
     families = how.families
-    jobs = [
-        (k, a, i, p)
+    jobs: list[_Job] = [
+        (k, a, i, train, test)
         for k, family in enumerate(families)
         for a, predictor in enumerate(family)
         for i in _outputs(how, predictor, Y)
-        for p in range(len(folds))
+        for train, test in folds
     ]
 
-    def fold(job: tuple[int, int, int | None, int]) -> tuple[Any, Any]:
-        k, a, i, p = job
-        train, test = folds[p]
-        return _job(task, families[k][a], columns_of(X, how.columns, i), Y, i, train, test, weight, not whole)
+    def run(job: _Job) -> tuple[Any, Any]:
+        """Fit one predictor; return it where it is kept, and its scores of the test rows."""
+        k, a, i, train, test = job
+        own, share = columns_of(X, how.columns, i), None if weight is None else weight[train]
+        fit, score = (task.fit_joint, task.score_joint) if i is None else (task.fit, task.score)
+        fitted = fit(families[k][a], own[train], Y[train] if i is None else Y[train, i], share)
+        kept = fitted if test is None or not whole else None
+        return kept, None if test is None else score(fitted, own[test])
 
-    def refit(job: tuple[int, int, int | None, int]) -> tuple[Any, Any]:
-        k, a, i, _ = job
-        own = columns_of(X, how.columns, i)
-        return _job(task, families[k][a], own, Y, i, np.arange(len(Y)), None, weight, True)
-
-    done = in_threads(fold, jobs, how.n_jobs)
+    done = in_threads(run, jobs, how.n_jobs)
     scores = [np.zeros((len(family), len(Y), task.width, Y.shape[1])) for family in families]
-    for (k, a, i, p), (_, found) in zip(jobs, done):
-        scores[k][a, folds[p][1], :, i if i is not None else slice(None)] = found
+    for (k, a, i, _, test), (_, found) in zip(jobs, done):
+        scores[k][a, test, :, slice(None) if i is None else i] = found
     rows = np.unique(np.concatenate([test for _, test in folds]))
     share = None if weight is None else weight[rows]
     best = [
         int(np.argmin([task.loss(s[rows], Y[rows], share) for s in each])) if len(each) > 1 else 0 for each in scores
     ]
     if whole:
-        jobs = [(k, a, i, 0) for k, a in enumerate(best) for i in _outputs(how, families[k][a], Y)]
-        done = in_threads(refit, jobs, how.n_jobs)
+        every = np.arange(len(Y))
+        jobs = [(k, a, i, every, None) for k, a in enumerate(best) for i in _outputs(how, families[k][a], Y)]
+        done = in_threads(run, jobs, how.n_jobs)
     members: list[list[Any]] = [[] for _ in families]
-    for (k, a, _, _), (fitted, _) in zip(jobs, done):
+    for (k, a, *_), (fitted, _) in zip(jobs, done):
         if a == best[k]:
             members[k].append(fitted)
     chosen = [clone(family[a]) for family, a in zip(families, best)]
@@ -301,28 +303,6 @@ def _outputs(how: CrossFitting, predictor: Predictor, Y: np.ndarray) -> Sequence
         and not np.isnan(Y).any()
     )
     return [None] if able else range(Y.shape[1])
-
-
-def _job(
-    task: ScoreTask,
-    predictor: Predictor,
-    X: np.ndarray,
-    Y: np.ndarray,
-    output: int | None,
-    train: np.ndarray,
-    test: np.ndarray | None,
-    weight: np.ndarray | None,
-    keep: bool,
-) -> tuple[Any, Any]:
-    """Fit on ``train``; return the fitted predictor (if kept) and its scores of ``test``."""
-    share = None if weight is None else weight[train]
-    if output is None:
-        fitted = task.fit_joint(predictor, X[train], Y[train], share)
-        found = None if test is None else task.score_joint(fitted, X[test])
-    else:
-        fitted = task.fit(predictor, X[train], Y[train, output], share)
-        found = None if test is None else task.score(fitted, X[test])
-    return fitted if keep else None, found
 
 
 def make_splits(cv: Any, X: np.ndarray, Y: np.ndarray, task: ScoreTask, random_state: RandomState) -> list[Any]:

@@ -19,7 +19,7 @@ from rulefield.exceptions import RuleError
 from rulefield.rules.expectations import Expectation, Expected, Share
 from rulefield.rules.parse import parse_expression
 from rulefield.rules.rule import LARGEST_WEIGHT
-from rulefield.rules.text import check_keys, read_entries, read_text
+from rulefield.rules.text import read_entries, read_text, text_under
 
 RANGES = ("between", "at_most", "at_least")
 KEYS = ("name", "expect", *RANGES)
@@ -65,24 +65,19 @@ def _to_dict(expectation: Expectation) -> dict[str, Any]:
 def _from_entry(entry: Any) -> Expectation:
     if isinstance(entry, str):
         return parse_expectation(entry)
-    if not isinstance(entry, Mapping):
-        raise RuleError(f"an entry must be an expectation or a mapping with {', '.join(KEYS)}; got {entry!r}.")
-    check_keys(entry, KEYS, "an expectation")
-    if not isinstance(entry.get("expect"), str):
-        raise RuleError(f"an expectation needs the key 'expect' with its text; got {dict(entry)!r}.")
-    made = _in_range(entry)
+    made = _in_range(entry, text_under(entry, "expect", KEYS, "an expectation"))
     return made if entry.get("name") is None else made.named(str(entry["name"]))
 
 
-def _in_range(entry: Mapping[str, Any]) -> Expectation:
+def _in_range(entry: Mapping[str, Any], text: str) -> Expectation:
     given = [key for key in RANGES if key in entry]
     if not given:
-        return parse_expectation(entry["expect"])
+        return parse_expectation(text)
     if len(given) > 1:
         raise RuleError(f"give one of {', '.join(RANGES)}, not {' and '.join(given)}.")
-    quantity = parse_expression(entry["expect"], "expectation")
+    quantity = parse_expression(text, "expectation")
     if not isinstance(quantity, Share | Expected):
-        raise RuleError(f"{entry['expect']!r} with {given[0]!r} must be a share(...) or an expected(...).")
+        raise RuleError(f"{text!r} with {given[0]!r} must be a share(...) or an expected(...).")
     value = entry[given[0]]
     ends = value if given[0] == "between" and isinstance(value, list) else [value]
     if len(ends) != 1 + (given[0] == "between") or not all(map(_is_number, ends)):

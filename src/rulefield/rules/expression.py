@@ -1,6 +1,5 @@
 """What all rules are made of, and the labeling that they judge."""
 
-import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rulefield.exceptions import InputError, RuleError
-from rulefield.rules.labels import LabelTable
+from rulefield.rules.labels import LabelTable, hint
 from rulefield.rules.patterns import AnyPattern, JointPattern
 from rulefield.rules.patterns import end_counts as end_table
 from rulefield.rules.patterns import matches as match_table
@@ -164,9 +163,8 @@ class LabeledJointTokens:
 
 def unknown_task(task: str, what: object, tasks: Iterable[str]) -> str:
     """Say that a task is unknown."""
-    near = difflib.get_close_matches(task, list(tasks), n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"the tasks are {', '.join(tasks)}."
-    return f"{what!r} names the task {task!r}, which is unknown; {hint}"
+    near = hint(task, tasks, f"the tasks are {', '.join(tasks)}.")
+    return f"{what!r} names the task {task!r}, which is unknown; {near}"
 
 
 def ambiguous_pattern(pattern: AnyPattern, tasks: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """What rules read in labels: the names on a label's path, and where segments begin and end."""
 
+import difflib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 
@@ -22,6 +23,12 @@ from rulefield.metrics import guess_scheme
 def known_scheme(scheme: str | None, labels: Iterable[str]) -> Scheme:
     """Turn a scheme's name into a scheme; ``"auto"`` guesses it from the labels."""
     return guess_scheme(labels) if scheme == "auto" else as_scheme(scheme)
+
+
+def hint(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return words that point at the nearest known name; if none is near, ``otherwise``."""
+    near = difflib.get_close_matches(name[:50], list(known), n=1, cutoff=0.5)
+    return f"did you mean {near[0]!r}?" if near else otherwise
 
 
 class LabelTable:

@@ -1,12 +1,12 @@
 """Reading rules from text: a small part of Python's syntax, never evaluated as Python."""
 
 import ast
-import difflib
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 from rulefield.exceptions import RuleError, RulefieldError
 from rulefield.rules import expectations, facts, logic, numbers, tokens
+from rulefield.rules.labels import hint
 from rulefield.rules.rule import Rule
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
@@ -176,9 +176,8 @@ def _name(node: ast.Name) -> NoReturn:
 
 
 def _unknown(name: str, known: Any) -> str:
-    near = difflib.get_close_matches(name[:50], list(known), n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(sorted(known))}."
-    return f"{name!r} is not a word of the rules language; {hint}"
+    near = hint(name, known, f"known are {', '.join(sorted(known))}.")
+    return f"{name!r} is not a word of the rules language; {near}"
 
 
 _READERS: dict[Any, Callable[[Any], Any]] = {

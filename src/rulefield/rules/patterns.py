@@ -9,7 +9,6 @@ Where a model has several tasks, ``{"ner": "person"}`` names the task of a patte
 matches tokens that have both labels; segments of such a pattern are maximal runs of tokens that match.
 """
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,7 +19,7 @@ import numpy as np
 
 from rulefield.encode.schemes import OUTSIDE, SEPARATOR, Component, Path, Scheme, parse
 from rulefield.exceptions import LabelError, RuleError
-from rulefield.rules.labels import LabelTable
+from rulefield.rules.labels import LabelTable, hint
 
 ANY_NUMBER = "**"
 
@@ -196,11 +195,10 @@ def unknown_pattern(pattern: Pattern, tables: Sequence[LabelTable]) -> str:
 
 def _unknown(text: str, tables: Sequence[LabelTable]) -> str:
     names = list(dict.fromkeys(name for table in tables for name in table.names))
-    near = difflib.get_close_matches(text, names, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known names are {', '.join(names[:8])}."
+    near = hint(text, names, f"known names are {', '.join(names[:8])}.")
     prefixed = any(table.scheme is Scheme.none and any(x[1:2] == "-" for x in table.labels) for table in tables)
     scheme = ' For labels such as "B-title" give the scheme ("BIO").' if prefixed else ""
-    return f"the pattern {text!r} matches no label; {hint}{scheme}"
+    return f"the pattern {text!r} matches no label; {near}{scheme}"
 
 
 # --- patterns as tables over a label set -----------------------------------------------------

@@ -8,7 +8,6 @@ A rules file is a list; an entry is a rule as it is written in Python, or a mapp
       per: unit          # or "once"
 """
 
-import difflib
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -18,6 +17,7 @@ import yaml
 
 from rulefield.exceptions import RuleError
 from rulefield.outputs import write_whole
+from rulefield.rules.labels import hint
 from rulefield.rules.parse import parse_rule
 from rulefield.rules.rule import OPEN, Rule, as_rules
 
@@ -47,12 +47,7 @@ def from_dicts(entries: Iterable[Mapping[str, Any] | str]) -> list[Rule]:
 def _from_entry(entry: Mapping[str, Any] | str) -> Rule:
     if isinstance(entry, str):
         return parse_rule(entry)
-    if not isinstance(entry, Mapping):
-        raise RuleError(f"an entry must be a rule or a mapping with {', '.join(KEYS)}; got {entry!r}.")
-    check_keys(entry, KEYS, "a rule")
-    if not isinstance(entry.get("rule"), str):
-        raise RuleError(f"a rule needs the key 'rule' with its text; got {dict(entry)!r}.")
-    rule = parse_rule(entry["rule"])
+    rule = parse_rule(text_under(entry, "rule", KEYS, "a rule"))
     weight = entry.get("weight", "hard" if rule.is_hard else rule.weight)
     if weight == "hard":
         rule = rule.hard()
@@ -190,10 +185,18 @@ def read_text(path: str | Path, what: str) -> str:
         raise RuleError(f"the {what} file {str(path)!r} cannot be read: {error}.") from None
 
 
-def check_keys(entry: Mapping[str, Any], keys: Sequence[str], what: str) -> None:
-    """Refuse keys that mean nothing, and name the nearest that does."""
+def text_under(entry: Any, key: str, keys: Sequence[str], what: str) -> str:
+    """Return the text under a key of an entry; keys that mean nothing are refused, and the nearest that does is named."""
+    if not isinstance(entry, Mapping):
+        raise RuleError(f"an entry must be {what} or a mapping with {', '.join(keys)}; got {entry!r}.")
+    _check_keys(entry, keys, what)
+    if not isinstance(entry.get(key), str):
+        raise RuleError(f"{what} needs the key {key!r} with its text; got {dict(entry)!r}.")
+    return str(entry[key])
+
+
+def _check_keys(entry: Mapping[str, Any], keys: Sequence[str], what: str) -> None:
     for key in entry:
         if key not in keys:
-            near = difflib.get_close_matches(str(key)[:50], keys, n=1)
-            hint = f"did you mean {near[0]!r}?" if near else f"known are {', '.join(keys)}."
-            raise RuleError(f"{key!r} is not a key of {what}; {hint}")
+            near = hint(str(key), keys, f"known are {', '.join(keys)}.")
+            raise RuleError(f"{key!r} is not a key of {what}; {near}")

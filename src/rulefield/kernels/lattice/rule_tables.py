@@ -85,13 +85,8 @@ def read_rules(tables, classes, labels, m, enough, local_too, amounts, excesses)
     weight, once, local, sure = tables.weight, tables.once, tables.local, tables.sure
     rule_counter, rule_automaton, deterministic = tables.rule_counter, tables.rule_automaton, tables.deterministic
     letter_at, states, letters = tables.letter_at, tables.states, tables.letters
-    state_at, arc_at, letter, initial, final = (
-        tables.state_at,
-        tables.arc_at,
-        tables.letter,
-        tables.initial,
-        tables.final,
-    )
+    state_at, arc_at, letter = tables.state_at, tables.arc_at, tables.letter
+    initial, final = tables.initial, tables.final
     arc_ptr, arc_to, arc_amount = tables.arc_ptr, tables.arc_to, tables.arc_amount
     times = np.zeros(m, np.int64)
     for t in range(len(labels)):

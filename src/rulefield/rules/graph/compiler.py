@@ -1,6 +1,5 @@
 """Rules compiled for one graph: logic factors where they say it all, rows with auxiliary variables elsewhere."""
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -14,6 +13,7 @@ from rulefield.rules.expression import Expression
 from rulefield.rules.graph.factors import FactorBuilder, GraphRowBuilder
 from rulefield.rules.graph.nested import GroundCompiler
 from rulefield.rules.graph.paths import PathRules
+from rulefield.rules.labels import hint
 from rulefield.rules.nodes import (
     Along,
     ForEach,
@@ -109,9 +109,8 @@ class _Job:
             raise RuleError(f"the model has no nodes {type_name!r}; it has {sorted(self.label_numbers)}.")
         for label in wanted.labels:
             if label not in known:
-                near = difflib.get_close_matches(str(label), [str(x) for x in known], n=1, cutoff=0.5)
-                hint = f"did you mean {near[0]!r}?" if near else f"known are {list(known)[:12]}."
-                raise RuleError(f"nodes {type_name!r} have no label {label!r}; {hint}")
+                near = hint(str(label), map(str, known), f"known are {list(known)[:12]}.")
+                raise RuleError(f"nodes {type_name!r} have no label {label!r}; {near}")
         return sorted({known[label] for label in wanted.labels}), len(known)
 
     def literal(self, statement: Is) -> tuple[int, frozenset[int], int]:

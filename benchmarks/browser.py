@@ -49,7 +49,7 @@ def make_bench(n: int, folder: Path) -> Workbench:
     parser.save(folder / "addresses.rf")
     rows = ({"text": text, "label": marks} for text, marks in zip(texts[100:], spans[100:]))
     (folder / "test.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return open_workbench(str(folder / "addresses.rf"), str(folder / "test.jsonl"), "auto", str(folder / "c.jsonl"))
+    return open_workbench(str(folder / "addresses.rf"), str(folder / "test.jsonl"), str(folder / "c.jsonl"))
 
 
 def empty_bench(folder: Path) -> Workbench:
@@ -57,7 +57,7 @@ def empty_bench(folder: Path) -> Workbench:
     texts, _ = make_addresses(40, seed=5, noise=0, messy=True, plain=True)
     (folder / "texts.txt").write_text("".join(" ".join(text.split()) + "\n" for text in texts))
     names = ["city", "number", "state", "street", "unit", "zip"]
-    return open_workbench(str(folder / "new.rf"), str(folder / "texts.txt"), "auto", None, "auto", names)
+    return open_workbench(str(folder / "new.rf"), str(folder / "texts.txt"), None, None, names)
 
 
 def serve(bench: Workbench, port: int = PORT) -> uvicorn.Server:

@@ -213,9 +213,8 @@ READERS = ("train", "predict", "parse", "evaluate", "report", "next", "serve", "
 RULES = ("rules check", "rules mine", "rules propose", "rules learn")
 SAID_BY = {  # the commands of which a module of the command line speaks
     "training": ["train"],
-    "texts/training": ["train"],
+    "models": ["train"],
     "texts/config": ["train"],
-    "joint_training": ["train"],
     "documents/pages": ["train", "predict"],
     "prediction": ["predict"],
     "texts/parsing": ["parse"],
@@ -234,9 +233,8 @@ SAID_BY = {  # the commands of which a module of the command line speaks
     "demo": ["demo"],
     "inspection": ["inspect"],
 }
-ELSEWHERE = {  # what only some commands reach: names of formats to write (convert, next), training on pages, Wapiti's own
+ELSEWHERE = {  # what only some commands reach: names of formats to write (convert, next), Wapiti's own
     ("encode/formats/__init__", "--to"),
-    ("cli/documents/pages", "--l2"),
     ("encode/foreign/wapiti", "--autouni"),
 }
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z0-9-]+")

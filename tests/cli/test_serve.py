@@ -10,6 +10,7 @@ from starlette.testclient import TestClient
 
 import rulefield as rf
 from rulefield import rules as r
+from rulefield.cli.options import ReadOptions
 from rulefield.cli.pages import app, serve, workbench
 from rulefield.cli.pages.app import LARGEST_BODY, POSTS, make_app
 from rulefield.cli.pages.serve import open_workbench
@@ -212,7 +213,7 @@ def test_a_token_guards_everything_but_the_empty_page(bench):
     assert client.get("/model").status_code == 401
     assert client.get("/about", headers={"Authorization": "Bearer secret"}).status_code == 200
     with pytest.raises(InputError, match="--token"):
-        serve.run_serve("m.rf", None, "0.0.0.0", 8000, None, "words", "c.jsonl", "auto")
+        serve.run_serve("m.rf", None, "0.0.0.0", 8000, None, "c.jsonl", None, ReadOptions())
 
 
 def test_the_page_is_valid_and_runs_only_its_own_script(client):
@@ -241,7 +242,7 @@ def test_texts_of_a_parser_are_the_data(tmp_path):
     texts = [f"{EVIL} Ada, 1843", "Alan Turing, 1936"]
     rf.TextParser().fit(texts, [[(26, 29, "name")], [(0, 11, "name")]]).save(tmp_path / "p.rf")
     (tmp_path / "t.txt").write_text("\n".join(texts))
-    bench = serve.open_workbench(str(tmp_path / "p.rf"), str(tmp_path / "t.txt"), "words", None)
+    bench = serve.open_workbench(str(tmp_path / "p.rf"), str(tmp_path / "t.txt"), None)
     assert [item.text for item in bench.items] == texts
     assert post(client_of(bench), "/view", index=0)["text"] == texts[0]
 
@@ -302,7 +303,7 @@ def coarse(tmp_path):
     with pytest.warns(UserWarning, match="whole tokens"):
         parser = rf.TextParser(model=rf.ChainCRF(scheme="BIO", max_iter=20), tokenizer="whitespace").fit(TEXTS, SPANS)
     parser.save(tmp_path / "m.rf")
-    return open_workbench(str(tmp_path / "m.rf"), str(tmp_path / "gold.jsonl"), "auto", str(tmp_path / "c.jsonl"))
+    return open_workbench(str(tmp_path / "m.rf"), str(tmp_path / "gold.jsonl"), str(tmp_path / "c.jsonl"))
 
 
 def test_gold_keeps_its_characters(coarse):
@@ -360,7 +361,7 @@ def test_labeling_begins_from_nothing(tmp_path):
     (tmp_path / "texts.txt").write_text("".join(" ".join(text.split()) + "\n" for text in TEXTS))
     names = ["number", "street", "city", "state", "zip", "unit"]
     made = str(tmp_path / "new.rf")
-    bench = open_workbench(made, str(tmp_path / "texts.txt"), "auto", None, "auto", names)
+    bench = open_workbench(made, str(tmp_path / "texts.txt"), None, None, names)
     client = client_of(bench)
     assert client.get("/about").json()["types"] == sorted(names)
     assert client.get("/about").json()["model"] is None

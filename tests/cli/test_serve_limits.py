@@ -16,6 +16,7 @@ import pytest
 
 import rulefield as rf
 from rulefield import rules as r
+from rulefield.cli.options import ReadOptions
 from rulefield.cli.pages import app, connections, serve
 from rulefield.cli.pages.app import LARGEST_BODY, Guard, make_app
 from rulefield.cli.pages.connections import make_server
@@ -348,7 +349,9 @@ def test_the_host_that_was_given_is_answered(tmp_path, parser, monkeypatch):
     made = []
     parser.save(tmp_path / "p.rf")
     monkeypatch.setattr(connections, "make_server", lambda application: made.append(application) or FakeServer())
-    serve.run_serve(str(tmp_path / "p.rf"), None, "127.0.0.2", 0, None, "words", str(tmp_path / "c.jsonl"), "auto")
+    serve.run_serve(
+        str(tmp_path / "p.rf"), None, "127.0.0.2", 0, None, str(tmp_path / "c.jsonl"), None, ReadOptions()
+    )
     from starlette.testclient import TestClient
 
     for host, status in [("127.0.0.2", 200), ("127.0.0.1", 200), ("testserver", 400), ("evil.example", 400)]:
@@ -375,5 +378,5 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path, parser):
         port = taken.getsockname()[1]
         with pytest.raises(InputError, match="give another --host or --port"):
             serve.run_serve(
-                str(tmp_path / "p.rf"), None, "127.0.0.1", port, None, "words", str(tmp_path / "c"), "auto"
+                str(tmp_path / "p.rf"), None, "127.0.0.1", port, None, str(tmp_path / "c"), None, ReadOptions()
             )

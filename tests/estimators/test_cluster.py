@@ -108,15 +108,16 @@ def test_a_killed_worker_changes_nothing(own_client, corpus, here):
 
 
 def test_the_command_line_trains_and_predicts_on_a_cluster(client, corpus, tmp_path):
-    from rulefield.cli.prediction import PredictOptions, run_predict
-    from rulefield.cli.training import TrainOptions, run_train
+    from rulefield.cli.options import PredictOptions, TrainOptions
+    from rulefield.cli.prediction import run_predict
+    from rulefield.cli.training import run_train
 
     address, folder = client.scheduler.address, str(corpus.folder)
-    options = TrainOptions(scheme="none", max_iter=12, corpus=folder, cluster=address)
-    run_train([], str(tmp_path / "m.rf"), None, options, quiet=True)
+    options = TrainOptions(scheme="none", max_iter=12, corpus=folder, cluster=address, quiet=True)
+    run_train([], str(tmp_path / "m.rf"), None, options)
     (tmp_path / "new.conll").write_text("\n\n".join("\n".join(tokens) for tokens in X))
     for where, cluster in (("there", address), ("here", None)):
-        files = str(tmp_path / "m.rf"), str(tmp_path / "new.conll"), str(tmp_path / where)
+        files = str(tmp_path / "m.rf"), [str(tmp_path / "new.conll")], str(tmp_path / where)
         run_predict(*files, PredictOptions(jobs=1, cluster=cluster))
     assert (tmp_path / "there").read_text() == (tmp_path / "here").read_text()
     with (

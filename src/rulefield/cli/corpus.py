@@ -21,6 +21,16 @@ def counted(n: int, one: str, many: str | None = None) -> str:
     return f"{n} {one if n == 1 else many or one + 's'}"
 
 
+def say(sentence: str) -> None:
+    """Write a line to standard error."""
+    sys.stderr.write(sentence + "\n")
+
+
+def progress(quiet: bool) -> int:
+    """Return the ``verbose`` of an estimator: a progress bar if somebody watches."""
+    return int(not quiet and sys.stderr.isatty())
+
+
 @dataclass(frozen=True)
 class FileContents:
     """What a file holds.
@@ -116,6 +126,11 @@ def _refuse_misread(source: Source, labels: list[list[str]]) -> None:
 
 def _token(columns: Sequence[str]) -> Any:
     return columns[0] if len(columns) == 1 else tuple(columns)
+
+
+def words(tokens: list[Any]) -> list[Any]:
+    """Return the word of each token that has columns."""
+    return [[token[0] if isinstance(token, tuple) else token for token in sequence] for sequence in tokens]
 
 
 def _read_jsonl(source: Source, labeled: bool) -> FileContents:

@@ -4,75 +4,80 @@ from typing import Any
 
 from rich.table import Table
 
-from rulefield.cli.opened import OpenedChain, OpenedJoint, OpenedRuled, open_model
+from rulefield.cli.reading import open_model, sequence_model
 from rulefield.cli.show import console
 from rulefield.encode.labels import nearest
 from rulefield.exceptions import LabelError
 
+KINDS = {"ruled": "with learned rules", "chain": "chain", "segments": "segments", "joint": "joint"}
 
-def run_inspect(model: str, top: int, labels: list[str], explain: str | None) -> None:
+
+def run_inspect(path: str, top: int, labels: list[str], explain: str | None) -> None:
     """Show a model's parts, or explain one labeling."""
-    opened = open_model(model)
+    opened = open_model(path)
+    model = sequence_model(opened)
     out = console()
     if explain is not None:
-        out.print(explained(opened, explain.split(), top), markup=False)
+        out.print(explained(model, explain.split(), top), markup=False)
         return
-    known = _labels(opened)
+    known = _labels(model)
     for label in labels:
         if label not in known:
             raise LabelError(f"label {label!r} is unknown{nearest(label, known)}.")
-    out.print(_table({**_parser_summary(model), **_summary(opened)}))
-    if isinstance(opened, OpenedRuled):
-        out.print(opened.crf.report(), markup=False)
-    for title, weights in _weights(opened, top):
+    out.print(_table({**_parser_summary(opened), **_summary(model)}))
+    if model._kind == "ruled":
+        out.print(model.report(), markup=False)
+    for title, weights in _weights(model, top):
         out.print(_transitions(weights.transitions, title))
         for label, features in weights.features.items():
             if not labels or label in labels:
                 out.print(_features(title + str(label), features))
-    if isinstance(opened, OpenedJoint):
-        for table in _cross(opened.crf, top):
+    if model._kind == "joint":
+        for table in _cross(model, top):
             out.print(table)
-    reports = getattr(opened.chain or opened.crf, "expectations_", [])
+    reports = getattr(_inner(model), "expectations_", [])
     if reports:
         out.print(_expectations(reports))
 
 
-def explained(opened: OpenedChain, tokens: list[str], top: int) -> str:
+def _inner(model: Any) -> Any:
+    """Return the model without the rules that were learned for it."""
+    return getattr(model, "estimator_", model)
+
+
+def explained(model: Any, tokens: list[str], top: int) -> str:
     """Say why a model labels tokens as it does, and what its rules change."""
-    found = opened.crf.explain(tokens, top=top)
-    text = "\n".join(f"{task}\n{one}" for task, one in found.items()) if isinstance(found, dict) else str(found)
-    rules = opened.crf.rules_ if isinstance(opened, OpenedRuled) else opened.crf.rules
+    reasons = model.explain(tokens, top=top)
+    text = "\n".join(f"{task}\n{one}" for task, one in reasons.items()) if isinstance(reasons, dict) else str(reasons)
+    rules = getattr(model, "rules_", model.rules)
     if not rules:
         return text
-    return f"{text}\nwith {len(rules)} rules: {opened.crf.decode([tokens])[0]}"
+    return f"{text}\nwith {len(rules)} rules: {model.decode([tokens])[0]}"
 
 
-def _labels(opened: OpenedChain) -> list[Any]:
-    classes = opened.crf.classes_
+def _labels(model: Any) -> list[Any]:
+    classes = model.classes_
     return [label for own in classes.values() for label in own] if isinstance(classes, dict) else list(classes)
 
 
-def _parser_summary(path: str) -> dict[str, str]:
+def _parser_summary(model: Any) -> dict[str, str]:
     """Return what a parser of texts adds to the model inside it."""
-    from rulefield.estimators.files import load
     from rulefield.estimators.text.tokenizing import name_of
 
-    found = load(path)
-    if found._kind != "text":
+    if model._kind != "text":
         return {}
-    return {"parser": f"of {', '.join(found.labels_)}", "tokenizer": name_of(found._tokenizer)}
+    return {"parser": f"of {', '.join(model.labels_)}", "tokenizer": name_of(model._tokenizer)}
 
 
-def _summary(opened: OpenedChain) -> dict[str, str]:
-    crf, chain = opened.crf, opened.chain
-    if chain is None:
-        return {"model": opened.kind, **_common(crf, len(crf._encoder.names))}
-    rows = {"model": opened.kind, "solver": chain.solver, **_common(chain, chain.model_.n_features)}
-    n_rules = len(crf.rules_ if isinstance(opened, OpenedRuled) else chain.rules or [])
-    return {**rows, "rules": str(n_rules)}
+def _summary(model: Any) -> dict[str, str]:
+    inner = _inner(model)
+    kind = KINDS[inner._kind] + (f" {KINDS['ruled']}" if model is not inner else "")
+    rows = {"model": kind, **({"solver": inner.solver} if inner._kind == "chain" else {})}
+    rules = getattr(model, "rules_", inner.rules)
+    return {**rows, **_common(inner), "rules": str(len(rules or []))}
 
 
-def _common(crf: Any, n_features: int) -> dict[str, str]:
+def _common(crf: Any) -> dict[str, str]:
     penalties = f"l2 {crf.l2:g}" if not hasattr(crf, "l1_") else f"l1 {crf.l1_:g}, l2 {crf.l2_:g}"
     classes = crf.classes_ if isinstance(crf.classes_, dict) else {"": crf.classes_}
     schemes = crf.scheme if isinstance(crf.scheme, dict) else {"": crf.scheme}
@@ -80,7 +85,7 @@ def _common(crf: Any, n_features: int) -> dict[str, str]:
         "penalties": penalties,
         "scheme": ", ".join(f"{task} {scheme or 'none'}".strip() for task, scheme in schemes.items()),
         **{f"labels {task}".strip(): _shown(own) for task, own in classes.items()},
-        "features": str(n_features),
+        "features": str(crf.n_features_in_),
         "weights": str(crf.theta_.size),
         "iterations": f"{crf.n_iter_}{'' if crf.converged_ else ' (not converged)'}",
     }
@@ -90,16 +95,16 @@ def _shown(labels: list[Any]) -> str:
     return f"{len(labels)}: {', '.join(map(str, labels[:12]))}{' ...' if len(labels) > 12 else ''}"
 
 
-def _weights(opened: OpenedChain, top: int) -> list[tuple[str, Any]]:
+def _weights(model: Any, top: int) -> list[tuple[str, Any]]:
     """Largest weights of the model, or of the chains that it is made of, with the name of each."""
-    if not isinstance(opened, OpenedJoint):
-        return [("", (opened.chain or opened.crf).explain(top=top))]
+    if model._kind != "joint":
+        return [("", _inner(model).explain(top=top))]
     from rulefield.estimators.chain.explanations import explain_model
 
-    crf, names = opened.crf, opened.crf._encoder.names
+    names = model._encoder.names
     return [
-        (f"{task}: ", explain_model(model, crf.model_.task_theta(crf.theta_, k), crf.classes_[task], names, top))
-        for k, (task, model) in enumerate(zip(crf.tasks_, crf.model_.tasks))
+        (f"{task}: ", explain_model(own, model.model_.task_theta(model.theta_, k), model.classes_[task], names, top))
+        for k, (task, own) in enumerate(zip(model.tasks_, model.model_.tasks))
     ]
 
 

@@ -15,9 +15,23 @@ from typing import Annotated
 
 import typer
 
-from rulefield.cli.options import Apart, Column, Encoding, Format, Jobs, OnInfeasible, Quiet, Text, Tokenizer
+from rulefield.cli.options import (
+    File,
+    FileOptions,
+    Jobs,
+    ModelFile,
+    OnInfeasible,
+    Output,
+    PredictOptions,
+    Quiet,
+    ReadOptions,
+    Rules,
+    Scoring,
+    TrainOptions,
+    with_options,
+)
 from rulefield.cli.rules import app as rules_app
-from rulefield.exceptions import InputError, RulefieldError
+from rulefield.exceptions import RulefieldError
 
 AGAIN_SECONDS = 0.01
 
@@ -57,11 +71,6 @@ def options(
     """Label sequences with conditional random fields that follow your rules."""
 
 
-File = Annotated[
-    str, typer.Argument(help="Columns, JSON lines or annotated texts; may be .gz; - for standard input.")
-]
-ModelFile = Annotated[str, typer.Argument(help="Model file, as written by train.")]
-Cluster = Annotated[str | None, typer.Option(help="Dask scheduler whose workers share the work: tcp://host:8786.")]
 Config = Annotated[
     str | None,
     typer.Option(
@@ -82,85 +91,23 @@ Config = Annotated[
     "rulefield train --config run.yaml   |   "
     "rulefield train marked.conll -o names.rf --initial-label O --expect expectations.yaml"
 )
+@with_options
 def train(
     model: Annotated[str, typer.Option("--output", "-o", help="Model file to write.")],
+    options: TrainOptions,
     files: Annotated[
         list[str] | None,
         typer.Argument(
             help="Labeled files: columns (label last), JSON lines, texts as annotation tools export them, or pages."
         ),
     ] = None,
-    template: Annotated[str | None, typer.Option(help="CRF++ template file; without it, built-in features.")] = None,
-    scheme: Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES, BILOU, IOE1 or IOE2.")] = "auto",
-    solver: Annotated[str, typer.Option(help="How the likelihood is maximized: lbfgs or sgd.")] = "lbfgs",
-    l1: Annotated[str, typer.Option(help="L1 penalty, or auto: by held-out likelihood.")] = "auto",
-    l2: Annotated[str, typer.Option(help="L2 penalty (twice CRFsuite's c2), or auto.")] = "auto",
-    max_iter: Annotated[int | None, typer.Option(help="Most iterations or epochs.")] = None,
-    min_count: Annotated[int, typer.Option(help="Least count of a feature with a label.")] = 1,
-    hash_bits: Annotated[
-        int | None, typer.Option(help="Hash features to 2^N buckets: fixed memory, and no names.")
-    ] = None,
     dev: Annotated[str | None, typer.Option(help="Held-out file, scored at the end.")] = None,
-    early_stopping: Annotated[int | None, typer.Option(help="Stop after so many iterations without gain.")] = None,
-    rules: Annotated[
-        str | None, typer.Option(help="Rules file, kept in the model; learn: find rules and their weights.")
-    ] = None,
-    unknown: Annotated[str | None, typer.Option(help="Label that means: not annotated.")] = None,
-    tasks: Annotated[
-        str | None, typer.Option(help="Several label columns, counted from 0 (the word): ner=3,pos=1; _ is unknown.")
-    ] = None,
-    expect: Annotated[str | None, typer.Option(help="Expectations file (YAML): what should hold on average.")] = None,
-    initial_label: Annotated[
-        str | None, typer.Option(help="Label that unknown tokens are taken to have at the start, such as O.")
-    ] = None,
-    segments: Annotated[bool, typer.Option("--segments", help="Label whole segments (SegmentCRF).")] = False,
-    corpus: Annotated[
-        str | None,
-        typer.Option(help="Folder of encoded parts to learn from, in little memory; files are written to it."),
-    ] = None,
-    cluster: Cluster = None,
-    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
-    form: Format = "auto",
-    text: Text = None,
-    column: Column = None,
-    encoding: Encoding = "utf-8-sig",
-    apart: Apart = False,
-    tokenizer: Annotated[
-        str,
-        typer.Option(
-            help="Of texts: auto (by cross-validation), words, fine, whitespace, a regular expression.",
-            rich_help_panel="Files",
-        ),
-    ] = "auto",
-    on_cut: Annotated[
-        str, typer.Option(help="Where a span cuts a token: split, snap (widen the span) or raise.")
-    ] = "split",
     config: Config = None,
-    jobs: Jobs = -1,
-    quiet: Quiet = False,
 ) -> None:
     """Learn a model from labeled sequences, or a parser from annotated texts."""
-    from rulefield.cli.training import TrainOptions, run_train
+    from rulefield.cli.training import run_train
 
-    options = TrainOptions(
-        *(template, scheme, solver, l1, l2, max_iter, min_count, early_stopping, rules, unknown, seed),
-        *(form, jobs, tasks, expect, initial_label, segments, corpus, cluster, encoding, tokenizer, on_cut),
-        hash_bits=hash_bits,
-        text=text,
-        column=column,
-        apart=apart,
-    )
-    from rulefield.cli.documents.pages import are_pages, run_page_train
-
-    if files and form == "auto" and are_pages(files):
-        run_page_train(files, model, l2, max_iter, rules, seed, jobs, quiet)
-        return
-    if tasks is None:
-        run_train(files or [], model, dev, options, quiet)
-        return
-    from rulefield.cli.joint_training import run_joint_train
-
-    run_joint_train(files or [], model, dev, options, quiet)
+    run_train(files or [], model, dev, options)
 
 
 @app.command(
@@ -168,8 +115,10 @@ def train(
     "rulefield predict m.rf new.jsonl -o out.jsonl --kbest 3 --rules rules.yaml   |   "
     "rulefield predict table.rf new/*.xml -o labeled/"
 )
+@with_options
 def predict(
     model: ModelFile,
+    options: PredictOptions,
     files: Annotated[
         list[str] | None,
         typer.Argument(help="Columns, JSON lines or texts of any format, - for standard input; or files of pages."),
@@ -177,100 +126,51 @@ def predict(
     output: Annotated[
         str, typer.Option("--output", "-o", help="File to write (pages: a folder); standard output by default.")
     ] = "-",
-    rules: Annotated[
-        str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")
-    ] = None,
-    probabilities: Annotated[bool, typer.Option(help="Add the probability of each label.")] = False,
-    kbest: Annotated[int, typer.Option(help="Add the k best labelings (JSON lines only).")] = 0,
-    cluster: Cluster = None,
-    on_infeasible: OnInfeasible = "mark",
-    form: Format = "auto",
-    text: Text = None,
-    column: Column = None,
-    encoding: Encoding = "utf-8-sig",
-    tokenizer: Tokenizer = "auto",
-    apart: Apart = False,
-    jobs: Jobs = -1,
 ) -> None:
     """Label new sequences (adds a last column, or the key "labels") or texts, and write them back as they came."""
-    from rulefield.cli.documents.pages import are_pages, run_page_predict
-    from rulefield.cli.prediction import PredictOptions, run_predict
-    from rulefield.cli.reading import Reading
+    from rulefield.cli.prediction import run_predict
 
-    given = files or ["-"]
-    if form == "auto" and are_pages(given):
-        run_page_predict(model, given, output, rules, jobs)
-        return
-    if len(given) > 1:
-        raise InputError("predict takes one file of sequences at a time, or several files of pages.")
-    if output.endswith("/") or os.path.isdir(output):
-        raise InputError(
-            f"only pages are written to a folder ({output!r}), but {given[0]!r} is none of PAGE XML, ALTO, hOCR, JSON "
-            "of boxes and PDF; give the name of a file for labeled sequences."
-        )
-    reading = Reading(form, text, column, encoding, tokenizer, apart)
-    options = PredictOptions(rules, probabilities, kbest, reading, jobs, cluster, on_infeasible)
-    run_predict(model, given[0], output, options)
+    run_predict(model, files or ["-"], output, options)
 
 
 @app.command(
     epilog="[b]Examples[/b]: rulefield evaluate test.conll chunks.rf   |   "
     "rulefield evaluate labeled.conll   (gold and predicted labels in the last two columns)"
 )
+@with_options
 def evaluate(
     file: File,
+    scoring: Scoring,
+    reading: ReadOptions,
     model: Annotated[
         str | None, typer.Argument(help="Model that predicts; without it, predictions are read.")
     ] = None,
-    rules: Annotated[
-        str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")
-    ] = None,
-    scheme: Annotated[str, typer.Option(help="auto, none, BIO, IOB1, BIOES, BILOU, IOE1 or IOE2.")] = "auto",
-    strict: Annotated[bool, typer.Option(help="Count only segments that the scheme allows.")] = False,
-    tokens: Annotated[bool, typer.Option(help="Also report token labels.")] = False,
-    tasks: Annotated[str | None, typer.Option(help="Joint models: columns of the gold labels, ner=3,pos=1.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one line of JSON.")] = False,
-    form: Format = "auto",
-    text: Text = None,
-    column: Column = None,
-    encoding: Encoding = "utf-8-sig",
-    tokenizer: Tokenizer = "auto",
-    apart: Apart = False,
+    rules: Rules = None,
     jobs: Jobs = -1,
 ) -> None:
     """Score predictions: spans of texts; segments as conlleval counts them, tokens, whole sequences."""
-    from rulefield.cli.evaluation import Scoring, run_evaluate
-    from rulefield.cli.reading import Reading
+    from rulefield.cli.evaluation import run_evaluate
 
-    reading = Reading(form, text, column, encoding, tokenizer, apart)
-    run_evaluate(file, model, rules, tasks, Scoring(scheme, strict, tokens, as_json), reading, jobs)
+    run_evaluate(file, model, rules, scoring, reading, jobs)
 
 
 @app.command(
     epilog="[b]Examples[/b]: rulefield report chunks.rf test.conll -o report.html   |   "
     "rulefield report old.rf new.rf test.conll -o compared.html"
 )
+@with_options
 def report(
     files: Annotated[list[str], typer.Argument(help="MODEL TEST, or OLD NEW TEST to compare two models.")],
+    reading: ReadOptions,
     output: Annotated[str, typer.Option("--output", "-o", help="Page to write.")] = "report.html",
-    rules: Annotated[
-        str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")
-    ] = None,
+    rules: Rules = None,
     title: Annotated[str, typer.Option(help="Title of the page.")] = "",
-    form: Format = "auto",
-    text: Text = None,
-    column: Column = None,
-    encoding: Encoding = "utf-8-sig",
-    tokenizer: Tokenizer = "auto",
-    apart: Apart = False,
     jobs: Jobs = -1,
     quiet: Quiet = False,
 ) -> None:
     """Write one page about a model: scores with intervals, errors, calibration, what each rule does, hard cases."""
     from rulefield.cli.pages.report import run_report
-    from rulefield.cli.reading import Reading
 
-    reading = Reading(form, text, column, encoding, tokenizer, apart)
     run_report(files, output, rules, title, reading, jobs, quiet)
 
 
@@ -279,29 +179,21 @@ def report(
     epilog="[b]Examples[/b]: rulefield next m.rf pool.jsonl -n 25 -o batch.jsonl   |   "
     "rulefield next parser.rf texts.txt -n 25 -o tasks.json --to label-studio",
 )
+@with_options
 def choose_next(
     model: ModelFile,
     pool: Annotated[str, typer.Argument(help="Unlabeled data: columns or JSON lines; of a parser, texts.")],
-    output: Annotated[str, typer.Option("--output", "-o", help="File to write; standard output by default.")] = "-",
+    reading: ReadOptions,
+    output: Output = "-",
     n: Annotated[int, typer.Option("-n", help="How many to choose.")] = 25,
-    rules: Annotated[
-        str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")
-    ] = None,
-    form: Format = "auto",
-    text: Text = None,
-    column: Column = None,
-    encoding: Encoding = "utf-8-sig",
-    tokenizer: Tokenizer = "auto",
-    apart: Apart = False,
+    rules: Rules = None,
     to: Annotated[str, typer.Option(help="Format to write (of a parser): label-studio, doccano, ...")] = "auto",
     jobs: Jobs = -1,
     quiet: Quiet = False,
 ) -> None:
     """Choose what to label next: least certain, unlike each other, with the model's labels and their probabilities."""
     from rulefield.cli.pages.next import run_next
-    from rulefield.cli.reading import Reading
 
-    reading = Reading(form, text, column, encoding, tokenizer, apart)
     run_next(model, pool, output, n, rules, reading, to, jobs, quiet)
 
 
@@ -309,8 +201,10 @@ def choose_next(
     epilog="[b]Examples[/b]: rulefield serve citations.rf --data dev.conll   |   "
     "rulefield serve new.rf --data texts.csv --labels number,street,city,zip   (no model yet)"
 )
+@with_options
 def serve(
     model: ModelFile,
+    reading: ReadOptions,
     data: Annotated[
         str | None, typer.Option(help="Texts or sequences to walk through, with gold labels or without.")
     ] = None,
@@ -324,19 +218,11 @@ def serve(
         str | None,
         typer.Option(help="Names of labels, city,street,zip: begin without a model, which is then written."),
     ] = None,
-    form: Format = "auto",
-    text: Text = None,
-    column: Column = None,
-    encoding: Encoding = "utf-8-sig",
-    tokenizer: Tokenizer = "auto",
-    apart: Apart = False,
 ) -> None:
     """Open the workbench: a page on this machine with a text, its labels and the rules, and a JSON API."""
     from rulefield.cli.pages.serve import run_serve
-    from rulefield.cli.reading import Reading
 
-    reading = Reading(form, text, column, encoding, tokenizer, apart)
-    run_serve(model, data, host, port, token, tokenizer, corrections, reading, labels)
+    run_serve(model, data, host, port, token, corrections, labels, reading)
 
 
 @app.command(
@@ -359,30 +245,22 @@ def inspect(
     epilog='[b]Examples[/b]: rulefield parse addresses.rf "59 ST JAMES PLACE NEW YORK NY 10038"   |   '
     "rulefield parse addresses.rf in.csv --column address -o out.csv   |   tail -f log | rulefield parse lines.rf -"
 )
+@with_options
 def parse(
     model: ModelFile,
+    reading: ReadOptions,
     source: Annotated[
         str, typer.Argument(help="A text in quotes, or a file: lines, .csv, .tsv, .jsonl; - for lines as they come.")
     ] = "-",
-    output: Annotated[str, typer.Option("--output", "-o", help="File to write; standard output by default.")] = "-",
-    rules: Annotated[
-        str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")
-    ] = None,
+    output: Output = "-",
+    rules: Rules = None,
     spans: Annotated[bool, typer.Option(help="Also write every span with its place and probability (JSON).")] = False,
     on_infeasible: OnInfeasible = "mark",
-    form: Format = "auto",
-    text: Text = None,
-    column: Column = None,
-    encoding: Encoding = "utf-8-sig",
-    tokenizer: Tokenizer = "auto",
-    apart: Apart = False,
     jobs: Jobs = -1,
 ) -> None:
     """Cut texts into fields, with probabilities and broken rules; tables keep their columns and get one per field."""
-    from rulefield.cli.reading import Reading
     from rulefield.cli.texts.parsing import run_parse
 
-    reading = Reading(form, text, column, encoding, tokenizer, apart)
     run_parse(model, source, output, rules, reading, spans, on_infeasible, jobs)
 
 
@@ -390,41 +268,35 @@ def parse(
     epilog="[b]Examples[/b]: rulefield convert export.json train.conll   |   "
     "rulefield convert train.xml tasks.json --to label-studio"
 )
+@with_options
 def convert(
     source: Annotated[str, typer.Argument(help="File (or brat folder) to read.")],
     target: Annotated[str, typer.Argument(help="File (or brat folder) to write.")],
-    form: Format = "auto",
+    reading: FileOptions,
     to: Annotated[str, typer.Option(help="Format to write; auto: by name.")] = "auto",
-    column: Column = None,
     names: Annotated[str | None, typer.Option(help="Names of integer tags, in order: O,B-PER,I-PER.")] = None,
-    text: Text = None,
-    encoding: Encoding = "utf-8-sig",
-    apart: Apart = False,
     quiet: Quiet = False,
 ) -> None:
     """Rewrite annotated texts in another format: doccano, Label Studio, Prodigy, XML, brat, CoNLL, tables, ..."""
     from rulefield.cli.texts.converting import run_convert
 
-    options = {"column": column, "names": names.split(",") if names else None, "text": text, "apart": apart or None}
-    run_convert(source, target, form, to, encoding, {k: v for k, v in options.items() if v is not None}, quiet)
+    run_convert(source, target, to, names, reading, quiet)
 
 
 @app.command(epilog="[b]Example[/b]: rulefield prove chunks.rf test.conll -o proofs/")
+@with_options
 def prove(
     model: ModelFile,
     source: Annotated[str, typer.Argument(help="Column file or JSON lines; lines of text if the model reads texts.")],
     output: Annotated[str, typer.Option("--output", "-o", help="Folder for one proof file per sequence.")],
-    rules: Annotated[
-        str | None, typer.Option(help="Rules file, in place of the model's own; none: no rules.")
-    ] = None,
-    form: Format = "auto",
-    encoding: Encoding = "utf-8-sig",
+    reading: ReadOptions,
+    rules: Rules = None,
     jobs: Jobs = -1,
 ) -> None:
     """Label sequences and write proofs, which anyone can check, that no labeling is better."""
     from rulefield.cli.prove import run_prove
 
-    run_prove(model, source, output, rules, form, encoding, jobs)
+    run_prove(model, source, output, rules, reading, jobs)
 
 
 @app.command(epilog="[b]Example[/b]: rulefield verify proofs/*")

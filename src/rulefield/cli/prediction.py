@@ -1,18 +1,30 @@
 """``rulefield predict``."""
 
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-from rulefield.cli.corpus import FileContents, protect_inputs, with_labels, write_lines
+import numpy as np
+
+from rulefield.cli.corpus import protect_inputs, with_labels, words, write_lines
+from rulefield.cli.documents.pages import are_pages, run_page_predict
 from rulefield.cli.infeasible import INFEASIBLE, Infeasible
-from rulefield.cli.opened import OpenedChain, open_model, words
-from rulefield.cli.reading import LINES, Reading, as_parser, with_spans
+from rulefield.cli.options import PredictOptions
+from rulefield.cli.reading import (
+    LINES,
+    as_parser,
+    iterate_texts,
+    open_model,
+    read_sequences,
+    sequence_model,
+    text_format,
+    with_spans,
+)
 from rulefield.data.documents import Document
 from rulefield.data.source import STANDARD
 from rulefield.exceptions import InputError, RuleError
@@ -30,20 +42,19 @@ def read_rules(path: str | None, model: Any = None) -> list[Any] | None:
     """Return the rules of a file, [] for ``none``, None (the model's own) without a path; a model checks their labels."""
     if path == NONE or not path:
         return [] if path == NONE else None
+    from rulefield.report.certainty import label_set
+    from rulefield.report.study import scheme_of
     from rulefield.rules import text
 
     rules = text.load(path)
-    _check_labels(path, rules, model)
+    if getattr(model, "_kind", None) in ("chain", "ruled", "segments"):
+        check_rules(path, rules, sorted(label_set(model)), scheme_of(model))
     return rules
 
 
-def _check_labels(path: str, rules: list[Any], model: Any) -> None:
-    """Refuse a rule about a label that the model does not know, with the rule's line."""
-    from rulefield.report.certainty import label_set
-    from rulefield.report.study import scheme_of
-
-    if getattr(model, "_kind", None) in ("chain", "ruled", "segments"):
-        check_rules(path, rules, sorted(label_set(model)), scheme_of(model))
+def rule_files(path: str | None) -> list[str]:
+    """Return the rules file that is read, if any."""
+    return [path] if path and path != NONE else []
 
 
 def check_rules(path: str, rules: list[Any], labels: list[str], scheme: str | None) -> None:
@@ -57,90 +68,110 @@ def check_rules(path: str, rules: list[Any], labels: list[str], scheme: str | No
             raise RuleError(f"{Path(path).name}, line {line}: {error}") from None
 
 
-@dataclass(frozen=True)
-class PredictOptions:
-    """The options of the command."""
-
-    rules: str | None = None
-    probabilities: bool = False
-    kbest: int = 0
-    reading: Reading = field(default_factory=Reading)
-    jobs: int = -1
-    cluster: str | None = None
-    on_infeasible: str = "mark"
-
-
-def run_predict(model: str, file: str, output: str, options: PredictOptions) -> None:
+def run_predict(path: str, files: Sequence[str], output: str, options: PredictOptions) -> None:
     """Read, label, write; texts go back in the format that they came in."""
-    rules = options.rules
+    if options.reading.form == "auto" and are_pages(files):
+        run_page_predict(path, files, output, options.rules, options.jobs)
+        return
+    if len(files) > 1:
+        raise InputError("predict takes one file of sequences at a time, or several files of pages.")
+    file = files[0]
+    if output.endswith("/") or Path(output).is_dir():
+        raise InputError(
+            f"only pages are written to a folder ({output!r}), but {file!r} is none of PAGE XML, ALTO, hOCR, JSON "
+            "of boxes and PDF; give the name of a file for labeled sequences."
+        )
     if options.cluster and (options.probabilities or options.kbest):
         raise InputError("--cluster predicts labels; leave --probabilities and --kbest out.")
-    if output != "-":
-        protect_inputs(output, [model, file, *([rules] if rules and rules != NONE else [])])
-    opened = open_model(model, options.jobs)
-    form = options.reading.text_format(file)
-    if form is not None and opened.kind != "joint":
-        _refuse_sequences(options)
-        predict_texts(model, file, form, output, options)
-        return
+    if output != STANDARD:
+        protect_inputs(output, [path, file, *rule_files(options.rules)])
+    model = open_model(path, options.jobs)
+    form = text_format(file, options.reading)
+    if form is not None and model._kind != "joint":
+        _predict_texts(model, file, form, output, options)
+    else:
+        _predict_sequences(sequence_model(model), path, file, output, options)
+
+
+def _predict_sequences(model: Any, path: str, file: str, output: str, options: PredictOptions) -> None:
     infeasible = Infeasible(options.on_infeasible)
-    infeasible.prepare(opened.crf)
-    corpus = options.reading.sequences(file, labeled=False)
+    infeasible.prepare(model)
+    corpus = read_sequences(file, options.reading, labeled=False)
     if options.kbest and corpus.form != "jsonl":
         raise InputError("--kbest needs JSON lines; give a .jsonl file or --format jsonl.")
-    given = read_rules(rules, opened.crf)
+    rules = read_rules(options.rules, model)
+    tokens = model_tokens(model, corpus.tokens)
     if options.cluster is None:
-        predicted = opened.predict(corpus.tokens, given)
+        predicted = list(model.predict(tokens, rules=rules))
     else:
-        predicted = _on_workers(model, corpus.tokens, given, options.cluster)
-    extra = _extra(opened, corpus, predicted, given, options.probabilities, options.kbest)
-    extra = _marked(opened, corpus, given, infeasible, extra)
+        predicted = _on_workers(path, tokens, rules, options.cluster)
+    extra: list[dict[str, Any]] = [{} for _ in tokens]
+    if options.probabilities:
+        for more, chances in zip(extra, _probabilities(model, tokens, predicted, rules)):
+            more["probabilities"] = chances
+    if options.kbest:
+        for more, best in zip(extra, model.predict_kbest(tokens, k=options.kbest, rules=rules)):
+            more["kbest"] = [{"labels": labels, "probability": float(p)} for labels, p in best]
+    _mark(model, tokens, rules, infeasible, extra)
     write_lines(output, with_labels(corpus, predicted, extra))
     infeasible.tell()
 
 
-def _marked(
-    opened: OpenedChain, corpus: FileContents, rules: Any, infeasible: Infeasible, extra: list[dict[str, Any]] | None
-) -> list[dict[str, Any]] | None:
+def model_tokens(model: Any, tokens: list[Any]) -> list[Any]:
+    """Return tokens as a model takes them: a joint model reads the word of a row, and nothing else."""
+    return words(tokens) if model._kind == "joint" else tokens
+
+
+def _probabilities(model: Any, tokens: list[Any], predicted: list[Any], rules: Any) -> list[Any]:
+    """Return the probability of each predicted label (by task if there are several), under the rules that chose it."""
+    from rulefield.report.certainty import label_columns
+
+    tables = model.predict_marginals(tokens, rules=rules, output="array")
+    if model._kind != "joint":
+        return _picked(tables, predicted, label_columns(model, predicted))
+    by_task = {}
+    for task, labels in model.classes_.items():
+        columns = {str(label): i for i, label in enumerate(labels)}
+        by_task[task] = _picked([table[task] for table in tables], [row[task] for row in predicted], columns)
+    return [{task: rows[i] for task, rows in by_task.items()} for i in range(len(predicted))]
+
+
+def _picked(tables: Sequence[np.ndarray], labels: Sequence[Any], columns: dict[str, int]) -> list[list[float]]:
+    """Return the probability of each label in rows of probabilities."""
+    return [
+        [round(float(row[columns[str(label)]]), 6) for row, label in zip(table, sequence)]
+        for table, sequence in zip(tables, labels)
+    ]
+
+
+def _mark(model: Any, tokens: list[Any], rules: Any, infeasible: Infeasible, extra: list[dict[str, Any]]) -> None:
     """Mark the sequences that cannot obey the hard rules, if there are any, in what is written beside the labels."""
-    acting = opened.crf.rules if rules is None else rules
-    acting = getattr(opened.crf, "rules_", acting) if rules is None else acting
+    acting = getattr(model, "rules_", model.rules) if rules is None else rules
     if not any(rule.is_hard for rule in acting or ()) or infeasible.choice == "relax":
-        return extra
-    made = extra or [{} for _ in corpus.tokens]
-    for i, labeling in enumerate(opened.crf.decode(_words_of(opened, corpus.tokens), rules=rules)):
-        words = " ".join(str(token) for token in corpus.tokens[i])
-        if infeasible.judge(f"sequence {i + 1}", words, labeling.broken):
-            made[i]["status"] = INFEASIBLE
-    return made
+        return
+    for i, labeling in enumerate(model.decode(tokens, rules=rules)):
+        text = " ".join(str(token) for token in tokens[i])
+        if infeasible.judge(f"sequence {i + 1}", text, labeling.broken):
+            extra[i]["status"] = INFEASIBLE
 
 
-def _words_of(opened: OpenedChain, tokens: list[Any]) -> list[Any]:
-    return words(tokens) if opened.kind == "joint" else tokens
+def _predict_texts(model: Any, file: str, form: str, output: str, options: PredictOptions) -> None:
+    """Label texts and write each in its record: all but the labels stays as it was, in the order of the file."""
+    from rulefield.encode.formats import FORMATS
 
-
-def _refuse_sequences(options: PredictOptions) -> None:
     for name in ("kbest", "cluster"):
         if getattr(options, name):
             raise InputError(f"--{name} works on tokens and labels, but the file holds texts; leave it out.")
-
-
-def predict_texts(model: str, file: str, form: str, output: str, options: PredictOptions) -> None:
-    """Label texts and write each in its record: all but the labels stays as it was, in the order of the file."""
-    from rulefield.encode.formats import FORMATS
-    from rulefield.estimators.files import load
-
-    parser = as_parser(load(model), options.reading.tokenizer)
-    parser.model_.set_params(n_jobs=options.jobs)
+    parser = as_parser(model, options.reading.tokenizer)
     infeasible = Infeasible(options.on_infeasible)
     infeasible.prepare(parser.model_)
-    given = read_rules(options.rules, parser.model_)
+    rules = read_rules(options.rules, parser.model_)
 
     def labeled() -> Iterator[Document]:
-        documents = iter(options.reading.documents(file))
+        documents = iterate_texts(file, options.reading)
         number = 0
         while portion := list(islice(documents, TEXTS)):
-            parses = parser.parse_all([d.text for d in portion], rules=given, probabilities=options.probabilities)
+            parses = parser.parse_all([d.text for d in portion], rules=rules, probabilities=options.probabilities)
             for document, parse in zip(portion, parses):
                 number += 1
                 marked = infeasible.judge(f"{file!r}, text {number}", document.text, parse.broken)
@@ -172,33 +203,17 @@ class _PredictTask(NamedTuple):
 
 
 def _predicted(task: _PredictTask) -> list[Any]:
-    return list(_opened(task.model).predict(task.tokens, task.rules))
+    return list(_opened(task.model).predict(task.tokens, rules=task.rules))
 
 
 @lru_cache(maxsize=1)
-def _opened(model: str) -> OpenedChain:
-    return open_model(model, 1)
+def _opened(path: str) -> Any:
+    return sequence_model(open_model(path, 1))
 
 
-def _on_workers(model: str, tokens: list[Any], rules: list[Any] | None, cluster: str) -> list[Any]:
+def _on_workers(path: str, tokens: list[Any], rules: list[Any] | None, cluster: str) -> list[Any]:
     """Labels of a file's sequences, worked out in portions by the workers of a cluster."""
-    path = str(Path(model).resolve())
-    tasks = (_PredictTask(path, tokens[i : i + PORTION], rules) for i in range(0, len(tokens), PORTION))
+    model = str(Path(path).resolve())
+    tasks = (_PredictTask(model, tokens[i : i + PORTION], rules) for i in range(0, len(tokens), PORTION))
     with connected(cluster) as client:
         return [labels for portion in Workers(client).stream(_predicted, tasks) for labels in portion]
-
-
-def _extra(
-    opened: OpenedChain, corpus: FileContents, predicted: list[Any], rules: Any, probabilities: bool, kbest: int
-) -> list[dict[str, Any]] | None:
-    """Probabilities of the predicted labels, and the k best labelings, where asked for."""
-    if not probabilities and not kbest:
-        return None
-    extra: list[dict[str, Any]] = [{} for _ in corpus.tokens]
-    if probabilities:
-        for more, chances in zip(extra, opened.probabilities(corpus.tokens, predicted, rules)):
-            more["probabilities"] = chances
-    if kbest:
-        for more, best in zip(extra, opened.kbest(corpus.tokens, kbest, rules)):
-            more["kbest"] = [{"labels": labels, "probability": float(p)} for labels, p in best]
-    return extra

@@ -1,24 +1,31 @@
 """``rulefield prove`` and ``rulefield verify``: proof files of answers, and their check."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import typer
 
 from rulefield import proofcheck
-from rulefield.cli.corpus import read_corpus
-from rulefield.cli.prediction import read_rules
+from rulefield.cli.options import ReadOptions
+from rulefield.cli.prediction import model_tokens, read_rules
+from rulefield.cli.reading import LINES, open_model, read_sequences, sequence_model, text_format
 from rulefield.exceptions import InfeasibleError, InputError
 
 SUFFIX = ".proof.json"
 
 
-def run_prove(model: str, source: str, output: str, rules: str | None, form: str, encoding: str, jobs: int) -> None:
+def run_prove(path: str, source: str, output: str, rules: str | None, reading: ReadOptions, jobs: int) -> None:
     """Decode what a file holds and write one proof file for each sequence; say which have none."""
     folder = _folder(output)
-    crf, tokens = _opened(model, source, form, encoding, jobs)
-    answers = _answers(crf.set_params(on_infeasible="raise"), tokens, read_rules(rules))
+    opened = open_model(path, jobs)
+    parser = opened if opened._kind == "text" else None
+    if parser is not None and reading.form == "auto" and text_format(source, reading) is None:
+        reading = replace(reading, form=LINES)
+    model = sequence_model(opened)
+    tokens = model_tokens(model, read_sequences(source, reading, labeled=False, parser=parser).tokens)
+    answers = _answers(model.set_params(on_infeasible="raise"), tokens, read_rules(rules))
     without = [i for i, answer in enumerate(answers) if not _saved(answer, folder / f"{i:06d}{SUFFIX}")]
     typer.echo(f"{len(answers) - len(without)} of {len(answers)} answers have a proof file in {output}.")
     for i in without:
@@ -65,17 +72,3 @@ def _saved(answer: Any, path: Path) -> bool:
     if proof is not None:
         proof.save(path)
     return proof is not None
-
-
-def _opened(model: str, source: str, form: str, encoding: str, jobs: int) -> tuple[Any, list[Any]]:
-    """Return a model that labels tokens, and the tokens: those of a file, or of its lines if the model reads texts."""
-    from rulefield.data.source import Source
-    from rulefield.estimators.files import load
-    from rulefield.estimators.text.parser import TextParser
-
-    found = load(model)
-    if not isinstance(found, TextParser):
-        return found.set_params(n_jobs=jobs), read_corpus(source, form, labeled=False).tokens
-    texts = [line.rstrip("\r\n") for _, line in Source(source, encoding).lines()]
-    found.model_.set_params(n_jobs=jobs)
-    return found.model_, found.tokens(texts)

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from rulefield.cli.corpus import FileContents, form_of, read_corpus
-from rulefield.cli.opened import words
+from rulefield.cli.corpus import FileContents, form_of, read_corpus, words
+from rulefield.cli.options import FileOptions
 from rulefield.data.limits import is_whole
 from rulefield.exceptions import InputError, LabelError
 
@@ -29,13 +29,13 @@ def parse_tasks(text: str | None) -> Tasks:
     return tasks
 
 
-def read_tasks(path: str, form: str, tasks: Tasks, unknown: str | None = None) -> FileContents:
+def read_tasks(path: str, how: FileOptions, tasks: Tasks, unknown: str | None = None) -> FileContents:
     """Read words, and labels as one dict of task to labels for each sequence.
 
     A label ``unknown`` (``_``) is None; a task without any label in a sequence is None there.
     """
-    corpus = read_corpus(path, form, labeled=False)
-    read = _from_objects if form_of(path, form) == "jsonl" else _from_columns
+    corpus = read_corpus(path, how.form, labeled=False, encoding=how.encoding)
+    read = _from_objects if form_of(path, how.form) == "jsonl" else _from_columns
     labels = [
         {task: _known(row, unknown or UNKNOWN) for task, row in record.items()} for record in read(corpus, tasks)
     ]

@@ -25,7 +25,17 @@ STATES = (
     "minnesota|mississippi|missouri|montana|nebraska|nevada|ohio|oklahoma|oregon|pennsylvania|tennessee|texas|utah|"
     "vermont|virginia|washington|wisconsin|wyoming"
 )
-UNITS = "apt|apartment|bldg|box|building|dept|fl|floor|lot|p[.]?o|rm|room|ste|suite|trlr|unit"
+PHRASES = (
+    *((name, "state") for name in ("new hampshire", "new jersey", "new mexico", "new york", "north carolina")),
+    *(
+        (name, "state")
+        for name in ("north dakota", "rhode island", "south carolina", "south dakota", "west virginia")
+    ),
+    ("p o", "box"),
+)
+"""Two words of a class in which the first alone is not, and the class."""
+UNITS = "#|apt|apartment|bldg|box|building|dept|fl|floor|lot|p[.]?o|rm|room|ste|suite|trlr|unit"
+BOXES = "box|hc|p[.]?o|pob|rfd|rr|rural"
 LEGAL_FORMS = (
     "ag|bv|co|company|corp|corporation|gmbh|inc|incorporated|limited|l[.]?l[.]?c|llp|lp|ltd|nv|pc|plc|pllc|sa|trust"
 )
@@ -48,6 +58,7 @@ TOKEN_CLASSES: dict[str, str] = {
     "capitalized": r"[A-Z][a-z'’-]+",
     "camel": r"[A-Z]?[a-z]+[A-Z]\w*",
     "lower": r"[a-z]+",
+    "letters": r"[^\W\d_]+",
     "hyphenated": r"\w+(-\w+)+",
     "email": r"[^@\s]+@[^@\s]+\.\w+",
     "url": r"(?i:(https?|ftp)://\S+|www\.\S+)",
@@ -58,6 +69,7 @@ TOKEN_CLASSES: dict[str, str] = {
     "direction": rf"(?i:{DIRECTIONS})",
     "state": rf"(?i:{STATES})",
     "unit": rf"(?i:{UNITS})",
+    "box": rf"(?i:{BOXES})",
     "legal-form": rf"(?i:{LEGAL_FORMS})",
 }
 PUNCTUATION: dict[str, str] = {
@@ -76,12 +88,13 @@ _HAS_DIGIT, _HAS_SIGN, _LISTED, _MONTH, _CAPITALS = 1, 2, 3, 4, 5
 _GATES = {
     **dict.fromkeys(("number", "digits", "year", "ordinal", "range", "zip", "doi", "money"), _HAS_DIGIT),
     **dict.fromkeys(("initials", "hyphenated", "email", "url"), _HAS_SIGN),
-    **dict.fromkeys(("street", "direction", "state", "unit", "legal-form"), _LISTED),
+    **dict.fromkeys(("street", "direction", "state", "unit", "box", "legal-form"), _LISTED),
     **dict.fromkeys(("roman", "initial", "two-capitals", "all-capitals", "camel"), _CAPITALS),
     "month": _MONTH,
 }
 _DIGIT = re.compile(r"\d")
-_LONG_WORDS = frozenset(word for table in (STREETS, STATES, UNITS, LEGAL_FORMS) for word in table.split("|"))
+_TABLES = (STREETS, STATES, UNITS, BOXES, LEGAL_FORMS)
+_LONG_WORDS = frozenset(word for table in _TABLES for word in table.split("|"))
 _SHORT_WORD = 5  # the longest alternative that is no plain word, l.l.c, beside directions
 MONTH_BEGINS = frozenset(MONTHS.split("|"))
 

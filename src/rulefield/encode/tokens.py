@@ -3,12 +3,12 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from rulefield.encode.marks import mark_features
-from rulefield.encode.patterns import TokenClasses, shape, short_shape, without_edges
+from rulefield.encode.patterns import PHRASES, TokenClasses, shape, short_shape, without_edges
 from rulefield.exceptions import InputError
 from rulefield.scikit import Estimator, TransformerMixin
 
@@ -44,8 +44,8 @@ class TokenFeatures(TransformerMixin, Estimator):
     position : bool
         First and last tokens, and the third of the sequence that a token lies in.
     classes : bool or dict of str to str
-        Classes recognized by regular expressions (number, year, initial, email, street, state, ...); a dict adds classes of
-        your own.
+        Classes recognized by regular expressions (number, year, initial, email, street, state, ...) and, with a window, by
+        pairs of words (``Rhode Island``); a dict adds classes of your own.
     lexicons : dict of str to collection of str, optional
         Word lists. An entry may have several words; case does not matter, nor does punctuation around a token.
         :func:`rulefield.encode.cues.citation_cues` has some for citations.
@@ -216,7 +216,7 @@ class Describer:
         return found + [f"{d}:c{j}={value}" for j, value in enumerate(columns, 1)]
 
     def add_neighbors(self, words: Sequence[str], made: list[list[str]]) -> None:
-        """Add pairs of words, and the short shapes of neighbors as pairs and as three, to all tokens."""
+        """Add pairs of words, the short shapes of neighbors as pairs and as three, and phrases, to all tokens."""
         if self.options.bigrams:
             low = ["<", *map(bare, words), ">"]
             for t, features in enumerate(made):
@@ -225,6 +225,11 @@ class Describer:
             shapes = ["<", *map(short_shape, words), ">"]
             for t, features in enumerate(made):
                 features += self.shape_pairs(*shapes[t : t + 3])
+        if self.options.classes:
+            masks = [phrase_masks(bare(word)) for word in words]
+            pairs = [0, *(a.begin & b.end for a, b in zip(masks, masks[1:])), 0]
+            for features, before, behind in zip(made, pairs, pairs[1:]):
+                features += phrase_features(before, behind)
 
     @staticmethod
     def word_pairs(a: str, b: str, c: str) -> list[str]:
@@ -251,6 +256,37 @@ def position_features(third: int, before: int, behind: int) -> list[str]:
     if behind < 2:
         found.append(f"from-end={behind}")
     return found
+
+
+class PhraseMask(NamedTuple):
+    """The phrases that a word begins and ends, a bit for each."""
+
+    begin: int
+    end: int
+
+
+def phrase_masks(low: str) -> PhraseMask:
+    """Return the phrases of :data:`~rulefield.encode.patterns.PHRASES` that a word, in lower case, is in."""
+    return _PHRASE_MASKS.get(low, _NO_PHRASE)
+
+
+def _masks_by_word() -> dict[str, PhraseMask]:
+    found: dict[str, PhraseMask] = {}
+    for k, (phrase, _) in enumerate(PHRASES):
+        for word, begins in zip(phrase.split(), (True, False)):
+            begin, end = found.get(word, _NO_PHRASE)
+            found[word] = PhraseMask(begin | begins << k, end | (not begins) << k)
+    return found
+
+
+_NO_PHRASE = PhraseMask(0, 0)
+_PHRASE_MASKS = _masks_by_word()
+
+
+def phrase_features(before: int, behind: int) -> list[str]:
+    """Give what the phrases say that a token ends (a bit for each) and begins: the first word is in their class."""
+    ended, begun = ([kind for k, (_, kind) in enumerate(PHRASES) if mask >> k & 1] for mask in (before, behind))
+    return [f"-1|0:{kind}" for kind in ended] + [f"{where}:{kind}" for kind in begun for where in ("0", "0|1")]
 
 
 def word_of(token: Any, sequence: int, t: int) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from rulefield.kernels.jit import kernel
 
-BIAS, TOKEN, WORD, KIND, WORD_PAIR, SHAPES, POSITION = range(7)
+BIAS, TOKEN, WORD, KIND, WORD_PAIR, SHAPES, PHRASES, POSITION = range(8)
 """What a slot of a key looks at."""
 SLOT = 57
 """Bits of a key below the number of its slot."""
@@ -20,11 +20,12 @@ MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 @kernel
-def fill_token_keys(types, offsets, slot_what, slot_offset, low, short, kind, keys):
+def fill_token_keys(types, offsets, slot_what, slot_offset, low, short, kind, begins, ends, keys):
     """Fill the keys of all tokens, uint64 (n_tokens, n_slots).
 
     Tokens ``offsets[i] : offsets[i + 1]`` are a sequence. ``types`` are numbers of distinct tokens; ``low``, ``short`` and
-    ``kind`` hold the numbers of their words, short shapes and kinds. A slot looks at a token some places away.
+    ``kind`` hold the numbers of their words, short shapes and kinds, ``begins`` and ``ends`` the phrases that they begin and
+    end, a bit for each. A slot looks at a token some places away.
     """
     for i in range(offsets.size - 1):
         first, last = offsets[i], offsets[i + 1]
@@ -46,6 +47,10 @@ def fill_token_keys(types, offsets, slot_what, slot_offset, low, short, kind, ke
                     a = short[types[t - 1]] if t > first else BEFORE
                     c = short[types[t + 1]] if t + 1 < last else BEHIND
                     value = (a << (2 * FIELD)) | (short[types[t]] << FIELD) | c
+                elif what == PHRASES:
+                    a = begins[types[t - 1]] & ends[types[t]] if t > first else 0
+                    b = begins[types[t]] & ends[types[t + 1]] if t + 1 < last else 0
+                    value = (a << PAIR) | b
                 elif what == POSITION:
                     third = 3 * (t - first) // (last - first)
                     value = 9 * third + 3 * min(t - first, 2) + min(last - 1 - t, 2)

@@ -41,7 +41,7 @@ def certainty(
     rules : list of rules
     """
     plain = getattr(model, "estimator_", model)
-    columns = _columns(plain, predicted)
+    columns = label_columns(plain, predicted)
     tokens, whole = [], np.zeros(len(predicted))
     for i, (table, (best, probability), labels) in enumerate(zip(*_sums(plain, X, list(rules)), predicted)):
         tokens.append(np.array([row[columns[str(label)]] for row, label in zip(table, labels)]))
@@ -67,8 +67,9 @@ def label_set(model: Any) -> set[str]:
     return {str(label) for label in (inner._coder.words if inner._kind == "segments" else inner.classes_)}
 
 
-def _columns(model: Any, predicted: Sequence[Sequence[Any]]) -> dict[str, int]:
-    """Column of each label in the model's marginals; those of segments are by type."""
+def label_columns(model: Any, predicted: Sequence[Sequence[Any]]) -> dict[str, int]:
+    """Return the column of each label in the model's marginals; those of segments are by type."""
+    model = getattr(model, "estimator_", model)
     column = {str(label): k for k, label in enumerate(model.classes_)}
     if model._kind != "segments" or model.scheme is None:
         return column

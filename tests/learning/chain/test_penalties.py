@@ -7,6 +7,7 @@ import rulefield as rf
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.datasets import make_addresses
+from rulefield.estimators.chain.learning import CHOSEN_L1_TOL
 from rulefield.exceptions import InputError
 from rulefield.learning.chain import penalties
 from rulefield.learning.chain.likelihood import ChainLikelihood
@@ -86,7 +87,8 @@ def test_the_work_is_limited():
 def test_chains_keep_what_was_chosen(tmp_path):
     crf = rf.ChainCRF(scheme="BIO", l1="auto", l2="auto").fit(TOKENS, LABELS)
     assert (crf.l1, crf.l2) == ("auto", "auto")
-    same = rf.ChainCRF(scheme="BIO", l1=crf.l1_, l2=crf.l2_).fit(TOKENS, LABELS)
+    tol = CHOSEN_L1_TOL if crf.l1_ else None
+    same = rf.ChainCRF(scheme="BIO", l1=crf.l1_, l2=crf.l2_, tol=tol).fit(TOKENS, LABELS)
     np.testing.assert_array_equal(crf.theta_, same.theta_)
     assert (same.l1_, same.l2_) == (crf.l1_, crf.l2_)
     threads = rf.ChainCRF(scheme="BIO", l1="auto", l2="auto", n_jobs=2).fit(TOKENS, LABELS)

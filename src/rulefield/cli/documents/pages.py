@@ -1,15 +1,17 @@
 """``rulefield train`` and ``rulefield predict`` on files of pages."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from rulefield.cli.corpus import counted, protect_inputs
+from rulefield.cli.corpus import counted, protect_inputs, say
+from rulefield.cli.models import penalty, read_train_rules
+from rulefield.cli.options import TrainOptions
 from rulefield.exceptions import InputError
 
 DOCUMENT = "document"
+USUAL_L2 = 2.0
 
 
 def are_pages(files: Sequence[str]) -> bool:
@@ -22,23 +24,12 @@ def are_pages(files: Sequence[str]) -> bool:
     return kinds == {True}
 
 
-def run_page_train(
-    files: Sequence[str],
-    model: str,
-    l2: str,
-    max_iter: int | None,
-    rules: str | None,
-    seed: int,
-    jobs: int,
-    quiet: bool,
-) -> None:
+def run_page_train(files: Sequence[str], model: str, options: TrainOptions) -> None:
     """Read pages, learn, save, say what came out; the pages of one file are one document."""
     from rulefield.encode.documents.files import read_pages
     from rulefield.estimators.documents.tagger import DocumentTagger
     from rulefield.estimators.graph.estimator import GraphCRF
-    from rulefield.rules import text
 
-    protect_inputs(model, [*files, *([rules] if rules else [])])
     begun = perf_counter()
     documents = [one for name in files for one in _documents(read_pages(name))]
     if all(label is None for pages in documents for page in pages for label in page.labels or ()):
@@ -46,22 +37,22 @@ def run_page_train(
             'no box in these files has a label; PAGE XML has them in custom="structure {type:...;}", ALTO in tags '
             'that TAGREFS names, hOCR in classes label_..., JSON in "label".'
         )
-    try:
-        strength = 2.0 if l2 == "auto" else float(l2)
-    except ValueError:
-        raise InputError(f"--l2 must be a number or auto; got {l2!r}.") from None
-    given = text.load(rules) if rules else None
-    crf = GraphCRF(l2=strength, max_iter=max_iter, rules=given, random_state=seed, n_jobs=jobs)
+    crf = GraphCRF(
+        l2=penalty("l2", options.l2, USUAL_L2),
+        max_iter=options.max_iter,
+        rules=read_train_rules(options),
+        random_state=options.seed,
+        n_jobs=options.jobs,
+    )
     tagger = DocumentTagger(model=crf).fit(documents)
     tagger.save(model)
-    if not quiet:
+    if not options.quiet:
         boxes = sum(page.n_boxes for pages in documents for page in pages)
-        print(
+        say(
             f"{counted(len(documents), 'document')}, {counted(boxes, 'box', 'boxes')}, "
             f"{counted(len(tagger.classes_), 'label')}, {counted(tagger.model_.n_parameters_, 'weight')}, "
             f"{counted(tagger.model_.n_iter_, 'iteration')}, "
-            f"{perf_counter() - begun:.1f} s; saved to {model}",
-            file=sys.stderr,
+            f"{perf_counter() - begun:.1f} s; saved to {model}"
         )
 
 

@@ -4,11 +4,12 @@ from dataclasses import replace
 from typing import Any
 
 from rulefield.cli.corpus import STANDARD, FileContents, protect_inputs, with_labels, write_lines
+from rulefield.cli.options import ReadOptions
 from rulefield.cli.pages.report import open_labeler
-from rulefield.cli.prediction import NONE, read_rules
-from rulefield.cli.reading import Reading, as_reading
+from rulefield.cli.prediction import read_rules, rule_files
+from rulefield.cli.reading import read_sequences, read_texts
 from rulefield.cli.show import console
-from rulefield.data.documents import Document, TextSpan
+from rulefield.data.documents import TextSpan
 from rulefield.exceptions import InputError
 
 
@@ -18,16 +19,16 @@ def run_next(
     output: str,
     n: int,
     rules: str | None,
-    form: str | Reading,
+    reading: ReadOptions,
     to: str,
     jobs: int,
     quiet: bool,
 ) -> None:
     """Choose, and write the chosen ones with the labels that the model would give."""
-    protect_inputs(output, [model, pool, *([rules] if rules and rules != NONE else [])])
+    protect_inputs(output, [model, pool, *rule_files(rules)])
     opened, acting = open_labeler(model, jobs), read_rules(rules)
     write = _write_documents if opened._kind == "text" else _write_sequences
-    count, of = write(opened, pool, output, n, acting, form, to)
+    count, of = write(opened, pool, output, n, acting, reading, to)
     if not quiet:
         console(to_error=True).print(
             f"{count} of {of} chosen, the most useful first; correct their labels, then train again."
@@ -35,7 +36,7 @@ def run_next(
 
 
 def _write_sequences(
-    model: Any, pool: str, output: str, n: int, rules: Any, form: str | Reading, to: str
+    model: Any, pool: str, output: str, n: int, rules: Any, reading: ReadOptions, to: str
 ) -> tuple[int, int]:
     from rulefield.report.suggest import suggest
 
@@ -43,7 +44,7 @@ def _write_sequences(
         raise InputError(
             "--to needs the model of a TextParser; token sequences are written in the format of the pool."
         )
-    corpus = as_reading(form).sequences(pool, labeled=False)
+    corpus = read_sequences(pool, reading, labeled=False)
     found = suggest(model, corpus.tokens, n, rules=rules)
     chosen = FileContents([], None, [corpus.records[s.index] for s in found], corpus.form, corpus.separator)
     extra = [
@@ -54,13 +55,13 @@ def _write_sequences(
 
 
 def _write_documents(
-    parser: Any, pool: str, output: str, n: int, rules: Any, form: str | Reading, to: str
+    parser: Any, pool: str, output: str, n: int, rules: Any, reading: ReadOptions, to: str
 ) -> tuple[int, int]:
     from rulefield.encode.formats import write_documents
     from rulefield.encode.formats.base import compact
     from rulefield.report.suggest import suggest
 
-    documents = read_texts(pool, form)
+    documents = read_texts(pool, reading)
     if not documents:
         raise InputError(f"{pool!r} holds no text to choose from.")
     found = suggest(parser, [document.text for document in documents], n, rules=rules)
@@ -81,8 +82,3 @@ def _write_documents(
     else:
         write_documents(made, output, to)
     return len(found), len(documents)
-
-
-def read_texts(path: str, form: str | Reading = "auto") -> list[Document]:
-    """Texts of a file: one per line of a .txt file, or any format of annotated texts."""
-    return list(as_reading(form).documents(path))

@@ -4,14 +4,15 @@ from pathlib import Path
 from typing import Any
 
 from rulefield.cli.corpus import protect_inputs
-from rulefield.cli.prediction import NONE, read_rules
-from rulefield.cli.reading import Reading, as_reading, labeled_only
+from rulefield.cli.options import ReadOptions
+from rulefield.cli.prediction import read_rules, rule_files
+from rulefield.cli.reading import open_model, read_labeled_texts, read_sequences, sequence_model
 from rulefield.cli.show import console
 from rulefield.exceptions import InputError
 
 
 def run_report(
-    files: list[str], output: str, rules: str | None, title: str, form: str | Reading, jobs: int, quiet: bool
+    files: list[str], output: str, rules: str | None, title: str, reading: ReadOptions, jobs: int, quiet: bool
 ) -> None:
     """Open one model or two, read the data, write the page."""
     from rulefield.report.page import write_report
@@ -19,13 +20,13 @@ def run_report(
     if len(files) not in (2, 3):
         raise InputError(f"report needs MODEL TEST, or two models and TEST; got {len(files)} files.")
     *models, test = files
-    protect_inputs(output, [*files, *([rules] if rules and rules != NONE else [])])
+    protect_inputs(output, [*files, *rule_files(rules)])
     opened = [open_labeler(path, jobs) for path in models]
     if len({model._kind == "text" for model in opened}) > 1:
         raise InputError(
             "a parser of texts and a model of sequences cannot be compared on one file; train two of a kind."
         )
-    X, y = read_labeled(opened[-1], test, form)
+    X, y = read_labeled(opened[-1], test, reading)
     names = [Path(path).name for path in models]
     write_report(
         opened[-1],
@@ -44,23 +45,18 @@ def run_report(
 
 
 def open_labeler(path: str, jobs: int) -> Any:
-    """Read a model file: a parser, or a model that labels sequences."""
-    from rulefield.estimators.files import load
+    """Read a model file: a parser, or a model that labels sequences with one label per token."""
     from rulefield.report.certainty import check_sequence_model
 
-    found = load(path)
-    inner = found.model_ if found._kind == "text" else found
-    check_sequence_model(inner)
-    inner.set_params(n_jobs=jobs)
-    return found
+    model = open_model(path, jobs)
+    check_sequence_model(sequence_model(model))
+    return model
 
 
-def read_labeled(model: Any, path: str, form: str | Reading = "auto") -> tuple[list[Any], list[Any]]:
-    """Tokens and gold labels of columns or JSON lines; of a parser, texts and gold spans of any format."""
-    reading = as_reading(form)
+def read_labeled(model: Any, path: str, reading: ReadOptions) -> tuple[list[Any], list[Any]]:
+    """Return tokens and gold labels of columns or JSON lines; of a parser, texts and gold spans of any format."""
     if model._kind != "text":
-        corpus = reading.sequences(path, labeled=True)
+        corpus = read_sequences(path, reading, labeled=True)
         return corpus.tokens, corpus.labels or []
-    documents = labeled_only(reading.documents(path), path)
-    spans = [[(s.start, s.end, s.label) for s in document.spans or ()] for document in documents]
+    documents, spans = read_labeled_texts(path, reading)
     return [document.text for document in documents], spans

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from rulefield.cli.corpus import protect_inputs
+from rulefield.cli.options import ReadOptions
 from rulefield.cli.pages.report import open_labeler
-from rulefield.cli.reading import Reading
+from rulefield.cli.reading import as_parser
 from rulefield.cli.show import console
 from rulefield.exceptions import InputError
 from rulefield.outputs import check_output
@@ -29,10 +30,9 @@ def run_serve(
     host: str,
     port: int,
     token: str | None,
-    tokenizer: str,
     corrections: str,
-    form: str | Reading,
-    labels: str | None = None,
+    labels: str | None,
+    reading: ReadOptions,
 ) -> None:
     """Open the model and the data, and serve until Ctrl-C."""
     try:
@@ -47,7 +47,7 @@ def run_serve(
         raise InputError(f"--host {host} can be reached from elsewhere: give a --token that clients must send.")
     check_token(token)
     protect_inputs(corrections, [model, *([data] if data else [])])
-    bench = open_workbench(model, data, tokenizer, corrections, form, label_names(labels))
+    bench = open_workbench(model, data, corrections, reading, label_names(labels))
     listener = _listen(host, port)
     url = f"http://{name}:{listener.getsockname()[1]}/"
     console(to_error=True).print(
@@ -91,22 +91,20 @@ def label_names(labels: str | None) -> list[str]:
 def open_workbench(
     model: str,
     data: str | None,
-    tokenizer: str,
     corrections: str | None,
-    form: str | Reading = "auto",
+    reading: ReadOptions | None = None,
     labels: Sequence[str] = (),
 ) -> Any:
     """Make a workbench of a model file and a data file; without a model, of label names, to begin from nothing."""
     from rulefield.cli.pages.workbench import Workbench, items_of
-    from rulefield.estimators.text.parser import TextParser
 
+    reading = reading or ReadOptions()
     parser = None
     if labels and not Path(model).exists():
         check_output(model)
     else:
-        found = open_labeler(model, 1)
-        parser = found if found._kind == "text" else TextParser.of(found, tokenizer)
-    return Workbench(parser, items_of(parser, data, form) if data else [], corrections, model, data, labels)
+        parser = as_parser(open_labeler(model, 1), reading.tokenizer)
+    return Workbench(parser, items_of(parser, data, reading) if data else [], corrections, model, data, labels)
 
 
 def is_loopback(host: str) -> bool:

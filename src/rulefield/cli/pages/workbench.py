@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from rulefield.cli.options import ReadOptions
 from rulefield.cli.pages.report import read_labeled
-from rulefield.cli.reading import Reading, as_reading
+from rulefield.cli.reading import read_texts, text_format
 from rulefield.data.documents import Document, as_span, joined
 from rulefield.encode.alignment import align
 from rulefield.encode.formats.base import compact
@@ -486,15 +487,16 @@ def refitted(model: Any, X: list[Any], y: list[Any]) -> Any:
     return made.fit(X, y)
 
 
-def items_of(parser: Any, path: str, form: "str | Reading" = "auto") -> list[Item]:
+def items_of(parser: Any, path: str, reading: ReadOptions | None = None) -> list[Item]:
     """Read the data of a workbench: token sequences for a plain model, texts in any format for a parser or no model yet."""
+    reading = reading or ReadOptions()
     lines = path.lower().endswith((".txt", ".log"))
-    if parser is None or lines or as_reading(form).text_format(path) is not None:
-        return _text_items(parser, path, form)
+    if parser is None or lines or text_format(path, reading) is not None:
+        return _text_items(parser, path, reading)
     try:
-        tokens, labels = read_labeled(parser.model_, path, form)
+        tokens, labels = read_labeled(parser.model_, path, reading)
     except InputError:
-        return _text_items(parser, path, form)
+        return _text_items(parser, path, reading)
     scheme = scheme_of(parser.model_) or str(guess_scheme(sorted(label_set(parser.model_))))
     return [_token_item(row, gold, scheme) for row, gold in zip(tokens, labels)]
 
@@ -508,12 +510,10 @@ def _token_item(row: Sequence[Any], gold: Sequence[Any], scheme: str | None) -> 
     return made
 
 
-def _text_items(parser: Any, path: str, form: "str | Reading") -> list[Item]:
-    from rulefield.cli.pages.next import read_texts
-
+def _text_items(parser: Any, path: str, reading: ReadOptions) -> list[Item]:
     tokenizer = as_tokenizer("words") if parser is None else parser._tokenizer
     made = []
-    for document in read_texts(path, form):
+    for document in read_texts(path, reading):
         places = list(tokenizer(document.text))
         item = Item(document.text, places, [document.text[a:b] for a, b in places])
         if document.spans is not None:

@@ -6,12 +6,19 @@ from typing import Any
 from rich.table import Table
 
 from rulefield.cli.corpus import STANDARD, FileContents, protect_inputs, write_lines
-from rulefield.cli.reading import Reading
+from rulefield.cli.options import ReadOptions
+from rulefield.cli.reading import read_sequences
 from rulefield.cli.show import console
 
 
 def run_propose(
-    file: str, output: str, scheme: str, families: list[str], min_share: float, unknown: str | None, reading: Reading
+    file: str,
+    output: str,
+    scheme: str,
+    families: list[str],
+    min_share: float,
+    unknown: str | None,
+    reading: ReadOptions,
 ) -> None:
     """Write candidates by template, each with the share of sequences in which it holds."""
     from rulefield.rules import check, propose
@@ -36,7 +43,7 @@ def run_mine(
     min_confidence: float,
     learn: bool,
     unknown: str | None,
-    reading: Reading,
+    reading: ReadOptions,
 ) -> None:
     """Write rules found in the data, each in words, with its support and confidence."""
     from rulefield.rules import mine_table
@@ -62,11 +69,11 @@ def run_mine(
 
 
 def _read(
-    file: str, output: str, reading: Reading, unknown: str | None, scheme: str
+    file: str, output: str, reading: ReadOptions, unknown: str | None, scheme: str
 ) -> tuple[FileContents, str | None]:
     if output != STANDARD:
         protect_inputs(output, [file])
-    return reading.sequences(file, labeled=True, unknown=unknown), None if scheme == "none" else scheme
+    return read_sequences(file, reading, labeled=True, unknown=unknown), None if scheme == "none" else scheme
 
 
 def rules_file(head: str, entries: Iterable[tuple[Any, str]]) -> Iterator[str]:
@@ -79,7 +86,7 @@ def rules_file(head: str, entries: Iterable[tuple[Any, str]]) -> Iterator[str]:
         yield from text.dumps([rule]).splitlines()
 
 
-def run_check(rules: str, labels: str, reading: Reading) -> None:
+def run_check(rules: str, labels: str, reading: ReadOptions) -> None:
     """Read the rules, and count the labeled sequences that break each; labels that do not occur are an error."""
     from rulefield.cli.prediction import check_rules
     from rulefield.metrics import guess_scheme
@@ -88,7 +95,7 @@ def run_check(rules: str, labels: str, reading: Reading) -> None:
     found = text.load(rules)
     columns = ["rule", "weight", *(["broken in", "by"] if labels else [])]
     table = Table(*columns, title=f"{len(found)} rules", title_justify="left")
-    corpus = reading.sequences(labels, labeled=True) if labels else None
+    corpus = read_sequences(labels, reading, labeled=True) if labels else None
     if corpus is not None:
         names = sorted({str(label) for row in corpus.labels or [] for label in row})
         check_rules(rules, found, names, guess_scheme(names).value)

@@ -1,10 +1,12 @@
 """``rulefield convert``: one format of annotated texts into another."""
 
-from typing import Any
+from collections.abc import Iterator
 
 from rulefield.cli.corpus import counted
-from rulefield.cli.reading import LINES, Reading
+from rulefield.cli.options import FileOptions
+from rulefield.cli.reading import LINES, source_of
 from rulefield.cli.show import console
+from rulefield.data.documents import Document
 from rulefield.data.source import STANDARD, Source
 from rulefield.encode.documents import boxes_json
 from rulefield.encode.documents.files import is_page_file, read_pages
@@ -13,31 +15,35 @@ from rulefield.exceptions import InputError
 from rulefield.outputs import check_output
 
 
-def run_convert(
-    source: str, target: str, form: str, to: str, encoding: str, options: dict[str, Any], quiet: bool
-) -> None:
+def run_convert(source: str, target: str, to: str, names: str | None, reading: FileOptions, quiet: bool) -> None:
     """Read documents and write them again; says what the file was taken for and how much went over."""
-    if form == "auto" and is_page_file(source):
+    if reading.form == "auto" and is_page_file(source):
         _convert_pages(source, target, quiet)
         return
     written = format_to_write(target, to)
     if written.name != "brat":
         check_output(target)
+    file = source_of(source, reading)
+    options = {**file.options, **({"names": names.split(",")} if names else {})}
     counts = [0, 0]
 
-    def documents() -> Any:
-        for document in _read(source, form, encoding, options):
+    def documents() -> Iterator[Document]:
+        lines = (Document(line) for _, line in file.lines() if line.strip())
+        for document in (
+            lines
+            if reading.form == LINES
+            else read_documents(source, reading.form, encoding=reading.encoding, **options)
+        ):
             counts[0] += 1
             counts[1] += len(document.spans or ())
             yield document
 
     written.write(documents(), target)
-    if quiet:
-        return
-    console(to_error=True).print(
-        f"{source}: {_about(source, form, encoding, options)}; {counted(counts[0], 'text')}, "
-        f"{counted(counts[1], 'span')} written to {target}: {written.about}."
-    )
+    if not quiet:
+        console(to_error=True).print(
+            f"{source}: {_about(file, reading.form)}; {counted(counts[0], 'text')}, "
+            f"{counted(counts[1], 'span')} written to {target}: {written.about}."
+        )
 
 
 def _convert_pages(source: str, target: str, quiet: bool) -> None:
@@ -54,14 +60,7 @@ def _convert_pages(source: str, target: str, quiet: bool) -> None:
         )
 
 
-def _read(source: str, form: str, encoding: str, options: dict[str, Any]) -> Any:
-    if form == LINES:
-        return Reading(LINES, encoding=encoding).documents(source)
-    return read_documents(source, form, encoding=encoding, **options)
-
-
-def _about(source: str, form: str, encoding: str, options: dict[str, Any]) -> str:
+def _about(source: Source, form: str) -> str:
     if form == LINES:
         return "a text per line"
-    name = form if form != "auto" or source == STANDARD else find_format(Source(source, encoding, options)).name
-    return FORMATS[name].about
+    return FORMATS[form if form != "auto" or source.path == STANDARD else find_format(source).name].about

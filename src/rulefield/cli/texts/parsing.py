@@ -9,8 +9,9 @@ from time import perf_counter
 from typing import IO, Any, NamedTuple
 
 from rulefield.cli.infeasible import INFEASIBLE, Infeasible
+from rulefield.cli.options import ReadOptions
 from rulefield.cli.prediction import read_rules
-from rulefield.cli.reading import LINES, Reading
+from rulefield.cli.reading import LINES, as_parser, iterate_texts, open_model, source_of, text_format
 from rulefield.cli.texts.tables import is_excel, is_parquet
 from rulefield.data.source import STANDARD, Source
 from rulefield.exceptions import InputError
@@ -44,7 +45,7 @@ def run_parse(
     source: str,
     output: str,
     rules: str | None,
-    reading: Reading,
+    reading: ReadOptions,
     spans: bool,
     on_infeasible: str,
     jobs: int,
@@ -53,7 +54,7 @@ def run_parse(
     infeasible = Infeasible(on_infeasible)
     if output != STANDARD:
         check_output(output)
-    parser = _opened(model, reading.tokenizer, jobs)
+    parser = as_parser(open_model(model, jobs), reading.tokenizer)
     infeasible.prepare(parser.model_)
     work = Parsing(parser, read_rules(rules, parser.model_), spans, infeasible)
     if source != STANDARD and not _is_readable(source):
@@ -68,12 +69,12 @@ def run_parse(
     infeasible.tell()
 
 
-def _parse_file(work: Parsing, reading: Reading, path: str, output: str) -> None:
+def _parse_file(work: Parsing, reading: ReadOptions, path: str, output: str) -> None:
     """Choose by the format: tables, JSON lines and lines keep their form; of others come JSON lines."""
     from rulefield.encode.formats.tables import suffix_is_table
 
     name = path.lower().removesuffix(".gz")
-    source = reading.source(path)
+    source = source_of(path, reading)
     column = reading.column or "text"
     form = reading.form
     if form == "table" or (form == "auto" and suffix_is_table(name)):
@@ -86,25 +87,17 @@ def _parse_file(work: Parsing, reading: Reading, path: str, output: str) -> None
         _parse_lines(work, source, output)
 
 
-def _has_a_text_of_its_own(reading: Reading, path: str) -> bool:
+def _has_a_text_of_its_own(reading: ReadOptions, path: str) -> bool:
     """Whether a file is in a format in which the text of a record is not simply a field of it."""
     if path != STANDARD and Path(path).is_dir():
         return True
-    return path.lower().endswith((*_JSON, ".xml", ".ann", ".conllu", ".spacy")) and reading.text_format(path) not in (
+    return path.lower().endswith((*_JSON, ".xml", ".ann", ".conllu", ".spacy")) and text_format(
+        path, reading
+    ) not in (
         None,
         "doccano",
         "prodigy",
     )
-
-
-def _opened(model: str, tokenizer: str, jobs: int) -> Any:
-    from rulefield.estimators.files import load
-    from rulefield.estimators.text.parser import TextParser
-
-    found = load(model)
-    parser = found if isinstance(found, TextParser) else TextParser.of(found, tokenizer)
-    parser.model_.set_params(n_jobs=jobs)
-    return parser
 
 
 def _is_readable(source: str) -> bool:
@@ -173,10 +166,10 @@ def _parse_lines(work: Parsing, source: Source, output: str) -> None:
             file.flush()
 
 
-def _parse_documents(work: Parsing, reading: Reading, path: str, output: str) -> None:
+def _parse_documents(work: Parsing, reading: ReadOptions, path: str, output: str) -> None:
     """One JSON line per text of a file of any other format, with its id and what its record held besides."""
     with _opened_output(output, [path]) as file:
-        for portion in _portions(enumerate(reading.documents(path), 1)):
+        for portion in _portions(enumerate(iterate_texts(path, reading), 1)):
             parses = work([(f"{path!r}, text {number}", document.text) for number, document in portion])
             for (_, document), parse in zip(portion, parses):
                 own = {} if document.name is None else {"id": document.name}

@@ -10,7 +10,14 @@ from rulefield.data.cut_texts import CutTexts
 from rulefield.data.sequences import offsets_of
 from rulefield.encode.keyed.letters import spelled
 from rulefield.encode.patterns import LISTED_WORDS, MONTH_BEGINS
-from rulefield.encode.tokens import Describer, TokenFeatures, position_features, word_of
+from rulefield.encode.tokens import (
+    Describer,
+    TokenFeatures,
+    phrase_features,
+    phrase_masks,
+    position_features,
+    word_of,
+)
 from rulefield.encode.vocabulary import SEPARATOR, Vocabulary
 from rulefield.kernels import keys as codes
 from rulefield.kernels.keys import FIELD, PAIR, SLOT, fill_token_keys
@@ -18,6 +25,8 @@ from rulefield.kernels.names import copy_pieces, letter_bounds
 
 MOST_TYPES = (1 << FIELD) - 3
 MOST_SLOTS = 127
+LATTER = (1 << PAIR) - 1
+"""The second of two numbers that one key holds."""
 
 
 class Pieces(NamedTuple):
@@ -84,6 +93,7 @@ class TokenKeys:
         self._plain = np.zeros(0, np.int64)  # types of the plain tokens with these spellings; -1: not met as such
         self._by_case: dict[int, tuple[str, ...]] = {}
         self._word, self._low, self._shape, self._short, self._kind = (np.zeros(0, np.int64) for _ in range(5))
+        self._begins, self._ends = (np.zeros(0, np.int64) for _ in range(2))
 
     @staticmethod
     def can(features: Any) -> bool:
@@ -105,7 +115,9 @@ class TokenKeys:
             lengths = np.fromiter(map(len, X), np.int64, len(X))
             offsets, types = offsets_of(lengths), self._types(list(chain.from_iterable(X)), lengths)
         keys = np.empty((len(types), len(self.slots)), np.uint64)
-        fill_token_keys(types, offsets, *self._slot_arrays, self._low, self._short, self._kind, keys)
+        fill_token_keys(
+            types, offsets, *self._slot_arrays, self._low, self._short, self._kind, self._begins, self._ends, keys
+        )
         return keys
 
     def names(self, keys: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -126,8 +138,10 @@ class TokenKeys:
             return listed([tell(kinds[value - 1], d) if value else [] for value in values.tolist()])
         if what == "position":
             return listed([position_features(v // 9, v // 3 % 3, v % 3) for v in values.tolist()])
+        if what == "phrases":
+            return listed([phrase_features(value >> PAIR, value & LATTER) for value in values.tolist()])
         if what == "words":
-            a, b = (stored(self._lows, part) for part in (values >> PAIR, values & ((1 << PAIR) - 1)))
+            a, b = (stored(self._lows, part) for part in (values >> PAIR, values & LATTER))
             return [NamedFeature(None, [literal(f"{d}|{d + 1}=", n), a, literal("|", n), b])]
         a, b, c = (stored(self._shorts, (values >> (FIELD * k)) & ((1 << FIELD) - 1)) for k in (2, 1, 0))
         bar = literal("|", n)
@@ -215,6 +229,9 @@ class TokenKeys:
         self._shape = _longer(self._shape, self._shapes.add(shapes))
         self._short = _longer(self._short, self._shorts.add(short))
         self._kind = _longer(self._kind, kinds)
+        masks = list(map(phrase_masks, low))
+        self._begins = _longer(self._begins, [mask.begin for mask in masks])
+        self._ends = _longer(self._ends, [mask.end for mask in masks])
 
     def _classes(self, words: list[str], low: list[str], cases: list[int]) -> Iterable[tuple[str, ...]]:
         """Classes of words; words of letters alone that no class lists share the classes of the first one of their case."""
@@ -241,6 +258,7 @@ _WHAT = {
     "kind": codes.KIND,
     "words": codes.WORD_PAIR,
     "shapes": codes.SHAPES,
+    "phrases": codes.PHRASES,
     "position": codes.POSITION,
 }
 
@@ -255,6 +273,8 @@ def _slots(features: TokenFeatures) -> list[tuple[str, int]]:
         slots += [("words", -1), ("words", 0)]
     if features.shapes and width:
         slots.append(("shapes", 0))
+    if features.classes and width:
+        slots.append(("phrases", 0))
     return [*slots, ("position", 0)] if features.position else slots
 
 

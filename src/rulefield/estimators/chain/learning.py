@@ -52,6 +52,8 @@ if TYPE_CHECKING:
 
 DEFAULT_ITERATIONS = {"lbfgs": 1000, "sgd": 100}
 DEFAULT_TOL = {"lbfgs": 1e-5, "sgd": 1e-2}
+CHOSEN_L1_TOL = 1e-3
+"""Where the fit with a chosen l1 ends: labels settle long before weights near zero do."""
 """Stochastic steps reach in reasonable time what is coarser than what L-BFGS does."""
 START_ITERATIONS, PRESUMED_ITERATIONS = 40, 100
 LEAST_L2 = 1e-3
@@ -346,6 +348,8 @@ def maximized(
     """Maximize a likelihood by the solver; Ctrl-C keeps the newest (or best on held-out data) weights."""
     max_iter, tol = limits(crf)
     if crf.solver == "lbfgs":
+        if crf.tol is None and crf.l1 == AUTO and penalties.l1 > 0.0:
+            tol = CHOSEN_L1_TOL
         how: dict[str, Any] = {"max_iter": max_iter, "tol": tol, "callback": monitor, "n_jobs": n_threads(crf.n_jobs)}
         return fit_likelihood(likelihood, start, l1=penalties.l1, seed=seed_of(crf), **how)
     if isinstance(likelihood, CorpusLikelihood):

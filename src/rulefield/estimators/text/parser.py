@@ -13,6 +13,7 @@ from rulefield.encode.spans import SegmentTable
 from rulefield.encode.tokenizers import Tokenizer, as_tokenizer, from_config
 from rulefield.estimators.base import SavedModel, State
 from rulefield.estimators.chain.estimator import ChainCRF
+from rulefield.estimators.chain.learning import CHOSEN_L1_TOL
 from rulefield.estimators.files import load
 from rulefield.estimators.parameters import (
     Requirement,
@@ -27,6 +28,7 @@ from rulefield.estimators.text.columns import as_frame, field_columns, texts_of
 from rulefield.estimators.text.parse import Parse, Readings
 from rulefield.estimators.text.reading import Asked, Reader, scheme_of, without_collection
 from rulefield.estimators.text.tokenizing import AUTO, advice, choose_tokenizer
+from rulefield.estimators.text.variants import MOST_TEXTS, Labeled, with_variants
 from rulefield.estimators.types import ArrayLike, RulesLike
 from rulefield.exceptions import InputError
 from rulefield.forms import Form, check_arrays, check_typed
@@ -156,8 +158,7 @@ class TextParser(SavedModel):
                 kept.append(i)
         self._tokenizer = tokenizer
         self._tell_cuts()
-        more: dict[str, Any] = {} if weight is None else {"sample_weight": weight[kept]}
-        self.model_ = model.fit(tokens, labels, **more)
+        self.model_ = _fitted(model, Labeled(tokens, labels, np.ones(len(kept)) if weight is None else weight[kept]))
         self.labels_ = sorted({span.label for document in documents for span in document.spans or ()})
         return self
 
@@ -317,6 +318,27 @@ class TextParser(SavedModel):
         tags.input_tags.string = True
         tags.target_tags.required = True
         return tags
+
+
+def _fitted(model: Any, texts: Labeled) -> Any:
+    """Return the model fitted to labeled texts; a chain of few texts, to the ways too in which they might be typed."""
+    weighted = {} if (texts.weight == 1.0).all() else {"sample_weight": texts.weight}
+    plain = copy.deepcopy(model)
+    made = model.fit(texts.tokens, texts.labels, **weighted)
+    if (
+        model._kind != "chain"
+        or model.scheme != "BIO"
+        or model.expectations
+        or len(texts.tokens) > MOST_TEXTS
+        or made.stopped_because_.startswith("Interrupted")
+    ):
+        return made
+    more = with_variants(texts)
+    if len(more.tokens) == len(texts.tokens):
+        return made
+    tol = CHOSEN_L1_TOL if model.tol is None and made.l1_ > 0.0 else model.tol
+    plain.set_params(l1=made.l1_, l2=made.l2_, tol=tol).fit(more.tokens, more.labels, sample_weight=more.weight)
+    return plain.set_params(l1=model.l1, l2=model.l2, tol=model.tol)
 
 
 def _weights(sample_weight: Any, n: int) -> np.ndarray | None:

@@ -9,6 +9,7 @@ from rulefield.data.documents import Document, TextSpan
 from rulefield.data.limits import LARGEST_OUTPUT
 from rulefield.data.source import STANDARD, Source
 from rulefield.exceptions import InputError
+from rulefield.outputs import whole_file
 
 
 @dataclass(frozen=True)
@@ -136,3 +137,13 @@ def compact(record: Any) -> str:
     except UnicodeEncodeError:
         return json.dumps(record)
     return line
+
+
+def json_lines(as_record: Callable[[Document], Any]) -> Callable[[Iterable[Document], str], None]:
+    """Return ``write(documents, path)``: one line of JSON for each document."""
+
+    def write(documents: Iterable[Document], path: str) -> None:
+        with whole_file(path, text=True) as file:
+            file.writelines(compact(as_record(document)) + "\n" for document in documents)
+
+    return write

@@ -1,6 +1,6 @@
 """doccano: JSON lines ``{"id": 1, "text": "...", "label": [[start, end, name], ...]}``."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from rulefield.data.documents import Document, Origin, TextSpan
@@ -9,8 +9,8 @@ from rulefield.encode.formats.base import (
     Format,
     as_name,
     bad_record,
-    compact,
     document,
+    json_lines,
     json_records,
     own_record,
     span_of,
@@ -18,7 +18,6 @@ from rulefield.encode.formats.base import (
     with_extra,
     with_new,
 )
-from rulefield.outputs import whole_file
 
 NAME = "doccano"
 _KEYS = ("label", "labels", "entities")
@@ -56,13 +55,6 @@ def _span(mark: Any, place: str) -> TextSpan:
     raise bad_record(place, f"a span is [start, end, label]; got {mark!r:.60}.")
 
 
-def write(documents: Iterable[Document], path: str) -> None:
-    """Write JSON lines."""
-    with whole_file(path, text=True) as file:
-        for doc in documents:
-            file.write(compact(_as_record(doc)) + "\n")
-
-
 def _as_record(doc: Document) -> dict[str, Any]:
     own = own_record(doc, NAME)
     if own is not None:
@@ -83,4 +75,4 @@ def _entity(number: int, span: TextSpan) -> dict[str, Any]:
     return {"id": number, "label": span.label, "start_offset": span.start, "end_offset": span.end}
 
 
-FORMAT = Format(NAME, "doccano's JSON lines", (".jsonl", ".json"), read, write, recognizes)
+FORMAT = Format(NAME, "doccano's JSON lines", (".jsonl", ".json"), read, json_lines(_as_record), recognizes)

@@ -1,15 +1,22 @@
 """Hugging Face data sets: JSON lines with ``tokens`` and ``ner_tags``, numbers (with names beside them) or strings."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from rulefield.data.documents import Document, Origin, joined
 from rulefield.data.source import STANDARD, Source
 from rulefield.encode.alignment import labels_of_tokens, spans_of, tagged
-from rulefield.encode.formats.base import Format, as_name, bad_record, compact, document, json_records, own_record
-from rulefield.outputs import whole_file
+from rulefield.encode.formats.base import (
+    Format,
+    as_name,
+    bad_record,
+    document,
+    json_lines,
+    json_records,
+    own_record,
+)
 
 NAME = "hugging-face"
 _KEYS = ("ner_tags", "tags", "labels")
@@ -66,13 +73,6 @@ def _names_beside(source: Source) -> list[str] | None:
         return None
 
 
-def write(documents: Iterable[Document], path: str) -> None:
-    """Write ``tokens`` and ``ner_tags`` as strings (``datasets`` turns them into classes by ``ClassLabel``)."""
-    with whole_file(path, text=True) as file:
-        for doc in documents:
-            file.write(compact(_as_record(doc)) + "\n")
-
-
 def _as_record(doc: Document) -> dict[str, Any]:
     own = own_record(doc, NAME)
     if own is not None and doc.origin is not None:
@@ -92,4 +92,11 @@ def _numbered(tags: list[str], names: Sequence[str]) -> list[Any]:
     return [number[tag] for tag in tags] if all(tag in number for tag in tags) else tags
 
 
-FORMAT = Format(NAME, "tokens and ner_tags, as Hugging Face has them", (".jsonl", ".json"), read, write, recognizes)
+FORMAT = Format(
+    NAME,
+    "tokens and ner_tags, as Hugging Face has them",
+    (".jsonl", ".json"),
+    read,
+    json_lines(_as_record),
+    recognizes,
+)

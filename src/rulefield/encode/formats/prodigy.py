@@ -1,6 +1,6 @@
 """Prodigy and spaCy: JSON lines ``{"text": "...", "spans": [{"start": 0, "end": 5, "label": "X"}], "tokens": [...]}``."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from rulefield.data.documents import Document, Origin
@@ -9,8 +9,8 @@ from rulefield.encode.formats.base import (
     Format,
     as_name,
     bad_record,
-    compact,
     document,
+    json_lines,
     json_records,
     own_record,
     span_of,
@@ -18,7 +18,6 @@ from rulefield.encode.formats.base import (
     with_extra,
     with_new,
 )
-from rulefield.outputs import whole_file
 
 NAME = "prodigy"
 _KNOWN = ("text", "spans", "tokens", "id")
@@ -61,13 +60,6 @@ def _tokens(tokens: Any, place: str) -> tuple[tuple[int, int], ...] | None:
     return tuple(made)
 
 
-def write(documents: Iterable[Document], path: str) -> None:
-    """Write JSON lines, with scores and tokens where documents have them."""
-    with whole_file(path, text=True) as file:
-        for doc in documents:
-            file.write(compact(_as_record(doc)) + "\n")
-
-
 def _as_record(doc: Document) -> dict[str, Any]:
     own = own_record(doc, NAME)
     marks = {} if doc.spans is None else {"spans": [_mark(*span) for span in doc.spans]}
@@ -86,4 +78,6 @@ def _mark(start: int, end: int, label: str, score: float | None) -> dict[str, An
     return mark if score is None else {**mark, "score": score}
 
 
-FORMAT = Format(NAME, "Prodigy's and spaCy's JSON lines", (".jsonl", ".json"), read, write, recognizes)
+FORMAT = Format(
+    NAME, "Prodigy's and spaCy's JSON lines", (".jsonl", ".json"), read, json_lines(_as_record), recognizes
+)

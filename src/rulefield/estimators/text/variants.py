@@ -36,7 +36,7 @@ def with_variants(texts: Labeled) -> Labeled:
     bare = _without_separators(texts)
     made = texts + bare
     for upper in (True, False):
-        share = np.mean([_is_in_case(tokens, upper) for tokens in texts.tokens])
+        share = float(np.mean([_is_in_case(tokens, upper) for tokens in texts.tokens]))
         if share * len(texts.tokens) >= LEAST_SHOWN:
             made += _in_case(texts, upper, share) + _in_case(bare, upper, share)
     return made

@@ -209,7 +209,7 @@ def test_an_empty_pool_is_refused(run, folder):
 
 SOURCE = Path(rf.__file__).parent
 COMMAND = typer.main.get_command(app)
-READERS = ("train", "predict", "parse", "evaluate", "report", "next", "serve", "convert")
+READERS = ("train", "predict", "parse", "evaluate", "report", "next", "serve", "convert", "prove")
 RULES = ("rules check", "rules mine", "rules propose", "rules learn")
 SAID_BY = {  # the commands of which a module of the command line speaks
     "training": ["train"],

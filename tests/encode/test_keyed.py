@@ -54,7 +54,7 @@ def by_definition(options, X, new):
 @pytest.mark.parametrize("columns", [False, True])
 def test_keys_give_the_features_of_the_definition(options, columns):
     X, _ = make_addresses(60, seed=0, noise=0.4)
-    X = [*X[:20], ["Ünï", "x_y", "1-2", "ſt"], ["a"], *X[20:]]
+    X = [*X[:20], ["Ünï", "x_y", "1-2", "ſt"], ["a"], "New Jersey new , Rhode ISLAND P. O Box".split(), *X[20:]]
     if columns:
         X = [[(w, w[:1]) for w in x] for x in X]
     old, new = X[:40], X[30:]

@@ -142,3 +142,12 @@ def test_classes_of_numbers_are_those_of_the_patterns():
     classes = TokenClasses()
     for token in [*map(str, range(10_000)), "00", "0999", "90210", "902101", "٣٤", "12345678901"]:
         assert classes(token) == classes._of(token), token
+
+
+def test_states_of_two_words_are_states():
+    new, york, west, point = of("New york West Point".split())
+    assert {"0:state", "0|1:state"} <= set(new)
+    assert "-1|0:state" in york
+    assert not {"0:state", "0|1:state"} & set(west)
+    assert "-1|0:state" not in point
+    assert "0:state" not in of(["New", "York"], window=0)[0]

@@ -178,7 +178,7 @@ def test_segments_ruled_and_parsers_are_reported(data, tmp_path):
     texts, spans = ["Ada Lovelace, 1843", "Alan Turing, 1936"], [[(0, 12, "name")], [(0, 11, "name")]]
     parser = rf.TextParser().fit(texts, spans)
     assert "Lovelace" in rf.write_report(parser, texts, spans, tmp_path / "p.html").read_text()
-    ruled = rf.RuledCRF(rf.ChainCRF(scheme="BIO", max_iter=5), rules=RULES, max_iter=2).fit(X[:20], y[:20])
+    ruled = rf.RuledCRF(rf.ChainCRF(scheme="BIO", max_iter=5), rules=RULES).fit(X[:20], y[:20])
     assert "RuledCRF" in rf.write_report(ruled, X[30:40], y[30:40], tmp_path / "r.html").read_text()
 
 

@@ -127,7 +127,7 @@ def choose_features(tokens: list[Any], options: TrainOptions) -> Any:
     plain = isinstance(next((token for sequence in tokens for token in sequence), ""), (str, tuple))
     if options.template is not None and not plain:
         raise InputError("--template works on tokens, but the file holds features; leave one of them out.")
-    made = TokenFeatures() if plain else None
+    made: Any = TokenFeatures() if plain else None
     if options.template is not None:
         made = Template.from_file(options.template)
     return made if options.hash_bits is None else HashedFeatures(made, hash_bits=options.hash_bits)

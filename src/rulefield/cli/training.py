@@ -263,8 +263,8 @@ def _report_dev(options: TrainOptions, dev: str | None, crf: Any, held_out: File
     parts = []
     for task in crf.tasks_:
         rows = labeled_rows(held_out, task)
-        pairs = [[labels[i][task] for i in rows] for labels in (gold, predicted)]
-        parts += [f"{task} {_scores(*pairs, crf.scheme[task])}"] if rows else []
+        wanted, answered = ([labels[i][task] for i in rows] for labels in (gold, predicted))
+        parts += [f"{task} {_scores(wanted, answered, crf.scheme[task])}"] if rows else []
     say(f"{dev}: {'; '.join(parts) or 'no sequence is fully labeled'}")
 
 

@@ -126,19 +126,64 @@ def explain_token(
     return TokenExplanation(token, label, float(chance), other, float(other_chance), margin, *parts)
 
 
+def pair_weights(table: PairTable, weights: np.ndarray, features: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """Return the weights of (feature, label) pairs; 0 for those that have none."""
+    if not len(table.label):
+        return np.zeros(len(features))
+    low, stop, last = (
+        table.ptr[features].astype(np.int64),
+        table.ptr[features + 1].astype(np.int64),
+        len(table.label) - 1,
+    )
+    high = stop
+    for _ in range(int(table.n_labels).bit_length()):
+        middle = (low + high) // 2
+        below = (middle < high) & (table.label[np.minimum(middle, last)] < labels)
+        low, high = np.where(below, middle + 1, low), np.where(below, high, middle)
+    place = np.minimum(low, last)
+    return np.where((low < stop) & (table.label[place] == labels), weights[place], 0.0)
+
+
 def feature_scores(
     table: PairTable, weights: np.ndarray, rows: CsrRows, t: int, label: int, names: Sequence[str]
 ) -> dict[str, float]:
     """Score that each feature of row ``t`` gives a label, by name."""
-    (indptr, indices, _), values = rows, every_value(rows)
+    own = slice(int(rows[0][t]), int(rows[0][t + 1]))
+    features = rows[1][own].astype(np.int64)
+    scores = every_value(rows)[own] * pair_weights(table, weights, features, np.full(len(features), label))
     found: dict[str, float] = {}
-    for i in range(int(indptr[t]), int(indptr[t + 1])):
-        feature = int(indices[i])
-        first, last = int(table.ptr[feature]), int(table.ptr[feature + 1])
-        place = first + int(np.searchsorted(table.label[first:last], label))
-        weight = float(weights[place]) if place < last and table.label[place] == label else 0.0
-        found[names[feature]] = found.get(names[feature], 0.0) + float(values[i]) * weight
+    for feature, score in zip(features.tolist(), scores.tolist()):
+        found[names[feature]] = found.get(names[feature], 0.0) + score
     return found
+
+
+def feature_differences(
+    table: PairTable,
+    weights: np.ndarray,
+    rows: CsrRows,
+    labels: np.ndarray,
+    others: np.ndarray,
+    names: Sequence[str],
+    top: int,
+) -> tuple[np.ndarray, list[list[Contribution]]]:
+    """Return what features score for each row's label above the other: sums (rows,), and the ``top`` largest parts."""
+    n, values = len(labels), every_value(rows)
+    token = np.repeat(np.arange(n), np.diff(rows[0]).astype(np.int64))
+    own = slice(int(rows[0][0]), int(rows[0][-1]))
+    features = rows[1][own].astype(np.int64)
+    gain = pair_weights(table, weights, features, labels[token]) - pair_weights(
+        table, weights, features, others[token]
+    )
+    keys, place = np.unique(token * table.n_features + features, return_inverse=True)
+    value = np.bincount(place, values[own] * gain, len(keys))
+    token, features = keys // table.n_features, keys % table.n_features
+    order = np.lexsort((-np.abs(value), token))
+    begins = np.searchsorted(token, np.arange(n))
+    kept = order[(np.arange(len(order)) - begins[token] < top) & (value[order] != 0)]
+    found: list[list[Contribution]] = [[] for _ in range(n)]
+    for t, feature, part in zip(token[kept].tolist(), features[kept].tolist(), value[kept].tolist()):
+        found[t].append((names[feature], part))
+    return np.bincount(token, value, n), found
 
 
 def differences(of: Mapping[str, float], other: Mapping[str, float]) -> list[Contribution]:
@@ -168,6 +213,13 @@ def most(parts: list[Contribution], top: int) -> tuple[Contribution, ...]:
 def difference(a: float, b: float) -> float:
     """Return a - b; 0 where both are forbidden."""
     return float(a - b) if a > -np.inf or b > -np.inf else 0.0
+
+
+def label_differences(scores: np.ndarray, labels: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """Return by how much each row (n, m) scores its label above the other; 0 where both are forbidden."""
+    rows = np.arange(len(labels))
+    one, other = scores[rows, labels], scores[rows, others]
+    return np.subtract(one, other, out=np.zeros(len(rows)), where=(one > -np.inf) | (other > -np.inf))
 
 
 def runner_up(probability: np.ndarray, label: int) -> int:

@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose
 from oracles.chains import chain_problems, lay_end_to_end, random_chain, reversed_chain
 from oracles.labelings import (
     enumerate_kbest,
-    enumerate_log_partition,
     enumerate_map,
     enumerate_marginals,
     labelings,
@@ -75,30 +74,13 @@ def test_clamping_is_conditioning(p, random):
     assert_allclose([r.score for r in chain.kbest(p, 3, allowed)], [r.score for r in enumerate_kbest(masked, 3)])
 
 
-@few
-@given(chain_problems(scales=(0.0, 1.0, 50.0)))
-def test_probabilities_of_labelings_sum_to_one_and_give_the_entropy(p):
-    if enumerate_log_partition(p) == -np.inf:
-        with pytest.raises(InfeasibleError):
-            chain.log_likelihood(p, np.zeros(p.n_steps, int))
-        if p.n_steps:
-            with pytest.raises(InfeasibleError):
-                chain.entropy(p)
-        return
-    logs = np.array([chain.log_likelihood(p, y) for y in labelings(p)])
-    assert_allclose(np.exp(logs).sum(), 1.0, atol=1e-9)
-    positive = logs[logs > -np.inf]
-    assert_allclose(chain.entropy(p), -(np.exp(positive) * positive).sum(), atol=1e-9)
-    assert_allclose(chain.log_likelihood(p, np.full(p.n_steps, -1)), 0.0, atol=1e-12)
-
-
 @pytest.mark.parametrize("conditioned", [False, True])
 def test_samples_have_the_right_frequencies(conditioned):
     p = random_chain(np.random.default_rng(3), 4, 3, 0.2, conditioned)
     n = 40_000
     drawn = chain.sample(p, n, np.random.default_rng(0))
     paths = labelings(p)
-    expected = np.exp([chain.log_likelihood(p, y) for y in paths])
+    expected = np.exp([p.score(y) - chain.log_partition(p) for y in paths])
     codes = np.ravel_multi_index(tuple(drawn.T), (3,) * 4)
     counts = np.bincount(codes, minlength=len(paths))
     assert np.all(counts[expected == 0] == 0)
@@ -216,7 +198,5 @@ def test_wrong_shapes_are_named():
         chain.viterbi_batch(np.zeros((3, 2)), np.zeros((2, 2)), np.array([0, 4]))
     with pytest.raises(InputError, match="k must be at least 1"):
         chain.kbest(p, 0)
-    with pytest.raises(InputError, match="labels must lie in"):
-        chain.log_likelihood(p, np.array([0, 2, 0]))
     with pytest.raises(InputError, match="at most"):
         judge_every(ChainProblem(ChainPotentials(np.zeros((30, 5)), np.zeros((5, 5)))))

@@ -7,16 +7,15 @@ import numpy as np
 
 from rulefield.data.sequences import Sequences
 from rulefield.estimators.explanations import (
+    Contribution,
     ModelExplanation,
     TokenExplanation,
     Weight,
-    difference,
-    differences,
-    explain_token,
     explain_weights,
-    feature_scores,
+    feature_differences,
+    label_differences,
     largest_features,
-    runner_up,
+    most,
 )
 from rulefield.models.chain import ChainModel
 
@@ -78,34 +77,36 @@ class ChainExplainer:
         self, tokens: list[Any], data: Sequences, path: np.ndarray, marginals: np.ndarray
     ) -> list[TokenExplanation]:
         """Explain labels ``path`` (n,) of the only sequence of ``data``, given node ``marginals`` (n, n_labels)."""
-        potentials = self.model.potentials(self.theta, data, 0)
-        steps = potentials.pairwise_stack
-        rows, weights = self.model.rows(data, 0), self.model.layout.state(self.theta)
-        ends = self.model.start_scores(self.theta), self.model.end_scores(self.theta)
-        beside = self.beside if data.scores is None else [*self.beside, ("given score", data.scores)]
-        parts = []
-        for t in range(len(path)):
-            label, other = int(path[t]), runner_up(marginals[t], int(path[t]))
-            features = differences(
-                *(feature_scores(self.model.pairs, weights, rows, t, k, self.names) for k in (label, other))
+        if not len(path):
+            return []
+        others = marginals.copy()
+        others[np.arange(len(path)), path] = -1.0
+        other = others.argmax(axis=1) if len(self.labels) > 1 else path
+        weights, rows = self.model.layout.state(self.theta), self.model.rows(data, 0)
+        totals, features = feature_differences(self.model.pairs, weights, rows, path, other, self.names, self.top)
+        moves = self._move_differences(data, path, other)
+        names, second = [self.labels[k] for k in path.tolist()], [self.labels[k] for k in other.tolist()]
+        chance, chances = (marginals[np.arange(len(path)), ids].tolist() for ids in (path, other))
+        return [
+            TokenExplanation(
+                tokens[t], names[t], chance[t], second[t], chances[t], total + sum(v for _, v in moves[t]),
+                tuple(features[t]), most(moves[t], self.top),
             )
-            moves = self._move_differences(steps, ends, path, t, other)
-            moves += [(f"({name})", difference(scores[t, label], scores[t, other])) for name, scores in beside]
-            names = self.labels[label], self.labels[other]
-            chances = marginals[t, label], marginals[t, other]
-            parts.append(explain_token(tokens[t], names, chances, features, moves, self.top))
-        return parts
+            for t, total in enumerate(totals.tolist())
+        ]  # fmt: skip
 
-    def _move_differences(self, steps: np.ndarray, ends: tuple, path: np.ndarray, t: int, other: int) -> list:
-        label, n, found = int(path[t]), len(path), []
-        if t == 0:
-            found.append(("(start)", difference(ends[0][label], ends[0][other])))
-        else:
-            before, step = int(path[t - 1]), steps[t - 1 if len(steps) > 1 else 0]
-            found.append((f"{self.labels[before]} ->", difference(step[before, label], step[before, other])))
-        if t == n - 1:
-            found.append(("(end)", difference(ends[1][label], ends[1][other])))
-        else:
-            after, step = int(path[t + 1]), steps[t if len(steps) > 1 else 0]
-            found.append((f"-> {self.labels[after]}", difference(step[label, after], step[other, after])))
+    def _move_differences(self, data: Sequences, path: np.ndarray, other: np.ndarray) -> list[list[Contribution]]:
+        """Return what transitions, ends and other scores add to each token's label minus to the other."""
+        n, model = len(path), self.model
+        steps = model.step_pairwise(self.theta, data, 0) if model.conditioned else model.pairwise(self.theta)[None]
+        k = np.arange(n - 1) if model.conditioned else np.zeros(n - 1, np.int64)
+        begins, ends = (scores(self.theta) for scores in (model.start_scores, model.end_scores))
+        before = label_differences(np.vstack([begins[None], steps[k, path[:-1]]]), path, other).tolist()
+        after = label_differences(np.vstack([steps[k, :, path[1:]], ends[None]]), path, other).tolist()
+        names = [str(self.labels[label]) for label in path.tolist()]
+        left, right = ["(start)", *(f"{name} ->" for name in names)], [*(f"-> {name}" for name in names[1:]), "(end)"]
+        found = [[(left[t], before[t]), (right[t], after[t])] for t in range(n)]
+        for name, scores in self.beside if data.scores is None else [*self.beside, ("given score", data.scores)]:
+            for t, value in enumerate(label_differences(scores, path, other).tolist()):
+                found[t].append((f"({name})", value))
         return found

@@ -48,14 +48,6 @@ def clamp(potentials: ChainPotentials, allowed: np.ndarray | None) -> ChainPoten
     return ChainPotentials(np.where(allowed != 0, potentials.unary, -np.inf), potentials.pairwise)
 
 
-def label_mask(labels: np.ndarray, n_states: int) -> np.ndarray:
-    """Turn known labels (n_steps,), -1 where unknown, into an ``allowed`` mask of uint8 (n_steps, n_states)."""
-    labels = np.asarray(labels)
-    if labels.size and (labels.max() >= n_states or labels.min() < -1):
-        raise InputError(f"labels must lie in -1..{n_states - 1} (-1: unknown); got {labels.min()}..{labels.max()}.")
-    return ((labels[:, None] == np.arange(n_states)) | (labels[:, None] == -1)).astype(np.uint8)
-
-
 def viterbi(potentials: ChainPotentials, allowed: np.ndarray | None = None) -> Result:
     r"""Highest-scoring labeling of a chain.
 
@@ -150,24 +142,6 @@ def log_partition(potentials: ChainPotentials, allowed: np.ndarray | None = None
     """Return the log of the sum of exp(score) over all labelings, ``-inf`` where all are forbidden."""
     potentials = clamp(potentials, allowed)
     return float(log_partition_batch(potentials.unary, potentials.pairwise, _alone(potentials))[0])
-
-
-def log_likelihood(potentials: ChainPotentials, labels: np.ndarray) -> float:
-    """Return log p(labels), labels (n_steps,); a step of -1 is unknown and summed over."""
-    total = log_partition(potentials)
-    if total == -np.inf:
-        raise InfeasibleError("the chain forbids every labeling, so no labeling has a probability.")
-    mask = label_mask(np.asarray(labels), potentials.n_states)
-    return log_partition(potentials, mask) - total
-
-
-def entropy(potentials: ChainPotentials, allowed: np.ndarray | None = None) -> float:
-    """Return the entropy of the labeling in nats, O(n_steps * n_states**2) (Hernando et al. 2005)."""
-    potentials = clamp(potentials, allowed)
-    if potentials.n_steps == 0:
-        return 0.0
-    alpha, pairwise = _forward(potentials)
-    return float(chain_sums.chain_entropy(pairwise, alpha))
 
 
 def sample(

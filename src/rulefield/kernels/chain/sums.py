@@ -1,4 +1,4 @@
-"""Sums over all labelings of a chain: partition function, marginals, samples, entropy.
+"""Sums over all labelings of a chain: partition function, marginals, samples.
 
 The recursion keeps its messages as logarithms but sums in linear space: m exponentials and m
 logarithms a token around one matrix-vector product, instead of m^2 exponentials. A sum that comes out so small
@@ -251,37 +251,3 @@ def draw_samples(pairwise, alpha, uniforms, labels):
             for y in range(m):
                 weight[y] = alpha[t, y] + pairwise[k, y, to]
             labels[s, t] = pick(weight, uniforms[s, t])
-
-
-@kernel
-def mixture_entropy(weight, inner):
-    """Return sum of p (inner - log p), p proportional to exp(weight)."""
-    total = log_sum(weight)
-    entropy = 0.0
-    for y in range(weight.shape[0]):
-        log_p = weight[y] - total
-        p = np.exp(log_p)
-        if p > 0.0:
-            entropy += p * (inner[y] - log_p)
-    return entropy
-
-
-@kernel
-def chain_entropy(pairwise, alpha):
-    """Return the entropy of the labeling from the forward messages (Hernando et al. 2005), O(n m^2).
-
-    h[y] is the entropy of the labels before t given label y at t. All terms are >= 0: nothing cancels.
-    """
-    n, m = alpha.shape
-    shared = pairwise.shape[0] == 1
-    h, g, weight = np.zeros(m), np.zeros(m), np.empty(m)
-    for t in range(1, n):
-        k = 0 if shared else t - 1
-        for to in range(m):
-            g[to] = 0.0
-            if alpha[t, to] > -np.inf:
-                for y in range(m):
-                    weight[y] = alpha[t - 1, y] + pairwise[k, y, to]
-                g[to] = mixture_entropy(weight, h)
-        h, g = g, h
-    return mixture_entropy(alpha[n - 1], h)

@@ -124,6 +124,7 @@ def follow_path(
     prior_share,
     least_price,
     least_gain,
+    least_share,
     sweeps,
     n_forced,
     prior,
@@ -135,7 +136,8 @@ def follow_path(
     ``order[:n_forced]`` are taken from the beginning, at their ``prior`` prices. A further rule among those that are
     ``free`` is drawn to ``prior_share`` of its residual price (see ``rulefield.learning.rule_weights.residual``) beyond what
     rules before it say; that must be ``least_price`` at least. It is the one whose price, or a lower weight if that is
-    better, raises the log likelihood most, to second order; ``least_gain`` at least. As rules are taken, the gains of others
+    better, raises the log likelihood most, to second order; ``least_gain`` at least, and ``least_share`` of what the rules
+    found before it raised it by. As rules are taken, the gains of others
     fall, as a rule: only the largest is computed again ([Minoux78]). ``weights[k - n_forced]`` are the weights (n_rules,) of
     the first k rules, after so many ``sweeps`` over them at most.
     """
@@ -146,7 +148,7 @@ def follow_path(
         gains[r] = -np.inf
         weight[r] = prior[r]
         pay(r, prior[r], indptr, rows, units, owner, mass, total)
-    k = n_forced
+    k, gained = n_forced, 0.0
     while True:
         reweigh(order[:k], sweeps, weight, prior, l2, indptr, rows, units, owner, member, target, mass, total)
         weights[k - n_forced] = weight
@@ -155,7 +157,7 @@ def follow_path(
         fresh[:] = False
         while True:
             r = np.argmax(gains)
-            if gains[r] <= least_gain:
+            if gains[r] <= max(least_gain, least_share * gained):
                 return k
             if fresh[r]:
                 break
@@ -169,6 +171,7 @@ def follow_path(
             else:
                 gains[r] = second_order_gain(excess, variance, price)
                 prior[r] = prior_share * price
+        gained += gains[r]
         gains[r] = -np.inf
         order[k] = r
         k += 1

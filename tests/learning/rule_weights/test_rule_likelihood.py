@@ -82,7 +82,10 @@ def test_weights_of_rules_that_were_taken_are_best(prior):
 def test_the_first_rule_of_a_path_is_worth_most_and_the_next_beyond_it():
     """Second-order gains at the residual price, from the definition over all labelings; one fact is taken once."""
     rules = [*RULES[:3], RULES[2], (r.count("b") <= 1).soft("learn")]
-    data, settings = measured(rules, n_examples=12, seed=4), PathSettings(min_price=0.0, min_gain=0.0, sweeps=50)
+    data, settings = (
+        measured(rules, n_examples=12, seed=4),
+        PathSettings(min_price=0.0, min_gain=0.0, min_share=0.0, sweeps=50),
+    )
     path = PathData(data).follow(np.zeros(0, np.int64), np.zeros(5), np.ones(5, bool), settings)
     assert len(path.order) >= 2
     bounds = np.full(5, np.inf)
@@ -122,8 +125,19 @@ def test_a_path_ends_where_no_rule_is_worth_its_least_gain_or_at_most_so_many_ar
     none, free = np.zeros(0, np.int64), np.ones(4, bool)
     data = PathData(measured())
     assert not data.follow(none, np.zeros(4), free, PathSettings(min_gain=1e6)).weights.any()
-    assert len(data.follow(none, np.zeros(4), free, PathSettings(min_price=0.0, min_gain=0.0)).order) > 1
-    assert len(data.follow(none, np.zeros(4), free, PathSettings(min_price=0.0, min_gain=0.0, most=1)).order) == 1
+    assert (
+        len(data.follow(none, np.zeros(4), free, PathSettings(min_price=0.0, min_gain=0.0, min_share=0.0)).order) > 1
+    )
+    assert (
+        len(
+            data.follow(
+                none, np.zeros(4), free, PathSettings(min_price=0.0, min_gain=0.0, min_share=0.0, most=1)
+            ).order
+        )
+        == 1
+    )
+    one = data.follow(none, np.zeros(4), free, PathSettings(min_price=0.0, min_gain=0.0, min_share=1.0)).order
+    assert len(one) == 1, "the next must be worth as much as the first"
 
 
 def test_labelings_that_break_a_hard_rule_play_no_part():

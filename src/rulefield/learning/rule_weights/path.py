@@ -8,7 +8,7 @@ A held-out sequence i has a list :math:`Y_i` of labelings. Rules of weights c ma
 The target :math:`t_i` is the labeling of the list that is nearest to the gold labels: these themselves are often out of the
 chain's reach, and rules cannot fix that. p are residual prices (:mod:`rulefield.learning.rule_weights.residual`): if the data
 say little, a rule keeps its price. Of many rules that say nearly the same, the first that is taken pays; what is left for the
-others is measured anew, so twenty rules are worth as much as hundreds that are weighed at once.
+others is measured anew, so a few rules are worth nearly as much as hundreds that are weighed at once.
 """
 
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ MIN_PRICE = 0.1
 """Found rules that are worth less, in nats, are left out: they are many, and hardly act."""
 PRICE_SHARE = 0.5
 """Share of its residual price toward which the weight of a found rule is drawn: it was chosen because gold labels keep it."""
-MIN_GAIN = 1.0
-"""Log likelihood, in nats over all sequences, that a rule must be worth: what Akaike charges a parameter."""
+MIN_GAIN, MIN_SHARE = 0.2, 0.015
+"""What a rule must raise the log likelihood of all sequences by, in nats, and as a share of what the rules before it did."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class PathSettings:
         Draws weights to residual prices.
     most : int, optional
         Rules to take at most beyond those that are forced; None: as long as they are worth it.
-    min_price, min_gain : float
-        What a rule must cost, and be worth, at least.
+    min_price, min_gain, min_share : float
+        What a rule must cost and be worth, in nats and as a share of what the rules before it are worth, at least.
     sweeps : int
         Improvements of all weights after each rule, at most.
     """
@@ -47,6 +47,7 @@ class PathSettings:
     most: int | None = None
     min_price: float = MIN_PRICE
     min_gain: float = MIN_GAIN
+    min_share: float = MIN_SHARE
     sweeps: int = 2
 
 
@@ -114,7 +115,7 @@ class PathData:
         weights = np.zeros((len(order) - len(forced) + 1, n_rules))
         layout = (self.columns, self.rows, self.units, self.owner, self.first, member, self.measured.target)
         counts = (self.measured.worth, constant, by_gold, int(member.sum()))
-        settings = (how.l2, PRICE_SHARE, how.min_price, how.min_gain, how.sweeps)
+        settings = (how.l2, PRICE_SHARE, how.min_price, how.min_gain, how.min_share, how.sweeps)
         n_taken = follow_path(*layout, *counts, free, *settings, len(forced), prior, order, weights)
         return RulePath(order[:n_taken], weights[: n_taken - len(forced) + 1], prior)
 

@@ -1,6 +1,8 @@
 """Every compiled form says the amount that the definition says, for every labeling of small inputs."""
 
 import pickle
+from functools import partial
+from itertools import combinations, product
 
 import numpy as np
 import pytest
@@ -187,3 +189,30 @@ def test_rules_that_read_tokens_need_them():
 def test_only_rules_are_rules():
     with pytest.raises(RuleError, match="written with the functions"):
         compile_rules(["present('a')"], ["a"], None, 3)
+
+
+def test_logic_over_every_two_facts_is_its_definition():
+    """Truths of all kinds of facts side by side, settled and idle ones included."""
+    comma = r.token_in(",")
+    facts = [
+        *(r.present("a"), r.absent("b"), r.first("a"), r.last("c"), r.before("a", "b"), r.eventually("a", "c")),
+        *(r.followed_by("a", "b"), r.at(comma, prev="a", next="b"), r.at(comma, here="c")),
+        *(r.count("a") >= 2, r.count("a") == r.count("b"), r.segments("c") <= 1, r.count("b") + 1 <= 0),
+    ]
+    kinds = [
+        r.all_of,
+        r.any_of,
+        r.implies,
+        r.iff,
+        partial(r.exactly, 1),
+        partial(r.at_most, 1),
+        partial(r.at_least, 2),
+    ]
+    rules = [kind(a, b) for kind in kinds for a, b in combinations(facts, 2)] + [r.not_(fact) for fact in facts]
+    labels, tokens = ["a", "b", "c"], ["x", ",", "x", ","]
+    every = [np.array(y) for y in product(range(3), repeat=4)]
+    compiler = RuleCompiler(rules, labels)
+    found = compiler.amounts_of_all([tokens], every, np.zeros(len(every), np.int64)).toarray()
+    for y, amounts in list(zip(every, found))[::3]:
+        world = [labels[i] for i in y]
+        assert amounts.tolist() == [rule.violation(tokens, world, None) for rule in rules]

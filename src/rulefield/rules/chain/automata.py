@@ -49,13 +49,15 @@ class LazyAutomaton:
 class Truth:
     """A deterministic automaton that decides whether a statement holds.
 
-    A state that is ``True`` or ``False`` means that nothing to come can change the answer.
+    A state that is ``True`` or ``False`` means that nothing to come can change the answer. It ``idles`` if a token at which
+    all its signals are 0 changes no state.
     """
 
     signals: tuple[Tally, ...]
     start: State
     step: Callable[[State, Values], State]
     holds: Callable[[State], bool]
+    idles: bool = True
 
     def read(self, state: State, values: Values) -> State:
         """Next state."""

@@ -114,7 +114,7 @@ class Compared(Statement):
             total = state[0]  # type: ignore[index]
             return total == self.bound if self.equal else total <= self.bound
 
-        return Truth((self.tally,), (0,), step, holds)
+        return Truth((self.tally,), step((0,), (0,)), step, holds)
 
     def _range(self, n: int) -> tuple[int, int]:
         """Return the sums from which the bound cannot be crossed any more within n tokens, below and above.

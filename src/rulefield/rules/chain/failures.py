@@ -20,6 +20,7 @@ class Failures(Statement):
     """A sum over tokens of instances that fail. Subclasses say how failures are read, in linear rows and by an automaton."""
 
     start: State
+    idles = True
 
     @property
     def signals(self) -> tuple[Tally, ...]:
@@ -55,7 +56,7 @@ class Failures(Statement):
             following, failed = self.step(state, values)
             return False if failed else following
 
-        return Truth(self.signals, self.start, step, lambda state: True)
+        return Truth(self.signals, self.start, step, lambda state: True, self.idles)
 
     def amount_rows(self, builder: RowBuilder) -> None:
         """For each instance: left <= right + slack."""
@@ -271,7 +272,7 @@ class Window(Failures):
     require: bool
     conclusion: int = 1
 
-    start = (None, None)
+    start, idles = (None, None), False
 
     @property
     def signals(self) -> tuple[Tally, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, fields
+from functools import cache
 
 import numpy as np
 
@@ -59,23 +60,31 @@ class Nested(Statement):
         """All parts side by side; settled as soon as their settled answers settle it."""
         parts = [part.truth(n) for part in self.parts]
         ends = np.cumsum([len(part.signals) for part in parts])
-        readers = [(part.step, slice(end - len(part.signals), end)) for part, end in zip(parts, ends)]
+        readers = [(part, slice(end - len(part.signals), end)) for part, end in zip(parts, ends)]
         known = settler(self.kind)
 
         def settle(states: tuple[State, ...]) -> State:
             answer = known(states)
             return states if answer is None else answer
 
+        @cache
+        def moved(values: Values) -> list[tuple[int, Callable[[State, Values], State], Values]]:
+            """Parts that a token with these values may change."""
+            own = [(k, part, values[cut]) for k, (part, cut) in enumerate(readers)]
+            return [(k, part.read, some) for k, part, some in own if not part.idles or any(some)]
+
         def step(states: State, values: Values) -> State:
-            pairs = zip(readers, states)  # type: ignore[call-overload]
-            following = [s if s is True or s is False else read(s, values[cut]) for (read, cut), s in pairs]
+            following = list(states)  # type: ignore[call-overload]
+            for k, read, own in moved(values):
+                following[k] = read(following[k], own)
             return settle(tuple(following))
 
         def holds(states: State) -> bool:
             return self.kind.decide(tuple(p.answer(s) for p, s in zip(parts, states)))  # type: ignore[call-overload]
 
         signals = tuple(signal for part in parts for signal in part.signals)
-        return Truth(signals, settle(tuple(part.start for part in parts)), step, holds)
+        idles = all(part.idles for part in parts)
+        return Truth(signals, settle(tuple(part.start for part in parts)), step, holds, idles)
 
     def max_amount(self, token_class: np.ndarray) -> int:
         """0 or 1."""
@@ -110,10 +119,7 @@ def settler(kind: logic.Combination) -> Callable[[tuple[State, ...]], bool | Non
     low, high = kind.bounds(len(kind.parts))
 
     def counted(states: tuple[State, ...]) -> bool | None:
-        sure = possible = 0
-        for state in states:
-            sure += state is True
-            possible += state is not False
+        sure, possible = states.count(True), len(states) - states.count(False)
         if sure > high or possible < low:
             return False
         return True if sure >= low and possible <= high else None

@@ -93,7 +93,7 @@ class Packer:
             return self._number(value, where)
         if isinstance(value, list | tuple | set | frozenset):
             return self._items(value, where)
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             return self._mapping(value, where)
         return self._object(value, where)
 
@@ -140,6 +140,8 @@ class Packer:
             from rulefield.rules.expectation_text import dumps
 
             return {TAG: "Expectation", "text": dumps([value])}
+        if isinstance(value, Mapping):
+            return self._mapping(value, where)
         if type(value).__module__.startswith("sklearn.") or hasattr(value, "predict"):
             from rulefield.estimators.predictors.files import pack_predictor  # loads scikit-learn
 

@@ -150,23 +150,25 @@ class DocumentTagger(SavedModel):
         labels = checked_box_labels(documents, own_labels(documents) if y is None else y, "y")
         encoder = self._new_encoder().fit(documents)
         model = GraphCRF(l2=2.0, random_state=0) if self.model is None else copy.deepcopy(self.model)
-        given = [by_type(pages, row, encoder.scales) for pages, row in zip(documents, labels)]
-        known = {kind for one in given for kind, row in one.items() if any(x is not None for x in row)}
+        by_box_type = [by_type(pages, row, encoder.scales) for pages, row in zip(documents, labels)]
+        known = {kind for one in by_box_type for kind, row in one.items() if any(x is not None for x in row)}
         if not known:
             raise InputError("y must hold at least one label that is known; got none.")
         hidden = {kind: 1 for kind in (*encoder.scales, PAGE) if kind not in known}
         if encoder.separator_scale is not None:
             hidden[SEPARATOR] = self.separator_states
         model.labels = {**hidden, **(model.labels or {})}
-        self.model_ = model.fit([encoder.graph(pages) for pages in documents], given, sample_weight, groups=groups)
+        self.model_ = model.fit(
+            [encoder.graph(pages) for pages in documents], by_box_type, sample_weight, groups=groups
+        )
         self._encoder, self._labeled = encoder, sorted(known)
         self._scales, self._separator_scale = list(encoder.scales.items()), encoder.separator_scale
         self.classes_ = self._known_labels()
         return self
 
     def _known_labels(self) -> list[Label]:
-        found = {label for kind in self._labeled for label in self.model_.classes_[kind].tolist()}
-        return sorted(found, key=str)
+        labels = {label for kind in self._labeled for label in self.model_.classes_[kind].tolist()}
+        return sorted(labels, key=str)
 
     def _new_encoder(self) -> DocumentEncoder:
         nodes = self.separator_states > 0
@@ -190,9 +192,9 @@ class DocumentTagger(SavedModel):
         known : list, optional
             Labels known beforehand, one entry per document, None where free.
         """
-        documents, graphs, given = self._encoded(X, known)
-        found = self.model_.predict(graphs, rules=rules, known=given)
-        return object_array([self._labels(pages, one) for pages, one in zip(documents, found)])
+        documents, graphs, allowed = self._encoded(X, known)
+        predicted = self.model_.predict(graphs, rules=rules, known=allowed)
+        return object_array([self._labels(pages, one) for pages, one in zip(documents, predicted)])
 
     def decode(
         self,
@@ -210,16 +212,16 @@ class DocumentTagger(SavedModel):
         X, rules, known : as in ``predict``
         engine, seconds : as in :meth:`rulefield.GraphCRF.decode`
         """
-        documents, graphs, given = self._encoded(X, known)
-        found = self.model_.decode(graphs, rules=rules, known=given, engine=engine, seconds=seconds)
-        return [replace(one, labels=self._labels(pages, one.labels)) for pages, one in zip(documents, found)]
+        documents, graphs, allowed = self._encoded(X, known)
+        labelings = self.model_.decode(graphs, rules=rules, known=allowed, engine=engine, seconds=seconds)
+        return [replace(one, labels=self._labels(pages, one.labels)) for pages, one in zip(documents, labelings)]
 
     def predict_marginals(self, X: Documents, *, rules: Rules = None, known: Known = None) -> list[np.ndarray]:
         """Return the probability of each label of ``classes_`` at each box, (n_boxes, n_classes) for each document."""
-        documents, graphs, given = self._encoded(X, known)
+        documents, graphs, allowed = self._encoded(X, known)
         column = {label: k for k, label in enumerate(self.classes_)}
         out = []
-        for pages, tables in zip(documents, self.model_.predict_marginals(graphs, rules=rules, known=given)):
+        for pages, tables in zip(documents, self.model_.predict_marginals(graphs, rules=rules, known=allowed)):
             wide = {kind: np.zeros((len(table), len(column))) for kind, table in tables.items()}
             for kind in self._labeled:
                 wide[kind][:, [column[name] for name in self.model_.classes_[kind].tolist()]] = tables[kind]
@@ -246,29 +248,29 @@ class DocumentTagger(SavedModel):
     ) -> float:
         """Share of boxes with a known label that get it (weighted by document)."""
         documents = checked_documents(X)
-        found = self.predict(documents, rules=rules, known=known)
+        predicted = self.predict(documents, rules=rules, known=known)
         labels = checked_box_labels(documents, y, "y")
         weight = checked_weight(sample_weight, len(documents))
-        told = [[a == b for a, b in zip(row, truth) if b is not None] for row, truth in zip(found, labels)]
-        return float(weight @ [sum(row) for row in told]) / max(float(weight @ [len(row) for row in told]), 1e-300)
+        hits = [[a == b for a, b in zip(row, truth) if b is not None] for row, truth in zip(predicted, labels)]
+        return float(weight @ [sum(row) for row in hits]) / max(float(weight @ [len(row) for row in hits]), 1e-300)
 
     def explain(
         self, x: Page | Document, *, rules: Rules = None, known: BoxLabels | None = None, top: int = 5
     ) -> list[list[tuple[str, float]]]:
         """Return what speaks most for the label of each box: (feature, weight x value) of its own, largest first."""
-        (pages,), (graph,), given = self._encoded([x], None if known is None else [known])
-        (labels,) = self.model_.predict([graph], rules=rules, known=given)
-        told: dict[str, list[Any]] = {}
+        (pages,), (graph,), allowed = self._encoded([x], None if known is None else [known])
+        (labels,) = self.model_.predict([graph], rules=rules, known=allowed)
+        reasons: dict[str, list[Any]] = {}
         for kind in self._encoder.scales:
             names, classes = self._encoder.names(kind), self.model_.classes_[kind].tolist()
             features, weights = graph.nodes[kind], self.model_.coef_[kind][:, : len(names)]
             dense = features if isinstance(features, np.ndarray) else features.toarray()
             parts = dense * weights[[classes.index(label) for label in labels[kind].tolist()]]
             best = np.argsort(-parts, axis=1, kind="stable")[:, :top]
-            told[kind] = [
+            reasons[kind] = [
                 [(names[k], float(row[k])) for k in chosen if row[k] > 0] for row, chosen in zip(parts, best)
             ]
-        return _in_order(pages, told)
+        return _in_order(pages, reasons)
 
     def _encoded(self, X: Documents, known: Known) -> tuple[list[Document], list[TypedGraph], list[Any] | None]:
         check_is_fitted(self, "model_")
@@ -279,11 +281,11 @@ class DocumentTagger(SavedModel):
         rows = checked_box_labels(documents, known, "known")
         return documents, graphs, [by_type(p, row, self._encoder.scales) for p, row in zip(documents, rows)]
 
-    def _labels(self, pages: Document, found: Mapping[str, Any]) -> list[Any]:
+    def _labels(self, pages: Document, labels: Mapping[str, Any]) -> list[Any]:
         """Labels of the boxes in the order of the pages; None for types that have none."""
         named = {
             kind: np.asarray(row).tolist() if kind in self._labeled else [None] * len(row)
-            for kind, row in found.items()
+            for kind, row in labels.items()
         }
         return _in_order(pages, named)
 
@@ -319,15 +321,11 @@ class DocumentTagger(SavedModel):
         good = bool(kinds) and set(known) - {SEPARATOR} == {*kinds, PAGE} and set(self._labeled) <= kinds
         good = good and all([*s.words.values()] == [*range(len(s.words))] for s in self._encoder.scales.values())
         if good:
-            try:
-                graph = self.model_._graphs([self._encoder.graph([Page([])])])[0]
-            except (ValueError, IndexError):
-                good = False
-            else:
-                good = all(graph.nodes[kind].shape[1] == width for kind, width in known.items())
-                widths = self.model_.model_.spec.edge_features
-                good = good and all(_width(graph.edges.get(pair)) in (0, width) for pair, width in widths.items())
-                good = good and self.classes_ == self._known_labels()
+            graph = self.model_._graphs([self._encoder.graph([Page([])])])[0]
+            widths = self.model_.model_.spec.edge_features
+            good = all(graph.nodes[kind].shape[1] == width for kind, width in known.items())
+            good = good and all(_width(graph.edges.get(pair)) in (0, width) for pair, width in widths.items())
+            good = good and self.classes_ == self._known_labels()
         if not good:
             raise ModelFileError("the boxes of the model file do not fit its model; save the model again.")
 

@@ -64,19 +64,21 @@ class LabelAnswers:
         if not self.rules:
             return free
         full = self.full(free)
-        found = np.stack([self.rules.marginals(self._problem(p)).reshape(p.shape) for p in full])
-        return found[..., 1] if self.binary else found
+        ruled = np.stack([self.rules.marginals(self._problem(p)).reshape(p.shape) for p in full])
+        return ruled[..., 1] if self.binary else ruled
 
     def labelings(self, proba: np.ndarray, search: SearchLimits) -> list[Labeling]:
         """Best label vectors under the rules; ``proba`` (n_instances, n_nodes, n_classes) without them, 0 forbids."""
         assert self.rules is not None
-        found = []
+        labelings = []
         for p in proba:
             problem = self._problem(p)
             result = self.rules.decode(problem, search)
             prover = partial(self.rules.prove, problem, result)
-            found.append(Labeling.named(result, self.codes.values[result.labels].tolist(), self.rules.names, prover))
-        return found
+            labelings.append(
+                Labeling.named(result, self.codes.values[result.labels].tolist(), self.rules.names, prover)
+            )
+        return labelings
 
     def _problem(self, proba: np.ndarray) -> GraphProblem:
         """Return the label vector of one instance under the rules as a problem on a graph without edges."""
@@ -139,13 +141,13 @@ class LabelAnswers:
             return covariance
         joint = pair_probabilities(mean, covariance)
         p = np.diagonal(joint, axis1=1, axis2=2).copy()
-        found = joint - p[:, :, None] * p[:, None, :]
+        labels = joint - p[:, :, None] * p[:, None, :]
         diagonal = np.arange(p.shape[1])
-        found[:, diagonal, diagonal] = p * (1 - p)
+        labels[:, diagonal, diagonal] = p * (1 - p)
         if known is not None:
             free = np.isnan(known)
-            found *= free[:, :, None] & free[:, None, :]
-        return found
+            labels *= free[:, :, None] & free[:, None, :]
+        return labels
 
     def _posterior(self, potentials: GaussianPotentials, known: np.ndarray) -> Any:
         return posterior(potentials, known, self.method) if self.binary else softmax_posterior(potentials, known)

@@ -237,16 +237,16 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         if kind is TableLayout:
             X = self._table(X, reset=True)
         codes, labels = read_labels(X, y)
-        given = Instances(X, labels, self._weight(X, sample_weight), graphs).in_order(self.cv)
+        instances = Instances(X, labels, self._weight(X, sample_weight), graphs).in_order(self.cv)
         default = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         how = self._cross_fitting(default, PAPER_SHARE if self.paper else None)
-        how = replace(how, columns=self._columns_of_outputs(kind, given))
-        layout, scored = kind.fit(given, ScoreTask(codes.kind, codes.n_classes), how)
+        how = replace(how, columns=self._columns_of_outputs(kind, instances))
+        layout, scored = kind.fit(instances, ScoreTask(codes.kind, codes.n_classes), how)
         residual = _residual(scored, codes)
-        sources = GraphSources(given, residual, scored.weight, seed_of_fit(self.random_state))
+        sources = GraphSources(instances, residual, scored.weight, seed_of_fit(self.random_state))
         entries = resolve_graphs(self._graph_specs(layout, codes, graphs), sources, scored.n_nodes)
-        own = 0 if self.paper else own_nodes(layout.same_nodes, scored.n_nodes, len(scored))
-        learner = _Learner(layout, entries, codes, own, self.mean, self.paper, self.l2, self._limits)
+        n_own = 0 if self.paper else own_nodes(layout.same_nodes, scored.n_nodes, len(scored))
+        learner = _Learner(layout, entries, codes, n_own, self.mean, self.paper, self.l2, self._limits)
         algorithm = "jj" if self.paper and self.algorithm in ("auto", "vb") else self.algorithm
         learned = learner.best(algorithm, scored, seed_of_fit(self.random_state))
         self._field, self._labels, self.algorithm_ = learned.field, codes, learned.algorithm
@@ -254,15 +254,15 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         report_fit(self, learned.result)
         return self
 
-    def _columns_of_outputs(self, kind: type[Layout], given: Instances) -> list[list[int]] | None:
+    def _columns_of_outputs(self, kind: type[Layout], instances: Instances) -> list[list[int]] | None:
         """Return the numbers of the columns that each output sees; None if all see all."""
         if self.columns is None:
             return None
         if kind is not TableLayout:
             raise InputError("columns go with a table X of shape (n_instances, n_features); leave them out.")
-        if len(self.columns) != given.n_nodes:
+        if len(self.columns) != instances.n_nodes:
             raise InputError(
-                f"columns must hold one list for each of {given.n_nodes} outputs; got {len(self.columns)}."
+                f"columns must hold one list for each of {instances.n_nodes} outputs; got {len(self.columns)}."
             )
         places: dict[Any, int] = {i: i for i in range(self.n_features_in_)}
         places |= {str(name): i for i, name in enumerate(getattr(self, "feature_names_in_", ()))}
@@ -455,14 +455,14 @@ class GaussianCRFClassifier(ClassifierMixin, GaussianCRFBase):
         graphs: Graphs = None,
     ) -> float:
         """Share of labels predicted right (Hamming accuracy; unknown labels do not count)."""
-        found = self.predict(X, rules=rules, known=known, graphs=graphs)
+        predicted = self.predict(X, rules=rules, known=known, graphs=graphs)
         if self._labels.flat:
-            return float(accuracy_score(y, found, sample_weight=sample_weight))
-        right = [np.asarray(a) == np.asarray(b, dtype=float) for a, b in zip(found, y)]
-        told = [~np.isnan(np.asarray(b, dtype=float)) for b in y]
+            return float(accuracy_score(y, predicted, sample_weight=sample_weight))
+        right = [np.asarray(a) == np.asarray(b, dtype=float) for a, b in zip(predicted, y)]
+        known_labels = [~np.isnan(np.asarray(b, dtype=float)) for b in y]
         weight = np.ones(len(right)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
-        total = sum(w * k.sum() for w, k in zip(weight, told))
-        return float(sum(w * r[k].sum() for w, r, k in zip(weight, right, told)) / total)
+        total = sum(w * k.sum() for w, k in zip(weight, known_labels))
+        return float(sum(w * r[k].sum() for w, r, k in zip(weight, right, known_labels)) / total)
 
     # --- scikit-learn and files -------------------------------------------------------------------
 
@@ -495,34 +495,34 @@ class _Learned(NamedTuple):
 class _Learner:
     """Learns fields over the same graphs by one algorithm or another.
 
-    ``own`` is the number of nodes with weights of their own. It is decided once, for all instances: what is learned from
+    ``n_own`` is the number of nodes with weights of their own. It is decided once, for all instances: what is learned from
     some of them is a start for the whole, and must be as long.
     """
 
     layout: Layout
     graphs: list[GraphEntry]
     codes: LabelCodes
-    own: int
+    n_own: int
     mean: str
     paper: bool
     l2: float
     limits: tuple[int, float]
 
-    def best(self, algorithm: str, given: Instances, random_state: RandomState) -> _Learned:
+    def best(self, algorithm: str, instances: Instances, random_state: RandomState) -> _Learned:
         """Learn by the algorithm that was asked for; ``auto``: by the one that is better on held-out instances.
 
         Better is ``"vb"`` or ``"map"``, whichever gives labels of a held-out fifth the higher joint likelihood. Ctrl-C on
         the way returns what was learned last.
         """
         if algorithm != "auto":
-            return self.learn(algorithm, given)
-        if given.n_nodes == 1:
-            return self.learn("map", given)  # nothing to join, no variance to learn
-        if self.mean == "direct" or len(given) < FEWEST_INSTANCES:
-            return self.learn("vb", given)
-        order = check_random_state(random_state).permutation(len(given))
+            return self.learn(algorithm, instances)
+        if instances.n_nodes == 1:
+            return self.learn("map", instances)  # nothing to join, no variance to learn
+        if self.mean == "direct" or len(instances) < FEWEST_INSTANCES:
+            return self.learn("vb", instances)
+        order = check_random_state(random_state).permutation(len(instances))
         held = len(order) // 5
-        kept, rest = given.part(np.sort(order[held:])), given.part(np.sort(order[:held]))
+        kept, rest = instances.part(np.sort(order[held:])), instances.part(np.sort(order[:held]))
         likelihood, trials = {}, {}
         for name in ("map", "vb"):
             trials[name] = self.learn(name, kept)
@@ -530,19 +530,19 @@ class _Learner:
                 return trials[name]
             likelihood[name] = self._joint_likelihood(trials[name].field, rest)
         chosen = "vb" if likelihood["vb"] > likelihood["map"] else "map"
-        return self.learn(chosen, given, trials[chosen].field.theta)
+        return self.learn(chosen, instances, trials[chosen].field.theta)
 
-    def learn(self, algorithm: str, given: Instances, start: np.ndarray | None = None) -> _Learned:
+    def learn(self, algorithm: str, instances: Instances, start: np.ndarray | None = None) -> _Learned:
         """Learn from scored instances by one algorithm."""
-        data = make_batches(given.X, self.graphs, given.graphs, given.weight)
-        model = self._model(algorithm, data, given.n_nodes)
+        data = make_batches(instances.X, self.graphs, instances.graphs, instances.weight)
+        model = self._model(algorithm, data, instances.n_nodes)
         strengths = (0.5, 4.0) if algorithm == "map" and model.n_graphs else (0.5,)
         starts = [model.start(r) for r in strengths] if start is None else [start]
         toll = 0.0 if model.simplex else TOLL
-        labels = data.split(given.labels)
+        labels = data.split(instances.labels)
         objective = FieldObjective(model, data.batches, labels, self.codes.kind, algorithm, self.l2, toll, 1e-5)
-        found = fit_sparing_variance(objective, starts, *self.limits)
-        return _Learned(FittedField(self.layout, self.graphs, model, found.theta), found, algorithm)
+        result = fit_sparing_variance(objective, starts, *self.limits)
+        return _Learned(FittedField(self.layout, self.graphs, model, result.theta), result, algorithm)
 
     def _model(self, algorithm: str, data: Batched, n_nodes: int | None) -> GaussianModel:
         several = self.layout.same_nodes and n_nodes != 1
@@ -551,7 +551,7 @@ class _Learner:
             n_scores=data.batches[0].scores.shape[-1],
             n_graphs=len(self.graphs),
             n_classes=1 if self.codes.kind == "binary" else self.codes.n_classes,
-            n_nodes=self.own,
+            n_nodes=self.n_own,
             smoothed=not direct,
             simplex=self.paper,
             bayesian=algorithm != "map" and n_nodes != 1,

@@ -161,15 +161,15 @@ class Batched:
             for rows, part in zip(self.rows, parts):
                 out[rows] = part
             return out
-        found: list[Any] = [None] * self.n_instances
+        answers: list[Any] = [None] * self.n_instances
         for rows, part in zip(self.rows, parts):
             for j, answer in zip(rows, part):
-                found[j] = answer
-        return found
+                answers[j] = answer
+        return answers
 
 
 def make_batches(
-    scores: Any, entries: Sequence[GraphEntry], own: Graphs, weight: np.ndarray | None = None
+    scores: Any, entries: Sequence[GraphEntry], own_graphs: Graphs, weight: np.ndarray | None = None
 ) -> Batched:
     """Group instances by size; each instance's scores are (n_classes, n_nodes, n_scores).
 
@@ -177,9 +177,9 @@ def make_batches(
     """
     sizes = np.array([s.shape[1] for s in scores])
     bring = any(isinstance(e, OwnGraph) for e in entries)
-    if bring and own is None:
+    if bring and own_graphs is None:
         raise InputError("graphs must be given here, too: the field was fitted with graphs of the instances.")
-    for stack in own or () if bring else ():
+    for stack in own_graphs or () if bring else ():
         if len(stack) != len(sizes):
             raise InputError(f"graphs has {len(stack)} matrices in one list for {len(sizes)} instances.")
     for entry in entries:
@@ -196,7 +196,9 @@ def make_batches(
     for members in groups:
         stacked = scores[members] if isinstance(scores, np.ndarray) else np.stack([scores[j] for j in members])
         size = int(sizes[members[0]])
-        graphs = [e.matrix if isinstance(e, SharedGraph) else _own_laplacians(e, own, members, size) for e in entries]
+        graphs = [
+            e.matrix if isinstance(e, SharedGraph) else _own_laplacians(e, own_graphs, members, size) for e in entries
+        ]
         if any(scipy.sparse.issparse(g) for g in graphs):
             graphs = [scipy.sparse.csr_array(g) for g in graphs]
         share = None if weight is None else weight[members]
@@ -204,15 +206,15 @@ def make_batches(
     return Batched(batches, groups, len(sizes))
 
 
-def _own_laplacians(entry: OwnGraph, own: Any, members: np.ndarray, size: int) -> Any:
+def _own_laplacians(entry: OwnGraph, graphs: Any, members: np.ndarray, size: int) -> Any:
     """Laplacians of an entry for some instances, all of one size: stacked, or the sparse one of a large instance."""
-    found = []
+    laplacians = []
     for j in members:
-        off = check_similarity(as_matrix(own[entry.index][j]), f"{entry.name} of instance {j}")
+        off = check_similarity(as_matrix(graphs[entry.index][j]), f"{entry.name} of instance {j}")
         if off.shape[0] != size:
             raise InputError(f"{entry.name} of instance {j} has {off.shape[0]} nodes; the instance has {size}.")
         matrix = laplacian((abs(off) + entry.sign * off) * (0.5 * entry.sign))  # one sign of the similarities
         if size > DENSE_UP_TO:
             return scipy.sparse.csr_array(matrix)
-        found.append(matrix.toarray() if scipy.sparse.issparse(matrix) else matrix)
-    return np.stack(found)
+        laplacians.append(matrix.toarray() if scipy.sparse.issparse(matrix) else matrix)
+    return np.stack(laplacians)

@@ -108,10 +108,12 @@ class TableLayout:
     same_nodes: ClassVar[bool] = True
 
     @classmethod
-    def fit(cls, given: Instances, task: ScoreTask, how: CrossFitting) -> tuple[Self, Instances]:
+    def fit(cls, instances: Instances, task: ScoreTask, how: CrossFitting) -> tuple[Self, Instances]:
         """Return the layout, and the instances with cross-fitted scores (width, n_outputs, n_scores) each as X."""
-        scores, rows, fitted = cross_fit_scores(how, given.X, np.asarray(given.labels), task, given.weight)
-        return cls(fitted), replace(given.part(rows), X=scores)
+        scores, rows, fitted = cross_fit_scores(
+            how, instances.X, np.asarray(instances.labels), task, instances.weight
+        )
+        return cls(fitted), replace(instances.part(rows), X=scores)
 
     def scores(self, X: Any) -> np.ndarray:
         """Scores of new rows."""
@@ -127,23 +129,23 @@ class NodesLayout:
     same_nodes: ClassVar[bool] = False
 
     @classmethod
-    def fit(cls, given: Instances, task: ScoreTask, how: CrossFitting) -> tuple[Self, Instances]:
+    def fit(cls, instances: Instances, task: ScoreTask, how: CrossFitting) -> tuple[Self, Instances]:
         """Return the layout and the instances with scores; where cv is a share, labels that predictors saw are hidden."""
-        ragged = is_ragged(given.X)
-        flat, ends = _stack(given.X)
+        ragged = is_ragged(instances.X)
+        flat, ends = _stack(instances.X)
         sizes = np.diff(ends)
-        labels = np.concatenate([np.asarray(y, dtype=float) for y in given.labels])
+        labels = np.concatenate([np.asarray(y, dtype=float) for y in instances.labels])
         cv = how.cv
         if isinstance(cv, (int, np.integer)) and len(sizes) >= cv >= 2:
             cv = _InstanceFolds(int(cv), np.repeat(np.arange(len(sizes)), sizes))
-        weight = None if given.weight is None else np.repeat(given.weight, sizes)
+        weight = None if instances.weight is None else np.repeat(instances.weight, sizes)
         scores, rows, fitted = cross_fit_scores(replace(how, cv=cv), flat, labels[:, None], task, weight)
         if isinstance(cv, float):
             scores = fitted(flat)
             labels = np.where(np.isin(np.arange(len(labels)), rows), labels, np.nan)
         layout, parts = cls(fitted, ragged), [labels[a:b] for a, b in pairwise(ends)]
         return layout, replace(
-            given, X=layout._by_instance(scores, ends), labels=parts if ragged else np.stack(parts)
+            instances, X=layout._by_instance(scores, ends), labels=parts if ragged else np.stack(parts)
         )
 
     def scores(self, X: Any) -> Any:
@@ -167,12 +169,12 @@ class ScoresLayout:
     same_nodes: bool
 
     @classmethod
-    def fit(cls, given: Instances, task: ScoreTask, how: CrossFitting) -> tuple[Self, Instances]:
+    def fit(cls, instances: Instances, task: ScoreTask, how: CrossFitting) -> tuple[Self, Instances]:
         """Return the layout and the instances with checked scores (n_classes or 1, n_nodes, n_scores) each."""
-        layout = cls(task, None, is_ragged(given.X), given.graphs is None)
-        scores = layout.scores(given.X)
+        layout = cls(task, None, is_ragged(instances.X), instances.graphs is None)
+        scores = layout.scores(instances.X)
         _warn_constant(scores)
-        return replace(layout, n_scores=scores[0].shape[-1]), replace(given, X=scores)
+        return replace(layout, n_scores=scores[0].shape[-1]), replace(instances, X=scores)
 
     def scores(self, X: Any) -> Any:
         """Scores of new instances, checked."""

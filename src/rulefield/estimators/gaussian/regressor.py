@@ -109,22 +109,22 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         if kind is TableLayout:
             X = self._table(X, reset=True)
         values, flat = _read_values(X, y)
-        given = Instances(X, values, self._weight(X, sample_weight), graphs).in_order(self.cv)
+        instances = Instances(X, values, self._weight(X, sample_weight), graphs).in_order(self.cv)
         how = self._cross_fitting(make_pipeline(StandardScaler(), Ridge()))
-        layout, scored = kind.fit(given, TASK, how)
+        layout, scored = kind.fit(instances, TASK, how)
         units = Units.of(scored.labels, layout.same_nodes, scored.weight)
         scores, values = units.scores(scored.X), units.values(scored.labels)
         residual = values - scores[:, 0].mean(axis=-1) if isinstance(values, np.ndarray) else None
-        compared = replace(given, labels=units.values(given.labels))
+        compared = replace(instances, labels=units.values(instances.labels))
         sources = GraphSources(compared, residual, scored.weight, seed_of_fit(self.random_state))
         entries = resolve_graphs(self._graph_specs(layout, graphs), sources, scored.n_nodes)
         data = make_batches(scores, entries, scored.graphs, scored.weight)
         model = self._model(layout, data, len(entries), scored.n_nodes)
         objective = FieldObjective(model, data.batches, data.split(values), "values", "exact", self.l2, TOLL, 1e-5)
-        found = fit_field(objective, [model.start(0.5, 0.5)], *self._limits)
-        self._field, self._flat = FittedField(layout, entries, model, found.theta, units), flat
-        self.objective_ = float(found.objective)
-        report_fit(self, found)
+        result = fit_field(objective, [model.start(0.5, 0.5)], *self._limits)
+        self._field, self._flat = FittedField(layout, entries, model, result.theta, units), flat
+        self.objective_ = float(result.objective)
+        report_fit(self, result)
         return self
 
     def _graph_specs(self, layout: Layout, own: Graphs) -> GraphSpecs:
@@ -190,15 +190,15 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         if known is None and not return_std:  # means alone need no factorization
             means = [p.mean * self.scale_ + self.center_ for p in self._field.potentials(data)]
             return self._shape(data, means)
-        found = self._posteriors(data, known)
-        means = [f.mean * self.scale_ + self.center_ for f in found]
+        posteriors = self._posteriors(data, known)
+        means = [f.mean * self.scale_ + self.center_ for f in posteriors]
         if known is not None:  # a known value is itself, not what is left of it after a change of units
-            given = data.split(known_vectors(known, data.sizes))
-            means = [np.where(np.isnan(k), m, k) for m, k in zip(means, given)]
+            known_values = data.split(known_vectors(known, data.sizes))
+            means = [np.where(np.isnan(k), m, k) for m, k in zip(means, known_values)]
         mean = self._shape(data, means)
         if not return_std:
             return mean
-        return mean, self._shape(data, [np.sqrt(f.variance) * self.scale_ for f in found])
+        return mean, self._shape(data, [np.sqrt(f.variance) * self.scale_ for f in posteriors])
 
     def _shape(self, data: Batched, parts: list[np.ndarray]) -> Any:
         joined = data.join(parts, self._field.layout.ragged)
@@ -251,8 +251,8 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
             for s in [np.broadcast_to(self.scale_, p.mean.shape[-1:])]
         ]
         if known is not None:
-            for part, given in zip(parts, self._known(data, known)):
-                for covariance, values in zip(part, given):
+            for part, known_values in zip(parts, self._known(data, known)):
+                for covariance, values in zip(part, known_values):
                     _condition(covariance, ~np.isnan(values))
         return data.join(parts, self._field.layout.ragged)
 
@@ -266,18 +266,20 @@ class GaussianCRFRegressor(RegressorMixin, GaussianCRFBase):
         graphs: Graphs = None,
     ) -> float:
         """R² over all outputs; values that are unknown, or were given, do not count."""
-        found = self.predict(X, known=known, graphs=graphs)
+        predicted = self.predict(X, known=known, graphs=graphs)
         if self._flat:
-            return float(r2_score(y, found, sample_weight=sample_weight))
+            return float(r2_score(y, predicted, sample_weight=sample_weight))
         weight = np.ones(len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
         truth = [np.asarray(v, dtype=float) for v in y]
-        given = [np.full_like(t, np.nan) for t in truth]
+        known_values = [np.full_like(t, np.nan) for t in truth]
         if known is not None:
-            given = known_vectors(known, self._instances(X, graphs).sizes)
-        counts = [~np.isnan(t) & np.isnan(k) for t, k in zip(truth, given)]
+            known_values = known_vectors(known, self._instances(X, graphs).sizes)
+        counts = [~np.isnan(t) & np.isnan(k) for t, k in zip(truth, known_values)]
         weights = np.concatenate([np.full(c.sum(), w) for c, w in zip(counts, weight)])
         expected = np.concatenate([t[c] for t, c in zip(truth, counts)])
-        return float(r2_score(expected, np.concatenate([f[c] for f, c in zip(found, counts)]), sample_weight=weights))
+        return float(
+            r2_score(expected, np.concatenate([f[c] for f, c in zip(predicted, counts)]), sample_weight=weights)
+        )
 
     # --- files ------------------------------------------------------------------------------------
 

@@ -179,14 +179,14 @@ class GraphDecoder:
         def decode(item: tuple[TypedGraph, GraphPotentials]) -> Result:
             return self.rules.decode(self._problem(*item), search)
 
-        found: list[Result] = []
+        results: list[Result] = []
         for chunk, union, batch in self.scored(graphs, known):
             whole = decode_graph(GraphProblem(union)) if self._at_once(search, batch) else None
             if whole is not None and whole.status is Status.optimal:
-                found += _split(whole, union, batch)
+                results += _split(whole, union, batch)
             else:
-                found += in_threads(decode, _pieces(chunk, union, batch), self.n_jobs)
-        return found
+                results += in_threads(decode, _pieces(chunk, union, batch), self.n_jobs)
+        return results
 
     def labelings(
         self,
@@ -198,11 +198,11 @@ class GraphDecoder:
     ) -> list[Labeling]:
         """Return the answers as users see them; ``spell`` names the labels of a graph."""
         names = self.rules.names
-        found = []
+        labelings = []
         for i, (graph, result) in enumerate(zip(graphs, self.results(graphs, known, search))):
             prover = partial(self._prove, graphs, known, i, result)
-            found.append(Labeling.named(result, spell(graph, result.labels), names, prover))
-        return [answer.verified() for answer in found] if verify else found
+            labelings.append(Labeling.named(result, spell(graph, result.labels), names, prover))
+        return [answer.verified() for answer in labelings] if verify else labelings
 
     def _prove(self, graphs: Sequence[TypedGraph], known: Allowed, i: int, result: Result) -> Proof | None:
         scored = self.scored(graphs[i : i + 1], None if known is None else known[i : i + 1])

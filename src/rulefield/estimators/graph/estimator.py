@@ -298,16 +298,16 @@ class GraphCRF(SavedModel, BaseEstimator):
         """Graphs with the scores of predictors that did not see them, and predictors for new graphs."""
         if self.predictors is None:
             return graphs, None
-        numbers = [names.encode(graph, given) for graph, given in zip(graphs, labels)]
+        numbers = [names.encode(graph, known) for graph, known in zip(graphs, labels)]
         spec = GraphPredictors.of(self.predictors)
         return fit_predictors(spec, graphs, numbers, names, groups, seed_of_fit(self.random_state), self.n_jobs)
 
     def _shards(
         self, graphs: Sequence[TypedGraph], labels: Sequence[Labels], names: GraphLabels, weight: np.ndarray
     ) -> list[GraphShard]:
-        numbers = [names.settled(graph, given) for graph, given in zip(graphs, labels)]
+        numbers = [names.settled(graph, known) for graph, known in zip(graphs, labels)]
         latent = any((n == UNKNOWN).any() for n in numbers)
-        allowed = [names.allowed(graph, given) for graph, given in zip(graphs, labels)] if latent else None
+        allowed = [names.allowed(graph, known) for graph, known in zip(graphs, labels)] if latent else None
         costs = node_costs(self.class_weight, graphs, numbers, names)
         # the structured SVM moves after every shard, so its shards are small
         small = self.algorithm == "ssvm"
@@ -449,8 +449,8 @@ class GraphCRF(SavedModel, BaseEstimator):
         decoder = self._decoder(rules)
         if decoder.rules and method in ("tree_reweighted", "loopy"):
             raise InputError(f'method="{method}" knows no rules; use "auto", or rules=[].')
-        found = decoder.marginals(graphs, self._allowed(graphs, known), method)
-        return [self._names.by_type(graph, marginals) for graph, marginals in zip(graphs, found)]
+        flat = decoder.marginals(graphs, self._allowed(graphs, known), method)
+        return [self._names.by_type(graph, marginals) for graph, marginals in zip(graphs, flat)]
 
     def score(
         self,
@@ -484,9 +484,9 @@ class GraphCRF(SavedModel, BaseEstimator):
             wanted = names.by_type(graph, names.allowed(graph, truth))
             single = names.by_type(graph, names.encode(graph, truth) != UNKNOWN, flat=False)
             for t, numbers in names.by_type(graph, names.encode(graph, guess), flat=False).items():
-                told = single[t] | ~wanted[t].all(axis=1)
-                right[t] += w * float(wanted[t][np.arange(len(told)), numbers][told].sum())
-                total[t] += w * float(told.sum())
+                counted = single[t] | ~wanted[t].all(axis=1)
+                right[t] += w * float(wanted[t][np.arange(len(counted)), numbers][counted].sum())
+                total[t] += w * float(counted.sum())
         return right, total
 
     def _listed(self, graph: TypedGraph, numbers: np.ndarray) -> Any:
@@ -507,8 +507,8 @@ class GraphCRF(SavedModel, BaseEstimator):
         """Labels that each graph's nodes may have, flat, when some are known; None where nothing is."""
         if known is None:
             return None
-        given = checked_labels(known, len(graphs), "known")
-        return [self._names.allowed(graph, labels) for graph, labels in zip(graphs, given)]
+        rows = checked_labels(known, len(graphs), "known")
+        return [self._names.allowed(graph, labels) for graph, labels in zip(graphs, rows)]
 
     # --- scikit-learn and files -------------------------------------------------------------------
 
@@ -536,7 +536,12 @@ class GraphCRF(SavedModel, BaseEstimator):
 def _check_spec(spec: GraphSpec, names: GraphLabels, n_weights: int) -> None:
     """Refuse a model of a file that would ask for more weights than there are, or names what is not there."""
     known, widths = set(names.classes), spec.edge_features
-    columns = [(pair, c) for ties in (spec.symmetric, spec.antisymmetric) for pair, own in ties.items() for c in own]
+    columns = [
+        (pair, c)
+        for ties in (spec.symmetric, spec.antisymmetric)
+        for pair, features in ties.items()
+        for c in features
+    ]
     good = (
         all(c.ndim == 1 and c.dtype.kind in "biufUO" and are_labels(c.tolist()) for c in names.classes.values())
         and spec.labels == names.counts

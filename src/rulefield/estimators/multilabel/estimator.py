@@ -351,11 +351,11 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         X = self._checked(X)
         decoder, graphs, allowed = self._decoder(rules), self._graphs(X), self._allowed(known, X.shape[0])
         if self._small and not decoder.rules:
-            found = np.concatenate([node for _, node in self._small_sums(decoder, graphs, allowed)])
+            marginals = np.concatenate([node for _, node in self._small_sums(decoder, graphs, allowed)])
         else:
-            found = np.stack(decoder.marginals(graphs, allowed))
+            marginals = np.stack(decoder.marginals(graphs, allowed))
         cuts = np.cumsum([len(classes) for classes in self._class_list])[:-1]
-        tables = np.split(found, cuts, axis=1)
+        tables = np.split(marginals, cuts, axis=1)
         return tables if self._multilabel else tables[0]
 
     def predict_joint_log_proba(self, X: Any, y: Any) -> np.ndarray:

@@ -108,9 +108,9 @@ class ScoreTask:
             return np.asarray(fitted.decision_function(X), dtype=float).reshape(-1, 1)
         raise InputError(f"the predictor {fitted!r} has no predict_proba; wrap it in CalibratedClassifierCV.")
 
-    def _logs(self, found: np.ndarray, classes: np.ndarray | Sequence[int]) -> np.ndarray:
-        shares = np.zeros((len(found), self.n_classes))
-        shares[:, np.asarray(classes, dtype=int)] = found
+    def _logs(self, proba: np.ndarray, classes: np.ndarray | Sequence[int]) -> np.ndarray:
+        shares = np.zeros((len(proba), self.n_classes))
+        shares[:, np.asarray(classes, dtype=int)] = proba
         logs = np.log(np.clip(shares, SMALLEST, 1 - SMALLEST))
         if self.kind == "binary":
             return logs[:, 1:] - np.log1p(-np.exp(logs[:, 1:]))
@@ -126,10 +126,10 @@ class ScoreTask:
         """Scores (n, width, n_outputs) of a predictor of all outputs."""
         if self.kind == "values":
             return np.asarray(fitted.predict(X), dtype=float)[:, None, :]
-        found = fitted.predict_proba(X)
-        if isinstance(found, list):  # one table an output
-            return np.stack([self._logs(p, c) for p, c in zip(found, fitted.classes_)], axis=-1)
-        pair = np.stack([1.0 - found, found], axis=-1)  # (n, n_outputs) of the second class
+        proba = fitted.predict_proba(X)
+        if isinstance(proba, list):  # one table an output
+            return np.stack([self._logs(p, c) for p, c in zip(proba, fitted.classes_)], axis=-1)
+        pair = np.stack([1.0 - proba, proba], axis=-1)  # (n, n_outputs) of the second class
         return np.stack([self._logs(pair[:, i], (0, 1)) for i in range(pair.shape[1])], axis=-1)
 
     def loss(self, scores: np.ndarray, Y: np.ndarray, weight: np.ndarray | None) -> float:
@@ -265,16 +265,16 @@ def cross_fit_scores(
     def run(job: _Job) -> tuple[Any, Any]:
         """Fit one predictor; return it where it is kept, and its scores of the test rows."""
         k, a, i, train, test = job
-        own, share = columns_of(X, how.columns, i), None if weight is None else weight[train]
+        columns, share = columns_of(X, how.columns, i), None if weight is None else weight[train]
         fit, score = (task.fit_joint, task.score_joint) if i is None else (task.fit, task.score)
-        fitted = fit(families[k][a], own[train], Y[train] if i is None else Y[train, i], share)
+        fitted = fit(families[k][a], columns[train], Y[train] if i is None else Y[train, i], share)
         kept = fitted if test is None or not whole else None
-        return kept, None if test is None else score(fitted, own[test])
+        return kept, None if test is None else score(fitted, columns[test])
 
     done = in_threads(run, jobs, how.n_jobs)
     scores = [np.zeros((len(family), len(Y), task.width, Y.shape[1])) for family in families]
-    for (k, a, i, _, test), (_, found) in zip(jobs, done):
-        scores[k][a, test, :, slice(None) if i is None else i] = found
+    for (k, a, i, _, test), (_, fold_scores) in zip(jobs, done):
+        scores[k][a, test, :, slice(None) if i is None else i] = fold_scores
     rows = np.unique(np.concatenate([test for _, test in folds]))
     share = None if weight is None else weight[rows]
     best = [

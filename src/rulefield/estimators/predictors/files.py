@@ -49,14 +49,14 @@ KEPT = {cls.__name__: cls for cls in (*LEARNED, *TREES, Pipeline)}
 
 def pack_predictor(predictor: Any, packer: Packer, where: str) -> Any:
     """Return a predictor as JSON can hold it; what it has learned goes to the packer's arrays."""
-    own = Packer(packer.owner)
+    strict = Packer(packer.owner)
     try:
-        plain = _packed(predictor, own, where)
+        plain = _packed(predictor, strict, where)
     except ModelFileError:
         if not packer.lenient:
             raise
         return {TAG: GIVEN, "type": type(predictor).__name__}
-    packer.arrays |= own.arrays
+    packer.arrays |= strict.arrays
     return plain
 
 

@@ -51,10 +51,10 @@ class SavedTrees(ClassifierMixin, BaseEstimator):
 
     def __post_init__(self) -> None:
         """Refuse arrays that the kernel must not see: every row has to end in a leaf."""
-        inner, own = self.leaf < 0, np.arange(len(self.leaf))
+        inner, numbers = self.leaf < 0, np.arange(len(self.leaf))
         good = len(self.root) > 0 and self.values.shape[1] == (1 if self.link == "logistic" else len(self.classes_))
         for child in (self.left, self.right):
-            good = good and bool((child[inner] > own[inner]).all())
+            good = good and bool((child[inner] > numbers[inner]).all())
         if not (good and bool((self.leaf < len(self.values)).all())):
             raise ModelFileError(
                 "the trees of a predictor in the model file do not fit together; save the model again."

@@ -84,8 +84,7 @@ class Reader:
         size = PORTION if plain and asked.known is None else max(len(texts), 1)
         made = []
         for first in range(0, len(texts), size):
-            if first:
-                check()
+            check()
             part = cut(self.tokenizer, texts[first : first + size])
             batch = self.model._encode(part)
             if asked.known is not None:

@@ -18,6 +18,11 @@ Y = [
     ["O", "B-name", "I-name", "O"],
 ]
 RULES = [r.segments("name") <= 1, (r.segments("year") <= 1).soft(0.8), r.before("name", "year").soft(0.5)]
+RULES_OF_TOKENS = [
+    r.at(r.token_equals("Bob"), here="O").soft(1.5),
+    (r.segments("name") <= 1).soft(0.7, per="once"),
+    r.at(r.token_equals("1999"), here="year").soft(0.9, per="once"),
+]
 KNOWN = [["B-year", None, None], None, [None, {"B-name", "O"}, None], None]
 
 
@@ -46,7 +51,7 @@ def listed(crf, x, rules, known):
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 1e-3, 0.2])
-@pytest.mark.parametrize("rules", [[], RULES])
+@pytest.mark.parametrize("rules", [[], RULES, RULES_OF_TOKENS])
 @pytest.mark.parametrize("known", [None, KNOWN])
 def test_probabilities_of_labelings_and_segments_are_those_of_all_labelings(crf, rules, known, tolerance):
     marginals = crf.predict_marginals(X, rules=rules, known=known, tolerance=tolerance)

@@ -115,7 +115,7 @@ class ChainAnswers(Answers[ChainProblem]):
 
         def chunk(first: int, last: int) -> Chances:
             unary, pairwise, offsets = self.source.scores(batch.data, batch.allowed, first, last)
-            rules, which = self._compiled(inputs[first:last], np.diff(offsets))
+            rules, which = self._of_sums(inputs[first:last], offsets)
             return chances(as_chains(unary, pairwise, offsets), rules, which, ask(first, last), most)
 
         return self._over_chunks(batch, chunk)
@@ -187,22 +187,31 @@ class ChainAnswers(Answers[ChainProblem]):
         """Return what rules read of each sequence: its tokens, or how many there are."""
         return batch.tokens if self.compiler.reads_tokens else batch.lengths
 
+    def _of_sums(self, inputs: list[Any], offsets: np.ndarray) -> tuple[list[Flat], np.ndarray]:
+        """Return the rules of sequences for sums, which read tables and classes of tokens, but no caps."""
+        if not self.compiler.reads_tokens or not inputs:
+            return self._compiled(inputs, np.diff(offsets))
+        classes = self.compiler.reader.classes_of_all(inputs, np.diff(offsets))
+        return self._tables(inputs, classes, offsets, np.arange(len(inputs)), False)
+
     def _tables(
-        self, inputs: list[Any], classes: np.ndarray, offsets: np.ndarray, some: np.ndarray
+        self, inputs: list[Any], classes: np.ndarray, offsets: np.ndarray, some: np.ndarray, capped: bool = True
     ) -> tuple[list[Flat], np.ndarray]:
         """Return the rules of some sequences for engines that read tables, as :meth:`_compiled` does, but compiled once.
 
         Inputs differ in the ``classes`` of their tokens; tables of rules that grow differ by length, and rules that are paid
         once have caps of their own.
         """
-        once = any(
-            rule.per == "once" for rule, soft in zip(self.compiler.rules, self.compiler.weights < np.inf) if soft
-        )
-        if not self.compiler.reads_tokens or self.compiler.grows or once:
-            return self._compiled([inputs[i] for i in some.tolist()], np.diff(offsets)[some])
-        first = flatten(self.compiler(inputs[int(some[0])]), len(self.compiler.labels))
-        by_rule, cuts = self.compiler.reader.by_rule(classes), offsets.tolist()
-        return [first.with_classes(by_rule[:, cuts[i] : cuts[i + 1]]) for i in some.tolist()], np.arange(len(some))
+        soft = self.compiler.weights < np.inf
+        once = capped and any(rule.per == "once" for rule, is_soft in zip(self.compiler.rules, soft) if is_soft)
+        if self.compiler.reads_tokens and not self.compiler.grows and not once:
+            longest = int(some[np.argmax(np.diff(offsets)[some])])
+            first = flatten(self.compiler(inputs[longest]), len(self.compiler.labels))
+            if not first.shared.rows_only:
+                by_rule, cuts = self.compiler.reader.by_rule(classes), offsets.tolist()
+                own = [first.with_classes(by_rule[:, cuts[i] : cuts[i + 1]]) for i in some.tolist()]
+                return own, np.arange(len(some))
+        return self._compiled([inputs[i] for i in some.tolist()], np.diff(offsets)[some])
 
     def _compiled(self, inputs: list[Any], lengths: np.ndarray) -> tuple[list[Flat], np.ndarray]:
         """Compile rules: the different ones, and which of them each sequence has; by length if no rule reads tokens."""

@@ -20,6 +20,7 @@ from rulefield.kernels.lattice.terms import automaton_term, counter_term
 SETTLED = np.int64(-1)  # the state of a rule that has nothing more to say
 
 STEPS_PER_ARC = 8  # steps of an automaton between two nodes, looked at before refining, cost as much as one arc
+HOPS_PER_ARC = 4  # nodes of one bucket that are passed by cost as much as one arc
 MOST_BUCKETS, MOST_IN_LAYER = 64, 1 << 18  # per coarse node, and for all of a layer: they should stay in the cache
 
 
@@ -134,7 +135,7 @@ def counters_layer(t, lattice, term, fine, constant, threshold, limit, most_work
     first_node, mask = np.uint64(lattice.layer[t]), np.int64(newest.shape[1] - 1)
     counters = len(limits)
     values = np.zeros(counters, np.int64)
-    nodes, arcs, work = used[0], np.uint64(used[1]), used[2]
+    nodes, arcs, work, hops = used[0], np.uint64(used[1]), used[2], np.int64(0)
     for i in range(np.uint64(layer[t - 1]), np.uint64(layer[t])):
         source, state, so_far = np.uint64(coarse[i]), code[i], reach[i]
         first, after = np.uint64(old_ptr[source]), np.uint64(old_ptr[source + np.uint64(1)])
@@ -142,7 +143,8 @@ def counters_layer(t, lattice, term, fine, constant, threshold, limit, most_work
         for k in range(counters - 1, -1, -1):
             values[k] = rest // radix[k] + base[k]
             rest = rest % radix[k]
-        work += np.int64(after - first) * (1 + counters) // 2
+        work += np.int64(after - first) * (1 + counters) // 2 + hops // HOPS_PER_ARC
+        hops = np.int64(0)
         if work > most_work or stop[0]:
             used[0], used[2] = nodes, work
             return False
@@ -174,6 +176,7 @@ def counters_layer(t, lattice, term, fine, constant, threshold, limit, most_work
             j = newest[place, bucket]
             while j >= 0 and code[np.uint64(j)] != following:
                 j = chained[np.uint64(j)]
+                hops += 1
             if j < 0:
                 j = nodes
                 coarse[np.uint64(j)], code[np.uint64(j)], reach[np.uint64(j)] = target, following, -np.inf
@@ -303,13 +306,14 @@ def automaton_layer(t, lattice, term, fine, constant, threshold, limit, most_wor
     out = np.empty((max(len(step_to), 1), 2), np.int64)
     states, is_priced = len(initial), len(prices) > 0
     first_node, mask = lattice.layer[t], np.int64(newest.shape[1] - 1)
-    nodes, arcs, work = used[0], used[1], used[2]
+    nodes, arcs, work, hops = used[0], used[1], used[2], np.int64(0)
     for i in range(0 if t == 0 else layer[t - 1], 1 if t == 0 else layer[t]):
         source = np.int64(-1) if t == 0 else coarse[i]
         state = np.int64(0) if t == 0 else code[i]
         so_far = 0.0 if t == 0 else reach[i]
         first, after = (np.int64(0), lattice.layer[1]) if t == 0 else (old_ptr[source], old_ptr[source + 1])
-        work += after - first
+        work += after - first + hops // HOPS_PER_ARC
+        hops = np.int64(0)
         if work > most_work or stop[0]:
             used[0], used[1], used[2] = nodes, arcs, work
             return False
@@ -341,6 +345,7 @@ def automaton_layer(t, lattice, term, fine, constant, threshold, limit, most_wor
                 j = newest[place, bucket]
                 while j >= 0 and code[np.uint64(j)] != following:
                     j = chained[np.uint64(j)]
+                    hops += 1
                 if j < 0:
                     j = nodes
                     coarse[np.uint64(j)], code[np.uint64(j)], reach[np.uint64(j)] = target, following, -np.inf

@@ -7,8 +7,7 @@ from rulefield import rules as r
 from rulefield.inference.sequences.decode import decode
 from rulefield.inference.sequences.prepare import prepare
 from rulefield.inference.sequences.progress import Progress, dual_potentials, run_duals
-from rulefield.inference.sequences.stages.facts import run_facts
-from rulefield.kernels.lattice.facts import choose_switches
+from rulefield.inference.sequences.stages.facts import Facts, run_facts
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 
@@ -124,7 +123,9 @@ def test_switches_are_set_at_their_best(seed):
     every = (np.arange(64)[:, None] >> np.arange(6)) & 1
     allowed = every[((fixed < 0) | (every == fixed)).all(axis=1)]
     best = max(value(switch) for switch in allowed)
-    switch = np.zeros(6, np.int64)
-    found = choose_switches(worth, wanted, fixed, 0, 6, low, high, weight, switch)
+    facts = Facts(
+        np.zeros((6, 1, 1)), wanted, np.array([0, 6]), np.array([low]), np.array([high]), np.array([weight])
+    )
+    found, switch = facts.choose(worth, fixed)
     assert found == pytest.approx(best)
     assert best == -np.inf or value(switch) == pytest.approx(best)

@@ -11,11 +11,10 @@ import numpy as np
 
 from rulefield.inference.flatten import Flat, Term
 from rulefield.inference.planes import Planes
-from rulefield.inference.relaxation import Relaxation
+from rulefield.inference.relaxation import Relaxation, charged_lattice
 from rulefield.kernels.lattice.dual import completions, priced, soft_dd
 from rulefield.kernels.lattice.lattice import Lattice, chain_lattice, lattice_path
 from rulefield.kernels.lattice.rule_tables import RuleTables, rule_amounts
-from rulefield.kernels.segments.lattice import charge
 
 Step = dict[str, Any]
 
@@ -119,7 +118,7 @@ class LeafSearch:
         """Search on a lattice of whole problems, ``reach`` of its first layer filled; return whether the steps prove it."""
         local = self.tables.local[self.tables.counter_rule]
         rates = np.where(local, self.tables.weight[self.tables.counter_rule], 0.0)
-        lattice = charge(lattice, self.tables, self.classes, self.m, rates)
+        lattice = charged_lattice(lattice, self.tables, self.classes, self.m, rates)
         return self.on_lattice(lattice, 0.0, np.zeros(len(self.caps)))
 
     def on_lattice(self, lattice: Lattice, constant: float, duals: np.ndarray) -> bool:

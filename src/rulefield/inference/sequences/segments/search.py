@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from rulefield.inference.limits import Deadline
+from rulefield.inference.relaxation import charged_lattice
 from rulefield.inference.result import SLACK, Result
 from rulefield.inference.sequences.auto import WIDTHS_NATS
 from rulefield.inference.sequences.decode import decode
@@ -12,7 +13,7 @@ from rulefield.inference.sequences.segments.prepare import PreparedSegments, pre
 from rulefield.kernels import certificate
 from rulefield.kernels.lattice.lattice import Lattice
 from rulefield.kernels.segments.best import best_segments
-from rulefield.kernels.segments.lattice import charge, fill_backward, segment_lattice
+from rulefield.kernels.segments.lattice import fill_backward, segment_lattice
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.problem.segments import SegmentProblem
@@ -90,7 +91,7 @@ class SegmentSearch:
             p.scores, p.base, p.extra, words.label, self.enter, leave, alone, longer, floor, room
         )
         self.nodes += len(lattice.label)
-        return charge(lattice, p.tables, p.classes, words.n_labels, p.charges) if done else None
+        return charged_lattice(lattice, p.tables, p.classes, words.n_labels, p.charges) if done else None
 
     def result(self, engine: str) -> Result:
         """Return the answer as it stands."""

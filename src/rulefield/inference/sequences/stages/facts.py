@@ -5,7 +5,7 @@ But whether a label may occur is a switch, and once the switches are set the res
 
 Improves: the labeling and the bound.
 Pays: if a rule says how many of at least four facts hold.
-Charged: a unit for every 400 arcs of a Viterbi pass, and 100 per search node.
+Charged: 60 units and a Viterbi pass for each dual step.
 Reference: Lagrangian relaxation with branch and bound (Geoffrion, 1974).
 """
 
@@ -17,10 +17,13 @@ import numpy as np
 from rulefield.inference.result import rounding_error
 from rulefield.inference.sequences.progress import STEPS_PER_UNIT, DualPotentials, Progress
 from rulefield.kernels.lattice.dual import best_path, completions
-from rulefield.kernels.lattice.facts import facts_dual
 
-FIRST_PASSES, PASSES = 300, 30
-"""Dual steps at the root, and at every other search node, which begins with its parent's multipliers."""
+FIRST_PASSES, PASSES, PATIENCE = 300, 30, 5
+"""Dual steps at the root, and at every other search node, which begins with its parent's multipliers; steps that may bring
+little before they get shorter."""
+
+UNITS_PER_PASS = 60
+"""Units of work of a dual step besides its Viterbi pass: some twenty calls of numpy."""
 
 BELOW = 0.1
 """While no labeling is known, steps aim so far below the bound, as a share of it."""
@@ -35,9 +38,12 @@ OPEN, OFF, ON = range(-1, 2)
 def run_facts(progress: Progress, dual: DualPotentials, node_limit: int) -> None:
     """Branch on whether labels may occur, best bound first, until nothing open beats the best labeling.
 
-    A switch that is off forbids its labels; one that is on leaves them free, and a multiplier asks for them. The bound of a
-    search node is that of :mod:`rulefield.kernels.lattice.facts`, over potentials that the duals of all other rules charge,
-    so that it holds for the whole problem; every labeling is judged by all rules. O(n m^2) per dual step.
+    A switch that is off forbids its labels; one that is on leaves them free, and multipliers tie it to them:
+    ``at[f, t] >= 0`` for "token t has a cell of fact f, so its switch is on", ``some[f] >= 0`` for "the switch is on, so some
+    token has one".
+    Given both, labels are a Viterbi pass, and switches are chosen rule by rule, the most profitable first. Potentials are
+    those that the duals of all other rules charge, so that bounds hold for the whole problem; every labeling is judged by
+    all rules. O(n m^2 + facts n m) per dual step.
     """
     facts = Facts.of(progress)
     if facts is not None:
@@ -50,8 +56,8 @@ class Facts:
 
     Parameters
     ----------
-    cell_ptr, cell_fact : ndarray of int64
-        The facts that each token and label belong to.
+    cells : ndarray of float64, shape (facts, n, m)
+        1 for the tokens and labels that belong to a fact.
     wanted : ndarray of bool, shape (facts,)
         Whether a fact holds where its switch is on.
     rule_ptr, low, high : ndarray of int64
@@ -59,8 +65,7 @@ class Facts:
     weight : ndarray of float64, shape (rules,)
     """
 
-    cell_ptr: np.ndarray
-    cell_fact: np.ndarray
+    cells: np.ndarray
     wanted: np.ndarray
     rule_ptr: np.ndarray
     low: np.ndarray
@@ -77,10 +82,8 @@ class Facts:
         if not found:
             return None
         cells = np.concatenate([p.cells[:, prepared.classes[r], :] for r, p in found])  # (facts, n, m)
-        place, fact = np.nonzero(cells.reshape(len(cells), -1).T)
         return cls(
-            np.searchsorted(place, np.arange(prepared.unary.size + 1)),
-            fact,
+            cells.astype(np.float64),
             np.concatenate([p.wanted for _, p in found]),
             np.cumsum([0] + [len(p.wanted) for _, p in found]),
             np.array([p.low for _, p in found]),
@@ -101,6 +104,41 @@ class Facts:
             elif holding + int(free.sum()) == self.low[r]:
                 mine[free] = np.where(wanted[free], ON, OFF)
         return True
+
+    def charged(self, unary: np.ndarray, fixed: np.ndarray, at: np.ndarray, some: np.ndarray) -> np.ndarray:
+        """Scores (n, m) minus what the multipliers take, cells of facts whose switch is off forbidden."""
+        found = unary + np.einsum("ft,ftm->tm", some[:, None] - at, self.cells)
+        found[self.cells[fixed == OFF].any(axis=0)] = -np.inf
+        return found
+
+    def choose(self, worth: np.ndarray, fixed: np.ndarray) -> tuple[float, np.ndarray]:
+        """Set all switches (facts,) at their best if being on is worth so much: (their value, switches)."""
+        total, switch = 0.0, np.zeros(len(fixed), np.int64)
+        for r in range(len(self.low)):
+            part = slice(int(self.rule_ptr[r]), int(self.rule_ptr[r + 1]))
+            value, switch[part] = self._choose_of_rule(r, worth[part], fixed[part], self.wanted[part])
+            total += value
+        return total, switch
+
+    def _choose_of_rule(
+        self, r: int, worth: np.ndarray, fixed: np.ndarray, wanted: np.ndarray
+    ) -> tuple[float, np.ndarray]:
+        """Choose for one rule: between ``low`` and ``high`` of its facts hold, or it costs its weight."""
+        open_ = fixed == OPEN
+        broken = np.where(open_, worth > 0.0, fixed)
+        value_broken = float(worth @ broken - self.weight[r])
+        held = int(((fixed == ON) == wanted)[~open_].sum())
+        gain = np.where(wanted, worth, -worth)
+        order = np.flatnonzero(open_)
+        order = order[np.argsort(-gain[order], kind="stable")]
+        if held > self.high[r] or held + len(order) < self.low[r]:
+            return value_broken, broken
+        most = min(int(np.count_nonzero(gain[order] > 0.0)), int(self.high[r]) - held)
+        holding = order[: max(most, int(self.low[r]) - held, 0)]
+        switch = np.where(open_, ~wanted, fixed)
+        switch[holding] = wanted[holding]
+        value = float(worth @ switch)
+        return (value_broken, broken) if value_broken > value else (value, switch)
 
     def doubtful(self, fixed: np.ndarray, worth: np.ndarray) -> int | None:
         """Return the open switch that is nearest to being set the other way; None where all are set."""
@@ -130,8 +168,7 @@ class _FactSearch:
 
     def __init__(self, progress: Progress, dual: DualPotentials, facts: Facts, node_limit: int):
         self.progress, self.dual, self.facts, self.node_limit = progress, dual, facts, node_limit
-        n = len(dual.unary)
-        self.units = progress.pass_units + n * len(facts.wanted) // STEPS_PER_UNIT
+        self.units = progress.pass_units + facts.cells.size // STEPS_PER_UNIT + UNITS_PER_PASS
         self.closed = -np.inf
         self.open: list[tuple[float, int, np.ndarray, np.ndarray, np.ndarray]] = []
         self.made = 0
@@ -177,27 +214,49 @@ class _FactSearch:
             heappush(self.open, (-value, self.made, fixed, at, some))
 
     def _lower(self, fixed: np.ndarray, at: np.ndarray, some: np.ndarray, passes: int, goal: float) -> float:
-        """Take dual steps toward a goal, offer what they find; return the bound, -inf where nothing is left."""
-        dual, facts, progress = self.dual, self.facts, self.progress
+        """Take Polyak's steps toward a goal and offer the best bound's labeling; return the bound, -inf if nothing is left.
+
+        The multipliers ``at``, ``some`` become those of the bound.
+        """
+        progress = self.progress
         passes = max(1, min(passes, (self.node_limit - progress.nodes) // self.units))
-        labels, switch = np.zeros(len(dual.unary), np.int64), np.zeros(len(fixed), np.int64)
-        bound, used = facts_dual(
-            dual.unary, dual.arriving, facts.cell_ptr, facts.cell_fact, facts.wanted, facts.rule_ptr, facts.low,
-            facts.high, facts.weight, fixed, at, some, passes, goal, progress.deadline.stop, labels, switch,
-        )  # fmt: skip
-        progress.charge((int(used) + 2) * self.units)
-        if bound > -np.inf:
-            self._offer(labels, switch)
-        return float(bound)
+        now_at, now_some = at.copy(), some.copy()
+        bound, pace, still = np.inf, 1.0, 0
+        for _ in range(passes):
+            progress.charge(self.units)
+            value, path, switch = self._bound(fixed, now_at, now_some)
+            if value == -np.inf:
+                return value
+            still = 0 if value < bound - 1e-3 * max(bound - goal, 0.0) else still + 1
+            if value < bound:
+                bound, best = value, (path, switch)
+                at[:], some[:] = now_at, now_some
+            if bound <= goal or goal == -np.inf or progress.deadline.over:
+                break
+            if still >= PATIENCE:
+                pace, still = 0.7 * pace, 0
+            size = pace * (value - goal)
+            if not _step(self.facts.cells[:, np.arange(len(path)), path], fixed, switch, now_at, now_some, size):
+                break
+        self._offer(*best)
+        return bound
+
+    def _bound(self, fixed: np.ndarray, at: np.ndarray, some: np.ndarray) -> tuple[float, np.ndarray, np.ndarray]:
+        """Return the bound under multipliers, its labels (n,) and its switches (facts,)."""
+        charged = self.facts.charged(self.dual.unary, fixed, at, some)
+        ahead, path = np.empty_like(charged), np.zeros(len(charged), np.int64)
+        completions(charged, self.dual.arriving, ahead)
+        score = best_path(charged, self.dual.arriving, ahead, path)
+        value, switch = self.facts.choose(at.sum(axis=1) - some, fixed)
+        return float(score) + value, path, switch
 
     def _offer(self, labels: np.ndarray, switch: np.ndarray) -> None:
         """Offer the bound's labeling, and the best one whose labels are among those that are switched on."""
-        progress, dual, facts = self.progress, self.dual, self.facts
+        progress, dual = self.progress, self.dual
         progress.offer(labels)
-        off = np.repeat(np.arange(dual.unary.size), np.diff(facts.cell_ptr))[switch[facts.cell_fact] == OFF]
-        unary = dual.unary.copy()
-        unary.ravel()[off] = -np.inf
-        ahead = np.empty_like(unary)
+        progress.charge(2 * self.units)
+        unary = np.where(self.facts.cells[switch == OFF].any(axis=0), -np.inf, dual.unary)
+        ahead, labels = np.empty_like(unary), labels.copy()
         completions(unary, dual.arriving, ahead)
         if best_path(unary, dual.arriving, ahead, labels) + dual.constant > progress.best:
             progress.offer(labels)
@@ -206,3 +265,22 @@ class _FactSearch:
         """Bound on what rounding hides of a node's bound."""
         n, count = at.shape[1], len(some)
         return self.dual.error + rounding_error(8 * (n + count), abs(bound) + 2.0 * at.sum() + 2.0 * n * some.sum())
+
+
+def _step(
+    has: np.ndarray, fixed: np.ndarray, switch: np.ndarray, at: np.ndarray, some: np.ndarray, size: float
+) -> bool:
+    """Move multipliers against the slope by ``size`` over its squared length; False if it is flat.
+
+    ``has`` (facts, n) is 1 for the tokens of the labeling that have a cell of a fact.
+    """
+    slope_some = np.where(fixed == OFF, 0.0, has.sum(axis=1) - switch)
+    slope_some[(slope_some > 0.0) & (some <= 0.0)] = 0.0
+    slope_at = np.where((fixed == OPEN)[:, None], switch[:, None] - has, 0.0)
+    slope_at[(slope_at > 0.0) & (at <= 0.0)] = 0.0
+    square = float((slope_some**2).sum() + (slope_at**2).sum())
+    if square == 0.0:
+        return False
+    np.maximum(some - size / square * slope_some, 0.0, out=some)
+    np.maximum(at - size / square * slope_at, 0.0, out=at)
+    return True

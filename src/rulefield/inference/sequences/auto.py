@@ -21,7 +21,7 @@ from rulefield.inference.sequences.stages.joint_table import run_joint
 from rulefield.inference.sequences.stages.neighbors import run_neighbors
 from rulefield.inference.sequences.stages.product import run_last_window, run_product
 from rulefield.inference.sequences.stages.repair import run_repair
-from rulefield.kernels.lattice.first import BY_DUALS, BY_PATHS, BY_VITERBI, OPEN
+from rulefield.kernels.lattice.first import LEVELS
 
 NODE_LIMIT = 6_000_000
 """Units of work (1 to 2 microseconds each) that one problem may cost by default: about ten seconds."""
@@ -137,9 +137,6 @@ WALK: tuple[Step, ...] = (
 )
 """What follows the first levels, from cheap to expensive; each step is charged what it costs."""
 
-FIRST = {OPEN: "soft_dd", BY_VITERBI: "viterbi", BY_DUALS: "soft_dd", BY_PATHS: "paths"}
-"""Names of the levels that come before the walk, in one kernel."""
-
 
 def covers(reads: frozenset[str], offered: frozenset[frozenset[str]]) -> bool:
     """Whether every rule has a form that is read; ``ANY`` reads none and ignores what it cannot read."""
@@ -151,7 +148,7 @@ def run_auto(progress: Progress, node_limit: int) -> str:
     progress.most_nodes = node_limit
     offered = progress.prepared.flat.shared.offered
     by_states = covers(STATES, offered)
-    last = FIRST[run_duals(progress, DUAL_ITERATIONS, min(PATH_NODES, node_limit) if by_states else 0)]
+    last = LEVELS[run_duals(progress, DUAL_ITERATIONS, min(PATH_NODES, node_limit) if by_states else 0)]
     if progress.settled:
         return last
     progress.charge(int(min(UNITS_PER_STEP * len(progress.prepared.tables.arc_to), COMPILATION_SHARE * node_limit)))

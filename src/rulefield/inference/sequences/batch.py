@@ -7,11 +7,11 @@ import numpy as np
 
 from rulefield.inference.flatten import Flat
 from rulefield.inference.result import Breach, Result, Status
-from rulefield.inference.sequences.auto import DUAL_ITERATIONS, FIRST, NODE_LIMIT, PATH_NODES
+from rulefield.inference.sequences.auto import DUAL_ITERATIONS, NODE_LIMIT, PATH_NODES
 from rulefield.inference.sequences.check import certify
 from rulefield.inference.sequences.prepare import has_large_costs, local_edges, local_edges_vary
 from rulefield.inference.sequences.progress import run_first
-from rulefield.kernels.lattice.first import ready_batch
+from rulefield.kernels.lattice.first import LEVELS, ready_batch
 from rulefield.problem.chain import Chains
 
 
@@ -43,7 +43,7 @@ class Settled(NamedTuple):
             by, passes, nodes, _ = efforts[i]
             path = self.labels[cuts[i] : cuts[i + 1]]
             found[numbers[i]] = Result(
-                path, score, objective, bound, Status.optimal, FIRST[by], passes + nodes, broken.get(i, ())
+                path, score, objective, bound, Status.optimal, LEVELS[by], passes + nodes, broken.get(i, ())
             )
         return found
 

@@ -16,6 +16,9 @@ from rulefield.kernels.lattice.rule_tables import fold_local, rule_amounts, take
 OPEN, BY_VITERBI, BY_DUALS, BY_PATHS = 0, 1, 2, 3
 """Who settled a problem; ``OPEN``: nobody, and paths taught nothing."""
 
+LEVELS = ("soft_dd", "viterbi", "soft_dd", "paths")
+"""Names of engines by these numbers."""
+
 
 @piece
 def price_broken(arriving, tables, classes, duals, lowered, fresh, order, count):

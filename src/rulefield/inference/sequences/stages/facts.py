@@ -25,9 +25,6 @@ little before they get shorter."""
 UNITS_PER_PASS = 60
 """Units of work of a dual step besides its Viterbi pass: some twenty calls of numpy."""
 
-BELOW = 0.1
-"""While no labeling is known, steps aim so far below the bound, as a share of it."""
-
 LEAST_FACTS = 4
 """Rules about fewer facts have small automata, which the product reads better."""
 
@@ -206,7 +203,7 @@ class _FactSearch:
             bound = self._lower(fixed, at, some, 1, -np.inf)
         if bound > -np.inf:
             best = progress.best + progress.slack - dual.constant
-            goal = best if best > -np.inf else bound - max(1.0, BELOW * abs(bound))
+            goal = best if best > -np.inf else bound - max(1.0, 0.1 * abs(bound))  # as Soft-DD aims
             bound = self._lower(fixed, at, some, passes, goal)
         if bound > -np.inf:
             self.made += 1

@@ -91,7 +91,9 @@ class SegmentSearch:
             p.scores, p.base, p.extra, words.label, self.enter, leave, alone, longer, floor, room
         )
         self.nodes += len(lattice.label)
-        return charged_lattice(lattice, p.tables, p.classes, words.n_labels, p.charges) if done else None
+        if done and p.charges.any():
+            return charged_lattice(lattice, p.tables, p.classes, words.n_labels, p.charges)
+        return lattice if done else None
 
     def result(self, engine: str) -> Result:
         """Return the answer as it stands."""

@@ -1,7 +1,8 @@
 """Decoding joint chains under rules: the factored maximum first, and a small exact problem only if rules are broken.
 
 The best labeling without rules is best with them if it breaks none. Otherwise rules that are sums over single tokens
-go into the scores, and the maximum is taken again. What is still broken is decided in small chains that are sure to hold all
+go into the scores, and the maximum is taken again; then rules that count tokens are tried at their full price, which proves
+a labeling that pays it. What is still broken is decided in small chains that are sure to hold all
 good labelings (:mod:`rulefield.inference.sequences.joint.windows`), by the walk of stages that all sequences share.
 The factored maximum and the amounts of rules are found for many chains at once.
 """
@@ -20,7 +21,7 @@ from rulefield.inference.sequences.decode import ENGINES as CHAIN_ENGINES
 from rulefield.inference.sequences.decode import decode
 from rulefield.inference.sequences.joint.amounts import joint_amounts
 from rulefield.inference.sequences.joint.exact import joint_viterbi
-from rulefield.inference.sequences.joint.folding import folded
+from rulefield.inference.sequences.joint.folding import counts_tokens, folded, full_price
 from rulefield.inference.sequences.joint.windows import Windows
 from rulefield.problem.chain_rules import CompiledRule
 from rulefield.problem.joint import JointPotentials, JointProblem
@@ -96,7 +97,8 @@ def _decode(problem: JointProblem, node_limit: int, seconds: float | None) -> li
             if guilty[i]:
                 searches.append(JointSearch(problem, i, node_limit, seconds))
                 searches[-1].judge(own, broken[i])
-    _fold(searches)
+    _maximize(searches)
+    _maximize([search for search in searches if search.price()])
     for search in searches:
         search.widen()
         results[search.chain] = search.result()
@@ -113,13 +115,12 @@ def _confirm(p: JointPotentials, states: np.ndarray, claimed: np.ndarray) -> Non
         raise mismatch(float(claimed[wrong[0]]), float(found[wrong[0]]))
 
 
-def _fold(searches: "list[JointSearch]") -> None:
-    """Take the factored maximum again, for all searches at once, with rules about single tokens inside the scores."""
+def _maximize(searches: "list[JointSearch]") -> None:
+    """Take the factored maximum of some searches' scores, for all at once, and judge what it finds."""
     if not searches:
         return
-    rows = [search.one.potentials.psi for search in searches]
-    offsets = np.concatenate([[0], np.cumsum([len(psi) for psi in rows])])
-    problem = searches[0].problem
+    offsets = np.concatenate([[0], np.cumsum([len(search.scores) for search in searches])])
+    problem, rows = searches[0].problem, [search.scores for search in searches]
     potentials = replace(problem.potentials, psi=np.concatenate(rows), offsets=offsets)
     states, scores = joint_viterbi(potentials)
     rules = tuple(problem.rules[search.chain] for search in searches)
@@ -128,7 +129,7 @@ def _fold(searches: "list[JointSearch]") -> None:
         search.steps += 1
         if score > -np.inf:
             search.judge(own, broken)
-        search.conclude(score)
+        search.conclude(score + search.constant)
 
 
 def _dense(engine: str) -> Run:
@@ -164,6 +165,9 @@ class JointSearch:
     ----------
     one : JointProblem
         The chain alone, rules about single tokens inside its scores.
+    scores, constant : ndarray, shape (n, S), and float
+        The same scores, or with the full prices of rules that count tokens inside; their maximum plus the constant
+        bounds all.
     labels, broken, best : the best labeling so far, the rules that it breaks and its objective; ``-inf`` if none is known
         that obeys the hard rules
     bound : no labeling is worth more
@@ -183,6 +187,7 @@ class JointSearch:
 
     def __post_init__(self) -> None:
         self.one = folded(self.problem, self.chain)
+        self.scores, self.constant = self.one.potentials.psi, 0.0
 
     @property
     def rules(self) -> tuple[CompiledRule, ...]:
@@ -207,9 +212,20 @@ class JointSearch:
             raise mismatch(top, self.best)
         self.bound = min(self.bound, max(top, self.best))
 
+    def price(self) -> bool:
+        """Charge the rules that count tokens and are broken their full price in the scores; False if there are none."""
+        names = {breach.rule for breach in self.broken}
+        counted = [rule for rule in self.one.rules[0] if rule.rule in names and counts_tokens(rule)]
+        if self.settled or not counted:
+            return False
+        charged = [full_price(self.problem, rule) for rule in counted]
+        self.scores = self.scores - sum(table for table, _ in charged)
+        self.constant = sum(back for _, back in charged)
+        return True
+
     def widen(self) -> None:
         """Decode small chains, each wider than the one before, until one holds all that can beat the best labeling."""
-        windows = None if self.settled else Windows(self.one)
+        windows = None if self.settled else Windows(self.one, self.scores, self.constant)
         with deadline(self.seconds) as clock:
             while windows is not None and not self.settled and not windows.exhausted:
                 part = windows.widen(self.best)

@@ -25,6 +25,29 @@ def token_costs(problem: JointProblem, rule: CompiledRule) -> np.ndarray:
     return cost[:, problem.letters[rule.rule]]
 
 
+def counts_tokens(rule: CompiledRule) -> bool:
+    """Whether a rule is soft, paid by the unit, and counts single tokens: its full price is a dual that scores can carry."""
+    if not rule.counters or rule.tally is not None or rule.once or rule.weight == np.inf:
+        return False
+    return all(c.tally.edge is None for c in rule.counters)
+
+
+def full_price(problem: JointProblem, rule: CompiledRule) -> tuple[np.ndarray, float]:
+    """Price what a rule counts in full: what that takes from scores (n, S), and what it gives back at once.
+
+    For all labelings weight x (tally - bound), summed over counters, is at most what the rule costs (Soft-DD with its
+    duals at their caps), and no less where no tally is below its bound.
+    """
+    amounts, back = np.zeros(1), 0.0
+    for counter in rule.counters:
+        node = counter.tally.node[rule.token_class]
+        if counter.tally.first is not None:
+            node[0] = counter.tally.first[rule.token_class[0]]
+        amounts = amounts + rule.weight * node
+        back += rule.weight * counter.bound
+    return amounts[:, problem.letters[rule.rule]], back
+
+
 def folded(problem: JointProblem, i: int) -> JointProblem:
     """Chain ``i`` alone, rules about single tokens taken into its scores; the other rules are left."""
     psi = problem.potentials.scores(i).copy()

@@ -31,12 +31,16 @@ class Part:
 class Windows:
     """Ever larger parts of one joint chain, which is the only one of its problem and has at least one labeling.
 
+    The maximum of other ``scores`` (n, S) plus ``constant`` bounds what labelings are worth under rules, too.
+
     ``exhausted`` tells that the last part is as large as parts may be, though not the whole.
     """
 
-    def __init__(self, problem: JointProblem):
+    def __init__(self, problem: JointProblem, scores: np.ndarray, constant: float):
         self.problem = problem
         self.through = best_through(problem.potentials, 0)
+        if scores is not problem.potentials.psi:
+            self.through = np.minimum(self.through, best_through(problem.potentials.alone(0, scores), 0) + constant)
         self.exhausted = False
         finite = self.through[self.through > -np.inf]
         self._top, self._lowest = finite.max(), finite.min()

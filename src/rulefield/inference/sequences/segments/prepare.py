@@ -8,7 +8,7 @@ from rulefield.inference.checker import held_bound, mismatch, rules_broken
 from rulefield.inference.flatten import Terms, flatten
 from rulefield.inference.result import TOLERANCE, Breach, Result, judge, rounding_error
 from rulefield.inference.sequences.segments.exact import as_parts, as_roles
-from rulefield.kernels.lattice.rule_tables import RuleTables, fold_local
+from rulefield.kernels.lattice.rule_tables import RuleTables, fold_local, rule_amounts
 from rulefield.kernels.segments.best import RoleScores
 from rulefield.problem.segments import SegmentPotentials, SegmentProblem
 
@@ -50,6 +50,13 @@ class PreparedSegments:
     def shift(self) -> float:
         """What was taken out of every segmentation's score."""
         return float(_best_of_tokens(self.problem.potentials.token).sum())
+
+    def amounts(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Amounts (rules,) and excesses (counters,) of the segmentation that token labels spell."""
+        amounts = np.zeros(len(self.tables.weight), np.int64)
+        excesses = np.zeros(len(self.tables.counter_bound), np.int64)
+        rule_amounts(self.tables, self.classes, labels, self.problem.spelling.n_labels, amounts, excesses)
+        return amounts, excesses
 
     def judge(self, labels: np.ndarray) -> tuple[tuple[Breach, ...], float, float]:
         """Rules that a segmentation breaks, what that costs, and its objective under the flat scores."""

@@ -1,25 +1,27 @@
 """Best segmentation under rules: plain first, then a window of the segment lattice times the rules in conflict."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
+from rulefield.inference.flatten import Term
 from rulefield.inference.limits import Deadline
-from rulefield.inference.relaxation import charged_lattice
+from rulefield.inference.relaxation import Relaxation, charged_lattice
 from rulefield.inference.result import SLACK, Result
 from rulefield.inference.sequences.auto import WIDTHS_NATS
 from rulefield.inference.sequences.decode import decode
 from rulefield.inference.sequences.segments.prepare import PreparedSegments, prepare
 from rulefield.kernels import certificate
-from rulefield.kernels.lattice.lattice import Lattice
+from rulefield.kernels.lattice.lattice import Lattice, lattice_path
 from rulefield.kernels.segments.best import best_segments
 from rulefield.kernels.segments.lattice import fill_backward, segment_lattice
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.problem.segments import SegmentProblem
 
-QUICK_UNITS = 3_000
-"""Work in each of the two small windows that are tried first: enough for most sequences of a trained model."""
+QUICK_NODES = 3_000
+"""Nodes of products that are tried before the walk: enough for most windows of a trained model, where making a chain of a
+window would cost more than all else."""
 
 MOST_CELLS = 20_000_000
 """Largest chain of a window, in tokens times slots squared (160 MB)."""
@@ -44,6 +46,7 @@ class SegmentSearch:
     bound: float = np.inf
     iterations: int = 0
     nodes: int = 0
+    terms: set[Term] = field(default_factory=set)
     _ahead: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
 
     @classmethod
@@ -95,12 +98,47 @@ class SegmentSearch:
             return charged_lattice(lattice, p.tables, p.classes, words.n_labels, p.charges)
         return lattice if done else None
 
+    def relaxation(self, lattice: Lattice) -> Relaxation:
+        """No rule that does not fold is exact, or priced."""
+        p = self.prepared
+        duals = np.zeros(len(p.tables.counter_bound))
+        return Relaxation(p.tables, p.classes, p.problem.spelling.n_labels, lattice, 0.0, duals, {}, p.terms)
+
     def result(self, engine: str) -> Result:
         """Return the answer as it stands."""
         steps = self.iterations + self.nodes
         if self.best == -np.inf:
             return self.prepared.no_result(self.bound, engine, steps)
         return self.prepared.result(self.labels, self.bound, engine, steps)
+
+
+def run_product(search: SegmentSearch, lattice: Lattice, floor: float, node_limit: int) -> bool:
+    """Multiply a window's lattice by rules, the most mischarged first, until no path beats the floor or the best is found.
+
+    False where a limit is met. Terms already known to matter come first, those with few states before the others.
+    """
+    relaxation, known = search.relaxation(lattice), sorted(search.terms, key=lambda term: (term.states, term.rule))
+    while True:
+        bound = relaxation.bound(floor)
+        search.bound = min(search.bound, max(bound, floor))
+        if bound == -np.inf:
+            return True
+        if known:
+            term = known.pop(0)
+        else:
+            labels = np.zeros_like(search.labels)
+            lattice_path(relaxation.lattice, labels)
+            search.offer(labels)
+            floor = max(floor, search.floor)
+            if search.settled or not relaxation.left:
+                search.bound = max(search.bound, search.best)
+                return True
+            amounts, excesses = search.prepared.amounts(labels)
+            term = relaxation.mischarged(labels, excesses, amounts)
+        if not relaxation.add(term, floor, node_limit):
+            return False
+        search.nodes += len(relaxation.lattice.label)
+        search.terms.add(term)
 
 
 def run_walk(
@@ -155,20 +193,23 @@ def chain_of(lattice: Lattice, n_labels: int) -> tuple[ChainPotentials, np.ndarr
 
 
 def run_auto(search: SegmentSearch, node_limit: int, clock: Deadline) -> str:
-    """Send the two smallest windows through the walk with little work, then the widest one that fits.
+    """Try products in the two smallest windows, then send the widest one that fits through the walk.
 
     Returns the engine that learned something last.
     """
-    engine, tries = "viterbi", WIDTHS_NATS[:-3:-1]
-    for number, width in enumerate((*tries, *WIDTHS_NATS)):
+    if search.settled or node_limit <= 0:
+        return "viterbi"
+    for width in WIDTHS_NATS[:-3:-1]:
+        floor = max(search.bound - width, search.floor)
+        lattice = None if search.settled else search.window(floor, node_limit)
+        if lattice is None or not run_product(search, lattice, floor, min(QUICK_NODES, node_limit)):
+            break
+    for width in WIDTHS_NATS:
         if search.settled or clock.over or search.nodes >= node_limit:
             break
-        short = number < len(tries)
         floor = max(search.bound - width, search.floor)
-        limit = min(search.nodes + QUICK_UNITS, node_limit) if short else node_limit
-        lattice = search.window(floor, limit)
-        found = None if lattice is None else run_walk(search, lattice, floor, limit, clock)
-        engine = found or engine
-        if found is not None and not short:
-            break
-    return engine
+        lattice = search.window(floor, node_limit)
+        engine = None if lattice is None else run_walk(search, lattice, floor, node_limit, clock)
+        if engine is not None:
+            return engine
+    return "product"

@@ -21,7 +21,7 @@ from rulefield.inference.sequences.decode import ENGINES as CHAIN_ENGINES
 from rulefield.inference.sequences.decode import decode
 from rulefield.inference.sequences.joint.amounts import joint_amounts
 from rulefield.inference.sequences.joint.exact import joint_viterbi
-from rulefield.inference.sequences.joint.folding import counts_tokens, folded, full_price
+from rulefield.inference.sequences.joint.folding import about_tokens, counts_tokens, folded, full_price, token_costs
 from rulefield.inference.sequences.joint.windows import Windows
 from rulefield.problem.chain_rules import CompiledRule
 from rulefield.problem.joint import JointPotentials, JointProblem
@@ -97,7 +97,8 @@ def _decode(problem: JointProblem, node_limit: int, seconds: float | None) -> li
             if guilty[i]:
                 searches.append(JointSearch(problem, i, node_limit, seconds))
                 searches[-1].judge(own, broken[i])
-    _maximize(searches)
+                searches[-1].conclude(score)
+    _maximize([search for search in searches if search.fold()])
     _maximize([search for search in searches if search.price()])
     for search in searches:
         search.widen()
@@ -163,11 +164,10 @@ class JointSearch:
 
     Parameters
     ----------
-    one : JointProblem
-        The chain alone, rules about single tokens inside its scores.
     scores, constant : ndarray, shape (n, S), and float
-        The same scores, or with the full prices of rules that count tokens inside; their maximum plus the constant
-        bounds all.
+        Scores with rules inside, at their full price if ``priced``; their maximum plus the constant bounds all.
+    known : set of int
+        Places of the rules that some labeling was seen to break: no others are read.
     labels, broken, best : the best labeling so far, the rules that it breaks and its objective; ``-inf`` if none is known
         that obeys the hard rules
     bound : no labeling is worth more
@@ -177,7 +177,10 @@ class JointSearch:
     chain: int
     node_limit: int
     seconds: float | None
-    one: JointProblem = field(init=False)
+    scores: np.ndarray = field(init=False)
+    constant: float = 0.0
+    priced: bool = False
+    known: set[int] = field(default_factory=set)
     labels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
     broken: tuple[Breach, ...] = ()
     best: float = -np.inf
@@ -186,8 +189,7 @@ class JointSearch:
     steps: int = 1
 
     def __post_init__(self) -> None:
-        self.one = folded(self.problem, self.chain)
-        self.scores, self.constant = self.one.potentials.psi, 0.0
+        self.scores = self.problem.potentials.scores(self.chain)
 
     @property
     def rules(self) -> tuple[CompiledRule, ...]:
@@ -200,7 +202,8 @@ class JointSearch:
         return self.bound == -np.inf or self._proves(self.bound)
 
     def judge(self, states: np.ndarray, amounts: np.ndarray) -> None:
-        """Keep a labeling if it is the best so far."""
+        """Take note of the rules that a labeling breaks; keep it if it is the best so far."""
+        self.known.update(np.flatnonzero(amounts).tolist())
         broken = breaches(self.rules, amounts) if amounts.any() else ()
         objective = self._score(states) - sum(b.cost for b in broken)
         if objective > self.best:
@@ -212,36 +215,58 @@ class JointSearch:
             raise mismatch(top, self.best)
         self.bound = min(self.bound, max(top, self.best))
 
+    def fold(self) -> bool:
+        """Take rules about single tokens that are broken into the scores; False if there are none."""
+        single = [self.rules[r] for r in sorted(self.known) if about_tokens(self.rules[r])]
+        if not single:
+            return False
+        self.scores = self.scores - sum(token_costs(self.problem, rule) for rule in single)
+        return True
+
     def price(self) -> bool:
-        """Charge the rules that count tokens and are broken their full price in the scores; False if there are none."""
-        names = {breach.rule for breach in self.broken}
-        counted = [rule for rule in self.one.rules[0] if rule.rule in names and counts_tokens(rule)]
+        """Charge rules that count tokens and are broken their full price in the scores; False if there are none."""
+        counted = [self.rules[r] for r in sorted(self.known) if counts_tokens(self.rules[r])]
         if self.settled or not counted:
             return False
         charged = [full_price(self.problem, rule) for rule in counted]
-        self.scores = self.scores - sum(table for table, _ in charged)
+        self.priced, self.scores = True, self.scores - sum(table for table, _ in charged)
         self.constant = sum(back for _, back in charged)
         return True
 
     def widen(self) -> None:
-        """Decode small chains, each wider than the one before, until one holds all that can beat the best labeling."""
-        windows = None if self.settled else Windows(self.one, self.scores, self.constant)
+        """Decode small chains, each wider than the one before, until one holds all that can beat the best labeling.
+
+        They have only the rules that are known to be broken; one whose answer breaks another rule is decoded again.
+        """
+        if self.settled:
+            return
+        dual = self.scores if self.priced else None
+        windows, read, part = Windows(folded(self.problem, self.chain), dual, self.constant), -1, None
+        if windows.empty:
+            self.conclude(-np.inf)
         with deadline(self.seconds) as clock:
-            while windows is not None and not self.settled and not windows.exhausted:
-                part = windows.widen(self.best)
-                result = decode(part.chain, "auto", max(self.node_limit - self.steps, 1), clock.left)
+            while not self.settled:
+                if part is None or read == len(self.known):
+                    if windows.exhausted or (part is not None and self.best >= part.floor):
+                        return
+                    part = windows.widen(self.best)
+                read = len(self.known)
+                rules = [self.rules[r] for r in sorted(self.known) if not about_tokens(self.rules[r])]
+                result = decode(
+                    part.under(self.problem, rules), "auto", max(self.node_limit - self.steps, 1), clock.left
+                )
                 self.steps += result.iterations
                 self.engine = result.engine
                 if len(result.labels):
                     states = part.states[result.labels]
                     self.judge(states, self._amounts(states))
                 self.conclude(max(result.upper_bound, part.floor))
-                if result.status is Status.bounded or self.best >= part.floor:
+                if result.status is Status.bounded:
                     return
 
     def _amounts(self, states: np.ndarray) -> np.ndarray:
         """By how much a labeling breaks each rule."""
-        potentials = self.problem.potentials.alone(0, self.one.potentials.psi)
+        potentials = self.problem.potentials.alone(0, self.scores)
         return joint_amounts(JointProblem(potentials, (self.rules,), self.problem.letters), states)[0]
 
     def result(self) -> Result:

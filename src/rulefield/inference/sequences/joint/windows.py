@@ -4,7 +4,8 @@ No labeling that passes a joint state is worth more than the best score through 
 from that. So every labeling worth at least a floor lives in the states whose max-marginals reach the floor.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from rulefield.exceptions import InputError
 from rulefield.inference.sequences.auto import WIDTHS_NATS
 from rulefield.inference.sequences.joint.exact import best_through
 from rulefield.problem.chain import ChainPotentials
-from rulefield.problem.chain_rules import ChainProblem
+from rulefield.problem.chain_rules import ChainProblem, CompiledRule
 from rulefield.problem.joint import JointProblem
 
 MOST_STATES = 1_000
@@ -27,24 +28,31 @@ class Part:
     states: np.ndarray
     floor: float
 
+    def under(self, problem: JointProblem, rules: Sequence[CompiledRule]) -> ChainProblem:
+        """Return the chain under some rules of the problem."""
+        own = tuple(rule.relabeled(problem.letters[rule.rule][self.states]) for rule in rules)
+        return ChainProblem(self.chain.potentials, own)
+
 
 class Windows:
-    """Ever larger parts of one joint chain, which is the only one of its problem and has at least one labeling.
+    """Ever larger parts of one joint chain, which is the only one of its problem.
 
-    The maximum of other ``scores`` (n, S) plus ``constant`` bounds what labelings are worth under rules, too.
+    The maximum of other ``scores`` (n, S), if there are any, plus ``constant`` bounds what labelings are worth, too.
 
-    ``exhausted`` tells that the last part is as large as parts may be, though not the whole.
+    ``empty`` tells that no labeling is allowed, ``exhausted`` that the last part is as large as parts may be, though not the
+    whole.
     """
 
-    def __init__(self, problem: JointProblem, scores: np.ndarray, constant: float):
-        self.problem = problem
+    def __init__(self, problem: JointProblem, scores: np.ndarray | None, constant: float):
+        self.problem = replace(problem, rules=((),))
         self.through = best_through(problem.potentials, 0)
-        if scores is not problem.potentials.psi:
+        if scores is not None:
             self.through = np.minimum(self.through, best_through(problem.potentials.alone(0, scores), 0) + constant)
         self.exhausted = False
         finite = self.through[self.through > -np.inf]
-        self._top, self._lowest = finite.max(), finite.min()
-        self._margin = 1e-9 * (1.0 + np.abs(finite).max())  # far more than sums are rounded by
+        self.empty = not len(finite)
+        self._top, self._lowest = finite.max(initial=-np.inf), finite.min(initial=np.inf)
+        self._margin = 1e-9 * (1.0 + np.abs(finite).max(initial=0.0))  # far more than sums are rounded by
         self._peaks = self.through.max(axis=0)
         self._widths = list(WIDTHS_NATS)
 

@@ -324,14 +324,17 @@ def check_relaxed(problem, result):
     assert_allclose(result.objective, result.score - soft, atol=1e-6)
 
 
-def test_a_wrong_claim_is_withheld(monkeypatch):
+@pytest.mark.parametrize("part", ["objective", "amounts"])
+def test_a_wrong_claim_is_withheld(monkeypatch, part):
     """What an engine thinks of its answer is held against the definition on every answer."""
     rng = np.random.default_rng(3)
     problems = [random_segment_problem(rng) for _ in range(20)]
-    plain = PreparedSegments.judge
-    monkeypatch.setattr(
-        PreparedSegments, "judge", lambda self, labels: (*plain(self, labels)[:2], plain(self, labels)[2] + 0.01)
-    )
+    plain = getattr(PreparedSegments, part)
+    wrong = {
+        "objective": lambda self, *args: plain(self, *args) + 0.01,
+        "amounts": lambda self, labels: (plain(self, labels)[0] * 0, plain(self, labels)[1]),
+    }
+    monkeypatch.setattr(PreparedSegments, part, wrong[part])
     withheld = 0
     for problem in problems:
         try:

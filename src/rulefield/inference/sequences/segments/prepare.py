@@ -6,7 +6,7 @@ import numpy as np
 
 from rulefield.inference.checker import held_bound, mismatch, rules_broken
 from rulefield.inference.flatten import Terms, flatten
-from rulefield.inference.result import TOLERANCE, Breach, Result, judge, rounding_error
+from rulefield.inference.result import TOLERANCE, Result, judge, rounding_error
 from rulefield.inference.sequences.segments.exact import as_parts, as_roles
 from rulefield.kernels.lattice.rule_tables import RuleTables, fold_local, rule_amounts
 from rulefield.kernels.segments.best import RoleScores
@@ -58,17 +58,24 @@ class PreparedSegments:
         rule_amounts(self.tables, self.classes, labels, self.problem.spelling.n_labels, amounts, excesses)
         return amounts, excesses
 
-    def judge(self, labels: np.ndarray) -> tuple[tuple[Breach, ...], float, float]:
-        """Rules that a segmentation breaks, what that costs, and its objective under the flat scores."""
-        broken, cost = rules_broken(self.problem.rules, labels, self.problem.spelling.n_labels)
-        return broken, cost, self.flat.score(labels) - cost
+    def cost(self, amounts: np.ndarray) -> float:
+        """Return what amounts (rules,) cost; ``inf`` where a hard rule is broken."""
+        hit = np.flatnonzero(amounts)
+        paid = np.where(self.tables.once[hit], 1, amounts[hit])
+        return float((self.tables.weight[hit] * paid).sum())
+
+    def objective(self, labels: np.ndarray, amounts: np.ndarray) -> float:
+        """Objective under the flat scores."""
+        return self.flat.score(labels) - self.cost(amounts)
 
     def result(self, labels: np.ndarray, upper_bound: float, engine: str, iterations: int) -> Result:
         """Judge a segmentation from scratch: its score, what it breaks, and whether the (flat) bound proves it best.
 
-        The score is read by code that no engine shares; a mismatch with the engines' own sum raises.
+        Score and rules are read by code that no engine shares; a mismatch with the engines' own sums raises.
         """
-        broken, cost, flat = self.judge(labels)
+        amounts, _ = self.amounts(labels)
+        flat = self.objective(labels, amounts)
+        broken, cost = rules_broken(self.problem.rules, labels, self.problem.spelling.n_labels)
         score = self.problem.defined_score(labels)
         objective = score - cost
         gap = upper_bound - flat
@@ -76,20 +83,20 @@ class PreparedSegments:
         error = 0.0
         if abs(gap) > TOLERANCE or not off <= TOLERANCE:  # rounding may be all that is left of it
             terms = 6 * len(labels) + len(self.problem.rules)
-            error = rounding_error(terms, self._magnitude(labels) + cost)
+            error = rounding_error(terms, self._magnitude(labels, amounts))
             if not off <= TOLERANCE + 4 * (error + rounding_error(terms, score)):
                 raise mismatch(flat + self.shift, objective)
         gap = held_bound(upper_bound, flat, 4 * error) - flat
         status = judge(flat, flat + gap, error)
         return Result(labels.copy(), score, objective, objective + gap, status, engine, iterations, broken)
 
-    def _magnitude(self, labels: np.ndarray) -> float:
-        """Sum of the sizes of all terms of the flat score."""
+    def _magnitude(self, labels: np.ndarray, amounts: np.ndarray) -> float:
+        """Sum of the sizes of all terms of the flat objective."""
         p = self.flat.potentials
         names = ("token", "first", "last", "length", "pairwise")
         sizes = {name: np.abs(getattr(p, name)) for name in names}
         absolute = replace(p, **sizes, spans=replace(p.spans, score=np.abs(p.spans.score)))
-        return replace(self.problem, potentials=absolute).score(labels)
+        return replace(self.problem, potentials=absolute).score(labels) + self.cost(amounts)
 
     def no_result(self, upper_bound: float, engine: str, iterations: int) -> Result:
         """No segmentation: none exists (bound ``-inf``), or none was found within the limits."""

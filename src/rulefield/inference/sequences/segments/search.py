@@ -74,11 +74,13 @@ class SegmentSearch:
         """Only what beats this is worth looking for."""
         return self.best + SLACK
 
-    def offer(self, labels: np.ndarray) -> None:
-        """Judge a segmentation; keep it if it is the best so far."""
-        objective = self.prepared.judge(labels)[2]
+    def offer(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Judge a segmentation, keep it if it is the best so far; return its amounts and excesses."""
+        amounts, excesses = self.prepared.amounts(labels)
+        objective = self.prepared.objective(labels, amounts)
         if objective > self.best:
             self.best, self.labels = objective, labels.copy()
+        return amounts, excesses
 
     def window(self, floor: float, node_limit: int) -> Lattice | None:
         """Return the lattice of all segmentations that score above the floor; None where it would pass the limit."""
@@ -128,12 +130,11 @@ def run_product(search: SegmentSearch, lattice: Lattice, floor: float, node_limi
         else:
             labels = np.zeros_like(search.labels)
             lattice_path(relaxation.lattice, labels)
-            search.offer(labels)
+            amounts, excesses = search.offer(labels)
             floor = max(floor, search.floor)
             if search.settled or not relaxation.left:
                 search.bound = max(search.bound, search.best)
                 return True
-            amounts, excesses = search.prepared.amounts(labels)
             term = relaxation.mischarged(labels, excesses, amounts)
         if not relaxation.add(term, floor, node_limit):
             return False

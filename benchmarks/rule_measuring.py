@@ -19,7 +19,7 @@ from rulefield import ChainCRF
 from rulefield.datasets import make_citations
 from rulefield.inference.sequences.exact import kbest
 from rulefield.rules import RuleCompiler, propose
-from rulefield.rules.chain.tallies import value_of
+from rulefield.rules.chain.tallies import values_of
 from rulefield.rules.finding.mine import FAMILIES, TOKEN_CLASS, mine_table
 
 
@@ -53,9 +53,9 @@ class Loop:
 
     def amount(self, rule, labels) -> int:
         if rule.tally is not None:
-            return value_of(rule.tally, rule.token_class, labels)
+            return sum(values_of(rule.tally, rule.token_class, labels))
         if rule.counters:
-            return sum(max(0, value_of(c.tally, rule.token_class, labels) - c.bound) for c in rule.counters)
+            return sum(max(0, sum(values_of(c.tally, rule.token_class, labels)) - c.bound) for c in rule.counters)
         key = id(rule.automaton)  # the compiler keeps it
         runner = self.runners.get(key) or self.runners.setdefault(key, Runner(rule.automaton))
         return runner(rule.automaton.letter[rule.token_class, labels].tolist())

@@ -68,16 +68,16 @@ def only_run(at, letters, first, arcs, letter, initial, final, arc_ptr, arc_to, 
     """Amount of the only run of an automaton that has one for every labeling."""
     table, cells, begin = np.uint64(at), np.uint64(arcs), np.uint64(first)
     width, count = np.uint64(m), np.uint64(letters)
-    here = np.uint64(0)
-    while initial[begin + here] < 0:
-        here += ONE
-    amount = np.int64(initial[begin + here])
+    state = np.uint64(0)
+    while initial[begin + state] < 0:
+        state += ONE
+    amount = np.int64(initial[begin + state])
     for t in range(np.uint64(len(labels))):
         read = np.uint64(letter[table + np.uint64(classes[t]) * width + np.uint64(labels[t])])
-        arc = np.uint64(arc_ptr[cells + here * count + read])
+        arc = np.uint64(arc_ptr[cells + state * count + read])
         amount += arc_amount[arc]
-        here = np.uint64(arc_to[arc])
-    return amount + final[begin + here]
+        state = np.uint64(arc_to[arc])
+    return amount + final[begin + state]
 
 
 @kernel
@@ -148,15 +148,27 @@ def _run_all(runs, labels, first, lengths, classes, at, out):
         row, m = runs.row[k], runs.width[k]
         kind = row if labels.shape[0] > 1 else np.int64(0)
         for i in range(len(lengths)):
-            seen, own = classes[row, at[i] : at[i] + lengths[i]], labels[kind, first[i] : first[i] + lengths[i]]
+            kinds, path = classes[row, at[i] : at[i] + lengths[i]], labels[kind, first[i] : first[i] + lengths[i]]
             if a.deterministic[k]:
                 out[i, runs.rule[k]] = only_run(
-                    begin, letters, state_at, arcs, letter, initial, final, arc_ptr, arc_to, arc_amount, seen, own, m
+                    begin,
+                    letters,
+                    state_at,
+                    arcs,
+                    letter,
+                    initial,
+                    final,
+                    arc_ptr,
+                    arc_to,
+                    arc_amount,
+                    kinds,
+                    path,
+                    m,
                 )
                 continue
             least = least_run(
                 begin, states, letters, state_at, arcs, letter, initial, final, arc_ptr, arc_to, arc_amount,
-                seen, own, m,
+                kinds, path, m,
             )  # fmt: skip
             out[i, runs.rule[k]] = least if least < NEVER else UNREAD
 

@@ -186,14 +186,14 @@ def _explore(automaton: LazyAutomaton, letters: Letters, n: int | None) -> _Grap
     queue: deque[tuple[int, int, State]] = deque()
 
     def visit(depth: int, state: tuple[int, State]) -> int:
-        found = number.get(state)
-        if found is None:
-            found = number[state] = len(number)
+        known = number.get(state)
+        if known is None:
+            known = number[state] = len(number)
             queue.append((depth, *state))
-        return found
+        return known
 
     initial = [visit(0, (0, start)) for start in automaton.starts]
-    said = [
+    alphabet = [
         ([tuple(row) for row in rows], kept) for rows, kept in zip(letters.values.tolist(), letters.memory.tolist())
     ]
     arcs: list[list[list[tuple[int, int]]]] = []
@@ -203,9 +203,9 @@ def _explore(automaton: LazyAutomaton, letters: Letters, n: int | None) -> _Grap
             return None
         depth, memory, state = queue.popleft()
         final.append(automaton.end(state))
-        read = [(automaton.step(state, values[memory]), kept) for values, kept in said] if depth != n else []
-        own = [[(visit(depth + 1, (kept, to)), amount) for to, amount in steps] for steps, kept in read]
-        arcs.append(own or [[] for _ in said])
+        read = [(automaton.step(state, values[memory]), kept) for values, kept in alphabet] if depth != n else []
+        following = [[(visit(depth + 1, (kept, to)), amount) for to, amount in steps] for steps, kept in read]
+        arcs.append(following or [[] for _ in alphabet])
     return _Graph(arcs, initial, final)
 
 

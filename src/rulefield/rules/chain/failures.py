@@ -243,10 +243,10 @@ class SomeAfter(Failures):
         """Tokens of an a from which on there is no b."""
         most = bounds_at(self.b, builder.token_class)[1]
         at_a, at_b = builder.tokens(self.a), builder.tokens(self.b)
-        found = [builder.all_positive(a) for a in at_a]
-        for t, here in enumerate(found):
-            builder.limit(total(at_b[t:]), float(most[t:].sum()) * (1 - here))
-        return found
+        failing = [builder.all_positive(a) for a in at_a]
+        for t, one in enumerate(failing):
+            builder.limit(total(at_b[t:]), float(most[t:].sum()) * (1 - one))
+        return failing
 
 
 @dataclass(frozen=True)
@@ -294,12 +294,12 @@ class Window(Failures):
         now = None if before is None or not meets else (before, here)
         return (prev, now), int(failed)
 
-    def _fails(self, found: tuple[bool, bool, bool]) -> bool:
-        """Whether the labels before, at and after a token, as found, are not as asked."""
+    def _fails(self, matched: tuple[bool, bool, bool]) -> bool:
+        """Whether labels are not as asked, by which of those before, at and after a token match."""
         if self.require:
-            return not all(found)
-        concluded = found[1 + self.conclusion]
-        return not concluded and sum(found) == 2
+            return not all(matched)
+        concluded = matched[1 + self.conclusion]
+        return not concluded and sum(matched) == 2
 
     def _centers(self, token_class: np.ndarray) -> np.ndarray:
         """Tokens that meet the condition and have both neighbors."""
@@ -313,14 +313,14 @@ class Window(Failures):
     def _asked(self, builder: RowBuilder) -> list[tuple[list[Affine], Affine]]:
         """Premises and conclusion of each token that counts."""
         asked = self.conclusion == 0 or bool((self.here.node == 0).any())
-        found = []
+        centers = []
         for t in self._centers(builder.token_class):
             labels = {-1: builder.at(self.prev, t - 1), 1: builder.at(self.next, t + 1)}
             if asked:
                 labels[0] = builder.at(self.here, t)
             conclusion = labels.pop(self.conclusion)
-            found.append((list(labels.values()), conclusion))
-        return found
+            centers.append((list(labels.values()), conclusion))
+        return centers
 
     def terms(self, builder: RowBuilder) -> list[Term]:
         """Each token: all premises without the conclusion, or (eq. 19 of [Fersini14] per token) any label missing."""
@@ -337,10 +337,10 @@ class Window(Failures):
 
     def guilty(self, builder: RowBuilder) -> list[Affine]:
         """Tokens around which the labels are not as asked."""
-        found = []
+        failing = []
         for premises, conclusion in self._asked(builder):
-            here = builder.all_positive(*([] if self.require else premises))
+            one = builder.all_positive(*([] if self.require else premises))
             labels = [*premises, conclusion] if self.require else [conclusion]
-            builder.limit(here + total(labels), float(len(labels)))
-            found.append(here)
-        return found
+            builder.limit(one + total(labels), float(len(labels)))
+            failing.append(one)
+        return failing

@@ -28,32 +28,32 @@ class Nested(Statement):
     @property
     def shape(self) -> Hashable:
         """The combination of its parts' shapes."""
-        own = (getattr(self.kind, field.name) for field in fields(self.kind) if field.name != "parts")
-        return type(self.kind), *own, *(part.shape for part in self.parts)
+        numbers = (getattr(self.kind, field.name) for field in fields(self.kind) if field.name != "parts")
+        return type(self.kind), *numbers, *(part.shape for part in self.parts)
 
     def forms(self, n: int, what: str) -> Forms:
         """Return the product of the parts' automata; nothing if it is too large (rows are left)."""
-        said = self._presences()
+        presences = self._presences()
         try:
             automaton = build(self.truth(n).automaton(), what, self.shape, n if self.depends_on_length else None)
         except TooLargeError:
-            return Forms(presences=said)
-        return Forms(automaton=automaton, presences=said)
+            return Forms(presences=presences)
+        return Forms(automaton=automaton, presences=presences)
 
     @property
     def presence(self) -> tuple[np.ndarray, bool] | None:
         """The opposite of a part's."""
-        said = self.parts[0].presence if isinstance(self.kind, logic.Not) else None
-        return None if said is None else (said[0], not said[1])
+        presences = self.parts[0].presence if isinstance(self.kind, logic.Not) else None
+        return None if presences is None else (presences[0], not presences[1])
 
     def _presences(self) -> Presences | None:
         """How many of its parts hold, if each asks for a label or forbids it."""
         if isinstance(self.kind, logic.Not | logic.Implies | logic.Iff):
             return None
-        said = [presence for part in self.parts if (presence := part.presence) is not None]
-        if not said or len(said) < len(self.parts):
+        presences = [presence for part in self.parts if (presence := part.presence) is not None]
+        if not presences or len(presences) < len(self.parts):
             return None
-        cells, wanted = zip(*said)
+        cells, wanted = zip(*presences)
         return Presences(np.stack(cells), np.array(wanted), *self.kind.bounds(len(self.parts)))
 
     def truth(self, n: int) -> Truth:
@@ -70,13 +70,13 @@ class Nested(Statement):
         @cache
         def moved(values: Values) -> list[tuple[int, Callable[[State, Values], State], Values]]:
             """Parts that a token with these values may change."""
-            own = [(k, part, values[cut]) for k, (part, cut) in enumerate(readers)]
-            return [(k, part.read, some) for k, part, some in own if not part.idles or any(some)]
+            parted = [(k, part, values[cut]) for k, (part, cut) in enumerate(readers)]
+            return [(k, part.read, some) for k, part, some in parted if not part.idles or any(some)]
 
         def step(states: State, values: Values) -> State:
             following = list(states)  # type: ignore[call-overload]
-            for k, read, own in moved(values):
-                following[k] = read(following[k], own)
+            for k, read, some in moved(values):
+                following[k] = read(following[k], some)
             return settle(tuple(following))
 
         def holds(states: State) -> bool:

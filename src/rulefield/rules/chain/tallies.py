@@ -76,8 +76,3 @@ def values_of(tally: Tally, token_class: np.ndarray, labels: np.ndarray) -> list
     if tally.edge is not None:
         per_token[1:] += tally.edge[token_class[1:], labels[:-1], labels[1:]]
     return per_token.tolist()
-
-
-def value_of(tally: Tally, token_class: np.ndarray, labels: np.ndarray) -> int:
-    """Return the sum for one labeling."""
-    return sum(values_of(tally, token_class, labels))

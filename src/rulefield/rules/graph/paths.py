@@ -97,7 +97,7 @@ def _add_rows(
     rule: CompiledRule, nodes: np.ndarray, m: int, builder: GraphRowBuilder, weight: float, number: int
 ) -> None:
     """Add the linear rows of a rule on one path; a pair of labels becomes a variable that equals their product."""
-    given, n = rule.make_rows(), len(nodes)
+    rows, n = rule.make_rows(), len(nodes)
 
     @cache
     def variable(column: int) -> Affine:
@@ -111,9 +111,9 @@ def _add_rows(
                 builder.limit(left, HARD, number)
         return product
 
-    for r in range(len(given.bound)):
-        some = np.flatnonzero(given.row == r)
+    for r in range(len(rows.bound)):
+        some = np.flatnonzero(rows.row == r)
         terms = [
-            value * variable(column) for column, value in zip(given.column[some].tolist(), given.value[some].tolist())
+            value * variable(column) for column, value in zip(rows.column[some].tolist(), rows.value[some].tolist())
         ]
-        builder.limit(total(terms) - float(given.bound[r]), weight if given.may_slack[r] else HARD, number)
+        builder.limit(total(terms) - float(rows.bound[r]), weight if rows.may_slack[r] else HARD, number)

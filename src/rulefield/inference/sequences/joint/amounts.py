@@ -24,7 +24,7 @@ def joint_amounts(problem: JointProblem, states: np.ndarray) -> np.ndarray:
         return amounts
     letters = np.stack([problem.letters[rule.rule][states] for rule in problem.rules[0]])
     classes = np.stack(
-        [np.concatenate(rows) for rows in zip(*([r.token_class for r in own] for own in problem.rules))]
+        [np.concatenate(rows) for rows in zip(*([rule.token_class for rule in rules] for rules in problem.rules))]
     )
     for key, members in groups.items():
         rules, some = problem.rules[members[0]], np.array(members)
@@ -36,10 +36,10 @@ def joint_amounts(problem: JointProblem, states: np.ndarray) -> np.ndarray:
 def _evaluator(
     key: tuple[object, ...], rules: tuple[CompiledRule, ...], letters: tuple[np.ndarray, ...]
 ) -> Evaluator:
-    found = _evaluators.get(key)
-    if found is None:
+    kept = _evaluators.get(key)
+    if kept is None:
         for rule in rules:
             rule.refuse_rows_only("joint chains")
         widths = [int(letters[rule.rule].max()) + 1 for rule in rules]
-        found = _evaluators.put(key, (Evaluator(rules, spaces_of(rules, widths, together=False)), rules))
-    return found[0]
+        kept = _evaluators.put(key, (Evaluator(rules, spaces_of(rules, widths, together=False)), rules))
+    return kept[0]

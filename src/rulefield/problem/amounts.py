@@ -78,9 +78,9 @@ def spaces_of(rules: Sequence[Read], labels: Sequence[int], together: bool = Tru
 
 
 def _n_classes(rule: Read) -> int:
-    """Return the number of token classes that the tables of a rule tell apart."""
+    """Return the number of token classes that the tables of a rule tell apart; 0 without tables, whatever its classes."""
     tables = [tally.node for tally, _ in counted(rule)] + ([rule.automaton.letter] if rule.automaton else [])
-    return len(tables[0]) if tables else 1
+    return len(tables[0]) if tables else 0
 
 
 def _sums(rules: Sequence[Read], of_rule: Sequence[Space]) -> Tallies:

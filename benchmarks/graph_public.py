@@ -2,10 +2,10 @@
 
     RULEFIELD_DATA=... python benchmarks/graph_public.py [--limit 60] [--only CELAR6-SUB0,404]
 
-Each problem runs in a process of its own, after a small one that compiles: ``auto`` alone, ``auto`` that may let toulbar2
-finish, and toulbar2 (``vac=1``) on the file itself, so that it sees tables of three variables as they are. The last line is
-JSON: per problem ``cpu_s``, ``cpu_s_with_extra``, ``peer_cpu_s``, ``status``; ``unproved`` (ended by toulbar2, not proved by
-us), ``worst_ratio`` (ours / toulbar2's, whose time counts as at least 0.05), ``sum_ratio`` and ``worst_ratio_with_extra``.
+Each problem runs in a process of its own, after a small one that compiles: ``auto``, and toulbar2 (``vac=1``) on the file
+itself, so that it sees tables of three variables as they are. The last line is JSON: per problem ``cpu_s``, ``peer_cpu_s``,
+``status``; ``unproved`` (ended by toulbar2, not proved by us), ``worst_ratio`` (ours / toulbar2's, whose time counts as at
+least 0.05) and ``sum_ratio``.
 """
 
 import argparse
@@ -21,13 +21,11 @@ import numpy as np
 
 from common import data_folder
 from rulefield.datasets import read_uai, read_wcsp
-from rulefield.inference.graph import auto
 from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.graph.evaluate import evaluate
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 LEAST = 0.05
-ALONE = "alone"  # auto, without toulbar2 as its finisher
 
 
 def problems(only: str | None) -> list[Path]:
@@ -75,8 +73,6 @@ def solve(path: Path, engine: str, limit: float) -> dict:
     if engine == "toulbar2":
         return solve_file(path, limit)
     problem = read(path).pairwise  # making it is no part of the comparison
-    auto.USE_TOULBAR2 = engine != ALONE
-    engine = "auto" if engine == ALONE else engine
     for warm, n, forbidden in (("elimination", 9, 0.2), ("branch", 12, 0.0), (engine, 9, 0.2)):
         decode_graph(small_problem(n, forbidden), warm)  # kernels are loaded, each way
     begun = time.process_time()
@@ -109,22 +105,19 @@ def main() -> None:
         return
     rows, total, peers = {}, 0.0, 0.0
     for path in problems(options.only):
-        ours, both, peer = (run(path, engine, options.limit) for engine in (ALONE, "auto", "toulbar2"))
+        ours, peer = (run(path, engine, options.limit) for engine in ("auto", "toulbar2"))
         proved = ours["status"] == "optimal"
         peer_proved = peer["status"] == "optimal"
         mine = ours["cpu_s"] if proved else options.limit
-        helped = both["cpu_s"] if both["status"] == "optimal" else options.limit
         theirs = max(LEAST, peer["cpu_s"] if peer_proved else options.limit)
         rows[path.name.split(".")[0]] = row = {
             "cpu_s": ours["cpu_s"],
-            "cpu_s_with_extra": both["cpu_s"],
             "peer_cpu_s": peer["cpu_s"],
             "status": ours["status"],
             "peer_status": peer["status"],
             "objective": ours["objective"],
             "peer_objective": peer["objective"],
             "ratio": round(mine / theirs, 3),
-            "ratio_with_extra": round(helped / theirs, 3),
         }
         total, peers = total + mine, peers + theirs
         print(f"{path.name:28s} {row}", flush=True)
@@ -132,7 +125,6 @@ def main() -> None:
         "problems": rows,
         "unproved": sum(r["peer_status"] == "optimal" != r["status"] for r in rows.values()),
         "worst_ratio": max(r["ratio"] for r in rows.values()),
-        "worst_ratio_with_extra": max(r["ratio_with_extra"] for r in rows.values()),
         "sum_ratio": round(total / peers, 3),
     }
     print(json.dumps(figures))

@@ -23,7 +23,6 @@ from graph_public import problems as public_graphs
 from hard_families import FAMILIES, compiled
 from hard_rules import warm
 from rulefield.datasets import read_uai, read_wcsp
-from rulefield.inference.graph import auto as graph_auto
 from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.proof.graphs import prove_graph
 from rulefield.inference.proof.sequences import prove_chain
@@ -97,9 +96,8 @@ def hard():
 
 
 def graphs(seconds):
-    """Public graphs, without toulbar2."""
+    """Public graphs."""
     tally = Tally()
-    graph_auto.USE_TOULBAR2 = False
     for path in public_graphs(None):
         problem = (read_uai if ".uai" in path.name else read_wcsp)(path).pairwise
         tally.add(path.name, problem, lambda p: decode_graph(p, "auto", seconds=seconds), prove_graph)

@@ -175,3 +175,11 @@ def spanning_tree(matrix: Any) -> sparse.coo_array:
     from scipy.sparse.csgraph import minimum_spanning_tree  # brings scipy.linalg, which no chain needs
 
     return minimum_spanning_tree(sparse.csr_array(narrow, shape=csr.shape)).tocoo()
+
+
+def is_forest(n_nodes: int, edges: np.ndarray) -> bool:
+    """Whether a graph has no loop; two edges between the same nodes make one."""
+    from scipy.sparse.csgraph import connected_components
+
+    links = sparse.coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(n_nodes, n_nodes))
+    return bool(connected_components(links, directed=False)[0] == n_nodes - len(edges))

@@ -59,11 +59,11 @@ class Program:
     high: list[np.ndarray] = field(default_factory=list)
     equal: list[np.ndarray] = field(default_factory=list)
 
-    def add_columns(self, cost: np.ndarray, upper: float, integral: bool) -> int:
+    def add_columns(self, cost: np.ndarray, upper: float | np.ndarray, integral: bool) -> int:
         """Add columns with values in [0, upper]; return the number of the first."""
         start = self.columns
         self.cost.append(np.asarray(cost, dtype=np.float64))
-        self.upper.append(np.full(len(cost), upper))
+        self.upper.append(np.broadcast_to(np.float64(upper), len(cost)))
         self.integral.append(np.full(len(cost), int(integral)))
         self.columns += len(cost)
         return start
@@ -95,6 +95,10 @@ class Program:
         """Units of work of one simplex iteration."""
         return UNITS_PER_ITERATION + self.entries // ENTRIES_PER_UNIT
 
+    def units_per_branching(self) -> int:
+        """Units of work that one branching is expected to take."""
+        return self.units_per_iteration() * ITERATIONS_PER_BRANCHING
+
 
 def minimize(
     program: Program, most_units: float = np.inf, seconds: float | None = None, relative_gap: float = 0.0
@@ -109,7 +113,7 @@ def minimize(
     per_iteration = program.units_per_iteration()
     options: dict[str, float] = {"mip_rel_gap": relative_gap}
     if most_units < np.inf:
-        options["mip_max_nodes"] = max(1, int(most_units / (per_iteration * ITERATIONS_PER_BRANCHING)))
+        options["mip_max_nodes"] = max(1, int(most_units / program.units_per_branching()))
     if (seconds := seconds_left(seconds)) is not None:
         options["time_limit"] = max(seconds, 0.0)
     matrix, high, equal = program.matrix(), np.concatenate(program.high), np.concatenate(program.equal)

@@ -6,9 +6,8 @@ from functools import cached_property
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
-from rulefield.data.graphs import Features, Pair, TypedGraph
+from rulefield.data.graphs import Features, Pair, TypedGraph, is_forest
 from rulefield.exceptions import InputError
 from rulefield.problem.graph import GraphPotentials
 
@@ -109,12 +108,6 @@ class GraphBatch:
 def _some(features: Features, rows: np.ndarray) -> Features:
     """Rows of a matrix by a mask; the matrix itself where they are all."""
     return features if rows.all() else features[rows]
-
-
-def is_forest(n_nodes: int, edges: np.ndarray) -> bool:
-    """Whether a graph has no loop; two edges between the same nodes are one."""
-    links = sparse.coo_array((np.ones(len(edges)), (edges[:, 0], edges[:, 1])), shape=(n_nodes, n_nodes))
-    return bool(connected_components(links, directed=False)[0] == n_nodes - len(edges))
 
 
 def make_batch(graphs: Sequence[TypedGraph], label_counts: Mapping[str, int]) -> GraphBatch:

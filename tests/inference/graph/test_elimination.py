@@ -60,7 +60,9 @@ def test_the_maximum_in_any_order(seed):
     while np.prod(sizes) > 40_000:
         sizes[np.argmax(sizes)] -= 1
     tables, whole = random_tables(rng, sizes, 3 * n if large else int(rng.integers(0, 2 * n)), 4)
-    orders = [greedy_order(sizes, tables.scope_ptr, tables.scope, by_fill, 30.0) for by_fill in (False, True)]
+    scopes, early = (tables.scope_ptr, tables.scope), rng.random(n) < 0.2
+    orders = [greedy_order(sizes, *scopes, early, by_fill, 30.0, n) for by_fill in (False, True)]
+    assert not len(greedy_order(sizes, *scopes, early, False, 30.0, 1)) or not (np.diff(scopes[0]) > 1).any()
     for order in [*orders, rng.permutation(n)]:
         plan = make_plan(sizes, order, tables.scope_ptr, tables.scope)
         total, labels = eliminate(tables, plan, GOES_ON)

@@ -8,7 +8,7 @@ import pytest
 
 from oracles.graphs import all_labelings, hostile_problem, objectives, penalties, scores_of
 from rulefield.exceptions import InternalError
-from rulefield.inference.graph import auto, pieces
+from rulefield.inference.graph import auto, pieces, state
 from rulefield.inference.graph.conflict import relax_graph
 from rulefield.inference.graph.decode import COUNTS, ENGINES, ROWS, decode_graph
 from rulefield.inference.graph.evaluate import Answer, centered, certify
@@ -97,7 +97,7 @@ def test_every_subset_of_steps_holds_its_word(monkeypatch, shift):
         for name, all_steps in steps.items():
             keep = rng.random(len(all_steps)) < rng.choice([0.2, 0.5, 1.0])
             monkeypatch.setattr(auto, name, tuple(step for step, kept in zip(all_steps, keep) if kept))
-        monkeypatch.setattr(auto, "MANY_NODES", int(rng.choice([2, 1_000])))
+        monkeypatch.setattr(state, "MANY_NODES", int(rng.choice([2, 1_000])))
         monkeypatch.setattr(pieces, "ONE_PIECE_SHARE", float(rng.integers(2)))
         result = decode_graph(problem, node_limit=limit)
         holds_its_word(plain, problem, result, exact=False)
@@ -115,7 +115,7 @@ def frustrated_problem(rng):
     )
 
 
-@pytest.mark.parametrize("step", [auto.finish, auto.solve_large_pieces, auto.branch_first])
+@pytest.mark.parametrize("step", [auto.finish_pieces, auto.solve_pieces, auto.branch_first])
 def test_pieces_that_stay_open_hold_their_word(monkeypatch, step):
     """Small pieces are all solved: with one round of sweeps and no work for searches, their gaps must be in the bound."""
     monkeypatch.setattr(auto, "FIRST_STEPS", (auto.GraphStep("trws", partial(auto.sweep, rounds=1)),))
@@ -132,7 +132,7 @@ def test_pieces_that_stay_open_hold_their_word(monkeypatch, step):
     assert n_open > 5
 
 
-@pytest.mark.parametrize("step", [step for step in auto.STEPS if step not in auto.TURNS[4:]])
+@pytest.mark.parametrize("step", [step for step in auto.STEPS if step not in auto.TURNS[3:]])
 def test_every_step_alone_holds_its_word(monkeypatch, step):
     monkeypatch.setattr(auto, "FIRST_STEPS", (auto.GraphStep("trws", partial(auto.sweep, rounds=1)),))
     monkeypatch.setattr(auto, "STEPS", (auto.GraphStep("trws", auto.plan_searches), replace(step, pays=auto.always)))

@@ -1,19 +1,17 @@
-"""Conflicts, relaxing, AD3, toulbar2 and what the engines say of wrong input."""
+"""Conflicts, relaxing, AD3, HiGHS, toulbar2 and what the engines say of wrong input."""
 
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 
 from oracles.graphs import best_objective, objectives, random_problem
-from rulefield.exceptions import InputError, InternalError
-from rulefield.inference.graph import auto
+from rulefield.exceptions import InputError
+from rulefield.inference.graph import auto, state
 from rulefield.inference.graph.ad3 import AD3State, ad3_graph
 from rulefield.inference.graph.conflict import minimal_conflict_graph, relax_graph
 from rulefield.inference.graph.decode import decode_graph
-from rulefield.inference.graph.exact import milp, toulbar2
-from rulefield.inference.graph.parts import parts_of
+from rulefield.inference.graph.exact import milp
 from rulefield.inference.result import Status
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows, Logic, LogicFactors
@@ -152,57 +150,25 @@ def walk_only(monkeypatch, *steps):
     monkeypatch.setattr(auto, "STEPS", steps)
 
 
-def test_highs_works_within_iterations_and_without_a_clock(monkeypatch):
-    """It counts branchings, and the first one of a large piece can take many minutes: its relaxation is tried before."""
-    walk_only(monkeypatch, auto.GraphStep("branch", auto.finish))
-    monkeypatch.setattr(auto.Budget, "branch", lambda self, search, nodes=0: None)
-    monkeypatch.setattr(auto.Budget, "eliminate", lambda self, search, plan, entries=0: None)
-    honest, options = milp.milp, []
-    monkeypatch.setattr(
-        milp, "milp", lambda *args, **named: options.append(named["options"]) or honest(*args, **named)
-    )
+def test_highs_works_within_a_limit_and_without_a_clock(monkeypatch):
+    walk_only(monkeypatch, auto.GraphStep("branch", auto.finish_pieces))
+    monkeypatch.setattr(state.GraphState, "branch", lambda self, nodes=0: None)
+    monkeypatch.setattr(state.GraphState, "eliminate", lambda self, plan, entries=0: None)
+    honest, limits = milp.minimize, []
+    monkeypatch.setattr(milp, "minimize", lambda *args: limits.append(args[1:]) or honest(*args))
     assert decode_graph(coupled(14, 0)).status == Status.optimal
     assert decode_graph(coupled(14, 0), seconds=3.0).status == Status.optimal
-    assert "time_limit" not in options[0]
-    assert 0 < options[1]["time_limit"] <= 3.0
-    assert decode_graph(coupled(14, 0), node_limit=3).status == Status.bounded
-    assert len(options) == 2, "a relaxation that takes more iterations than are left is not followed by branchings"
-
-
-ASK_TOULBAR2 = (auto.GraphStep("toulbar2", partial(auto.ask_toulbar2, turn=4)), auto.GraphStep("branch", auto.branch))
-
-
-def test_toulbar2_finishes_what_auto_leaves_open(monkeypatch):
-    walk_only(monkeypatch, *ASK_TOULBAR2)
-    engines = []
-    for seed in range(12):
-        problem = coupled(14, seed, forbidden=0.1 * (seed % 2))
-        found, best = decode_graph(problem), best_objective(problem)
-        assert found.status == (Status.infeasible if best == -np.inf else Status.optimal)
-        assert found.objective == pytest.approx(best, abs=1e-6)
-        engines.append(found.engine)
-        monkeypatch.setattr(auto, "USE_TOULBAR2", seed % 5 > 0)
-    assert engines.count("toulbar2") > 2
-
-
-def test_toulbar2_is_not_believed_when_its_labeling_is_worth_something_else(monkeypatch):
-    walk_only(monkeypatch, *ASK_TOULBAR2)
-    honest = toulbar2.toulbar2_parts
-
-    def wrong(*args):
-        answer = honest(*args)
-        return replace(answer, value=answer.value + 0.1) if answer.labels is not None else answer
-
-    monkeypatch.setattr(toulbar2, "toulbar2_parts", wrong)
-    with pytest.raises(InternalError, match="toulbar2 says that its labeling is worth"):
-        decode_graph(coupled(12, 4))
+    assert [units < np.inf for units, _ in limits] == [True, True]
+    assert limits[0][1] is None
+    assert 0 < limits[1][1] <= 3.0
+    monkeypatch.setattr(state, "MILP_COLUMNS", 10)
+    assert decode_graph(coupled(14, 0)).status == Status.bounded
 
 
 def test_toulbar2_that_its_clock_stopped_proves_nothing():
     problem = coupled(90, 0)
-    parts, known = parts_of(problem)[0], decode_graph(problem, "trws").objective
-    answer = toulbar2.toulbar2_parts(parts, 10**9, 1.9, known)  # it counts whole seconds, and is stopped after one
-    assert answer.bound > max(known, answer.value) + 1.0
+    answer = decode_graph(problem, "toulbar2", seconds=1.9)  # it counts whole seconds, and is stopped after one
+    assert answer.upper_bound > max(decode_graph(problem, "trws").objective, answer.objective) + 1.0
 
 
 def test_toulbar2_missing_is_said(monkeypatch):

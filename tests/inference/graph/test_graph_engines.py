@@ -66,9 +66,7 @@ def test_exact_engines_equal_enumeration(engine, shape):
 def test_exact_engines_refuse_rules_that_they_do_not_read():
     problem = random_problem(np.random.default_rng(0), 5, n_factors=2, n_rows=2, step=0.0)
     for engine in ("branch", "toulbar2"):
-        with pytest.raises(
-            InputError, match=f"{engine}.*in the form rows; engines that do: auto, reduced_milp, milp"
-        ):
+        with pytest.raises(InputError, match=f"{engine}.*in the form rows; engines that do: auto, milp"):
             decode_graph(problem, engine)
 
 

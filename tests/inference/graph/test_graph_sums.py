@@ -7,7 +7,7 @@ from scipy.special import logsumexp
 from oracles.graphs import all_labelings, objectives, random_problem
 from rulefield.data.graphs import TypedGraph
 from rulefield.exceptions import InputError
-from rulefield.inference import elimination
+from rulefield.inference.graph.exact import sums
 from rulefield.inference.graph.marginals import exact_draws, exact_sums, reading_order
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.rules import at_most, node, nodes
@@ -38,7 +38,7 @@ def enumerated(problem):
     ],
 )
 def test_sums_are_those_over_all_labelings(options, direct, monkeypatch):
-    monkeypatch.setattr("rulefield.inference.graph.marginals.DIRECT", direct)
+    monkeypatch.setattr("rulefield.inference.graph.marginals.TABLE_ENTRIES", direct)
     impossible = 0
     for seed in range(60):
         problem = random_problem(np.random.default_rng(seed), **options)
@@ -105,8 +105,8 @@ def test_a_known_label_is_certain():
 
 
 def test_what_is_too_large_is_refused(monkeypatch):
-    monkeypatch.setattr(elimination, "MOST_ENTRIES", 100)
-    with pytest.raises(InputError, match="needs a table of"):
+    monkeypatch.setattr(sums, "MOST_ENTRIES", 100)
+    with pytest.raises(InputError, match="needs a table of more than"):
         exact_sums(under(long_chain(60), at_most(30, nodes("token").is_(0))))
 
 

@@ -1,4 +1,4 @@
-"""A problem target into a network, and back; how much of a short time rounds may take."""
+"""A problem written into a network; how much of a short time rounds may take."""
 
 from itertools import product
 from time import monotonic
@@ -12,7 +12,6 @@ from rulefield.inference.graph.evaluate import evaluate
 from rulefield.inference.graph.network import build_network
 from rulefield.inference.graph.parts import parts_of
 from rulefield.kernels.graph.local import total_value
-from rulefield.kernels.graph.pair_maps import read_pair_scores
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 
@@ -34,26 +33,6 @@ def test_every_labeling_is_worth_the_same_in_the_network(seed):
         placed = np.array(labels)[network.order].astype(np.uint64)
         found = total_value(network.net, network.scores, placed)
         assert found == pytest.approx(evaluate(problem, np.array(labels)).objective)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_what_a_network_has_for_pairs_comes_back_to_them(seed):
-    """Numbers that are all different: each entry gets its own, edges between the same nodes the same, loops their node's."""
-    p = tangled(seed).potentials
-    network = build_network(parts_of(GraphProblem(p))[0])
-    unary, target = np.arange(len(p.unary)) + 0.5, np.arange(len(network.scores.pairwise)) + 1000.0
-    pairs = np.empty(len(p.pairwise))
-    read_pair_scores(network.places, unary, target, pairs)
-    tables = [
-        pairs[a:b].reshape(p.n_labels[i], p.n_labels[j])
-        for (i, j), a, b in zip(p.edges, p.pairwise_offset[:-1], p.pairwise_offset[1:])
-    ]
-    assert (tables[0] == tables[3].T).all()
-    for loop, node in ((4, 2), (6, 4)):
-        own = unary[p.unary_offset[node] : p.unary_offset[node + 1]]
-        assert (tables[loop] == np.diag(own)).all()
-    apart = np.concatenate([tables[e].ravel() for e in (0, 1, 2, 5, 7, 8)])
-    assert len(set(apart)) == len(apart) == len(target)
 
 
 def test_rounds_are_no_more_than_the_time_left_allows(monkeypatch):

@@ -11,15 +11,14 @@ from scipy.special import logsumexp
 from oracles.graph_makers import flat_labels, random_graphs, random_labels
 from rulefield.data.graphs import TypedGraph
 from rulefield.encode.graph_builders import chain, ladder
-from rulefield.learning.graph.cases import CasesField
+from rulefield.inference.graph.reweighted import Graphs, ReweightedField, edge_appearance
 from rulefield.learning.graph.composite import GraphComposite
+from rulefield.learning.graph.fields import ExactField, GivenField
 from rulefield.learning.graph.fit import GraphTraining, fit_graph_model
-from rulefield.learning.graph.likelihood import GraphLikelihood, ReweightedField
+from rulefield.learning.graph.likelihood import GraphLikelihood
 from rulefield.learning.graph.oracle import MapOracle
-from rulefield.learning.graph.rungs import RungsField
 from rulefield.learning.graph.shards import make_shards
 from rulefield.learning.graph.ssvm import StructuredSVM
-from rulefield.learning.graph.trees import edge_appearance
 from rulefield.models.graph import GraphModel, GraphSpec
 
 COUNTS = {"a": 3, "b": 2}
@@ -61,6 +60,17 @@ def chains(seed=0, unknown=False, **options):
     if unknown:
         labels[1][1] = labels[2][3] = -1
     return rng, graphs, labels, make_shards(graphs, labels, {"token": 3}, n_shards=2, **options)
+
+
+def graphs_of(shard):
+    batch = shard.batch
+    return Graphs(batch.n_labels, batch.edges, batch.node_pointer, batch.edge_pointer)
+
+
+@pytest.fixture
+def sweeps_only(monkeypatch):
+    """Let no graph be summed exactly but forests."""
+    monkeypatch.setattr("rulefield.learning.graph.fields.MOST_EXACT_ENTRIES", 1)
 
 
 def fields_of(objective):
@@ -118,6 +128,7 @@ def test_labels_known_to_be_one_of_a_set_are_summed_over():
     assert (filled.hamming() > 0).sum() == (~shards[-1].allowed).sum()
 
 
+@pytest.mark.usefixtures("sweeps_only")
 def test_reweighted_value_bounds_the_log_partition_and_its_gradient_is_right():
     rng, *_, shards = loopy()
     objective = GraphLikelihood(MODEL, shards)
@@ -129,6 +140,7 @@ def test_reweighted_value_bounds_the_log_partition_and_its_gradient_is_right():
     assert gradient_error(objective, theta) < 1e-4
 
 
+@pytest.mark.usefixtures("sweeps_only")
 def test_the_bound_is_tight_without_edge_scores():
     rng, *_, shards = loopy()
     theta = rng.normal(size=MODEL.n_parameters)
@@ -141,7 +153,7 @@ def test_marginals_of_a_chain_are_exact():
     rng, *_, shards = chains()
     shard = shards[-1]
     scores = CHAIN.potentials(rng.normal(size=CHAIN.n_parameters), shard.batch)
-    _, node, edge, _ = ReweightedField(shard, 100, 1e-12).marginals(scores.unary, scores.pairwise)
+    _, node, edge, _ = ReweightedField(graphs_of(shard), None, 100, 1e-12).marginals(scores.unary, scores.pairwise)
     p = shard.batch.potentials_of(scores, shard.batch.n_graphs - 1)
     every = all_labelings(p.n_labels)
     weight = np.exp([p.score(row) for row in every])
@@ -174,7 +186,8 @@ def test_likelihood_is_exact_where_only_hubs_make_loops(unknown):
     shards = make_shards(graphs, labels, FANS, n_shards=2, graph_weight=np.array([1.0, 2.0, 0.0, 0.5]))
     objective = GraphLikelihood(FAN, shards)
     fields = fields_of(objective)
-    assert any(isinstance(field, CasesField) for field in fields)
+    assert any(isinstance(field, ExactField) for field in fields)
+    assert any(isinstance(field, GivenField) for field in fields) == unknown
     for field in fields:
         tighten(field)
     theta = rng.normal(size=FAN.n_parameters)
@@ -206,7 +219,7 @@ def test_likelihood_is_exact_on_ladders_of_two_chains(unknown):
         labels[0][[0, 1, 4, 5, 7]] = labels[2][[2, 8]] = -1
     shards = make_shards(graphs, labels, LAYERS, n_shards=2, graph_weight=np.array([1.0, 2.0, 0.5]))
     objective = GraphLikelihood(LADDER, shards)
-    assert any(isinstance(field, RungsField) for field in fields_of(objective))
+    assert any(isinstance(field, ExactField) for field in fields_of(objective))
     assert objective.precision == 0.0
     for field in fields_of(objective):
         tighten(field)
@@ -331,7 +344,7 @@ def test_the_bound_is_above_every_labeling_where_messages_would_go_in_circles(se
     (shard,) = make_shards([graph], [np.zeros(34, int)], {"a": 3})
     unary = rng.normal(size=(34, 3))
     table = rng.normal(size=(3, 3)) + 0.3 * rng.normal(size=(len(edges), 3, 3))
-    (value,), *_ = ReweightedField(shard).marginals(unary.ravel(), table.ravel())
+    (value,), *_ = ReweightedField(graphs_of(shard)).marginals(unary.ravel(), table.ravel())
     for y in rng.integers(3, size=(5, 34)):
         for v in np.tile(np.arange(34), 5):  # climb: each node takes its best label, given the others
             gains = unary[v] + table[edges[:, 0] == v, :, y[edges[edges[:, 0] == v, 1]]].sum(axis=0)
@@ -364,6 +377,7 @@ def hinge(model, theta, shards, l2):
     return total
 
 
+@pytest.mark.usefixtures("sweeps_only")
 def test_the_same_weights_have_the_same_value_whatever_was_asked_before():
     _, _, _, shards = loopy(n=6)
     f, rng = GraphLikelihood(MODEL, shards, 0.1), np.random.default_rng(0)
@@ -395,6 +409,7 @@ def test_likelihood_of_small_binary_graphs_with_loops_is_exact(unknown):
     assert gradient_error(objective, theta) < 1e-5
 
 
+@pytest.mark.usefixtures("sweeps_only")
 def test_settled_messages_save_sweeps_and_change_no_answer_beyond_their_tolerance():
     rng, *_, shards = loopy()
     objective = GraphLikelihood(MODEL, shards)
@@ -414,6 +429,7 @@ def test_settled_messages_save_sweeps_and_change_no_answer_beyond_their_toleranc
     assert abs(cold.value_and_gradient(theta)[0] - value) > 10 * warm
 
 
+@pytest.mark.usefixtures("sweeps_only")
 def test_messages_survive_scores_of_hundreds():
     rng, *_, shards = loopy()
     theta = 100.0 * rng.normal(size=MODEL.n_parameters)

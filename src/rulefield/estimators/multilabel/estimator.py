@@ -1,6 +1,6 @@
 """Multi-label classification as a small graph of labels, one for each sample."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -46,10 +46,9 @@ from rulefield.estimators.types import ArrayLike, Transformer
 from rulefield.exceptions import InputError, LabelError, ModelFileError
 from rulefield.forms import Form, are_labels, check_arrays, part_of, weights
 from rulefield.inference.graph.decode import NODE_LIMIT
-from rulefield.inference.graph.marginals import exact_sums
+from rulefield.inference.graph.reweighted import Graphs, Sums
 from rulefield.interrupts import interruptible
-from rulefield.learning.graph.small import MOST_NODES, small_sums
-from rulefield.problem.graph import GraphProblem
+from rulefield.learning.graph.fields import exact_field_of
 
 FOLDS = 5
 """Parts of the samples for cross-fitting predictors."""
@@ -342,7 +341,7 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
     def predict_proba(self, X: Any, *, rules: Rules = None, known: KnownTable = None) -> Any:
         """Marginal probabilities: a list of (n_samples, n_classes), one for each label; one array for one label.
 
-        Exact on trees and under rules; tree-reweighted on graphs with loops without rules.
+        Exact under rules, and without them unless too many labels are joined too densely: tree-reweighted then.
 
         Parameters
         ----------
@@ -350,12 +349,10 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         """
         X = self._checked(X)
         decoder, graphs, allowed = self._decoder(rules), self._graphs(X), self._allowed(known, X.shape[0])
-        if self._small and not decoder.rules:
-            marginals = np.concatenate([node for _, node in self._small_sums(decoder, graphs, allowed)])
-        else:
-            marginals = np.stack(decoder.marginals(graphs, allowed))
+        sums = None if decoder.rules else self._sums(decoder, graphs, allowed)
+        marginals = decoder.marginals(graphs, allowed) if sums is None else [one.node for one in sums]
         cuts = np.cumsum([len(classes) for classes in self._class_list])[:-1]
-        tables = np.split(marginals, cuts, axis=1)
+        tables = np.split(np.concatenate(marginals).reshape(X.shape[0], -1), cuts, axis=1)
         return tables if self._multilabel else tables[0]
 
     def predict_joint_log_proba(self, X: Any, y: Any) -> np.ndarray:
@@ -374,36 +371,24 @@ class MultiLabelCRF(ClassifierMixin, SavedModel, BaseEstimator):
         return self._log_sums(decoder, graphs, self._allowed(y, X.shape[0])) - self._log_sums(decoder, graphs, None)
 
     def _log_sums(self, decoder: GraphDecoder, graphs: list[TypedGraph], allowed: Allowed) -> np.ndarray:
-        """Log-partition value of every sample: all label vectors of few labels, variable elimination for more."""
-        if self._small:
-            return np.concatenate([values for values, _ in self._small_sums(decoder, graphs, allowed)])
-        try:
-            return np.array(
-                [
-                    exact_sums(GraphProblem(batch.potentials_of(union, g))).log_partition
-                    for _, union, batch in decoder.scored(graphs, allowed)
-                    for g in range(batch.n_graphs)
-                ]
-            )
-        except InputError:
+        """Log-partition value of every sample."""
+        if (sums := self._sums(decoder, graphs, allowed)) is None:
             raise InputError(
                 f"joint probabilities are exact sums, too large for {len(self._class_list)} labels joined so densely; "
                 'use structure="tree".'
-            ) from None
-
-    @property
-    def _small(self) -> bool:
-        """Whether sums over all label vectors of a sample are quick."""
-        return len(self._class_list) <= MOST_NODES and all(len(classes) == 2 for classes in self._class_list)
+            )
+        return np.concatenate([one.values for one in sums])
 
     @staticmethod
-    def _small_sums(
-        decoder: GraphDecoder, graphs: list[TypedGraph], allowed: Allowed
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Log-partition values (n,) and marginals (n, 2 n_labels) of chunks of samples."""
-        for chunk, union, batch in decoder.scored(graphs, allowed):
-            values, node, _ = small_sums(batch, union.unary, union.pairwise)
-            yield values, node.reshape(len(chunk), -1)
+    def _sums(decoder: GraphDecoder, graphs: list[TypedGraph], allowed: Allowed) -> list[Sums] | None:
+        """Log-partition values and marginals of chunks of samples; None if exact sums would be too large."""
+        sums = []
+        for _, union, batch in decoder.scored(graphs, allowed):
+            field = exact_field_of(Graphs(batch.n_labels, batch.edges, batch.node_pointer, batch.edge_pointer))
+            if field is None:
+                return None
+            sums.append(field.marginals(union.unary, union.pairwise))
+        return sums
 
     def score(
         self, X: Any, y: Any, *, rules: Rules = None, known: KnownTable = None, sample_weight: ArrayLike | None = None

@@ -8,11 +8,13 @@ from rulefield.inference.graph.auto import search_answer
 from rulefield.inference.graph.evaluate import Answer
 from rulefield.inference.graph.parts import extend, parts_of
 from rulefield.inference.graph.trws import begin
-from rulefield.kernels.graph.ad3 import COUNT, HINGE, OUTPUT, Factors, ad3
+from rulefield.kernels.graph.ad3 import Factors, ad3
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
-ITERATIONS = 2000
+ITERATIONS = 2_000
+"""Steps at most."""
 TOLERANCE = 1e-6
+"""Distance between copies of an indicator and their mean at which steps end."""
 
 
 @dataclass
@@ -27,14 +29,12 @@ class AD3State:
 
 @dataclass(frozen=True)
 class _Rule:
-    """One projection: indicators, signs or coefficients, kind, range, price."""
+    """One inequality: indicators, coefficients, what their sum may reach, and the price of each unit above."""
 
     var: np.ndarray
     value: np.ndarray
-    kind: int
-    low: float = 0.0
-    high: float = 0.0
-    price: float = np.inf
+    high: float
+    price: float
 
 
 def ad3_graph(
@@ -45,7 +45,7 @@ def ad3_graph(
 ) -> Answer:
     """Relaxation by AD3, bounded by its dual, rounded and improved; ``state`` (if given) is started from and updated.
 
-    Soft logic factors enter by the convex envelope of their cost (a hinge on each side), soft rows exactly.
+    Hard logic factors enter by their convex hull, soft ones by the convex envelope of their cost, rows exactly.
     Forbidden pairs and labels must be few: they are priced above the range of all scores, which slows AD3 down.
     """
     parts, rest = parts_of(problem)
@@ -103,8 +103,6 @@ def _factors(p: GraphPotentials, problem: GraphProblem) -> Factors:
         wide=p.n_labels[j].astype(np.int64),
         pair_at=p.pairwise_offset,
         rule_at=(edge_at[-1] + np.concatenate([[0], np.cumsum(lengths)])).astype(np.int64),
-        kind=np.array([r.kind for r in rules], dtype=np.int64),
-        low=np.array([r.low for r in rules], dtype=np.float64),
         high=np.array([r.high for r in rules], dtype=np.float64),
         price=np.array([r.price for r in rules], dtype=np.float64),
         value=np.concatenate([before, *(r.value for r in rules)]),
@@ -112,51 +110,44 @@ def _factors(p: GraphPotentials, problem: GraphProblem) -> Factors:
 
 
 def _logic_rules(p: GraphPotentials, problem: GraphProblem) -> list[_Rule]:
+    """Inequalities of logic factors: their convex hull if they are hard."""
     logic, same = problem.logic, problem.logic.canonical
-    made: list[_Rule] = []
+    rules: list[_Rule] = []
     for f in range(logic.n_factors):
         span = slice(logic.pointer[f], logic.pointer[f + 1])
         var = p.unary_offset[logic.atom_node[span]] + logic.atom_label[span]
         sign = np.where(same.negated[span], -1.0, 1.0)
-        low, high, price = int(same.low[f]), int(same.high[f]), float(logic.weight[f])
-        if np.isinf(price):
-            kind = OUTPUT if same.has_output[f] else COUNT
-            made.append(_Rule(var, sign, kind, low, high))
-        elif same.has_output[f]:
-            made.extend(_soft_output(var, sign, price))
-        else:
-            made.extend(_soft_count(var, sign, low, high, price))
-    return [r for r in made if len(r.var)]
+        add = _output if same.has_output[f] else _count
+        rules.extend(add(var, sign, int(same.low[f]), int(same.high[f]), float(logic.weight[f])))
+    return [r for r in rules if len(r.var)]
 
 
-def _soft_count(var: np.ndarray, sign: np.ndarray, low: int, high: int, price: float) -> list[_Rule]:
+def _count(var: np.ndarray, sign: np.ndarray, low: int, high: int, price: float) -> list[_Rule]:
     """Envelope of "pay once": price / (largest excess) for each unit below low or above high."""
     negated = float((sign < 0).sum())
-    made = []
+    rules = []
     if low > 0:
-        made.append(_Rule(var, -sign, HINGE, high=negated - low, price=price / low))
+        rules.append(_Rule(var, -sign, negated - low, price / low))
     if high < len(var):
-        made.append(_Rule(var, sign, HINGE, high=high - negated, price=price / (len(var) - high)))
-    return made
+        rules.append(_Rule(var, sign, high - negated, price / (len(var) - high)))
+    return rules
 
 
-def _soft_output(var: np.ndarray, sign: np.ndarray, price: float) -> list[_Rule]:
+def _output(var: np.ndarray, sign: np.ndarray, low: int, high: int, price: float) -> list[_Rule]:
     """Output above all inputs costs ``price``; inputs above the output cost their share of it."""
     k = len(var) - 1
     flipped = sign.copy()
     flipped[-1] *= -1
-    made = [_Rule(var, -flipped, HINGE, high=float((flipped < 0).sum()) - 1, price=price)]
+    rules = [_Rule(var, -flipped, float((flipped < 0).sum()) - 1, price)]
     for i in range(k):
         pair, signs = var[[i, k]], sign[[i, k]] * np.array([1.0, -1.0])
-        made.append(_Rule(pair, signs, HINGE, high=1.0 - float((signs < 0).sum()), price=price / k))
-    return made
+        rules.append(_Rule(pair, signs, 1.0 - float((signs < 0).sum()), price / k))
+    return rules
 
 
 def _row_rules(p: GraphPotentials, problem: GraphProblem) -> list[_Rule]:
     rows = problem.rows
     var = p.unary_offset[rows.atom_node] + rows.atom_label
-    made = []
-    for r in range(rows.n_rows):
-        span = slice(rows.pointer[r], rows.pointer[r + 1])
-        made.append(_Rule(var[span], rows.value[span], HINGE, high=float(rows.bound[r]), price=float(rows.weight[r])))
-    return [r for r in made if len(r.var)]
+    spans = [slice(rows.pointer[r], rows.pointer[r + 1]) for r in range(rows.n_rows)]
+    rules = [_Rule(var[s], rows.value[s], float(rows.bound[r]), float(rows.weight[r])) for r, s in enumerate(spans)]
+    return [r for r in rules if len(r.var)]

@@ -8,9 +8,12 @@ import numpy as np
 from rulefield.problem.graph import GraphProblem
 from rulefield.problem.logic import LogicFactors
 
-STATE_LIMIT = 4096
+STATE_LIMIT = 4_096
+"""States of an automaton: with more, a sweep over it takes longer than the rest."""
 ROUNDING = 1e-9
+"""Excess of a row that counts as none: its sums have rounding errors."""
 SCALES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 100, 1000)
+"""Factors that may make the coefficients of a row whole: usual fractions, cents and thousandths."""
 
 
 @dataclass(frozen=True)

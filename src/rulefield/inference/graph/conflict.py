@@ -7,13 +7,13 @@ import numpy as np
 
 from rulefield.inference.graph.decode import decode_graph
 from rulefield.inference.graph.evaluate import check_problem
-from rulefield.inference.result import Result, Status
+from rulefield.inference.result import TOLERANCE, Result, Status
 from rulefield.problem.graph import GraphProblem
 
 NODE_LIMIT = 20_000
-PRICES = 12  # tried at most; each is STEEPER times the one before
-STEEPER = 16.0
-SAME = 1e-6  # two violations that differ by less are one
+"""Search nodes of each search: there is one for every hard rule."""
+PRICES = 16.0 ** np.arange(12)
+"""Of a unit of violation that are tried at most, in ranges of all scores."""
 
 
 def minimal_conflict_graph(problem: GraphProblem, node_limit: int = NODE_LIMIT) -> tuple[int, ...]:
@@ -50,13 +50,11 @@ def relax_graph(problem: GraphProblem, node_limit: int = NODE_LIMIT, seconds: fl
     if not len(least.labels):
         return least
     amount = _violation(least, hard)
-    price = _range(problem) + 1.0
-    for _ in range(PRICES):
+    for price in (_range(problem) + 1.0) * PRICES:
         left = None if seconds is None else max(0.0, seconds - (monotonic() - start))
         found = decode_graph(_priced(problem, price), "auto", node_limit, left, least.labels)
-        if _violation(found, hard) <= amount + SAME or found.status is not Status.optimal:
+        if _violation(found, hard) <= amount + TOLERANCE or found.status is not Status.optimal:
             break
-        price *= STEEPER
     return _relaxed(found, least, hard, price)
 
 
@@ -65,7 +63,7 @@ def _relaxed(found: Result, least: Result, hard: list[int], price: float) -> Res
     amount, more = _violation(least, hard), _violation(found, hard)
     broken = tuple(replace(b, cost=np.inf) if b.rule in hard else b for b in found.broken)
     objective = found.score - sum(b.cost for b in found.broken if b.rule not in hard)
-    proved = found.status is least.status is Status.optimal and more <= amount + SAME
+    proved = found.status is least.status is Status.optimal and more <= amount + TOLERANCE
     return replace(
         found,
         objective=objective,

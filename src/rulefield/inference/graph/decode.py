@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 
 import numpy as np
@@ -9,14 +10,7 @@ import numpy as np
 from rulefield.exceptions import InputError
 from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.graph.ad3 import ad3_graph
-from rulefield.inference.graph.auto import (
-    auto_graph,
-    branch_graph,
-    elimination_graph,
-    is_closed,
-    reduced_graph,
-    trws_graph,
-)
+from rulefield.inference.graph.auto import ENGINE_STEPS, auto_graph, is_closed, walk_graph
 from rulefield.inference.graph.evaluate import (
     Answer,
     centered,
@@ -31,17 +25,16 @@ from rulefield.inference.graph.exact.milp import milp_graph
 from rulefield.inference.graph.exact.toulbar2 import toulbar2_graph
 from rulefield.inference.graph.maxflow import flow_graph
 from rulefield.inference.graph.parts import parts_of
-from rulefield.inference.graph.trws import ROUNDS
 from rulefield.inference.result import Result
 from rulefield.problem.graph import GraphProblem
 from rulefield.problem.logic import LogicFactors
 
-NODE_LIMIT = 100_000
+NODES_PER_SECOND = 10_000
+"""Search nodes that take a second."""
+NODE_LIMIT = 10 * NODES_PER_SECOND
 """Search nodes by default: about ten seconds."""
-NODE_LIMIT_SECONDS = 10.0
-"""Seconds that these take."""
 PLAIN_SHARE = 10
-"""One search node in so many is for the problem without its logic factors."""
+"""One search node in so many is for the problem without its logic factors: it is mostly proved in fewer."""
 MOST_LABELINGS = 2_000_000
 """Labelings that enumeration tries at most."""
 
@@ -59,15 +52,11 @@ def decode_graph(
     ----------
     problem : GraphProblem
     engine : str
-        ``auto`` walks from cheap to exact and stops at the first certificate: logic factors are left out at first
-        (an optimum that breaks none of them is the optimum); TRW-S (exact on forests), variable elimination where its
-        tables are small, branch and bound, the same on the pieces that bounds leave open, HiGHS on the rest; hubs are
-        tried label by label, and submodular problems with two labels and no rules go to ``maxflow`` at once.
-        ``maxflow``: a minimum cut, for these alone. ``trws``: no search. ``branch``: TRW-S and branch and bound on the
-        whole. ``elimination``: TRW-S, then variable elimination, refused where its tables would be too large.
-        ``ad3``: the relaxation, rounded. ``reduced_milp``: TRW-S, then HiGHS on what its bounds leave open.
-        ``milp``: HiGHS on the whole problem.
-        ``toulbar2``: where pytoulbar2 is installed (it holds the GIL). ``enumerate``: every labeling.
+        ``auto`` walks from cheap to exact and stops at the first certificate. ``maxflow``: a minimum cut, for submodular
+        problems with two labels and no rules. ``trws``: no search. ``branch``: TRW-S and branch and bound on the whole.
+        ``elimination``: TRW-S, then variable elimination, refused if its tables would be too large. ``ad3``: the
+        relaxation, rounded. ``reduced_milp``: TRW-S, then HiGHS on what its bounds leave open. ``milp``: HiGHS on the whole.
+        ``toulbar2``: if pytoulbar2 is installed (it holds the GIL). ``enumerate``: every labeling.
     node_limit : int or None
         Search nodes that an exact search may visit before it returns its best with a gap; a node counts as one for
         each 3,000 entries of the messages along edges, so that the limit means about the same work on large graphs.
@@ -79,7 +68,7 @@ def decode_graph(
     """
     check_problem(problem)
     if node_limit is None:
-        node_limit = NODE_LIMIT * max(1, int((seconds or 0.0) / NODE_LIMIT_SECONDS))
+        node_limit = NODE_LIMIT * max(1, int((seconds or 0.0) * NODES_PER_SECOND / NODE_LIMIT))
     if warm_start is not None:
         check_labels(problem.potentials, np.asarray(warm_start))
     chosen = ENGINES.find(engine)
@@ -148,34 +137,28 @@ def enumerate_graph(problem: GraphProblem) -> Answer:
 
 
 Run = Callable[[GraphProblem, int, float | None, np.ndarray | None], Answer]
-LOGIC, COUNTS, ROWS = "logic", "counts", "rows"  # factors, rows with an automaton, rows with any coefficients
+LOGIC, COUNTS, ROWS = "logic", "counts", "rows"
+"""Forms of rules: logic factors, rows that have an automaton, rows with any coefficients."""
 ALL = frozenset({LOGIC, COUNTS, ROWS})
 ENGINES: Engines[Run] = Engines(
     "graphs",
     [
         Engine("auto", _lazily, True, ALL),
-        Engine("trws", lambda problem, nodes, seconds, start: trws_graph(problem, ROUNDS, start), False, ALL),
-        Engine("branch", branch_graph, True, frozenset({LOGIC, COUNTS})),
-        Engine(
-            "elimination",
-            lambda problem, nodes, seconds, start: elimination_graph(problem, seconds),
-            True,
-            frozenset({LOGIC, COUNTS}),
-        ),
-        Engine("maxflow", lambda problem, nodes, seconds, start: flow_graph(problem), True, frozenset()),
-        Engine("ad3", lambda problem, nodes, seconds, start: ad3_graph(problem), False, ALL),
-        Engine(
-            "reduced_milp", lambda problem, nodes, seconds, start: reduced_graph(problem, nodes, seconds), True, ALL
-        ),
-        Engine("milp", lambda problem, nodes, seconds, start: milp_graph(problem, nodes, seconds), True, ALL),
+        Engine("maxflow", lambda problem, *_: flow_graph(problem), True, frozenset()),
+        Engine("ad3", lambda problem, *_: ad3_graph(problem), False, ALL),
+        Engine("milp", lambda problem, nodes, seconds, _: milp_graph(problem, nodes, seconds), True, ALL),
         Engine(
             "toulbar2",
-            lambda problem, nodes, seconds, start: toulbar2_graph(problem, nodes, seconds),
+            lambda problem, nodes, seconds, _: toulbar2_graph(problem, nodes, seconds),
             True,
             frozenset({LOGIC, COUNTS}),
             needs="pytoulbar2",
         ),
-        Engine("enumerate", lambda problem, nodes, seconds, start: enumerate_graph(problem), True, ALL),
+        Engine("enumerate", lambda problem, *_: enumerate_graph(problem), True, ALL),
+        *(
+            Engine(name, partial(walk_graph, name), name != "trws", ALL - {ROWS} if name != "trws" else ALL)
+            for name in ENGINE_STEPS
+        ),
     ],
 )
 

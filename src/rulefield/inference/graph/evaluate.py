@@ -25,8 +25,10 @@ from rulefield.kernels.graph.evaluate import (
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 from rulefield.problem.logic import GraphRows
 
-LARGEST = 1e100  # of a score: sums of larger ones would overflow
-CLAIM = 1e-7  # what an engine's own value of its labels may differ by, beyond rounding
+LARGEST = 1e100
+"""Of a score: sums of larger ones would overflow."""
+CLAIM = 1e-7
+"""Nats by which an engine's own value of its labels may differ, beyond rounding."""
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,14 @@ from rulefield.exceptions import InputError
 from rulefield.inference.graph.evaluate import Answer
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
-LARGEST = 2**29  # of a capacity; SciPy's are int32, and what is left of one may be twice as much
+LARGEST = 2**29
+"""Of a capacity; SciPy's are int32, and what is left of one may be twice as much."""
 REFINEMENTS = 3
-CLOSE = 1e-8  # nats of a cut's capacity that need not be used
-ROUNDING = 1e-12  # of the largest score: less than that is not a negative capacity
+"""Flows, each at a finer scale than the one before; the third leaves less than double precision."""
+CLOSE = 1e-8
+"""Nats of a cut's capacity that need not be used: far less than the tolerance of a certificate."""
+ROUNDING = 1e-12
+"""Share of the largest score: less than that is not a negative capacity."""
 
 
 @dataclass(frozen=True)

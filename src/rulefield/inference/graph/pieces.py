@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from rulefield.inference.graph.budget import Budget
 from rulefield.inference.graph.exact.eliminate import plan_elimination
 from rulefield.inference.graph.exact.milp import milp_parts
-from rulefield.inference.graph.parts import Connected, GraphParts, split
+from rulefield.inference.graph.parts import Connected, split
+from rulefield.inference.graph.state import GraphState
 from rulefield.inference.graph.trws import MANY_NODES, MOVES, ROUNDS, Search, begin, descend
 from rulefield.kernels.graph.exact.branch import margins
 
@@ -20,33 +20,34 @@ FEW_LABELS_SHARE = 0.5
 CLEAR_LEAD_SHARE = 0.05
 """Share of the mean lead: a label that leads by more is kept while a labeling is improved."""
 PIECE_ENTRIES = 2**29
-"""Entries of tables with which a piece is eliminated rather than searched."""
+"""Entries of tables with which elimination costs about what long searches do."""
 
 
-def finish_pieces(parts: GraphParts, search: Search, budget: Budget, use_milp: bool = False) -> None:
+def finish_pieces(state: GraphState, use_milp: bool = False) -> None:
     """Forbid labels by the root's bound and the best labeling, and solve what is left piece by piece."""
-    root = begin(parts)
-    descend(root, deadline=budget.deadline)
+    search, root = state.search, begin(state.parts)
+    descend(root, deadline=state.budget.deadline)
     adopt(root, search.value, search.labels)
-    descend(root, rounds=ROUNDS, deadline=budget.deadline)
+    descend(root, rounds=ROUNDS, deadline=state.budget.deadline)
     adopt(search, root.value, root.labels)
     search.bound, search.rounds = min(search.bound, root.bound), search.rounds + root.rounds
     if search.is_open:
-        solve_pieces(parts, search, root, budget, use_milp)
+        solve_pieces(state, root, use_milp)
 
 
-def solve_pieces(parts: GraphParts, search: Search, root: Search, budget: Budget, use_milp: bool = False) -> None:
+def solve_pieces(state: GraphState, root: Search | None = None, use_milp: bool = False) -> None:
     """Solve the pieces into which the labels that ``root`` still allows fall; the whole if they hang together."""
+    search, root = state.search, state.search if root is None else root
     alive = _in_problem_order(root, root.network.scores.unary > -np.inf)
-    components, labels, constant = split(parts, alive, MAX_PIECES)
+    components, labels, constant = split(state.parts, alive, MAX_PIECES)
     sizes = [len(piece.nodes) for piece in components]
     if not use_milp and max(sizes, default=0) > ONE_PIECE_SHARE * sum(sizes):
-        budget.branch(search)
+        state.branch()
         if not search.is_open or max(sizes) > MANY_NODES:
             return
     value = bound = constant
     for piece in components:
-        part = _solve_piece(piece, budget, use_milp)
+        part = _solve_piece(state.piece(piece.parts), use_milp)
         search.rounds, search.nodes = search.rounds + part.rounds, search.nodes + part.nodes
         value, bound = value + part.value, bound + part.bound
         _write_labels(labels, piece, part)
@@ -54,32 +55,34 @@ def solve_pieces(parts: GraphParts, search: Search, root: Search, budget: Budget
     search.bound = max(search.value, min(search.bound, bound))
 
 
-def _solve_piece(piece: Connected, budget: Budget, use_milp: bool) -> Search:
+def _solve_piece(state: GraphState, use_milp: bool) -> Search:
     """Search one piece; by HiGHS alone if asked for."""
-    search = begin(piece.parts)
-    descend(search, deadline=budget.deadline)
+    search = state.search
+    descend(search, deadline=state.budget.deadline)
     if use_milp and search.is_open:
-        milp_parts(piece.parts, search, None, budget.seconds)
+        milp_parts(state.parts, search, np.inf, state.budget.seconds)
         return search
-    budget.eliminate(search, plan_elimination(search, PIECE_ENTRIES))
-    budget.branch(search)
-    budget.ask_highs(search, piece.parts)
+    state.eliminate(plan_elimination(search, PIECE_ENTRIES))
+    state.branch()
+    state.ask_highs()
     return search
 
 
-def branch_on_open_labels(parts: GraphParts, search: Search, budget: Budget, nodes: float) -> None:
+def branch_on_open_labels(state: GraphState, nodes: float) -> None:
     """Branch on the labels that bounds leave open, as a smaller problem, if they are few and hang together."""
+    search = state.search
     alive = search.network.scores.unary > -np.inf
     spare = int(alive.sum()) - search.network.n_nodes
     if search.value == -np.inf or spare > FEW_LABELS_SHARE * (len(alive) - search.network.n_nodes):
         return
-    components, labels, constant = split(parts, _in_problem_order(search, alive))
+    components, labels, constant = split(state.parts, _in_problem_order(search, alive))
     if len(components) != 1:
         return
-    piece = begin(components[0].parts)
+    inner = state.piece(components[0].parts)
+    piece = inner.search
     piece.value = least = search.value - constant
-    descend(piece, progress=ROOT_PROGRESS, deadline=budget.deadline)
-    budget.branch(piece, nodes)
+    descend(piece, progress=ROOT_PROGRESS, deadline=state.budget.deadline)
+    inner.branch(nodes)
     search.rounds, search.nodes = search.rounds + piece.rounds, search.nodes + piece.nodes
     if piece.value > least:
         _write_labels(labels, components[0], piece)
@@ -87,12 +90,12 @@ def branch_on_open_labels(parts: GraphParts, search: Search, budget: Budget, nod
     search.bound = max(search.value, min(search.bound, piece.bound + constant))
 
 
-def improve_around_clear_nodes(parts: GraphParts, search: Search, budget: Budget) -> None:
+def improve_around_clear_nodes(state: GraphState) -> None:
     """Look for a better labeling with the nodes fixed that the bound's scores decide clearly.
 
     Fixing these is the idea of CombiLP ([Savchynskyy13]); it only makes a labeling, and the proof is left to bounds.
     """
-    network = search.network
+    search, network = state.search, state.search.network
     leads, picks = margins(network.net, network.scores.unary, search.messages)
     finite = leads[np.isfinite(leads)]
     if not len(finite):
@@ -102,11 +105,11 @@ def improve_around_clear_nodes(parts: GraphParts, search: Search, budget: Budget
     alive = search.original > -np.inf
     alive[np.repeat(clear, np.diff(start))] = False
     alive[(start[:-1] + picks)[clear]] = True
-    components, labels, _ = split(parts, _in_problem_order(search, alive), most=1)
+    components, labels, _ = split(state.parts, _in_problem_order(search, alive), most=1)
     if not components:
         return
     piece = begin(components[0].parts)
-    descend(piece, deadline=budget.deadline)
+    descend(piece, deadline=state.budget.deadline)
     search.rounds += piece.rounds
     if piece.value > -np.inf:
         _write_labels(labels, components[0], piece)

@@ -12,20 +12,26 @@ from rulefield.kernels.graph.local import improve, total_value
 from rulefield.kernels.graph.moves import cross, move_forests
 from rulefield.kernels.graph.sweep import Messages, slack, start_messages, trws, workspace
 
-ROUNDS = 200
-BRANCH_ROUNDS = 10
-STAGE = 20
-SHORT_STAGE = 5  # on large graphs: more labelings to mix
 MANY_NODES = 1_000
-GAP_PROGRESS = 0.004  # on large graphs: two stages in a row that close less of the gap are the last
-MOVES = 4  # of forests, for each labeling that sweeps find
-FEW_MOVES = 1
-CHUNK = 64
-FIRST_ROWS = 8
-STACK_BYTES = 2**30
-LOCAL_SWEEPS = 20
-LOCAL_ROUNDS = 20  # what local search is taken to cost, in rounds, where it was not tried yet
+"""Nodes: a graph with more is large. Its gap is a sum of many small ones, which branching on one node does not see."""
+ROUNDS = 200
+"""Rounds of sweeps at most, if no other number is asked for."""
+STAGE_ROUNDS = (20, 5)
+"""Rounds between two looks at the labeling, on small graphs and on large ones (more labelings to mix)."""
+GAP_PROGRESS = 0.004
+"""Share of the gap: on large graphs, two stages in a row that close less are the last."""
 PATIENCE = 1e-6
+"""Nats: rounds that lower the bound by less are the last."""
+LOCAL_SWEEPS = 20
+"""Passes of local search over all nodes; it is taken to cost as many rounds until it was tried."""
+MOVES = 4
+"""Forests of nodes that are labeled anew for each labeling that sweeps of a large graph find (else one)."""
+BRANCH_ROUNDS = 10
+"""Rounds at most at a node of the search."""
+CHUNK = 64
+"""Nodes of the search between two looks at the clock."""
+STACK_BYTES = 2**30
+"""Of open subproblems: more are not kept."""
 
 
 @dataclass
@@ -33,8 +39,8 @@ class Search:
     """Where the work on one network stands; ``labels`` (in network order, uint64) belong to ``value``.
 
     ``network.scores.unary`` loses labels that cannot beat ``value``; ``original`` keeps the scores. ``dual`` is the
-    bound that the messages stand for, by which labels are forbidden; ``bound`` may be better, by other means, and be
-    known only up to ``rounded``. ``round_seconds`` and ``local_seconds`` are what a round and local search took last.
+    bound that the messages stand for, by which labels are forbidden; ``bound`` may be better, by other means.
+    ``round_seconds`` and ``local_seconds`` are what a round and local search took last.
     """
 
     network: Network
@@ -44,7 +50,6 @@ class Search:
     value: float = -np.inf
     bound: float = np.inf
     dual: float = np.inf
-    rounded: float = 0.0
     rounds: int = 0
     nodes: int = 0
     stack: Stack | None = None
@@ -71,7 +76,7 @@ class Search:
     @property
     def is_open(self) -> bool:
         """Whether a labeling may exist that is better by more than the tolerance."""
-        return self.bound > self.value + slack(self.network.net, self.value) + self.rounded
+        return self.bound > self.value + slack(self.network.net, self.value)
 
     def answer(self) -> np.ndarray | None:
         """Labels in the problem's order, auxiliary values last; None where none was found."""
@@ -123,7 +128,7 @@ def begin_network(network: Network, messages: Messages | None = None) -> Search:
 def descend(search: Search, rounds: int = ROUNDS, progress: float = 0.0, deadline: float = np.inf) -> None:
     """Run TRW-S: tighten the bound, find labelings, forbid labels; one round is exact on forests.
 
-    Every ``STAGE`` rounds local search is tried; with ``progress``, rounds end when one closes less of the gap.
+    Every ``STAGE_ROUNDS`` rounds local search is tried; with ``progress``, rounds end when one closes less of the gap.
     """
     if search.network.is_forest:
         if search.is_open:
@@ -133,7 +138,7 @@ def descend(search: Search, rounds: int = ROUNDS, progress: float = 0.0, deadlin
         return
     target = search.rounds + rounds
     large = search.network.n_nodes > MANY_NODES
-    stage, least = (SHORT_STAGE, GAP_PROGRESS) if large else (STAGE, 0.0)
+    stage, least = STAGE_ROUNDS[large], GAP_PROGRESS if large else 0.0
     stalled = 0
     while search.rounds < target and search.is_open and stalled < 2:
         before, gap = search.rounds, search.bound - search.value
@@ -162,9 +167,9 @@ def _stage(search: Search, rounds: int, progress: float, deadline: float) -> Non
     search.bound = min(search.bound, found)
     if value > before:
         search.value, search.labels = value, best
-    in_time = swept + max(search.local_seconds, LOCAL_ROUNDS * search.round_seconds) <= deadline
+    in_time = swept + max(search.local_seconds, LOCAL_SWEEPS * search.round_seconds) <= deadline
     if search.is_open and (in_time or search.value == -np.inf):
-        search.offer(best if value > before else work[0], MOVES if search.network.n_nodes > MANY_NODES else FEW_MOVES)
+        search.offer(best if value > before else work[0], MOVES if search.network.n_nodes > MANY_NODES else 1)
         search.local_seconds = monotonic() - swept
 
 
@@ -175,8 +180,8 @@ def branch_and_bound(search: Search, node_limit: int, deadline: float = np.inf) 
     net, scores, messages = search.network.net, search.network.scores, search.messages
     if search.stack is None:
         arrays = (scores.unary, messages.edge, messages.prefix, messages.suffix)
-        unary, edge, prefix, suffix = (np.empty((FIRST_ROWS, len(a))) for a in arrays)
-        search.stack = Stack(unary, edge, prefix, suffix, np.empty(FIRST_ROWS))
+        unary, edge, prefix, suffix = (np.empty((8, len(a))) for a in arrays)
+        search.stack = Stack(unary, edge, prefix, suffix, np.empty(8))
         push(search.stack, 0, scores.unary, messages, search.dual)
         search.depth = 1
     spent = 0

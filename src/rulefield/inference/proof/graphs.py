@@ -37,6 +37,9 @@ FIRST_ENTRIES, MOST_ENTRIES = 1 << 20, 50_000_000
 MOST_BITS = 22.0
 """Logarithm of the entries of the largest table: the checker needs a hundred bytes for each."""
 
+MOST_ORDERED = 2_048
+"""Nodes of a component that is eliminated: to find an order takes time and memory with their square."""
+
 MOST_MESSAGES = 4_000_000
 """Numbers that a file may hold in messages."""
 
@@ -132,7 +135,8 @@ class GraphSearch:
             return None
         sizes = np.add.reduceat(bounds.alive.astype(np.int64), self.at[:-1])
         scopes = 2 * np.arange(len(self.edges) + 1), self.edges.ravel()
-        order = greedy_order(np.maximum(sizes, 1), *scopes, True, min(float(np.log2(most_entries)), MOST_BITS))
+        early, most = np.zeros(len(sizes), np.bool_), min(float(np.log2(most_entries)), MOST_BITS)
+        order = greedy_order(np.maximum(sizes, 1), *scopes, early, True, most, MOST_ORDERED)
         entries = _entries(order, sizes, self.edges) if len(order) else np.inf
         if entries > min(most_entries, MOST_ENTRIES - self.entries):
             return None

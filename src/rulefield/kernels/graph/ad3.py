@@ -2,8 +2,8 @@
 
 Each factor has its own copy q of the indicators it reads; a step maximizes its scores plus multipliers minus
 eta / 2 times the squared distance from the consensus z, then z is the mean of the copies and the multipliers move by
-eta x (z - q). Nodes are simplices; edges are solved by pairwise Frank-Wolfe steps from their last solution; rules are
-projections after a sort.
+eta x (z - q). Nodes are simplices; edges are solved by pairwise Frank-Wolfe steps from their last solution; rules are linear
+inequalities, hard or paid by their excess.
 """
 
 from typing import NamedTuple
@@ -13,10 +13,12 @@ import numpy as np
 from rulefield.kernels.arrays import overwrite
 from rulefield.kernels.jit import kernel
 
-COUNT, OUTPUT, HINGE = 0, 1, 2
 EDGE_STEPS = 60
+"""Frank-Wolfe steps of one edge at a time."""
 EDGE_TOLERANCE = 1e-10
+"""Of an edge's solution, in scores."""
 ETA_EVERY = 20
+"""Steps between two changes of eta, and two looks at the bound."""
 
 
 class Factors(NamedTuple):
@@ -24,9 +26,8 @@ class Factors(NamedTuple):
 
     Copies of node v start at ``node_at[v]``, in the order of its labels. Edge e has copies
     ``edge_at[e] : edge_at[e + 1]`` (first node, then second), ``wide[e]`` labels at its second node and scores from
-    ``pair_at[e]``. Rule r has copies ``rule_at[r] : rule_at[r + 1]``; ``value`` is -1 where a literal is negated;
-    kind COUNT: low <= number of true literals <= high; OUTPUT: the last literal equals "any of the others"; HINGE:
-    pays ``price`` x max(0, sum of value x copy - high).
+    ``pair_at[e]``. Rule r has copies ``rule_at[r] : rule_at[r + 1]`` and pays ``price`` (inf: a hard rule) for each unit of
+    sum of value x copy - high above 0.
     """
 
     var: np.ndarray
@@ -35,8 +36,6 @@ class Factors(NamedTuple):
     wide: np.ndarray
     pair_at: np.ndarray
     rule_at: np.ndarray
-    kind: np.ndarray
-    low: np.ndarray
     high: np.ndarray
     price: np.ndarray
     value: np.ndarray
@@ -59,58 +58,6 @@ def fit_sum(point, total):
             high = t
     for i in range(len(point)):
         point[i] = min(1.0, max(0.0, point[i] - high))
-
-
-@kernel
-def fit_count(point, low, high):
-    """Project on the box cut by low <= sum <= high, in place."""
-    total = 0.0
-    for i in range(len(point)):
-        total += min(1.0, max(0.0, point[i]))
-    if total < low:
-        fit_sum(point, low)
-    elif total > high:
-        fit_sum(point, high)
-    else:
-        for i in range(len(point)):
-            point[i] = min(1.0, max(0.0, point[i]))
-
-
-@kernel
-def sort_down(values):
-    """Sort a few numbers, largest first, in place (numba's general sort takes long to compile)."""
-    for i in range(1, len(values)):
-        x = values[i]
-        j = i
-        while j > 0 and values[j - 1] < x:
-            values[j] = values[j - 1]
-            j -= 1
-        values[j] = x
-
-
-@kernel
-def fit_output(point):
-    """Project on the hull of "last = any of the others" in place ([Martins15], OR with output)."""
-    k = len(point) - 1
-    inputs = point[:k].copy()
-    sort_down(inputs)
-    mean = point[k]
-    for i in range(k):
-        if inputs[i] <= mean:
-            break
-        mean = (mean * (i + 1) + inputs[i]) / (i + 2)
-    trial = np.empty(k + 1)
-    total = 0.0
-    for i in range(k):
-        trial[i] = min(1.0, max(0.0, min(point[i], mean)))
-        total += trial[i]
-    trial[k] = min(1.0, max(0.0, mean))
-    if total >= trial[k]:
-        overwrite(point, trial)
-        return
-    point[k] = 1.0 - point[k]
-    fit_sum(point, 1.0)
-    point[k] = 1.0 - point[k]
 
 
 @kernel
@@ -168,47 +115,9 @@ def solve_factors(f, pairwise, mass, aim, eta):
     for e in range(len(f.wide)):
         at, end = f.pair_at[e], f.pair_at[e + 1]
         fit_edge(aim[f.edge_at[e] : f.edge_at[e + 1]], f.wide[e], pairwise[at:end] / eta, mass[at:end])
-    for r in range(len(f.kind)):
+    for r in range(len(f.high)):
         begin, end = f.rule_at[r], f.rule_at[r + 1]
-        part, value = aim[begin:end], f.value[begin:end]
-        if f.kind[r] == HINGE:
-            fit_hinge(part, value, f.high[r], f.price[r] / eta)
-            continue
-        for i in range(len(part)):
-            part[i] = part[i] if value[i] > 0 else 1.0 - part[i]
-        if f.kind[r] == COUNT:
-            fit_count(part, f.low[r], f.high[r])
-        else:
-            fit_output(part)
-        for i in range(len(part)):
-            part[i] = part[i] if value[i] > 0 else 1.0 - part[i]
-
-
-@kernel
-def best_rule(f, r, slope):
-    """Maximum of slope . copies over one rule's polytope (hinge: minus what it pays, over the box)."""
-    value = f.value[f.rule_at[r] : f.rule_at[r + 1]]
-    if f.kind[r] == HINGE:
-        return best_hinge(slope, value, f.high[r], f.price[r])
-    gain, constant = slope.copy(), 0.0
-    for i in range(len(gain)):
-        if value[i] < 0:
-            constant += slope[i]
-            gain[i] = -slope[i]
-    if f.kind[r] == COUNT:
-        sort_down(gain)
-        total = 0.0
-        for i in range(len(gain)):
-            if i < f.low[r] or (gain[i] > 0.0 and i < f.high[r]):
-                total += gain[i]
-        return constant + total
-    k = len(gain) - 1
-    inputs = 0.0
-    for i in range(k):
-        inputs += max(0.0, gain[i])
-    if inputs == 0.0 and k > 0:
-        inputs = gain[:k].max()
-    return constant + max(0.0, gain[k] + inputs if k > 0 else 0.0)
+        fit_hinge(aim[begin:end], f.value[begin:end], f.high[r], f.price[r] / eta)
 
 
 @kernel
@@ -248,8 +157,9 @@ def dual_bound(f, pairwise, slope):
             for x in range(wide):
                 best = max(best, part[y] + part[tall + x] + pairwise[at + y * wide + x])
         total += best
-    for r in range(len(f.kind)):
-        total += best_rule(f, r, slope[f.rule_at[r] : f.rule_at[r + 1]])
+    for r in range(len(f.high)):
+        begin, end = f.rule_at[r], f.rule_at[r + 1]
+        total += best_hinge(slope[begin:end], f.value[begin:end], f.high[r], f.price[r])
     return total
 
 

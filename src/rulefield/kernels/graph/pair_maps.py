@@ -1,4 +1,4 @@
-"""Pair scores of a problem in a network whose nodes stand in another order, and what is computed for them back."""
+"""Pair scores of a problem in a network whose nodes stand in another order."""
 
 from typing import NamedTuple
 
@@ -37,21 +37,4 @@ def add_pair_scores(places, pairwise, unary, target):
                     target[base + b * rows + a] += pairwise[entry]
                 else:
                     target[base + a * columns + b] += pairwise[entry]
-                entry += 1
-
-
-@kernel
-def read_pair_scores(places, unary, target, pairs):
-    """Fill ``pairs``, in the problem's order, with what a network has for each of them; 0 beside a loop's diagonal."""
-    entry = 0
-    for e in range(len(places.first)):
-        rows, columns, base = places.sizes[places.first[e]], places.sizes[places.second[e]], places.base[e]
-        for a in range(rows):
-            for b in range(columns):
-                if base < 0:
-                    pairs[entry] = unary[places.start[places.first[e]] + a] if a == b else 0.0
-                elif places.flipped[e]:
-                    pairs[entry] = target[base + b * rows + a]
-                else:
-                    pairs[entry] = target[base + a * columns + b]
                 entry += 1

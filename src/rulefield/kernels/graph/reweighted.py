@@ -1,19 +1,56 @@
 """Tree-reweighted sum-product over a whole batch of graphs, with messages kept between calls.
 
 The log-partition bound of Wainwright, Jaakkola and Willsky (A new class of upper bounds on the log partition
-function,
-2005, eq. 33 and 58); with every edge weight 1 on a forest it is ordinary, exact sum-product.
+function, 2005, eq. 33 and 58); with every edge weight 1 on a forest it is ordinary, exact sum-product.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
 from rulefield.kernels.jit import kernel
 
 TINY = 1e-300
+"""Least share of a message: what is impossible keeps it."""
 PATIENCE = 10
 """Sweeps in which the largest change of a message must fall by a tenth; else messages go half of their way from then on."""
-SMALL = 1e-200  # of a scaled exponential: below it, logarithms are used
-LARGEST = 690.0  # of an exponent
+SMALL = 1e-200
+"""Scaled exponential below which logarithms are used."""
+LARGEST = 690.0
+"""Of an exponent."""
+
+
+class Layout(NamedTuple):
+    """The structure of some graphs; all but ``rho`` (the weights of edges) are uint64.
+
+    Scores of node v begin at ``offset[v]``, those of edge e at ``pair_offset[e]``; message 2e goes to ``edges[e, 1]``,
+    message 2e + 1 to ``edges[e, 0]``, message k begins at ``message_offset[k]``. ``forward`` lists the edges of each graph in
+    the order in which they carry messages toward their higher node, those of one source together, ``backward`` toward their
+    lower one.
+    """
+
+    node_pointer: np.ndarray
+    edge_pointer: np.ndarray
+    offset: np.ndarray
+    edges: np.ndarray
+    pair_offset: np.ndarray
+    message_offset: np.ndarray
+    forward: np.ndarray
+    backward: np.ndarray
+    rho: np.ndarray
+
+
+class State(NamedTuple):
+    """Exponentials of pair scores, and what sweeps change.
+
+    ``linear`` sums to 1 over a message's labels and ``messages`` is its logarithm; ``belief`` (like unary) is kept equal to
+    unary + sum of rho x messages.
+    """
+
+    exponential: np.ndarray
+    belief: np.ndarray
+    messages: np.ndarray
+    linear: np.ndarray
 
 
 @kernel
@@ -31,31 +68,13 @@ def scaled_exponentials(pairwise, pairwise_offset, rho, out):
 
 
 @kernel
-def sweeps(
-    offset,
-    edges,
-    edge_pointer,
-    pairwise_offset,
-    exponential,
-    message_offset,
-    forward,
-    backward,
-    rho,
-    belief,
-    messages,
-    linear,
-    n_sweeps,
-    tolerance,
-):
+def sweeps(layout, state, n_sweeps, tolerance):
     """Pass messages in each graph until they move less than ``tolerance``; return the sweeps of the slowest.
 
-    ``forward`` lists the edges of each graph in the order in which they carry messages toward their higher node, those
-    of one source together, ``backward`` toward their lower node. Message 2e goes to edges[e, 1], message 2e + 1 to
-    edges[e, 0]; ``linear`` sums to 1 over a message's labels and ``messages`` is its logarithm. ``belief`` (like unary)
-    is kept equal to unary + sum of rho x messages. A node sends again only when what it received since has moved by more
-    than ``tolerance`` in all: where most of a graph has settled, a sweep costs what is left. Messages that go in circles
-    (strong weights on many loops) are damped.
+    A node sends again only when what it received since has moved by more than ``tolerance`` in all: where most of a graph
+    has settled, a sweep costs what is left. Messages that go in circles (strong weights on many loops) are damped.
     """
+    offset, edge_pointer = layout.offset, layout.edge_pointer
     n_nodes = np.uint64(offset.shape[0] - 1)
     widest = np.uint64(0)
     for v in range(n_nodes):
@@ -69,24 +88,8 @@ def sweeps(
         for sweep in range(n_sweeps):
             change = 0.0
             for down in range(2):
-                order = forward[begin:end] if down == 0 else backward[begin:end]
-                largest = _one_way(
-                    offset,
-                    edges,
-                    order,
-                    down == 0,
-                    pairwise_offset,
-                    exponential,
-                    message_offset,
-                    rho,
-                    belief,
-                    messages,
-                    linear,
-                    moved,
-                    scratch,
-                    tolerance,
-                    share_of_way,
-                )
+                order = layout.forward[begin:end] if down == 0 else layout.backward[begin:end]
+                largest = _one_way(layout, state, order, down == 0, moved, scratch, tolerance, share_of_way)
                 change = max(change, largest)
             slowest = max(slowest, sweep + 1)
             if change <= tolerance:
@@ -98,23 +101,7 @@ def sweeps(
 
 
 @kernel
-def _one_way(
-    offset,
-    edges,
-    order,
-    upward,
-    pairwise_offset,
-    exponential,
-    message_offset,
-    rho,
-    belief,
-    messages,
-    linear,
-    moved,
-    scratch,
-    tolerance,
-    share_of_way,
-):
+def _one_way(layout, state, order, upward, moved, scratch, tolerance, share_of_way):
     """Send the messages of one graph toward higher (or lower) nodes; return the largest change of one.
 
     ``moved`` (2, n_nodes): how far the messages to each node have moved since it last sent upward, and downward.
@@ -122,6 +109,13 @@ def _one_way(
     message.
     """
     one, two, zero = np.uint64(1), np.uint64(2), np.uint64(0)
+    offset, edges, pair_offset, message_offset = (
+        layout.offset,
+        layout.edges,
+        layout.pair_offset,
+        layout.message_offset,
+    )
+    exponential, belief, messages, linear = state
     own, ratio, fresh = scratch[0], scratch[1], scratch[2]
     current, top, quiet, change = np.uint64(offset.shape[0]), 0.0, False, 0.0
     way = zero if upward else one
@@ -129,7 +123,7 @@ def _one_way(
         i, j = edges[e, zero], edges[e, one]
         to_second = (i < j) == upward
         source, target = (i, j) if to_second else (j, i)
-        at_source, at_target, at = offset[source], offset[target], pairwise_offset[e]
+        at_source, at_target, at = offset[source], offset[target], pair_offset[e]
         n_from, n_to = offset[source + one] - at_source, offset[target + one] - at_target
         if source != current:
             current, top = source, -np.inf
@@ -165,7 +159,7 @@ def _one_way(
                     total += exponential[at + b * n_from + a] * ratio[a]
                 fresh[b] = total
                 mass += total
-        scale, weight, step = 1.0 / mass, rho[e], 0.0
+        scale, weight, step = 1.0 / mass, layout.rho[e], 0.0
         for b in range(n_to):
             share = max(fresh[b] * scale, TINY)
             step = max(step, abs(share - linear[sent + b]))
@@ -183,23 +177,7 @@ def _one_way(
 
 
 @kernel
-def pseudo_marginals(
-    node_pointer,
-    edge_pointer,
-    offset,
-    unary,
-    edges,
-    pairwise,
-    pairwise_offset,
-    exponential,
-    message_offset,
-    rho,
-    belief,
-    messages,
-    node,
-    edge,
-    values,
-):
+def pseudo_marginals(layout, state, unary, pairwise, node, edge, values):
     """Fill node and edge marginals from beliefs and messages, and each graph's log-partition value.
 
     The value is the sum of expected scores and entropies of nodes, minus rho times the mutual information of edges. With
@@ -207,6 +185,8 @@ def pseudo_marginals(
     taken for each pair of labels.
     """
     one, two, zero = np.uint64(1), np.uint64(2), np.uint64(0)
+    node_pointer, edge_pointer, offset, edges, pair_offset, message_offset, _, _, rho = layout
+    exponential, belief, messages, _ = state
     norm = np.empty(offset.shape[0] - 1)
     for g in range(np.uint64(values.shape[0])):
         value = 0.0
@@ -217,7 +197,7 @@ def pseudo_marginals(
                 if node[k] > 0.0:
                     value += node[k] * (unary[k] - belief[k] + norm[v])
         for e in range(edge_pointer[g], edge_pointer[g + one]):
-            i, j, at = edges[e, zero], edges[e, one], pairwise_offset[e]
+            i, j, at = edges[e, zero], edges[e, one], pair_offset[e]
             to_j, to_i = message_offset[two * e], message_offset[two * e + one]
             n_i, n_j = offset[i + one] - offset[i], offset[j + one] - offset[j]
             top, top_i, top_j = -np.inf, -np.inf, -np.inf

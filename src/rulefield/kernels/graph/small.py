@@ -5,15 +5,15 @@ import numpy as np
 from rulefield.kernels.jit import kernel
 
 SMALLEST_TOTAL = 1e-200
-"""Sum of masses below which labelings may have vanished: masses are then taken from scores, one exponential each."""
+"""Sum of masses below which labelings may have vanished."""
 
 
 @kernel
 def binary_sums(node_pointer, edge_pointer, edges, unary, pairwise, node, edge, values):
     """Fill node and edge marginals and each graph's log-partition value, by summing over all its labelings.
 
-    Labeling s gives node k the value of bit k. O(2^n), whatever the number of edges: scores grow, and sums shrink, by
-    halves.
+    Labeling s gives node k the value of bit k. O(2^n), whatever the number of edges: masses grow, and sums shrink, by
+    halves. Returns False, with nothing filled in full, if masses become so small that some may have vanished.
 
     Parameters
     ----------
@@ -26,25 +26,15 @@ def binary_sums(node_pointer, edge_pointer, edges, unary, pairwise, node, edge, 
     most = 0
     for g in range(len(values)):
         most = max(most, node_pointer[g + 1] - node_pointer[g])
-    score, given = np.empty(1 << most), np.empty((2, max(1 << most, 2) // 2))
+    mass, given = np.empty(1 << most), np.empty((2, max(1 << most, 2) // 2))
     table, both = np.empty((most, 2, 2)), np.empty((most, most))
     for g in range(len(values)):
         first, n = node_pointer[g], node_pointer[g + 1] - node_pointer[g]
         e0, e1 = edge_pointer[g], edge_pointer[g + 1]
-        top = _all_masses(first, n, edges[e0:e1], unary, pairwise[4 * e0 : 4 * e1], score, given, table)
-        total = _pair_sums(n, score, given[0], both)
+        top = _all_masses(first, n, edges[e0:e1], unary, pairwise[4 * e0 : 4 * e1], mass, given, table)
+        total = _pair_sums(n, mass, given[0], both)
         if not total > SMALLEST_TOTAL:
-            _all_scores(first, n, edges[e0:e1], unary, pairwise[4 * e0 : 4 * e1], score, given, table)
-            size = 1 << n
-            top = score[:size].max()
-            if top == -np.inf:
-                values[g] = -np.inf
-                node[2 * first : 2 * (first + n)] = 0.5
-                edge[4 * e0 : 4 * e1] = 0.25
-                continue
-            for s in range(size):
-                score[s] = np.exp(score[s] - top)
-            total = _pair_sums(n, score, given[0], both)
+            return False
         values[g] = top + np.log(total)
         for k in range(n):
             share = min(both[k, k] / total, 1.0)
@@ -56,6 +46,7 @@ def binary_sums(node_pointer, edge_pointer, edges, unary, pairwise, node, edge, 
             edge[4 * e + 2] = max(a - edge[4 * e + 3], 0.0)
             edge[4 * e + 1] = max(b - edge[4 * e + 3], 0.0)
             edge[4 * e] = max(1.0 - a - b + edge[4 * e + 3], 0.0)
+    return True
 
 
 @kernel
@@ -103,26 +94,6 @@ def _pairs_of(k, first, edges, pairwise, table):
         for own in range(2):
             for other in range(2):
                 table[min(i, j), other, own] += pairwise[4 * e + (2 * other + own if j == k else 2 * own + other)]
-
-
-@kernel
-def _all_scores(first, n, edges, unary, pairwise, score, given, table):
-    """Fill score[s] for all 2^n labelings: node k adds what its two values score, given the values of nodes before it."""
-    score[0] = 0.0
-    for k in range(n):
-        _pairs_of(k, first, edges, pairwise, table)
-        for own in range(2):
-            gain = given[own]
-            gain[0] = unary[2 * (first + k) + own]
-            for j in range(k):
-                step, without, with_it = 1 << j, table[j, 0, own], table[j, 1, own]
-                for s in range(step):
-                    gain[step + s] = gain[s] + with_it
-                    gain[s] += without
-        half = 1 << k
-        for s in range(half):
-            score[half + s] = score[s] + given[1, s]
-            score[s] += given[0, s]
 
 
 @kernel

@@ -4,22 +4,31 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.inference.graph.trws import Search
+from rulefield.inference.graph.network import lengths
+from rulefield.inference.graph.trws import MANY_NODES, Search
 from rulefield.inference.limits import NO_DEADLINE, Deadline
-from rulefield.kernels.graph.exact.branch import shortfalls
+from rulefield.kernels.graph.exact.branch import reparametrized
 from rulefield.kernels.graph.exact.eliminate import eliminate
 from rulefield.kernels.graph.exact.living import Tables, living_tables
 from rulefield.kernels.graph.exact.plan import Plan, greedy_order, make_plan
 from rulefield.kernels.graph.sweep import slack
 
-MOST_LABELS = 256  # a best label is kept in a byte
+MOST_ORDERED = 2_048
+"""Nodes of a component that is eliminated: to find an order takes time and memory with their square."""
+MOST_LABELS = 256
+"""Of a node: a best label is kept in a byte."""
 MOST_BYTES = 2**29
-MOST_ENTRIES = 2**18  # of tables to begin with: rules over many nodes are no tables
-MOST_WORK = 2**32  # entries looked at: some seconds
-SPARE = 0.4  # labels per node, beyond one, with which looking for a labeling begins
-SHRINK, GROW, TRIES = 0.5, 2.0, 4
-STEEP = 64  # by which more labels make tables grow: with less room than this no more are tried on small graphs
-TRIES_LARGE, LARGE = 10, 1_000  # on graphs of more nodes
+"""Of all tables at one time, and of the best labels."""
+MOST_ENTRIES = 2**18
+"""Of tables to begin with: rules over many nodes are no tables."""
+MOST_WORK = 2**32
+"""Entries looked at: some seconds."""
+FIRST_SHARE = 0.4
+"""Labels per node, beyond one, with which looking for a labeling begins; half or twice as many in each further trial."""
+MOST_TRIALS = (4, 10)
+"""Trials on small graphs and on large ones."""
+STEEP = 64
+"""Factor by which twice as many labels may make tables grow: with less room than this, small graphs get no more trials."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +78,9 @@ def propose(search: Search, most: float) -> None:
     network, unary = search.network, search.network.scores.unary
     if search.stack is not None:
         return
-    short = shortfalls(network.net, unary, search.messages)
+    theta = reparametrized(network.net, unary, search.messages)
+    tops = np.maximum.reduceat(theta, network.net.node_at[:-1].astype(np.int64))
+    short = np.where(theta > -np.inf, np.repeat(tops, lengths(network.net.node_at)) - theta, np.inf)
     if search.value > -np.inf:
         start = network.net.node_at[:-1].astype(np.int64)
         short[start + search.labels.astype(np.int64)] = 0.0
@@ -77,16 +88,16 @@ def propose(search: Search, most: float) -> None:
     spare = np.sort(short[(short > 0.0) & (short < np.inf)])
     if not len(spare):
         return
-    found, limit = None, spare[min(len(spare) - 1, int(SPARE * network.n_nodes))]
-    large = network.n_nodes > LARGE
-    for _ in range(TRIES_LARGE if large else TRIES):
+    found, limit = None, spare[min(len(spare) - 1, int(FIRST_SHARE * network.n_nodes))]
+    large = network.n_nodes > MANY_NODES
+    for _ in range(MOST_TRIALS[large]):
         trial = _plan(search, np.where(short <= limit, unary, -np.inf), most, (False,))
         if trial is None and found is not None:
             break
         found = trial
         if trial is not None and not large and STEEP * trial.work > most:
             break
-        limit *= SHRINK if trial is None else GROW
+        limit *= 0.5 if trial is None else 2.0
     if found is not None:
         total, picks = eliminate(found.tables, found.plan, NO_DEADLINE.stop)
         if total > search.value:
@@ -100,10 +111,11 @@ def _plan(search: Search, unary: np.ndarray, most: float, criteria: tuple[bool, 
     sizes = np.diff(tables.label_at)
     if not len(tables.at) or not len(sizes) or sizes.max() > MOST_LABELS:
         return None
-    orders = [greedy_order(sizes, tables.scope_ptr, tables.scope, by_fill, np.log2(most)) for by_fill in criteria]
+    scopes, early = (tables.scope_ptr, tables.scope), np.zeros(len(sizes), np.bool_)
+    orders = [greedy_order(sizes, *scopes, early, by_fill, np.log2(most), MOST_ORDERED) for by_fill in criteria]
     if len(criteria) > 1:
         orders.append(np.arange(len(sizes)))
-    plans = [make_plan(sizes, order, tables.scope_ptr, tables.scope) for order in orders if len(order)]
+    plans = [make_plan(sizes, order, *scopes) for order in orders if len(order)]
     best = min(plans, key=lambda plan: plan.work, default=None)
     if best is None or best.work > most or 8 * best.peak + best.kept > MOST_BYTES:
         return None

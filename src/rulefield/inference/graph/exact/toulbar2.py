@@ -1,25 +1,19 @@
 """toulbar2 on a graph problem, where the optional package is installed. It holds the GIL."""
 
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
-from rulefield.exceptions import InternalError
 from rulefield.inference.graph.automata import GraphAutomaton
 from rulefield.inference.graph.evaluate import Answer, no_answer
-from rulefield.inference.graph.parts import GraphParts, parts_of
-from rulefield.inference.graph.trws import Search
-from rulefield.kernels.graph.local import total_value
+from rulefield.inference.graph.parts import parts_of
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
-DIGITS, SPARE_DIGITS = 12, 7  # at most; and such that all rounding together stays below 1e-7
-TOLERANCE = 1e-9  # of a sum of scores
-ROUNDED = 3.0  # times the rounding: of what is asked for, of what is found, of its bound
-LONGEST_SECONDS = 20
-"""Seconds that it may take if no limit is given: its first bounds count no backtracks."""
-LARGEST = 1e17  # costs are stored as whole numbers of 63 bits
+DIGITS, SPARE_DIGITS = 12, 7
+"""Decimal digits that costs are rounded to: at most, and such that all rounding together stays below 1e-7."""
+LARGEST_COST = 1e17
+"""Of all costs together, in rounded units: they are stored as whole numbers of 63 bits."""
 
 
 def toulbar2_graph(problem: GraphProblem, node_limit: int, seconds: float | None = None) -> Answer:
@@ -36,44 +30,7 @@ def toulbar2_graph(problem: GraphProblem, node_limit: int, seconds: float | None
             writer.add_count(problem, k)
         else:
             writer.add_automaton(automaton, f"rule{k}")
-    return _solve(problem.potentials.n_nodes + problem.rows.n_auxiliary, writer, node_limit, seconds, -np.inf)
-
-
-def toulbar2_parts(parts: GraphParts, node_limit: int, seconds: float | None, value: float) -> Answer:
-    """Solve parts of a problem, looking for what is better than ``value``; no labels and a bound: nothing is."""
-    writer = _Writer(parts.potentials)
-    for k, automaton in enumerate(parts.automata):
-        writer.add_automaton(automaton, f"rule{k}")
-    return _solve(parts.potentials.n_nodes, writer, node_limit, seconds, value)
-
-
-def finish_with_toulbar2(parts: GraphParts, search: Search, node_limit: int, seconds: float | None) -> int:
-    """Let toulbar2 go on where it is installed; returns the search nodes it took.
-
-    What it finds is evaluated here, and what it proves is believed of a labeling that is worth what it says. Its
-    clock knows whole seconds, so that with less than one left it is not asked.
-
-    Raises
-    ------
-    InternalError
-        Where its labeling is worth something else.
-    """
-    seconds = LONGEST_SECONDS if seconds is None else seconds
-    late = seconds < 1.0
-    if late or not search.is_open or node_limit <= 0 or find_spec("pytoulbar2") is None:
-        return 0
-    answer = toulbar2_parts(parts, node_limit, seconds, search.value)
-    if answer.labels is not None:
-        labels = answer.labels[search.network.order].astype(np.uint64)
-        worth = total_value(search.network.net, search.network.scores._replace(unary=search.original), labels)
-        if not abs(worth - answer.value) <= answer.error + TOLERANCE * max(1.0, abs(worth)):
-            raise InternalError(f"toulbar2 says that its labeling is worth {answer.value}; it is worth {worth}.")
-        if worth > search.value:
-            search.value, search.labels = worth, labels
-    if answer.bound < search.bound:
-        search.bound, search.rounded = max(search.value, answer.bound), ROUNDED * answer.error
-    search.nodes += answer.iterations
-    return answer.iterations
+    return _solve(problem.potentials.n_nodes + problem.rows.n_auxiliary, writer, node_limit, seconds)
 
 
 class _Writer:
@@ -137,7 +94,7 @@ class _Writer:
         return 1.0 + sum(float(table[np.isfinite(table)].max(initial=0.0)) for _, table in self.functions)
 
 
-def _solve(n_nodes: int, writer: _Writer, node_limit: int, seconds: float | None, value: float) -> Answer:
+def _solve(n_nodes: int, writer: _Writer, node_limit: int, seconds: float | None) -> Answer:
     import pytoulbar2
 
     if writer.constant == -np.inf:
@@ -146,10 +103,9 @@ def _solve(n_nodes: int, writer: _Writer, node_limit: int, seconds: float | None
     enough = SPARE_DIGITS + np.ceil(
         np.log10(1 + len(writer.functions))
     )  # with more its bounds creep by less and less
-    digits = int(min(DIGITS, enough, np.floor(np.log10(LARGEST / worst))))
+    digits = int(min(DIGITS, enough, np.floor(np.log10(LARGEST_COST / worst))))
     rounding = 10.0**-digits * len(writer.functions)
-    top = min(worst, writer.constant - value + 2.0 * rounding)
-    network = pytoulbar2.CFN(ubinit=top, resolution=digits, vac=1, verbose=-1)
+    network = pytoulbar2.CFN(ubinit=worst, resolution=digits, vac=1, verbose=-1)
     pytoulbar2.tb2.option.backtrackLimit = int(node_limit)
     for name, size in writer.sizes:
         network.AddVariable(name, range(size))
@@ -163,10 +119,9 @@ def _solve(n_nodes: int, writer: _Writer, node_limit: int, seconds: float | None
     answer: Any = network.Solve(timeLimit=0 if seconds is None else max(1, int(seconds)))
     nodes = int(network.GetNbNodes())
     stopped = bool(pytoulbar2.tb2.option.limited)  # its own word: its clock runs in whole seconds of CPU time
+    dual = writer.constant - float(network.GetDDualBound()) + rounding if stopped else -np.inf
     if answer is None:
-        proved = writer.constant - top + rounding if top < worst else -np.inf
-        bound = writer.constant - float(network.GetDDualBound()) + rounding if stopped else proved
-        return replace(no_answer(bound, "toulbar2", nodes), error=rounding)
-    bound = writer.constant - float(network.GetDDualBound() if stopped else answer[1]) + rounding
+        return replace(no_answer(dual, "toulbar2", nodes), error=rounding)
+    value = writer.constant - float(answer[1])
     labels = np.array(answer[0][:n_nodes], dtype=np.int64)
-    return Answer(labels, writer.constant - float(answer[1]), bound, "toulbar2", nodes, rounding)
+    return Answer(labels, value, dual if stopped else value + rounding, "toulbar2", nodes, rounding)

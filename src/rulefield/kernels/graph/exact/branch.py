@@ -11,8 +11,10 @@ from rulefield.kernels.arrays import overwrite
 from rulefield.kernels.graph.sweep import slack, trws, workspace
 from rulefield.kernels.jit import kernel
 
-DEGREE_WEIGHT = 0.12  # a node's neighbors against its undecidedness; 0.05 did as well on random problems
-PROGRESS = 0.005  # a round must close this part of the gap to be followed by another (one, before there is a value)
+DEGREE_WEIGHT = 0.12
+"""What a neighbor of a node is worth against mean leads of its best label; 0.05 did as well on random problems."""
+PROGRESS = 0.005
+"""Share of the gap that a round must close to be followed by another."""
 
 
 class Stack(NamedTuple):
@@ -71,54 +73,41 @@ def branch(net, scores, messages, stack, depth, value, best_labels, node_limit, 
 
 
 @kernel
+def reparametrized(net, unary, messages):
+    """Score of every label with all messages to its node."""
+    theta = unary.copy()
+    for v in range(len(net.node_at) - 1):
+        begin, end = np.int64(net.node_at[v]), np.int64(net.node_at[v + 1])
+        for k in range(net.inc_ptr[v], net.inc_ptr[v + 1]):
+            recv = np.int64(net.inc_recv[k])
+            for y in range(end - begin):
+                theta[begin + y] += messages.edge[recv + y]
+        for k in range(net.at_ptr[v], net.at_ptr[v + 1]):
+            p = net.at_pos[k]
+            for y in range(end - begin):
+                letter = np.int64(net.letter[np.int64(net.letter_at[p]) + y])
+                theta[begin + y] += messages.read[np.int64(net.read_at[p]) + letter]
+    return theta
+
+
+@kernel
 def margins(net, unary, messages):
     """Best label of each node under the reparametrized scores, and its lead over the second (inf: no second)."""
+    theta = reparametrized(net, unary, messages)
     n = len(net.node_at) - 1
-    leads = np.full(n, np.inf)
-    picks = np.zeros(n, np.int64)
+    leads, picks = np.full(n, np.inf), np.zeros(n, np.int64)
     for v in range(n):
         begin, end = np.int64(net.node_at[v]), np.int64(net.node_at[v + 1])
         first, second = -np.inf, -np.inf
         for y in range(end - begin):
-            theta = unary[begin + y]
-            if theta == -np.inf:
-                continue
-            for k in range(net.inc_ptr[v], net.inc_ptr[v + 1]):
-                theta += messages.edge[np.int64(net.inc_recv[k]) + y]
-            for k in range(net.at_ptr[v], net.at_ptr[v + 1]):
-                p = net.at_pos[k]
-                letter = np.int64(net.letter[np.int64(net.letter_at[p]) + y])
-                theta += messages.read[np.int64(net.read_at[p]) + letter]
-            if theta > first:
-                first, second = theta, first
+            if theta[begin + y] > first:
+                first, second = theta[begin + y], first
                 picks[v] = y
-            elif theta > second:
-                second = theta
+            elif theta[begin + y] > second:
+                second = theta[begin + y]
         if second > -np.inf:
             leads[v] = first - second
     return leads, picks
-
-
-@kernel
-def shortfalls(net, unary, messages):
-    """For every label: how much less it is worth than its node's best under the reparametrized scores (inf: forbidden)."""
-    out = np.full(len(unary), np.inf)
-    for v in range(len(net.node_at) - 1):
-        begin, end = np.int64(net.node_at[v]), np.int64(net.node_at[v + 1])
-        best = -np.inf
-        for y in range(end - begin):
-            theta = unary[begin + y]
-            for k in range(net.inc_ptr[v], net.inc_ptr[v + 1]):
-                theta += messages.edge[np.int64(net.inc_recv[k]) + y]
-            for k in range(net.at_ptr[v], net.at_ptr[v + 1]):
-                p = net.at_pos[k]
-                letter = np.int64(net.letter[np.int64(net.letter_at[p]) + y])
-                theta += messages.read[np.int64(net.read_at[p]) + letter]
-            out[begin + y] = theta
-            best = max(best, theta)
-        for i in range(begin, end):
-            out[i] = best - out[i] if out[i] > -np.inf else np.inf
-    return out
 
 
 @kernel

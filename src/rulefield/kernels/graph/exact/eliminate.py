@@ -1,10 +1,10 @@
 """Variable elimination: the exact maximum of a sum of tables, node by node ([Dechter99]).
 
 Eliminating a node replaces the tables over it by one over its neighbors: the best of its labels for each combination of
-theirs. In the order of a :class:`Plan` the tables that wait form a stack, as in sparse factorization. A new table
-is made in blocks: the labels of its last nodes run inside a block, those of its first ones outside. Tables over inner
-nodes only are added up once for all blocks, tables over outer nodes only are one number per block and label, so that
-a node of many edges costs little more than a node of one.
+theirs (or the sum over its labels: :mod:`rulefield.kernels.graph.exact.sums`). In the order of a :class:`Plan` the tables
+that wait form a stack, as in sparse factorization. A new table is made in blocks: the labels of its last nodes run inside a
+block, those of its first ones outside. Tables over inner nodes only are added up once for all blocks, tables over outer
+nodes only are one number per block and label, so that a node of many edges costs little more than a node of one.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ import numpy as np
 from rulefield.kernels.arrays import overwrite
 from rulefield.kernels.jit import kernel
 
-BLOCK = 1024
+BLOCK = 128
 
 
 class Inputs(NamedTuple):
@@ -31,6 +31,23 @@ class Inputs(NamedTuple):
     inner: np.ndarray
 
 
+class Walk(NamedTuple):
+    """What each place of a plan reads: lists of tables and of messages (the first of each place, and the next ones).
+
+    ``sizes`` counts labels of nodes, ``rank`` holds the place of each node, ``message_at`` where the message of each place
+    begins; ``place_of`` is scratch.
+    """
+
+    sizes: np.ndarray
+    rank: np.ndarray
+    head: np.ndarray
+    following: np.ndarray
+    child: np.ndarray
+    sibling: np.ndarray
+    message_at: np.ndarray
+    place_of: np.ndarray
+
+
 @kernel
 def eliminate(tables, plan, stop):
     """Return the best sum and, in ``labels`` (of open nodes, as numbers of living labels), who reaches it.
@@ -38,52 +55,45 @@ def eliminate(tables, plan, stop):
     ``stop[0]`` may be raised by another thread: the sum returned is then inf.
     """
     n = len(plan.order)
-    sizes = np.empty(len(tables.label_at) - 1, np.int64)
-    for v in range(len(sizes)):
-        sizes[v] = tables.label_at[v + 1] - tables.label_at[v]
+    walk = start_walk(tables, plan)
     data = np.empty(len(tables.values) + np.int64(plan.peak))
     overwrite(data, tables.values)
     kept = np.zeros(np.int64(plan.kept), np.uint8)
-    kept_at, message_at = np.zeros(n + 1, np.int64), np.zeros(n, np.int64)
-    rank, head, following, child, sibling = buckets(tables, plan)
-    place_of = np.full(n, -1, np.int64)
+    kept_at = np.zeros(n + 1, np.int64)
     labels = np.zeros(n, np.int64)
     total, top = tables.constant, len(tables.values)
     for p in range(n):
         if stop[0]:
             return np.inf, labels
-        shape = np.empty(plan.width[p], np.int64)
-        for d in range(len(shape)):
-            shape[d] = sizes[plan.order[plan.scope[p, d]]]
-            place_of[plan.scope[p, d]] = d
-        inputs, split = gather_inputs(
-            tables, plan, sizes, p, shape, rank, place_of, message_at, head, following, child, sibling
-        )
-        entries = combine(data, inputs, shape, split, sizes[plan.order[p]], top, kept, kept_at[p])
-        c, begin = child[p], top
+        size = walk.sizes[plan.order[p]]
+        shape, inputs, split = gather_inputs(tables, plan, walk, p)
+        entries = combine(data, inputs, shape, split, size, top, kept, kept_at[p])
+        c, begin = walk.child[p], top
         while c >= 0:
-            begin = min(begin, message_at[c])
-            c = sibling[c]
-        kept_at[p + 1] = kept_at[p] + ((entries + 7) // 8 if sizes[plan.order[p]] == 2 else entries)
+            begin = min(begin, walk.message_at[c])
+            c = walk.sibling[c]
+        kept_at[p + 1] = kept_at[p] + ((entries + 7) // 8 if size == 2 else entries)
         if plan.parent[p] < 0:
             total += data[top]
             top = begin
             continue
-        message_at[p] = begin
+        walk.message_at[p] = begin
         if begin < top:
             for k in range(entries):
                 data[begin + k] = data[top + k]
         top = begin + entries
     if total > -np.inf:
-        trace_back(plan, sizes, kept, kept_at, labels)
+        trace_back(plan, walk.sizes, kept, kept_at, labels)
     return total, labels
 
 
 @kernel
-def buckets(tables, plan):
-    """Places of nodes, and lists of the tables and messages that each place reads: heads and next ones."""
+def start_walk(tables, plan):
+    """List what each place reads; messages have no place yet."""
     n, n_tables = len(plan.order), len(tables.at) - 1
-    rank = np.empty(n, np.int64)
+    sizes, rank = np.empty(n, np.int64), np.empty(n, np.int64)
+    for v in range(n):
+        sizes[v] = tables.label_at[v + 1] - tables.label_at[v]
     for p in range(n):
         rank[plan.order[p]] = p
     head, following = np.full(n, -1, np.int64), np.full(n_tables, -1, np.int64)
@@ -97,55 +107,59 @@ def buckets(tables, plan):
         up = plan.parent[p]
         if up >= 0:
             child[up], sibling[p] = p, child[up]
-    return rank, head, following, child, sibling
+    return Walk(sizes, rank, head, following, child, sibling, np.zeros(n, np.int64), np.full(n, -1, np.int64))
 
 
 @kernel
-def gather_inputs(tables, plan, sizes, p, shape, rank, place_of, message_at, head, following, child, sibling):
-    """List what place ``p`` reads, with steps along the new table; and the first node that runs inside a block."""
-    width = len(shape)
+def gather_inputs(tables, plan, walk, p):
+    """Return the shape of the table that place ``p`` makes, what it reads, and the first node that runs inside a block."""
+    width = np.int64(plan.width[p])
+    shape = np.empty(width, np.int64)
+    for d in range(width):
+        shape[d] = walk.sizes[plan.order[plan.scope[p, d]]]
+        walk.place_of[plan.scope[p, d]] = d
     split, block = width, 1
     while split > 0 and block * shape[split - 1] <= BLOCK:
         split -= 1
         block *= shape[split]
     count = 0
-    t, c = head[p], child[p]
+    t, c = walk.head[p], walk.child[p]
     while t >= 0:
         count += 1
-        t = following[t]
+        t = walk.following[t]
     while c >= 0:
         count += 1
-        c = sibling[c]
+        c = walk.sibling[c]
     inputs = Inputs(
         np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros((count, width), np.int64),
         np.zeros(count, np.int64), np.zeros((count, block), np.int32),
     )  # fmt: skip
-    i, t, c = 0, head[p], child[p]
+    i, t, c = 0, walk.head[p], walk.child[p]
     while t >= 0:
         inputs.base[i] = tables.at[t]
         step = 1
         for q in range(tables.scope_ptr[t + 1] - 1, tables.scope_ptr[t] - 1, -1):
             v = tables.scope[q]
-            if rank[v] == p:
+            if walk.rank[v] == p:
                 inputs.own[i] = step
             else:
-                inputs.step[i, place_of[rank[v]]] = step
-            step *= sizes[v]
-        i, t = i + 1, following[t]
+                inputs.step[i, walk.place_of[walk.rank[v]]] = step
+            step *= walk.sizes[v]
+        i, t = i + 1, walk.following[t]
     while c >= 0:
-        inputs.base[i] = message_at[c]
+        inputs.base[i] = walk.message_at[c]
         step = 1
         for d in range(plan.width[c] - 1, -1, -1):
             q = plan.scope[c, d]
             if q == p:
                 inputs.own[i] = step
             else:
-                inputs.step[i, place_of[q]] = step
-            step *= sizes[plan.order[q]]
-        i, c = i + 1, sibling[c]
+                inputs.step[i, walk.place_of[q]] = step
+            step *= walk.sizes[plan.order[q]]
+        i, c = i + 1, walk.sibling[c]
     for i in range(count):
         classify(inputs, i, shape, split, block)
-    return inputs, split
+    return shape, inputs, split
 
 
 @kernel
@@ -174,23 +188,14 @@ def classify(inputs, i, shape, split, block):
 @kernel
 def combine(data, inputs, shape, split, n_labels, out, kept, kept_at):
     """Write the new table at ``out`` and the best labels at ``kept_at``; returns the number of its entries."""
-    block = inputs.inner.shape[1]
-    outer = 1
-    for d in range(split):
-        outer *= shape[d]
-    fixed = np.zeros((n_labels, block))
-    for i in range(len(inputs.base)):
-        if inputs.kind[i] == 0:
-            for y in range(n_labels):
-                begin = inputs.base[i] + y * inputs.own[i]
-                for b in range(block):
-                    fixed[y, b] += data[begin + inputs.inner[i, b]]
+    block, outer = inputs.inner.shape[1], outer_size(shape, split)
+    fixed = add_inner(data, inputs, n_labels, False)
     digit, offset = np.zeros(split, np.int64), inputs.base.copy()
     best, trial, pick = np.empty(block), np.empty(block), np.zeros(block, np.uint8)
     for o in range(outer):
         here = out + o * block
         for y in range(n_labels):
-            add_up(data, inputs, offset, fixed[y], y, trial)
+            add_up(data, inputs, offset, fixed[y], y, False, trial)
             if y == 0:
                 for b in range(block):
                     best[b] = trial[b]
@@ -207,35 +212,70 @@ def combine(data, inputs, shape, split, n_labels, out, kept, kept_at):
         else:
             for b in range(block):
                 kept[kept_at + o * block + b] = pick[b]
-        for d in range(split - 1, -1, -1):
-            digit[d] += 1
-            back = digit[d] == shape[d]
-            if back:
-                digit[d] = 0
-            for i in range(len(offset)):
-                offset[i] += inputs.step[i, d] * (1 - shape[d] if back else 1)
-            if not back:
-                break
+        advance(inputs, shape, split, digit, offset)
     return outer * block
 
 
 @kernel
-def add_up(data, inputs, offset, fixed, y, out):
-    """Sum all inputs over one block, for label ``y`` of the node that goes."""
-    number = 0.0
+def outer_size(shape, split):
+    """Return the number of blocks."""
+    outer = 1
+    for d in range(split):
+        outer *= shape[d]
+    return outer
+
+
+@kernel
+def advance(inputs, shape, split, digit, offset):
+    """Go on to the next block: the labels of the outer nodes, and where each input stands."""
+    for d in range(split - 1, -1, -1):
+        digit[d] += 1
+        back = digit[d] == shape[d]
+        if back:
+            digit[d] = 0
+        for i in range(len(offset)):
+            offset[i] += inputs.step[i, d] * (1 - shape[d] if back else 1)
+        if not back:
+            return
+
+
+@kernel
+def add_inner(data, inputs, n_labels, linear):
+    """Add up (``linear``: multiply) the inputs over inner nodes only, for each label and place in a block."""
+    block = inputs.inner.shape[1]
+    fixed = np.full((n_labels, block), 1.0 if linear else 0.0)
+    for i in range(len(inputs.base)):
+        if inputs.kind[i] == 0:
+            for y in range(n_labels):
+                begin = inputs.base[i] + y * inputs.own[i]
+                if linear:
+                    for b in range(block):
+                        fixed[y, b] *= data[begin + inputs.inner[i, b]]
+                else:
+                    for b in range(block):
+                        fixed[y, b] += data[begin + inputs.inner[i, b]]
+    return fixed
+
+
+@kernel
+def add_up(data, inputs, offset, fixed, y, linear, out):
+    """Add up (``linear``: multiply) all inputs over one block, for label ``y`` of the node that goes."""
+    number = 1.0 if linear else 0.0
     for i in range(len(offset)):
         if inputs.kind[i] == 1:
-            number += data[offset[i] + y * inputs.own[i]]
+            term = data[offset[i] + y * inputs.own[i]]
+            number = number * term if linear else number + term
     for b in range(len(out)):
-        out[b] = fixed[b] + number
+        out[b] = fixed[b] * number if linear else fixed[b] + number
     for i in range(len(offset)):
         begin = offset[i] + y * inputs.own[i]
         if inputs.kind[i] == 3:
             for b in range(len(out)):
-                out[b] += data[begin + b]
+                out[b] = out[b] * data[begin + b] if linear else out[b] + data[begin + b]
         elif inputs.kind[i] == 2:
             for b in range(len(out)):
-                out[b] += data[begin + inputs.inner[i, b]]
+                term = data[begin + inputs.inner[i, b]]
+                out[b] = out[b] * term if linear else out[b] + term
 
 
 @kernel

@@ -10,8 +10,8 @@ from rulefield.kernels.jit import kernel
 
 WIDEST = 40
 """Nodes of one table: it has at least two entries for each, so more cannot be afforded."""
-LARGEST = 2_048
-"""Nodes of a component: an order looks at pairs of them."""
+EARLY = 1e9
+"""More than any rating: what nodes that must go early are rated below others."""
 
 
 class Plan(NamedTuple):
@@ -90,8 +90,11 @@ def rate(v, near, degree, joined, logs, by_fill):
 
 
 @kernel
-def greedy_order(sizes, scope_ptr, scope, by_fill, most):
-    """Eliminate what is cheapest next; length 0 where a table has more than 2^``most`` entries or a piece too many nodes."""
+def greedy_order(sizes, scope_ptr, scope, early, by_fill, most, largest):
+    """Eliminate what is cheapest next, ``early`` nodes (a mask) before all others of their component.
+
+    Length 0 if a table has more than 2^``most`` entries or a component more than ``largest`` nodes (it looks at pairs).
+    """
     n = len(sizes)
     node, begin = components(n, scope_ptr, scope)
     place, first = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -119,9 +122,9 @@ def greedy_order(sizes, scope_ptr, scope, by_fill, most):
         if len(here) == 1:
             order[begin[c]] = here[0]
             continue
-        if len(here) > LARGEST:
+        if len(here) > largest:
             return order[:0]
-        found = order_component(logs[here], pairs[pair_at[c] : pair_at[c + 1]], by_fill, most)
+        found = order_component(logs[here], pairs[pair_at[c] : pair_at[c + 1]], early[here], by_fill, most)
         if not len(found):
             return order[:0]
         for k in range(len(here)):
@@ -130,7 +133,7 @@ def greedy_order(sizes, scope_ptr, scope, by_fill, most):
 
 
 @kernel
-def order_component(logs, pairs, by_fill, most):
+def order_component(logs, pairs, early, by_fill, most):
     """Greedy order of the nodes of one component; length 0 where it is too wide."""
     n = len(logs)
     count = np.zeros(n, np.int64)
@@ -146,7 +149,7 @@ def order_component(logs, pairs, by_fill, most):
             if gone[u]:
                 continue
             if stale[u]:
-                key[u] = rate(u, near, degree, joined, logs, by_fill)
+                key[u] = rate(u, near, degree, joined, logs, by_fill) - (EARLY if early[u] else 0.0)
                 stale[u] = False
             if key[u] < best:
                 v, best = u, key[u]

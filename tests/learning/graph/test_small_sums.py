@@ -7,7 +7,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.special import logsumexp
 
-from rulefield.kernels.graph.small import binary_sums
+from rulefield.inference.graph.reweighted import Graphs
+from rulefield.learning.graph.fields import SmallField
 
 EDGES = np.array([(0, 1), (2, 1), (0, 2), (3, 0), (3, 4), (2, 4), (0, 1)])  # with a loop, and one pair twice
 N = 5
@@ -36,9 +37,9 @@ def test_sums_are_those_of_all_labelings(size, forbidden):
     unary, pairwise = size * rng.normal(size=4 * N), size * rng.normal(size=8 * len(EDGES))
     if forbidden:
         unary[3], pairwise[[4, 5, 9]] = -np.inf, -np.inf
-    node, edge, values = np.empty_like(unary), np.empty_like(pairwise), np.empty(2)
     pointers = np.array([0, N, 2 * N]), np.array([0, len(EDGES), 2 * len(EDGES)])
-    binary_sums(*pointers, np.concatenate([EDGES, EDGES + N]), unary, pairwise, node, edge, values)
+    graphs = Graphs(np.full(2 * N, 2), np.concatenate([EDGES, EDGES + N]), *pointers)
+    values, node, edge, _ = SmallField(graphs).marginals(unary, pairwise)
     for g in range(2):
         wanted = by_enumeration(*(np.split(scores, 2)[g] for scores in (unary, pairwise)))
         assert_allclose(values[g], wanted[0], rtol=1e-12, atol=1e-12)
@@ -49,8 +50,5 @@ def test_sums_are_those_of_all_labelings(size, forbidden):
 def test_a_graph_without_a_labeling_has_no_value():
     unary, pairwise = np.zeros(2 * N), np.zeros(4 * len(EDGES))
     unary[2:4] = -np.inf
-    node, edge, values = np.empty_like(unary), np.empty_like(pairwise), np.empty(1)
-    binary_sums(np.array([0, N]), np.array([0, len(EDGES)]), EDGES, unary, pairwise, node, edge, values)
-    assert values[0] == -np.inf
-    assert (node == 0.5).all()
-    assert (edge == 0.25).all()
+    graph = Graphs(np.full(N, 2), EDGES, np.array([0, N]), np.array([0, len(EDGES)]))
+    assert SmallField(graph).marginals(unary, pairwise).values.tolist() == [-np.inf]

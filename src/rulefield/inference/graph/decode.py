@@ -140,6 +140,14 @@ Run = Callable[[GraphProblem, int, float | None, np.ndarray | None], Answer]
 LOGIC, COUNTS, ROWS = "logic", "counts", "rows"
 """Forms of rules: logic factors, rows that have an automaton, rows with any coefficients."""
 ALL = frozenset({LOGIC, COUNTS, ROWS})
+
+
+def _walk(name: str) -> Engine[Run]:
+    """Return an engine that is a few steps of the walk."""
+    exact = name != "trws"
+    return Engine(name, partial(walk_graph, name), exact, frozenset({LOGIC, COUNTS}) if exact else ALL)
+
+
 ENGINES: Engines[Run] = Engines(
     "graphs",
     [
@@ -155,10 +163,7 @@ ENGINES: Engines[Run] = Engines(
             needs="pytoulbar2",
         ),
         Engine("enumerate", lambda problem, *_: enumerate_graph(problem), True, ALL),
-        *(
-            Engine(name, partial(walk_graph, name), name != "trws", ALL - {ROWS} if name != "trws" else ALL)
-            for name in ENGINE_STEPS
-        ),
+        *map(_walk, ENGINE_STEPS),
     ],
 )
 

@@ -6,7 +6,7 @@ from rulefield.inference.graph.exact.eliminate import plan_elimination
 from rulefield.inference.graph.exact.milp import milp_parts
 from rulefield.inference.graph.parts import Connected, split
 from rulefield.inference.graph.state import GraphState
-from rulefield.inference.graph.trws import MANY_NODES, MOVES, ROUNDS, Search, begin, descend
+from rulefield.inference.graph.trws import MANY_NODES, ROUNDS, Search, begin, descend
 from rulefield.kernels.graph.exact.branch import margins
 
 ROOT_PROGRESS = 0.003
@@ -113,7 +113,7 @@ def improve_around_clear_nodes(state: GraphState) -> None:
     search.rounds += piece.rounds
     if piece.value > -np.inf:
         _write_labels(labels, components[0], piece)
-        search.offer(labels[network.order], MOVES)
+        search.offer(labels[network.order])
 
 
 def adopt(search: Search, value: float, labels: np.ndarray) -> None:

@@ -92,7 +92,8 @@ class ReweightedField:
         self._equal = np.repeat(1.0 / size, size)
         pointers = graphs.node_pointer, graphs.edge_pointer, offset
         arrays = *pointers, edges, graphs.pairwise_offset, begin, forward, backward
-        self._layout = kernels.Layout(*(np.ascontiguousarray(array).astype(np.uint64) for array in arrays), self.rho)
+        whole = [np.ascontiguousarray(array).astype(np.uint64) for array in arrays]
+        self._layout = kernels.GraphLayout._make([*whole, self.rho])
 
     def marginals(self, unary: np.ndarray, pairwise: np.ndarray, begin: Messages = None) -> Sums:
         """Return each graph's log-partition value (a bound; exact on forests), marginals and messages."""

@@ -8,8 +8,7 @@ import numpy as np
 from rulefield.inference.graph.network import Network, build_network
 from rulefield.inference.graph.parts import GraphParts
 from rulefield.kernels.graph.exact.branch import Stack, branch, push
-from rulefield.kernels.graph.local import improve, total_value
-from rulefield.kernels.graph.moves import cross, move_forests
+from rulefield.kernels.graph.local import cross, improve, total_value
 from rulefield.kernels.graph.sweep import Messages, slack, start_messages, trws, workspace
 
 MANY_NODES = 1_000
@@ -24,8 +23,6 @@ PATIENCE = 1e-6
 """Nats: rounds that lower the bound by less are the last."""
 LOCAL_SWEEPS = 20
 """Passes of local search over all nodes; it is taken to cost as many rounds until it was tried."""
-MOVES = 4
-"""Forests of nodes that are labeled anew for each labeling that sweeps of a large graph find (else one)."""
 BRANCH_ROUNDS = 10
 """Rounds at most at a node of the search."""
 CHUNK = 64
@@ -82,26 +79,18 @@ class Search:
         """Labels in the problem's order, auxiliary values last; None where none was found."""
         return self.network.to_problem(self.labels.astype(np.int64)) if self.value > -np.inf else None
 
-    def offer(self, labels: np.ndarray, moves: int = 0) -> None:
-        """Take a labeling (network order) if it is better, or what is better of it, after local search.
+    def offer(self, labels: np.ndarray) -> None:
+        """Take a labeling (network order) if it is better after local search, or what is better of it.
 
-        With ``moves``, forests of nodes are labeled anew, and of the groups of nodes in which the labeling then
-        differs from the best one, those that are worth more are taken over.
+        Of the groups of nodes in which it differs from the best one, those that are worth more are taken over.
         """
         candidate = labels.astype(np.uint64)
         scores, net = self.network.scores._replace(unary=self.original), self.network.net
         value = improve(net, scores, candidate, LOCAL_SWEEPS, self.price)
-        if moves and value > -np.inf:
-            arrays = self.original, scores.pairwise, scores.final
-            orders = np.random.default_rng(self.rounds).permuted(
-                np.tile(np.arange(self.network.n_nodes), (moves, 1)), axis=1
-            )
-            move_forests(net, *arrays, orders, candidate)
-            if self.value > -np.inf and len(self.labels):
-                mixed = self.labels.copy()
-                cross(net, *arrays, mixed, candidate)
-                candidate = mixed
-            value = total_value(net, scores, candidate)
+        if value > -np.inf and self.value > -np.inf and len(self.labels):
+            mixed = self.labels.copy()
+            cross(net, self.original, scores.pairwise, scores.final, mixed, candidate)
+            candidate, value = mixed, total_value(net, scores, mixed)
         if value > self.value:
             self.value, self.labels = value, candidate
 
@@ -169,7 +158,7 @@ def _stage(search: Search, rounds: int, progress: float, deadline: float) -> Non
         search.value, search.labels = value, best
     in_time = swept + max(search.local_seconds, LOCAL_SWEEPS * search.round_seconds) <= deadline
     if search.is_open and (in_time or search.value == -np.inf):
-        search.offer(best if value > before else work[0], MOVES if search.network.n_nodes > MANY_NODES else 1)
+        search.offer(best if value > before else work[0])
         search.local_seconds = monotonic() - swept
 
 

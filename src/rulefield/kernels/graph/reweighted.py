@@ -20,7 +20,7 @@ LARGEST = 690.0
 """Of an exponent."""
 
 
-class Layout(NamedTuple):
+class GraphLayout(NamedTuple):
     """The structure of some graphs; all but ``rho`` (the weights of edges) are uint64.
 
     Scores of node v begin at ``offset[v]``, those of edge e at ``pair_offset[e]``; message 2e goes to ``edges[e, 1]``,

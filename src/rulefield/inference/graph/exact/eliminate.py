@@ -80,7 +80,7 @@ def propose(search: Search, most: float) -> None:
         return
     theta = reparametrized(network.net, unary, search.messages)
     tops = np.maximum.reduceat(theta, network.net.node_at[:-1].astype(np.int64))
-    short = np.where(theta > -np.inf, np.repeat(tops, lengths(network.net.node_at)) - theta, np.inf)
+    short = np.repeat(np.where(tops > -np.inf, tops, 0.0), lengths(network.net.node_at)) - theta
     if search.value > -np.inf:
         start = network.net.node_at[:-1].astype(np.int64)
         short[start + search.labels.astype(np.int64)] = 0.0

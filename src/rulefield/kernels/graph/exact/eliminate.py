@@ -31,7 +31,7 @@ class Inputs(NamedTuple):
     inner: np.ndarray
 
 
-class Walk(NamedTuple):
+class NodeBuckets(NamedTuple):
     """What each place of a plan reads: lists of tables and of messages (the first of each place, and the next ones).
 
     ``sizes`` counts labels of nodes, ``rank`` holds the place of each node, ``message_at`` where the message of each place
@@ -55,7 +55,7 @@ def eliminate(tables, plan, stop):
     ``stop[0]`` may be raised by another thread: the sum returned is then inf.
     """
     n = len(plan.order)
-    walk = start_walk(tables, plan)
+    buckets = fill_buckets(tables, plan)
     data = np.empty(len(tables.values) + np.int64(plan.peak))
     overwrite(data, tables.values)
     kept = np.zeros(np.int64(plan.kept), np.uint8)
@@ -65,30 +65,30 @@ def eliminate(tables, plan, stop):
     for p in range(n):
         if stop[0]:
             return np.inf, labels
-        size = walk.sizes[plan.order[p]]
-        shape, inputs, split = gather_inputs(tables, plan, walk, p)
+        size = buckets.sizes[plan.order[p]]
+        shape, inputs, split = gather_inputs(tables, plan, buckets, p)
         entries = combine(data, inputs, shape, split, size, top, kept, kept_at[p])
-        c, begin = walk.child[p], top
+        c, begin = buckets.child[p], top
         while c >= 0:
-            begin = min(begin, walk.message_at[c])
-            c = walk.sibling[c]
+            begin = min(begin, buckets.message_at[c])
+            c = buckets.sibling[c]
         kept_at[p + 1] = kept_at[p] + ((entries + 7) // 8 if size == 2 else entries)
         if plan.parent[p] < 0:
             total += data[top]
             top = begin
             continue
-        walk.message_at[p] = begin
+        buckets.message_at[p] = begin
         if begin < top:
             for k in range(entries):
                 data[begin + k] = data[top + k]
         top = begin + entries
     if total > -np.inf:
-        trace_back(plan, walk.sizes, kept, kept_at, labels)
+        trace_back(plan, buckets.sizes, kept, kept_at, labels)
     return total, labels
 
 
 @kernel
-def start_walk(tables, plan):
+def fill_buckets(tables, plan):
     """List what each place reads; messages have no place yet."""
     n, n_tables = len(plan.order), len(tables.at) - 1
     sizes, rank = np.empty(n, np.int64), np.empty(n, np.int64)
@@ -107,56 +107,56 @@ def start_walk(tables, plan):
         up = plan.parent[p]
         if up >= 0:
             child[up], sibling[p] = p, child[up]
-    return Walk(sizes, rank, head, following, child, sibling, np.zeros(n, np.int64), np.full(n, -1, np.int64))
+    return NodeBuckets(sizes, rank, head, following, child, sibling, np.zeros(n, np.int64), np.full(n, -1, np.int64))
 
 
 @kernel
-def gather_inputs(tables, plan, walk, p):
+def gather_inputs(tables, plan, buckets, p):
     """Return the shape of the table that place ``p`` makes, what it reads, and the first node that runs inside a block."""
     width = np.int64(plan.width[p])
     shape = np.empty(width, np.int64)
     for d in range(width):
-        shape[d] = walk.sizes[plan.order[plan.scope[p, d]]]
-        walk.place_of[plan.scope[p, d]] = d
+        shape[d] = buckets.sizes[plan.order[plan.scope[p, d]]]
+        buckets.place_of[plan.scope[p, d]] = d
     split, block = width, 1
     while split > 0 and block * shape[split - 1] <= BLOCK:
         split -= 1
         block *= shape[split]
     count = 0
-    t, c = walk.head[p], walk.child[p]
+    t, c = buckets.head[p], buckets.child[p]
     while t >= 0:
         count += 1
-        t = walk.following[t]
+        t = buckets.following[t]
     while c >= 0:
         count += 1
-        c = walk.sibling[c]
+        c = buckets.sibling[c]
     inputs = Inputs(
         np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros((count, width), np.int64),
         np.zeros(count, np.int64), np.zeros((count, block), np.int32),
     )  # fmt: skip
-    i, t, c = 0, walk.head[p], walk.child[p]
+    i, t, c = 0, buckets.head[p], buckets.child[p]
     while t >= 0:
         inputs.base[i] = tables.at[t]
         step = 1
         for q in range(tables.scope_ptr[t + 1] - 1, tables.scope_ptr[t] - 1, -1):
             v = tables.scope[q]
-            if walk.rank[v] == p:
+            if buckets.rank[v] == p:
                 inputs.own[i] = step
             else:
-                inputs.step[i, walk.place_of[walk.rank[v]]] = step
-            step *= walk.sizes[v]
-        i, t = i + 1, walk.following[t]
+                inputs.step[i, buckets.place_of[buckets.rank[v]]] = step
+            step *= buckets.sizes[v]
+        i, t = i + 1, buckets.following[t]
     while c >= 0:
-        inputs.base[i] = walk.message_at[c]
+        inputs.base[i] = buckets.message_at[c]
         step = 1
         for d in range(plan.width[c] - 1, -1, -1):
             q = plan.scope[c, d]
             if q == p:
                 inputs.own[i] = step
             else:
-                inputs.step[i, walk.place_of[q]] = step
-            step *= walk.sizes[plan.order[q]]
-        i, c = i + 1, walk.sibling[c]
+                inputs.step[i, buckets.place_of[q]] = step
+            step *= buckets.sizes[plan.order[q]]
+        i, c = i + 1, buckets.sibling[c]
     for i in range(count):
         classify(inputs, i, shape, split, block)
     return shape, inputs, split

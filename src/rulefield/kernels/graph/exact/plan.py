@@ -5,7 +5,6 @@ from typing import NamedTuple
 import numpy as np
 
 from rulefield.kernels.arrays import sort_up
-from rulefield.kernels.graph.moves import root_of
 from rulefield.kernels.jit import kernel
 
 WIDEST = 40
@@ -29,6 +28,15 @@ class Plan(NamedTuple):
     work: float
     peak: float
     kept: float
+
+
+@kernel
+def root_of(parent, v):
+    """Root of v in a union-find forest, halving paths."""
+    while parent[v] != v:
+        parent[v] = parent[parent[v]]
+        v = parent[v]
+    return v
 
 
 @kernel

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rulefield.kernels.arrays import overwrite
-from rulefield.kernels.graph.exact.soft_moves import existential, full_support, lift, prune, remove, support
+from rulefield.kernels.graph.exact.soft_moves import existential, lift, prune, remove, support
 from rulefield.kernels.graph.exact.soft_tables import cost_of
 from rulefield.kernels.jit import kernel
 
@@ -80,7 +80,7 @@ def give_supports(s, w, full, eps, top):
         v = s.to[k]
         if full and v > w:
             break
-        rose = full_support(s, v, s.back[k], eps, top) if full else support(s, v, s.back[k], eps, top)
+        rose = support(s, v, s.back[k], full, eps, top)
         if rose:
             s.flags[1, v] = s.flags[2, v] = 1
         if not s.size[v] or s.f[-1] >= top:

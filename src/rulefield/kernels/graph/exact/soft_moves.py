@@ -5,7 +5,7 @@
 
 import numpy as np
 
-from rulefield.kernels.jit import kernel
+from rulefield.kernels.jit import kernel, piece
 
 
 @kernel
@@ -33,78 +33,49 @@ def lift(s, v):
         s.f[-1] += least
 
 
-@kernel
-def support(s, v, k, eps, top):
-    """Give every label of ``v`` a support at the other end of arc ``k``; True where a label began to cost."""
+@piece
+def lacking(s, k, a, full, eps):
+    """Return by how much every pair of label ``a`` (of arc ``k``'s own end) costs more than its edge gave it.
+
+    ``full``: with the unary cost at the other end. 0 if the label's last support still costs no more than ``eps``.
+    """
     w = s.to[k]
-    begin, there, mine, theirs = s.at[v], s.at[w], s.half[k], s.half[s.back[k]]
-    q = s.at[w + 1] - there
-    rose, changed = False, False
-    s.work[0] += s.size[v]
-    i = begin
-    while i < begin + s.size[v]:
-        a = s.vals[i]
-        row = s.cost_at[k] + a * q
-        b = s.hint[mine + a - s.at[-1]]
-        given = s.f[mine + a]
-        if s.pos[there + b] < there + s.size[w] and s.cost[row + b] - given - s.f[theirs + b] <= eps:
-            i += 1
-            continue
-        least, where = np.inf, 0
-        for j in range(there, there + s.size[w]):
-            b = s.vals[j]
-            value = s.cost[row + b] - s.f[theirs + b]
-            if value < least:
-                least, where = value, b
-        s.work[0] += s.size[w]
-        least -= given
-        s.hint[mine + a - s.at[-1]] = where
-        if least > eps:
-            changed = True
-            if s.f[begin + a] <= eps:
-                rose = True
-            if s.f[-1] + s.f[begin + a] + least >= top:
-                remove(s, v, a)
-                s.flags[0, v] = 1
-                continue
-            s.f[begin + a] += least
-            s.f[mine + a] += least
-        i += 1
-    if changed and s.size[v]:
-        lift(s, v)
-    return rose
+    there, theirs, here = s.at[w], s.half[s.back[k]], s.half[k] + a
+    row = s.cost_at[k] + a * (s.at[w + 1] - there)
+    given = s.f[here]
+    b = s.hint[here - s.at[-1]]
+    if s.pos[there + b] < there + s.size[w]:
+        value = s.cost[row + b] - given - s.f[theirs + b]
+        if full:
+            value += s.f[there + b]
+        if value <= eps:
+            return 0.0
+    least, where = np.inf, 0
+    for j in range(there, there + s.size[w]):
+        b = s.vals[j]
+        value = s.cost[row + b] - s.f[theirs + b]
+        if full:
+            value += s.f[there + b]
+        if value < least:
+            least, where = value, b
+    s.work[0] += s.size[w]
+    s.hint[here - s.at[-1]] = where
+    return least - given
 
 
 @kernel
-def full_support(s, v, k, eps, top):
-    """Give every label of ``v`` a full support at the other end of arc ``k``: table and unary costs there both 0."""
-    w = s.to[k]
-    begin, there, mine, theirs = s.at[v], s.at[w], s.half[k], s.half[s.back[k]]
-    q = s.at[w + 1] - there
-    P = s.room
+def support(s, v, k, full, eps, top):
+    """Give every label of ``v`` a support (a pair that costs 0) at the other end of arc ``k``; True if one began to cost.
+
+    ``full``: the unary cost of its label there is 0 as well; it moves into the pairs as far as that is needed.
+    """
+    begin, P = s.at[v], s.room
     rose, any_gain = False, False
     s.work[0] += s.size[v]
     i = begin
     while i < begin + s.size[v]:
         a = s.vals[i]
-        row = s.cost_at[k] + a * q
-        given = s.f[mine + a]
-        b = s.hint[mine + a - s.at[-1]]
-        if s.pos[there + b] < there + s.size[w] and (
-            s.cost[row + b] - given - s.f[theirs + b] + s.f[there + b] <= eps
-        ):
-            P[a] = 0.0
-            i += 1
-            continue
-        least, where = np.inf, 0
-        for j in range(there, there + s.size[w]):
-            b = s.vals[j]
-            value = s.cost[row + b] - s.f[theirs + b] + s.f[there + b]
-            if value < least:
-                least, where = value, b
-        s.work[0] += s.size[w]
-        s.hint[mine + a - s.at[-1]] = where
-        least -= given
+        least = lacking(s, k, a, full, eps)
         if least > eps and s.f[-1] + s.f[begin + a] + least >= top:
             remove(s, v, a)
             s.flags[0, v] = 1
@@ -115,10 +86,27 @@ def full_support(s, v, k, eps, top):
             if s.f[begin + a] <= eps:
                 rose = True
         i += 1
-    if not any_gain or not s.size[v]:
-        if s.size[v]:
-            lift(s, v)
+    if not s.size[v]:
         return rose
+    if any_gain:
+        if full:
+            fetch_unary(s, v, k, P)
+        s.work[0] += s.size[v]
+        for i in range(begin, begin + s.size[v]):
+            a = s.vals[i]
+            s.f[begin + a] += P[a]
+            s.f[s.half[k] + a] += P[a]
+    if any_gain or full:
+        lift(s, v)
+    return rose
+
+
+@kernel
+def fetch_unary(s, v, k, P):
+    """Move unary costs at the other end of arc ``k`` into its pairs, so that label a of ``v`` can take ``P[a]`` there."""
+    w, begin = s.to[k], s.at[v]
+    there, theirs, mine = s.at[w], s.half[s.back[k]], s.half[k]
+    q = s.at[w + 1] - there
     for j in range(there, there + s.size[w]):
         b = s.vals[j]
         if s.f[there + b] <= 0.0:
@@ -133,53 +121,26 @@ def full_support(s, v, k, eps, top):
             moved = min(most, s.f[there + b])
             s.f[there + b] -= moved
             s.f[theirs + b] -= moved
-    s.work[0] += s.size[v]
-    for i in range(begin, begin + s.size[v]):
-        a = s.vals[i]
-        s.f[begin + a] += P[a]
-        s.f[mine + a] += P[a]
-    lift(s, v)
-    return rose
 
 
 @kernel
 def existential(s, v, eps, top):
     """Raise the constant where no label of ``v`` has full supports everywhere; True where a label began to cost."""
-    begin = s.at[v]
-    a = s.pick[v]
-    order_first = s.pos[begin + a] < begin + s.size[v]
+    begin, a = s.at[v], s.pick[v]
     least = np.inf
     for turn in range(s.size[v] + 1):
-        if turn == 0:
-            if not order_first:
-                continue
-        else:
+        if turn > 0:
             a = s.vals[begin + turn - 1]
+        elif s.pos[begin + a] >= begin + s.size[v]:
+            continue
         total = s.f[begin + a]
         if total >= least:
             continue
         for k in range(s.ptr[v], s.ptr[v + 1]):
-            w = s.to[k]
-            if w > v:
+            if s.to[k] > v:
                 break  # later neighbors give full supports already
-            there, theirs = s.at[w], s.half[s.back[k]]
-            q = s.at[w + 1] - there
-            row, given = s.cost_at[k] + a * q, s.f[s.half[k] + a]
             s.work[0] += 1
-            b = s.hint[s.half[k] + a - s.at[-1]]
-            low = np.inf
-            if s.pos[there + b] < there + s.size[w]:
-                low = s.cost[row + b] - s.f[theirs + b] + s.f[there + b]
-            if low - given > eps:
-                where = b
-                for j in range(there, there + s.size[w]):
-                    b = s.vals[j]
-                    value = s.cost[row + b] - s.f[theirs + b] + s.f[there + b]
-                    if value < low:
-                        low, where = value, b
-                s.work[0] += s.size[w]
-                s.hint[s.half[k] + a - s.at[-1]] = where
-            total += max(0.0, low - given)
+            total += max(0.0, lacking(s, k, a, True, eps))
             if total >= least:
                 break
         if total < least:
@@ -191,7 +152,7 @@ def existential(s, v, eps, top):
     for k in range(s.ptr[v], s.ptr[v + 1]):
         if s.to[k] > v:
             break
-        if full_support(s, v, k, eps, top):
+        if support(s, v, k, True, eps, top):
             rose = True
         if not s.size[v]:
             return True

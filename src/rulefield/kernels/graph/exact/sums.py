@@ -7,7 +7,14 @@ vanished, it is summed again in logarithms, which takes an exponential for each 
 
 import numpy as np
 
-from rulefield.kernels.graph.exact.eliminate import add_inner, add_up, advance, gather_inputs, outer_size, start_walk
+from rulefield.kernels.graph.exact.eliminate import (
+    add_inner,
+    add_up,
+    advance,
+    fill_buckets,
+    gather_inputs,
+    outer_size,
+)
 from rulefield.kernels.jit import kernel
 
 LEAST_LOGARITHM = -400.0
@@ -20,8 +27,8 @@ def sum_tables(tables, plan, best):
 
     Nodes in ``best`` (a mask; they must go first) take their best label instead of being summed over.
     """
-    walk = start_walk(tables, plan)
-    entries, longest = message_sizes(plan, walk)
+    buckets = fill_buckets(tables, plan)
+    entries, longest = message_sizes(plan, buckets)
     n, begin = len(plan.order), len(tables.values)
     data = np.empty(begin + longest)
     share = np.zeros(begin + longest)
@@ -30,26 +37,26 @@ def sum_tables(tables, plan, best):
     for last in range(n):
         if plan.parent[last] >= 0:
             continue
-        place_messages(walk, entries, first, last, begin)
-        logs[last], linear = send_component(data, scale, tables, plan, walk, best, first, last)
+        place_messages(buckets, entries, first, last, begin)
+        logs[last], linear = send_component(data, scale, tables, plan, buckets, best, first, last)
         if logs[last] > -np.inf:
             share[begin : begin + entries[first : last + 1].sum()] = 0.0
-            share[walk.message_at[last]] = 1.0
+            share[buckets.message_at[last]] = 1.0
             for p in range(last, first - 1, -1):
-                give_back(data, share, scale[p], tables, plan, walk, best[plan.order[p]], p, linear)
+                give_back(data, share, scale[p], tables, plan, buckets, best[plan.order[p]], p, linear)
         first = last + 1
     return share[:begin], logs
 
 
 @kernel
-def message_sizes(plan, walk):
+def message_sizes(plan, buckets):
     """Entries of the table that each place leaves, and of all those of the largest component."""
     n = len(plan.order)
     entries = np.ones(n, np.int64)
     total, longest = 0, 0
     for p in range(n):
         for d in range(plan.width[p]):
-            entries[p] *= walk.sizes[plan.order[plan.scope[p, d]]]
+            entries[p] *= buckets.sizes[plan.order[plan.scope[p, d]]]
         total += entries[p]
         if plan.parent[p] < 0:
             longest = max(longest, total)
@@ -58,38 +65,38 @@ def message_sizes(plan, walk):
 
 
 @kernel
-def place_messages(walk, entries, first, last, at):
+def place_messages(buckets, entries, first, last, at):
     """Lay the tables that places ``first`` to ``last`` leave out one after the other."""
     for p in range(first, last + 1):
-        walk.message_at[p] = at
+        buckets.message_at[p] = at
         at += entries[p]
 
 
 @kernel
-def send_component(data, scale, tables, plan, walk, best, first, last):
+def send_component(data, scale, tables, plan, buckets, best, first, last):
     """Sum over one component; returns the logarithm of the sum, and whether it was summed in products."""
     for linear in (True, False):
         tops, shrunk = 0.0, 0.0
         for p in range(first, last + 1):
-            tops += read_tables(data, tables, walk, p, linear)
-            scale[p] = send(data, tables, plan, walk, best[plan.order[p]], p, linear)
+            tops += read_tables(data, tables, buckets, p, linear)
+            scale[p] = send(data, tables, plan, buckets, best[plan.order[p]], p, linear)
             shrunk += np.log(scale[p])
         if linear and shrunk > LEAST_LOGARITHM:
             return tops + shrunk, True
-    return data[walk.message_at[last]], False
+    return data[buckets.message_at[last]], False
 
 
 @kernel
-def read_tables(data, tables, walk, p, linear):
+def read_tables(data, tables, buckets, p, linear):
     """Write the tables of place ``p``: as they are, or as exponentials up to 1; returns what was taken out."""
     taken = 0.0
-    t = walk.head[p]
+    t = buckets.head[p]
     while t >= 0:
         top = top_of(tables, t) if linear else 0.0
         taken += top
         for k in range(tables.at[t], tables.at[t + 1]):
             data[k] = np.exp(tables.values[k] - top) if linear else tables.values[k]
-        t = walk.following[t]
+        t = buckets.following[t]
     return taken
 
 
@@ -103,13 +110,13 @@ def top_of(tables, t):
 
 
 @kernel
-def send(data, tables, plan, walk, is_best, p, linear):
+def send(data, tables, plan, buckets, is_best, p, linear):
     """Fill the table that place ``p`` leaves; products are divided by the largest, which is returned (else 1)."""
-    shape, inputs, split = gather_inputs(tables, plan, walk, p)
-    size, block, outer = walk.sizes[plan.order[p]], inputs.inner.shape[1], outer_size(shape, split)
+    shape, inputs, split = gather_inputs(tables, plan, buckets, p)
+    size, block, outer = buckets.sizes[plan.order[p]], inputs.inner.shape[1], outer_size(shape, split)
     fixed = add_inner(data, inputs, size, linear)
     digit, offset, trial = np.zeros(split, np.int64), inputs.base.copy(), np.empty(block)
-    begin, largest = walk.message_at[p], 0.0
+    begin, largest = buckets.message_at[p], 0.0
     for o in range(outer):
         out = data[begin + o * block : begin + (o + 1) * block]
         if linear and not is_best:
@@ -164,16 +171,16 @@ def add_logarithms(data, inputs, offset, fixed, trial, out):
 
 
 @kernel
-def give_back(data, share, scale, tables, plan, walk, is_best, p, linear):
+def give_back(data, share, scale, tables, plan, buckets, is_best, p, linear):
     """Hand the shares of the table that place ``p`` left down to all that it was made of."""
-    shape, inputs, split = gather_inputs(tables, plan, walk, p)
-    size, block, outer = walk.sizes[plan.order[p]], inputs.inner.shape[1], outer_size(shape, split)
+    shape, inputs, split = gather_inputs(tables, plan, buckets, p)
+    size, block, outer = buckets.sizes[plan.order[p]], inputs.inner.shape[1], outer_size(shape, split)
     fixed = add_inner(data, inputs, size, linear)
     inner_share = np.zeros((size, block))
     digit, offset = np.zeros(split, np.int64), inputs.base.copy()
     trial, due = np.empty(block), np.empty(block)
     for o in range(outer):
-        here = walk.message_at[p] + o * block
+        here = buckets.message_at[p] + o * block
         message = data[here : here + block]
         overwrite_due(due, share[here : here + block], message, scale, linear and not is_best)
         for y in range(size):
@@ -243,21 +250,21 @@ def hand_down(share, inputs, offset, y, part, inner_share):
 @kernel
 def draw_labels(tables, plan, best, uniform):
     """Draw labelings (draws, nodes) of the distribution, given uniform numbers (draws, places); the sum must not be 0."""
-    walk = start_walk(tables, plan)
-    entries, _ = message_sizes(plan, walk)
+    buckets = fill_buckets(tables, plan)
+    entries, _ = message_sizes(plan, buckets)
     n, begin = len(plan.order), len(tables.values)
     data, scale, linear = np.empty(begin + entries.sum()), np.ones(n), np.ones(n, np.bool_)
-    place_messages(walk, entries, 0, n - 1, begin)
+    place_messages(buckets, entries, 0, n - 1, begin)
     first = 0
     for last in range(n):
         if plan.parent[last] < 0:
-            _, linear[first : last + 1] = send_component(data, scale, tables, plan, walk, best, first, last)
+            _, linear[first : last + 1] = send_component(data, scale, tables, plan, buckets, best, first, last)
             first = last + 1
     labels = np.zeros((len(uniform), n), np.int64)
     for p in range(n - 1, -1, -1):
         v = plan.order[p]
-        _, inputs, _ = gather_inputs(tables, plan, walk, p)
-        weight = np.empty(walk.sizes[v])
+        _, inputs, _ = gather_inputs(tables, plan, buckets, p)
+        weight = np.empty(buckets.sizes[v])
         for d in range(len(labels)):
             weigh_labels(data, inputs, plan, p, labels[d], linear[p], weight)
             labels[d, v] = np.argmax(weight) if best[v] else pick(weight, uniform[d, p], linear[p])

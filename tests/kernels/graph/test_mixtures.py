@@ -1,15 +1,14 @@
-"""Large moves: never worse, exact on forests, and the best mixture of two labelings."""
+"""The best mixture of two labelings."""
 
 import itertools
 
 import numpy as np
 import pytest
 
-from oracles.graphs import best_objective, random_problem
+from oracles.graphs import random_problem
 from rulefield.inference.graph.network import build_network
 from rulefield.inference.graph.parts import parts_of
-from rulefield.kernels.graph.local import total_value
-from rulefield.kernels.graph.moves import cross, move_forests
+from rulefield.kernels.graph.local import cross, total_value
 
 SHAPES = {"plain": {"n_factors": 0}, "logic": {"n_factors": 6}, "rows": {"n_factors": 2, "n_rows": 3}}
 
@@ -26,36 +25,6 @@ def allowed(rng, network, tries=50):
         if total_value(network.net, network.scores, labels) > -np.inf:
             return labels
     return None
-
-
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_move_is_never_worse(shape):
-    better = 0
-    for seed in range(60):
-        rng = np.random.default_rng(seed)
-        network = build_network(parts_of(random_problem(rng, 7, **SHAPES[shape]))[0])
-        labels = allowed(rng, network)
-        if labels is None:
-            continue
-        s = network.scores
-        for _ in range(3):
-            before = total_value(network.net, s, labels)
-            orders = rng.permutation(network.n_nodes)[None]
-            move_forests(network.net, s.unary, s.pairwise, s.final, orders, labels)
-            after = total_value(network.net, s, labels)
-            assert after >= before - 1e-9
-            better += after > before + 1e-9
-    assert better > 30
-
-
-def test_a_forest_is_solved_by_one_move():
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        problem = random_problem(rng, 7, n_factors=0, kind="forest")
-        network = build_network(parts_of(problem)[0])
-        labels, s = start(rng, network), network.scores
-        move_forests(network.net, s.unary, s.pairwise, s.final, rng.permutation(7)[None], labels)
-        assert total_value(network.net, s, labels) == pytest.approx(best_objective(problem))
 
 
 @pytest.mark.parametrize("shape", SHAPES)

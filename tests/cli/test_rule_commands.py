@@ -146,6 +146,7 @@ def test_mistakes_end_with_one_sentence(run, folder):
         (["rules", "check", folder / "typo.yaml", "--labels", dev], "did you mean 'title'"),
         (["rules", "learn", chain, dev, "-o", out, "--rules", folder / "typo.yaml"], "did you mean 'title'"),
         (["predict", chain, dev, "--rules", folder / "typo.yaml"], "did you mean 'title'"),
+        (["train", dev, "-o", out, "--rules", folder / "typo.yaml"], "typo.yaml, line 2: "),
         (["rules", "learn", chain, dev, "-o", out, "--method", "hard"], "method must be one of"),
         (["rules", "learn", chain, dev, "-o", chain], "is also an input"),
         (["rules", "learn", chain, dev, "-o", out, "--rules", "nothing.yaml"], "nothing.yaml"),

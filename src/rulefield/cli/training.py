@@ -20,6 +20,7 @@ from rulefield.cli.models import (
     unknown_label,
 )
 from rulefield.cli.options import TrainOptions
+from rulefield.cli.prediction import check_rules
 from rulefield.cli.reading import read_texts, text_format
 from rulefield.cli.tasks import labeled_rows, parse_tasks, read_tasks
 from rulefield.data.documents import Document
@@ -54,13 +55,22 @@ def _train_on_sequences(files: Sequence[str], model: str, dev: str | None, optio
     labels = [row for one in contents for row in one.labels or []]
     held_out = _labeled(dev, options) if dev else None
     begun = perf_counter()
-    crf = make_estimator(options, choose_scheme(labels, options), choose_features(tokens, options))
+    scheme = choose_scheme(labels, options)
+    _check_rules(options, {str(label) for row in labels for label in row if label is not None}, scheme)
+    crf = make_estimator(options, scheme, choose_features(tokens, options))
     if crf._kind == "ruled":
         _refuse_few(tokens, labels)
     crf.fit(tokens, labels, **_dev_data(held_out, options))
     crf.save(model)
     _report(options, [counted(len(tokens), "sequence"), _n_labels(crf)], crf, begun, model)
     _report_dev(options, dev, crf, held_out)
+
+
+def _check_rules(options: TrainOptions, labels: set[str], scheme: str | None) -> None:
+    """Refuse a rule about a label that the data do not have, with its line."""
+    rules = read_train_rules(options)
+    if options.rules and rules != "find":
+        check_rules(options.rules, rules, sorted(labels), scheme)
 
 
 def _labeled(path: str, options: TrainOptions) -> FileContents:
@@ -91,6 +101,8 @@ def _dev_data(held_out: FileContents | None, options: TrainOptions) -> dict[str,
 
 
 def _train_on_texts(files: Sequence[str], model: str, dev: str | None, options: TrainOptions) -> None:
+    from rulefield.encode.schemes import OUTSIDE
+    from rulefield.encode.spans import convert
     from rulefield.encode.tokens import TokenFeatures
     from rulefield.estimators.text.parser import TextParser
 
@@ -103,6 +115,9 @@ def _train_on_texts(files: Sequence[str], model: str, dev: str | None, options: 
     held_out = _annotated(dev, options) if dev else []
     begun = perf_counter()
     scheme = "BIO" if options.scheme == "auto" else named_scheme(options.scheme)
+    fields = {span.label for document in documents for span in document.spans or ()}
+    written = convert([f"{prefix}-{field}" for field in fields for prefix in "BIIB"], "BIO", scheme)
+    _check_rules(options, {OUTSIDE, *written}, scheme)
     features = choose_features([["text"]], options) if options.hash_bits else TokenFeatures()
     parser = TextParser(
         model=make_estimator(options, scheme, features),

@@ -18,9 +18,10 @@ from rulefield.inference.result import Result, Status
 from rulefield.inference.sequences.auto import NODE_LIMIT
 from rulefield.inference.sequences.batch import settle
 from rulefield.inference.sequences.decode import decode
-from rulefield.inference.sequences.exact import marginals_batch, score_batch, viterbi_batch
+from rulefield.inference.sequences.exact import kbest, log_partition, marginals_batch, score_batch, viterbi_batch
 from rulefield.inference.sequences.sums import Chances, chances
 from rulefield.kernels.certificate import TOLERANCE, rounding_error
+from rulefield.parallel import in_threads
 from rulefield.problem.chain import ChainPotentials, as_chains
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.rules import RuleCompiler
@@ -119,6 +120,20 @@ class ChainAnswers(Answers[ChainProblem]):
             return chances(as_chains(unary, pairwise, offsets), rules, which, ask(first, last), most)
 
         return self._over_chunks(batch, chunk)
+
+    def kbest(self, batch: Batch, k: int) -> list[list[tuple[Any, float]]]:
+        """Return the k best labelings of each sequence and their probabilities; without rules by a search of their own."""
+        if self.rules:
+            return super().kbest(batch, k)
+
+        def one(i: int) -> list[tuple[Any, float]]:
+            potentials = self.source.potentials(batch.data, i, batch.allowed)
+            found, total = kbest(potentials, k), log_partition(potentials)
+            if not found:
+                raise self._refusal(self.problem(batch, i), batch, i)
+            return [(self.named(own.labels), float(np.exp(own.score - total))) for own in found]
+
+        return in_threads(one, range(len(batch)), self.n_jobs)
 
     # --- passes over many sequences ---------------------------------------------------------------
 

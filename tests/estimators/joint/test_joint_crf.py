@@ -91,7 +91,7 @@ def test_generalized_expectation_pulls_the_model_itself():
         keeper = GeneralizedExpectation(expectations, strength=50)
         crf = JointCRF(tasks=["pos"], l2=2.0, expectations=keeper, max_iter=10).fit(X, half)
         p = [m["pos"] for m in crf.predict_marginals(X)]
-        verb = crf.classes_["pos"].index("VERB")
+        verb = crf.classes_["pos"].tolist().index("VERB")
         strays.append(
             1 - np.mean([p[i][t, verb] for i, x in enumerate(X) for t, w in enumerate(x) if w in ("runs", "sees")])
         )
@@ -102,7 +102,7 @@ def test_a_share_of_at_most_zero_forbids_joint_labels():
     X, y = corpus(20)
     crf = JointCRF(l2=0.1, max_iter=3, expectations=[share(ner="B-PER", pos="VERB").at_most(0)]).fit(X, scattered(y))
     states = np.arange(crf.model_.n_states).reshape(crf.model_.sizes)
-    a, b = crf.classes_["ner"].index("B-PER"), crf.classes_["pos"].index("VERB")
+    a, b = crf.classes_["ner"].tolist().index("B-PER"), crf.classes_["pos"].tolist().index("VERB")
     assert not crf.model_.allowed[states[a, b]]
 
 

@@ -39,7 +39,7 @@ def exact_field_of(
     if len(sizes) and (graphs.n_labels == 2).all() and sizes.max() <= MOST_SMALL_NODES:
         return SmallField(graphs)
     plan = graph_plan(graphs.n_labels, graphs.edges, most_entries)
-    if plan is None or plan.plan.work > work_ratio * graphs.pairwise_offset[-1]:
+    if plan is None or plan.plan.work > work_ratio * max(graphs.pairwise_offset[-1], 1):
         return None
     return ExactField(graphs, plan)
 

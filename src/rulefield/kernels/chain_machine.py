@@ -12,9 +12,14 @@ from rulefield.kernels.arrays import doubled
 from rulefield.kernels.chain.sums import SAFE_SUM
 from rulefield.kernels.jit import kernel
 from rulefield.kernels.lattice.sums import normalize
-from rulefield.kernels.lattice.walk import LabelWalk, mass_cut, node_masses
+from rulefield.kernels.lattice.walk import LabelWalk, mass_cut, node_masses, walk_kbest
 
 ARC_SHARE = 0.02  # of the mass below which nodes are dropped: arcs of less are not kept
+FIRST_KBEST_CHANCE, LEAST_KBEST_CHANCE = (
+    0.01,
+    1e-12,
+)  # probability of labels and states among which the k best are searched
+BELOW_KBEST = 0.999  # what rounding may take from the probability of a labeling
 
 
 class MachineSums(NamedTuple):
@@ -189,8 +194,73 @@ def machine_marginals(sums, n, states, total, node):
 
 
 @kernel
-def machine_walk(flipped_powers, machine, kind, total, tolerance, sums):
-    """Return the walk over labels and states without those that carry at most ``tolerance`` of the mass, and that mass."""
+def drawn_place(left, shares):
+    """Return the last place whose shares up to it do not exceed ``left``, of those with a share."""
+    place = np.int64(0)
+    for i in range(len(shares)):
+        if shares[i] > 0.0:
+            place = i
+            left -= shares[i]
+            if left < 0.0:
+                break
+    return place
+
+
+@kernel
+def machine_samples(flipped_powers, machine, kind, sums, uniform, labels):
+    """Draw labelings: ``uniform`` (draws, n) of [0, 1) numbers in, ``labels`` (draws, n) out; ``after`` must be filled."""
+    mass, inside, scale, before, after = sums.mass, sums.inside, sums.scale, sums.before, sums.after
+    m, states, one = np.int64(mass.shape[1]), np.int64(len(machine.end)), np.int64(1)
+    to, pay, step = machine.to, machine.pay, machine.step
+    first, share = np.zeros(m * states), np.zeros(m)
+    for y in range(m):
+        for c in range(sums.width[0] if mass[0, y] > 0.0 else 0):
+            first[y * states + c] = before[y * states + c] * after[y * states + c]
+    total = first.sum()
+    for draw in range(len(labels)):
+        cell = drawn_place(uniform[draw, 0] * total, first)
+        label, state = cell // states, cell % states
+        labels[draw, 0] = label
+        for t in range(one, len(kind)):
+            power, rest = flipped_powers[0 if len(flipped_powers) == 1 else t - one], 0.0
+            for y in range(m):
+                here = scale[t - one, label] * power[y, label] * inside[t, y]
+                share[y] = 0.0
+                if mass[t, y] > 0.0 and mass[t - one, label] * here >= sums.least[t - one]:
+                    s = step[kind[t], y, label]
+                    share[y] = here * pay[s, state] * after[(t * m + y) * states + to[s, state]]
+                rest += share[y]
+            following = drawn_place(uniform[draw, t] * rest, share)
+            state = to[step[kind[t], following, label], state]
+            labels[draw, t] = label = following
+
+
+@kernel
+def machine_kbest(flipped_powers, machine, kind, total, sums, labels, chances):
+    """Fill the k best labelings (k, n) and their probabilities (k,), 0 if there are fewer.
+
+    They are searched in a walk of the labels and states of at least some probability. Those of less are on no labeling that
+    is as likely as the k-th best found, once that one is as likely as this.
+    """
+    k, lowest = len(chances), FIRST_KBEST_CHANCE
+    while True:
+        walk, more = machine_walk(flipped_powers, machine, kind, total, 0.0, lowest, sums)
+        chances[:] = 0.0
+        count = walk_kbest(walk, k, labels, chances)
+        for i in range(count):
+            chances[i] *= 1.0 - more
+        if lowest == 0.0 or (count == k and chances[k - 1] >= lowest):
+            break
+        lowest = BELOW_KBEST * chances[k - 1] if count == k else lowest * FIRST_KBEST_CHANCE
+        lowest = lowest if lowest > LEAST_KBEST_CHANCE else 0.0
+
+
+@kernel
+def machine_walk(flipped_powers, machine, kind, total, tolerance, lowest, sums):
+    """Return a walk over labels and states, and the share of the mass that is not in it.
+
+    It has no labels, states and steps that carry at most ``tolerance`` of the mass together, or less than ``lowest`` each.
+    """
     n, m, states = len(kind), sums.mass.shape[1], len(machine.end)
     before, after, inside, cells, one = sums.before, sums.after, sums.inside, m * states, np.int64(1)
     to, pay, step = machine.to, machine.pay, machine.step
@@ -209,7 +279,9 @@ def machine_walk(flipped_powers, machine, kind, total, tolerance, sums):
             for c in range(states):
                 i = t * cells + y * states + c
                 chance[y * states + c] = before[i] * after[i] / total if alive and c < sums.width[t] else 0.0
-        cut = mass_cut(chance, 0, cells, tolerance * (t + 1) / n - spent)
+        cut = lowest
+        if tolerance > 0.0:
+            cut = mass_cut(chance, 0, cells, tolerance * (t + 1) / n - spent)
         for i in range(cells):
             number[i] = -1
             if chance[i] <= 0.0 or chance[i] < cut:
@@ -222,7 +294,7 @@ def machine_walk(flipped_powers, machine, kind, total, tolerance, sums):
             nodes += 1
         layer[t + 1] = nodes
         power = flipped_powers[0 if len(flipped_powers) == 1 else max(t - one, 0)]
-        lowest, least = ARC_SHARE * cut if tolerance > 0.0 else 0.0, sums.least[t - 1]
+        least_arc, least = ARC_SHARE * cut if tolerance > 0.0 else lowest, sums.least[t - 1]
         for i in range(layer[t - 1] if t > 0 else 0, layer[t] if t > 0 else 0):
             source, c = label[i], cell[i] % states
             rest, scale, whole = (
@@ -239,7 +311,7 @@ def machine_walk(flipped_powers, machine, kind, total, tolerance, sums):
                 if share * whole < least:
                     continue
                 share *= pay[s, c] * after[t * cells + cell[j]] * rest
-                if share <= 0.0 or mass[i] * share < lowest:
+                if share <= 0.0 or mass[i] * share < least_arc:
                     continue
                 if arcs == arc_room:
                     arc_to, arc_mass = doubled(arc_to), doubled(arc_mass)
@@ -255,5 +327,6 @@ def machine_walk(flipped_powers, machine, kind, total, tolerance, sums):
     reached, kept = node_masses(walk), 0.0
     for i in range(layer[n - 1], nodes):
         kept += reached[i]
-    normalize(walk, reached, kept, False)
-    return walk, max(1.0 - kept, 0.0) if tolerance > 0.0 else 0.0
+    if kept > 0.0:
+        normalize(walk, reached, kept, False)
+    return walk, max(1.0 - kept, 0.0) if tolerance > 0.0 or lowest > 0.0 else 0.0

@@ -12,7 +12,9 @@ from rulefield.kernels.chain.sums import (
 )
 from rulefield.kernels.chain_machine import (
     fill_shares,
+    machine_kbest,
     machine_marginals,
+    machine_samples,
     machine_scratch,
     machine_walk,
     sums_after,
@@ -38,8 +40,8 @@ from rulefield.kernels.lattice.walk import (
 
 ATTEMPTS = 4
 """Lattices of less and less loss that are tried before nothing is left out."""
-SUM, MARGINALS, WALK = 0, 1, 2
-"""What is wanted of a chain: the sum over its labelings, probabilities of labels too, or a walk."""
+SUM, BOTH_WAYS, WALK = 0, 1, 2
+"""What is wanted of a chain: the sum over its labelings, sums in both directions, or a walk."""
 LEAST_SHARE = 1e-200
 """Share of the mass that rules must leave for dense sums to be exact: what underflows is far below it."""
 
@@ -170,12 +172,12 @@ def by_machine(back_powers, machine, kind, loss, wanted, sums, node):
     if total < LEAST_SHARE:
         return Ruled(walk, -np.inf, 1.0, False)
     left_out = lost / (lost + total)
-    if wanted > SUM:
+    if wanted >= BOTH_WAYS:
         sums_after(back_powers, machine, kind, sums)
     if len(node):
         machine_marginals(sums, n, len(machine.end), total, node)
     if wanted == WALK:
-        walk, more = machine_walk(back_powers, machine, kind, total, loss, sums)
+        walk, more = machine_walk(back_powers, machine, kind, total, loss, 0.0, sums)
         left_out = min(left_out + more, 1.0)
     return Ruled(walk, np.log(total), left_out, False)
 
@@ -198,16 +200,17 @@ def by_walk(unary, pairwise, powers, beta, tables, terms, classes, slots, widths
 @kernel
 def chain_under_rules(
     unary, pairwise, powers, back_powers, beta, tables, terms, classes, slots, widths, machine, kind, sums,
-    tolerance, most_nodes, most_dense, k, most_labels, wanted, node,
+    tolerance, most_nodes, most_dense, labels, chances, wanted, node,
 ):  # fmt: skip
-    """Return the distribution of a chain under rules, at most ``tolerance`` of its mass left out where ``most_nodes`` allow.
+    """Return the distribution of a chain under rules, and whether it was summed by the machine.
 
-    With ``k`` > 0 as little is left out as makes the k best sure; ``most_labels`` (k, n) is scratch. ``node`` (n, m) or empty
-    is filled with the probabilities of labels.
+    At most ``tolerance`` of its mass is left out if ``most_nodes`` allow. ``labels`` (k, n) and ``chances`` (k,) are filled
+    with the k best, for which as little is left out as makes them sure; ``node`` (n, m) or empty with the probabilities of
+    labels.
     """
     dense = machine.fits and unary.size * len(machine.end) <= most_dense
     dense = dense and fill_shares(unary, beta, back_powers, sums)
-    enough, loss, chances = tolerance, 0.5 * tolerance, np.zeros(max(k, 1))
+    k, loss = len(chances), 0.5 * tolerance
     for attempt in range(ATTEMPTS):
         loss = 0.0 if attempt == ATTEMPTS - 1 else loss
         if dense:
@@ -217,18 +220,23 @@ def chain_under_rules(
             ruled = by_walk(
                 unary, pairwise, powers, beta, tables, terms, classes, slots, widths, loss, most_nodes, node
             )
-        if ruled.left_out == 0.0 or ruled.full:
-            break
         if ruled.log_mass == -np.inf:
+            if ruled.left_out == 0.0 or ruled.full:
+                break
             loss *= 1e-6
             continue
+        enough = tolerance
         if k > 0:
-            count = walk_kbest(ruled.walk, k, most_labels, chances)
-            enough = min(tolerance, 0.5 * chances[count - 1] if count == k else 0.0)
-        if ruled.left_out <= enough:
+            if dense:
+                machine_kbest(back_powers, machine, kind, np.exp(ruled.log_mass), sums, labels, chances)
+            else:
+                chances[:] = 0.0
+                walk_kbest(ruled.walk, k, labels, chances)
+            enough = min(tolerance, 0.5 * chances[k - 1])
+        if ruled.left_out <= enough or ruled.full:
             break
         loss *= max(1e-9, 0.25 * enough / ruled.left_out)
-    return ruled
+    return ruled, dense
 
 
 @kernel
@@ -263,7 +271,7 @@ def chances_batch(
         if (tokens[i + 1] - tokens[i]) * m * len(machine.end) <= most_dense:
             longest = max(longest, tokens[i + 1] - tokens[i])
     sums = machine_scratch(longest, m, len(machine.end))
-    wanted = WALK if len(edge) or len(span_chance) or k > 0 or len(drawn) else (MARGINALS if len(node) else SUM)
+    wanted = WALK if len(edge) or len(span_chance) else (BOTH_WAYS if len(node) or k > 0 or len(drawn) else SUM)
     tops, powers = exponentials(pairwise)
     flipped, back_powers = flip(pairwise), flip(powers)
     draws = len(drawn) // max(len(unary), 1)
@@ -291,14 +299,14 @@ def chances_batch(
         if total == -np.inf:
             continue
         labels = best[k * first : k * last].reshape((k, n))
-        ruled = chain_under_rules(
-            scores, moves, power, back_power, beta, tables, terms, seen, slots, widths, machine,
-            machine.kind[first:last], sums, tolerance, most_nodes, most_dense, k, labels, wanted,
-            node[first:last] if len(node) else node,
+        kind = machine.kind[first:last]
+        ruled, dense = chain_under_rules(
+            scores, moves, power, back_power, beta, tables, terms, seen, slots, widths, machine, kind, sums,
+            tolerance, most_nodes, most_dense, labels, best_chance[i], wanted, node[first:last] if len(node) else node,
         )  # fmt: skip
         log_mass[i] += ruled.log_mass
         left_out[i], full[i] = ruled.left_out, ruled.full
-        if ruled.log_mass == -np.inf or wanted < WALK:
+        if ruled.log_mass == -np.inf:
             continue
         walk = ruled.walk
         if len(span_chance) or len(edge):
@@ -310,10 +318,10 @@ def chances_batch(
                     walk, mass, spans[span_ptr[i] : span_ptr[i + 1]], starts, kinds,
                     span_chance[span_ptr[i] : span_ptr[i + 1]],
                 )  # fmt: skip
-        if k > 0:
-            walk_kbest(walk, k, labels, best_chance[i])
         if draws > 0:
-            walk_samples(
-                walk, uniform[draws * first : draws * last].reshape((draws, n)),
-                drawn[draws * first : draws * last].reshape((draws, n)),
-            )  # fmt: skip
+            numbers = uniform[draws * first : draws * last].reshape((draws, n))
+            rows = drawn[draws * first : draws * last].reshape((draws, n))
+            if dense:
+                machine_samples(back_power, machine, kind, sums, numbers, rows)
+            else:
+                walk_samples(walk, numbers, rows)

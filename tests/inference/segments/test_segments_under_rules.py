@@ -262,6 +262,26 @@ def test_sums_marginals_and_kbest_equal_enumeration(tolerance):
         assert_allclose(found.node, label, atol=1e-8 + error)
 
 
+@pytest.mark.parametrize("tolerance", [0.0, 1e-6, 1e-3, 0.3])
+def test_sums_that_list_no_segmentations_equal_enumeration(tolerance):
+    rng = np.random.default_rng(12)
+    for _ in range(150):
+        problem = random_segment_problem(rng, max_steps=4, offsets=(0.0, 1e3))
+        everything = judge_all(problem)
+        total = np.logaddexp.reduce(everything.objectives) if len(everything.objectives) else -np.inf
+        found = segment_chances(problem, Question(), tolerance)
+        if total == -np.inf:
+            assert found.reason[0] == IMPOSSIBLE
+            continue
+        error = found.error[0]
+        assert error <= tolerance
+        assert (1 - error) * (1 - 1e-8) <= np.exp(found.log_partition[0] - total) <= 1 + 1e-8
+        label = np.zeros_like(found.node)
+        for labels, p in zip(everything.labels, np.exp(everything.objectives - total)):
+            label[np.arange(len(labels)), labels] += p
+        assert_allclose(found.node, label, atol=1e-8 + error)
+
+
 def test_samples_follow_the_distribution():
     rng = np.random.default_rng(2)
     checked = 0

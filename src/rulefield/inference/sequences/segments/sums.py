@@ -1,6 +1,7 @@
 """Distributions over segmentations under rules: p(s) proportional to exp(score(s) - penalties(s)), hard rules obeyed.
 
-The segment lattice is a walk, and rules multiply it as they multiply a chain (:mod:`rulefield.kernels.lattice.sums`).
+The segment lattice is a walk, and rules multiply it as they multiply a chain (:mod:`rulefield.kernels.lattice.sums`). If
+only labels are asked for, dense sums over the states of the rules do (:mod:`rulefield.kernels.lattice.dense`).
 """
 
 import numpy as np
@@ -11,12 +12,17 @@ from rulefield.inference.sequences.sums import (
     ATTEMPTS,
     EXACT,
     IMPOSSIBLE,
+    MOST_DENSE,
     MOST_NODES,
     SUM_ONLY,
     WITHIN,
     Chances,
     Question,
 )
+from rulefield.kernels.chain_walk import LEAST_SHARE
+from rulefield.kernels.lattice.dense import dense_before, dense_marginals
+from rulefield.kernels.lattice.lattice import Lattice
+from rulefield.kernels.lattice.machine import Machine, machine_of
 from rulefield.kernels.lattice.sums import Ruled, slots_of, sums_ahead, under_rules
 from rulefield.kernels.lattice.walk import (
     lattice_walk,
@@ -45,8 +51,17 @@ def segment_chances(
     search = SegmentSearch.start(problem)
     if search.bound == -np.inf:
         return found
-    ruled = _under_rules(search, tolerance, most_nodes, k)
-    if ruled is None or ruled.log_mass == -np.inf:
+    lattice, ahead, total = _lattice(search)
+    if total == -np.inf:
+        return found
+    if not k and not draws and not len(question.spans):
+        dense = _by_machine(search, lattice, ahead, total, tolerance, found.node)
+        if dense is not None:
+            found.log_partition[0], found.error[0] = dense[0] + search.prepared.shift, dense[1]
+            found.reason[0] = WITHIN if dense[1] > 0 else EXACT
+            return found
+    ruled = _under_rules(search, lattice, ahead, total, tolerance, most_nodes, k)
+    if ruled.log_mass == -np.inf:
         return found
     found.log_partition[0] = ruled.log_mass + search.prepared.shift
     found.error[0], found.reason[0] = ruled.left_out, WITHIN if ruled.left_out > 0 else EXACT
@@ -60,19 +75,56 @@ def segment_chances(
     return found
 
 
-def _under_rules(search: SegmentSearch, tolerance: float, most_nodes: int, k: int) -> Ruled | None:
-    """Multiply the whole segment lattice by its rules; ``log_mass`` is that of all segmentations, shifted (None: none)."""
-    prepared, m = search.prepared, search.prepared.problem.spelling.n_labels
+def _lattice(search: SegmentSearch) -> tuple[Lattice, np.ndarray, float]:
+    """Return the whole segment lattice, the log of what follows each node, and the log of its mass, shifted."""
     lattice = search.window(-np.inf, LATTICE_NODES)
     if lattice is None:
         raise InputError(
-            f"the segment lattice of {prepared.problem.potentials.n_steps} tokens has more than {LATTICE_NODES} nodes; "
-            "fit with a smaller max_length."
+            f"the segment lattice of {search.prepared.problem.potentials.n_steps} tokens has more than {LATTICE_NODES} "
+            "nodes; fit with a smaller max_length."
         )
     ahead = np.empty(len(lattice.label))
-    total = float(sums_ahead(lattice, ahead))
-    if total == -np.inf:
+    return lattice, ahead, float(sums_ahead(lattice, ahead))
+
+
+def _by_machine(
+    search: SegmentSearch, lattice: Lattice, ahead: np.ndarray, total: float, tolerance: float, node: np.ndarray
+) -> tuple[float, float] | None:
+    """Add probabilities of labels to ``node``; return the log of the mass and a bound on what was left out.
+
+    None if the rules need too many states, or leave too little.
+    """
+    prepared, m = search.prepared, search.prepared.problem.spelling.n_labels
+    terms = np.array(prepared.terms, np.int64).reshape(-1, 4)
+    machine: Machine = machine_of(
+        prepared.tables, terms, prepared.classes.ravel(), np.array([0, len(lattice.layer) - 1]), m
+    )
+    if not machine.fits or len(lattice.label) * len(machine.end) > MOST_DENSE:
         return None
+    loss = 0.5 * tolerance
+    for attempt in range(ATTEMPTS):
+        walk = lattice_walk(lattice, ahead, total, 0.0 if attempt == ATTEMPTS - 1 else loss)
+        before = np.zeros((len(walk.label), len(machine.end)))
+        mass = float(dense_before(walk, machine, before))
+        left_out = walk.left_out / (walk.left_out + mass) if mass > 0.0 else 1.0
+        if left_out <= tolerance and mass >= LEAST_SHARE:
+            dense_marginals(walk, machine, before, mass, node)
+            return total + float(np.log(mass)), left_out
+        loss *= max(1e-9, 0.25 * tolerance / left_out)
+    return None
+
+
+def _under_rules(
+    search: SegmentSearch,
+    lattice: Lattice,
+    ahead: np.ndarray,
+    total: float,
+    tolerance: float,
+    most_nodes: int,
+    k: int,
+) -> Ruled:
+    """Multiply the whole segment lattice by its rules; ``log_mass`` is that of all segmentations, shifted."""
+    prepared, m = search.prepared, search.prepared.problem.spelling.n_labels
     terms, slots = np.array(prepared.terms, np.int64).reshape(-1, 4), slots_of(prepared.tables)
     wanted, loss = tolerance, 0.5 * tolerance
     best, chance = np.zeros((k, len(lattice.layer) - 1), np.int64), np.zeros(k)

@@ -106,8 +106,10 @@ def _by_machine(
         walk = lattice_walk(lattice, ahead, total, 0.0 if attempt == ATTEMPTS - 1 else loss)
         before = np.zeros((len(walk.label), len(machine.end)))
         mass = float(dense_before(walk, machine, before))
-        left_out = walk.left_out / (walk.left_out + mass) if mass > 0.0 else 1.0
-        if left_out <= tolerance and mass >= LEAST_SHARE:
+        if mass < LEAST_SHARE:
+            return None
+        left_out = walk.left_out / (walk.left_out + mass)
+        if left_out <= tolerance:
             dense_marginals(walk, machine, before, mass, node)
             return total + float(np.log(mass)), left_out
         loss *= max(1e-9, 0.25 * tolerance / left_out)

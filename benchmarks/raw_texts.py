@@ -28,7 +28,7 @@ import usaddress
 
 from chain_vs_crfsuite import compare_conll
 from common import data_folder
-from rulefield import RuledCRF, TextParser
+from rulefield import RuledCRF, TextParser, load
 from rulefield import rules as r
 from rulefield.datasets import load_us50, make_addresses
 from text_parsing import documents
@@ -78,7 +78,7 @@ def throughput(model: bytes, found: bytes, texts: list[str], rounds: int) -> dic
     parsers: list[TextParser] = []
 
     def fresh(file: bytes = model) -> TextParser:
-        parsers[:] = [TextParser.from_bytes(file)]
+        parsers[:] = [load(file)]
         return parsers[0]
 
     calls: dict[str, tuple[list[str], Callable[[], object], Callable[[list[str]], object]]] = {

@@ -47,8 +47,9 @@ def chain_of(model: Any) -> ChainCRF | None:
 
 
 def scheme_of(model: Any) -> str | None:
-    """Return the scheme of a model's labels."""
-    return (model.estimator_ if hasattr(model, "estimator_") else getattr(model, "estimator", None) or model).scheme
+    """Return the scheme of a model's labels; a ruled model has that of the estimator inside it."""
+    inner = getattr(model, "estimator_", None) or getattr(model, "estimator", None) or model
+    return getattr(inner, "scheme", None)
 
 
 class Asked(NamedTuple):

@@ -104,8 +104,8 @@ class Step:
     pays: Callable[[Progress], bool] = always
 
     def limit(self, progress: Progress, node_limit: int) -> int:
-        """Return the count of units at which it must stop, sooner if there is time for less."""
-        seconds = progress.deadline.left
+        """Return the count of units at which it must stop, sooner if there is time for less and a labeling is known."""
+        seconds = None if progress.best == -np.inf else progress.deadline.left
         left = min(max(node_limit - progress.nodes, 0), np.inf if seconds is None else seconds * UNITS_PER_SECOND)
         return int(progress.nodes + min(self.most_units, self.share * left))
 

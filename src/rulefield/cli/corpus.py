@@ -27,7 +27,7 @@ def say(sentence: str) -> None:
 
 
 def progress(quiet: bool) -> int:
-    """Return the ``verbose`` of an estimator: a progress bar if somebody watches."""
+    """Return the ``verbose`` of an estimator: 1 (a progress bar) if stderr is a terminal."""
     return int(not quiet and sys.stderr.isatty())
 
 

@@ -15,11 +15,9 @@ from rulefield.kernels.lattice.sums import normalize
 from rulefield.kernels.lattice.walk import LabelWalk, mass_cut, node_masses, walk_kbest
 
 ARC_SHARE = 0.02  # of the mass below which nodes are dropped: arcs of less are not kept
-FIRST_KBEST_CHANCE, LEAST_KBEST_CHANCE = (
-    0.01,
-    1e-12,
-)  # probability of labels and states among which the k best are searched
-BELOW_KBEST = 0.999  # what rounding may take from the probability of a labeling
+FIRST_KBEST_CHANCE = 0.01  # least probability of the labels and states among which the k best are searched first
+LEAST_KBEST_CHANCE = 1e-12  # if even this is too much, all labels and states are searched
+BELOW_KBEST = 0.999  # share of the k-th best probability that is searched for, because of rounding
 
 
 class MachineSums(NamedTuple):
@@ -195,7 +193,7 @@ def machine_marginals(sums, n, states, total, node):
 
 @kernel
 def drawn_place(left, shares):
-    """Return the last place whose shares up to it do not exceed ``left``, of those with a share."""
+    """Return the first place at which the sum of shares exceeds ``left``, or the last place with a share."""
     place = np.int64(0)
     for i in range(len(shares)):
         if shares[i] > 0.0:

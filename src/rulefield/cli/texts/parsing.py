@@ -197,7 +197,7 @@ def _numbered(portions: Iterable[list[str]]) -> Iterator[list[tuple[int, str]]]:
 
 
 def _watched(portions: Iterable[list[Any]], source: Source, output: str) -> Iterator[list[Any]]:
-    """Yield the portions, with a bar, rate and time left where the answers go to a file and somebody watches."""
+    """Yield the portions, with a bar, rate and time left if the answers go to a file and stderr is a terminal."""
     if output == STANDARD or not sys.stderr.isatty():
         yield from portions
         return

@@ -77,7 +77,7 @@ class Training:
     n_jobs: int
 
     def likelihood(self) -> ChainLikelihood:
-        """Return the likelihood of the data, which are given away: it packs them, and nobody else needs them."""
+        """Return the likelihood of the data; our reference to them is released, because the likelihood packs a copy."""
         data = self.data
         del self.data
         how: dict[str, Any] = {"sample_weight": self.weight, "n_jobs": self.n_jobs}

@@ -22,7 +22,7 @@ class Candidates:
     groups : ndarray of bool, shape (1 + n_folds, n_rules)
         Whether each was found in all sequences, and in those that each fold learns from.
     found : bool
-        Nobody wrote them.
+        Whether they were found in data, and not written by the user.
     """
 
     rules: list[Rule]
@@ -31,7 +31,7 @@ class Candidates:
 
     @classmethod
     def written(cls, rules: list[Rule], n_folds: int) -> "Candidates":
-        """Rules that somebody wrote: every fold tries them."""
+        """Rules that the user wrote: every fold tries them."""
         return cls(rules, np.ones((1 + n_folds, len(rules)), dtype=bool), found=False)
 
 

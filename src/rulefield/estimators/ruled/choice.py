@@ -89,23 +89,23 @@ def choose_rules(
         takes_groups = False
     else:
         takes_groups = "groups" in signature(clone(estimator).fit).parameters
-    told: list[list[float]] = []
+    scores: list[list[float]] = []
     size: list[int] = []
     for train, held in splits:
         more = {"groups": _taken(groups, train)} if takes_groups else {}
         model = clone(estimator).fit(_taken(X, train), _taken(y, train), **more)
         for members in _by_group(_taken(groups, held), held):
             here, truth = _taken(X, members), _taken(y, members)
-            told.append([model.score(here, truth, rules=rule_list(rules)) for rules in candidates.values()])
+            scores.append([model.score(here, truth, rules=rule_list(rules)) for rules in candidates.values()])
             size.append(len(members))
-    return _chosen(candidates, np.array(told), np.array(size))
+    return _chosen(candidates, np.array(scores), np.array(size))
 
 
-def _chosen(candidates: Mapping[str, RulesLike], told: np.ndarray, size: np.ndarray) -> RuleChoice:
+def _chosen(candidates: Mapping[str, RulesLike], scores: np.ndarray, size: np.ndarray) -> RuleChoice:
     """Choose by the scores (groups, candidates) of groups of so many samples."""
     names = list(candidates)
-    means = (size @ told / size.sum()).tolist()
-    gains = size[:, None] * (told - told[:, :1])
+    means = (size @ scores / size.sum()).tolist()
+    gains = size[:, None] * (scores - scores[:, :1])
     better = [k for k in range(len(names)) if in_errors(gains[:, k]) > 1.0]
     best = max(better, key=lambda k: means[k], default=0)
     return RuleChoice(names[best], rule_list(candidates[names[best]]), dict(zip(names, means)))

@@ -45,7 +45,7 @@ class CrossFitted:
         return MeasuredLists.of(lists, RuleCompiler(rules, self.family.table), self.crf.n_jobs)
 
     def weights_of(self, rules: Sequence[Rule], settings: PathSettings | None = None) -> np.ndarray:
-        """Weights of rules that nobody wrote, each beyond what those taken before it say; 0 if one is worth too little."""
+        """Weights of found rules, each beyond what those taken before it say; 0 if one is worth too little."""
         measured = self.measured([rule.soft(LEARN, per=rule.per) for rule in rules], self.lists)
         none, free = np.zeros(0, dtype=np.int64), np.ones(len(rules), dtype=bool)
         return PathData(measured).follow(none, np.zeros(len(rules)), free, settings or PathSettings()).weights[-1]
@@ -79,10 +79,10 @@ def cross_fit(
             f"{folds} folds need as many sequences, and two at least; there {'is' if len(gold) == 1 else 'are'} "
             f"{len(gold)}. Label more, or give a fitted chain, cv='prefit' and sequences that it has not seen."
         )
-    base, told = _fitted(crf, X, gold)
-    if any(issubclass(warning.category, InterruptedFitWarning) for warning in told):
+    base, warned = _fitted(crf, X, gold)
+    if any(issubclass(warning.category, InterruptedFitWarning) for warning in warned):
         return CrossFitted(base, [], interrupted=True)
-    for warning in told:
+    for warning in warned:
         warnings.warn(warning.message, warning.category, stacklevel=callers_level())
     family = family_of(base)
     shared = base._encoder.transform(X) if family.can_share_features() else None
@@ -95,7 +95,7 @@ def cross_fit(
         for split in splits:
             done = fold_examples(split, FoldWork(plain, X, gold, base, shared))
             rows += done.examples
-            for message, category in done.told:
+            for message, category in done.warned:
                 warnings.warn(message, category, stacklevel=callers_level())
     except KeyboardInterrupt:
         return CrossFitted(base, [], interrupted=True)
@@ -115,17 +115,17 @@ class FoldWork(NamedTuple):
 
 
 class FoldDone(NamedTuple):
-    """Held-out sequences of a fold, and what was to be told of them."""
+    """Held-out sequences of a fold, and the warnings of its fit."""
 
     examples: list[Example]
-    told: list[tuple[str, type[Warning]]]
+    warned: list[tuple[str, type[Warning]]]
 
 
 def fold_examples(rows: tuple[np.ndarray, np.ndarray], work: FoldWork) -> FoldDone:
     """Fit a fold's chain on some sequences and see what it makes of the others."""
     (train, test), (crf, X, gold, base, shared) = rows, work
-    fold, told = _fitted(crf, picked(X if shared is None else shared, train), [gold[i] for i in train])
-    if any(issubclass(warning.category, InterruptedFitWarning) for warning in told):
+    fold, warned = _fitted(crf, picked(X if shared is None else shared, train), [gold[i] for i in train])
+    if any(issubclass(warning.category, InterruptedFitWarning) for warning in warned):
         raise KeyboardInterrupt  # its other warnings are those of the base
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
@@ -143,9 +143,9 @@ def _fitted(crf: Inner, X: SequencesLike, y: list[list[Any]]) -> tuple[Inner, li
     """Return a fitted copy of a chain, and what its fit warned of."""
     from sklearn.base import clone
 
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        return clone(crf).fit(X, y), told
+        return clone(crf).fit(X, y), warned
 
 
 def picked(X: SequencesLike, rows: np.ndarray) -> SequencesLike:

@@ -229,7 +229,9 @@ def test_other_models_inside():
     parse = ruled.fit(TEXTS[:40], SPANS[:40]).parse(TEXTS[0])
     assert parse.spans
     assert all(s.probability is not None for s in parse.spans)
-    plain = rf.TextParser(model=rf.RuledCRF(rules="propose", cv=2), tokenizer="whitespace").fit(TEXTS[:40], SPANS[:40])
+    plain = rf.TextParser(model=rf.RuledCRF(rules="propose", cv=2), tokenizer="whitespace").fit(
+        TEXTS[:40], SPANS[:40]
+    )
     assert plain.parse(TEXTS[0]).spans
     segments = rf.TextParser(model=rf.SegmentCRF(scheme="BIO"), tokenizer="whitespace").fit(TEXTS[:40], SPANS[:40])
     assert segments.parse(TEXTS[0]).spans

@@ -5,6 +5,9 @@ BIN     = $(VENV)/bin
 READY   = $(VENV)/.ready
 PACKAGE = $(VENV)/.package
 
+# Python compiles a module when something imports it: compiling all of SciPy at once takes ten seconds more.
+INSTALL = $(BIN)/python -m pip install --quiet --no-compile
+
 .PHONY: demo test quick coverage test-oldest test-newest constraints fuzz lint check docs package bench browser-test clean
 
 # The demo needs the package and nothing else: tests, linters and browsers are installed by the targets that use them.
@@ -68,18 +71,18 @@ fuzz: $(READY)
 # The workbench in a real browser: needs Debian's packages chromium and chromium-driver. Pictures go to build/browser/.
 browser-test: $(READY)
 	@command -v chromium chromedriver >/dev/null || { echo "install a browser first: apt-get install chromium chromium-driver"; exit 2; }
-	$(BIN)/python -m pip install --quiet -e ".[browser]"
+	$(INSTALL) -e ".[browser]"
 	$(BIN)/python benchmarks/browser.py
 
 # The documentation site, into build/docs: warnings are errors, examples run, no network.
 docs: $(READY)
-	$(BIN)/python -m pip install --quiet -e ".[docs]"
+	$(INSTALL) -e ".[docs]"
 	rm -rf docs/gallery build/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
 
 # Wheel and source distribution, checked, then installed and tried in an environment of their own, away from the repository.
 package: $(READY)
-	$(BIN)/python -m pip install --quiet build twine
+	$(INSTALL) build twine
 	rm -rf dist
 	$(BIN)/python -m build --outdir dist .
 	$(BIN)/python -m twine check --strict dist/*
@@ -89,16 +92,16 @@ package: $(READY)
 
 # The benchmarks read the real data sets from the folder in RULEFIELD_DATA.
 bench: $(READY)
-	$(BIN)/python -m pip install --quiet -e ".[bench]"
+	$(INSTALL) -e ".[bench]"
 	$(BIN)/python benchmarks/chain_vs_crfsuite.py
 
 $(PACKAGE): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -e .
+	$(INSTALL) -e .
 	touch $(PACKAGE)
 
 $(READY): $(PACKAGE)
-	$(BIN)/python -m pip install --quiet -e ".[dev]"
+	$(INSTALL) -e ".[dev]"
 	touch $(READY)
 
 clean:

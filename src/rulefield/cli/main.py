@@ -9,7 +9,7 @@ import gc
 import os
 import signal
 import sys
-import threading
+import time
 import warnings
 from typing import Annotated
 
@@ -33,7 +33,7 @@ from rulefield.cli.options import (
 from rulefield.cli.rules import app as rules_app
 from rulefield.exceptions import RulefieldError
 
-AGAIN_SECONDS = 0.01
+AGAIN_SECONDS = 0.1
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -365,9 +365,16 @@ def _check_streams() -> None:
 def _raise_again(unraisable: "sys.UnraisableHookArgs") -> None:
     """Repeat a Ctrl-C that came where Python can raise nothing, as in a finalizer; otherwise it would be lost."""
     if issubclass(unraisable.exc_type, KeyboardInterrupt):
-        threading.Timer(AGAIN_SECONDS, _thread.interrupt_main).start()  # at once would still be here
+        _thread.start_new_thread(
+            _interrupt_later, ()
+        )  # threading.Thread.start would wait, perhaps until the interrupt
     else:
         sys.__unraisablehook__(unraisable)
+
+
+def _interrupt_later() -> None:
+    time.sleep(AGAIN_SECONDS)  # at once, the main thread would still be in the hook
+    _thread.interrupt_main()
 
 
 def _end(number: int, _: object) -> None:

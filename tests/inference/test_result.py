@@ -49,7 +49,6 @@ def table():
             Engine("auto", lambda: 1, True, frozenset({"rows", "tally"})),
             Engine("quick_look", lambda: 2, False, frozenset()),
             Engine("rows_only", lambda: 3, True, frozenset({"rows"})),
-            Engine("foreign", lambda: 4, True, frozenset({"rows"}), needs="no_such_module_at_all"),
         ],
     )
 
@@ -69,8 +68,3 @@ def test_an_exact_engine_refuses_what_it_cannot_read():
         InputError, match="engine 'rows_only' does not read rules in the form tally; engines that do: auto"
     ):
         engines.choose("rows_only", tally)
-
-
-def test_a_missing_package_is_named():
-    with pytest.raises(InputError, match="needs the package no_such_module_at_all"):
-        table().choose("foreign")

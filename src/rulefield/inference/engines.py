@@ -7,7 +7,6 @@ problem's rules, and gives the tests their parameters, so what an engine declare
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from typing import Generic, TypeVar
 
 from rulefield.encode.labels import nearest
@@ -31,20 +30,12 @@ class Engine(Generic[Run]):
     reads : frozenset of str
         Compiled forms of rules that it optimizes. A rule that has none of them is judged but not optimized, so an
         exact engine refuses it.
-    needs : str or None
-        A module outside the required dependencies, looked up but not imported until the engine runs.
     """
 
     name: str
     run: Run
     exact: bool
     reads: frozenset[str]
-    needs: str | None = None
-
-    @property
-    def installed(self) -> bool:
-        """Whether the module that it needs is there."""
-        return self.needs is None or find_spec(self.needs) is not None
 
     def covers(self, forms: Iterable[frozenset[str]]) -> bool:
         """Whether it reads every rule; ``forms`` gives the compiled forms of each."""
@@ -82,10 +73,8 @@ class Engines(Mapping[str, Engine[Run]]):
         )
 
     def choose(self, name: str, forms: Iterable[frozenset[str]] = ()) -> Engine[Run]:
-        """Return an engine by name that can keep its word: installed, and reading every rule if it claims a proof."""
+        """Return an engine by name that reads every rule, if it claims a proof."""
         engine, forms = self.find(name), tuple(forms)
-        if not engine.installed:
-            raise InputError(f"engine {name!r} needs the package {engine.needs}, which is not installed.")
         if engine.exact and not engine.covers(forms):
             able = [other.name for other in self._engines.values() if other.exact and other.covers(forms)]
             unread = next(offered for offered in forms if engine.reads.isdisjoint(offered))

@@ -1,5 +1,6 @@
 """What a graph engine is given: potentials of a pairwise graph, logic factors, rows and tables."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -75,6 +76,28 @@ class GraphPotentials:
         i, j = self.edges[:, 0], self.edges[:, 1]
         entries = self.pairwise_offset[:-1] + labels[i] * self.n_labels[j] + labels[j]
         return float(nodes + self.pairwise[entries].sum())
+
+    @cached_property
+    def loops(self) -> np.ndarray:
+        """Edges from a node to itself, as a mask."""
+        return self.edges[:, 0] == self.edges[:, 1]
+
+    def diagonals(self) -> Iterator[tuple[slice, slice]]:
+        """Places of the scores of a node, and of those that a loop at it adds, for each loop."""
+        for e in np.flatnonzero(self.loops):
+            v = self.edges[e, 0]
+            node = slice(self.unary_offset[v], self.unary_offset[v + 1])
+            yield node, slice(self.pairwise_offset[e], self.pairwise_offset[e + 1], self.n_labels[v] + 1)
+
+    def without_loops(self) -> "GraphPotentials":
+        """Return potentials that say the same, in which no edge leads from a node to itself."""
+        if not self.loops.any():
+            return self
+        unary = self.unary.copy()
+        for node, diagonal in self.diagonals():
+            unary[node] += self.pairwise[diagonal]
+        kept = ~np.repeat(self.loops, np.diff(self.pairwise_offset))
+        return GraphPotentials(self.n_labels, unary, self.edges[~self.loops], self.pairwise[kept])
 
 
 @dataclass(frozen=True)

@@ -24,12 +24,10 @@ MANY = {
     "branch": 500,
     "elimination": 300,
     "trws": 400,
-    "reduced_milp": 350,
     "ad3": 200,
-    "toulbar2": 250,
     "milp": 150,
 }
-WITHIN_TOLERANCES = ("milp", "reduced_milp", "toulbar2")  # at large scales these may leave a gap, but nothing false
+WITHIN_TOLERANCES = ("milp",)  # at large scales these may leave a gap, but nothing false
 
 
 def rounding(problem):

@@ -57,8 +57,7 @@ def test_draws_follow_the_distribution(options):
         problem = random_problem(np.random.default_rng(seed), n_nodes=5, **options)
         expected, log_z = enumerated(problem)
         if log_z == -np.inf:
-            with pytest.raises(InputError, match="no labeling is allowed"):
-                exact_draws(problem, 3, np.random.default_rng(0))
+            assert exact_draws(problem, 3, np.random.default_rng(0)) is None
             continue
         tried += 1
         p = problem.potentials

@@ -1,4 +1,4 @@
-"""Sum-product against sums over all labelings; bounds of the tree-reweighted kind; warm starts."""
+"""Sum-product against sums over all labelings; bounds of the tree-reweighted kind."""
 
 import numpy as np
 import pytest
@@ -75,14 +75,6 @@ def test_loopy_is_near_on_weak_coupling():
     found = graph_marginals(p, "loopy")
     assert found.converged
     assert found.node == pytest.approx(exact_marginals(p)[0], abs=0.02)
-
-
-def test_warm_start_gives_the_same_sooner():
-    p = random_potentials(np.random.default_rng(2), 7)
-    cold = graph_marginals(p, "tree_reweighted")
-    warm = graph_marginals(p, "tree_reweighted", warm_start=cold.state)
-    assert warm.node == pytest.approx(cold.node, abs=1e-6)
-    assert warm.iterations < cold.iterations
 
 
 @pytest.mark.parametrize("forbidden", [0.0, 0.1])

@@ -126,9 +126,10 @@ class GraphRules:
 
     def draw(self, problem: GraphProblem, n_draws: int, rng: np.random.Generator) -> np.ndarray:
         """Draw label numbers, (n_draws, n_nodes)."""
-        if exact_sums(problem).log_partition == -np.inf:
+        drawn = exact_draws(problem, n_draws, rng)
+        if drawn is None:
             raise self._conflict(problem)
-        return exact_draws(problem, n_draws, rng)
+        return drawn
 
     def _conflict(self, problem: GraphProblem) -> InfeasibleError:
         names = tuple(self.rules[r].label for r in minimal_conflict_graph(problem)) if self.rules else ()

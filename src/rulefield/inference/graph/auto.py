@@ -12,7 +12,6 @@ from rulefield.inference.graph.evaluate import Answer, evaluate, no_answer
 from rulefield.inference.graph.exact.eliminate import plan_elimination, propose
 from rulefield.inference.graph.exact.milp import milp_graph
 from rulefield.inference.graph.exact.soft import begin_soft
-from rulefield.inference.graph.maxflow import flow_graph, is_submodular
 from rulefield.inference.graph.parts import GraphParts, parts_of
 from rulefield.inference.graph.pieces import (
     PIECE_ENTRIES,
@@ -261,7 +260,6 @@ ENGINE_STEPS = {
     "trws": (SWEEP_FULLY,),
     "branch": (SWEEP_FULLY, GraphStep("branch", GraphState.branch)),
     "elimination": (GraphStep("trws", partial(sweep, rounds=12)), GraphStep("elimination", eliminate_or_refuse)),
-    "reduced_milp": (SWEEP_FULLY, GraphStep("milp", partial(finish_pieces, use_milp=True))),
 }
 """Engines that are a few steps of the walk."""
 
@@ -280,10 +278,6 @@ def auto_graph(
     problem: GraphProblem, node_limit: int, seconds: float | None, warm_start: np.ndarray | None = None
 ) -> Answer:
     """Walk from cheap to exact and stop at the first certificate; see ``decode_graph``."""
-    if len(problem.potentials.edges) >= problem.potentials.n_nodes and is_submodular(problem):
-        cut = flow_graph(problem)
-        if is_closed(cut):
-            return cut
     parts, rest = parts_of(problem)
     budget = Budget.start(node_limit, seconds)
     state = GraphState(parts, _start(parts, warm_start), budget)

@@ -22,8 +22,6 @@ from rulefield.inference.graph.evaluate import (
     with_tables,
 )
 from rulefield.inference.graph.exact.milp import milp_graph
-from rulefield.inference.graph.exact.toulbar2 import toulbar2_graph
-from rulefield.inference.graph.maxflow import flow_graph
 from rulefield.inference.graph.parts import parts_of
 from rulefield.inference.result import Result
 from rulefield.problem.graph import GraphProblem
@@ -52,11 +50,10 @@ def decode_graph(
     ----------
     problem : GraphProblem
     engine : str
-        ``auto`` walks from cheap to exact and stops at the first certificate. ``maxflow``: a minimum cut, for submodular
-        problems with two labels and no rules. ``trws``: no search. ``branch``: TRW-S and branch and bound on the whole.
-        ``elimination``: TRW-S, then variable elimination, refused if its tables would be too large. ``ad3``: the
-        relaxation, rounded. ``reduced_milp``: TRW-S, then HiGHS on what its bounds leave open. ``milp``: HiGHS on the whole.
-        ``toulbar2``: if pytoulbar2 is installed (it holds the GIL). ``enumerate``: every labeling.
+        ``auto`` walks from cheap to exact and stops at the first certificate. ``trws``: no search.
+        ``branch``: TRW-S and branch and bound on the whole. ``elimination``: TRW-S, then variable elimination, refused if
+        its tables would be too large. ``ad3``: the relaxation, rounded. ``milp``: HiGHS on the whole. ``enumerate``: every
+        labeling.
     node_limit : int or None
         Search nodes that an exact search may visit before it returns its best with a gap; a node counts as one for
         each 3,000 entries of the messages along edges, so that the limit means about the same work on large graphs.
@@ -152,16 +149,8 @@ ENGINES: Engines[Run] = Engines(
     "graphs",
     [
         Engine("auto", _lazily, True, ALL),
-        Engine("maxflow", lambda problem, *_: flow_graph(problem), True, frozenset()),
         Engine("ad3", lambda problem, *_: ad3_graph(problem), False, ALL),
         Engine("milp", lambda problem, nodes, seconds, _: milp_graph(problem, nodes, seconds), True, ALL),
-        Engine(
-            "toulbar2",
-            lambda problem, nodes, seconds, _: toulbar2_graph(problem, nodes, seconds),
-            True,
-            frozenset({LOGIC, COUNTS}),
-            needs="pytoulbar2",
-        ),
         Engine("enumerate", lambda problem, *_: enumerate_graph(problem), True, ALL),
         *map(_walk, ENGINE_STEPS),
     ],

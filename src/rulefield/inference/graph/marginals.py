@@ -6,8 +6,7 @@ a product of small tables. The cost is that of the largest table: small on small
 nodes or about counts, and on thin graphs.
 """
 
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -42,8 +41,6 @@ class GraphMarginals:
         ``exact``, ``tree_reweighted`` or ``loopy``.
     iterations : int
     converged : bool
-    state : ndarray, optional
-        Messages: hand them to the next call on the same graph as ``warm_start``.
     """
 
     node: np.ndarray
@@ -52,7 +49,6 @@ class GraphMarginals:
     method: str
     iterations: int
     converged: bool
-    state: np.ndarray | None = field(repr=False, default=None)
 
 
 def graph_marginals(
@@ -60,7 +56,6 @@ def graph_marginals(
     method: str = "auto",
     iterations: int = 500,
     tolerance: float = TOLERANCE,
-    warm_start: np.ndarray | None = None,
 ) -> GraphMarginals:
     """Marginals of a field without rules. The kernels release the GIL.
 
@@ -73,8 +68,6 @@ def graph_marginals(
         Most rounds of sweeps on a graph with loops.
     tolerance : float
         Largest change of a message (in probability) in the last round of a converged run.
-    warm_start : ndarray or None
-        ``state`` of an earlier result of the same method on the same graph.
 
     Raises
     ------
@@ -84,25 +77,16 @@ def graph_marginals(
     if method not in METHODS:
         raise InputError(f"method must be one of {', '.join(METHODS)}; got {method!r}.")
     check_scores(potentials)
-    loops = potentials.edges[:, 0] == potentials.edges[:, 1]
-    if loops.any():
-        return _without_loops(potentials, loops, (method, iterations, tolerance, warm_start))
-    forest = is_forest(potentials.n_nodes, potentials.edges)
+    p = potentials.without_loops()
+    forest = is_forest(p.n_nodes, p.edges)
     if method in ("auto", "exact") and not forest:
-        plan = graph_plan(potentials.n_labels, potentials.edges, np.inf if method == "exact" else AUTO_ENTRIES)
+        plan = graph_plan(p.n_labels, p.edges, np.inf if method == "exact" else AUTO_ENTRIES)
         if plan is not None:
-            return _summed(potentials, plan)
+            return _with_loops(_summed(p, plan), potentials)
         if method == "exact":
             refuse_size(np.inf)
     method = "exact" if forest and method != "loopy" else "tree_reweighted" if method == "auto" else method
-    rho = None if method == "tree_reweighted" else np.ones(len(potentials.edges))
-    pointers = np.array([0, potentials.n_nodes]), np.array([0, len(potentials.edges)])
-    graph = Graphs(potentials.n_labels, potentials.edges, *pointers)
-    sweeper = ReweightedField(graph, rho, iterations, tolerance)
-    sums = sweeper.marginals(potentials.unary, potentials.pairwise, warm_start)
-    _check_possible(-np.inf if np.isnan(sums.node).any() else sums.values[0])
-    settled = method == "exact" or sweeper.swept < iterations
-    return GraphMarginals(sums.node, sums.edge, float(sums.values[0]), method, sweeper.swept, settled, sums.messages)
+    return _with_loops(_swept(p, method, iterations, tolerance), potentials)
 
 
 def _summed(p: GraphPotentials, plan: SumPlan) -> GraphMarginals:
@@ -118,20 +102,26 @@ def _check_possible(log_partition: float) -> None:
         raise InputError("no labeling is allowed: every one has a score of -inf; allow more labels.")
 
 
-def _without_loops(p: GraphPotentials, loops: np.ndarray, options: tuple[Any, ...]) -> GraphMarginals:
-    """Add the scores of edges from a node to itself to the node's; their marginals are the node's."""
-    unary, edge = p.unary.copy(), np.zeros_like(p.pairwise)
-    own = np.repeat(loops, np.diff(p.pairwise_offset))
-    places = [(p.edges[e, 0], p.pairwise_offset[e]) for e in np.flatnonzero(loops)]
-    nodes = [slice(p.unary_offset[v], p.unary_offset[v + 1]) for v, _ in places]
-    diagonals = [begin + np.arange(p.n_labels[v]) * (p.n_labels[v] + 1) for v, begin in places]
-    for node, diagonal in zip(nodes, diagonals):
-        unary[node] += p.pairwise[diagonal]
-    rest = graph_marginals(GraphPotentials(p.n_labels, unary, p.edges[~loops], p.pairwise[~own]), *options)
-    edge[~own] = rest.edge
-    for node, diagonal in zip(nodes, diagonals):
-        edge[diagonal] = rest.node[node]
-    return replace(rest, edge=edge)
+def _swept(p: GraphPotentials, method: str, iterations: int, tolerance: float) -> GraphMarginals:
+    """Sum-product; one sweep is exact on forests."""
+    rho = None if method == "tree_reweighted" else np.ones(len(p.edges))
+    graph = Graphs(p.n_labels, p.edges, np.array([0, p.n_nodes]), np.array([0, len(p.edges)]))
+    sweeper = ReweightedField(graph, rho, iterations, tolerance)
+    sums = sweeper.marginals(p.unary, p.pairwise)
+    _check_possible(-np.inf if np.isnan(sums.node).any() else sums.values[0])
+    settled = method == "exact" or sweeper.swept < iterations
+    return GraphMarginals(sums.node, sums.edge, float(sums.values[0]), method, sweeper.swept, settled)
+
+
+def _with_loops(found: GraphMarginals, p: GraphPotentials) -> GraphMarginals:
+    """Add the edges from a node to itself; their marginals are the node's."""
+    if not p.loops.any():
+        return found
+    edge = np.zeros_like(p.pairwise)
+    edge[~np.repeat(p.loops, np.diff(p.pairwise_offset))] = found.edge
+    for node, diagonal in p.diagonals():
+        edge[diagonal] = found.node[node]
+    return replace(found, edge=edge)
 
 
 # --- under rules ----------------------------------------------------------------------------------
@@ -177,19 +167,22 @@ def exact_sums(problem: GraphProblem) -> ExactSums:
     return ExactSums(node, total)
 
 
-def exact_draws(problem: GraphProblem, n_draws: int, rng: np.random.Generator) -> np.ndarray:
-    """Draw labelings of the distribution that :func:`exact_sums` sums, (n_draws, n_nodes); one must be allowed.
+def exact_draws(problem: GraphProblem, n_draws: int, rng: np.random.Generator) -> np.ndarray | None:
+    """Draw labelings of the distribution that :func:`exact_sums` sums, (n_draws, n_nodes); None if none is allowed.
 
     Raises
     ------
     InputError
-        If a table would have too many entries, or no labeling is allowed.
+        If a table would have too many entries.
     """
     domains = _domains(problem.potentials)
-    if any(len(domain) == 0 for domain in domains) or exact_sums(problem).log_partition == -np.inf:
-        raise InputError("no labeling is allowed: every one breaks a hard rule or has a score of -inf.")
+    if any(len(domain) == 0 for domain in domains):
+        return None
     tables, hidden = _tables(problem, domains)
-    drawn = tables.plan(hidden).draw(tables.flat(), n_draws, rng)
+    plan, values = tables.plan(hidden), tables.flat()
+    if tables.constant + float(plan.sum(values)[1].sum()) == -np.inf:
+        return None
+    drawn = plan.draw(values, n_draws, rng)
     columns = [domain[drawn[:, v]] for v, domain in enumerate(domains)]
     return np.stack(columns, axis=1) if columns else np.zeros((n_draws, 0), np.int64)
 
@@ -201,7 +194,7 @@ def _domains(p: GraphPotentials) -> list[np.ndarray]:
 
 def _tables(problem: GraphProblem, domains: list[np.ndarray]) -> tuple[TableList, list[int]]:
     """Scores and rules as tables, those of the nodes first, and the variables that take their best values."""
-    p = problem.potentials
+    p = problem.potentials.without_loops()
     n_auxiliary = problem.rows.n_auxiliary
     domains = [*domains, *[np.arange(2)] * n_auxiliary]
     tables = TableList([len(domain) for domain in domains])
@@ -209,10 +202,7 @@ def _tables(problem: GraphProblem, domains: list[np.ndarray]) -> tuple[TableList
         tables.multiply((v,), p.unary[p.unary_offset[v] + domains[v]])
     for e, (i, j) in enumerate(p.edges.tolist()):
         pair = p.pairwise[p.pairwise_offset[e] : p.pairwise_offset[e + 1]].reshape(p.n_labels[i], p.n_labels[j])
-        if i == j:
-            tables.multiply((i,), np.diagonal(pair)[domains[i]])
-        else:
-            tables.multiply((i, j), pair[np.ix_(domains[i], domains[j])])
+        tables.multiply((i, j), pair[np.ix_(domains[i], domains[j])])
     for t in range(problem.tables.n_tables):
         nodes = problem.tables.node[problem.tables.pointer[t] : problem.tables.pointer[t + 1]]
         refuse_size(float(np.prod(p.n_labels[nodes].astype(float))))

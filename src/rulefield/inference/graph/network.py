@@ -28,7 +28,7 @@ class Network:
     unary_from : ndarray of int64
         The problem's score of each label of the network.
     places : PairPlaces
-        Where the problem's pair scores go (so that new ones can be target into the same structure).
+        Where the problem's pair scores go (so that new ones can be put into the same structure).
     fixed : Scores
         What rules add to nodes and edges.
     """
@@ -66,9 +66,9 @@ class Network:
 
     def with_scores(self, p: GraphPotentials) -> "Network":
         """Return the same structure with other scores on the same graph (auxiliary variables are nodes)."""
-        unary, pairwise = p.unary.copy(), self.fixed.pairwise.copy()
-        add_pair_scores(self.places, p.pairwise, unary, pairwise)
-        scores = self.fixed._replace(unary=unary[self.unary_from] + self.fixed.unary, pairwise=pairwise)
+        pairwise = self.fixed.pairwise.copy()
+        add_pair_scores(self.places, p.pairwise, pairwise)
+        scores = self.fixed._replace(unary=p.unary[self.unary_from] + self.fixed.unary, pairwise=pairwise)
         return replace(self, scores=scores)
 
 
@@ -112,7 +112,6 @@ def _compile(parts: GraphParts) -> Network:
 def _edge_keys(edges: np.ndarray, extra: list[np.ndarray], n: int) -> np.ndarray:
     """Distinct unordered pairs of different nodes, as low * n + high, sorted."""
     both = np.concatenate([edges, np.array(extra, dtype=np.int64).reshape(-1, 2)])
-    both = both[both[:, 0] != both[:, 1]]
     keys = np.sort(both.min(axis=1) * n + both.max(axis=1))
     return keys[np.diff(keys, prepend=-1) > 0]
 
@@ -215,9 +214,8 @@ def _pair_places(
     """Find the network's table of each of the problem's edges."""
     i, j = np.ascontiguousarray(p.edges.T)
     found = np.searchsorted(keys, np.minimum(i, j) * len(sizes) + np.maximum(i, j))
-    place = index[np.where(i == j, 0, found)] if len(index) else np.zeros(len(i), np.int64)
-    base = np.where(i == j, -1, np.asarray(pair_at, dtype=np.int64)[place])
-    return PairPlaces(i, j, sizes.astype(np.int64), rank[i] > rank[j], base, _pointers(sizes))
+    sizes = sizes.astype(np.int64)
+    return PairPlaces(sizes[i], sizes[j], rank[i] > rank[j], pair_at[index[found]])
 
 
 def _fixed_scores(

@@ -15,7 +15,7 @@ AUTOMATA = "automata"
 
 @dataclass(frozen=True)
 class GraphParts:
-    """Potentials whose last nodes are the auxiliary variables (two labels, score 0), and rules as automata.
+    """Potentials without loops whose last nodes are the auxiliary variables (two labels, score 0), and rules as automata.
 
     ``memory`` is where networks of the same automata are kept, by graph; None where they are not worth keeping.
     """
@@ -45,8 +45,8 @@ class Connected:
 
 
 def extend(problem: GraphProblem) -> GraphPotentials:
-    """Potentials with the auxiliary variables as more nodes."""
-    p, k = problem.potentials, problem.rows.n_auxiliary
+    """Potentials without loops, with the auxiliary variables as more nodes."""
+    p, k = problem.potentials.without_loops(), problem.rows.n_auxiliary
     if not k:
         return p
     sizes = np.concatenate([p.n_labels, np.full(k, 2)])
@@ -64,7 +64,7 @@ def parts_of(problem: GraphProblem) -> tuple[GraphParts, np.ndarray]:
     memory = problem.logic.memory.setdefault(problem.potentials.n_labels.tobytes(), {})
     if AUTOMATA not in memory:
         memory[AUTOMATA] = automata(problem)[0]
-    return GraphParts(problem.potentials, memory[AUTOMATA], memory), np.zeros(0, dtype=np.int64)
+    return GraphParts(extend(problem), memory[AUTOMATA], memory), np.zeros(0, dtype=np.int64)
 
 
 def split(parts: GraphParts, alive: np.ndarray, most: int | None = None) -> tuple[list[Connected], np.ndarray, float]:
@@ -113,16 +113,15 @@ def _fold(p: GraphPotentials, alive: np.ndarray, is_open: np.ndarray) -> tuple[G
     inside = np.arange(len(p.pairwise)) - p.pairwise_offset[edge]
     at_i = p.unary_offset[i[edge]] + inside // p.n_labels[j[edge]]
     at_j = p.unary_offset[j[edge]] + inside % p.n_labels[j[edge]]
-    lives = alive[at_i] & alive[at_j] & ((i != j)[edge] | (at_i == at_j))
+    lives = alive[at_i] & alive[at_j]
     open_i, open_j = is_open[i], is_open[j]
     unary = p.unary.copy()
-    loop = i == j
-    to_i = lives & (open_i & (~open_j | loop))[edge]
+    to_i = lives & (open_i & ~open_j)[edge]
     to_j = lives & (open_j & ~open_i)[edge]
     np.add.at(unary, at_i[to_i], p.pairwise[to_i])
     np.add.at(unary, at_j[to_j], p.pairwise[to_j])
     constant = float(p.pairwise[lives & ~(open_i | open_j)[edge]].sum())
-    kept = open_i & open_j & ~loop
+    kept = open_i & open_j
     folded = GraphPotentials(p.n_labels, unary, p.edges[kept], p.pairwise[kept[edge]])
     return folded, lives[kept[edge]], constant
 

@@ -3,7 +3,6 @@
 import numpy as np
 
 from rulefield.inference.graph.exact.eliminate import plan_elimination
-from rulefield.inference.graph.exact.milp import milp_parts
 from rulefield.inference.graph.parts import Connected, split
 from rulefield.inference.graph.state import GraphState
 from rulefield.inference.graph.trws import MANY_NODES, ROUNDS, Search, begin, descend
@@ -23,7 +22,7 @@ PIECE_ENTRIES = 2**29
 """Entries of tables with which elimination costs about what long searches do."""
 
 
-def finish_pieces(state: GraphState, use_milp: bool = False) -> None:
+def finish_pieces(state: GraphState) -> None:
     """Forbid labels by the root's bound and the best labeling, and solve what is left piece by piece."""
     search, root = state.search, begin(state.parts)
     descend(root, deadline=state.budget.deadline)
@@ -32,22 +31,22 @@ def finish_pieces(state: GraphState, use_milp: bool = False) -> None:
     adopt(search, root.value, root.labels)
     search.bound, search.rounds = min(search.bound, root.bound), search.rounds + root.rounds
     if search.is_open:
-        solve_pieces(state, root, use_milp)
+        solve_pieces(state, root)
 
 
-def solve_pieces(state: GraphState, root: Search | None = None, use_milp: bool = False) -> None:
+def solve_pieces(state: GraphState, root: Search | None = None) -> None:
     """Solve the pieces into which the labels that ``root`` still allows fall; the whole if they hang together."""
     search, root = state.search, state.search if root is None else root
     alive = _in_problem_order(root, root.network.scores.unary > -np.inf)
     components, labels, constant = split(state.parts, alive, MAX_PIECES)
     sizes = [len(piece.nodes) for piece in components]
-    if not use_milp and max(sizes, default=0) > ONE_PIECE_SHARE * sum(sizes):
+    if max(sizes, default=0) > ONE_PIECE_SHARE * sum(sizes):
         state.branch()
         if not search.is_open or max(sizes) > MANY_NODES:
             return
     value = bound = constant
     for piece in components:
-        part = _solve_piece(state.piece(piece.parts), use_milp)
+        part = _solve_piece(state.piece(piece.parts))
         search.rounds, search.nodes = search.rounds + part.rounds, search.nodes + part.nodes
         value, bound = value + part.value, bound + part.bound
         _write_labels(labels, piece, part)
@@ -55,13 +54,10 @@ def solve_pieces(state: GraphState, root: Search | None = None, use_milp: bool =
     search.bound = max(search.value, min(search.bound, bound))
 
 
-def _solve_piece(state: GraphState, use_milp: bool) -> Search:
-    """Search one piece; by HiGHS alone if asked for."""
+def _solve_piece(state: GraphState) -> Search:
+    """Search one piece."""
     search = state.search
     descend(search, deadline=state.budget.deadline)
-    if use_milp and search.is_open:
-        milp_parts(state.parts, search, np.inf, state.budget.seconds)
-        return search
     state.eliminate(plan_elimination(search, PIECE_ENTRIES))
     state.branch()
     state.ask_highs()

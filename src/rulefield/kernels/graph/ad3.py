@@ -164,27 +164,28 @@ def dual_bound(f, pairwise, slope):
 
 
 @kernel
-def ad3(f, unary, pairwise, z, multiplier, mass, eta, iterations, tolerance, goal):
-    """Run AD3 from the given consensus, multipliers and edge solutions; all are changed in place.
-
-    Stops when copies and consensus agree within ``tolerance``, or the bound reaches ``goal``. Returns the best bound,
-    iterations, eta and the last disagreement.
-    """
-    n_copies = len(f.var)
-    degree = np.zeros(len(z))
+def ad3(f, unary, pairwise, iterations, tolerance):
+    """Run AD3 until copies and consensus agree within ``tolerance``; return the consensus, the best bound and the steps."""
+    n_copies, n = len(f.var), len(unary)
+    degree = np.zeros(n)
     for c in range(n_copies):
         degree[f.var[c]] += 1.0
-    share = np.empty(n_copies)
+    share, aim, slope = np.empty(n_copies), np.empty(n_copies), np.empty(n_copies)
     for c in range(n_copies):
         share[c] = unary[f.var[c]] / degree[f.var[c]]
-    aim, slope = np.empty(n_copies), np.empty(n_copies)
-    bound, done, apart = np.inf, 0, np.inf
+    z, multiplier, mass = np.empty(n), np.zeros(n_copies), np.zeros(len(pairwise))
+    for v in range(len(f.node_at) - 1):
+        z[f.node_at[v] : f.node_at[v + 1]] = 1.0 / (f.node_at[v + 1] - f.node_at[v])
+    for e in range(len(f.wide)):
+        mass[f.pair_at[e]] = 1.0
+    eta = 0.5 * max(unary.std(), 1e-3)
+    bound, done = np.inf, 0
     while done < iterations:
         done += 1
         for c in range(n_copies):
             aim[c] = z[f.var[c]] + (share[c] + multiplier[c]) / eta
         solve_factors(f, pairwise, mass, aim, eta)
-        fresh = np.zeros(len(z))
+        fresh = np.zeros(n)
         for c in range(n_copies):
             fresh[f.var[c]] += aim[c] / degree[f.var[c]]
         apart, moved = 0.0, 0.0
@@ -198,10 +199,10 @@ def ad3(f, unary, pairwise, z, multiplier, mass, eta, iterations, tolerance, goa
         apart, moved = np.sqrt(apart / n_copies), np.sqrt(moved / n_copies)
         if done % ETA_EVERY == 0 or apart + moved < tolerance or done == iterations:
             bound = min(bound, dual_bound(f, pairwise, slope))
-            if apart + moved < tolerance or bound <= goal:
+            if apart + moved < tolerance:
                 break
             if apart > 3.0 * moved:
                 eta *= 1.5
             elif moved > 3.0 * apart:
                 eta /= 1.5
-    return bound, done, eta, apart
+    return z, bound, done

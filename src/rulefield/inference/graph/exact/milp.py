@@ -4,7 +4,8 @@ import numpy as np
 
 from rulefield.inference.graph.automata import GraphAutomaton
 from rulefield.inference.graph.evaluate import Answer, evaluate, no_answer
-from rulefield.inference.graph.parts import GraphParts
+from rulefield.inference.graph.inequalities import Inequality, factor_inequalities, row_inequalities
+from rulefield.inference.graph.parts import GraphParts, extend
 from rulefield.inference.graph.trws import Search
 from rulefield.inference.highs import Program, minimize
 from rulefield.problem.graph import GraphPotentials, GraphProblem
@@ -16,21 +17,18 @@ TOLERANCE = 1e-6
 def milp_graph(problem: GraphProblem, node_limit: int | None = None, seconds: float | None = None) -> Answer:
     """Solve the whole problem: local-polytope columns, integral nodes, linear rules.
 
-    The columns are one 0/1 variable for each node's label, one in [0, 1] for each pair of labels of an edge
-    (integral by itself once nodes are), the auxiliary variables and the slacks of soft rules.
+    The columns are one 0/1 variable for each node's label (auxiliary variables are nodes), one in [0, 1] for each pair of
+    labels of an edge (integral by itself once nodes are), and the slacks of soft rules.
     """
-    p, n_auxiliary = problem.potentials, problem.rows.n_auxiliary
+    p = extend(problem)
     program = _local_polytope(p)
-    auxiliary = program.add_columns(np.zeros(n_auxiliary), 1.0, True)
-    _add_logic(program, problem)
-    _add_rows(program, problem, auxiliary)
+    _add_rules(program, problem, p.unary_offset)
     units = np.inf if node_limit is None else float(node_limit) * program.units_per_branching()
     found = minimize(program, units, seconds)
     bound = -found.lower_bound
     if found.values is None:
         return no_answer(bound, "milp", found.branchings)
-    hidden = np.rint(found.values[auxiliary : auxiliary + n_auxiliary]).astype(np.int64)
-    labels = np.concatenate([_labels(p, found.values), hidden])
+    labels = _labels(p, found.values)
     if evaluate(problem, labels).objective == -np.inf:  # allowed within HiGHS's tolerance only
         return no_answer(bound, "milp", found.branchings)
     costs = np.concatenate(program.cost)
@@ -89,6 +87,16 @@ def _add_gains(program: Program, gain: np.ndarray, integral: bool) -> int:
     return program.add_columns(np.where(allowed, -gain, 0.0), allowed.astype(np.float64), integral)
 
 
+def _add_rules(program: Program, problem: GraphProblem, offset: np.ndarray) -> None:
+    """Add logic factors (a soft one has a slack of 0 or 1 for all its inequalities) and rows (a soft one, of any size)."""
+    slack = _add_slacks(program, problem.logic.weight, integral=True)
+    for f, one in factor_inequalities(problem, offset):
+        _add_inequality(program, one, slack[f], one.excess)
+    slack = _add_slacks(program, problem.rows.weight, integral=False)
+    for r, one in enumerate(row_inequalities(problem, offset)):
+        _add_inequality(program, one, slack[r], 1.0)
+
+
 def _add_slacks(program: Program, weight: np.ndarray, integral: bool) -> np.ndarray:
     """Return columns of one slack for each soft weight, -1 where the weight is infinite (hard)."""
     soft = np.isfinite(weight)
@@ -96,53 +104,11 @@ def _add_slacks(program: Program, weight: np.ndarray, integral: bool) -> np.ndar
     return np.where(soft, start + np.cumsum(soft) - 1, -1)
 
 
-def _add_rows(program: Program, problem: GraphProblem, auxiliary: int) -> None:
-    """Add linear rows; the atom "auxiliary is 0" is 1 - auxiliary."""
-    rows, p = problem.rows, problem.potentials
-    slack = _add_slacks(program, rows.weight, integral=False)
-    is_node = rows.atom_node < p.n_nodes
-    nodes = p.unary_offset[np.where(is_node, rows.atom_node, 0)] + rows.atom_label
-    column = np.where(is_node, nodes, auxiliary + rows.atom_node - p.n_nodes)
-    flipped = ~is_node & (rows.atom_label == 0)
-    shift = np.bincount(rows.atom_row, weights=np.where(flipped, rows.value, 0.0), minlength=rows.n_rows)
-    soft = np.flatnonzero(slack >= 0)
-    program.add_rows(
-        np.concatenate([rows.atom_row, soft]),
-        np.concatenate([column, slack[soft]]),
-        np.concatenate([np.where(flipped, -rows.value, rows.value), -np.ones(len(soft))]),
-        rows.bound - shift,
-    )
-
-
-def _add_logic(program: Program, problem: GraphProblem) -> None:
-    """Add counts of true literals; an output is clauses in both directions."""
-    logic, same = problem.logic, problem.logic.canonical
-    slack = _add_slacks(program, logic.weight, integral=True)
-    column = problem.potentials.unary_offset[logic.atom_node] + logic.atom_label
-    sign = np.where(same.negated, -1.0, 1.0)
-    for f in range(logic.n_factors):
-        span = slice(logic.pointer[f], logic.pointer[f + 1])
-        atoms, signs = column[span], sign[span]
-        if not same.has_output[f]:
-            _add_count(program, atoms, signs, slack[f], int(same.low[f]), int(same.high[f]))
-            continue
-        last = len(atoms) - 1
-        _add_count(program, atoms, np.append(signs[:-1], -signs[-1]), slack[f], 1, len(atoms))
-        for k in range(last):
-            _add_count(program, atoms[[k, last]], signs[[k, last]] * np.array([-1.0, 1.0]), slack[f], 1, 2)
-
-
-def _add_count(program: Program, column: np.ndarray, sign: np.ndarray, slack: int, low: int, high: int) -> None:
-    """Demand low <= number of true literals <= high, or the slack is 1."""
-    constant = float((sign < 0).sum())
-    for bound, side in ((low, -1.0), (high, 1.0)):
-        worst = len(column) - bound if side > 0 else bound
-        if worst <= 0 and bound >= 0:
-            continue
-        columns, values = (
-            (column, side * sign) if slack < 0 else (np.append(column, slack), np.append(side * sign, -worst))
-        )
-        program.add_rows(np.zeros(len(columns), np.int64), columns, values, np.array([side * (bound - constant)]))
+def _add_inequality(program: Program, one: Inequality, slack: int, excess: float) -> None:
+    """Add an inequality; its slack (-1: none) takes up an excess of so much for each unit."""
+    column = one.column if slack < 0 else np.append(one.column, slack)
+    value = one.value if slack < 0 else np.append(one.value, -excess)
+    program.add_rows(np.zeros(len(column), np.int64), column, value, np.array([one.bound]))
 
 
 def _add_flow(program: Program, automaton: GraphAutomaton, p: GraphPotentials) -> None:

@@ -1,4 +1,4 @@
-"""toulbar2 on a graph problem, where the optional package is installed. It holds the GIL."""
+"""toulbar2 on a graph problem of rulefield: the peer of ``graph_engines.py``. It needs the package pytoulbar2."""
 
 from dataclasses import replace
 from typing import Any
@@ -6,8 +6,9 @@ from typing import Any
 import numpy as np
 
 from rulefield.inference.graph.automata import GraphAutomaton
-from rulefield.inference.graph.evaluate import Answer, no_answer
+from rulefield.inference.graph.evaluate import Answer, certify, no_answer
 from rulefield.inference.graph.parts import parts_of
+from rulefield.inference.result import Result
 from rulefield.problem.graph import GraphPotentials, GraphProblem
 
 DIGITS, SPARE_DIGITS = 12, 7
@@ -16,7 +17,7 @@ LARGEST_COST = 1e17
 """Of all costs together, in rounded units: they are stored as whole numbers of 63 bits."""
 
 
-def toulbar2_graph(problem: GraphProblem, node_limit: int, seconds: float | None = None) -> Answer:
+def decode_by_toulbar2(problem: GraphProblem, node_limit: int = 100_000, seconds: float | None = None) -> Result:
     """Solve with toulbar2 (virtual arc consistency, ``vac=1``); costs are rounded by less than 1e-7 in all, where 63 bits do.
 
     The bound allows for that rounding. ``node_limit`` limits backtracks. A hard count of atoms is a linear
@@ -30,7 +31,8 @@ def toulbar2_graph(problem: GraphProblem, node_limit: int, seconds: float | None
             writer.add_count(problem, k)
         else:
             writer.add_automaton(automaton, f"rule{k}")
-    return _solve(problem.potentials.n_nodes + problem.rows.n_auxiliary, writer, node_limit, seconds)
+    answer = _solve(problem.potentials.n_nodes + problem.rows.n_auxiliary, writer, node_limit, seconds)
+    return certify(problem, problem, 0.0, answer)
 
 
 class _Writer:

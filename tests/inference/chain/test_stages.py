@@ -16,10 +16,10 @@ from rulefield.inference.sequences.decode import decode
 from rulefield.inference.sequences.enumerate import decode_enumerate
 from rulefield.inference.sequences.prepare import prepare
 from rulefield.inference.sequences.progress import Progress, dual_potentials, run_duals
-from rulefield.inference.sequences.segments.search import SegmentSearch, chain_of
+from rulefield.inference.sequences.segments.search import SegmentSearch
 from rulefield.problem.chain_rules import ChainProblem
 
-PROBLEMS_PER_STEP = 60
+PROBLEMS_PER_STEP = 90
 
 
 def test_there_are_at_most_twelve_stages():
@@ -73,20 +73,19 @@ def test_random_subsets_of_stages_tell_the_truth(monkeypatch, seed):
 
 def segment_steps(step, problem):
     """Answer of one stage to a segment problem, as a chain over the lattice of all segmentations; None if it is not asked."""
-    search = SegmentSearch.start(problem)
-    lattice = None if search.settled else search.window(-np.inf, 10**6)
-    if lattice is None or np.diff(lattice.layer).min() == 0:
+    search = SegmentSearch(problem)
+    window = None if search.settled else search.window(-np.inf, 10**6)
+    if window is None or not len(window.stands):
         return None
-    potentials, letter = chain_of(lattice, problem.spelling.n_labels)
-    local = search.prepared.tables.local
-    rules = tuple(rule.relabeled(letter) for r, rule in enumerate(problem.rules) if not local[r])
-    progress = Progress.start(prepare(ChainProblem(potentials, rules)))
+    rules = [search.rule_of(r, window.stands) for r in range(len(problem.rules))]
+    progress = Progress.start(prepare(ChainProblem(window.chain, tuple(rule for rule in rules if rule is not None))))
     run_duals(progress, 1)
     step.run(progress, dual_potentials(progress), progress.nodes + 50_000)
     if progress.best > -np.inf:
-        search.offer(letter[progress.labels])
-    search.bound = min(search.bound, max(progress.objective_bound, search.best))
-    return search.result(step.name)
+        search.offer(window.stands[progress.labels])
+    search.conclude(progress.objective_bound)
+    search.engine = step.name
+    return search.result()
 
 
 @pytest.mark.parametrize("number", range(len(auto.WALK)), ids=lambda i: f"{i}-{auto.WALK[i].name}")

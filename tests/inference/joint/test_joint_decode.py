@@ -12,9 +12,9 @@ from oracles.labelings import labelings
 from rulefield import rules as r
 from rulefield.exceptions import InternalError
 from rulefield.inference.result import Status
+from rulefield.inference.sequences import windows
 from rulefield.inference.sequences.auto import NODE_LIMIT
 from rulefield.inference.sequences.joint import decode as joint_decode
-from rulefield.inference.sequences.joint import windows
 from rulefield.inference.sequences.joint.amounts import joint_amounts
 from rulefield.inference.sequences.joint.decode import ENGINES, decode_joint
 from rulefield.problem.joint import JointProblem
@@ -174,7 +174,7 @@ def test_compiled_letters_say_what_the_definition_says(seed):
 
 
 def test_where_joint_labels_are_too_many_the_bound_is_true(monkeypatch):
-    monkeypatch.setattr(windows, "MOST_STATES", 3)
+    monkeypatch.setattr(joint_decode, "MOST_STATES", 3)
     rng = np.random.default_rng(5)
     seen = set()
     for _ in range(60):
@@ -197,14 +197,14 @@ def test_a_wrong_claim_is_withheld(monkeypatch):
         problem = next(problem for problem in problems if plain(problem.potentials)[1][0] > -np.inf)
         with pytest.raises(InternalError, match="claims an objective"):
             decode_joint(problem)
-    small = joint_decode.decode
+    small = windows.decode
 
     def modest(*args):
         result = small(*args)
         lower = {name: getattr(result, name) - 0.01 for name in ("score", "objective", "upper_bound")}
         return replace(result, **lower)
 
-    monkeypatch.setattr(joint_decode, "decode", modest)
+    monkeypatch.setattr(windows, "decode", modest)
     withheld = 0
     for problem in problems:
         try:

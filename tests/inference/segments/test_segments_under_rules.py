@@ -24,7 +24,7 @@ from rulefield.inference.sequences.conflict import decode_relaxed, minimal_confl
 from rulefield.inference.sequences.decode import decode as decode_chain
 from rulefield.inference.sequences.segments.decode import ENGINES, decode
 from rulefield.inference.sequences.segments.prepare import PreparedSegments
-from rulefield.inference.sequences.segments.search import SegmentSearch, chain_of
+from rulefield.inference.sequences.segments.search import SegmentSearch
 from rulefield.inference.sequences.segments.sums import segment_chances
 from rulefield.inference.sequences.sums import IMPOSSIBLE, Question
 from rulefield.problem.chain_rules import ChainProblem, CompiledRule, Counter, Tally
@@ -155,11 +155,10 @@ def test_a_long_sequence_is_proved():
     rules += [r.before("a", "b"), r.eventually("c", "d").soft(1.0), r.followed_by("e", ["f", "g"]).soft(2.0)]
     rules += [r.implies(r.present("a"), r.first("a")).soft(4.0)]
     problem = SegmentProblem(potentials, coder.spelling, RuleCompiler(rules, coder.labels, "BIO")(40))
-    lattice = SegmentSearch.start(replace(problem, rules=())).window(-np.inf, 10**7)
-    potentials, letter = chain_of(lattice, problem.spelling.n_labels)
-    whole = ChainProblem(potentials, tuple(rule.relabeled(letter) for rule in problem.rules))
+    window = SegmentSearch(replace(problem, rules=())).window(-np.inf, 10**7)
+    whole = ChainProblem(window.chain, tuple(rule.relabeled(window.stands) for rule in problem.rules))
     auto, program = decode(problem), decode_chain(whole, "milp")
-    shift = SegmentSearch.start(problem).prepared.shift
+    shift = SegmentSearch(problem).prepared.shift
     assert auto.status is program.status is Status.optimal
     assert_allclose(auto.objective, program.objective + shift, atol=1e-6)
     assert not any(np.isinf(b.cost) for b in auto.broken)
@@ -352,7 +351,7 @@ def test_a_wrong_claim_is_withheld(monkeypatch, part):
     plain = getattr(PreparedSegments, part)
     wrong = {
         "objective": lambda self, *args: plain(self, *args) + 0.01,
-        "amounts": lambda self, labels: (plain(self, labels)[0] * 0, plain(self, labels)[1]),
+        "amounts": lambda self, labels: plain(self, labels) * 0,
     }
     monkeypatch.setattr(PreparedSegments, part, wrong[part])
     withheld = 0

@@ -14,10 +14,9 @@ from rulefield.inference.proof.proof import Proof
 from rulefield.inference.proof.sequences import prove_chain
 from rulefield.inference.result import INFEASIBLE, Result, Status
 from rulefield.inference.sequences.conflict import decode_relaxed, minimal_conflict
-from rulefield.inference.sequences.joint.decode import decode_joint
+from rulefield.inference.sequences.joint.decode import decode_joint, whole
 from rulefield.inference.sequences.joint.exact import joint_marginals, joint_viterbi
 from rulefield.inference.sequences.joint.sums import joint_chances
-from rulefield.inference.sequences.joint.windows import whole
 from rulefield.inference.sequences.sums import Chances, chances_of
 from rulefield.models.joint import JointModel
 from rulefield.parallel import in_threads
@@ -62,16 +61,16 @@ class JointAnswers(Answers[JointProblem]):
 
     def relaxed(self, problem: JointProblem, **how: Any) -> Result:
         """Return the joint states that break hard rules least."""
-        part = whole(problem, 0)
-        if not len(part.states):
+        chain, states = whole(problem, 0)
+        if not len(states):
             return INFEASIBLE
-        found = decode_relaxed(part.chain, **how)
-        return replace(found, labels=part.states[found.labels])
+        found = decode_relaxed(chain, **how)
+        return replace(found, labels=states[found.labels])
 
     def conflict(self, problem: JointProblem) -> tuple[int, ...]:
         """Return numbers of hard rules that contradict each other."""
-        part = whole(problem, 0)
-        return minimal_conflict(part.chain) if len(part.states) else ()
+        chain, states = whole(problem, 0)
+        return minimal_conflict(chain) if len(states) else ()
 
     def named(self, labels: np.ndarray) -> TaskRows:
         """Return joint states as labels by task."""
@@ -93,8 +92,8 @@ class JointAnswers(Answers[JointProblem]):
             if batch.lengths[i]:
                 found, states = joint_chances(problem, 0, question, tolerance)
             else:
-                part = whole(problem, 0)
-                found, states = chances_of(part.chain, question), part.states
+                chain, states = whole(problem, 0)
+                found = chances_of(chain, question)
             node = np.zeros((len(found.node), self.model.n_states))
             node[:, states] = found.node
             return found._replace(node=node, best=states[found.best], drawn=states[found.drawn])

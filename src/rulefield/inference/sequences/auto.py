@@ -17,7 +17,6 @@ from rulefield.inference.sequences.stages.dive import run_dive
 from rulefield.inference.sequences.stages.facts import run_facts
 from rulefield.inference.sequences.stages.farkas import run_farkas
 from rulefield.inference.sequences.stages.ilp import run_feasible, run_windows, ties_labels
-from rulefield.inference.sequences.stages.joint_table import run_joint
 from rulefield.inference.sequences.stages.neighbors import run_neighbors
 from rulefield.inference.sequences.stages.product import run_last_window, run_product
 from rulefield.inference.sequences.stages.repair import run_repair
@@ -35,10 +34,6 @@ DUAL_ITERATIONS, PATH_NODES = 30, 2_000
 UNITS_PER_STEP, COMPILATION_SHARE = 8, 0.3
 """Units of work of compiling one step of an automaton (10 to 16 microseconds), and the largest share of the limit that
 compilation takes, so that some work is left for a labeling."""
-
-WIDTHS_NATS = (np.inf, 256.0, 64.0, 16.0, 4.0)
-"""Windows below the bound that segments and joint chains send through the walk: wide ones are large, small ones may miss the
-best labeling."""
 
 LONG_TOKENS = 300
 """Chains of so many tokens have many small conflicts, which integer programs decide faster than products."""
@@ -115,7 +110,6 @@ WALK: tuple[Step, ...] = (
     Step("farkas", partial(run_farkas, most_passes=1), ANY),
     Step("product", run_product, STATES, most_units=15_000),
     Step("farkas", run_farkas, ANY),
-    Step("joint_table", run_joint, STATES),
     Step("dive", partial(run_dive, width=100), STATES),
     Step("repair", run_repair, STATES, most_units=60_000, pays=without_labeling),
     Step("last_window", run_last_window, STATES, 0.9, 50_000, is_within(2.0)),

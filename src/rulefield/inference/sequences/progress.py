@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import isfinite, isnan
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,9 +16,6 @@ from rulefield.kernels.lattice.dual import completions, dual_error, path_score, 
 from rulefield.kernels.lattice.first import OPEN, first_answers, path_answers
 from rulefield.kernels.lattice.prices import price_automaton
 from rulefield.kernels.lattice.rule_tables import RuleTables
-
-if TYPE_CHECKING:
-    from rulefield.inference.sequences.stages.joint_table import JointTable
 
 MOST_NODES = 2_500_000
 """Nodes of the largest lattice (about 200 MB)."""
@@ -62,8 +58,6 @@ class Progress:
         Height of the next window that the product searches; 0 while that is to be chosen.
     window_units : int
         Work of the last window that the product searched to its end.
-    table : JointTable, optional
-        Completions over the joint states of some automata.
     """
 
     prepared: Prepared
@@ -81,7 +75,6 @@ class Progress:
     step: float = 0.0
     window_units: int = 0
     deadline: Deadline = NO_DEADLINE
-    table: "JointTable | None" = None
 
     @classmethod
     def start(cls, prepared: Prepared) -> "Progress":

@@ -3,15 +3,17 @@
 The best labeling without rules is best with them if it breaks none. Otherwise rules that are sums over single tokens
 go into the scores, and the maximum is taken again; then rules that count tokens are tried at their full price, which proves
 a labeling that pays it. What is still broken is decided in small chains that are sure to hold all
-good labelings (:mod:`rulefield.inference.sequences.joint.windows`), by the walk of stages that all sequences share.
+good labelings (:mod:`rulefield.inference.sequences.windows`), by the walk of stages that all sequences share.
 The factored maximum and the amounts of rules are found for many chains at once.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 
+from rulefield.exceptions import InputError
 from rulefield.inference.checker import breaches, mismatch
 from rulefield.inference.engines import Engine, Engines
 from rulefield.inference.limits import deadline
@@ -20,14 +22,18 @@ from rulefield.inference.sequences.auto import NODE_LIMIT
 from rulefield.inference.sequences.decode import ENGINES as CHAIN_ENGINES
 from rulefield.inference.sequences.decode import decode
 from rulefield.inference.sequences.joint.amounts import joint_amounts
-from rulefield.inference.sequences.joint.exact import joint_viterbi
+from rulefield.inference.sequences.joint.exact import best_through, joint_viterbi
 from rulefield.inference.sequences.joint.folding import about_tokens, counts_tokens, folded, full_price, token_costs
-from rulefield.inference.sequences.joint.windows import Windows
-from rulefield.problem.chain_rules import CompiledRule
+from rulefield.inference.sequences.windows import WindowChain, WindowSearch
+from rulefield.problem.chain import ChainPotentials
+from rulefield.problem.chain_rules import ChainProblem, CompiledRule
 from rulefield.problem.joint import JointPotentials, JointProblem
 
 Run = Callable[[JointProblem, int, float | None], list[Result]]
 """(problem, node_limit, seconds) -> a Result per chain."""
+
+MOST_STATES = 1_000
+"""Joint states that a chain over some of them may have: its transition matrix is dense."""
 
 
 def decode_joint(
@@ -95,13 +101,13 @@ def _decode(problem: JointProblem, node_limit: int, seconds: float | None) -> li
         else:
             results.append(Result(own, score, score, score, Status.optimal, "viterbi", 1))
             if guilty[i]:
-                searches.append(JointSearch(problem, i, node_limit, seconds))
+                searches.append(JointSearch(problem, i))
                 searches[-1].judge(own, broken[i])
                 searches[-1].conclude(score)
     _maximize([search for search in searches if search.fold()])
     _maximize([search for search in searches if search.price()])
     for search in searches:
-        search.widen()
+        search.search(node_limit, seconds)
         results[search.chain] = search.result()
     return results
 
@@ -153,67 +159,60 @@ ENGINES: Engines[Run] = Engines(
 """``auto``, and the engines of chains, which run on the dense product of all label sets."""
 
 
+def whole(problem: JointProblem, i: int) -> tuple[ChainProblem, np.ndarray]:
+    """Chain ``i`` over all joint states that are open at some token, and these; refused if they are too many."""
+    scores = problem.potentials.scores(i)
+    states = np.flatnonzero((scores > -np.inf).any(axis=0)) if len(scores) else np.zeros(1, np.int64)
+    if len(states) > MOST_STATES:
+        raise InputError(
+            f"sums under rules that look beyond single tokens take at most {MOST_STATES} joint labels, and {len(states)} are "
+            "open here; give known labels, fewer tasks, or rules about single tokens."
+        )
+    return problem.over(i, states), states
+
+
 def _nothing(bound: float, steps: int) -> Result:
     status = Status.infeasible if bound == -np.inf else Status.bounded
     return Result(np.zeros(0, np.int64), -np.inf, -np.inf, bound, status, "auto", steps)
 
 
-@dataclass(eq=False)
-class JointSearch:
+class JointSearch(WindowSearch):
     """What is known of one chain so far.
 
-    Parameters
-    ----------
-    scores, constant : ndarray, shape (n, S), and float
-        Scores with rules inside, at their full price if ``priced``; their maximum plus the constant bounds all.
-    known : set of int
-        Places of the rules that some labeling was seen to break: no others are read.
-    labels, broken, best : the best labeling so far, the rules that it breaks and its objective; ``-inf`` if none is known
-        that obeys the hard rules
-    bound : no labeling is worth more
+    ``scores`` (n, S) have rules inside, at their full price if ``priced``; their maximum plus ``constant`` bounds all. The
+    best labeling breaks the rules ``broken``.
     """
 
-    problem: JointProblem
-    chain: int
-    node_limit: int
-    seconds: float | None
-    scores: np.ndarray = field(init=False)
-    constant: float = 0.0
-    priced: bool = False
-    known: set[int] = field(default_factory=set)
-    labels: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
-    broken: tuple[Breach, ...] = ()
-    best: float = -np.inf
-    bound: float = np.inf
-    engine: str = "viterbi"
-    steps: int = 1
-
-    def __post_init__(self) -> None:
-        self.scores = self.problem.potentials.scores(self.chain)
-
-    @property
-    def rules(self) -> tuple[CompiledRule, ...]:
-        """The rules of the chain."""
-        return self.problem.rules[self.chain]
+    def __init__(self, problem: JointProblem, chain: int):
+        super().__init__()
+        self.problem, self.chain, self.rules = problem, chain, problem.rules[chain]
+        self.scores = problem.potentials.scores(chain)
+        self.constant, self.priced = 0.0, False
+        self.broken: tuple[Breach, ...] = ()
 
     @property
     def settled(self) -> bool:
         """Whether the bound proves the best labeling, or that there is none."""
-        return self.bound == -np.inf or self._proves(self.bound)
+        return judge(self.best, self.bound, self._rounding(self.bound)) is not Status.bounded
+
+    def offer(self, labels: np.ndarray) -> None:
+        """Judge joint states by all rules; keep them if they are the best so far."""
+        potentials = self.problem.potentials.alone(0, self.scores)
+        self.judge(labels, joint_amounts(JointProblem(potentials, (self.rules,), self.problem.letters), labels)[0])
 
     def judge(self, states: np.ndarray, amounts: np.ndarray) -> None:
-        """Take note of the rules that a labeling breaks; keep it if it is the best so far."""
+        """Take note of the rules that joint states break by ``amounts``; keep the states if they are the best so far."""
         self.known.update(np.flatnonzero(amounts).tolist())
         broken = breaches(self.rules, amounts) if amounts.any() else ()
         objective = self._score(states) - sum(b.cost for b in broken)
         if objective > self.best:
             self.best, self.labels, self.broken = objective, states, broken
 
-    def conclude(self, top: float) -> None:
+    def conclude(self, bound: float) -> None:
         """Take over a bound; raise if the best labeling is worth more."""
-        if self.best > top + TOLERANCE + self._rounding(top):
-            raise mismatch(top, self.best)
-        self.bound = min(self.bound, max(top, self.best))
+        if self.best > bound + TOLERANCE + self._rounding(bound):
+            raise mismatch(bound, self.best)
+        self.bound = min(self.bound, max(bound, self.best))
 
     def fold(self) -> bool:
         """Take rules about single tokens that are broken into the scores; False if there are none."""
@@ -233,41 +232,51 @@ class JointSearch:
         self.constant = sum(back for _, back in charged)
         return True
 
-    def widen(self) -> None:
-        """Decode small chains, each wider than the one before, until one holds all that can beat the best labeling.
-
-        They have only the rules that are known to be broken; one whose answer breaks another rule is decoded again.
-        """
+    def search(self, node_limit: int, seconds: float | None) -> None:
+        """Search windows of the chain, all rules about single tokens inside its scores."""
         if self.settled:
             return
-        dual = self.scores if self.priced else None
-        windows, read, part = Windows(folded(self.problem, self.chain), dual, self.constant), -1, None
-        if windows.empty:
-            self.conclude(-np.inf)
-        with deadline(self.seconds) as clock:
-            while not self.settled:
-                if part is None or read == len(self.known):
-                    if windows.exhausted or (part is not None and self.best >= part.floor):
-                        return
-                    part = windows.widen(self.best)
-                read = len(self.known)
-                rules = [self.rules[r] for r in sorted(self.known) if not about_tokens(self.rules[r])]
-                result = decode(
-                    part.under(self.problem, rules), "auto", max(self.node_limit - self.steps, 1), clock.left
-                )
-                self.steps += result.iterations
-                self.engine = result.engine
-                if len(result.labels):
-                    states = part.states[result.labels]
-                    self.judge(states, self._amounts(states))
-                self.conclude(max(result.upper_bound, part.floor))
-                if result.status is Status.bounded:
-                    return
+        self.conclude(float(self.through.max()) + self._margin)
+        with deadline(seconds) as clock:
+            self.run(node_limit, clock)
 
-    def _amounts(self, states: np.ndarray) -> np.ndarray:
-        """By how much a labeling breaks each rule."""
-        potentials = self.problem.potentials.alone(0, self.scores)
-        return joint_amounts(JointProblem(potentials, (self.rules,), self.problem.letters), states)[0]
+    @cached_property
+    def inside(self) -> JointProblem:
+        """The chain alone, rules about single tokens taken into its scores."""
+        return folded(self.problem, self.chain)
+
+    @cached_property
+    def through(self) -> np.ndarray:
+        """No labeling through a joint state at a token is worth more than this, (n, S)."""
+        potentials = self.inside.potentials
+        through = best_through(potentials, 0)
+        if self.priced:
+            through = np.minimum(through, best_through(potentials.alone(0, self.scores), 0) + self.constant)
+        return through
+
+    @cached_property
+    def _margin(self) -> float:
+        """Far more than sums are rounded by."""
+        return 1e-9 * (1.0 + float(np.abs(self.through).max(initial=0.0, where=self.through > -np.inf)))
+
+    def window(self, floor: float, room: int) -> WindowChain:
+        """Return the chain over the joint states that some labeling above the floor may pass, or over the best of them."""
+        lowest, peaks = self.through.min(initial=np.inf, where=self.through > -np.inf), self.through.max(axis=0)
+        floor = min(floor, float(peaks.max())) - self._margin
+        floor = floor if floor > lowest else -np.inf
+        states = np.flatnonzero((peaks >= floor) & (peaks > -np.inf))
+        cut = len(states) > MOST_STATES
+        if cut:
+            states = np.sort(np.argsort(-peaks, kind="stable")[:MOST_STATES])
+            floor = float(np.delete(peaks, states).max()) + self._margin
+        chain = self.inside.potentials.chain(0, states)
+        unary = np.where(self.through[:, states] >= floor, chain.unary, -np.inf)
+        return WindowChain(ChainPotentials(unary, chain.pairwise), states, floor, cut)
+
+    def rule_of(self, place: int, stands: np.ndarray) -> CompiledRule | None:
+        """Return a rule over joint states (slots,); None if it is about single tokens."""
+        rule = self.rules[place]
+        return None if about_tokens(rule) else rule.relabeled(self.problem.letters[rule.rule][stands])
 
     def result(self) -> Result:
         """Return the answer as it stands."""
@@ -275,12 +284,9 @@ class JointSearch:
             return _nothing(self.bound, self.steps)
         score = self._score(self.labels)
         objective = score - sum(b.cost for b in self.broken)
-        status = Status.optimal if self._proves(self.bound) else Status.bounded
         bound = max(self.bound, objective)
+        status = judge(objective, bound, self._rounding(bound))
         return Result(self.labels, score, objective, bound, status, self.engine, self.steps, self.broken)
-
-    def _proves(self, bound: float) -> bool:
-        return judge(self.best, bound, self._rounding(bound)) is Status.optimal
 
     def _rounding(self, value: float) -> float:
         """Bound on what sums of this chain may differ by."""

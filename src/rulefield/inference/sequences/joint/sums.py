@@ -6,9 +6,9 @@ but ``tolerance`` of the probability, by their factored marginals.
 
 import numpy as np
 
+from rulefield.inference.sequences.joint.decode import MOST_STATES
 from rulefield.inference.sequences.joint.exact import joint_marginals
 from rulefield.inference.sequences.joint.folding import folded
-from rulefield.inference.sequences.joint.windows import MOST_STATES
 from rulefield.inference.sequences.sums import DRAWN, IMPOSSIBLE, SUM_ONLY, WITHIN, Chances, Question, chances_of
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem

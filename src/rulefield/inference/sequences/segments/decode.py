@@ -10,7 +10,7 @@ from rulefield.inference.result import Result
 from rulefield.inference.sequences.auto import NODE_LIMIT
 from rulefield.inference.sequences.decode import ENGINES as CHAIN_ENGINES
 from rulefield.inference.sequences.decode import decode as decode_chain
-from rulefield.inference.sequences.segments.search import SegmentSearch, run_auto, run_walk
+from rulefield.inference.sequences.segments.search import SegmentSearch
 from rulefield.problem.chain import ChainPotentials
 from rulefield.problem.chain_rules import ChainProblem
 from rulefield.problem.segments import SegmentProblem
@@ -19,29 +19,32 @@ Run = Callable[[SegmentProblem, int, float | None], Result]
 
 
 def decode_auto(problem: SegmentProblem, node_limit: int = NODE_LIMIT, seconds: float | None = None) -> Result:
-    """Plain decoding, then the rules in conflict inside a window of the segment lattice, by all stages of the walk if needed.
+    """Plain decoding, then windows of the segment lattice, by all stages of the walk if needed.
 
-    ``engine`` of the result names the one that finished. ``iterations`` counts passes over segments and lattice nodes.
+    ``engine`` of the result names the one that finished. ``iterations`` counts units of work.
     """
     with deadline(seconds) as clock:
-        search = SegmentSearch.start(problem)
-        return search.result(run_auto(search, node_limit, clock))
+        search = SegmentSearch(problem)
+        search.run(node_limit, clock)
+    return search.result()
 
 
 def decode_viterbi(problem: SegmentProblem, node_limit: int = NODE_LIMIT, seconds: float | None = None) -> Result:
     """One pass with rules about single tokens inside; optimal where it breaks no other rule."""
-    return SegmentSearch.start(problem).result("viterbi")
+    return SegmentSearch(problem).result()
 
 
 def _on_lattice(engine: str) -> Run:
     """Return an engine of chains as it runs on the lattice of all segmentations."""
 
     def run(problem: SegmentProblem, node_limit: int, seconds: float | None) -> Result:
-        search = SegmentSearch.start(problem)
-        lattice = None if search.settled else search.window(-np.inf, max(node_limit, 1))
-        if lattice is not None:
-            run_walk(search, lattice, -np.inf, node_limit, NO_DEADLINE, engine)
-        return search.result(engine)
+        search = SegmentSearch(problem)
+        search.engine = engine
+        window = None if search.settled else search.window(-np.inf, max(node_limit, 1))
+        if window is not None:
+            search.known.update(range(len(problem.rules)))
+            search.decode(window, node_limit - search.steps, NO_DEADLINE, engine)
+        return search.result()
 
     return run
 

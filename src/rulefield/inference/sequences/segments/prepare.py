@@ -51,12 +51,12 @@ class PreparedSegments:
         """What was taken out of every segmentation's score."""
         return float(_best_of_tokens(self.problem.potentials.token).sum())
 
-    def amounts(self, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Amounts (rules,) and excesses (counters,) of the segmentation that token labels spell."""
+    def amounts(self, labels: np.ndarray) -> np.ndarray:
+        """Amounts (rules,) of the segmentation that token labels spell."""
         amounts = np.zeros(len(self.tables.weight), np.int64)
         excesses = np.zeros(len(self.tables.counter_bound), np.int64)
         rule_amounts(self.tables, self.classes, labels, self.problem.spelling.n_labels, amounts, excesses)
-        return amounts, excesses
+        return amounts
 
     def cost(self, amounts: np.ndarray) -> float:
         """Return what amounts (rules,) cost; ``inf`` where a hard rule is broken."""
@@ -73,7 +73,7 @@ class PreparedSegments:
 
         Score and rules are read by code that no engine shares; a mismatch with the engines' own sums raises.
         """
-        amounts, _ = self.amounts(labels)
+        amounts = self.amounts(labels)
         flat = self.objective(labels, amounts)
         broken, cost = rules_broken(self.problem.rules, labels, self.problem.spelling.n_labels)
         score = self.problem.defined_score(labels)

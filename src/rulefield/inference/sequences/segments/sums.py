@@ -48,7 +48,7 @@ def segment_chances(
         np.full(1, -np.inf), np.zeros(1), np.full(1, IMPOSSIBLE, np.int8), np.zeros((n, m)), np.zeros((0, m, m)),
         np.zeros(len(question.spans)), np.zeros(k * n, np.int64), np.zeros((1, k)), np.zeros(draws * n, np.int64),
     )  # fmt: skip
-    search = SegmentSearch.start(problem)
+    search = SegmentSearch(problem)
     if search.bound == -np.inf:
         return found
     lattice, ahead, total = _lattice(search)
@@ -77,7 +77,7 @@ def segment_chances(
 
 def _lattice(search: SegmentSearch) -> tuple[Lattice, np.ndarray, float]:
     """Return the whole segment lattice, the log of what follows each node, and the log of its mass, shifted."""
-    lattice = search.window(-np.inf, LATTICE_NODES)
+    lattice = search.lattice(-np.inf, LATTICE_NODES)
     if lattice is None:
         raise InputError(
             f"the segment lattice of {search.prepared.problem.potentials.n_steps} tokens has more than {LATTICE_NODES} "

@@ -166,7 +166,7 @@ def _take_over(progress: Progress, prepared: Prepared) -> None:
     fresh = Progress.start(prepared)
     run_duals(fresh, MOST_PASSES)
     progress.prepared, progress.lowered, progress.constant = prepared, fresh.lowered, fresh.constant
-    progress.duals, progress.priced, progress.table = fresh.duals, fresh.priced, None
+    progress.duals, progress.priced = fresh.duals, fresh.priced
     progress.step, progress.window_units = 0.0, 0
     progress.terms.clear()
     progress.__dict__.pop("prices", None)

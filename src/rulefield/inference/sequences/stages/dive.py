@@ -11,7 +11,7 @@ import numpy as np
 from rulefield.inference.flatten import Term
 from rulefield.inference.relaxation import Relaxation
 from rulefield.inference.sequences.progress import ARCS_PER_UNIT, MOST_NODES, DualPotentials, Progress
-from rulefield.inference.sequences.stages.product import open_relaxation, tightened
+from rulefield.inference.sequences.stages.product import chain_relaxation, tightened
 from rulefield.kernels.lattice.lattice import lattice_path
 
 LEAST_WIDTH = 50
@@ -28,9 +28,10 @@ def run_dive(progress: Progress, dual: DualPotentials, node_limit: int, width: i
     most = min(width * len(progress.labels), MOST_NODES // 6)  # long chains would spend all their work here
     if most < LEAST_WIDTH * len(progress.labels):
         return
-    relaxation = _narrow(progress, dual, most, node_limit)
+    lowest = progress.best if progress.best > -np.inf else progress.bound - max(1.0, abs(progress.bound))
+    relaxation = chain_relaxation(progress, dual, lowest)
     goal: float | None = -np.inf
-    while relaxation is not None and goal is not None and progress.nodes < node_limit and not progress.deadline.over:
+    while goal is not None and progress.nodes < node_limit and not progress.deadline.over:
         floor = progress.best + progress.slack
         if tightened(progress, relaxation, max(floor, goal)) == -np.inf:
             return
@@ -41,19 +42,6 @@ def run_dive(progress: Progress, dual: DualPotentials, node_limit: int, width: i
             return
         term = relaxation.mischarged(labels, excesses, amounts)
         goal = _add(progress, relaxation, term, most, node_limit)
-
-
-def _narrow(progress: Progress, dual: DualPotentials, most: int, node_limit: int) -> Relaxation | None:
-    """Begin with all that can beat the best labeling, or as wide a window below the bound as has ``most`` nodes."""
-    gap = progress.bound - progress.best
-    width = gap if gap < np.inf else max(1.0, abs(progress.bound))
-    found = None
-    for _ in range(20):
-        found = open_relaxation(progress, dual, progress.bound - width, min(node_limit, progress.nodes + most))
-        if found is not None:
-            return found
-        width /= 2.0
-    return None
 
 
 def _add(progress: Progress, relaxation: Relaxation, term: Term, most: int, node_limit: int) -> float | None:

@@ -17,7 +17,6 @@ from rulefield.inference.sequences.progress import (
     DualPotentials,
     Progress,
 )
-from rulefield.inference.sequences.stages.joint_table import make_table
 from rulefield.kernels.lattice.lattice import chain_lattice, lattice_path
 
 FIRST_WINDOW_NATS, WIDENING, NARROWING = 0.1, 2.0, 3.0
@@ -46,7 +45,7 @@ def run_product(progress: Progress, dual: DualPotentials, node_limit: int) -> No
     while not progress.settled and overflows < MOST_OVERFLOWS and not progress.deadline.over:
         before, last = progress.nodes, progress.best + progress.slack
         left = node_limit - before
-        if left <= 0 or (progress.window_units > left and progress.table is None):
+        if left <= 0 or progress.window_units > left:
             return  # windows begin anew: a lower floor costs more than the last one did
         floor = progress.bound - progress.step
         floor = max(floor if floor > lowest else -np.inf, last)
@@ -102,28 +101,6 @@ def _grows(progress: Progress, term: Term) -> bool:
     return term.high > term.low or term.states > FEW_STATES or progress.terms[term] > LITTLE_GROWTH
 
 
-def open_relaxation(progress: Progress, dual: DualPotentials, floor: float, node_limit: int) -> Relaxation | None:
-    """Return what can beat a floor, rules in the joint table exact; None where that is more than a limit allows."""
-    table = progress.table
-    if table is None:
-        return chain_relaxation(progress, dual, floor)
-    if table.dual is not dual:
-        table = progress.table = make_table(progress, dual, table.rules, np.inf) or table
-    left = max(node_limit - progress.nodes, 0)
-    done, lattice = table.lattice(floor, MOST_NODES, ARCS_PER_UNIT * left)
-    progress.charge(len(lattice.label) * progress.prepared.unary.shape[1] // ARCS_PER_UNIT)  # arcs looked at
-    if not done:
-        return None
-    prepared = progress.prepared
-    shape = prepared.tables, prepared.classes, prepared.unary.shape[1]
-    found = Relaxation(
-        *shape, lattice, table.constant, table.dual.duals.copy(), progress.prices, prepared.flat.shared.terms
-    )
-    for place, term in enumerate(found.terms):
-        found.waiting[place] = term.rule not in table.rules
-    return found
-
-
 def search_window(
     progress: Progress, dual: DualPotentials, floor: float, node_limit: int, anew: bool = False
 ) -> bool:
@@ -132,16 +109,13 @@ def search_window(
     Terms already known to matter come first (not so ``anew``): those that hardly made lattices grow, then those with few
     states. On return the bound is the floor (or the best value, where that is higher).
     """
-    relaxation = open_relaxation(progress, dual, floor, node_limit)
-    if relaxation is None:
-        return False
-    known = [term for term in progress.terms if relaxation.waiting[relaxation.terms.index(term)]]
+    relaxation, known = chain_relaxation(progress, dual, floor), list(progress.terms)
     if anew and np.isinf(progress.prepared.caps).any():
         known.clear()  # in large windows conflicts under better duals say more of what is to come next
     known.sort(key=lambda term: (_grows(progress, term), term.states, term.rule))
     while True:
         bound = tightened(progress, relaxation, floor, 0 if anew else None)
-        error = relaxation.error + (dual.error if progress.table is None else progress.table.error)
+        error = relaxation.error + dual.error
         if bound == -np.inf:
             progress.bound = min(progress.bound, floor + error if floor > -np.inf else floor)
             return True

@@ -1,4 +1,4 @@
-"""Families of rules on one train/test split: what the Cora, US50 and CoNLL-2002 benchmarks share."""
+"""Families of rules on one train/test split: what the Cora, US50, advertisement and CoNLL-2003 benchmarks share."""
 
 from collections.abc import Sequence
 from typing import Any

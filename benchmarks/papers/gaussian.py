@@ -12,7 +12,6 @@ fold; for jj and vb they are lower bounds. The row "field" is GaussianCRFClassif
 
 import argparse
 import json
-import os
 import sys
 import tempfile
 import time
@@ -20,15 +19,19 @@ import warnings
 from collections import Counter
 from pathlib import Path
 
-import gaussian_scores
 import numpy as np
-from gaussian_scores import CROSSFIT_NAMES, PAPER_NAMES, folds
 from scipy.special import expit
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+import gaussian_scores
+from gaussian_scores import CROSSFIT_NAMES, PAPER_NAMES, folds
+
 import rulefield as rf
+from common import data_folder
 from rulefield.datasets.fields import TABLE_5, make_paper_field
 from rulefield.datasets.multilabel import read_emotions, read_yeast
 
@@ -208,12 +211,8 @@ def main():
         "--only", nargs="*", default=["emotions_paper", "yeast14_paper", "emotions", "yeast", "table5"]
     )
     options = parser.parse_args()
-    root = os.environ.get("RULEFIELD_DATA")
-    if not root or not (Path(root) / "emotions").exists():
-        print("Set RULEFIELD_DATA to the folder that holds emotions/ and yeast/ in Mulan's ARFF form.")
-        sys.exit(2)
     warnings.simplefilter("ignore", ConvergenceWarning)
-    emotions, yeast = read_emotions(Path(root) / "emotions"), read_yeast(Path(root) / "yeast")
+    emotions, yeast = read_emotions(data_folder() / "emotions"), read_yeast(data_folder() / "yeast")
     sets = {
         "emotions_paper": emotions,
         "yeast14_paper": yeast._replace(X=yeast.X[:, :14]),

@@ -9,7 +9,6 @@ the number says how many of the ten folds to run.
 """
 
 import json
-import os
 import sys
 from pathlib import Path
 from time import process_time
@@ -21,7 +20,10 @@ from sklearn.multiclass import OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 import rulefield as rf
+from common import data_folder
 from rulefield.datasets.multilabel import read_emotions, read_yeast
 
 PAPER = {
@@ -65,10 +67,7 @@ def measure(data, folds, paper):
 
 
 def main():
-    root = Path(os.environ.get("RULEFIELD_DATA", ""))
-    if "RULEFIELD_DATA" not in os.environ or not (root / "emotions").is_dir() or not (root / "yeast").is_dir():
-        print("Set RULEFIELD_DATA to the folder that holds emotions/ and yeast/.")
-        sys.exit(2)
+    root = data_folder()
     sets = {"emotions": read_emotions(root / "emotions"), "yeast": read_yeast(root / "yeast")}
     wanted = [name for name in sys.argv[1:] if name in sets] or list(sets)
     folds = next((int(word) for word in sys.argv[1:] if word.isdigit()), 10)

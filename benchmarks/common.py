@@ -1,4 +1,4 @@
-"""What the benchmarks share: the data folder, feature sets, and workers in fresh processes."""
+"""What the benchmarks share: the data folder, feature sets, kept results, CPU times, and workers in fresh processes."""
 
 import gzip
 import json
@@ -6,6 +6,7 @@ import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -80,11 +81,17 @@ def kept(folder: Path | None, name: str, compute: Callable[..., Any], *arguments
     path = None if folder is None else folder / f"{name}.json"
     if path is not None and path.is_file():
         return json.loads(path.read_text(encoding="utf-8"))
-    found = compute(*arguments)
+    result = compute(*arguments)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(json.dumps(found), encoding="utf-8")
-    return found
+        path.write_text(json.dumps(result), encoding="utf-8")
+    return result
+
+
+def timed(compute: Callable[[], Any]) -> tuple[Any, float]:
+    """Return what ``compute`` returns, and the CPU seconds that it took."""
+    begin = time.process_time()
+    return compute(), time.process_time() - begin
 
 
 def worker(script: str, *arguments: str) -> dict:

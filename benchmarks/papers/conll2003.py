@@ -12,7 +12,6 @@ difference from the chain has a standard error over documents. The last line is 
 import argparse
 import json
 import sys
-import time
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
@@ -22,7 +21,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from common import data_folder, kept, read_columns
+from common import data_folder, kept, read_columns, timed
 from families import ALL, FIVE, mined_families, plain
 from rulefield import ChainCRF, RuledCRF, SegmentCRF, TokenFeatures
 from rulefield.encode.spans import convert
@@ -99,12 +98,6 @@ def rows(train: Documents, test: Documents) -> Iterator[tuple[str, Callable[[], 
     yield "two stages, residual", lambda: two_stages(residual())
 
 
-def timed(answers: Callable[[], Answers]) -> tuple[Answers, float]:
-    """Return answers and their CPU seconds."""
-    begun = time.process_time()
-    return [list(one) for one in answers()], round(time.process_time() - begun, 1)
-
-
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--documents", type=int, default=946)
@@ -119,9 +112,9 @@ def main() -> None:
     for name, answers in rows(train, test):
         if options.rows and name != "chain" and name not in options.rows.split(","):
             continue
-        guess, seconds = kept(options.keep, name, timed, answers)
+        guess, seconds = kept(options.keep, name, timed, lambda answers=answers: list(map(list, answers())))
         chain = chain or guess
-        row = table[name] = scores(test[1], guess, chain) | {"cpu_s": seconds}
+        row = table[name] = scores(test[1], guess, chain) | {"cpu_s": round(seconds, 1)}
         print(
             f"  {name:36s} {row['accuracy']:6.2f}  {row['gain']:+.2f} ({row['error']:.2f})  F1 {row['f1']:.2f}  "
             f"{row['cpu_s']:.0f} CPU-s   paper {PAPER.get(name, '-')}",

@@ -22,10 +22,9 @@ folds, ``--rows linear typed`` for some of the rows, ``--keep DIR`` to keep each
 
 import argparse
 import json
-import os
+import sys
 from collections import defaultdict
 from pathlib import Path
-from time import process_time
 
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier
@@ -33,7 +32,10 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 import rulefield as rf
+from common import data_folder, kept, timed
 from rulefield import rules as r
 from rulefield.encode.documents.files import read_pages
 from rulefield.rules.nodes import violation_on_graph
@@ -66,7 +68,7 @@ class Data:
     """All pages, with labels of rows and headers, cells (for evaluation only), books and folds."""
 
     def __init__(self):
-        path = Path(os.environ["RULEFIELD_DATA"]) / "abp" / "pages_111.jsonl.gz"
+        path = data_folder() / "abp" / "pages_111.jsonl.gz"
 
         def labels(field):
             return [list(page.labels) for page in read_pages(path, field)]
@@ -77,12 +79,6 @@ class Data:
         names = sorted(set(self.books))
         place = {names[k]: i % 5 for i, k in enumerate(np.random.default_rng(0).permutation(len(names)))}
         self.fold = np.array([place[book] for book in self.books])
-
-
-def timed(work):
-    begin = process_time()
-    made = work()
-    return made, process_time() - begin
 
 
 class Fold:
@@ -275,16 +271,11 @@ def main():
     parser.add_argument("--rows", nargs="*", choices=ROWS, default=list(ROWS))
     parser.add_argument("--keep", type=Path, default=None)
     options = parser.parse_args()
-    data, folds = Data(), []
-    for number in options.folds:
-        path = None if options.keep is None else options.keep / f"fold{number}.json"
-        if path is not None and path.is_file():
-            folds.append(json.loads(path.read_text()))
-            continue
-        folds.append(Fold(data, number).run(set(options.rows)))
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(json.dumps(folds[-1]))
+    data = Data()
+    folds = [
+        kept(options.keep, f"fold{number}", lambda number=number: Fold(data, number).run(set(options.rows)))
+        for number in options.folds
+    ]
     result = rounded(summary(data, folds))
     for name, row in result.items():
         print(f"{name:<15} {row}")

@@ -11,14 +11,16 @@ Run with ``RULEFIELD_DATA=<folder> OMP_NUM_THREADS=1 python benchmarks/papers/hi
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 from time import process_time
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 import rulefield as rf
+from common import data_folder
 from rulefield import rules as r
 from rulefield.datasets.snakes import make_snakes, read_snakes, snake_graph, snake_labels, turned_snakes
 
@@ -97,11 +99,7 @@ def main():
     parser.add_argument("--choose", action="store_true", help="compare strengths on a split of the training pictures")
     parser.add_argument("--plain", action="store_true", help="learn from the training pictures as they are only")
     options = parser.parse_args()
-    path = Path(os.environ.get("RULEFIELD_DATA", "")) / "hidden_snakes" / "hidden_snakes.npz"
-    if "RULEFIELD_DATA" not in os.environ or not path.is_file():
-        print("Set RULEFIELD_DATA to the folder that holds hidden_snakes/hidden_snakes.npz.")
-        sys.exit(2)
-    train, test = read_snakes(path)
+    train, test = read_snakes(data_folder() / "hidden_snakes" / "hidden_snakes.npz")
     warm_up()
     if options.choose:
         rest, held = held_out(train)

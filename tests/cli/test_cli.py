@@ -249,7 +249,6 @@ def test_mistakes_end_with_one_sentence(run, folder, model):
         (["evaluate", folder / "test.jsonl"], '"gold" and "labels"'),
         (["train", folder / "new.conll", "-o", folder / "x.rf"], "has one column"),
         (["train", folder / "train.conll", "-o", folder / "train.conll"], "is also an input"),
-        (["train", folder / "train.conll", "-o", folder / "x.rf", "--solver", "magic"], "magic"),
         (["train", folder / "train.conll", "-o", folder / "x.rf", "--scheme", "BIOX"], "scheme must be one of"),
         (
             ["train", folder / "train.conll", "-o", folder / "x.rf", "--template", folder / "rules.yaml"],

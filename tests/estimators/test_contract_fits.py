@@ -40,7 +40,6 @@ def test_a_limit_that_stops_a_fit_is_told_once(case):
 
 LEARNERS = [
     ("ChainCRF", {}),
-    ("ChainCRF", {"solver": "sgd"}),
     ("SegmentCRF", {}),
     ("JointCRF", {}),
     ("GraphCRF", {}),

@@ -72,9 +72,8 @@ def _parser_summary(model: Any) -> dict[str, str]:
 def _summary(model: Any) -> dict[str, str]:
     inner = _inner(model)
     kind = KINDS[inner._kind] + (f" {KINDS['ruled']}" if model is not inner else "")
-    rows = {"model": kind, **({"solver": inner.solver} if inner._kind == "chain" else {})}
     rules = getattr(model, "rules_", inner.rules)
-    return {**rows, **_common(inner), "rules": str(len(rules or []))}
+    return {"model": kind, **_common(inner), "rules": str(len(rules or []))}
 
 
 def _common(crf: Any) -> dict[str, str]:

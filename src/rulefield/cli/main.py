@@ -83,7 +83,7 @@ Config = Annotated[
 
 @app.command(
     epilog="[b]Examples[/b]: rulefield train train.conll -o chunks.rf --scheme BIO   |   "
-    "rulefield train data.jsonl -o m.rf --l1 0.1 --dev dev.jsonl --early-stopping 10   |   "
+    "rulefield train data.jsonl -o m.rf --l1 0.1 --dev dev.jsonl   |   "
     "rulefield train scattered.conll -o joint.rf --tasks ner=3,pos=1 --expect expectations.yaml   |   "
     "rulefield train large-*.conll.gz -o m.rf --corpus parts/   |   "
     "rulefield train pages/*.xml -o table.rf   |   "

@@ -39,16 +39,14 @@ def _inner(options: TrainOptions, scheme: str | None, features: Any, rules: Any)
     if options.segments:
         from rulefield.estimators.segments.estimator import SegmentCRF
 
-        names = ("solver", "early_stopping", "expect", "initial_label", "unknown")
+        names = ("expect", "initial_label", "unknown")
         refuse_options(options, names, "works with chain models; leave it or --segments out")
         return SegmentCRF(**settings)
     from rulefield.estimators.chain.estimator import ChainCRF
 
     return ChainCRF(
-        solver=options.solver,
         expectations=read_expectations(options),
         initial_label=options.initial_label,
-        early_stopping=options.early_stopping,
         **settings,
     )
 

@@ -84,15 +84,13 @@ class TrainOptions:
 
     template: Annotated[str | None, typer.Option(help="CRF++ template file; without it, built-in features.")] = None
     scheme: Scheme = "auto"
-    solver: Annotated[str, typer.Option(help="How the likelihood is maximized: lbfgs or sgd.")] = "lbfgs"
     l1: Annotated[str, typer.Option(help="L1 penalty, or auto: by held-out likelihood.")] = "auto"
     l2: Annotated[str, typer.Option(help="L2 penalty (twice CRFsuite's c2), or auto.")] = "auto"
-    max_iter: Annotated[int | None, typer.Option(help="Most iterations or epochs.")] = None
+    max_iter: Annotated[int | None, typer.Option(help="Most iterations.")] = None
     min_count: Annotated[int, typer.Option(help="Least count of a feature with a label.")] = 1
     hash_bits: Annotated[
         int | None, typer.Option(help="Hash features to 2^N buckets: fixed memory, and no names.")
     ] = None
-    early_stopping: Annotated[int | None, typer.Option(help="Stop after so many iterations without gain.")] = None
     rules: Annotated[
         str | None, typer.Option(help="Rules file, kept in the model; learn: find rules and their weights.")
     ] = None

@@ -60,7 +60,7 @@ def _train_on_sequences(files: Sequence[str], model: str, dev: str | None, optio
     crf = make_estimator(options, scheme, choose_features(tokens, options))
     if crf._kind == "ruled":
         _refuse_few(tokens, labels)
-    crf.fit(tokens, labels, **_dev_data(held_out, options))
+    crf.fit(tokens, labels)
     crf.save(model)
     _report(options, [counted(len(tokens), "sequence"), _n_labels(crf)], crf, begun, model)
     _report_dev(options, dev, crf, held_out)
@@ -93,11 +93,6 @@ def _refuse_few(tokens: list[Any], labels: list[Any]) -> None:
             "label known; train on fewer or partial labels without rules, then use rulefield rules learn with a fully "
             "labeled file."
         )
-
-
-def _dev_data(held_out: FileContents | None, options: TrainOptions) -> dict[str, Any]:
-    """Return what a fit takes of held-out data: all of it if it ends a fit early."""
-    return {"X_dev": held_out.tokens, "y_dev": held_out.labels} if held_out and options.early_stopping else {}
 
 
 def _train_on_texts(files: Sequence[str], model: str, dev: str | None, options: TrainOptions) -> None:
@@ -163,7 +158,7 @@ def _train_joint(files: Sequence[str], model: str, dev: str | None, options: Tra
         raise InputError("--rules learn is for chains, but --tasks trains a joint model; give a rules file.")
     refuse_options(
         options,
-        ("solver", "l1", "early_stopping", "initial_label"),
+        ("l1", "initial_label"),
         "is for chains, but --tasks trains a joint model; leave one of them out",
     )
     tasks = parse_tasks(options.tasks)
@@ -199,7 +194,7 @@ def _train_on_corpus(files: Sequence[str], model: str, dev: str | None, options:
     held_out = _labeled(dev, options) if dev else None
     crf = make_estimator(options, corpus_scheme(corpus, options), None)
     with connected(options.cluster) if options.cluster else nullcontext() as client:
-        crf.fit(corpus, client=client, **_dev_data(held_out, options))
+        crf.fit(corpus, client=client)
     crf.save(model)
     _report(options, [counted(len(corpus), "sequence"), _n_labels(crf)], crf, begun, model)
     _report_dev(options, dev, crf, held_out)

@@ -1,11 +1,111 @@
-"""What a fit leaves on its estimator, and what it warns of: the same for all of them, once."""
+"""How fits go and how they end: a progress bar, records for logs and listeners, the attributes and warnings of each fit."""
 
+import logging
+import sys
 import warnings
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from time import perf_counter
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+import numpy as np
 
 from rulefield.exceptions import InterruptedFitWarning, callers_level
 from rulefield.learning.fit_log import Ending, FitRecord, FitResult
 from rulefield.scikit import convergence_warning
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+BAR_DELAY_SECONDS = 2.0
+"""Shorter fits show no bar."""
+LOG = logging.getLogger("rulefield.fit")
+
+Listener = Callable[[FitRecord], None]
+_LISTENER: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Give ``listener`` every record of the fits inside the block (of this thread)."""
+    token = _LISTENER.set(listener)
+    try:
+        yield
+    finally:
+        _LISTENER.reset(token)
+
+
+class ProgressLine:
+    """Shows how a fit goes: iterations, rate, time left, objective.
+
+    A bar appears on a terminal's standard error after two seconds if ``show`` is true, and goes when the fit ends. Every
+    record is also logged (``rulefield.fit``, level DEBUG; how the fit went at INFO).
+
+    Parameters
+    ----------
+    title : str
+    show : bool
+    total : int, optional
+        Most iterations, for the time left.
+    """
+
+    def __init__(self, title: str, show: bool, total: int | None = None):
+        self.title, self.total = title, total
+        self.show = show and sys.stderr is not None and sys.stderr.isatty()
+        self.bar: Progress | None = None
+        self.last: FitRecord | None = None
+
+    def __enter__(self) -> Self:
+        self.begun = perf_counter()
+        return self
+
+    def __call__(self, record: FitRecord, theta: np.ndarray) -> None:
+        """Show a record: the callback of a fit."""
+        self.last = record
+        LOG.debug("%s: iteration %d, objective %.6g", self.title, record.iteration, record.objective)
+        if (listener := _LISTENER.get()) is not None:
+            listener(record)
+        elapsed = perf_counter() - self.begun
+        if self.show and self.bar is None and elapsed > BAR_DELAY_SECONDS:
+            self.bar = self._started()
+        if self.bar is not None:
+            more = f"{record.iteration / elapsed:.1f}/s, objective {record.objective:.4f}"
+            self.bar.update(self.bar.task_ids[0], completed=record.iteration, more=more)
+
+    def _started(self) -> "Progress":
+        from rich.console import Console
+        from rich.progress import (
+            BarColumn,
+            MofNCompleteColumn,
+            Progress,
+            TextColumn,
+            TimeElapsedColumn,
+            TimeRemainingColumn,
+        )
+
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[more]}"),
+        )
+        times = (TimeElapsedColumn(), TimeRemainingColumn()) if self.total else (TimeElapsedColumn(),)
+        bar = Progress(*columns, *times, console=Console(stderr=True), transient=True)
+        bar.add_task(self.title, total=self.total, more="")
+        bar.start()
+        return bar
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+        if self.last is not None:
+            seconds = perf_counter() - self.begun
+            done = self.last.iteration, self.last.objective, seconds
+            LOG.info("%s: %d iterations, objective %.6g, %.1f s", self.title, *done)
 
 
 class Fitted(Protocol):

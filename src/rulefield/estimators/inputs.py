@@ -434,9 +434,9 @@ def is_stream(X: object) -> bool:
 
 
 def tokens_and_labels(X: Any, y: LabelsLike | None) -> tuple[Any, Any]:
-    """Return ``X`` and ``y``; where ``y`` is None, from pairs (tokens, labels): labels gather while tokens are read."""
+    """Return ``X`` and ``y``; if ``y`` is None, from pairs (tokens, labels): labels gather while tokens are read."""
     if y is not None:
-        return X, y
+        return X, as_list(y)
     if isinstance(X, Sequences) or not hasattr(X, "__iter__"):
         raise LabelError("y is missing: give labels, or an iterator of pairs (tokens, labels) as X.")
     labels: list[Any] = []

@@ -1,6 +1,6 @@
 """What constructor parameters may be: a table per estimator, one check, one wording.
 
-An estimator writes down ``_parameters = {"l2": number(), "solver": one_of("lbfgs", "sgd"), ...}`` and calls
+An estimator writes down ``_parameters = {"l2": number(), "method": one_of("soft", "two_stage"), ...}`` and calls
 :func:`check_parameters` at the start of ``fit``.
 """
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from rulefield.data.labels import Labels
 from rulefield.data.scored import Scored, is_scored
 from rulefield.data.sequences import Sequences
 from rulefield.data.sparse_rows import SparseRows
@@ -12,6 +13,7 @@ from rulefield.encode.labels import LabelEncoder
 from rulefield.estimators.inputs import InputEncoder
 from rulefield.estimators.types import ArrayLike, KnownLike, Label, LabelsLike, SequencesLike
 from rulefield.exceptions import InputError, LabelError
+from rulefield.models.chain_structure import label_masks
 
 
 def check_some_tokens(X: SequencesLike) -> None:
@@ -42,6 +44,29 @@ def label_names(y: LabelsLike, initial: Label | None, X: SequencesLike = ()) -> 
     if not more:
         return names
     return names.set_classes(sorted([*names.classes_, *more], key=lambda label: (type(label).__name__, label)))
+
+
+def encode_labels(names: LabelEncoder, y: LabelsLike, data: Sequences) -> Labels:
+    """Return labels by number; refuse empty sequences."""
+    if len(data.empty):
+        raise InputError(f"sequence {int(data.empty[0])} of X has no tokens; leave empty sequences out of fit.")
+    return names.encode(y, data.lengths)
+
+
+def check_scores(data: Sequences, labels: Labels, expectations: bool = False) -> None:
+    """Refuse scores from elsewhere that a learner cannot use, or that forbid the labels of a token."""
+    if data.scores is None:
+        return
+    if expectations:
+        raise InputError("scores from elsewhere (rf.Scored) do not go with expectations; leave one of them out.")
+    open_labels = np.where(label_masks(labels), data.scores, -np.inf)
+    if len(open_labels) and (open_labels.max(axis=1) == -np.inf).any():
+        token = int(np.flatnonzero(open_labels.max(axis=1) == -np.inf)[0])
+        sequence = int(np.searchsorted(data.offsets, token, side="right")) - 1
+        raise InputError(
+            f"the scores of sequence {sequence} forbid (-inf) the label of token {token - int(data.offsets[sequence])}; "
+            "give it a finite score."
+        )
 
 
 def label_lists(names: LabelEncoder, ids: np.ndarray, lengths: np.ndarray) -> list[list[Any]]:
@@ -129,7 +154,7 @@ def checked_weights(sample_weight: ArrayLike | None, n: int) -> np.ndarray | Non
         weight = np.ascontiguousarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise InputError(
-            "sample_weight must be one number per sequence; give held-out data by name: X_dev=, y_dev=."
+            f"sample_weight must be one number per sequence; got a {type(sample_weight).__name__} of other things."
         ) from None
     if weight.shape != (n,):
         raise InputError(f"sample_weight must have one weight for each of {n} sequences; got shape {weight.shape}.")

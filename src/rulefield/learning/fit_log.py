@@ -76,8 +76,6 @@ class FitRecord:
         How much higher than the least the objective is at most, if the learner can tell.
     evaluations : int
         Of the objective, so far; 0 for learners that work by passes.
-    dev_score : float or None
-        On held-out data, if that is watched.
     """
 
     iteration: int
@@ -86,7 +84,6 @@ class FitRecord:
     gradient_norm: float | None = None
     gap: float | None = None
     evaluations: int = 0
-    dev_score: float | None = None
 
 
 Callback = Callable[[FitRecord, np.ndarray], bool | None]
@@ -263,3 +260,9 @@ def joined(first: FitResult, second: FitResult) -> FitResult:
     done, spent = len(first.log), first.log[-1].seconds if first.log else 0.0
     later = [replace(r, iteration=r.iteration + done, seconds=r.seconds + spent) for r in second.log]
     return replace(second, log=(*first.log, *later))
+
+
+def counted_from(begun: float, done: FitResult) -> FitResult:
+    """Return a fit that ended just now with records that count seconds from ``begun``, a time of ``perf_counter``."""
+    before = perf_counter() - begun - done.log[-1].seconds if done.log else 0.0
+    return replace(done, log=tuple(replace(record, seconds=record.seconds + before) for record in done.log))

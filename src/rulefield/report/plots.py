@@ -133,29 +133,22 @@ class TransitionDisplay(Display):
 
 @dataclass
 class FitLogDisplay(Display):
-    """How a fit went: the objective by iteration, and the score on held-out data where there was one."""
+    """How a fit went: the objective by iteration."""
 
     iterations: np.ndarray
     objective: np.ndarray
-    score: np.ndarray
 
     @classmethod
     def from_estimator(cls, estimator: Any, *, ax: Any = None) -> "FitLogDisplay":
         """Read ``log_``."""
         log = estimator.log_
-        score = np.array([np.nan if record.dev_score is None else record.dev_score for record in log], dtype=float)
-        iterations, objective = (np.array([getattr(r, name) for r in log]) for name in ("iteration", "objective"))
-        return cls(iterations, objective, score).plot(ax=ax)
+        return cls(*(np.array([getattr(r, name) for r in log]) for name in ("iteration", "objective"))).plot(ax=ax)
 
     def plot(self, ax: Any = None) -> "FitLogDisplay":
-        """Draw; the score has its own axis on the right."""
+        """Draw."""
         axes = self._begin(ax)
         axes.plot(self.iterations, self.objective, color=BLUE)
         axes.set(xlabel="iteration", ylabel="objective")
-        if np.isfinite(self.score).any():
-            right = axes.twinx()
-            right.plot(self.iterations, self.score, color=GREEN)
-            right.set_ylabel("score on held-out data")
         return self
 
 

@@ -173,11 +173,8 @@ def test_expectations_that_cannot_be(expectations, words):
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"solver": "sgd"}, "solver='sgd'"),
         ({"l1": 1.0}, "l1=1.0"),
         ({"transition_features": "all"}, "transition_features='all'"),
-        ({"early_stopping": 3}, "early_stopping=3"),
-        ({"train_with_rules": True, "rules": [segments("PER") <= 9]}, "train_with_rules=True"),
         ({"expectations": rf.PosteriorRegularization(WANTED, learning="sgd")}, "learning must be one of 'em', 'grad"),
         ({"expectations": rf.PosteriorRegularization(WANTED, slack=-1)}, "slack must be a finite number"),
         ({"expectations": rf.PosteriorRegularization(WANTED, batch=0)}, "batch must be None or a whole number"),

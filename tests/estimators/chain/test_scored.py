@@ -120,17 +120,6 @@ def test_the_likelihood_is_that_of_folded_potentials_and_its_gradient_is_right(p
     assert total == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("learner", [{"solver": "sgd", "max_iter": 200, "tol": 1e-7}, {"train_with_rules": True}])
-def test_other_learners_reach_the_same_optimum(data, learner):
-    tokens, scores, y = data
-    X = scored(tokens, scores)
-    rules = [r.count("O") >= 0] if "train_with_rules" in learner else None
-    best = rf.ChainCRF(l2=1.0, tol=1e-10).fit(X, y)
-    other = rf.ChainCRF(l2=1.0, rules=rules, **learner).fit(X, y)
-    value = lambda crf: crf.log_likelihood(X, y).sum() - 0.5 * crf.theta_ @ crf.theta_  # noqa: E731
-    assert value(other) == pytest.approx(value(best), rel=2e-2)
-
-
 def test_stochastic_steps_learn_nothing_if_the_scores_are_right():
     sequences = Sequences(np.zeros((3, 1)), [3], np.array([[5.0, 0.0], [0.0, 5.0], [5.0, 0.0]]))
     labels = Labels(np.array([0, 1, 0], np.int32), np.array([3]), 2)

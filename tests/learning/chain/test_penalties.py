@@ -7,7 +7,7 @@ import rulefield as rf
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.datasets import make_addresses
-from rulefield.estimators.chain.learning import CHOSEN_L1_TOL
+from rulefield.estimators.chain.estimator import CHOSEN_L1_TOL
 from rulefield.exceptions import InputError
 from rulefield.learning.chain import penalties
 from rulefield.learning.chain.likelihood import ChainLikelihood

@@ -22,7 +22,7 @@ from rulefield.encode.formats.base import compact
 from rulefield.encode.schemes import guess_scheme
 from rulefield.encode.spans import spans
 from rulefield.encode.tokenizers import as_tokenizer
-from rulefield.estimators.progress import listening
+from rulefield.estimators.fitting import listening
 from rulefield.exceptions import InfeasibleError, InputError, RuleError, RulefieldError
 from rulefield.metrics import text_span_f1
 from rulefield.report.certainty import certainty, label_set

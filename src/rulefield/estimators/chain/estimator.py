@@ -1,21 +1,28 @@
 """The linear-chain CRF as a scikit-learn estimator."""
 
+import copy
+import warnings
 from collections.abc import Sequence
+from functools import partial
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from rulefield.data.labels import Labels
+from rulefield.data.scored import is_scored
+from rulefield.data.sequences import Sequences
 from rulefield.encode.corpora.corpus import Corpus
 from rulefield.encode.labels import LabelEncoder
+from rulefield.encode.schemes import allowed_transitions
+from rulefield.encode.spans import check_possible
 from rulefield.estimators.base import SEQUENCE_PARAMETERS, Batch, SequenceEstimator
-from rulefield.estimators.chain.batches import continue_with_corpus, continue_with_rows
-from rulefield.estimators.chain.corpora import fit_corpus
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.explanations import ChainExplainer, explain_model, weight_rows
-from rulefield.estimators.chain.learning import checked_penalties, fit_rows
 from rulefield.estimators.expectations import KEEPER, Keeper
 from rulefield.estimators.explanations import ModelExplanation, TokenExplanation, Weight
-from rulefield.estimators.inputs import as_list
+from rulefield.estimators.fitting import ProgressLine, report_fit
+from rulefield.estimators.inputs import InputEncoder, as_list, is_stream, tokens_and_labels, tokens_of
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
     FLAG,
@@ -23,14 +30,25 @@ from rulefield.estimators.parameters import (
     SCHEME,
     Requirement,
     Table,
+    check_parameters,
     either,
     list_of,
     number,
     one_of,
     optional,
-    whole,
 )
-from rulefield.estimators.sequences import label_lists, object_array, possible_labels
+from rulefield.estimators.sequences import (
+    check_scores,
+    check_some_tokens,
+    checked_weights,
+    encode_labels,
+    label_lists,
+    label_names,
+    numbers_of,
+    object_array,
+    places_of,
+    possible_labels,
+)
 from rulefield.estimators.types import (
     ArrayLike,
     Client,
@@ -42,23 +60,37 @@ from rulefield.estimators.types import (
     SequencesLike,
     Transformer,
 )
-from rulefield.exceptions import InputError, RulefieldError
+from rulefield.exceptions import InputError, InterruptedFitWarning, RulefieldError, callers_level
 from rulefield.interrupts import interruptible
-from rulefield.learning.chain.penalties import AUTO, Penalty
+from rulefield.learning.chain.fit import fit_likelihood
+from rulefield.learning.chain.likelihood import ChainLikelihood
+from rulefield.learning.chain.penalties import AUTO, USUAL_L1, USUAL_L2, Penalties, Penalty, choose_penalties
 from rulefield.learning.chain.stochastic import Stream
+from rulefield.learning.expectations.initial_label import presumed
+from rulefield.learning.fit_log import FitResult, counted_from
 from rulefield.metrics import span_f1
 from rulefield.models.arrays import check_model, model_of
 from rulefield.models.chain import ChainModel
+from rulefield.models.chain_transfer import transfer, union
 from rulefield.parallel import in_threads, n_threads
-from rulefield.scikit import check_is_fitted
+from rulefield.scikit import check_is_fitted, check_random_state
 
 if TYPE_CHECKING:
     from rulefield.estimators.chain.answers import ChainAnswers
+    from rulefield.estimators.chain.expectations import ChainExpectations
     from rulefield.rules.expectations import Expectation
 
 
 PENALTY = Requirement(f"{AUTO!r} or {number().words}", lambda value: value == AUTO or number().holds(value))
 """What ``l1`` and ``l2`` may be."""
+DEFAULT_ITERATIONS, DEFAULT_TOL = 1000, 1e-5
+CHOSEN_L1_TOL = 1e-3
+"""Tolerance of a fit whose l1 was chosen: labels settle long before weights near zero do."""
+PRESUMED_START: dict[str, Any] = {"max_iter": 100, "tol": 1e-4}
+KNOWN_START: dict[str, Any] = {"max_iter": 40, "tol": 1e-5}
+"""Limits of the fits that give weights to begin from: to presumed labels; to known labels, before expectations."""
+LEAST_L2 = 1e-3
+"""Penalty of these fits if the model itself has none: weights to begin from must be finite."""
 LEAST_APART, PORTIONS, PORTION = 200, 2, (50, 1000)
 """Sequences of tokens from which threads share encoding; portions of each thread; least and most sequences of a portion."""
 
@@ -71,8 +103,6 @@ class ChainCRF(SequenceEstimator):
 
     Parameters
     ----------
-    solver : {"lbfgs", "sgd"}, default "lbfgs"
-        How the likelihood is maximized: by L-BFGS (OWL-QN where ``l1`` > 0), or by stochastic steps.
     l1, l2 : float or "auto", defaults 0.0 and 1.0
         Strength of the penalties, in nats. CRFsuite's ``c1`` is ``l1`` and its ``c2`` is ``l2 / 2``. "auto" tries a few
         values and takes the one under which held-out sequences are most likely, in about three times the time of one fit.
@@ -83,7 +113,7 @@ class ChainCRF(SequenceEstimator):
         Every prediction obeys the hard ones and pays for breaking soft ones; see :mod:`rulefield.rules`.
     expectations : list of expectations, PosteriorRegularization or GeneralizedExpectation, optional
         What should hold on average in training, for partial labels: ``rules.share(["B-PER", "I-PER"]).between(.04, .06)``
-        (docs/expectations.md). A list is kept by :class:`PosteriorRegularization` with its defaults. L-BFGS only.
+        (docs/expectations.md). A list is kept by :class:`PosteriorRegularization` with its defaults.
     initial_label : label, optional
         Where learning from partial labels begins, tokens of which nothing is known are taken to have this label:
         ``"O"`` for positives-only annotation. A start, never a claim; it joins the label set if ``y`` never shows it.
@@ -99,24 +129,16 @@ class ChainCRF(SequenceEstimator):
     min_count : int, default 1
         Feature/label pairs seen less often get no weight.
     max_iter : int, optional
-        Most iterations, 1000 by default; of ``sgd`` 100 epochs.
+        Most iterations of L-BFGS (OWL-QN if ``l1`` > 0); 1000 by default.
     tol : float, optional
-        Stop where the objective falls by less than this share of itself over ten iterations (epochs). 1e-5 by default;
-        1e-2 for ``sgd``.
-    early_stopping : int, optional
-        Stop where span F1 on held-out data has not improved for that many iterations, and keep the best model.
-    validation_fraction : float, default 0.1
-        Share of the training sequences held out for that, where ``fit`` is given no ``X_dev``.
+        Stop if the objective falls by less than this share of itself over ten iterations; 1e-5 by default.
     warm_start : bool, default False
         Begin ``fit`` from the weights of the last one; features and labels may have changed.
-    train_with_rules : bool, default False
-        Maximize the likelihood among labelings that ``rules`` allow (exact, slower; L-BFGS only); otherwise rules
-        act in prediction alone.
     on_infeasible : {"raise", "relax"}, default "raise"
         What predictions do where hard rules contradict each other: raise, naming a minimal set of them; or break them
         by the least total amount, and list them in ``broken`` at an infinite cost.
     random_state : int or RandomState, optional
-        Order of sequences in stochastic steps, choice of held-out sequences; by default always the same.
+        Order of sequences in stochastic steps, choice of sequences held out for ``l2="auto"``; by default always the same.
     n_jobs : int, optional
         Threads (-1: one per core). The result is the same for any number.
     verbose : int, default 0
@@ -129,7 +151,7 @@ class ChainCRF(SequenceEstimator):
     l1_, l2_ : float
         The penalties that were used.
     log_ : list of FitRecord
-        One record per iteration: objective, gradient norm, seconds since ``fit`` began, score on held-out data.
+        One record per iteration: objective, gradient norm, seconds since ``fit`` began.
     expectations_ : list of ExpectationReport
         For every expectation its value under q and under the model, and its multiplier.
     n_iter_ : int
@@ -161,7 +183,6 @@ class ChainCRF(SequenceEstimator):
     _reads_corpora = True
     _parameters: ClassVar[Table] = {
         **SEQUENCE_PARAMETERS,
-        "solver": one_of("lbfgs", "sgd"),
         "l1": PENALTY,
         "l2": PENALTY,
         "scheme": SCHEME,
@@ -169,10 +190,7 @@ class ChainCRF(SequenceEstimator):
         "initial_label": optional(LABEL),
         "transition_features": optional(either(one_of("all"), list_of("a list of feature names", str))),
         "start_end": FLAG,
-        "early_stopping": optional(whole(1)),
-        "validation_fraction": number(0.0, 1.0, above=True),
         "warm_start": FLAG,
-        "train_with_rules": FLAG,
     }
     classes_: np.ndarray
     model_: ChainModel
@@ -197,7 +215,6 @@ class ChainCRF(SequenceEstimator):
     def __init__(
         self,
         *,
-        solver: str = "lbfgs",
         l1: Penalty = 0.0,
         l2: Penalty = 1.0,
         scheme: str | None = None,
@@ -212,16 +229,12 @@ class ChainCRF(SequenceEstimator):
         min_count: int = 1,
         max_iter: int | None = None,
         tol: float | None = None,
-        early_stopping: int | None = None,
-        validation_fraction: float = 0.1,
         warm_start: bool = False,
-        train_with_rules: bool = False,
         on_infeasible: str = "raise",
         random_state: RandomState = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ):
-        self.solver = solver
         self.l1 = l1
         self.l2 = l2
         self.scheme = scheme
@@ -236,10 +249,7 @@ class ChainCRF(SequenceEstimator):
         self.min_count = min_count
         self.max_iter = max_iter
         self.tol = tol
-        self.early_stopping = early_stopping
-        self.validation_fraction = validation_fraction
         self.warm_start = warm_start
-        self.train_with_rules = train_with_rules
         self.on_infeasible = on_infeasible
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -254,8 +264,6 @@ class ChainCRF(SequenceEstimator):
         y: LabelsLike | None = None,
         sample_weight: ArrayLike | None = None,
         *,
-        X_dev: SequencesLike | None = None,
-        y_dev: LabelsLike | None = None,
         client: Client | None = None,
     ) -> "ChainCRF":
         """Learn from labeled sequences.
@@ -270,20 +278,52 @@ class ChainCRF(SequenceEstimator):
         y : list of sequences of labels
             ``None`` is an unknown label, a set means one of these.
         sample_weight : array-like of shape (n_sequences,), optional
-        X_dev, y_dev : optional
-            Held-out data for ``early_stopping``.
         client : distributed.Client, optional
             Workers that see the corpus's folder share its parts; the result is the same to the last bit.
         """
+        begun, penalties = perf_counter(), self._checked_penalties()
         if isinstance(X, Corpus):
-            fit_corpus(self, X, y, sample_weight, X_dev, y_dev, client)
-        elif client is not None:
+            from rulefield.estimators.chain.parts import fit_corpus
+
+            return fit_corpus(self, X, y, sample_weight, client)
+        if client is not None:
             raise InputError(
                 "client= works on a corpus, whose parts workers can read: write one with rf.write_corpus."
             )
-        else:
-            fit_rows(self, X, y, sample_weight, X_dev, y_dev)
-        return self
+        X, y = tokens_and_labels(X, y)
+        if self.expectations or not is_stream(X):  # expectations are about tokens
+            X = as_list(X)
+            check_some_tokens(X)
+        encoder = InputEncoder(copy.deepcopy(self.features))
+        if is_scored(X):
+            encoder.labels = label_names(y, self.initial_label, X).classes_
+        data = encoder.fit_transform(X)
+        check_some_tokens(data)
+        names = label_names(y, self.initial_label, X)
+        labels = encode_labels(names, y, data)
+        check_scores(data, labels, bool(self.expectations))
+        weight = checked_weights(sample_weight, len(data))
+        expected = self._expected(penalties, names, X, labels, weight)
+        build = partial(self._build, names.classes_, encoder, expected)
+        penalties = self._chosen_penalties(penalties, build, data, labels, weight)
+        model = build(data, labels)
+        guess = labels if self.initial_label is None else self._presumed(labels, names, model)
+        if guess is not labels:
+            model = union(model, build(data, guess))
+        start = self._warm_weights(model, encoder, names) if self.warm_start else None
+        how: dict[str, Any] = {"sample_weight": weight, "n_jobs": n_threads(self.n_jobs)}
+        if start is None and (expected is not None or guess is not labels):
+            first = ChainLikelihood(model, data, guess, l2=max(penalties.l2, LEAST_L2), **how)
+            start = self._first_weights(first, KNOWN_START if guess is labels else PRESUMED_START)
+        with ProgressLine("fitting", bool(self.verbose)) as progress:
+            if expected is not None and start is not None:
+                done, reports = expected.train(model, data, labels, start, progress, **how)
+            else:
+                likelihood = ChainLikelihood(model, data, labels, l2=penalties.l2, **how)
+                del data  # the likelihood holds a copy, laid out otherwise
+                done, reports = self._maximize(likelihood, start, penalties, progress), []
+        self._stream = Stream(len(labels), float(len(labels)))
+        return self._keep(model, counted_from(begun, done), penalties, encoder, names, reports)
 
     @interruptible
     def partial_fit(
@@ -305,7 +345,9 @@ class ChainCRF(SequenceEstimator):
         classes : sequence of labels, optional
             All labels that will ever occur; by default those of the first call.
         """
-        checked_penalties(self)
+        from rulefield.estimators.chain.parts import continue_with_corpus, continue_with_rows
+
+        self._checked_penalties()
         if self.expectations:
             raise InputError("partial_fit takes no expectations: they refer to a whole corpus; call fit.")
         if isinstance(X, Corpus):
@@ -313,6 +355,130 @@ class ChainCRF(SequenceEstimator):
         else:
             continue_with_rows(self, X, y, classes, sample_weight)
         return self
+
+    # --- the steps of a fit -----------------------------------------------------------------------
+
+    def _checked_penalties(self) -> Penalties:
+        """Check the parameters; return the penalties, the usual ones for those that are to be chosen."""
+        check_parameters(self)
+        if AUTO in (self.l1, self.l2) and self.expectations:
+            raise InputError("l1 and l2 'auto' are chosen by labels held out, not by expectations; give numbers.")
+        return Penalties(
+            USUAL_L1 if self.l1 == AUTO else float(self.l1),
+            USUAL_L2 if self.l2 == AUTO else float(self.l2),
+        )
+
+    def _expected(
+        self, penalties: Penalties, names: LabelEncoder, X: SequencesLike, labels: Labels, weight: np.ndarray | None
+    ) -> "ChainExpectations | None":
+        """Return the compiled expectations, or None; rules, which they are written in, are only loaded for them."""
+        if not self.expectations:
+            return None
+        from rulefield.estimators.chain.expectations import chain_expectations
+
+        tokens = [tokens_of(X, i) for i in range(len(labels))]
+        expected = chain_expectations(self, penalties, names, tokens, weight)
+        if expected is not None:
+            expected.check_labels(labels, names.classes_, weight)
+        return expected
+
+    def _chosen_penalties(
+        self, penalties: Penalties, build: Any, data: Sequences, labels: Labels, weight: np.ndarray | None
+    ) -> Penalties:
+        """Return penalties, of which those that were ``"auto"`` are chosen on held-out sequences."""
+        if AUTO not in (self.l1, self.l2):
+            return penalties
+        how: dict[str, Any] = {"seed": self._seed(), "n_jobs": n_threads(self.n_jobs)}
+        chosen = choose_penalties(build, data, labels, weight, self.l1, self.l2, **how)
+        if chosen.interrupted:
+            warnings.warn(
+                f"{type(self).__name__}: interrupted while penalties were chosen; the fit goes on with the best so far, "
+                f"l1 {chosen.l1:g} and l2 {chosen.l2:g}. Ctrl-C again ends it and keeps its model.",
+                InterruptedFitWarning,
+                stacklevel=callers_level(),
+            )
+        return chosen
+
+    def _build(
+        self,
+        classes: list[Any],
+        encoder: InputEncoder,
+        expected: "ChainExpectations | None",
+        data: Sequences,
+        labels: Labels,
+        columns: np.ndarray | None = None,
+    ) -> ChainModel:
+        """Return the model with the weights that the data, the parameters and the expectations ask for.
+
+        ``columns`` are the numbers of the features of ``data`` in the encoder, if it has more of them.
+        """
+        words = [str(c) for c in classes]
+        allowed = allowed_transitions(words, self.scheme)
+        if expected is not None:
+            allowed = expected.without_forbidden(allowed)
+        check_possible(labels, words, self.scheme, allowed)
+        numbers = numbers_of(self.transition_features, encoder)
+        if numbers is not None and columns is not None:
+            numbers = np.flatnonzero(np.isin(columns, numbers))
+        return ChainModel.build(data, labels, allowed=allowed, transition_features=numbers, **self._structure())
+
+    def _structure(self) -> dict[str, Any]:
+        """Return the parameters that say which weights there are."""
+        structure = {name: getattr(self, name) for name in ("all_states", "all_transitions", "start_end")}
+        return structure | {"min_count": max(1, self.min_count)}
+
+    def _presumed(self, labels: Labels, names: LabelEncoder, model: ChainModel) -> Labels:
+        """Return labels in which tokens of which nothing is known have the initial label."""
+        masks = model.allowed, model.allowed_start, model.allowed_end
+        return presumed(labels, list(names.classes_).index(self.initial_label), masks)
+
+    def _warm_weights(self, model: ChainModel, encoder: InputEncoder, names: LabelEncoder) -> np.ndarray | None:
+        """Return weights to begin from: those of the last fit, by name; None if there is none."""
+        if not self.__sklearn_is_fitted__():
+            return None
+        feature = places_of(self._encoder.names, encoder.names)
+        return transfer(self.theta_, self.model_, model, feature, places_of(self.classes_, names.classes_))
+
+    def _first_weights(self, likelihood: ChainLikelihood, limits: dict[str, Any]) -> np.ndarray:
+        """Return weights that maximize a likelihood roughly, to begin from."""
+        done = fit_likelihood(likelihood, **limits, n_jobs=n_threads(self.n_jobs), seed=self._seed())
+        if done.interrupted:
+            raise KeyboardInterrupt
+        return done.theta
+
+    def _maximize(
+        self, likelihood: Any, start: np.ndarray | None, penalties: Penalties, progress: ProgressLine
+    ) -> FitResult:
+        """Maximize the likelihood of data in memory or on disk; Ctrl-C keeps the newest weights."""
+        tol = self.tol
+        if tol is None:
+            tol = CHOSEN_L1_TOL if self.l1 == AUTO and penalties.l1 > 0.0 else DEFAULT_TOL
+        how: dict[str, Any] = {"callback": progress, "n_jobs": n_threads(self.n_jobs), "seed": self._seed()}
+        max_iter = self.max_iter or DEFAULT_ITERATIONS
+        return fit_likelihood(likelihood, start, l1=penalties.l1, max_iter=max_iter, tol=tol, **how)
+
+    def _keep(
+        self,
+        model: ChainModel,
+        done: FitResult,
+        penalties: Penalties,
+        encoder: InputEncoder,
+        names: LabelEncoder,
+        reports: Sequence[Any] = (),
+    ) -> "ChainCRF":
+        """Set the attributes of a fitted chain, and warn if the fit did not end by itself."""
+        self.classes_ = object_array(names.classes_)
+        self.l1_, self.l2_ = penalties.l1, penalties.l2
+        self.model_, self.theta_ = model, done.theta
+        encoder.labels = names.classes_
+        self._encoder, self._labels_encoder = encoder, names
+        self.expectations_ = list(reports)
+        report_fit(self, done)
+        return self
+
+    def _seed(self) -> int:
+        """Return a seed; without a ``random_state`` always the same one, so that a fit can be repeated."""
+        return 0 if self.random_state is None else int(check_random_state(self.random_state).randint(2**31 - 1))
 
     # --- answers ----------------------------------------------------------------------------------
 

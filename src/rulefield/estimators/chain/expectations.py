@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rulefield.data.labels import Labels
+from rulefield.data.sequences import Sequences
 from rulefield.encode.labels import LabelEncoder, place
-from rulefield.estimators.chain.learning import START_ITERATIONS, Monitor, Training
 from rulefield.estimators.expectation_training import (
     ExpectationOptions,
     ExpectationReport,
@@ -20,11 +20,11 @@ from rulefield.estimators.expectation_training import (
     warn_of_missed,
 )
 from rulefield.estimators.expectations import keeper_of
-from rulefield.estimators.parameters import rule_list
 from rulefield.exceptions import InputError, RuleError
 from rulefield.learning.chain.penalties import Penalties
 from rulefield.learning.expectations.corpus import ChainCorpus
-from rulefield.learning.fit_log import FitResult
+from rulefield.learning.fit_log import Callback, FitResult
+from rulefield.models.chain import ChainModel
 from rulefield.models.chain_structure import Allowed, label_masks
 
 if TYPE_CHECKING:
@@ -71,13 +71,20 @@ class ChainExpectations:
                     f"{most:.4g}; correct its range, or leave more unknown."
                 )
 
-    def train(self, training: Training, monitor: Monitor) -> tuple[FitResult, list[ExpectationReport]]:
-        """Fit from the start (by default, from what the known labels alone teach) under the expectations."""
-        corpus = ChainCorpus(training.model, training.data, training.labels, training.weight, training.n_jobs)
-        start = training.start
-        if start is None:
-            start = training.learned_start(training.labels, START_ITERATIONS, 1e-5)
-        done = fit_with_expectations(corpus, self.expected, start, self.options, monitor)
+    def train(
+        self,
+        model: ChainModel,
+        data: Sequences,
+        labels: Labels,
+        start: np.ndarray,
+        show: Callback,
+        *,
+        sample_weight: np.ndarray | None,
+        n_jobs: int,
+    ) -> tuple[FitResult, list[ExpectationReport]]:
+        """Fit under the expectations, from the weights ``start``."""
+        corpus = ChainCorpus(model, data, labels, sample_weight, n_jobs)
+        done = fit_with_expectations(corpus, self.expected, start, self.options, show)
         reports = expectation_reports(corpus, self.expected, done, self.options)
         warn_of_missed(reports, self.options)
         return done, reports
@@ -91,11 +98,8 @@ def chain_expectations(
     if keeper is None or not keeper.expectations:
         return None
     refused = {
-        "solver": crf.solver != "lbfgs",
         "l1": penalties.l1 > 0,
         "transition_features": crf.transition_features is not None,
-        "train_with_rules": bool(crf.train_with_rules and rule_list(crf.rules)),
-        "early_stopping": crf.early_stopping is not None,
     }
     for name, is_set in refused.items():
         if is_set:

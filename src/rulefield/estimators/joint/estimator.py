@@ -22,7 +22,7 @@ from rulefield.estimators.expectation_training import (
 )
 from rulefield.estimators.expectations import KEEPER, Keeper, keeper_of
 from rulefield.estimators.explanations import ModelExplanation, TokenExplanation
-from rulefield.estimators.fitting import report_fit
+from rulefield.estimators.fitting import ProgressLine, report_fit
 from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list, tokens_of
 from rulefield.estimators.joint.labels import TaskLabels
 from rulefield.estimators.labelings import Labeling
@@ -37,7 +37,6 @@ from rulefield.estimators.parameters import (
     one_of,
     optional,
 )
-from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.sequences import check_some_tokens, checked_weights, object_array
 from rulefield.estimators.types import (
     ArrayLike,

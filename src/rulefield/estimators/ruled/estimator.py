@@ -10,7 +10,7 @@ from rulefield.estimators.base import Batch, SequenceEstimator, State
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.explanations import ModelExplanation
-from rulefield.estimators.fitting import report_fit
+from rulefield.estimators.fitting import ProgressLine, report_fit
 from rulefield.estimators.inputs import InputEncoder, as_list
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
@@ -30,7 +30,6 @@ from rulefield.estimators.parameters import (
     rule_list,
     whole,
 )
-from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.ruled.candidates import Candidates, find_candidates
 from rulefield.estimators.ruled.families import Inner
 from rulefield.estimators.ruled.gains import Gain

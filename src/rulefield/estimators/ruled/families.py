@@ -109,15 +109,13 @@ class ChainFamily(Family):
     def fold_parameters(self) -> dict[str, Any]:
         """Return the parameters of the models of folds."""
         crf, tol = self.crf, self.crf.tol
-        if crf.solver == "lbfgs":  # stochastic steps end early enough by themselves
-            tol = FOLD_TOL if tol is None else max(tol, FOLD_TOL)
-        return {"l1": crf.l1_, "l2": crf.l2_, "tol": tol}
+        return {"l1": crf.l1_, "l2": crf.l2_, "tol": FOLD_TOL if tol is None else max(tol, FOLD_TOL)}
 
     def can_share_features(self) -> bool:
         """Whether the model looks at nothing but features."""
         crf = self.crf
         named = isinstance(crf.transition_features, list | tuple)
-        return not crf.train_with_rules and not crf.expectations and not named
+        return not crf.expectations and not named
 
 
 class SegmentFamily(Family):

@@ -13,7 +13,7 @@ from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible
 from rulefield.estimators.base import SEQUENCE_PARAMETERS, Batch, SequenceEstimator
 from rulefield.estimators.explanations import ModelExplanation, TokenExplanation
-from rulefield.estimators.fitting import report_fit
+from rulefield.estimators.fitting import ProgressLine, report_fit
 from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list, tokens_and_labels, tokens_of
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.packing import Packer
@@ -27,7 +27,6 @@ from rulefield.estimators.parameters import (
     optional,
     whole,
 )
-from rulefield.estimators.progress import ProgressLine
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder, SegmentData
 from rulefield.estimators.segments.explanations import SegmentExplainer, explain_segments
 from rulefield.estimators.sequences import check_some_tokens, checked_weights, object_array, whole_rows

@@ -12,8 +12,7 @@ from rulefield.encode.alignment import ON_CUT, Cut, align
 from rulefield.encode.spans import SegmentTable
 from rulefield.encode.tokenizers import Tokenizer, as_tokenizer, from_config
 from rulefield.estimators.base import SavedModel, State
-from rulefield.estimators.chain.estimator import ChainCRF
-from rulefield.estimators.chain.learning import CHOSEN_L1_TOL
+from rulefield.estimators.chain.estimator import CHOSEN_L1_TOL, ChainCRF
 from rulefield.estimators.files import load
 from rulefield.estimators.parameters import (
     Requirement,

@@ -51,7 +51,7 @@ def fit_likelihood(
     if theta is None:
         theta = likelihood.model.zeros()
         if l1 == 0.0 and pays(likelihood):
-            walk = likelihood.walk(seed) if isinstance(likelihood, CorpusLikelihood) else _walk(likelihood, seed)
+            walk = _walk(likelihood, seed)
             try:
                 with deferred():
                     come_near(walk)
@@ -69,7 +69,9 @@ def fit_likelihood(
     return minimize_owlqn(likelihood, theta, l1, max_iter, tol, callback, gtol=gtol, memory=memory, n_jobs=n_jobs)
 
 
-def _walk(likelihood: ChainLikelihood, seed: int) -> StochasticLikelihood:
+def _walk(likelihood: ChainLikelihood | CorpusLikelihood, seed: int) -> StochasticLikelihood | CorpusWalk:
+    if isinstance(likelihood, CorpusLikelihood):
+        return CorpusWalk(likelihood, seed)
     return StochasticLikelihood(likelihood, seed=seed, average=False)
 
 

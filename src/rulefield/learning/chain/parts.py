@@ -33,7 +33,6 @@ from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.packing import Packing, TransitionFactors, taken
 from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
-from rulefield.learning.fit_log import Pass
 from rulefield.models.arrays import arrays_of, model_of
 from rulefield.models.chain import ChainModel
 from rulefield.models.chain_parts import SeenWeights, seen_weights
@@ -375,10 +374,6 @@ class CorpusLikelihood:
         """Value at ``theta``."""
         return self.value_and_gradient(theta)[0]
 
-    def walk(self, seed: int, start: np.ndarray | None = None, average: bool = False) -> "CorpusWalk":
-        """Return stochastic steps over the corpus."""
-        return CorpusWalk(self, seed, start, average)
-
 
 class CorpusWalk:
     """Stochastic steps over a corpus: parts in a random order, one after the other, and each in a random order.
@@ -390,51 +385,36 @@ class CorpusWalk:
     ----------
     likelihood : CorpusLikelihood
     seed : int
-    start : ndarray of float64, shape (size,), optional
-    average : bool
-        Let ``theta`` be the mean of the weights after each part of the last epoch.
 
     Attributes
     ----------
+    theta : ndarray of float64, shape (size,)
+        The weights learned so far.
     objective : float
         As met in the last whole epoch.
     """
 
-    def __init__(self, likelihood: CorpusLikelihood, seed: int, start: np.ndarray | None, average: bool):
-        self.likelihood, self.seed, self.average = likelihood, seed, average
-        self._now = likelihood.model.zeros() if start is None else start.copy()
-        self._mean: np.ndarray | None = None
+    def __init__(self, likelihood: CorpusLikelihood, seed: int):
+        self.likelihood, self.seed = likelihood, seed
+        self.theta = likelihood.model.zeros()
         self.stream = Stream(likelihood.n_members)
         self._epochs = 0
         self.objective = np.inf
-
-    @property
-    def theta(self) -> np.ndarray:
-        """The weights learned so far."""
-        return self._now.copy() if self._mean is None else self._mean
 
     def epoch(self) -> float:
         """Visit every sequence once; return the objective as met on the way (each loss before its step)."""
         f = self.likelihood
         order: Sequence[int] = np.random.default_rng((self.seed, self._epochs)).permutation(f.n_parts).tolist()
-        loss, total = 0.0, np.zeros(f.size if self.average else 0)
+        loss = 0.0
         for k in order:
             index = f.index(k)
-            task = WalkTask(f.scratch, k, self._now[index], f.l2, self.stream, (self.seed, self._epochs, k))
+            task = WalkTask(f.scratch, k, self.theta[index], f.l2, self.stream, (self.seed, self._epochs, k))
             walked = next(iter(f.executor.stream(walk_part, [task])))
-            self._now *= walked.shrunk
-            self._now[index] = walked.theta
+            self.theta *= walked.shrunk
+            self.theta[index] = walked.theta
             self.stream = walked.stream
             loss += walked.loss
-            if self.average:
-                total += self._now
             check()
         self._epochs += 1
-        if self.average:
-            self._mean = total / len(order)
-        self.objective = loss + 0.5 * f.l2 * dot(self._now, self._now)
+        self.objective = loss + 0.5 * f.l2 * dot(self.theta, self.theta)
         return self.objective
-
-    def learn(self) -> Pass:
-        """One epoch, with the objective as met on the way."""
-        return Pass(self.epoch())

@@ -10,13 +10,8 @@ import numpy as np
 from rulefield.estimators.expectations import GeneralizedExpectation, Keeper, PosteriorRegularization
 from rulefield.exceptions import MissedExpectationWarning, RuleError, callers_level
 from rulefield.learning.expectations.corpus import JointCorpus
-from rulefield.learning.expectations.em import (
-    ExpectationFit,
-    RegularizedObjective,
-    direct_descent,
-    expectation_maximization,
-)
 from rulefield.learning.expectations.generalized import GeneralizedObjective
+from rulefield.learning.expectations.regularized import ExpectationFit, RegularizedObjective, minimize_regularized
 from rulefield.learning.expectations.tilted import TiltedCorpus
 from rulefield.learning.fit_log import Callback
 from rulefield.learning.lbfgs import minimize_lbfgs
@@ -60,16 +55,13 @@ class ExpectationReport:
 
 @dataclass(frozen=True)
 class ExpectationOptions:
-    """How to fit: the method for expectations, its slack and solvers, penalty, limits."""
+    """How to fit: the method for expectations, its slack or strength, penalty, limits."""
 
     method: str
     l2: float
     max_iter: int
     tol: float
-    learning: str = "gradient"
     slack: float = 0.0
-    slack_norm: str = "linf"
-    dual: str = "lbfgs"
     strength: float = 0.0
     batch_size: int | None = None
 
@@ -77,12 +69,12 @@ class ExpectationOptions:
 def expectation_options(
     keeper: Keeper | None, l2: float, max_iter: int | None, tol: float | None
 ) -> ExpectationOptions:
-    """Return how to fit: as the keeper of the expectations says, or by direct descent if there are none."""
+    """Return how to fit: as the keeper of the expectations says."""
     max_iter, tol = max_iter or DEFAULT_ITERATIONS, DEFAULT_TOL if tol is None else tol
     if isinstance(keeper, GeneralizedExpectation):
         return ExpectationOptions("ge", l2=l2, max_iter=max_iter, tol=tol, strength=keeper.strength)
     k = PosteriorRegularization() if keeper is None else keeper
-    return ExpectationOptions("pr", l2, max_iter, tol, k.learning, k.slack, k.norm, k.solver, batch_size=k.batch)
+    return ExpectationOptions("pr", l2, max_iter, tol, slack=k.slack, batch_size=k.batch)
 
 
 def compiled_expectations(
@@ -150,16 +142,14 @@ def fit_with_expectations(
     o, compiled = options, [c for _, c in expected]
     if o.method == "ge" and compiled:
         return _penalized(GeneralizedObjective(corpus, compiled, o.l2, o.strength), start, o, show)
-    objective = _objective(corpus, compiled, o)
-    run = expectation_maximization if o.learning == "em" else direct_descent
-    return run(objective, start, o.max_iter, o.tol, callback=show)
+    return minimize_regularized(_objective(corpus, compiled, o), start, o.max_iter, o.tol, show)
 
 
 def _objective(
     corpus: JointCorpus, compiled: list[CompiledExpectation], o: ExpectationOptions
 ) -> RegularizedObjective:
     size = o.batch_size if compiled else None
-    return RegularizedObjective(corpus, compiled, o.l2, o.slack, o.slack_norm, o.dual, DUAL_TOL, size)
+    return RegularizedObjective(corpus, compiled, o.l2, o.slack, DUAL_TOL, size)
 
 
 def _penalized(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rulefield.estimators.parameters import Requirement, Table, check_parameters, number, one_of, optional, whole
+from rulefield.estimators.parameters import Requirement, Table, check_parameters, number, optional, whole
 from rulefield.exceptions import InputError
 from rulefield.scikit import Estimator
 
@@ -30,14 +30,7 @@ class PosteriorRegularization(Estimator):
     expectations : list of expectations
         What should hold on average: ``rules.share(ner="B-PER", pos="NOUN").between(.053, .055)``.
     slack : float, default 0.0
-        How far, in units of the expectations, they may be missed (``norm`` of all misses).
-    norm : {"linf", "l2", "l1"}, default "linf"
-        Norm in which misses are measured.
-    solver : {"lbfgs", "proximal"}, default "lbfgs"
-        Solver of the multipliers: quasi-Newton, or the proximal gradient of [Goyal16].
-    learning : {"gradient", "em"}, default "gradient"
-        Direct descent, or EM on the same objective as in [Goyal16], which is slower to its end (of a JointCRF also without
-        any expectations).
+        How far, in units of the expectations, each may be missed.
     batch : int, optional
         Expectations hold in every batch of that many sequences, not only in the whole corpus.
     """
@@ -45,9 +38,6 @@ class PosteriorRegularization(Estimator):
     _parameters: ClassVar[Table] = {
         "expectations": EXPECTATIONS,
         "slack": number(),
-        "norm": one_of("linf", "l2", "l1"),
-        "solver": one_of("lbfgs", "proximal"),
-        "learning": one_of("em", "gradient"),
         "batch": optional(whole(1)),
     }
 
@@ -56,16 +46,10 @@ class PosteriorRegularization(Estimator):
         expectations: "Sequence[Expectation] | None" = None,
         *,
         slack: float = 0.0,
-        norm: str = "linf",
-        solver: str = "lbfgs",
-        learning: str = "gradient",
         batch: int | None = None,
     ):
         self.expectations = expectations
         self.slack = slack
-        self.norm = norm
-        self.solver = solver
-        self.learning = learning
         self.batch = batch
 
 
@@ -94,7 +78,7 @@ KEEPER = Requirement(
 
 
 def keeper_of(expectations: Any) -> Keeper | None:
-    """Return how an estimator keeps its ``expectations``, checked; None where nothing is said."""
+    """Return how an estimator keeps its ``expectations``, checked; None if it has none."""
     if not isinstance(expectations, PosteriorRegularization | GeneralizedExpectation):
         if not KEEPER.holds(expectations):
             raise InputError(f"expectations must be {KEEPER.words}; got {expectations!r}.")

@@ -7,7 +7,7 @@ from scipy.optimize import approx_fprime
 
 from oracles.joint import problem
 from rulefield.learning.expectations.corpus import JointCorpus
-from rulefield.learning.expectations.em import RegularizedObjective, expectation_maximization
+from rulefield.learning.expectations.regularized import RegularizedObjective, minimize_regularized
 from rulefield.rules import expected, segments, share, token_matches
 from rulefield.rules.expectations import ExpectationCompiler
 
@@ -63,7 +63,7 @@ def test_batches_ask_for_more_than_the_corpus_and_em_never_rises(case):
     batched = RegularizedObjective(corpus, compiled(), 0.5, batch_size=2)
     whole = RegularizedObjective(corpus, compiled(), 0.5)
     assert batched.value_and_gradient(theta)[0] >= whole.value_and_gradient(theta)[0] - 1e-8
-    values = [r.objective for r in expectation_maximization(batched, 0.1 * theta, max_iter=15, tol=0.0).log]
+    values = [r.objective for r in minimize_regularized(batched, 0.1 * theta, max_iter=15, tol=0.0).log]
     assert (np.diff(values) < 1e-7 * np.abs(values[1:])).all()
 
 

@@ -53,7 +53,7 @@ from rulefield.interrupts import interruptible
 from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.expectations.corpus import JointCorpus
-from rulefield.learning.expectations.em import ExpectationFit
+from rulefield.learning.expectations.regularized import ExpectationFit
 from rulefield.learning.fit_log import FitResult
 from rulefield.metrics import span_f1, token_accuracy
 from rulefield.models.arrays import arrays_of, check_model, model_of
@@ -112,7 +112,7 @@ class JointCRF(SequenceEstimator):
         As in :class:`ChainCRF`.
     start_end, all_states, all_transitions, min_count : as in :class:`ChainCRF`
     max_iter : int, optional
-        Most steps of direct descent (or EM iterations). None: 1000.
+        Most iterations. None: 1000.
     tol : float, optional
         Stop if ten iterations gain less than this share of the objective. None: 1e-4.
     random_state : int, RandomState or None, default None

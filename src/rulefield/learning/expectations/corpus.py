@@ -7,7 +7,7 @@ import numpy as np
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
-from rulefield.inference.sequences.joint.exact import JointSums, joint_log_partition, joint_marginals
+from rulefield.inference.sequences.joint.exact import JointSums, joint_marginals
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.models.chain import ChainModel
 from rulefield.models.joint import JointModel
@@ -79,14 +79,6 @@ class JointCorpus:
         answers = self.threads.map(sum_shard, self.parts)
         return float(sum(value for value, _ in answers)), added([counts for _, counts in answers], self.model.size)
 
-    def log_partition(self, theta: np.ndarray, clamp: bool) -> float:
-        """Weighted sum of log partition functions alone."""
-
-        def sum_shard(shard: JointShard) -> float:
-            return float(shard.weight @ joint_log_partition(self._potentials(shard, theta, clamp)))
-
-        return float(sum(self.threads.map(sum_shard, self.parts)))
-
     def _potentials(self, shard: JointShard, theta: np.ndarray, clamp: bool) -> JointPotentials:
         return self.model.potentials(theta, shard.data, shard.labels if clamp else None)
 
@@ -116,10 +108,6 @@ class ChainCorpus(JointCorpus):
         """Weighted sum of log partition functions, and expected features; of known labels only with ``clamp``."""
         return super().sums(theta, clamp) if clamp else self._free.value_and_gradient(theta)
 
-    def log_partition(self, theta: np.ndarray, clamp: bool) -> float:
-        """Weighted sum of log partition functions alone."""
-        return super().log_partition(theta, clamp) if clamp else self._free.value(theta)
-
 
 def counts_of(model: JointModel, shard: JointShard, sums: JointSums) -> np.ndarray:
     """Theta-shaped expected features of a shard."""
@@ -146,16 +134,3 @@ class JointLikelihood:
         known, seen = self.corpus.sums(theta, clamp=True)
         every, model = self.corpus.sums(theta, clamp=False)
         return every - known + 0.5 * self.l2 * float(theta @ theta), model - seen + self.l2 * theta
-
-
-class ExpectedLikelihood:
-    """The M-step: minus theta . counts, plus the free log partition function, plus (l2 / 2) |theta|^2; convex."""
-
-    def __init__(self, corpus: JointCorpus, counts: np.ndarray, l2: float):
-        self.corpus, self.counts, self.l2 = corpus, counts, l2
-
-    def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Value and gradient."""
-        every, model = self.corpus.sums(theta, clamp=False)
-        value = every - float(theta @ self.counts) + 0.5 * self.l2 * float(theta @ theta)
-        return value, model - self.counts + self.l2 * theta

@@ -1,9 +1,9 @@
-"""Learning a joint model from scattered annotation: EM (with or without expectations) and direct descent.
+"""Learning from scattered annotation under expectations.
 
 Objective, minimized over theta: minus the log-likelihood of what is known, plus the least divergence of the
 posterior from distributions that meet the expectations, plus (l2 / 2) |theta|^2. Without expectations it is the
-plain marginal likelihood. Both ways lower the same objective: EM alternates the nearest distribution q (E-step) with
-the best theta for q (M-step); direct descent uses its gradient, E_p[f] - E_q[f] (the envelope theorem).
+plain marginal likelihood. Its gradient is E_p[f] - E_q[f], where q is the nearest of these distributions (the envelope
+theorem). [Goyal16] lowers the same objective by EM, in more passes over the data.
 """
 
 from collections.abc import Iterator, Sequence
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rulefield.learning.expectations.corpus import ExpectedLikelihood, JointCorpus
+from rulefield.learning.expectations.corpus import JointCorpus
 from rulefield.learning.expectations.posterior import DualResult, Posterior
 from rulefield.learning.expectations.tilted import TiltedCorpus
-from rulefield.learning.fit_log import Callback, FitResult, Pass, run_passes
+from rulefield.learning.fit_log import Callback, FitResult
 from rulefield.learning.lbfgs import minimize_lbfgs
 from rulefield.problem.expectation import CompiledExpectation
 
@@ -41,8 +41,8 @@ class RegularizedObjective:
     expectations : sequence of CompiledExpectation
         Compiled for the whole corpus.
     l2 : float
-    slack, norm : as in :class:`Posterior`
-    dual, dual_tol : method and tolerance of :meth:`Posterior.minimize`
+    slack : as in :class:`Posterior`
+    dual_tol : tolerance of :meth:`Posterior.minimize`
     batch_size : int, optional
         Sequences in a batch (the last may be smaller). Every batch then meets the expectations with multipliers of its own:
         a share over a long corpus may otherwise be met by too many in one part and too few in another (one month of log
@@ -55,17 +55,15 @@ class RegularizedObjective:
         expectations: Sequence[CompiledExpectation],
         l2: float,
         slack: float = 0.0,
-        norm: str = "linf",
-        dual: str = "lbfgs",
         dual_tol: float = 1e-9,
         batch_size: int | None = None,
     ):
-        self.corpus, self.l2, self.dual, self.dual_tol = corpus, l2, dual, dual_tol
+        self.corpus, self.l2, self.dual_tol = corpus, l2, dual_tol
         self.n_expectations = len(expectations)
         self.posteriors: list[Posterior] = []
         self.members: list[np.ndarray] = []
         for part, members, compiled in _batches(corpus, expectations, batch_size):
-            self.posteriors.append(Posterior(TiltedCorpus(part, compiled), slack, norm))
+            self.posteriors.append(Posterior(TiltedCorpus(part, compiled), slack))
             self.members.append(members)
         self.ends = np.cumsum([posterior.n_sides for posterior in self.posteriors])[:-1]
         self.nu = np.zeros(sum(posterior.n_sides for posterior in self.posteriors))
@@ -77,7 +75,7 @@ class RegularizedObjective:
         def step(work: tuple[Posterior, np.ndarray]) -> tuple[DualResult, np.ndarray]:
             posterior, nu = work
             posterior.tilted.set_theta(theta)
-            answer = posterior.minimize(nu, self.dual, self.dual_tol)
+            answer = posterior.minimize(nu, self.dual_tol)
             return answer, posterior.tilted.counts(posterior.tau(answer.nu))
 
         work = list(zip(self.posteriors, np.split(self.nu, self.ends)))
@@ -120,63 +118,10 @@ def _batches(
         yield corpus.part(first, last), members, [cut[i] for i in members]
 
 
-class ExpectationMaximization:
-    """EM as passes: the best theta for the last q (except in the first pass), then the q nearest to it.
-
-    Parameters
-    ----------
-    objective : RegularizedObjective
-    theta : ndarray
-        Where to begin.
-    tol : float
-        Of the whole fit; M-steps are a hundred times finer.
-    m_steps : int
-        L-BFGS steps of one M-step: it need not be finished for the objective to fall.
-    """
-
-    def __init__(self, objective: RegularizedObjective, theta: np.ndarray, tol: float, m_steps: int):
-        self.objective, self.theta, self.tol, self.m_steps = objective, theta, tol, m_steps
-        self.nu, self.shares = objective.nu, objective.shares
-        self._wanted: np.ndarray | None = None
-
-    def learn(self) -> Pass:
-        """One M-step and one E-step; weights, multipliers and shares change together."""
-        objective, corpus, theta = self.objective, self.objective.corpus, self.theta
-        if self._wanted is not None:
-            step = ExpectedLikelihood(corpus, self._wanted, objective.l2)
-            done = minimize_lbfgs(step, theta, self.m_steps, 1e-2 * self.tol, n_jobs=corpus.n_jobs)
-            if done.interrupted:
-                raise KeyboardInterrupt
-            theta = done.theta
-        near, wanted = objective.expectation_step(theta)
-        value = corpus.log_partition(theta, clamp=False) - near + 0.5 * objective.l2 * float(theta @ theta)
-        self.theta, self._wanted = theta, wanted
-        self.nu, self.shares = objective.nu.copy(), objective.shares
-        return Pass(value)
-
-
-def expectation_maximization(
-    objective: RegularizedObjective,
-    theta: np.ndarray,
-    max_iter: int = 50,
-    tol: float = 1e-5,
-    m_steps: int = 10,
-    callback: Callback | None = None,
+def minimize_regularized(
+    objective: RegularizedObjective, theta: np.ndarray, max_iter: int, tol: float, callback: Callback | None = None
 ) -> ExpectationFit:
-    """Minimize by EM; Ctrl-C keeps the weights of the last whole iteration."""
-    learner = ExpectationMaximization(objective, theta, tol, m_steps)
-    done = run_passes(learner, max_iter, tol, callback)
-    return ExpectationFit.of(done, learner.nu, learner.shares)
-
-
-def direct_descent(
-    objective: RegularizedObjective,
-    theta: np.ndarray,
-    max_iter: int = 200,
-    tol: float = 1e-6,
-    callback: Callback | None = None,
-) -> ExpectationFit:
-    """Minimize by L-BFGS on the objective itself; usually fewer passes than EM."""
+    """Minimize the objective by L-BFGS; Ctrl-C keeps the newest weights."""
     done = minimize_lbfgs(objective, theta, max_iter, tol, callback, n_jobs=objective.corpus.n_jobs)
     objective.expectation_step(done.theta)
     return ExpectationFit.of(done, objective.nu.copy(), objective.shares)

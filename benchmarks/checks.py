@@ -28,7 +28,7 @@ import rulefield as rf
 from common import data_folder
 from decoding_vs_highs import SETS, TAU, load
 from rulefield import forms
-from rulefield.estimators import packing, parameters
+from rulefield.estimators import parameters, saving
 from rulefield.inference.sequences import check
 from rulefield.inference.sequences.decode import decode
 from rulefield.inference.sequences.two_stage import decode_two_stage
@@ -39,7 +39,7 @@ FILE_CHECKS = (
     forms.check_typed,
     forms.checked_flags,
     parameters.check_parameters,
-    packing.check_attribute,
+    saving.check_attribute,
 )
 
 

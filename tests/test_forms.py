@@ -12,13 +12,14 @@ from sklearn.preprocessing import StandardScaler
 
 import rulefield as rf
 from oracles.contract_cases import CASES, MADE_OF_OTHERS, PARSER
-from rulefield.estimators.packing import LISTS, TYPES
+from rulefield.estimators.saving import LISTS, TYPES
 from rulefield.exceptions import ModelFileError
-from rulefield.forms import Form, check_arrays, conforms, flags, index, pair_table, pointers, sparse_matrix, weights
+from rulefield.forms import Form, check_arrays, conforms, flags, index, pointers, sparse_matrix, weights
 from rulefield.persistence import load_model, model_to_bytes
 
 FORMS = {
-    **pair_table("pair", "pairs", "labels"),
+    "pair_ptr": pointers("features", into="pairs"),
+    "pair_label": index("pairs", below="labels", rows="pair_ptr"),
     "start": index("starts", below="labels", ascending=True),
     "allowed": flags("labels", "labels"),
     "theta": weights("pairs+starts"),

@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # what type checkers and editors see; _PUBLIC is the same lis
     from rulefield.estimators.documents.tagger import DocumentTagger as DocumentTagger
     from rulefield.estimators.expectations import GeneralizedExpectation as GeneralizedExpectation
     from rulefield.estimators.expectations import PosteriorRegularization as PosteriorRegularization
-    from rulefield.estimators.files import load as load
     from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier as GaussianCRFClassifier
     from rulefield.estimators.gaussian.regressor import GaussianCRFRegressor as GaussianCRFRegressor
     from rulefield.estimators.graph.estimator import GraphCRF as GraphCRF
@@ -35,6 +34,7 @@ if TYPE_CHECKING:  # what type checkers and editors see; _PUBLIC is the same lis
     from rulefield.estimators.ruled.choice import choose_rules as choose_rules
     from rulefield.estimators.ruled.estimator import RuledCRF as RuledCRF
     from rulefield.estimators.ruled.held_out import cross_fit as cross_fit
+    from rulefield.estimators.saving import load as load
     from rulefield.estimators.segments.estimator import SegmentCRF as SegmentCRF
     from rulefield.estimators.text.foreign import load_crfsuite as load_crfsuite
     from rulefield.estimators.text.parser import TextParser as TextParser
@@ -62,7 +62,7 @@ _PUBLIC = {
     "choose_rules": "estimators.ruled.choice",
     "cross_fit": "estimators.ruled.held_out",
     "decode_scores": "estimators.chain.scores",
-    "load": "estimators.files",
+    "load": "estimators.saving",
     "load_crfsuite": "estimators.text.foreign",
     "open_corpus": "encode.corpora.corpus",
     "suggest": "report.suggest",

@@ -13,15 +13,16 @@ import types
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from math import prod
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from rulefield.exceptions import ModelFileError, RulefieldError
 
+Record = TypeVar("Record")
 Sizes = dict[str, int]
 Label = str | int | float | bool
 """What a label in a file may be."""
@@ -64,10 +65,6 @@ class Form:
     rows: str = ""
     least: float | None = None
 
-    def within(self, prefix: str) -> "Form":
-        """Return the same form for arrays whose names begin with ``prefix``."""
-        return replace(self, rows=prefix + self.rows) if self.rows else self
-
 
 Forms = Mapping[str, Form]
 
@@ -92,14 +89,6 @@ def weights(*shape: str) -> Form:
     return Form(("float64",), shape, least=-LARGEST_WEIGHT)
 
 
-def pair_table(name: str, pairs: str, labels: str, features: str = "features") -> dict[str, Form]:
-    """Forms of the two arrays of a :class:`rulefield.models.pairs.PairTable`."""
-    return {
-        f"{name}_ptr": pointers(features, into=pairs),
-        f"{name}_label": index(pairs, below=labels, rows=f"{name}_ptr"),
-    }
-
-
 def check_arrays(arrays: Mapping[str, np.ndarray], forms: Forms, sizes: Mapping[str, int]) -> Sizes:
     """Hold arrays against a table, in its order; return all sizes.
 
@@ -116,6 +105,47 @@ def check_arrays(arrays: Mapping[str, np.ndarray], forms: Forms, sizes: Mapping[
         if problem:
             raise ModelFileError(f"the array {name!r} of the model file {problem}; save the model again.")
     return known
+
+
+@cache
+def forms_of(cls: type) -> Forms:
+    """Return the forms of a dataclass's arrays: fields declared as ``Annotated[np.ndarray, Form]``."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return {
+        field.name: form
+        for field in fields(cls)
+        for form in getattr(hints[field.name], "__metadata__", ())
+        if isinstance(form, Form)
+    }
+
+
+def check_record(cls: type, values: Mapping[str, Any]) -> None:
+    """Hold values against the types and forms of a dataclass's fields; its whole numbers are sizes of its arrays."""
+    hints = typing.get_type_hints(cls)
+    for name, value in values.items():
+        check_typed(value, hints.get(name, Any), f"{name} of a {cls.__name__}")
+    check_arrays(values, forms_of(cls), {name: value for name, value in values.items() if type(value) is int})
+
+
+def arrays_of(record: Any, prefix: str = "") -> dict[str, np.ndarray]:
+    """Return the fields of a dataclass of arrays and whole numbers, and of those in it, as named arrays."""
+    arrays: dict[str, np.ndarray] = {}
+    for field in fields(record):
+        value, name = getattr(record, field.name), prefix + field.name
+        arrays |= arrays_of(value, f"{name}.") if is_dataclass(value) else {name: np.atleast_1d(value)}
+    return arrays
+
+
+def record_of(cls: Callable[..., Record], arrays: Mapping[str, np.ndarray], prefix: str = "") -> Record:
+    """Undo :func:`arrays_of`; nothing is checked."""
+    values: dict[str, Any] = {}
+    for name, hint in typing.get_type_hints(cls).items():
+        if is_dataclass(hint):
+            values[name] = record_of(hint, arrays, f"{prefix}{name}.")  # type: ignore[arg-type]
+        else:
+            array = arrays[prefix + name]
+            values[name] = int(array[0]) if hint is int else array
+    return cls(**values)
 
 
 def sparse_matrix(parts: Mapping[str, np.ndarray], shape: tuple[int, ...]) -> Any:

@@ -103,7 +103,7 @@ def _cut(documents: Iterable[Document], tokenizer: Any) -> tuple[list[list[str]]
 
 def open_model(path: str, jobs: int = 1) -> Any:
     """Read a model file that labels sequences or texts; threads as asked for."""
-    from rulefield.estimators.files import load
+    from rulefield.estimators.saving import load
 
     model = load(path)
     inner = getattr(model, "model_", model) if model._kind == "text" else model

@@ -13,7 +13,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import minibatch
 
 from rulefield.encode.tokenizers import Place
-from rulefield.estimators.files import load
+from rulefield.estimators.saving import load
 from rulefield.estimators.text.parse import Parse, ParsedSpan
 from rulefield.estimators.text.parser import TextParser
 from rulefield.exceptions import InputError

@@ -1,13 +1,11 @@
-"""What estimators share: one model file for all of them, and everything that models of sequences answer."""
+"""The base of sequence estimators: everything that they answer once they are fitted."""
 
-import warnings
 from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,7 +14,6 @@ from rulefield.encode.corpora.corpus import Corpus
 from rulefield.estimators.explanations import Explanation, ModelExplanation, with_rules_or_without
 from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list, tokens_of
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.packing import Packer, State, arrays_named, check_attribute, given_or, pack_or_name, unpack
 from rulefield.estimators.parameters import (
     FLAG,
     N_JOBS,
@@ -27,12 +24,12 @@ from rulefield.estimators.parameters import (
     VERBOSE,
     Table,
     check_call,
-    check_parameters,
     number,
     optional,
     rule_list,
     whole,
 )
+from rulefield.estimators.saving import SavedModel, State
 from rulefield.estimators.sequences import checked_output, in_form, object_array, refuse_weights
 from rulefield.estimators.types import (
     ArrayLike,
@@ -44,210 +41,13 @@ from rulefield.estimators.types import (
     Tokens,
     Transformer,
 )
-from rulefield.exceptions import InputError, ModelFileError, callers_level
-from rulefield.forms import FileArrays, check_arrays, check_typed, refused_as_file, weights
-from rulefield.learning.fit_log import FitRecord
-from rulefield.models.arrays import arrays_of
+from rulefield.exceptions import InputError
+from rulefield.forms import check_arrays, check_typed, weights
 from rulefield.parallel import n_threads
-from rulefield.persistence import load_model, model_to_bytes, save_model
-from rulefield.scikit import Estimator, check_is_fitted, check_random_state
+from rulefield.scikit import check_is_fitted, check_random_state
 
 if TYPE_CHECKING:
     from rulefield.estimators.answers import Answers  # loads rules and engines
-
-_Metadata = TypedDict(
-    "_Metadata",
-    {
-        "class": str,
-        "params": dict[str, Any],
-        "own_params": dict[str, Any],
-        "attributes": dict[str, Any],
-        "model": dict[str, Any],
-    },
-)
-_OPTIONAL = ("n_features_in_", "feature_names_in_")
-"""Attributes that a model only has if its X is a table (with names)."""
-
-
-class SavedModel(Estimator):
-    """``save``, ``to_bytes`` and ``load``: every constructor parameter and fitted attribute, in one file.
-
-    The base writes the parameters and the attributes named in ``_saved`` by :class:`Packer`, which refuses what a file
-    cannot hold; an estimator adds its model by :meth:`_state` and takes it back by :meth:`_restore`.
-    """
-
-    _kind: ClassVar[str]
-    _parameters: ClassVar[Table]
-    _saved: ClassVar[tuple[str, ...]] = ()
-    """Fitted attributes that are written as they are; the class or :mod:`rulefield.estimators.packing` has their types."""
-    _structured: ClassVar[bool] = False
-    """Whether X is a list of sequences or graphs and y is needed, for scikit-learn's tags."""
-    log_: list[FitRecord]
-    n_iter_: int
-    converged_: bool
-    stopped_because_: str
-    _given_to_load: ClassVar[tuple[str, ...]] = ()
-    """Parameters that are the user's own code: the file names them, and ``load`` is given them again."""
-
-    def _state(self) -> State:
-        """Return what the model needs to predict, beyond parameters and ``_saved`` attributes."""
-        return {}, {}
-
-    @abstractmethod
-    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
-        """Take back a :data:`State` and check that all parts fit; ``given`` stands in for what a file cannot hold."""
-
-    def save(self, path: str | Path) -> None:
-        """Write the model to one file, which :func:`rulefield.load` reads; opening it runs no code."""
-        check_is_fitted(self)
-        save_model(path, self._kind, *self._whole_state())
-
-    def to_bytes(self) -> bytes:
-        """Return what ``save`` would write."""
-        check_is_fitted(self)
-        return model_to_bytes(self._kind, *self._whole_state())
-
-    @classmethod
-    def load(cls, source: str | Path | bytes, **given: Transformer) -> Self:
-        """Read a model file: a path or its bytes.
-
-        Parameters
-        ----------
-        source : path or bytes
-        **given
-            What a file cannot hold: ``features=`` for a transformer of your own.
-        """
-        kind, arrays, metadata = load_model(source)
-        if kind != cls._kind:
-            raise ModelFileError(
-                f"this file holds a {kind!r} model, not a {cls._kind!r} one; open it with rulefield.load()."
-            )
-        return cls._from_state(arrays, metadata, **given)
-
-    def _html_repr(self) -> str:
-        """Return what notebooks show: scikit-learn's diagram, and of a fitted model what it holds."""
-        from sklearn.exceptions import NotFittedError
-        from sklearn.utils import estimator_html_repr
-
-        from rulefield.report.notebook import model_html
-
-        diagram = estimator_html_repr(self)
-        try:
-            check_is_fitted(self)
-        except NotFittedError:
-            return diagram
-        return diagram + model_html(fitted_facts(self))
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        if self._structured:
-            tags.input_tags.two_d_array = False
-            tags.target_tags.required = True
-        return tags
-
-    # --- the state as a whole ---------------------------------------------------------------------
-
-    def _whole_state(self) -> State:
-        packer = Packer(type(self).__name__)
-        learned = Packer(type(self).__name__, lenient="predictors" in self._given_to_load)
-        owner = self._library_class()
-        own = {} if type(self) is owner else self.get_params(deep=False)
-        names = owner._get_param_names()
-        values = {name: getattr(self, name) for name in names} | self._params_to_save()
-        arrays, model = self._state()
-        metadata = {
-            "class": type(self).__name__,
-            "params": {name: self._pack(packer, name, values[name]) for name in names},
-            "own_params": {name: self._pack(packer, name, value) for name, value in own.items()},
-            "attributes": {
-                name: learned.pack(getattr(self, name), name)
-                for name in self._saved
-                if name not in _OPTIONAL or hasattr(self, name)
-            },
-            "model": model,
-        }
-        return arrays | packer.arrays | learned.arrays, metadata
-
-    def _params_to_save(self) -> dict[str, Any]:
-        """Return parameters that a file holds otherwise than they are."""
-        return {}
-
-    def _pack(self, packer: Packer, name: str, value: object) -> Any:
-        return pack_or_name(packer, name, value) if name in self._given_to_load else packer.pack(value, name)
-
-    @classmethod
-    def _library_class(cls) -> "type[SavedModel]":
-        """Return the class of the library that a user's subclass comes from: the one that names the kind."""
-        return next(c for c in cls.__mro__ if "_kind" in vars(c))
-
-    @classmethod
-    def _from_state(cls, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> Self:
-        strange = set(given) - set(cls._given_to_load)
-        if strange:
-            raise TypeError(f"load() got an unexpected keyword argument {sorted(strange)[0]!r}.")
-        with refused_as_file():
-            return cls._read_state(arrays, metadata, given)
-
-    @classmethod
-    def _read_state(cls, arrays: dict[str, np.ndarray], metadata: dict[str, Any], given: dict[str, Any]) -> Self:
-        check_typed(metadata, _Metadata, "the metadata")
-        arrays = FileArrays(arrays)
-        owner = cls._library_class()
-        params = cls._unpacked(metadata["params"], arrays, given, owner._get_param_names())
-        if cls is owner:
-            made = cls(**params)
-            if metadata["class"] != cls.__name__:
-                warnings.warn(
-                    f"the file was saved by {metadata['class']}, a subclass; it is opened as a plain {cls.__name__} "
-                    f"({metadata['class']}.load opens it as one).",
-                    UserWarning,
-                    stacklevel=callers_level(),
-                )
-        else:
-            made = cls(**cls._unpacked(metadata["own_params"], arrays, given, cls._get_param_names()))
-            made.__dict__.update(params)
-        if hasattr(cls, "_parameters"):
-            check_parameters(made)
-        for name in cls._saved:
-            if name in metadata["attributes"] or name not in _OPTIONAL:
-                value = unpack(metadata["attributes"][name], arrays)
-                check_attribute(name, value, owner)
-                setattr(made, name, value)
-        made._restore(arrays, metadata["model"], **given)
-        arrays.read.update(arrays_named(metadata["own_params"]))  # a subclass's own, which only that class reads
-        arrays.check_nothing_else()
-        return made
-
-    @classmethod
-    def _unpacked(
-        cls, params: dict[str, Any], arrays: dict[str, np.ndarray], given: dict[str, Any], known: list[str]
-    ) -> dict[str, Any]:
-        strange = set(params) - set(known)
-        if strange:
-            raise ModelFileError(
-                f"the file names a parameter {sorted(strange)[0]!r} that {cls.__name__} does not have."
-            )
-        return {name: given_or(value, arrays, name, given) for name, value in params.items()}
-
-
-def fitted_facts(model: Any) -> list[tuple[str, str]]:
-    """Say what a fitted model holds, in rows of (name, value): sizes, labels, rules, how the fit ended."""
-    inner = getattr(model, "estimator_", getattr(model, "model_", model)) if not hasattr(model, "theta_") else model
-    rows: list[tuple[str, str]] = []
-    labels = getattr(model, "labels_", getattr(inner, "classes_", None))
-    if labels is not None:
-        names = [str(label) for label in labels]
-        rows.append(("labels", f"{len(names)}: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}"))
-    if hasattr(inner, "n_features_in_"):
-        rows.append(("features", f"{inner.n_features_in_:,}"))
-    if hasattr(inner, "theta_"):
-        rows.append(("weights", f"{inner.theta_.size:,}"))
-    rules = getattr(model, "rules_", getattr(inner, "rules", None))
-    rows += [("rule", repr(rule)) for rule in rules or ()]
-    if hasattr(inner, "stopped_because_"):
-        rows.append(("fit", f"{inner.n_iter_} iterations; {inner.stopped_because_}"))
-    return rows
-
 
 SEQUENCE_PARAMETERS: Table = {
     "rules": RULES,
@@ -353,6 +153,9 @@ class SequenceEstimator(SavedModel):
     @abstractmethod
     def _explain_labels(self, batch: Batch, ids: np.ndarray, labeling: Labeling, marginals: Any, top: int) -> Any:
         """Explain the labels of the only sequence of a batch, token by token (by task); ``ids`` are their numbers."""
+
+    def _check_restored(self) -> None:
+        """Refuse attributes of a file that do not fit each other; set those that follow from them."""
 
     @abstractmethod
     def _score_labels(self, y: LabelsLike, predicted: LabelsLike) -> float:
@@ -526,26 +329,14 @@ class SequenceEstimator(SavedModel):
 
     # --- files ------------------------------------------------------------------------------------
 
-    _metadata: ClassVar[type] = SequenceMetadata
-
-    def _read_model(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> tuple[Any, int]:
-        """Return the checked model of a file, and the number of its weights; a family with weights gives this, too."""
-        raise NotImplementedError
-
-    def _model_metadata(self) -> dict[str, Any]:
-        """Return what a file holds of the model beside arrays and features."""
-        return {}
-
     def _state(self) -> State:
         arrays, encoder = self._encoder.state()
-        arrays |= arrays_of(self.model_) | {"theta": self.theta_}
-        return arrays, {"encoder": encoder, **self._model_metadata()}
+        return arrays, {"encoder": encoder}
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
-        check_typed(metadata, self._metadata, "the model")
-        self.model_, size = self._read_model(arrays, metadata)
-        check_arrays(arrays, {"theta": weights("weights")}, {"weights": size})
-        self.theta_ = arrays["theta"]
+        check_typed(metadata, SequenceMetadata, "the model")
+        self._check_restored()
+        check_arrays({"theta": self.theta_}, {"theta": weights("weights")}, {"weights": self.model_.size})
         self._encoder = InputEncoder.from_state(arrays, metadata["encoder"], self.model_.n_features, **given)
 
     # --- shared -----------------------------------------------------------------------------------

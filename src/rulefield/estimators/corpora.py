@@ -35,7 +35,7 @@ from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.encode.vocabulary import Vocabulary
 from rulefield.estimators.inputs import InputEncoder
-from rulefield.estimators.packing import Packer, pack_or_name
+from rulefield.estimators.saving import Packer, pack_or_name
 from rulefield.estimators.types import Transformer
 from rulefield.exceptions import InputError, LabelError
 from rulefield.forms import Label, conforms

@@ -21,7 +21,7 @@ from rulefield.encode.keyed.tokens import CrowdedError, TokenKeys
 from rulefield.encode.templates import Template
 from rulefield.encode.tokens import TokenFeatures
 from rulefield.encode.vocabulary import Buckets
-from rulefield.estimators.packing import Packer, State, given_or, pack_or_name
+from rulefield.estimators.saving import Packer, State, given_or, pack_or_name
 from rulefield.estimators.types import LabelsLike, SequencesLike, Transformer
 from rulefield.exceptions import InputError, LabelError, ModelFileError, callers_level
 from rulefield.forms import Form, check_arrays, pointers

@@ -10,7 +10,6 @@ from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError
 from rulefield.forms import flags, index
-from rulefield.models.arrays import Pairs
 from rulefield.models.chain_structure import Structure, structure_of
 from rulefield.models.pairs import CsrRows, PairTable, csr_rows
 from rulefield.problem.chain import ChainPotentials
@@ -92,15 +91,20 @@ class ChainModel:
 
     n_labels: int
     n_features: int
-    pairs: Annotated[PairTable, Pairs("pairs", "labels")]
-    transition_from: Annotated[np.ndarray, index("transitions", below="labels")]
-    transition_to: Annotated[np.ndarray, index("transitions", below="labels")]
-    start_label: Annotated[np.ndarray, index("starts", below="labels", ascending=True)]
-    end_label: Annotated[np.ndarray, index("ends", below="labels", ascending=True)]
-    allowed: Annotated[np.ndarray, flags("labels", "labels")]
-    allowed_start: Annotated[np.ndarray, flags("labels")]
-    allowed_end: Annotated[np.ndarray, flags("labels")]
-    step_pairs: Annotated[PairTable, Pairs("steps", "labels*labels")] = field(repr=False)
+    pairs: PairTable
+    transition_from: Annotated[np.ndarray, index("transitions", below="n_labels")]
+    transition_to: Annotated[np.ndarray, index("transitions", below="n_labels")]
+    start_label: Annotated[np.ndarray, index("starts", below="n_labels", ascending=True)]
+    end_label: Annotated[np.ndarray, index("ends", below="n_labels", ascending=True)]
+    allowed: Annotated[np.ndarray, flags("n_labels", "n_labels")]
+    allowed_start: Annotated[np.ndarray, flags("n_labels")]
+    allowed_end: Annotated[np.ndarray, flags("n_labels")]
+    step_pairs: PairTable = field(repr=False)
+
+    def __post_init__(self) -> None:
+        n, m = self.n_features, self.n_labels
+        if not (self.pairs.fits(n, m) and self.step_pairs.fits(n, m * m)):
+            raise InputError("the tables of a chain model must have its features and labels.")
 
     @classmethod
     def build(

@@ -3,14 +3,15 @@
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
+from math import prod
 from typing import Annotated
 
 import numpy as np
 
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
+from rulefield.exceptions import InputError
 from rulefield.forms import flags, index
-from rulefield.models.arrays import Pairs
 from rulefield.models.chain import ChainModel
 from rulefield.models.pairs import PairTable, csr_rows
 from rulefield.problem.joint import JointPotentials
@@ -35,18 +36,29 @@ class JointModel:
         Pairs of tasks that have cross weights.
     joint_pairs : PairTable
         (feature, joint state) pairs that have a weight; often empty.
-    move_from, move_to : ndarray of int64, shape (n_moves,)
-        Joint moves that have a weight.
     allowed : ndarray of bool, shape (S,)
         Joint states that are possible.
+    move_from, move_to : ndarray of int64, shape (n_moves,)
+        Joint moves that have a weight.
     """
 
     tasks: tuple[ChainModel, ...]
     cross: tuple[tuple[int, int], ...]
-    joint_pairs: Annotated[PairTable, Pairs("joints", "states")]
+    joint_pairs: PairTable
+    allowed: Annotated[np.ndarray, flags("states")]
     move_from: Annotated[np.ndarray, index("moves", below="states", dtype="int64")]
     move_to: Annotated[np.ndarray, index("moves", below="states", dtype="int64")]
-    allowed: Annotated[np.ndarray, flags("states")]
+
+    def __post_init__(self) -> None:
+        states, n = prod(self.sizes), self.n_features
+        good = (
+            len(self.allowed) == states
+            and self.joint_pairs.fits(n, states)
+            and all(task.n_features == n for task in self.tasks)
+            and all(0 <= k < l < len(self.tasks) for k, l in self.cross)
+        )
+        if not good:
+            raise InputError("the tables of a joint model must have the features and labels of its tasks.")
 
     @classmethod
     def of(
@@ -66,9 +78,9 @@ class JointModel:
             tasks,
             tuple(combinations(range(len(tasks)), 2)) if cross else (),
             PairTable.empty(tasks[0].n_features, S) if joint_pairs is None else joint_pairs,
+            np.ones(S, bool) if allowed is None else allowed,
             np.asarray(move_from, np.int64),
             np.asarray(move_to, np.int64),
-            np.ones(S, bool) if allowed is None else allowed,
         )
 
     @property

@@ -1,12 +1,13 @@
 """Which (feature, label) pairs have a weight: a sparse table, and what it computes on feature rows."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from rulefield.data.sparse_rows import is_ones, ranges
 from rulefield.exceptions import InputError
+from rulefield.forms import index, pointers
 from rulefield.kernels.chain.train_features import (
     add_label_counts,
     add_row_gradient,
@@ -68,14 +69,18 @@ class PairTable:
     n_labels : int
     """
 
-    ptr: np.ndarray
-    label: np.ndarray
+    ptr: Annotated[np.ndarray, pointers("features", into="pairs")]
+    label: Annotated[np.ndarray, index("pairs", below="n_labels", rows="ptr")]
     n_labels: int
 
     @property
     def n_features(self) -> int:
         """Number of features, with or without weights."""
         return len(self.ptr) - 1
+
+    def fits(self, n_features: int, n_labels: int) -> bool:
+        """Whether the table is one of so many features and labels."""
+        return (self.n_features, self.n_labels) == (n_features, n_labels)
 
     @property
     def n_pairs(self) -> int:

@@ -10,7 +10,6 @@ from rulefield.data.sequences import Sequences
 from rulefield.exceptions import InputError
 from rulefield.forms import Form, flags, index
 from rulefield.kernels.segments.parts import SegmentParts
-from rulefield.models.arrays import Pairs
 from rulefield.models.pairs import CsrRows, PairTable, csr_rows
 from rulefield.problem.segments import SegmentPotentials, Spans
 
@@ -102,15 +101,20 @@ class SegmentModel:
     n_labels: int
     n_features: int
     n_span_features: int
-    token_pairs: Annotated[PairTable, Pairs("tokens", "labels")] = field(repr=False)
-    first_pairs: Annotated[PairTable, Pairs("firsts", "labels")] = field(repr=False)
-    last_pairs: Annotated[PairTable, Pairs("lasts", "labels")] = field(repr=False)
-    longest: Annotated[np.ndarray, Form(("int64",), ("labels",), least=1)]
-    transition_from: Annotated[np.ndarray, index("transitions", below="labels")] = field(repr=False)
-    transition_to: Annotated[np.ndarray, index("transitions", below="labels")] = field(repr=False)
-    start_label: Annotated[np.ndarray, index("starts", below="labels", ascending=True)] = field(repr=False)
-    end_label: Annotated[np.ndarray, index("ends", below="labels", ascending=True)] = field(repr=False)
-    allowed: Annotated[np.ndarray, flags("labels", "labels")] = field(repr=False)
+    token_pairs: PairTable = field(repr=False)
+    first_pairs: PairTable = field(repr=False)
+    last_pairs: PairTable = field(repr=False)
+    longest: Annotated[np.ndarray, Form(("int64",), ("n_labels",), least=1)]
+    transition_from: Annotated[np.ndarray, index("transitions", below="n_labels")] = field(repr=False)
+    transition_to: Annotated[np.ndarray, index("transitions", below="n_labels")] = field(repr=False)
+    start_label: Annotated[np.ndarray, index("starts", below="n_labels", ascending=True)] = field(repr=False)
+    end_label: Annotated[np.ndarray, index("ends", below="n_labels", ascending=True)] = field(repr=False)
+    allowed: Annotated[np.ndarray, flags("n_labels", "n_labels")] = field(repr=False)
+
+    def __post_init__(self) -> None:
+        tables = self.token_pairs, self.first_pairs, self.last_pairs
+        if not all(table.fits(self.n_features, self.n_labels) for table in tables):
+            raise InputError("the tables of a model of segments must have its features and labels.")
 
     @classmethod
     def build(

@@ -9,8 +9,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import rulefield as rf
-from rulefield.estimators.packing import Packer, unpack
 from rulefield.estimators.predictors.trees import SavedTrees
+from rulefield.estimators.saving import Packer, unpack
 from rulefield.exceptions import ModelFileError
 
 MAKERS = [

@@ -16,7 +16,7 @@ from rulefield import rules as r
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.encode.spans import convert, spans
-from rulefield.estimators.files import load
+from rulefield.estimators.saving import load
 from rulefield.estimators.segments import estimator as module
 from rulefield.estimators.segments.coding import LexiconMatcher, SegmentCoder
 from rulefield.estimators.segments.estimator import Segment, SegmentCRF

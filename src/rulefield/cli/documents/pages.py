@@ -70,7 +70,7 @@ def run_page_predict(model: str, files: Sequence[str], output: str, rules: str |
     """Label the pages of each file and write it, with the labels put in, to a folder."""
     from rulefield.cli.prediction import read_rules
     from rulefield.encode.documents.files import read_pages, write_pages
-    from rulefield.estimators.files import load
+    from rulefield.estimators.saving import load
 
     folder = Path(output)
     if output == "-" or folder.is_file():

@@ -60,7 +60,7 @@ from rulefield.estimators.types import (
     SequencesLike,
     Transformer,
 )
-from rulefield.exceptions import InputError, InterruptedFitWarning, RulefieldError, callers_level
+from rulefield.exceptions import InputError, InterruptedFitWarning, ModelFileError, RulefieldError, callers_level
 from rulefield.interrupts import interruptible
 from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.likelihood import ChainLikelihood
@@ -69,7 +69,6 @@ from rulefield.learning.chain.stochastic import Stream
 from rulefield.learning.expectations.initial_label import presumed
 from rulefield.learning.fit_log import FitResult, counted_from
 from rulefield.metrics import span_f1
-from rulefield.models.arrays import check_model, model_of
 from rulefield.models.chain import ChainModel
 from rulefield.models.chain_transfer import transfer, union
 from rulefield.parallel import in_threads, n_threads
@@ -202,6 +201,8 @@ class ChainCRF(SequenceEstimator):
     _stream: Stream
     _saved = (
         "classes_",
+        "model_",
+        "theta_",
         "l1_",
         "l2_",
         "log_",
@@ -563,13 +564,11 @@ class ChainCRF(SequenceEstimator):
 
     # --- files ------------------------------------------------------------------------------------
 
-    def _read_model(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> tuple[ChainModel, int]:
-        m = len(self.classes_)
-        check_model(ChainModel, arrays, {"labels": m})
-        model = model_of(ChainModel, arrays, m)
-        return model, model.layout.size
+    def _check_restored(self) -> None:
+        if self.model_.n_labels != len(self.classes_):
+            raise ModelFileError("the model file has weights for other labels; save the model again.")
+        self._labels_encoder = LabelEncoder().set_classes(self.classes_.tolist())
 
     def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
         super()._restore(arrays, metadata, **given)
-        self._labels_encoder = LabelEncoder().set_classes(self.classes_.tolist())
         self._encoder.labels = self._labels_encoder.classes_

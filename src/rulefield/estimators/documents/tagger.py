@@ -14,7 +14,6 @@ from rulefield.data.pages import Label, Page
 from rulefield.encode.documents.graphs import PAGE, BoxScales, Document, DocumentEncoder
 from rulefield.encode.documents.scaling import QuantileScale
 from rulefield.encode.documents.separators import SEPARATOR
-from rulefield.estimators.base import SavedModel, State
 from rulefield.estimators.documents.inputs import (
     BoxLabels,
     Documents,
@@ -36,6 +35,7 @@ from rulefield.estimators.parameters import (
     optional,
     whole,
 )
+from rulefield.estimators.saving import SavedModel, State
 from rulefield.estimators.sequences import object_array
 from rulefield.estimators.types import ArrayLike
 from rulefield.exceptions import InputError, ModelFileError

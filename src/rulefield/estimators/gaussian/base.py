@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import Tags
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from rulefield.estimators.base import SavedModel
 from rulefield.estimators.gaussian.field import FittedField
 from rulefield.estimators.gaussian.graphs import Batched, GraphSpecs
 from rulefield.estimators.gaussian.inputs import Graphs, ScoresLayout, TableLayout
@@ -29,6 +28,7 @@ from rulefield.estimators.parameters import (
     whole,
 )
 from rulefield.estimators.predictors.cross_fitting import CrossFitting, ScoreTask
+from rulefield.estimators.saving import SavedModel
 from rulefield.estimators.tables import check_feature_names, usable_features
 from rulefield.estimators.types import RandomState
 from rulefield.models.gaussian import GaussianModel

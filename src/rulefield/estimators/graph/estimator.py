@@ -10,7 +10,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from rulefield.data.graphs import Pair, TypedGraph
 from rulefield.encode.graph_labels import UNKNOWN, GraphLabels
-from rulefield.estimators.base import SavedModel
 from rulefield.estimators.fitting import record_fit, report_fit
 from rulefield.estimators.graph.decoding import GraphDecoder, GraphRules, SearchLimits
 from rulefield.estimators.graph.inputs import Known, Labels, checked_graphs, checked_labels, checked_weight
@@ -34,6 +33,7 @@ from rulefield.estimators.parameters import (
     rule_list,
     whole,
 )
+from rulefield.estimators.saving import SavedModel
 from rulefield.estimators.types import RulesLike, Transformer
 from rulefield.exceptions import InfeasibleError, InputError, ModelFileError
 from rulefield.forms import are_labels, check_arrays, weights

@@ -3,7 +3,6 @@
 import copy
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from math import prod
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -11,7 +10,7 @@ import numpy as np
 from rulefield.data.labels import Labels
 from rulefield.data.sequences import Sequences
 from rulefield.encode.schemes import allowed_transitions
-from rulefield.estimators.base import SEQUENCE_PARAMETERS, Batch, SequenceEstimator, State
+from rulefield.estimators.base import SEQUENCE_PARAMETERS, Batch, SequenceEstimator
 from rulefield.estimators.chain.explanations import ChainExplainer
 from rulefield.estimators.expectation_training import (
     compiled_expectations,
@@ -23,7 +22,7 @@ from rulefield.estimators.expectation_training import (
 from rulefield.estimators.expectations import KEEPER, Keeper, keeper_of
 from rulefield.estimators.explanations import ModelExplanation, TokenExplanation
 from rulefield.estimators.fitting import ProgressLine, report_fit
-from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list, tokens_of
+from rulefield.estimators.inputs import InputEncoder, as_list, tokens_of
 from rulefield.estimators.joint.labels import TaskLabels
 from rulefield.estimators.labelings import Labeling
 from rulefield.estimators.parameters import (
@@ -48,7 +47,7 @@ from rulefield.estimators.types import (
     TasksLike,
     Transformer,
 )
-from rulefield.exceptions import InputError
+from rulefield.exceptions import InputError, ModelFileError
 from rulefield.interrupts import interruptible
 from rulefield.learning.chain.fit import fit_likelihood
 from rulefield.learning.chain.likelihood import ChainLikelihood
@@ -56,7 +55,6 @@ from rulefield.learning.expectations.corpus import JointCorpus
 from rulefield.learning.expectations.regularized import ExpectationFit
 from rulefield.learning.fit_log import FitResult
 from rulefield.metrics import span_f1, token_accuracy
-from rulefield.models.arrays import arrays_of, check_model, model_of
 from rulefield.models.chain import ChainModel
 from rulefield.models.joint import JointModel, joint_pairs_seen
 from rulefield.models.pairs import PairTable
@@ -72,12 +70,6 @@ START_ITERATIONS = 40
 
 LEAST_L2 = 1e-3
 """Penalty of each task alone where ``l2`` is smaller: weights of a start need not be as large as they like."""
-
-
-class JointMetadata(SequenceMetadata):
-    """What a file holds of a joint model beside arrays."""
-
-    cross: bool
 
 
 class JointCRF(SequenceEstimator):
@@ -167,7 +159,17 @@ class JointCRF(SequenceEstimator):
         "joint_transitions": FLAG,
         "start_end": FLAG,
     }
-    _saved = ("tasks_", "classes_", "log_", "n_iter_", "converged_", "stopped_because_", "expectations_")
+    _saved = (
+        "tasks_",
+        "classes_",
+        "model_",
+        "theta_",
+        "log_",
+        "n_iter_",
+        "converged_",
+        "stopped_because_",
+        "expectations_",
+    )
 
     def __init__(
         self,
@@ -411,31 +413,10 @@ class JointCRF(SequenceEstimator):
 
     # --- files ------------------------------------------------------------------------------------
 
-    _metadata = JointMetadata
-
-    def _model_metadata(self) -> dict[str, Any]:
-        return {"cross": bool(self.model_.cross)}
-
-    def _state(self) -> State:
-        arrays, metadata = super()._state()
-        for k, task in enumerate(self.model_.tasks):
-            arrays |= arrays_of(task, f"task{k}.")
-        return arrays, metadata
-
-    def _read_model(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> tuple[JointModel, int]:
-        sizes = [len(self.classes_[task]) for task in self.tasks_]
-        found = check_model(JointModel, arrays, {"states": prod(sizes)})
-        for k, m in enumerate(sizes):
-            check_model(ChainModel, arrays, {"labels": m, "features": found["features"]}, f"task{k}.")
+    def _check_restored(self) -> None:
+        if list(self.model_.sizes) != [len(self.classes_[task]) for task in self.tasks_]:
+            raise ModelFileError("the model file has weights for other labels; save the model again.")
         self._names = TaskLabels(self.tasks_).set_classes(self.classes_)
-        model = JointModel.of(
-            tuple(model_of(ChainModel, arrays, m, f"task{k}.") for k, m in enumerate(sizes)),
-            cross=metadata["cross"],
-            joint_pairs=PairTable(arrays["joint_pairs_ptr"], arrays["joint_pairs_label"], prod(sizes)),
-            moves=(arrays["move_from"], arrays["move_to"]),
-            allowed=arrays["allowed"],
-        )
-        return model, model.size
 
 
 def _annotated(labels: Labels) -> np.ndarray:

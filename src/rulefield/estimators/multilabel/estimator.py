@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from rulefield.data.graphs import Features, TypedGraph
 from rulefield.encode.graph_builders import multilabel_edges
-from rulefield.estimators.base import SavedModel, State
 from rulefield.estimators.fitting import report_fit
 from rulefield.estimators.graph.decoding import (
     NODE,
@@ -41,6 +40,7 @@ from rulefield.estimators.parameters import (
     whole,
 )
 from rulefield.estimators.predictors.cross_fitting import CrossFitting, FittedScores, ScoreTask, cross_fit_scores
+from rulefield.estimators.saving import SavedModel, State
 from rulefield.estimators.tables import KnownTable, check_feature_names, known_rows, usable_features
 from rulefield.estimators.types import ArrayLike, Transformer
 from rulefield.exceptions import InputError, LabelError, ModelFileError

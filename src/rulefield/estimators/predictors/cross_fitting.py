@@ -12,8 +12,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from rulefield.estimators.packing import Missing
 from rulefield.estimators.parameters import RANDOM_STATE, check_value
+from rulefield.estimators.saving import Missing
 from rulefield.estimators.types import Predictor, RandomState
 from rulefield.exceptions import InputError, ModelFileError
 from rulefield.forms import Form

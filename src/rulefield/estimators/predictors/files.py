@@ -13,8 +13,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
-from rulefield.estimators.packing import GIVEN, TAG, Packer, unpack
 from rulefield.estimators.predictors.trees import TREES, SavedTrees
+from rulefield.estimators.saving import GIVEN, TAG, Packer, unpack
 from rulefield.exceptions import ModelFileError
 from rulefield.forms import LARGEST_WEIGHT, Form, check_arrays
 

@@ -6,7 +6,7 @@ from typing import Any, ClassVar, TypedDict
 import numpy as np
 
 from rulefield.estimators.answers import Answers
-from rulefield.estimators.base import Batch, SequenceEstimator, State
+from rulefield.estimators.base import Batch, SequenceEstimator
 from rulefield.estimators.chain.decoding import ChainDecoder
 from rulefield.estimators.chain.estimator import ChainCRF
 from rulefield.estimators.explanations import ModelExplanation
@@ -43,6 +43,7 @@ from rulefield.estimators.ruled.held_out import (
 from rulefield.estimators.ruled.reports import RuleReport, warn_of_wrong_rules
 from rulefield.estimators.ruled.two_stage import TAUS, TauChoice, TwoStageAnswers
 from rulefield.estimators.ruled.weighing import Weighed, folds_of, gain_folds, weigh
+from rulefield.estimators.saving import State
 from rulefield.estimators.segments.estimator import SegmentCRF
 from rulefield.estimators.types import (
     ArrayLike,

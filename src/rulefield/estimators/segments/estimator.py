@@ -14,9 +14,8 @@ from rulefield.encode.spans import check_possible
 from rulefield.estimators.base import SEQUENCE_PARAMETERS, Batch, SequenceEstimator
 from rulefield.estimators.explanations import ModelExplanation, TokenExplanation
 from rulefield.estimators.fitting import ProgressLine, report_fit
-from rulefield.estimators.inputs import InputEncoder, SequenceMetadata, as_list, tokens_and_labels, tokens_of
+from rulefield.estimators.inputs import InputEncoder, as_list, tokens_and_labels, tokens_of
 from rulefield.estimators.labelings import Labeling
-from rulefield.estimators.packing import Packer
 from rulefield.estimators.parameters import (
     FLAG,
     SCHEME,
@@ -39,14 +38,12 @@ from rulefield.estimators.types import (
     SequencesLike,
     Transformer,
 )
-from rulefield.exceptions import InputError, LabelError
-from rulefield.forms import Label as FileLabel
+from rulefield.exceptions import InputError, LabelError, ModelFileError
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
 from rulefield.learning.owlqn import minimize_owlqn
 from rulefield.learning.segments import SegmentLikelihood
 from rulefield.metrics import span_f1
-from rulefield.models.arrays import check_model, model_of
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches
 from rulefield.parallel import n_threads
 
@@ -54,12 +51,6 @@ if TYPE_CHECKING:
     from rulefield.estimators.segments.answers import SegmentAnswers
 
 DEFAULT_ITERATIONS, DEFAULT_TOL = 500, 1e-5
-
-
-class SegmentsMetadata(SequenceMetadata):
-    """What a file holds of a semi-Markov model beside arrays."""
-
-    labels: list[FileLabel]
 
 
 class Segment(NamedTuple):
@@ -138,8 +129,9 @@ class SegmentCRF(SequenceEstimator):
     model_: SegmentModel
     theta_: np.ndarray
     _lexicons: LexiconMatcher
+    _token_labels: list[Any]
     _coder: SegmentCoder
-    _saved = ("log_", "n_iter_", "converged_", "stopped_because_")
+    _saved = ("_token_labels", "model_", "theta_", "log_", "n_iter_", "converged_", "stopped_because_")
     _parameters: ClassVar[Table] = {
         **SEQUENCE_PARAMETERS,
         "l1": number(),
@@ -243,7 +235,8 @@ class SegmentCRF(SequenceEstimator):
 
     def _gold(self, names: LabelEncoder, y: LabelsLike, sequences: Sequences) -> Segmentation:
         labels = names.fit(y).encode(y, sequences.lengths)
-        self._coder = SegmentCoder(names.classes_, self.scheme)
+        self._token_labels = list(names.classes_)
+        self._coder = SegmentCoder(self._token_labels, self.scheme)
         self.classes_ = object_array(self._coder.types)
         gold = self._coder.encode(labels)
         words = [str(c) for c in names.classes_]
@@ -328,16 +321,11 @@ class SegmentCRF(SequenceEstimator):
 
     # --- files ------------------------------------------------------------------------------------
 
-    _metadata = SegmentsMetadata
-
-    def _model_metadata(self) -> dict[str, Any]:
-        return {"labels": Packer("SegmentCRF").pack(list(self._coder.classes), "labels")}
-
-    def _read_model(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any]) -> tuple[SegmentModel, int]:
-        self._coder = SegmentCoder(metadata["labels"], self.scheme)
-        self.classes_, self._lexicons = object_array(self._coder.types), LexiconMatcher(self.lexicons)
-        m, spans = len(self.classes_), len(self._lexicons)
-        sizes = check_model(SegmentModel, arrays, {"labels": m})
-        parts = sum(sizes[name] for name in ("tokens", "firsts", "lasts", "transitions", "starts", "ends"))
-        size = parts + sum(arrays["longest"].tolist()) + spans * m
-        return model_of(SegmentModel, arrays, m, n_span_features=spans), size
+    def _check_restored(self) -> None:
+        self._coder = SegmentCoder(self._token_labels, self.scheme)
+        self._lexicons = LexiconMatcher(self.lexicons)
+        counts = self.model_.n_labels, self.model_.n_span_features
+        too_long = sum(self.model_.longest.tolist()) > len(self.theta_)  # whole numbers of Python do not overflow
+        if counts != (len(self._coder.types), len(self._lexicons)) or too_long:
+            raise ModelFileError("the model file has weights for other labels or lexicons; save the model again.")
+        self.classes_ = object_array(self._coder.types)

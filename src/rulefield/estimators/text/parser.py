@@ -11,9 +11,7 @@ from rulefield.data.documents import Document, as_span
 from rulefield.encode.alignment import ON_CUT, Cut, align
 from rulefield.encode.spans import SegmentTable
 from rulefield.encode.tokenizers import Tokenizer, as_tokenizer, from_config
-from rulefield.estimators.base import SavedModel, State
 from rulefield.estimators.chain.estimator import CHOSEN_L1_TOL, ChainCRF
-from rulefield.estimators.files import load
 from rulefield.estimators.parameters import (
     Requirement,
     Table,
@@ -22,6 +20,7 @@ from rulefield.estimators.parameters import (
     one_of,
     optional,
 )
+from rulefield.estimators.saving import SavedModel, State, load
 from rulefield.estimators.sequences import object_array
 from rulefield.estimators.text.columns import as_frame, field_columns, texts_of
 from rulefield.estimators.text.parse import Parse, Readings

@@ -26,6 +26,7 @@ from rulefield.encode.corpora.mapped import MappedArrays, write_arrays
 from rulefield.encode.schemes import allowed_transitions
 from rulefield.encode.spans import check_possible
 from rulefield.exceptions import InputError, LabelError
+from rulefield.forms import arrays_of, record_of
 from rulefield.interrupts import check
 from rulefield.kernels.arrays import add_at
 from rulefield.kernels.chain.train import Packed
@@ -33,7 +34,6 @@ from rulefield.kernels.quasi_newton import dot
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.packing import Packing, TransitionFactors, taken
 from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
-from rulefield.models.arrays import arrays_of, model_of
 from rulefield.models.chain import ChainModel
 from rulefield.models.chain_parts import SeenWeights, seen_weights
 from rulefield.models.chain_transfer import restricted
@@ -121,7 +121,7 @@ def pack_part(task: PackTask) -> int:
     bounds = np.array([0, len(part.labels)], np.uint64)
     own = ChainLikelihood(model, part.sequences, part.labels, sample_weight=task.weight, bounds=bounds)
     arrays = {f"packed.{name}": np.atleast_1d(array) for name, array in own.packing.packed._asdict().items()}
-    arrays |= {f"model.{name}": array for name, array in arrays_of(model).items()}
+    arrays |= arrays_of(model, "model.")
     arrays |= {
         "index": index,
         "position": own.packing.position,
@@ -133,7 +133,7 @@ def pack_part(task: PackTask) -> int:
         "ids": part.labels.ids,
         "observed": own._observed,
     }
-    kept = {"n_shared": own.packing.n_shared, "n_labels": model.n_labels}
+    kept = {"n_shared": own.packing.n_shared}
     write_arrays(_packed_path(task.scratch, task.k), arrays, kept, lasting=False)
     return int(((part.sequences.lengths > 0) & (own.weight > 0)).sum())
 
@@ -205,7 +205,7 @@ class PartLikelihood(ChainLikelihood):
 
     def __init__(self, scratch: str, k: int, l2: float = 0.0):
         file = MappedArrays(_packed_path(scratch, k))
-        self.model = model_of(ChainModel, file, file.metadata["n_labels"], "model.")
+        self.model = record_of(ChainModel, file, "model.")
         self.l2, self.threads = l2, Threads(1)
         self.offsets, self.weight, self.partial = file["offsets"], file["weight"], file["partial"]
         self.allowed, self._observed = file["allowed"], file["observed"]
@@ -237,8 +237,7 @@ def _packed_path(scratch: str, k: int) -> Path:
 
 def model_in(scratch: str) -> ChainModel:
     """Return the model of all parts, mapped."""
-    file = MappedArrays(Path(scratch) / f"{MODEL}.safetensors")
-    return model_of(ChainModel, file, file.metadata["n_labels"])
+    return record_of(ChainModel, MappedArrays(Path(scratch) / f"{MODEL}.safetensors"))
 
 
 def give_back() -> None:
@@ -316,9 +315,7 @@ class CorpusLikelihood:
         self.corpus, self.model, self.scratch, self.executor, self.l2 = corpus, model, scratch, executor, float(l2)
         self.factors = TransitionFactors(model)
         self._n_told = 0
-        write_arrays(
-            Path(scratch) / f"{MODEL}.safetensors", arrays_of(model), {"n_labels": model.n_labels}, lasting=False
-        )
+        write_arrays(Path(scratch) / f"{MODEL}.safetensors", arrays_of(model), {}, lasting=False)
         ends = np.cumsum([0, *(entry["sequences"] for entry in corpus.parts)])
         tasks = (
             PackTask(corpus.place, scratch, k, None if sample_weight is None else sample_weight[a:b])

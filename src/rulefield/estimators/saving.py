@@ -1,23 +1,37 @@
-"""Values of parameters and fitted attributes as JSON and arrays, and back; what cannot be kept is refused.
+"""Model files: parameters and fitted attributes as JSON and arrays, and back; what a file cannot hold is refused.
 
 Plain values stay as JSON has them. Everything else is a dict with the key ``"$"`` that says what it is. Classes are
 named, never pickled: only those listed here are ever made again, so that opening a file runs no foreign code.
 """
 
+import warnings
+from abc import abstractmethod
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, fields
 from importlib import import_module
-from typing import Any, get_type_hints
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypedDict, get_type_hints
 
 import numpy as np
 
 from rulefield.data.sparse_rows import is_sparse
-from rulefield.estimators.parameters import check_parameters
-from rulefield.estimators.types import as_transformer
-from rulefield.exceptions import ModelFileError
-from rulefield.forms import Label, are_labels, check_typed, checked_flags, sparse_matrix
+from rulefield.estimators.parameters import Table, check_parameters
+from rulefield.estimators.types import Transformer, as_transformer
+from rulefield.exceptions import ModelFileError, callers_level
+from rulefield.forms import (
+    FileArrays,
+    Label,
+    are_labels,
+    check_record,
+    check_typed,
+    checked_flags,
+    refused_as_file,
+    sparse_matrix,
+)
 from rulefield.learning.chain.stochastic import Stream
-from rulefield.models.arrays import check_model
+from rulefield.learning.fit_log import FitRecord
+from rulefield.persistence import load_model, model_to_bytes, save_model
+from rulefield.scikit import Estimator, check_is_fitted
 
 State = tuple[dict[str, np.ndarray], dict[str, Any]]
 """The arrays and the JSON-able metadata of a fitted model."""
@@ -25,6 +39,7 @@ TAG = "$"
 GIVEN = "given"
 RECORDS = {
     "BoxScales": "rulefield.encode.documents.graphs",
+    "ChainModel": "rulefield.models.chain",
     "ExpectationReport": "rulefield.estimators.expectation_training",
     "FittedField": "rulefield.estimators.gaussian.field",
     "FitRecord": "rulefield.learning.fit_log",
@@ -34,15 +49,18 @@ RECORDS = {
     "GaussianModel": "rulefield.models.gaussian",
     "GraphLabels": "rulefield.encode.graph_labels",
     "GraphSpec": "rulefield.models.graph",
+    "JointModel": "rulefield.models.joint",
     "LabelCodes": "rulefield.estimators.gaussian.labels",
     "NodesLayout": "rulefield.estimators.gaussian.inputs",
     "OwnGraph": "rulefield.estimators.gaussian.graphs",
+    "PairTable": "rulefield.models.pairs",
     "Prior": "rulefield.estimators.predictors.cross_fitting",
     "QuantileScale": "rulefield.encode.documents.scaling",
     "RuleReport": "rulefield.estimators.ruled.reports",
     "SavedTrees": "rulefield.estimators.predictors.trees",
     "ScoreTask": "rulefield.estimators.predictors.cross_fitting",
     "ScoresLayout": "rulefield.estimators.gaussian.inputs",
+    "SegmentModel": "rulefield.models.segments",
     "SharedGraph": "rulefield.estimators.gaussian.graphs",
     "Stream": "rulefield.learning.chain.stochastic",
     "TableLayout": "rulefield.estimators.gaussian.inputs",
@@ -226,21 +244,13 @@ def _made(kind: str, plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) ->
     values = {k: unpack(v, arrays) for k, v in plain["values" if kind in RECORDS else "params"].items()}
     cls = getattr(import_module(module), kind)
     if kind in RECORDS:
-        check_fields(cls, values)
+        check_record(cls, values)
         return cls(**values)
     made = cls(**values)
     if hasattr(made, "_parameters"):
         check_parameters(made)
         return made
     return made.fit([])  # a transformer: checks its parameters
-
-
-def check_fields(cls: type, values: dict[str, Any]) -> None:
-    """Hold values against the types of a dataclass's fields; its whole numbers are sizes of its declared arrays."""
-    hints = get_type_hints(cls)
-    for name, value in values.items():
-        check_typed(value, hints.get(name, Any), f"{name} of a {cls.__name__}")
-    check_model(cls, values, {name: value for name, value in values.items() if type(value) is int})
 
 
 def _unpack_strings(plain: dict[str, Any], arrays: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -312,6 +322,8 @@ TYPES: dict[str, Any] = {  # of fitted attributes that model files hold, checked
     "n_candidates_": int,
     "n_kept_": int,
     "n_features_in_": int,
+    "theta_": np.ndarray,
+    "_token_labels": list[Label],
     "_flat": bool,
     "feature_names_in_": np.ndarray,
     "_stream": Stream,
@@ -338,3 +350,222 @@ def check_attribute(name: str, value: Any, cls: type) -> None:
             check_typed(labels, list[Label], name)
             if not are_labels(labels):
                 raise ModelFileError("the model file names no labels, or one twice, or NaN; save the model again.")
+
+
+# --- estimators -----------------------------------------------------------------------------------
+
+_Metadata = TypedDict(
+    "_Metadata",
+    {
+        "class": str,
+        "params": dict[str, Any],
+        "own_params": dict[str, Any],
+        "attributes": dict[str, Any],
+        "model": dict[str, Any],
+    },
+)
+_OPTIONAL = ("n_features_in_", "feature_names_in_")
+"""Attributes that a model only has if its X is a table (with names)."""
+
+
+class SavedModel(Estimator):
+    """``save``, ``to_bytes`` and ``load``: every constructor parameter and fitted attribute, in one file.
+
+    The base writes the parameters and the attributes named in ``_saved`` by :class:`Packer`, which refuses what a file
+    cannot hold; an estimator adds its model by :meth:`_state` and takes it back by :meth:`_restore`.
+    """
+
+    _kind: ClassVar[str]
+    _parameters: ClassVar[Table]
+    _saved: ClassVar[tuple[str, ...]] = ()
+    """Fitted attributes that are written as they are; the class or ``TYPES`` has their types."""
+    _structured: ClassVar[bool] = False
+    """Whether X is a list of sequences or graphs and y is needed, for scikit-learn's tags."""
+    log_: list[FitRecord]
+    n_iter_: int
+    converged_: bool
+    stopped_because_: str
+    _given_to_load: ClassVar[tuple[str, ...]] = ()
+    """Parameters that are the user's own code: the file names them, and ``load`` is given them again."""
+
+    def _state(self) -> State:
+        """Return what the model needs to predict, beyond parameters and ``_saved`` attributes."""
+        return {}, {}
+
+    @abstractmethod
+    def _restore(self, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> None:
+        """Take back a :data:`State` and check that all parts fit; ``given`` stands in for what a file cannot hold."""
+
+    def save(self, path: str | Path) -> None:
+        """Write the model to one file, which :func:`rulefield.load` reads; opening it runs no code."""
+        check_is_fitted(self)
+        save_model(path, self._kind, *self._whole_state())
+
+    def to_bytes(self) -> bytes:
+        """Return what ``save`` would write."""
+        check_is_fitted(self)
+        return model_to_bytes(self._kind, *self._whole_state())
+
+    @classmethod
+    def load(cls, source: str | Path | bytes, **given: Transformer) -> Self:
+        """Read a model file: a path or its bytes.
+
+        Parameters
+        ----------
+        source : path or bytes
+        **given
+            What a file cannot hold: ``features=`` for a transformer of your own.
+        """
+        kind, arrays, metadata = load_model(source)
+        if kind != cls._kind:
+            raise ModelFileError(
+                f"this file holds a {kind!r} model, not a {cls._kind!r} one; open it with rulefield.load()."
+            )
+        return cls._from_state(arrays, metadata, **given)
+
+    def _html_repr(self) -> str:
+        """Return what notebooks show: scikit-learn's diagram, and of a fitted model what it holds."""
+        from sklearn.exceptions import NotFittedError
+        from sklearn.utils import estimator_html_repr
+
+        from rulefield.report.notebook import model_html
+
+        diagram = estimator_html_repr(self)
+        try:
+            check_is_fitted(self)
+        except NotFittedError:
+            return diagram
+        return diagram + model_html(fitted_facts(self))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self._structured:
+            tags.input_tags.two_d_array = False
+            tags.target_tags.required = True
+        return tags
+
+    # --- the state as a whole ---------------------------------------------------------------------
+
+    def _whole_state(self) -> State:
+        packer = Packer(type(self).__name__)
+        learned = Packer(type(self).__name__, lenient="predictors" in self._given_to_load)
+        owner = self._library_class()
+        own = {} if type(self) is owner else self.get_params(deep=False)
+        names = owner._get_param_names()
+        values = {name: getattr(self, name) for name in names} | self._params_to_save()
+        arrays, model = self._state()
+        metadata = {
+            "class": type(self).__name__,
+            "params": {name: self._pack(packer, name, values[name]) for name in names},
+            "own_params": {name: self._pack(packer, name, value) for name, value in own.items()},
+            "attributes": {
+                name: learned.pack(getattr(self, name), name)
+                for name in self._saved
+                if name not in _OPTIONAL or hasattr(self, name)
+            },
+            "model": model,
+        }
+        return arrays | packer.arrays | learned.arrays, metadata
+
+    def _params_to_save(self) -> dict[str, Any]:
+        """Return parameters that a file holds otherwise than they are."""
+        return {}
+
+    def _pack(self, packer: Packer, name: str, value: object) -> Any:
+        return pack_or_name(packer, name, value) if name in self._given_to_load else packer.pack(value, name)
+
+    @classmethod
+    def _library_class(cls) -> "type[SavedModel]":
+        """Return the class of the library that a user's subclass comes from: the one that names the kind."""
+        return next(c for c in cls.__mro__ if "_kind" in vars(c))
+
+    @classmethod
+    def _from_state(cls, arrays: dict[str, np.ndarray], metadata: dict[str, Any], **given: Transformer) -> Self:
+        strange = set(given) - set(cls._given_to_load)
+        if strange:
+            raise TypeError(f"load() got an unexpected keyword argument {sorted(strange)[0]!r}.")
+        with refused_as_file():
+            return cls._read_state(arrays, metadata, given)
+
+    @classmethod
+    def _read_state(cls, arrays: dict[str, np.ndarray], metadata: dict[str, Any], given: dict[str, Any]) -> Self:
+        check_typed(metadata, _Metadata, "the metadata")
+        arrays = FileArrays(arrays)
+        owner = cls._library_class()
+        params = cls._unpacked(metadata["params"], arrays, given, owner._get_param_names())
+        if cls is owner:
+            made = cls(**params)
+            if metadata["class"] != cls.__name__:
+                warnings.warn(
+                    f"the file was saved by {metadata['class']}, a subclass; it is opened as a plain {cls.__name__} "
+                    f"({metadata['class']}.load opens it as one).",
+                    UserWarning,
+                    stacklevel=callers_level(),
+                )
+        else:
+            made = cls(**cls._unpacked(metadata["own_params"], arrays, given, cls._get_param_names()))
+            made.__dict__.update(params)
+        if hasattr(cls, "_parameters"):
+            check_parameters(made)
+        for name in cls._saved:
+            if name in metadata["attributes"] or name not in _OPTIONAL:
+                value = unpack(metadata["attributes"][name], arrays)
+                check_attribute(name, value, owner)
+                setattr(made, name, value)
+        made._restore(arrays, metadata["model"], **given)
+        arrays.read.update(arrays_named(metadata["own_params"]))  # a subclass's own, which only that class reads
+        arrays.check_nothing_else()
+        return made
+
+    @classmethod
+    def _unpacked(
+        cls, params: dict[str, Any], arrays: dict[str, np.ndarray], given: dict[str, Any], known: list[str]
+    ) -> dict[str, Any]:
+        strange = set(params) - set(known)
+        if strange:
+            raise ModelFileError(
+                f"the file names a parameter {sorted(strange)[0]!r} that {cls.__name__} does not have."
+            )
+        return {name: given_or(value, arrays, name, given) for name, value in params.items()}
+
+
+_LOADERS = {
+    "chain": ("rulefield.estimators.chain.estimator", "ChainCRF"),
+    "document": ("rulefield.estimators.documents.tagger", "DocumentTagger"),
+    "gaussian classifier": ("rulefield.estimators.gaussian.classifier", "GaussianCRFClassifier"),
+    "gaussian regressor": ("rulefield.estimators.gaussian.regressor", "GaussianCRFRegressor"),
+    "GraphCRF": ("rulefield.estimators.graph.estimator", "GraphCRF"),
+    "MultiLabelCRF": ("rulefield.estimators.multilabel.estimator", "MultiLabelCRF"),
+    "joint": ("rulefield.estimators.joint.estimator", "JointCRF"),
+    "ruled": ("rulefield.estimators.ruled.estimator", "RuledCRF"),
+    "text": ("rulefield.estimators.text.parser", "TextParser"),
+    "segments": ("rulefield.estimators.segments.estimator", "SegmentCRF"),
+}
+
+
+def load(source: str | Path | bytes, **options: Any) -> Any:
+    """Return the model in a file that ``save`` wrote: a path, or the file's bytes. No code in the file is run."""
+    kind, arrays, metadata = load_model(source)
+    if kind not in _LOADERS:
+        raise ModelFileError(f"this file holds a {kind!r} model, which this version of rulefield does not know.")
+    module, name = _LOADERS[kind]
+    return getattr(import_module(module), name)._from_state(arrays, metadata, **options)
+
+
+def fitted_facts(model: Any) -> list[tuple[str, str]]:
+    """Say what a fitted model holds, in rows of (name, value): sizes, labels, rules, how the fit ended."""
+    inner = getattr(model, "estimator_", getattr(model, "model_", model)) if not hasattr(model, "theta_") else model
+    rows: list[tuple[str, str]] = []
+    labels = getattr(model, "labels_", getattr(inner, "classes_", None))
+    if labels is not None:
+        names = [str(label) for label in labels]
+        rows.append(("labels", f"{len(names)}: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}"))
+    if hasattr(inner, "n_features_in_"):
+        rows.append(("features", f"{inner.n_features_in_:,}"))
+    if hasattr(inner, "theta_"):
+        rows.append(("weights", f"{inner.theta_.size:,}"))
+    rules = getattr(model, "rules_", getattr(inner, "rules", None))
+    rows += [("rule", repr(rule)) for rule in rules or ()]
+    if hasattr(inner, "stopped_because_"):
+        rows.append(("fit", f"{inner.n_iter_} iterations; {inner.stopped_because_}"))
+    return rows

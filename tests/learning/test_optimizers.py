@@ -9,8 +9,7 @@ from oracles.labeled_chains import random_labels, random_sequences
 from rulefield.exceptions import InputError
 from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.fit_log import Ending
-from rulefield.learning.lbfgs import SHORT_FROM, History, Point, minimize_lbfgs
-from rulefield.learning.owlqn import minimize_owlqn, pseudo_gradient
+from rulefield.learning.lbfgs import SHORT_FROM, History, Point, minimize_lbfgs, minimize_owlqn, pseudo_gradient
 from rulefield.models.chain import ChainModel
 from rulefield.parallel import Threads, n_threads, shard_bounds
 

@@ -63,7 +63,6 @@ class ExpectationOptions:
     tol: float
     slack: float = 0.0
     strength: float = 0.0
-    batch_size: int | None = None
 
 
 def expectation_options(
@@ -74,7 +73,7 @@ def expectation_options(
     if isinstance(keeper, GeneralizedExpectation):
         return ExpectationOptions("ge", l2=l2, max_iter=max_iter, tol=tol, strength=keeper.strength)
     k = PosteriorRegularization() if keeper is None else keeper
-    return ExpectationOptions("pr", l2, max_iter, tol, slack=k.slack, batch_size=k.batch)
+    return ExpectationOptions("pr", l2, max_iter, tol, slack=k.slack)
 
 
 def compiled_expectations(
@@ -148,8 +147,7 @@ def fit_with_expectations(
 def _objective(
     corpus: JointCorpus, compiled: list[CompiledExpectation], o: ExpectationOptions
 ) -> RegularizedObjective:
-    size = o.batch_size if compiled else None
-    return RegularizedObjective(corpus, compiled, o.l2, o.slack, DUAL_TOL, size)
+    return RegularizedObjective(corpus, compiled, o.l2, o.slack, DUAL_TOL)
 
 
 def _penalized(
@@ -175,7 +173,7 @@ def expectation_reports(
     if options.method == "ge":
         under_q, multipliers = model, np.zeros(len(expected))
     else:
-        under_q, multipliers = outcome.shares, _objective(corpus, compiled, options).multipliers(outcome.nu)
+        under_q, multipliers = outcome.shares, _objective(corpus, compiled, options).posterior.tau(outcome.nu)
     return [
         ExpectationReport(e.label, e.low, e.high, float(q), float(p), float(t), float(b))
         for (e, _), q, p, t, b in zip(expected, under_q, model, multipliers, best)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rulefield.estimators.parameters import Requirement, Table, check_parameters, number, optional, whole
+from rulefield.estimators.parameters import Requirement, Table, check_parameters, number
 from rulefield.exceptions import InputError
 from rulefield.scikit import Estimator
 
@@ -31,14 +31,11 @@ class PosteriorRegularization(Estimator):
         What should hold on average: ``rules.share(ner="B-PER", pos="NOUN").between(.053, .055)``.
     slack : float, default 0.0
         How far, in units of the expectations, each may be missed.
-    batch : int, optional
-        Expectations hold in every batch of that many sequences, not only in the whole corpus.
     """
 
     _parameters: ClassVar[Table] = {
         "expectations": EXPECTATIONS,
         "slack": number(),
-        "batch": optional(whole(1)),
     }
 
     def __init__(
@@ -46,11 +43,9 @@ class PosteriorRegularization(Estimator):
         expectations: "Sequence[Expectation] | None" = None,
         *,
         slack: float = 0.0,
-        batch: int | None = None,
     ):
         self.expectations = expectations
         self.slack = slack
-        self.batch = batch
 
 
 class GeneralizedExpectation(Estimator):

@@ -1,7 +1,7 @@
 """The spine of every fit: an objective that falls, a record per iteration, one stopping rule, one result.
 
-Two ways to fit share it. A minimizer (:mod:`rulefield.learning.lbfgs`, :mod:`rulefield.learning.owlqn`) takes an
-:class:`Objective`; a learner that works by passes over the data is a :class:`PassLearner`, run by :func:`run_passes`.
+Two ways to fit share it. A minimizer (:mod:`rulefield.learning.lbfgs`) takes an :class:`Objective`; a learner that works
+by passes over the data is a :class:`PassLearner`, run by :func:`run_passes`.
 Nothing here warns: the estimator does, once.
 """
 

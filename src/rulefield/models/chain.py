@@ -153,10 +153,11 @@ class ChainModel:
             min_count=min_count,
             transition_features=transition_features,
         )
-        return cls._from_structure(structure, labels.n_labels, sequences.n_features, start_end)
+        return cls.of_structure(structure, labels.n_labels, sequences.n_features, start_end)
 
     @classmethod
-    def _from_structure(cls, s: Structure, n_labels: int, n_features: int, start_end: bool) -> "ChainModel":
+    def of_structure(cls, s: Structure, n_labels: int, n_features: int, start_end: bool) -> "ChainModel":
+        """Return the model with the weights of a structure."""
         none = np.zeros(0, np.uint32)
         source, target = np.nonzero(s.transitions)
         return cls(

@@ -1,6 +1,6 @@
 """An expected value to be kept in a range while training: compiled, over the joint states of a corpus."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,8 +23,6 @@ class CompiledExpectation:
         What a share is a share of: tokens, steps, or sequences.
     low, high : float
         ``-inf`` and ``inf`` if one side is open.
-    counted : ndarray of float64, shape (n_sequences,)
-        What each sequence adds to ``total``, before its weight.
     """
 
     node: np.ndarray
@@ -35,13 +33,3 @@ class CompiledExpectation:
     total: float
     low: float
     high: float
-    counted: np.ndarray = field(default_factory=lambda: np.zeros(0))
-
-    def of_sequences(self, first: int, last: int, offsets: np.ndarray, weight: np.ndarray) -> "CompiledExpectation":
-        """Return the same statement of the sequences from ``first`` up to ``last`` alone."""
-        return replace(
-            self,
-            token_class=self.token_class[offsets[first] : offsets[last]],
-            total=float(weight[first:last] @ self.counted[first:last]),
-            counted=self.counted[first:last],
-        )

@@ -193,14 +193,14 @@ class ExpectationCompiler:
         if share.after is None:
             node = np.vstack([np.zeros(len(here)), here.astype(np.float64)])
             each = np.bincount(np.repeat(np.arange(len(lengths)), lengths), counted, len(lengths))
-            return self._made(node, counted.astype(np.uint16), None, None, (each, weight), low, high, share)
+            return self._made(node, counted.astype(np.uint16), None, None, float(weight @ each), low, high, share)
         if share.given is not None:
             raise RuleError(f"{share!r}: given= goes with shares of tokens, not of neighboring pairs.")
         sources, targets = np.nonzero(np.outer(self._states(share.after), here))
         steps = np.maximum(lengths - 1, 0).astype(np.float64)
         node = np.zeros((1, len(here)))
         return self._made(
-            node, np.zeros(n_tokens, np.uint16), None, (sources, targets), (steps, weight), low, high, share
+            node, np.zeros(n_tokens, np.uint16), None, (sources, targets), float(weight @ steps), low, high, share
         )
 
     def _expected(
@@ -217,9 +217,8 @@ class ExpectationCompiler:
         own[0::2], own[1::2] = tally.node, tally.node if tally.first is None else tally.first
         edges = None if tally.edge is None else tally.edge[0].astype(np.float64)  # the same at tokens of all classes
         tables = [edges if j == k else None for j in range(len(self.sizes))]
-        counted, shift = (np.ones(len(corpus)), weight), number.constant
-        node = self._spread(own, k)
-        return self._made(node, token_class, tables, None, counted, low - shift, high - shift, quantity)
+        node, shift = self._spread(own, k), number.constant
+        return self._made(node, token_class, tables, None, float(weight.sum()), low - shift, high - shift, quantity)
 
     def _made(
         self,
@@ -227,13 +226,11 @@ class ExpectationCompiler:
         token_class: np.ndarray,
         edges: list[np.ndarray | None] | None,
         moves: tuple[np.ndarray, np.ndarray] | None,
-        counted: tuple[np.ndarray, np.ndarray],
+        total: float,
         low: float,
         high: float,
         what: Any,
     ) -> CompiledExpectation:
-        each, weight = counted
-        total = float(weight @ each)
         if total == 0:
             raise RuleError(f"{what!r} refers to nothing in this corpus: no token (or step) is counted.")
         none = np.zeros(0, np.int64)
@@ -241,7 +238,7 @@ class ExpectationCompiler:
         tables = (None,) * len(self.sizes) if edges is None else tuple(edges)
         return CompiledExpectation(
             np.ascontiguousarray(node), token_class, tables, sources.astype(np.int64), targets.astype(np.int64),
-            total, low, high, each,
+            total, low, high,
         )  # fmt: skip
 
     def _states(self, patterns: Patterns) -> np.ndarray:

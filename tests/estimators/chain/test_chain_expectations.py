@@ -172,7 +172,6 @@ def test_expectations_that_cannot_be(expectations, words):
         ({"l1": 1.0}, "l1=1.0"),
         ({"transition_features": "all"}, "transition_features='all'"),
         ({"expectations": rf.PosteriorRegularization(WANTED, slack=-1)}, "slack must be a finite number"),
-        ({"expectations": rf.PosteriorRegularization(WANTED, batch=0)}, "batch must be None or a whole number"),
         ({"expectations": ["share('O')"]}, "expectations must be a list of expectations"),
         ({"initial_label": ["O"]}, "initial_label must be None or one label"),
     ],
@@ -194,15 +193,6 @@ def test_expectations_that_contradict_each_other_in_the_end_are_told():
     with warnings.catch_warnings():
         warnings.simplefilter("error", MissedExpectationWarning)
         chain(expectations=WANTED, max_iter=2).fit(X, SEEN)
-
-
-def test_expectations_by_batch_are_kept_in_the_corpus_too():
-    crf = chain(expectations=rf.PosteriorRegularization(WANTED, batch=20)).fit(X, SEEN)
-    report = crf.expectations_[0]
-    assert report.low - 1e-3 <= report.under_q <= report.high + 1e-3
-    again = rf.load(crf.to_bytes())
-    assert again.expectations.batch == 20
-    assert again.expectations.expectations == WANTED
 
 
 def test_grid_search_reaches_into_the_method():

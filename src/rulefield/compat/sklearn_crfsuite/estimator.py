@@ -17,7 +17,7 @@ from rulefield.encode.foreign.crfsuite import read_crfsuite
 from rulefield.encode.foreign.crfsuite_write import crfsuite_bytes
 from rulefield.encode.foreign.weights import ForeignChain
 from rulefield.estimators.chain.estimator import ChainCRF
-from rulefield.estimators.chain.foreign import chain_of_weights
+from rulefield.estimators.text.foreign import chain_of_weights
 from rulefield.exceptions import InputError
 from rulefield.interrupts import interruptible
 from rulefield.outputs import write_whole

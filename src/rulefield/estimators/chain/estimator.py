@@ -421,12 +421,16 @@ class ChainCRF(SequenceEstimator):
         numbers = numbers_of(self.transition_features, encoder)
         if numbers is not None and columns is not None:
             numbers = np.flatnonzero(np.isin(columns, numbers))
-        return ChainModel.build(data, labels, allowed=allowed, transition_features=numbers, **self._structure())
+        how: dict[str, Any] = {"transition_features": numbers, "start_end": self.start_end, **self._structure()}
+        return ChainModel.build(data, labels, allowed=allowed, **how)
 
     def _structure(self) -> dict[str, Any]:
-        """Return the parameters that say which weights there are."""
-        structure = {name: getattr(self, name) for name in ("all_states", "all_transitions", "start_end")}
-        return structure | {"min_count": max(1, self.min_count)}
+        """Return the parameters that say which features and transitions have weights."""
+        return {
+            "all_states": self.all_states,
+            "all_transitions": self.all_transitions,
+            "min_count": max(1, self.min_count),
+        }
 
     def _presumed(self, labels: Labels, names: LabelEncoder, model: ChainModel) -> Labels:
         """Return labels in which tokens of which nothing is known have the initial label."""

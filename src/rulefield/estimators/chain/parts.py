@@ -31,7 +31,7 @@ from rulefield.learning.chain.penalties import AUTO
 from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
 from rulefield.learning.fit_log import counted_from, run_passes
 from rulefield.models.chain import ChainModel
-from rulefield.models.chain_parts import model_of_parts
+from rulefield.models.chain_structure import structure_of_parts
 from rulefield.models.chain_transfer import grown, restricted
 from rulefield.parallel import Executor, executor_of, n_threads
 
@@ -77,7 +77,8 @@ def _model(crf: "ChainCRF", corpus: Corpus, executor: Executor) -> ChainModel:
     tasks = (LookTask(corpus.place, k, crf.scheme) for k in range(len(corpus.parts)))
     parts = ((part, corpus.columns(k)) for k, part in enumerate(executor.stream(look_through, tasks)))
     allowed = allowed_transitions(names, crf.scheme)
-    return model_of_parts(parts, corpus.n_features, len(names), allowed=allowed, **crf._structure())
+    structure = structure_of_parts(parts, corpus.n_features, len(names), allowed=allowed, **crf._structure())
+    return ChainModel.of_structure(structure, len(names), corpus.n_features, crf.start_end)
 
 
 def _renumbered(labels: Labels, corpus: Corpus, names: LabelEncoder) -> Labels:

@@ -41,7 +41,7 @@ from rulefield.estimators.types import (
 from rulefield.exceptions import InputError, LabelError, ModelFileError
 from rulefield.interrupts import interruptible
 from rulefield.learning.fit_log import FitResult
-from rulefield.learning.owlqn import minimize_owlqn
+from rulefield.learning.lbfgs import minimize_owlqn
 from rulefield.learning.segments import SegmentLikelihood
 from rulefield.metrics import span_f1
 from rulefield.models.segments import Segmentation, SegmentModel, SpanMatches

@@ -8,7 +8,7 @@ from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.parts import CorpusLikelihood, CorpusWalk, give_back
 from rulefield.learning.chain.stochastic import StochasticLikelihood
 from rulefield.learning.fit_log import Callback, Ending, FitResult
-from rulefield.learning.owlqn import minimize_owlqn
+from rulefield.learning.lbfgs import minimize_owlqn
 
 # Fewer label scores than this are fitted before stochastic steps would pay for their compilation.
 LEAST_SCORES = 1_000_000
@@ -44,7 +44,7 @@ def fit_likelihood(
     theta : ndarray of float64, shape (likelihood.size,), optional
         Where to begin (a warm start).
     l1, max_iter, tol, callback, n_jobs, gtol, memory
-        As for :func:`rulefield.learning.owlqn.minimize_owlqn`.
+        As for :func:`rulefield.learning.lbfgs.minimize_owlqn`.
     seed : int
         Of the order of sequences in the stochastic steps.
     """

@@ -35,7 +35,7 @@ from rulefield.learning.chain.likelihood import ChainLikelihood
 from rulefield.learning.chain.packing import Packing, TransitionFactors, taken
 from rulefield.learning.chain.stochastic import StochasticLikelihood, Stream
 from rulefield.models.chain import ChainModel
-from rulefield.models.chain_parts import SeenWeights, seen_weights
+from rulefield.models.chain_structure import SeenWeights, seen_weights
 from rulefield.models.chain_transfer import restricted
 from rulefield.outputs import whole_file
 from rulefield.parallel import Executor, Threads

@@ -64,11 +64,6 @@ class JointCorpus:
             self.parts.append(JointShard(data[first:last], own, weight[first:last], *tokens))
             first = last
 
-    def part(self, first: int, last: int) -> "JointCorpus":
-        """Return the sequences from ``first`` up to ``last`` as a corpus for one thread."""
-        own = [None if known is None else known[first:last] for known in self.labels]
-        return JointCorpus(self.model, self.data[first:last], own, self.weight[first:last])
-
     def sums(self, theta: np.ndarray, clamp: bool) -> tuple[float, np.ndarray]:
         """Weighted sum of log partition functions, and expected features; of known labels only with ``clamp``."""
 

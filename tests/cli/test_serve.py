@@ -278,7 +278,7 @@ def test_training_that_fails_by_surprise_can_begin_again(client, bench, monkeypa
 
 
 def test_corrections_of_one_run_have_a_limit(client, bench, monkeypatch):
-    monkeypatch.setattr(workbench, "MOST_CORRECTED", 10)
+    monkeypatch.setattr(workbench, "MOST_CORRECTED_BYTES", 4_100)
     n = len(bench.items)
     assert post(client, "/correct", text="a b c d", spans=[[0, 1, "note"]])["index"] == n
     assert post(client, "/correct", text="a b c d", spans=[[0, 1, "note"]])["index"] == n + 1
@@ -287,6 +287,61 @@ def test_corrections_of_one_run_have_a_limit(client, bench, monkeypatch):
         assert refused.status_code == 422
         assert "start the server again" in refused.json()["error"]
     assert len(bench.items) == n + 2
+
+
+def test_long_words_and_long_labels_count_as_what_they_take(client, bench, monkeypatch):
+    monkeypatch.setattr(workbench, "MOST_CORRECTED_BYTES", 100_000)
+    for text, label in (("a" * 40_000, "note"), ("a b", "n" * 40_000)):
+        refused = client.post("/correct", json={"text": text, "spans": [[0, 1, label]]})
+        assert refused.status_code == 422
+        assert "start the server again" in refused.json()["error"]
+    post(client, "/correct", text="a b", spans=[[0, 1, "note"]])
+
+
+@pytest.mark.parametrize("mark", [[0.9, 1, "a"], ["0", 1, "a"], [True, 1, "a"], [0, 1, None], [0, 1, 7], [0, 1]])
+def test_a_span_is_two_whole_numbers_and_a_name(client, bench, mark):
+    answer = client.post("/correct", json={"text": "a b", "spans": [mark]})
+    assert answer.status_code == 422
+    assert "spans must be a list of" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("label", ["", " ", "O", "a\ud800"])
+def test_a_label_that_no_model_can_be_trained_with_is_refused(client, bench, label):
+    body = json.dumps({"text": "a b", "spans": [[0, 1, label]]})
+    answer = client.post("/correct", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert "a label must be a name" in answer.json()["error"]
+
+
+@pytest.mark.parametrize("number", ["Infinity", "-Infinity", "NaN", "1e400"])
+def test_numbers_that_json_does_not_know_are_refused(client, number):
+    body = f'{{"rules": [{{"rule": "x", "weight": {number}}}]}}'.encode()
+    answer = client.post("/rules/keep", content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == 400
+    assert number in answer.json()["error"]
+    assert client.get("/about").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "sentence"),
+    [
+        ("/parse", {"text": "a", "rulez": []}, "does not know 'rulez'"),
+        ("/parse", {"text": "a", "texts": ["b"]}, "either"),
+        ("/parse", {"text": "a", "probabilities": "no"}, "true or false"),
+        ("/parse", {"text": "a", "rules": [{"rule": "count('title') <= 1", "on": "no"}]}, "true or false"),
+        ("/retrain", {"epochs": 3}, "it takes nothing"),
+        ("/rules/keep", {"rules": [1]}, "an object"),
+    ],
+)
+def test_what_a_question_does_not_know_is_refused(client, path, body, sentence):
+    answer = client.post(path, json=body)
+    assert answer.status_code == 422, answer.text
+    assert sentence in answer.json()["error"]
+
+
+def test_label_studio_may_send_more(client):
+    post(client, "/predict", tasks=[{"data": {"text": "a b"}}], project="1", params={})
+    post(client, "/setup", project="1")
 
 
 # --- what the page keeps ----------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import asyncio
 import hmac
 import json
+import math
 import os
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -16,6 +17,7 @@ from starlette.routing import Route
 
 import rulefield
 from rulefield.cli.pages.batching import Batches
+from rulefield.cli.pages.openapi import POSTS as CALLS
 from rulefield.cli.pages.openapi import document
 from rulefield.cli.pages.work_threads import WorkThreads
 from rulefield.cli.pages.workbench import LONGEST_TEXT, MOST_TEXTS, Workbench
@@ -209,15 +211,12 @@ def _answering(work: Callable[[dict[str, Any]], Awaitable[Response]]) -> Endpoin
     """Read a question, and answer it within the time limit; mistakes of the client are one sentence."""
 
     async def endpoint(request: Request) -> Response:
-        body: Any = {}
-        if request.method == "POST":
-            try:
-                body = json.loads(await request.body())
-            except (ValueError, RecursionError) as error:
-                return _sentence(f"the body is not JSON ({error}).", 400)
-            if not isinstance(body, dict):
-                return _sentence("the body must be a JSON object.", 400)
         try:
+            body = _question(await request.body()) if request.method == "POST" else {}
+        except (ValueError, RecursionError) as error:
+            return _sentence(f"the body is not a JSON object of finite numbers ({error}).", 400)
+        try:
+            _check_names(request.url.path, body)
             return await asyncio.wait_for(work(body), SECONDS)
         except (TimeoutError, TimeLimitError):
             return _sentence(f"no answer within {SECONDS:.0f} s; send fewer texts or fewer rules.", 503)
@@ -225,6 +224,30 @@ def _answering(work: Callable[[dict[str, Any]], Awaitable[Response]]) -> Endpoin
             return _sentence(str(error), 422)
 
     return endpoint
+
+
+def _question(data: bytes) -> dict[str, Any]:
+    """Read the JSON object of a question; raises ValueError if it is none."""
+    body = json.loads(data, parse_constant=_finite, parse_float=_finite)
+    if not isinstance(body, dict):
+        raise ValueError(f"got a {type(body).__name__}")
+    return body
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"got {text:.20}")
+    return number
+
+
+def _check_names(path: str, body: dict[str, Any]) -> None:
+    """Refuse what a question does not know: a name that is misspelled would be left out in silence."""
+    schema = CALLS[path][1] if body else {}
+    unknown = [name for name in body if name not in schema["properties"]] if "properties" in schema else []
+    if unknown and not schema.get("additionalProperties", True):
+        known = ", ".join(schema["properties"]) or "nothing"
+        raise InputError(f"{path} does not know {unknown[0]!r:.40}; it takes {known}.")
 
 
 def _download(workers: WorkThreads, content: Callable[[], bytes], name: str) -> Endpoint:
@@ -257,7 +280,9 @@ def _parsing(bench: Workbench, workers: WorkThreads) -> Endpoint:
     )
 
     async def work(body: dict[str, Any]) -> Response:
-        texts, chances = _texts(body), bool(body.get("probabilities", False))
+        texts, chances = _texts(body), body.get("probabilities", False)
+        if not isinstance(chances, bool):
+            raise InputError(f"probabilities must be true or false; got {chances!r:.40}.")
         if body.get("rules") is None:
             made = await batches.ask(texts, chances)
         else:
@@ -272,6 +297,8 @@ def _parsing(bench: Workbench, workers: WorkThreads) -> Endpoint:
 
 def _texts(body: dict[str, Any]) -> list[str]:
     texts = body.get("texts", [body["text"]] if "text" in body else None)
+    if {"text", "texts"} <= body.keys():
+        raise InputError('send either "text" or "texts".')
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts) or len(texts) > MOST_TEXTS:
         raise InputError(f'send {{"text": "..."}} or {{"texts": [...]}} with at most {MOST_TEXTS:,} strings.')
     if any(len(text) > LONGEST_TEXT for text in texts):

@@ -19,6 +19,11 @@ def _object(**properties: Schema) -> Schema:
     return {"type": "object", "properties": properties}
 
 
+def _question(**properties: Schema) -> Schema:
+    """Return the schema of a body that may hold nothing else."""
+    return {**_object(**properties), "additionalProperties": False}
+
+
 _RULE = _object(
     rule={"type": "string"},
     name={"type": "string"},
@@ -46,42 +51,44 @@ _ANY: Schema = {"type": "object"}
 POSTS: dict[str, tuple[str, Schema, Schema]] = {
     "/parse": (
         "Parse texts.",
-        _object(text=_TEXT, texts=_list(_TEXT, maxItems=MOST_TEXTS), rules=_RULES, probabilities={"type": "boolean"}),
+        _question(
+            text=_TEXT, texts=_list(_TEXT, maxItems=MOST_TEXTS), rules=_RULES, probabilities={"type": "boolean"}
+        ),
         _object(parses=_list(_ANY)),
     ),
     "/rules/check": (
         "Read rules one by one: their text, or the error and its place.",
-        _object(rules=_RULES),
+        _question(rules=_RULES),
         _object(rules=_list(_object(text={"type": "string"}, error={"type": "string"}, at={"type": "integer"}))),
     ),
     "/rules/file": (
         "Write rules as the text of a rules file.",
-        _object(rules=_RULES),
+        _question(rules=_RULES),
         _object(text={"type": "string"}),
     ),
     "/rules/keep": (
         "Keep rules for when the page is opened again.",
-        _object(rules=_RULES),
+        _question(rules=_RULES),
         _object(kept={"type": "integer"}),
     ),
     "/rules/save": (
         "Put rules into the model and write its file.",
-        _object(rules=_RULES),
+        _question(rules=_RULES),
         _object(rules={"type": "integer"}, path={"type": ["string", "null"]}),
     ),
     "/find": (
         "Find texts: all, open (without labels), gold, corrected, or wrong (not as the model labels them).",
-        _object(kind={"type": "string"}, words={"type": "string"}, rules=_RULES),
+        _question(kind={"type": "string"}, words={"type": "string"}, rules=_RULES),
         _object(found=_list(_INDEX)),
     ),
     "/view": (
         f"Label one text with and without rules, with up to {ALTERNATIVES} alternatives.",
-        _object(index=_INDEX, text=_TEXT, rules=_RULES),
+        _question(index=_INDEX, text=_TEXT, rules=_RULES),
         _object(text=_TEXT, spans=_SPANS, plain=_SPANS, probability={"type": "number"}),
     ),
     "/effect": (
         "Count what rules change in the whole data.",
-        _object(rules=_RULES, before=_RULES),
+        _question(rules=_RULES, before=_RULES),
         _object(
             items={"type": "integer"},
             changed=_list(_INDEX),
@@ -92,15 +99,15 @@ POSTS: dict[str, tuple[str, Schema, Schema]] = {
     ),
     "/next": (
         "Choose the text that a person should label next.",
-        _object(rules=_RULES),
+        _question(rules=_RULES),
         _object(index={**_INDEX, "type": ["integer", "null"]}),
     ),
     "/correct": (
         "Take a person's labels.",
-        _object(index=_INDEX, text=_TEXT, spans=_SPANS),
+        _question(index=_INDEX, text=_TEXT, spans=_SPANS),
         _object(index=_INDEX, corrected={"type": "integer"}, text=_TEXT, label=_SPANS),
     ),
-    "/retrain": ("Train again in the background.", _object(), _STATE),
+    "/retrain": ("Train again in the background.", _question(), _STATE),
     "/predict": (
         "Label Studio: predictions for its tasks.",
         _object(tasks=_list(_TASK, maxItems=MOST_TEXTS)),
@@ -125,7 +132,7 @@ GETS: dict[str, tuple[str, str, Schema]] = {
 
 _ERROR = {"content": {"application/json": {"schema": _object(error={"type": "string"})}}}
 _FAILURES = {
-    "400": "The body is no JSON object, or the host is not this server's.",
+    "400": "The body is no JSON object of finite numbers, or the host is not this server's.",
     "401": "The token is missing or wrong.",
     "408": "The body did not arrive in time.",
     "411": "The length of the body is missing.",

@@ -37,8 +37,8 @@ from rulefield.rules.text import dumps, from_dicts, to_dicts
 MOST_RULES = 200
 MOST_TEXTS = 1_000
 LONGEST_TEXT = 50_000
-MOST_CORRECTED = 500_000
-"""Tokens of all corrections that one run takes: about 100 MB of memory."""
+MOST_CORRECTED_BYTES = 100_000_000
+"""Memory that the corrections of one run may take, about."""
 ALTERNATIVES = 5
 FIRST_TRAINING = 20
 """Texts labeled by hand after which a workbench without a model trains one."""
@@ -117,7 +117,7 @@ class Workbench:
         self.lock = threading.Lock()
         self.kept: list[dict[str, Any]] | None = None
         self._predicted: tuple[Any, ...] = ()
-        self._n_corrected = 0
+        self._corrected_bytes = 0
         self.training: dict[str, Any] = {"state": "idle"}
 
     @property
@@ -262,6 +262,8 @@ class Workbench:
     def keep(self, entries: Any) -> dict[str, Any]:
         """Keep the rules as the page has them, wrong ones too, for when it is opened again."""
         self.check(entries)
+        if not all(isinstance(entry, Mapping) for entry in entries):
+            raise InputError("each rule must be an object with the key 'rule'.")
         wanted = ("name", "rule", "weight", "per", "on")
         self.kept = [{key: entry[key] for key in wanted if key in entry} for entry in entries]
         return {"kept": len(self.kept)}
@@ -288,6 +290,8 @@ class Workbench:
     def _checked(self, entry: Any) -> dict[str, Any]:
         if not isinstance(entry, Mapping):
             return {"error": "a rule must be an object with the key 'rule'.", "at": 0}
+        if not isinstance(entry.get("on", True), bool):
+            return {"error": f"on must be true or false; got {entry['on']!r:.40}.", "at": 0}
         try:
             rule = from_dicts([_entry(entry)])[0]
             RuleCompiler([rule.soft(1.0) if rule.is_open else rule], self._label_set, self.scheme)
@@ -364,7 +368,7 @@ class Workbench:
             raise InputError("there is no text to label.")
         gold = _checked_marks(item.text, marks)
         with self.lock:
-            self._count(item)
+            self._count(item, gold)
             item.gold, item.corrected = gold, True
             if index is None:
                 index = len(self.items)
@@ -378,13 +382,14 @@ class Workbench:
             self.retrain()
         return {"index": index, "corrected": corrected, **record}
 
-    def _count(self, item: Item) -> None:
-        if self._n_corrected + len(item.tokens) > MOST_CORRECTED:
+    def _count(self, item: Item, gold: list[Mark]) -> None:
+        """Refuse a correction if those of this run would take too much memory."""
+        size = 1_000 + 4 * len(item.text) + 200 * len(item.tokens) + sum(200 + 4 * len(kind) for *_, kind in gold)
+        if self._corrected_bytes + size > MOST_CORRECTED_BYTES:
             where = f"; those so far are in {self.corrections}" if self.corrections else ""
-            raise InputError(
-                f"one run takes corrections of {MOST_CORRECTED:,} tokens: start the server again{where}."
-            )
-        self._n_corrected += len(item.tokens)
+            most = f"{MOST_CORRECTED_BYTES // 1_000_000:,} MB"
+            raise InputError(f"one run takes corrections of {most} of memory: start the server again{where}.")
+        self._corrected_bytes += size
 
     def records(self) -> str:
         """Return all corrections as JSON lines, as the file has them."""
@@ -445,18 +450,32 @@ class Workbench:
 
 def _checked_marks(text: str, marks: Any) -> list[Mark]:
     """Return fields from left to right; they must lie in the text and not overlap."""
-    try:
-        found = sorted((int(start), int(end), str(kind)) for start, end, kind in marks)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError("spans must be a list of [first character, after the last character, label].") from None
+    if not isinstance(marks, list) or not all(map(_is_mark, marks)):
+        raise InputError("spans must be a list of [first character, after the last character, label].")
     last = 0
-    for start, end, _ in found:
+    for start, end, kind in sorted(marks):
         if not last <= start < end <= len(text):
             raise InputError(
                 f"a span from {start} to {end} does not lie in a text of {len(text)} characters, or overlaps another."
             )
+        if not kind.strip() or kind == "O" or not _is_utf8(kind):
+            raise InputError(
+                f"a label must be a name other than 'O', in letters that UTF-8 can hold; got {kind!a:.40}."
+            )
         last = end
-    return found
+    return [(start, end, kind) for start, end, kind in sorted(marks)]
+
+
+def _is_mark(mark: Any) -> bool:
+    return isinstance(mark, list | tuple) and [type(part) for part in mark] == [int, int, str]
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_of_kind(item: Item, kind: str) -> bool:

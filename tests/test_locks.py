@@ -1,6 +1,9 @@
 """A process may fork while other threads of it work: its children hang at no lock, and predict the same."""
 
+import importlib
+import importlib.util
 import os
+import sys
 import threading
 import time
 
@@ -56,3 +59,35 @@ def test_children_that_are_forked_while_threads_work():
         for thread in threads:
             thread.join()
     assert codes == [0] * 6
+
+
+class SlowLoader:
+    """Makes a module that takes a second to import."""
+
+    def find_spec(self, name, path, target=None):
+        return importlib.util.spec_from_loader(name, self) if name == "rulefield.slow" else None
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        time.sleep(1.0)
+        module.value = 7
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_children_that_are_forked_while_a_thread_imports(monkeypatch):
+    monkeypatch.setattr(sys, "meta_path", [SlowLoader(), *sys.meta_path])
+    thread = threading.Thread(target=importlib.import_module, args=("rulefield.slow",))
+    thread.start()
+    time.sleep(0.2)
+    child = os.fork()
+    if child == 0:
+        value = 0
+        try:
+            value = importlib.import_module("rulefield.slow").value
+        finally:
+            os._exit(value)
+    thread.join()
+    monkeypatch.delitem(sys.modules, "rulefield.slow")
+    assert ended(child, 10.0) == 7

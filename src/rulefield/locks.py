@@ -4,7 +4,13 @@ import os
 import sys
 from functools import cached_property
 from threading import RLock
+from time import monotonic, sleep
 from typing import Any
+
+IMPORT_SECONDS = 5.0
+"""How long a fork waits for imports of other threads: they take less, unless the thread that forks is importing itself."""
+PACKAGES = ("rulefield", "numba", "llvmlite", "numpy", "scipy", "sklearn")
+"""What the library imports when it is first needed, in any thread."""
 
 
 def held_over_forks(lock: Any) -> Any:
@@ -27,5 +33,19 @@ def _renew_cached_properties() -> None:
                         vars(member)["lock"] = RLock()
 
 
+def _wait_for_imports() -> None:
+    """Wait until no module of the library is half imported: the child would wait for ever for the thread that does it."""
+    moment = monotonic() + IMPORT_SECONDS
+    while monotonic() < moment and any(map(_is_half_imported, list(sys.modules.items()))):
+        sleep(0.001)
+
+
+def _is_half_imported(entry: tuple[str, Any]) -> bool:
+    name, module = entry
+    return name.partition(".")[0] in PACKAGES and getattr(getattr(module, "__spec__", None), "_initializing", False)
+
+
+if hasattr(os, "register_at_fork"):  # the first one registered is the last to be called: when the locks are held
+    os.register_at_fork(before=_wait_for_imports)
 if hasattr(os, "register_at_fork") and sys.version_info < (3, 12):  # later ones have no lock
     os.register_at_fork(after_in_child=_renew_cached_properties)

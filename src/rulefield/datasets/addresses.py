@@ -85,8 +85,8 @@ def _address(draw: Draw, noise: float, plain: bool) -> str:
     elif kind == "box":
         lines.append(_tag("box", f"{draw.one(['PO Box', 'P.O. Box', 'Box', 'P O Box'])} {draw.between(1, 9999)},"))
     elif kind == "rural":
-        lines.append(_tag("box", f"{draw.one(['RR', 'Rural Route', 'Route'])} {draw.between(1, 9)}"))
-        lines[-1] += " " + _tag("box", f"Box {draw.between(1, 400)},") if draw.chance(0.5) else ""
+        route = f"{draw.one(['RR', 'Rural Route', 'Route'])} {draw.between(1, 9)}"
+        lines.append(_tag("box", f"{route} Box {draw.between(1, 400)}," if draw.chance(0.5) else route))
     return " ".join([*lines, *_place(draw, noise)])
 
 

@@ -18,21 +18,21 @@ STREETS = (
     "walk|way|xing"
 )
 DIRECTIONS = "[nsew]|[ns][ew]|(north|south)-?(east|west)?|east|west"
-STATES = (
-    "al|ak|az|ar|ca|co|ct|dc|de|fl|ga|hi|ia|id|il|in|ks|ky|la|ma|md|me|mi|mn|mo|ms|mt|nc|nd|ne|nh|nj|nm|nv|ny|oh|ok|or|"
-    "pa|ri|sc|sd|tn|tx|ut|va|vt|wa|wi|wv|wy|alabama|alaska|arizona|arkansas|california|colorado|connecticut|delaware|"
-    "florida|georgia|hawaii|idaho|illinois|indiana|iowa|kansas|kentucky|louisiana|maine|maryland|massachusetts|michigan|"
-    "minnesota|mississippi|missouri|montana|nebraska|nevada|ohio|oklahoma|oregon|pennsylvania|tennessee|texas|utah|"
-    "vermont|virginia|washington|wisconsin|wyoming"
+STATE_NAMES = dict(
+    entry.split(maxsplit=1)
+    for entry in (
+        "al alabama; ak alaska; az arizona; ar arkansas; ca california; co colorado; ct connecticut; de delaware; "
+        "fl florida; ga georgia; hi hawaii; ia iowa; id idaho; il illinois; in indiana; ks kansas; ky kentucky; la "
+        "louisiana; ma massachusetts; md maryland; me maine; mi michigan; mn minnesota; mo missouri; ms "
+        "mississippi; mt montana; nc north carolina; nd north dakota; ne nebraska; nh new hampshire; nj new "
+        "jersey; nm new mexico; nv nevada; ny new york; oh ohio; ok oklahoma; or oregon; pa pennsylvania; ri rhode "
+        "island; sc south carolina; sd south dakota; tn tennessee; tx texas; ut utah; va virginia; vt vermont; wa "
+        "washington; wi wisconsin; wv west virginia; wy wyoming"
+    ).split("; ")
 )
-PHRASES = (
-    *((name, "state") for name in ("new hampshire", "new jersey", "new mexico", "new york", "north carolina")),
-    *(
-        (name, "state")
-        for name in ("north dakota", "rhode island", "south carolina", "south dakota", "west virginia")
-    ),
-    ("p o", "box"),
-)
+"""Names of states, in lower case, by their codes."""
+STATES = "|".join([*STATE_NAMES, "dc", *(name for name in STATE_NAMES.values() if " " not in name)])
+PHRASES = (*((name, "state") for name in STATE_NAMES.values() if " " in name), ("p o", "box"))
 """Two words of a class in which the first alone is not, and the class."""
 UNITS = "#|apt|apartment|bldg|box|building|dept|fl|floor|lot|p[.]?o|rm|room|ste|suite|trlr|unit"
 BOXES = "box|hc|p[.]?o|pob|rfd|rr|rural"

@@ -30,7 +30,7 @@ def test_messy_addresses_are_parsed_by_default():
         learned = make_addresses(60, seed=seed, noise=0, messy=True, plain=True)
         parser = rf.TextParser().fit(*learned)
         scores.append(parser.score(*make_addresses(300, seed=100 + seed, noise=0, messy=True, plain=True)))
-    assert np.mean(scores) >= 0.99
+    assert min(scores) >= 0.99
 
 
 def test_a_tokenizer_that_the_spans_do_not_cut_is_taken():

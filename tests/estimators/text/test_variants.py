@@ -47,6 +47,34 @@ def test_punctuation_inside_of_a_field_stays():
     assert ["St", "Bath"] not in made.tokens
 
 
+def test_states_are_written_in_the_other_way_as_often_as_texts_show_it():
+    code = [("Bath", "B-city"), (",", "O"), ("NC", "B-state")]
+    name = [("Troy", "B-city"), (",", "O"), ("Ohio", "B-state")]
+    made = with_variants(labeled([code, code, code, name, name]))
+    found = {tuple(tokens): (labels, weight) for tokens, labels, weight in zip(*made)}
+    labels, weight = found["Bath", ",", "North", "Carolina"]
+    assert labels == ["B-city", "O", "B-state", "I-state"]
+    assert np.isclose(weight, 0.4)  # two of five texts spell the state
+    labels, weight = found["Troy", ",", "OH"]
+    assert labels == ["B-city", "O", "B-state"]
+    assert np.isclose(weight, 0.6)
+
+
+def test_the_case_of_a_state_is_that_of_its_text():
+    rows = [[("bath", "B-city"), ("nc", "B-state")], [("TROY", "B-city"), ("NEW", "B-state"), ("YORK", "I-state")]]
+    made = with_variants(labeled(rows * 2))
+    assert ["bath", "north", "carolina"] in made.tokens
+    assert ["TROY", "NY"] in made.tokens
+
+
+def test_words_that_are_states_only_now_and_then_stay():
+    names = ("Virginia", "Ohio", "CO", "IN", "Acme", "Apex", "Zenith", "Orion", "Vega")
+    firms = [[("Firm", "O"), (name, "B-firm")] for name in names]
+    assert with_variants(labeled(firms)).tokens == labeled(firms).tokens
+    codes = [[("Bath", "B-city"), (code, "B-state")] for code in ("NC", "NY", "OH")]
+    assert with_variants(labeled(codes)).tokens == labeled(codes).tokens
+
+
 def test_a_parser_of_few_texts_finds_more_and_keeps_its_parameters():
     texts, spans = make_addresses(60, 1, messy=True)
     new, gold = make_addresses(200, 1001, messy=True)

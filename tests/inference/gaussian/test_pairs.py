@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from rulefield.inference.gaussian.pairs import pair_probabilities
+from rulefield.inference.gaussian.joint import pair_probabilities
 
 
 def quadrature(mean, covariance):

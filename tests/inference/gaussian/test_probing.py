@@ -9,11 +9,10 @@ from rulefield.datasets.fields import make_grid_field
 from rulefield.encode.similarity import grid, laplacian
 from rulefield.estimators.gaussian.classifier import GaussianCRFClassifier
 from rulefield.estimators.gaussian.regressor import GaussianCRFRegressor
-from rulefield.inference.gaussian import probing as gaussian_probing
-from rulefield.inference.gaussian.probing import ProbedInverse, factorize
-from rulefield.inference.gaussian.sparse import SparseFactor
-from rulefield.kernels.gaussian.order import dissect
-from rulefield.kernels.gaussian.sparse import ldl_symbolic
+from rulefield.inference.gaussian import factors, sparse
+from rulefield.inference.gaussian.factors import factorize
+from rulefield.inference.gaussian.probing import ProbedInverse
+from rulefield.inference.gaussian.sparse import SparseFactor, SparsityPattern, analyze
 from rulefield.learning.gaussian import FieldObjective
 from rulefield.models.gaussian import FieldBatch, GaussianModel
 
@@ -31,8 +30,12 @@ def coupling(strength=3.0, side=30, opposed=False):
 @pytest.fixture
 def no_factors(monkeypatch):
     """Let no factor be small enough."""
-    gaussian_probing._too_large.cache_clear()  # it warns once for a pattern
-    monkeypatch.setattr(gaussian_probing, "MAX_FILL", 10)
+    factors._is_too_large.cache_clear()  # it warns once for a pattern
+    analyze.cache_clear()
+    monkeypatch.setattr(sparse, "MAX_FILL", 10)
+    yield
+    factors._is_too_large.cache_clear()
+    analyze.cache_clear()
 
 
 @pytest.mark.parametrize("opposed", [False, True])
@@ -105,29 +108,25 @@ def test_fields_are_fitted_without_factors(no_factors):
     assert np.corrcoef(mean[hidden], data.latent[hidden])[0, 1] > 0.9
 
 
-def test_dissection_orders_every_node_once_and_the_factor_is_counted():
+def test_the_order_holds_every_node_once_and_the_factor_is_counted():
     """On a grid, on components, on a clique; the entries are those of a dense Cholesky factor in the same order."""
     two = scipy.sparse.block_diag([grid(40, 40), grid(7, 50)], format="csr")
     clique = scipy.sparse.csr_array(np.ones((90, 90)) - np.eye(90))
     star = scipy.sparse.csr_array(networkx.to_scipy_sparse_array(networkx.star_graph(200)))
     for graph in (grid(60, 60), two, clique, star):
-        csr = scipy.sparse.csr_array(graph)
-        n = csr.shape[0]
-        order = np.empty(n, np.int64)
-        dissect(csr.indptr.astype(np.int64), csr.indices.astype(np.int64), order)
-        np.testing.assert_array_equal(np.sort(order), np.arange(n))
-        upper = scipy.sparse.triu(csr[order][:, order] + scipy.sparse.eye_array(n)).tocsc()
-        pointer, rows = upper.indptr.astype(np.int64), upper.indices.astype(np.int64)
-        parent, counts = np.empty(n, np.int64), np.empty(n, np.int64)
-        fill = ldl_symbolic(pointer, rows, 10**9, parent, counts)
-        assert fill == counts.sum()
+        n = graph.shape[0]
+        csr = scipy.sparse.csr_array(graph + scipy.sparse.eye_array(n))
+        found = analyze(SparsityPattern(csr))
+        np.testing.assert_array_equal(np.sort(found.order), np.arange(n))
+        counts = np.diff(found.l_pointer)
         if n == 3600:
-            assert fill < 31 * n * np.log2(n) / 4  # a banded order would have 60 n
+            assert counts.sum() < 31 * n * np.log2(n) / 4  # a banded order would have 60 n
         else:
-            dense = -csr[order][:, order].toarray() + n * np.eye(n)
+            order = found.order
+            dense = -csr[order][:, order].toarray() + 2 * n * np.eye(n)
             below = np.tril(np.linalg.cholesky(dense), -1) != 0
             np.testing.assert_array_equal(counts, below.sum(axis=0))
-    assert ldl_symbolic(pointer, rows, 10, parent, counts) > 10
+        assert not found.too_large
 
 
 def test_a_random_graph_is_not_factorized():

@@ -11,11 +11,11 @@ from rulefield.estimators.gaussian.labels import LabelCodes
 from rulefield.estimators.graph.decoding import GraphRules, SearchLimits, outputs_graph
 from rulefield.estimators.labelings import Labeling
 from rulefield.inference.gaussian.field import expected_logistic, posterior
-from rulefield.inference.gaussian.pairs import pair_probabilities
-from rulefield.inference.gaussian.sampling import (
+from rulefield.inference.gaussian.joint import (
     colored_noise,
     importance_log_likelihood,
     latent_covariance,
+    pair_probabilities,
     prior_variance,
 )
 from rulefield.inference.gaussian.softmax import expected_softmax, softmax_posterior

@@ -5,17 +5,31 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, ndtr
 from sklearn.exceptions import ConvergenceWarning
 
 from rulefield.exceptions import InputError
-from rulefield.inference.gaussian.probing import SparsePlace, factorize, whole
-from rulefield.kernels.gaussian.posterior import expected_sigmoid, field_posteriors
-from rulefield.problem.gaussian import DenseCoupling, GaussianGradient, GaussianPotentials, SparseCoupling
+from rulefield.inference.gaussian.factors import Factors, shifted, whole
+from rulefield.problem.gaussian import DenseCoupling, GaussianGradient, GaussianPotentials
 
-SMALL = 48  # nodes up to which the fused kernel beats batched LAPACK
-MEMORY = 2**25  # doubles in one batch of dense matrices
+MEMORY = 2**25
+"""Entries of the dense matrices that are inverted at once: a quarter of a gigabyte."""
 STEPS = 300
+"""Steps of one posterior at most; ten are usual."""
+MIXTURE = np.array(
+    [
+        [0.003246343272134, 1.365340806296348],
+        [0.051517477033972, 1.059523971016916],
+        [0.195077912673858, 0.830791313765644],
+        [0.315569823632818, 0.650732166639391],
+        [0.274149576158423, 0.508135425366489],
+        [0.131076880695470, 0.396313345166341],
+        [0.027912418727972, 0.308904252267995],
+        [0.001449567805354, 0.238212616409306],
+    ]
+)
+"""Weights and scales of eight normal distribution functions whose sum is the logistic function, with an error below 2.2e-9:
+J. F. Monahan and L. A. Stefanski, Normal scale mixture approximations to F*(z), 1992, table for k = 8."""
 
 
 @dataclass(frozen=True)
@@ -41,18 +55,29 @@ class GaussianPosterior:
     gradient: GaussianGradient
 
 
+def expected_sigmoid(mean: np.ndarray, variance: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return E sigma(z), E sigma'(z) and E log(1 + e^z) for z ~ N(mean, variance)."""
+    p, slope, soft = (np.zeros(np.broadcast_shapes(mean.shape, variance.shape)) for _ in range(3))
+    for weight, scale in MIXTURE / [MIXTURE[:, 0].sum(), 1.0]:
+        width = np.sqrt(scale**-2 + variance)
+        x = mean / width
+        below, density = ndtr(x), np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
+        p += weight * below
+        slope += weight * density / width
+        soft += weight * (mean * below + width * density)
+    return p, slope, soft
+
+
 def expected_logistic(mean: np.ndarray, variance: np.ndarray | float) -> np.ndarray:
     r"""Marginal probability :math:`E\,\sigma(z),\ z \sim N(mean, variance)`, to 3e-9 at any variance.
 
     Notes
     -----
-    Mixture of eight normal distribution functions (Monahan and Stefanski, 1992): a Gaussian passed through
-    each stays closed-form, so the error does not grow with the variance (Gauss-Hermite's does).
+    Mixture of eight normal distribution functions: a Gaussian passed through each stays closed-form, so the error does
+    not grow with the variance (Gauss-Hermite's does).
     """
-    mean, variance = np.broadcast_arrays(np.asarray(mean, float), np.asarray(variance, float))
-    out = np.empty((mean.size, 3))
-    expected_sigmoid(np.ascontiguousarray(mean).ravel(), np.ascontiguousarray(variance).ravel(), out)
-    return np.where(variance > 0, out[:, 0].reshape(mean.shape), expit(mean))
+    mean, variance = np.asarray(mean, float), np.asarray(variance, float)
+    return np.where(variance > 0, expected_sigmoid(mean, variance)[0], expit(mean))
 
 
 def map_likelihood(potentials: GaussianPotentials, labels: np.ndarray) -> GaussianPosterior:
@@ -101,26 +126,27 @@ def posterior(
         raise InputError(f'method must be "vb" or "jj"; got {method!r}.')
     seen = ~np.isnan(labels)
     target = np.where(seen, labels, 0.0)
-    pull, precision = _first_sites(target, seen) if start is None else (start[0].copy(), start[1].copy())
-    task = _Task(potentials, target, seen, method == "vb", pull, precision, tolerance)
+    pull, precision = (np.where(seen, target - 0.5, 0.0), np.where(seen, 0.2, 0.0)) if start is None else start
+    s = _Steps(potentials, target, seen, method == "vb", pull.copy(), precision.copy(), tolerance)
     coupling = potentials.coupling
-    if isinstance(coupling, SparseCoupling):
-        found = _solve_sparse(task, coupling)
-    elif labels.shape[1] <= SMALL:
-        found = _solve_small(task, coupling)
-    else:
-        found = _solve_batched(task, coupling)
-    if found.failed:
+    dense = isinstance(coupling, DenseCoupling)
+    size = max(1, MEMORY // labels.shape[1] ** 2) if dense else 1
+    prior_logdet = np.atleast_1d(whole(coupling)[0])
+    for first in range(0, len(labels), size):
+        _fixed_point(s, np.arange(first, min(first + size, len(labels))), prior_logdet)
+    if s.failed:
         warnings.warn(
-            f"{found.failed} of {len(labels)} posteriors did not settle in {STEPS} steps; their bounds are loose.",
+            f"{s.failed} of {len(labels)} posteriors did not settle in {STEPS} steps; their bounds are loose.",
             ConvergenceWarning,
             stacklevel=2,
         )
-    return _finish(task, found)
+    return _finish(s)
 
 
 @dataclass
-class _Task:
+class _Steps:
+    """Where natural-gradient steps stand: sites of all instances, what was found, and how far each instance goes."""
+
     potentials: GaussianPotentials
     target: np.ndarray
     seen: np.ndarray
@@ -128,155 +154,89 @@ class _Task:
     pull: np.ndarray
     precision: np.ndarray
     tolerance: float
+    inverses: Any = 0.0
+    """Weighted sum of T over the instances that settled, in the coupling's shape."""
+    failed: int = 0
 
+    def __post_init__(self) -> None:
+        shape = self.target.shape
+        self.mean, self.diagonal = np.zeros(shape), np.ones(shape)
+        self.bound, self.step, self.constant = np.full(shape[0], -np.inf), np.ones((shape[0], 1)), np.zeros(shape)
+        self.last = self.pull.copy(), self.precision.copy()
+        if self.potentials.coupling.each:
+            self.inverses = np.zeros_like(self.potentials.coupling.matrix)
 
-@dataclass
-class _Found:
-    """Posterior means, diagonals of T, bounds, weighted sum of T in the coupling's shape, how many did not converge."""
+    def place(self, rows: np.ndarray) -> tuple[Factors, np.ndarray, np.ndarray]:
+        """Factorize A + v D of some instances; means and diagonals of T given their sites."""
+        v, prior, precision = self.potentials.variance, self.potentials.mean[rows], self.precision[rows]
+        factors = shifted(self.potentials.coupling, v * precision, rows)
+        return factors, prior + v * factors.solve_each(self.pull[rows] - precision * prior), factors.diagonal
 
-    mean: np.ndarray
-    diagonal: np.ndarray
-    bound: np.ndarray
-    inverses: Any
-    failed: int
+    def sites(self, rows: np.ndarray, mean: np.ndarray, diagonal: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Best sites (pull, precision) at these moments, and each node's share of the bound."""
+        spread = self.potentials.variance * diagonal
+        best = _optimal_sites if self.optimal else _jaakkola_sites
+        return tuple(np.where(self.seen[rows], part, 0.0) for part in best(self.target[rows], mean, spread))
 
-
-def _first_sites(target: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return np.where(seen, target - 0.5, 0.0), np.where(seen, 0.2, 0.0)
-
-
-def _solve_small(task: _Task, coupling: DenseCoupling) -> _Found:
-    shape = task.target.shape
-    stack = np.ascontiguousarray(coupling.stack)
-    found = _Found(np.zeros(shape), np.ones(shape), np.zeros(shape[0]), np.zeros_like(stack), 0)
-    found.failed = field_posteriors(
-        stack,
-        np.ascontiguousarray(coupling.logdet),
-        float(task.potentials.variance),
-        np.ascontiguousarray(task.potentials.mean),
-        np.ascontiguousarray(task.target),
-        task.seen.view(np.uint8),
-        np.ascontiguousarray(task.potentials.counts, dtype=float),
-        int(task.optimal),
-        task.pull,
-        task.precision,
-        found.mean,
-        found.diagonal,
-        found.bound,
-        found.inverses,
-        task.tolerance,
-        STEPS,
-    )
-    return found
-
-
-class _DensePlace:
-    """Factorizes A + v D for a batch of instances by LAPACK."""
-
-    noise = 0.0
-
-    def __init__(self, stack: np.ndarray, variance: float):
-        self.stack, self.variance = stack, variance
-
-    def __call__(self, precision: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """T right, diagonal of T and log|A + v D|, for precision and right of shape (n_instances, n)."""
-        n = precision.shape[1]
-        matrix = np.repeat(self.stack, len(precision), axis=0) if len(self.stack) == 1 else self.stack.copy()
-        matrix[:, np.arange(n), np.arange(n)] += self.variance * precision
-        self.inverse = np.linalg.inv(matrix)
-        logdet = np.linalg.slogdet(matrix)[1]
-        solved = (self.inverse @ right[..., None])[..., 0]
-        return solved, np.diagonal(self.inverse, axis1=1, axis2=2), logdet
-
-
-def _solve_batched(task: _Task, coupling: DenseCoupling) -> _Found:
-    shape = task.target.shape
-    stack, logdet = coupling.stack, coupling.logdet
-    found = _Found(np.zeros(shape), np.ones(shape), np.zeros(shape[0]), np.zeros_like(stack), 0)
-    size = max(1, MEMORY // shape[1] ** 2)
-    for first in range(0, shape[0], size):
-        rows = slice(first, min(first + size, shape[0]))
-        place = _DensePlace(stack if len(stack) == 1 else stack[rows], task.potentials.variance)
-        found.failed += _fixed_point(task, rows, place, logdet if len(logdet) == 1 else logdet[rows], found)
-        weighted = task.potentials.counts[rows, None, None] * place.inverse
-        if len(stack) == 1:
-            found.inverses += weighted.sum(axis=0)
+    def add_inverses(self, rows: np.ndarray, factors: Factors, settled: np.ndarray) -> None:
+        """Add T of the instances that settled."""
+        weight, each = self.potentials.counts[rows] * settled, self.potentials.coupling.each
+        if each:
+            self.inverses[rows] += factors.total(weight, each)
         else:
-            found.inverses[rows] = weighted
-    return found
+            self.inverses = self.inverses + factors.total(weight, each)
 
 
-def _solve_sparse(task: _Task, coupling: SparseCoupling) -> _Found:
-    shape = task.target.shape
-    found = _Found(np.zeros(shape), np.ones(shape), np.zeros(shape[0]), None, 0)
-    logdet = np.array([factorize(coupling.matrix).logdet])
-    for j in range(shape[0]):
-        place = SparsePlace(coupling.matrix, task.potentials.variance)
-        found.failed += _fixed_point(task, slice(j, j + 1), place, logdet, found)
-        weighted = task.potentials.counts[j] * place.inverse
-        found.inverses = weighted if found.inverses is None else found.inverses + weighted
-    return found
-
-
-def _fixed_point(
-    task: _Task, rows: slice, place: _DensePlace | SparsePlace, logdet: np.ndarray, found: _Found
-) -> int:
-    """Take natural-gradient steps for a batch of instances; each halves its own step where it overshoots."""
-    prior, seen, target = task.potentials.mean[rows], task.seen[rows], task.target[rows]
-    v = task.potentials.variance
-    pull, precision = task.pull[rows], task.precision[rows]
-    n = len(prior)
-    step, best = np.ones((n, 1)), np.full(n, -np.inf)
-    old = (pull.copy(), precision.copy())
-    constant = None
-    if not task.optimal:  # the constants of the quadratic bound belong to a xi: start from one
-        solved, diagonal, _ = place(precision, pull - precision * prior)
-        _, precision[:], constant = _sites(False, target, prior + v * solved, v * diagonal, seen)
-    for _ in range(STEPS):
-        solved, diagonal, volume = place(precision, pull - precision * prior)
-        mean, spread = prior + v * solved, v * diagonal
-        new = _sites(task.optimal, target, mean, spread, seen)
-        if task.optimal:
-            gain = (new[2] + 0.5 * precision * spread - 0.5 * (mean - prior) * (pull - precision * mean)).sum(axis=1)
+def _fixed_point(s: _Steps, rows: np.ndarray, prior_logdet: np.ndarray) -> None:
+    """Take natural-gradient steps for some instances until each settles; one that overshoots goes half of its way back."""
+    if not s.optimal:  # the constants of the quadratic bound belong to a xi: start from one
+        _, mean, diagonal = s.place(rows)
+        _, s.precision[rows], s.constant[rows] = s.sites(rows, mean, diagonal)
+    for turn in range(STEPS):
+        factors, mean, diagonal = s.place(rows)
+        pull, precision, prior = s.pull[rows], s.precision[rows], s.potentials.mean[rows]
+        new_pull, new_precision, constant = s.sites(rows, mean, diagonal)
+        if s.optimal:
+            spread = s.potentials.variance * diagonal
+            gain = constant + 0.5 * precision * spread - 0.5 * (mean - prior) * (pull - precision * mean)
         else:
-            gain = (constant + 0.5 * pull * (mean + prior) - 0.5 * prior * precision * mean).sum(axis=1)
-            constant = new[2]
-        value = gain - 0.5 * (volume - logdet)
-        least = best - 1e-10 * (1 + np.abs(best)) - place.noise
-        worse = task.optimal & (value < least) & (step[:, 0] > 1e-3)
-        step[worse] *= 0.5
-        change = np.where(seen, np.maximum(np.abs(new[0] - pull), np.abs(new[1] - precision)), 0.0).max(axis=1)
-        best = np.where(worse, best, value)
-        if not worse.any() and np.all(change < task.tolerance):
+            gain = s.constant[rows] + 0.5 * pull * (mean + prior) - 0.5 * prior * precision * mean
+            s.constant[rows] = constant
+        value = gain.sum(axis=1) - 0.5 * (factors.logdet - prior_logdet[rows if len(prior_logdet) > 1 else 0])
+        best = s.bound[rows]
+        least = best - 1e-10 * (1 + np.abs(best)) - factors.noise
+        worse = s.optimal & (value < least) & (s.step[rows, 0] > 1e-3)
+        moved = np.maximum(np.abs(new_pull - pull), np.abs(new_precision - precision))
+        settled = ~worse & (np.where(s.seen[rows], moved, 0.0).max(axis=1) < s.tolerance)
+        s.mean[rows], s.diagonal[rows], s.bound[rows] = mean, diagonal, np.where(worse, best, value)
+        s.step[rows[worse]] *= 0.5
+        ended = settled | (turn == STEPS - 1)
+        if ended.any():
+            s.add_inverses(rows, factors, ended)
+        back, step = worse[:, None], s.step[rows]
+        for now, last, new in ((s.pull, s.last[0], new_pull), (s.precision, s.last[1], new_precision)):
+            here, before = now[rows], last[rows]
+            following = np.where(back, 0.5 * (here + before), here + step * (new - here))
+            last[rows] = np.where(back, before, here)
+            now[rows] = np.where(settled[:, None], here, following)
+        rows = rows[~settled]
+        if not len(rows):
             break
-        back = worse[:, None]
-        for now, then, fresh in ((pull, old[0], new[0]), (precision, old[1], new[1])):
-            following = np.where(back, 0.5 * (now + then), now + step * (fresh - now))
-            then[:] = np.where(back, then, now)
-            now[:] = following
-    found.mean[rows], found.diagonal[rows], found.bound[rows] = mean, diagonal, best
-    return int((change >= task.tolerance).sum())
+    s.failed += len(rows)
 
 
-def _sites(
-    optimal: bool, target: np.ndarray, mean: np.ndarray, spread: np.ndarray, seen: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Best sites (pull, precision) at these moments, and each node's share of the bound."""
-    if not optimal:
-        square = spread + mean**2
-        xi = np.sqrt(square)
-        precision = np.where(seen, 2 * _lambda(xi), 0.0)
-        constant = np.where(seen, -np.logaddexp(0.0, -xi) - xi / 2 + precision * square / 2, 0.0)
-        return np.where(seen, target - 0.5, 0.0), precision, constant
-    out = np.empty((mean.size, 3))
-    expected_sigmoid(np.ascontiguousarray(mean).ravel(), np.ascontiguousarray(spread).ravel(), out)
-    p, d, soft = np.moveaxis(out.reshape(*mean.shape, 3), -1, 0)
-    zero = np.zeros_like(mean)
-    return (
-        np.where(seen, d * mean + target - p, zero),
-        np.where(seen, d, zero),
-        np.where(seen, target * mean - soft, zero),
-    )
+def _optimal_sites(target: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, ...]:
+    """KL-optimal sites, and the expected log-likelihood."""
+    p, d, soft = expected_sigmoid(mean, spread)
+    return d * mean + target - p, d, target * mean - soft
+
+
+def _jaakkola_sites(target: np.ndarray, mean: np.ndarray, spread: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Jaakkola and Jordan's sites at their best xi, and their constants."""
+    square = spread + mean**2
+    xi = np.sqrt(square)
+    precision = 2 * _lambda(xi)
+    return target - 0.5, precision, -np.logaddexp(0.0, -xi) - xi / 2 + precision * square / 2
 
 
 def _lambda(xi: np.ndarray) -> np.ndarray:
@@ -285,16 +245,14 @@ def _lambda(xi: np.ndarray) -> np.ndarray:
     return np.where(small, 0.125 - xi**2 / 96, np.tanh(xi / 2) / (4 * np.where(small, 1.0, xi)))
 
 
-def _finish(task: _Task, found: _Found) -> GaussianPosterior:
+def _finish(s: _Steps) -> GaussianPosterior:
     """Gradient by the envelope theorem, and the posterior in the caller's terms."""
-    coupling, v = task.potentials.coupling, task.potentials.variance
-    pull = task.pull - task.precision * found.mean
+    coupling, v, counts = s.potentials.coupling, s.potentials.variance, s.potentials.counts
+    pull = s.pull - s.precision * s.mean
     lifted = coupling.solve(pull)
-    counts = task.potentials.counts
-    d_variance = 0.5 * counts @ ((pull * lifted).sum(axis=1) - (task.precision * found.diagonal).sum(axis=1))
+    d_variance = 0.5 * counts @ ((pull * lifted).sum(axis=1) - (s.precision * s.diagonal).sum(axis=1))
     weighted = counts[:, None] * lifted
-    inverses = found.inverses if coupling.each or isinstance(coupling, SparseCoupling) else found.inverses[0]
     prior = coupling.weighed(whole(coupling)[1], counts)
-    d_coupling = 0.5 * (prior - inverses - v * coupling.sum_of_outer(weighted, lifted))
+    d_coupling = 0.5 * (prior - s.inverses - v * coupling.sum_of_outer(weighted, lifted))
     gradient = GaussianGradient(counts[:, None] * pull, d_coupling, float(d_variance))
-    return GaussianPosterior(found.mean, v * found.diagonal, found.bound, (task.pull, task.precision), gradient)
+    return GaussianPosterior(s.mean, v * s.diagonal, s.bound, (s.pull, s.precision), gradient)

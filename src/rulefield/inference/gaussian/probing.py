@@ -1,23 +1,20 @@
 """Inverse and determinant of a coupling whose Cholesky factor would be too large: estimated from random probes."""
 
-import warnings
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse
 
-from rulefield.inference.gaussian.sparse import SparseFactor, SparsityPattern
-from rulefield.kernels.gaussian.order import dissect
-from rulefield.kernels.gaussian.sparse import ldl_symbolic
-from rulefield.problem.gaussian import Coupling, DenseCoupling, conjugate_gradient
+from rulefield.problem.gaussian import conjugate_gradient
 
-MAX_FILL = 60_000_000  # entries of a factor, about one gigabyte
-MAX_WORK = 2e11  # multiplications, some minutes
 PROBES = 64
-STEPS = 100  # of Lanczos' recurrence, at most
-TOLERANCE = 1e-8  # of the solves: far below the noise of the probes
+"""Random vectors: standard errors of some percent."""
+STEPS = 100
+"""Steps of Lanczos' recurrence at most."""
+TOLERANCE = 1e-8
+"""Relative residual of the solves: far below the noise of the probes."""
 
 
 class ProbedInverse:
@@ -165,73 +162,3 @@ def _lanczos(matrix: Any, start: np.ndarray, steps: int) -> tuple[np.ndarray, np
         values[j], vectors = scipy.linalg.eigh_tridiagonal(diagonal[:used, j], off[: used - 1, j])
         weights[j] = vectors[0] ** 2
     return values, weights
-
-
-@lru_cache(maxsize=4)
-def _too_large(pattern: SparsityPattern, max_fill: float, max_work: float) -> bool:
-    """Whether the factor of a matrix with this pattern would be too large, in the order of nested dissection."""
-    n = len(pattern.indptr) - 1
-    if 0.5 * n * n <= max_fill and n**3 / 3 <= max_work:
-        return False
-    order = np.empty(n, np.int64)
-    dissect(pattern.indptr.astype(np.int64), pattern.indices.astype(np.int64), order)
-    ones = np.ones(len(pattern.indices))
-    whole = scipy.sparse.csr_array((ones, pattern.indices, pattern.indptr), shape=(n, n))
-    upper = scipy.sparse.triu(whole[order][:, order]).tocsc()
-    parent, counts = np.empty(n, np.int64), np.empty(n, np.int64)
-    fill = ldl_symbolic(upper.indptr.astype(np.int64), upper.indices.astype(np.int64), int(max_fill), parent, counts)
-    if fill <= max_fill and (counts.astype(float) ** 2).sum() <= max_work:
-        return False
-    warnings.warn(
-        f"the Cholesky factor of this graph of {n} nodes is too large; variances and gradients are estimated from "
-        f"{PROBES} random probes.",
-        UserWarning,
-        stacklevel=2,
-    )
-    return True
-
-
-def factorize(matrix: Any) -> SparseFactor | ProbedInverse:
-    """Exact factor of a sparse coupling, or its stand-in where that would take too much memory or time."""
-    matrix = scipy.sparse.csr_array(matrix)
-    if _too_large(SparsityPattern(matrix), MAX_FILL, MAX_WORK):
-        return ProbedInverse(matrix)
-    return SparseFactor(matrix)
-
-
-def whole(coupling: Coupling) -> tuple[Any, Any]:
-    """Return log|A| and A^-1 (on A's pattern if sparse)."""
-    if isinstance(coupling, DenseCoupling):
-        return coupling.logdet, coupling.inverse
-    factor = factorize(coupling.matrix)
-    return factor.logdet, factor.matrix
-
-
-class SparsePlace:
-    """Factorizes A + v D for one instance of a large sparse field."""
-
-    def __init__(self, coupling: Any, variance: float):
-        self.coupling, self.variance = coupling, variance
-
-    def __call__(self, precision: np.ndarray, right: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """T right, diagonal of T and log|A + v D|; precision and right of shape (1, n)."""
-        self.factor = factorize(_add_diagonal(self.coupling, self.variance * precision[0]))
-        solved = self.factor.solve(right.T).T
-        return solved, self.factor.inverse_diagonal()[None], np.array([self.factor.logdet])
-
-    @property
-    def noise(self) -> float:
-        """How far the log-determinants may be from the truth: 0 for a factor."""
-        return 3.0 * self.factor.logdet_error if isinstance(self.factor, ProbedInverse) else 0.0
-
-    @property
-    def inverse(self) -> Any:
-        """(A + v D)^-1 on the pattern of A."""
-        return self.factor.matrix
-
-
-def _add_diagonal(matrix: Any, diagonal: np.ndarray) -> Any:
-    """Copy with the same pattern (its diagonal is never empty: A >= I)."""
-    out = matrix.copy()
-    out.setdiag(out.diagonal() + diagonal)
-    return out

@@ -2,18 +2,17 @@
 
 import warnings
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import scipy.sparse
 import scipy.stats
 from scipy.special import log_softmax, logsumexp, softmax
 from sklearn.exceptions import ConvergenceWarning
 
-from rulefield.inference.gaussian.probing import factorize, whole
-from rulefield.problem.gaussian import GaussianGradient, GaussianPotentials, SparseCoupling
+from rulefield.inference.gaussian.factors import Factors, shifted, whole
+from rulefield.problem.gaussian import GaussianGradient, GaussianPotentials
 
 STEPS = 500
+"""Steps of one posterior at most."""
 
 
 @dataclass(frozen=True)
@@ -65,12 +64,15 @@ def softmax_posterior(
     """
     prior, v = potentials.mean, potentials.variance
     hot, seen = _one_hot(labels, prior.shape[1])
-    places = _Places(potentials.coupling, v, seen, potentials.counts)
+    patterns, group = np.unique(seen, axis=0, return_inverse=True)
+    if potentials.coupling.each:
+        patterns, group = seen, np.arange(len(seen))
+    factors = shifted(potentials.coupling, 0.5 * v * patterns)
     psi = prior.copy() if start is None else start
     for _ in range(STEPS):
         s = softmax(psi, axis=1)
         pull = (hot - s) * seen[:, None]
-        mean = prior + v * places.solve(pull + _contrast(psi - prior) * seen[:, None])
+        mean = prior + v * factors.solve(pull + _contrast(psi - prior) * seen[:, None], group)
         change = np.abs(mean - psi).max(initial=0.0)
         if change < tolerance:
             break
@@ -81,59 +83,12 @@ def softmax_posterior(
             ConvergenceWarning,
             stacklevel=2,
         )
-    return _finish(potentials, hot, seen, psi, mean, places)
+    return _finish(potentials, hot, seen, psi, mean, factors, group)
 
 
 def _contrast(z: np.ndarray) -> np.ndarray:
     """B z, over the class axis."""
     return 0.5 * (z - z.mean(axis=1, keepdims=True))
-
-
-class _Places:
-    """(A + v D / 2)^-1 for each set of known nodes."""
-
-    def __init__(self, coupling: Any, v: float, seen: np.ndarray, weight: np.ndarray):
-        self.sparse = isinstance(coupling, SparseCoupling)
-        self.each = coupling.each
-        patterns, self.group = np.unique(seen, axis=0, return_inverse=True)
-        if self.each:
-            patterns, self.group = seen, np.arange(len(seen))
-        self.counts = np.bincount(self.group, weight, minlength=len(patterns))
-        self.logdets = np.empty(len(patterns))
-        if self.sparse:
-            n = seen.shape[1]
-            half = [coupling.matrix + scipy.sparse.diags_array(0.5 * v * p).tocsr() for p in patterns]
-            self.factors = [factorize(h) for h in half]
-            self.logdets[:] = [f.logdet for f in self.factors]
-            self.diagonals = np.array([f.inverse_diagonal() for f in self.factors]).reshape(-1, n)
-            return
-        n = seen.shape[1]
-        matrices = np.repeat(coupling.stack, len(patterns), axis=0) if not self.each else coupling.matrix.copy()
-        matrices[:, np.arange(n), np.arange(n)] += 0.5 * v * patterns
-        self.inverse = np.linalg.inv(matrices)
-        self.logdets[:] = np.linalg.slogdet(matrices)[1]
-        self.diagonals = np.diagonal(self.inverse, axis1=1, axis2=2)
-
-    def solve(self, right: np.ndarray) -> np.ndarray:
-        """T applied to (n_instances, n_classes, n_nodes)."""
-        out = np.empty_like(right)
-        for g in range(len(self.counts)):
-            members = np.flatnonzero(self.group == g)
-            part = right[members]
-            if self.sparse:
-                flat = part.reshape(-1, part.shape[-1])
-                out[members] = self.factors[g].solve(flat.T).T.reshape(part.shape)
-            else:
-                out[members] = part @ self.inverse[g]
-        return out
-
-    def total(self) -> Any:
-        """Weighted sum of T over instances, in the coupling's shape."""
-        if self.sparse:
-            return sum(c * f.matrix for c, f in zip(self.counts, self.factors))
-        if self.each:
-            return self.counts[:, None, None] * self.inverse
-        return np.tensordot(self.counts, self.inverse, axes=1)
 
 
 def _finish(
@@ -142,7 +97,8 @@ def _finish(
     seen: np.ndarray,
     psi: np.ndarray,
     mean: np.ndarray,
-    places: _Places,
+    factors: Factors,
+    group: np.ndarray,
 ) -> SoftmaxPosterior:
     prior, v, coupling = potentials.mean, potentials.variance, potentials.coupling
     free = prior.shape[1] - 1
@@ -152,14 +108,15 @@ def _finish(
     bound = 0.5 * (site * (mean + prior)).sum(axis=(1, 2)) + (constant * seen).sum(axis=1)
     bound -= 0.5 * (prior * _contrast(mean) * seen[:, None]).sum(axis=(1, 2))
     logdet, base = whole(coupling)
-    bound -= 0.5 * free * (places.logdets[places.group] - logdet)
+    bound -= 0.5 * free * (factors.logdet[group] - logdet)
     pull = site - _contrast(mean) * seen[:, None]
     lifted = coupling.solve(pull)
-    diagonal = places.diagonals[places.group]
+    diagonal = factors.diagonal[group]
     counts = potentials.counts
     d_variance = 0.5 * counts @ ((pull * lifted).sum(axis=(1, 2)) - 0.5 * free * (diagonal * seen).sum(axis=1))
+    total = factors.total(np.bincount(group, counts, len(factors.logdet)), coupling.each)
     outer = coupling.sum_of_outer(counts[:, None, None] * lifted, lifted)
-    d_coupling = 0.5 * (free * (coupling.weighed(base, counts) - places.total()) - v * outer)
+    d_coupling = 0.5 * (free * (coupling.weighed(base, counts) - total) - v * outer)
     gradient = GaussianGradient(counts[:, None, None] * pull, d_coupling, float(d_variance))
     return SoftmaxPosterior(mean, v * diagonal, bound, gradient, psi)
 

@@ -18,7 +18,10 @@ from rulefield.kernels.gaussian.sparse import (
     solve_upper,
 )
 
-MAX_FILL = 200_000_000
+MAX_FILL = 60_000_000
+"""Entries of a factor: about one gigabyte."""
+MAX_WORK = 2e11
+"""Multiplications of a factorization: some minutes."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +34,7 @@ class Analysis:
     source: np.ndarray  # entry of the upper triangle -> entry of the csr matrix
     parent: np.ndarray
     l_pointer: np.ndarray
+    too_large: bool  # its factor would be too large; the tree may be incomplete then
 
 
 class SparsityPattern:
@@ -50,27 +54,23 @@ class SparsityPattern:
 
 
 @lru_cache(maxsize=4)
-def _analyze(pattern: SparsityPattern) -> Analysis:
-    """Minimum-degree order (SuperLU's), elimination tree and column counts of L."""
+def analyze(pattern: SparsityPattern) -> Analysis:
+    """Minimum-degree order (SuperLU's), elimination tree and column counts of L, as far as its limits allow."""
     n = len(pattern.indptr) - 1
-    values = np.full(len(pattern.indices), -1.0)
-    matrix = scipy.sparse.csr_array((values, pattern.indices, pattern.indptr), shape=(n, n))
-    dominant = (matrix + scipy.sparse.diags_array(np.diff(pattern.indptr) + 2.0)).tocsc()
+    numbers = np.arange(1, len(pattern.indices) + 1, dtype=float)
+    matrix = scipy.sparse.csr_array((numbers, pattern.indices, pattern.indptr), shape=(n, n))
+    dominant = (matrix + scipy.sparse.diags_array(np.full(n, 2.0 * numbers.sum()))).tocsc()
     options = {"SymmetricMode": True}
-    factor = scipy.sparse.linalg.splu(dominant, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options=options)
+    order_only = {"drop_tol": 1.0, "fill_factor": 1.0, "diag_pivot_thresh": 0.0, "options": options}
+    factor = scipy.sparse.linalg.spilu(dominant, permc_spec="MMD_AT_PLUS_A", **order_only)
     order = np.argsort(factor.perm_c).astype(np.int64)
-    numbered = matrix.copy()
-    numbered.data = np.arange(1, len(values) + 1, dtype=float)
-    upper = scipy.sparse.triu(numbered[order][:, order]).tocsc()
+    upper = scipy.sparse.triu(matrix[order][:, order]).tocsc()
     pointer, rows = upper.indptr.astype(np.int64), upper.indices.astype(np.int64)
     parent, counts = np.empty(n, np.int64), np.empty(n, np.int64)
-    if ldl_symbolic(pointer, rows, MAX_FILL, parent, counts) > MAX_FILL:
-        raise InputError(
-            f'the factor of this graph of {n} nodes has more than {MAX_FILL} entries: use algorithm="map", or a sparser '
-            "graph."
-        )
+    fill = ldl_symbolic(pointer, rows, MAX_FILL, parent, counts)
+    too_large = fill > MAX_FILL or (counts.astype(float) ** 2).sum() > MAX_WORK
     l_pointer = np.concatenate([[0], np.cumsum(counts)])
-    return Analysis(order, pointer, rows, upper.data.astype(np.int64) - 1, parent, l_pointer)
+    return Analysis(order, pointer, rows, upper.data.astype(np.int64) - 1, parent, l_pointer, too_large)
 
 
 class SparseFactor:
@@ -80,9 +80,11 @@ class SparseFactor:
     factor costs O(n^1.5) and has O(n log n) entries.
     """
 
+    logdet_error = 0.0
+
     def __init__(self, matrix: Any):
         self.source = matrix = scipy.sparse.csr_array(matrix)
-        self.analysis = a = _analyze(SparsityPattern(matrix))
+        self.analysis = a = analyze(SparsityPattern(matrix))
         size = a.l_pointer[-1]
         self.rows, self.values = np.empty(size, np.int64), np.empty(size)
         self.diagonal = np.empty(matrix.shape[0])

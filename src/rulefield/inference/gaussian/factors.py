@@ -1,0 +1,143 @@
+"""Factorizations of the couplings of many instances: solves, determinants and inverses, dense or sparse."""
+
+import warnings
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+
+from rulefield.inference.gaussian.probing import PROBES, ProbedInverse
+from rulefield.inference.gaussian.sparse import SparseFactor, SparsityPattern, analyze
+from rulefield.problem.gaussian import Coupling, DenseCoupling
+
+
+class DenseFactors:
+    """Inverses and determinants of matrices (n_matrices, n, n)."""
+
+    noise = 0.0
+
+    def __init__(self, matrices: np.ndarray):
+        self.matrices, self.inverse = matrices, np.linalg.inv(matrices)
+        self.logdet = np.linalg.slogdet(matrices)[1]
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        """Diagonals of the inverses, (n_matrices, n)."""
+        return np.diagonal(self.inverse, axis1=1, axis2=2)
+
+    def solve_each(self, right: np.ndarray) -> np.ndarray:
+        """Apply each inverse to its own row of ``right``, (n_matrices, n)."""
+        return (right[:, None, :] @ self.inverse)[:, 0]
+
+    def solve(self, right: np.ndarray, group: np.ndarray) -> np.ndarray:
+        """Apply the inverse of matrix ``group[j]`` to ``right[j]``, (n_instances, ..., n)."""
+        out = np.empty_like(right)
+        for g in range(len(self.inverse)):
+            out[group == g] = right[group == g] @ self.inverse[g]
+        return out
+
+    def total(self, weight: np.ndarray, each: bool) -> np.ndarray:
+        """Weighted sum of the inverses, or (``each``) all of them, each times its weight."""
+        return weight[:, None, None] * self.inverse if each else np.tensordot(weight, self.inverse, axes=1)
+
+    def color(self, noise: np.ndarray) -> np.ndarray:
+        """Turn white noise (n_samples, n) into samples whose covariance is the first inverse."""
+        root = np.linalg.cholesky(self.matrices[0])
+        return np.linalg.solve(root.T, noise.T).T
+
+
+class SparseFactors:
+    """The same of sparse matrices, one after the other; inverses are on the matrices' patterns."""
+
+    def __init__(self, matrices: list[Any]):
+        self.factors = [factorize(matrix) for matrix in matrices]
+        self.logdet = np.array([factor.logdet for factor in self.factors])
+
+    @property
+    def noise(self) -> float:
+        """How far log-determinants may be from the truth: 0 if all are exact."""
+        return 3.0 * max(factor.logdet_error for factor in self.factors)
+
+    @property
+    def diagonal(self) -> np.ndarray:
+        """Diagonals of the inverses, (n_matrices, n)."""
+        return np.array([factor.inverse_diagonal() for factor in self.factors])
+
+    def solve_each(self, right: np.ndarray) -> np.ndarray:
+        """Apply each inverse to its own row of ``right``, (n_matrices, n)."""
+        return self.solve(right, np.arange(len(right)))
+
+    def solve(self, right: np.ndarray, group: np.ndarray) -> np.ndarray:
+        """Apply the inverse of matrix ``group[j]`` to ``right[j]``, (n_instances, ..., n)."""
+        out = np.empty_like(right)
+        for g, factor in enumerate(self.factors):
+            part = right[group == g]
+            out[group == g] = factor.solve(part.reshape(-1, part.shape[-1]).T).T.reshape(part.shape)
+        return out
+
+    def total(self, weight: np.ndarray, each: bool) -> Any:
+        """Weighted sum of the inverses (a sparse coupling is shared by all instances)."""
+        return sum(w * factor.matrix for w, factor in zip(weight, self.factors))
+
+    def color(self, noise: np.ndarray) -> np.ndarray:
+        """Turn white noise (n_samples, n) into samples whose covariance is the first inverse."""
+        return self.factors[0].color(noise.T).T
+
+
+Factors = DenseFactors | SparseFactors
+
+
+@lru_cache(maxsize=4)
+def _is_too_large(pattern: SparsityPattern) -> bool:
+    """Whether the factor of a matrix with this pattern would be too large; warns once."""
+    if not analyze(pattern).too_large:
+        return False
+    warnings.warn(
+        f"the Cholesky factor of this graph of {len(pattern.indptr) - 1} nodes is too large; variances and gradients are "
+        f"estimated from {PROBES} random probes.",
+        UserWarning,
+        stacklevel=2,
+    )
+    return True
+
+
+def factorize(matrix: Any) -> SparseFactor | ProbedInverse:
+    """Exact factor of a sparse coupling, or its stand-in if that would take too much memory or time."""
+    matrix = scipy.sparse.csr_array(matrix)
+    return ProbedInverse(matrix) if _is_too_large(SparsityPattern(matrix)) else SparseFactor(matrix)
+
+
+def shifted(coupling: Coupling, extra: np.ndarray, rows: np.ndarray | slice = slice(None)) -> Factors:
+    """Factorize A + diag(extra[j]) for each row of ``extra``, (n_matrices, n); ``rows`` are their instances."""
+    if not isinstance(coupling, DenseCoupling):
+        return SparseFactors([_add_diagonal(coupling.matrix, row) for row in extra])
+    matrices = coupling.matrix[rows].copy() if coupling.each else np.repeat(coupling.matrix[None], len(extra), axis=0)
+    diagonal = np.arange(extra.shape[1])
+    matrices[:, diagonal, diagonal] += extra
+    return DenseFactors(matrices)
+
+
+def restricted(coupling: Coupling, hidden: np.ndarray) -> Factors:
+    """Factorize the blocks of A of ``hidden`` nodes, (n_matrices, n), for each row; all other rows are the identity's."""
+    if isinstance(coupling, DenseCoupling):
+        inside = hidden[:, :, None] & hidden[:, None, :]
+        return DenseFactors(np.where(inside, coupling.matrix, np.eye(hidden.shape[1])))
+    masks = [scipy.sparse.diags_array(row.astype(float)).tocsr() for row in hidden]
+    others = [scipy.sparse.diags_array(1.0 - row).tocsr() for row in hidden]
+    return SparseFactors([mask @ coupling.matrix @ mask + other for mask, other in zip(masks, others)])
+
+
+def whole(coupling: Coupling) -> tuple[Any, Any]:
+    """Return log|A| and A^-1 (on A's pattern if sparse)."""
+    if isinstance(coupling, DenseCoupling):
+        return coupling.logdet, coupling.inverse
+    factor = factorize(coupling.matrix)
+    return factor.logdet, factor.matrix
+
+
+def _add_diagonal(matrix: Any, diagonal: np.ndarray) -> Any:
+    """Copy with the same pattern (its diagonal is never empty: A >= I)."""
+    out = matrix.copy()
+    out.setdiag(out.diagonal() + diagonal)
+    return out

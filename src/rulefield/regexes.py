@@ -13,8 +13,6 @@ from re import _parser as parser  # type: ignore[attr-defined]
 from time import thread_time
 from typing import Any
 
-import regex
-
 from rulefield.exceptions import InputError
 
 MOST_CHARACTERS = 10_000
@@ -32,6 +30,8 @@ class LimitedPattern:
     """A compiled pattern; searches raise :class:`InputError` where they take too long."""
 
     def __init__(self, text: str):
+        import regex  # takes as long as opening a model, and few models have patterns of their users'
+
         self.text = text
         self._pattern = regex.compile(text, regex.VERSION0)
         self.known: dict[str, bool] = {}
@@ -95,6 +95,8 @@ def limited(text: str) -> LimitedPattern:
         raise re.error(f"its repetitions, written out, have {copies} parts, {MOST_COPIES} are the most")
     if _FUZZY.search(text):
         raise re.error(r"a brace that is meant as itself is written \{")
+    import regex
+
     try:
         return LimitedPattern(text)
     except regex.error as error:

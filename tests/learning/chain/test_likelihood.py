@@ -177,9 +177,9 @@ def test_threads_change_no_bit(partial):
 class Elsewhere:
     """An executor that works in another order and only sees what travels: answers are copies, arguments read-only."""
 
-    def stream(self, function, items):
+    def stream(self, function, items, *shared):
         items = list(items)
-        found = {k: pickle.dumps(function(item)) for k, item in reversed(list(enumerate(items)))}
+        found = {k: pickle.dumps(function(item, *shared)) for k, item in reversed(list(enumerate(items)))}
         return (pickle.loads(found[k]) for k in range(len(items)))
 
 

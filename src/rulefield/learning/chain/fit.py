@@ -64,8 +64,7 @@ def fit_likelihood(
                 return FitResult(walk.theta, walk.objective, Ending.lost, f"{lost} The weights so far are kept.", ())
             theta = walk.theta
             del walk  # what it holds is as large as the data's part of a step
-        if isinstance(likelihood, CorpusLikelihood):
-            give_back()
+        give_back()
     return minimize_owlqn(likelihood, theta, l1, max_iter, tol, callback, gtol=gtol, memory=memory, n_jobs=n_jobs)
 
 

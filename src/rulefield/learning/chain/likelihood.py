@@ -100,16 +100,21 @@ class ChainLikelihood:
     def value_and_gradient(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
         """Value and gradient (size,) at ``theta``, which must be finite."""
         steps = None if self.model.conditioned else self.factors.steps(theta)
-        gradient = self.l2 * theta
-        gradient -= self._observed
         value = 0.5 * self.l2 * dot(theta, theta) - dot(theta, self._observed) - float(self._given.sum())
-        odd = np.ones(len(self.weight), np.uint8)
-        if steps is not None:
-            odd[:] = 0
-            value += self._in_probability_space(theta, steps, odd, gradient)
+        if steps is None:
+            odd, gradient = np.ones(len(self.weight), np.uint8), self._constant_gradient(theta)
+        else:
+            summed, odd, gradient = self._in_probability_space(theta, steps)
+            value += summed
         if odd.any():
             value += self._in_log_space(theta, np.flatnonzero(odd), gradient)
         return value, gradient
+
+    def _constant_gradient(self, theta: np.ndarray) -> np.ndarray:
+        """Gradient of the penalty, minus what was observed: it does not depend on sums over labelings."""
+        gradient = self.l2 * theta
+        gradient -= self._observed
+        return gradient
 
     def value(self, theta: np.ndarray) -> float:
         """Value at ``theta``."""
@@ -143,10 +148,15 @@ class ChainLikelihood:
     # --- probability space ------------------------------------------------------------------------
 
     def _in_probability_space(
-        self, theta: np.ndarray, steps: DenseSteps | SparseSteps, odd: np.ndarray, gradient: np.ndarray
-    ) -> float:
+        self, theta: np.ndarray, steps: DenseSteps | SparseSteps
+    ) -> tuple[float, np.ndarray, np.ndarray]:
+        """Sum of log partition functions, the sequences that are left to log space (uint8), and the gradient."""
+        odd = np.zeros(len(self.weight), np.uint8)
         with self._work_spaces() as (work, shared):
-            return self._summed(theta, steps, odd, gradient, work, shared)
+            value, sums = self._summed(theta, steps, odd, work, shared)
+            gradient = self._constant_gradient(theta)  # not before: it is as large as all weights
+            self._add_expected(theta, sums, gradient)
+        return value, odd, gradient
 
     def _work_spaces(self) -> AbstractContextManager[tuple[np.ndarray, np.ndarray]]:
         """Give two work spaces of zeros: of weights, and of their expected counts."""
@@ -157,12 +167,12 @@ class ChainLikelihood:
         theta: np.ndarray,
         steps: DenseSteps | SparseSteps,
         odd: np.ndarray,
-        gradient: np.ndarray,
         work: np.ndarray,
         shared: np.ndarray,
-    ) -> float:
-        model, layout = self.model, self.model.layout
-        weights, ends = self.packing.weights(layout.state(theta), work), self._ends(theta)
+    ) -> tuple[float, Gradient]:
+        """Sum of log partition functions and expected counts of all shards; ``odd`` marks sequences that are left out."""
+        model = self.model
+        weights, ends = self.packing.weights(model.layout.state(theta), work), self._ends(theta)
         sums = Gradient(
             state=shared,
             n_shared=np.uint64(self.packing.n_shared),
@@ -171,28 +181,31 @@ class ChainLikelihood:
             start=np.zeros(padded(model.n_labels)),
             end=np.zeros(padded(model.n_labels)),
         )
-        value, shards = 0.0, range(len(self._bounds) - 1)
-        alone = sums.state if len(shards) == 1 else None
-        for s, part in enumerate(self.threads.stream(lambda s: self._part(s, weights, ends, steps, alone), shards)):
+        value, n_shards = 0.0, len(self._bounds) - 1
+        alone = sums.state if n_shards == 1 else None
+        shards = ((s, self._no_counts(s, alone)) for s in range(n_shards))  # memory of threads would stay theirs
+        for s, part in enumerate(self.threads.stream(self._part, shards, weights, ends, steps)):
             value += part.value
             odd[part.odd] = 1
             if alone is None:
                 self._add(sums, part.counts, s)
             for total, own in zip(sums[3:], part.counts[3:]):  # steps, start, end
                 total += own
+        return value, sums
+
+    def _add_expected(self, theta: np.ndarray, sums: Gradient, gradient: np.ndarray) -> None:
+        """Add expected counts to the gradient, each weight's to its place."""
+        model, layout = self.model, self.model.layout
         layout.state(gradient)[:] += self.packing.state(sums.state)
         layout.transition(gradient)[:] += self.factors.expected_counts(theta, sums.steps)
         layout.start(gradient)[:] += sums.start[model.start_label]
         layout.end(gradient)[:] += sums.end[model.end_label]
-        return value
 
-    def _part(
-        self, s: int, weights: np.ndarray, ends: Ends, steps: DenseSteps | SparseSteps, into: np.ndarray | None
-    ) -> "_Part":
-        """Work through shard ``s``: reads what is shared, returns its own arrays; the only shard counts ``into`` the sums."""
+    def _no_counts(self, s: int, into: np.ndarray | None) -> Gradient:
+        """Return zeros for the expected counts of shard ``s``; the only shard counts ``into`` the sums."""
         packing, width = self.packing, padded(self.model.n_labels)
         first, last = int(packing.own_from[s]), int(packing.own_from[s + 1])
-        counts = Gradient(
+        return Gradient(
             state=np.zeros(packing.n_shared + last - first) if into is None else into,
             n_shared=np.uint64(packing.n_shared),
             gap=np.uint64(first - packing.n_shared),
@@ -200,6 +213,12 @@ class ChainLikelihood:
             start=np.zeros(width),
             end=np.zeros(width),
         )
+
+    def _part(
+        self, shard: tuple[int, Gradient], weights: np.ndarray, ends: Ends, steps: DenseSteps | SparseSteps
+    ) -> "_Part":
+        """Work through a shard, given by its number and zeros for its counts: reads what is shared, adds to its own."""
+        s, counts = shard
         odd = np.zeros(len(self.weight), np.uint8)
         value = train_shard(
             self._bounds[s],
@@ -209,7 +228,7 @@ class ChainLikelihood:
             self.weight,
             self.partial,
             self.allowed,
-            packing.packed,
+            self.packing.packed,
             weights,
             ends,
             steps,
